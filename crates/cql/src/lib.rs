@@ -1,0 +1,1 @@
+//! Grammar, statements, planning, execution, functions, system tables.

@@ -1,0 +1,2 @@
+//! The espalier binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Schema, keys and tokens, cells, rows, tombstones, fragment streams, reconciliation.

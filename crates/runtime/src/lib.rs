@@ -1,0 +1,1 @@
+//! A shard per core: tasks, files, sockets, timers; the simulated disk.

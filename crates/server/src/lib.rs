@@ -1,0 +1,1 @@
+//! Native protocol, sessions, admin HTTP, metrics.

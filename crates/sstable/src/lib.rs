@@ -1,0 +1,1 @@
+//! SSTables: data, index, filter, statistics, compression, verification.

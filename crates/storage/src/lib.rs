@@ -1,0 +1,1 @@
+//! Commit log, memtable, tables, read path, flush, recovery.

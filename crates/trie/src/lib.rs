@@ -1,0 +1,1 @@
+//! The in-memory trie, cursors, merge and slice; the page-packed trie writer and reader.

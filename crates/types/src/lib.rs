@@ -1,0 +1,1 @@
+//! CQL types and values, and their byte-comparable form.
