@@ -1,1 +1,3 @@
 //! Grammar, statements, planning, execution, functions, system tables.
+
+pub mod grammar;

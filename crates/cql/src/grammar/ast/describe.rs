@@ -1,0 +1,57 @@
+//! `DESCRIBE`, answered by the server since Cassandra 4.0.
+
+use super::{Name, Position, QualifiedName};
+
+/// A `DESCRIBE`.
+#[derive(Clone, Debug)]
+pub struct Describe<'a> {
+    /// What is described.
+    pub target: DescribeTarget<'a>,
+    /// `WITH INTERNALS`.
+    pub with_internals: bool,
+    /// Where the statement begins.
+    pub position: Position,
+}
+
+/// What is described. Plurals list names, singulars give statements.
+#[derive(Clone, Debug)]
+pub enum DescribeTarget<'a> {
+    /// `CLUSTER`.
+    Cluster,
+    /// `[FULL] SCHEMA`; full includes system keyspaces.
+    Schema {
+        /// `FULL`.
+        full: bool,
+    },
+    /// `KEYSPACES`.
+    Keyspaces,
+    /// `[ONLY] KEYSPACE [name]`; without a name, the session's.
+    Keyspace {
+        /// The keyspace.
+        name: Option<Name<'a>>,
+        /// `ONLY`: the keyspace without what it contains.
+        only: bool,
+    },
+    /// `TABLES`.
+    Tables,
+    /// `TABLE name`.
+    Table(QualifiedName<'a>),
+    /// `INDEX name`.
+    Index(QualifiedName<'a>),
+    /// `MATERIALIZED VIEW name`.
+    MaterializedView(QualifiedName<'a>),
+    /// `TYPES`.
+    Types,
+    /// `TYPE name`.
+    Type(QualifiedName<'a>),
+    /// `FUNCTIONS`.
+    Functions,
+    /// `FUNCTION name`.
+    Function(QualifiedName<'a>),
+    /// `AGGREGATES`.
+    Aggregates,
+    /// `AGGREGATE name`.
+    Aggregate(QualifiedName<'a>),
+    /// A bare name: the keyspace, table, view or index that has it.
+    Any(QualifiedName<'a>),
+}

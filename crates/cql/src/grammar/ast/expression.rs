@@ -1,0 +1,144 @@
+//! Terms and selectors: one type for both, because both are literals, bind markers, functions, casts and arithmetic.
+//!
+//! A *term* (what stands on the right of a relation, in `VALUES` or `SET`) never has the variants that read a row:
+//! `Column`, `CountRows`, `CellMetadata`, `Field`, `Element`, `Slice`. The parser sees to that. A *selector* has any of them.
+//! The depth of an expression is bounded by `grammar::MAXIMUM_NESTING`, also for `1 + 1 + 1 + ...`, which is a flat list:
+//! walks may recurse.
+
+use std::borrow::Cow;
+
+use super::{BindMarker, Name, Position, QualifiedName, TypeName};
+
+/// A term or a selector.
+#[derive(Clone, Debug)]
+pub struct Expression<'a> {
+    /// What it is.
+    pub kind: ExpressionKind<'a>,
+    /// Where it begins.
+    pub position: Position,
+}
+
+/// The forms of a term or selector.
+#[derive(Clone, Debug)]
+pub enum ExpressionKind<'a> {
+    /// A constant.
+    Literal(Literal<'a>),
+    /// `null`.
+    Null,
+    /// `?` or `:name`.
+    BindMarker(BindMarker),
+    /// `[a, b]`: a list, or a vector if that is what is expected.
+    List(Vec<Expression<'a>>),
+    /// `{a, b}`; also `{}`, which is an empty set, map or UDT, whichever is expected.
+    Set(Vec<Expression<'a>>),
+    /// `{k: v}`. In a selector a key that is a bare `Column` may also be the field of a UDT: types decide.
+    Map(Vec<(Expression<'a>, Expression<'a>)>),
+    /// `{field: v}`; in terms only, see `Map`.
+    UserDefined(Vec<(Name<'a>, Expression<'a>)>),
+    /// `(a, b)`. In a selector, one element may also mean plain parentheses: types decide.
+    Tuple(Vec<Expression<'a>>),
+    /// `f(a, b)`, `token(a, b)`, `count(a)`; not `count(*)`.
+    Function(FunctionCall<'a>),
+    /// `(int) x`: says what type `x` has, converts nothing.
+    TypeHint(TypeName<'a>, Box<Expression<'a>>),
+    /// `CAST(x AS t)`: converts. The type is always native.
+    Cast(Box<Expression<'a>>, TypeName<'a>),
+    /// `-x`, where `x` is not a number written next to its sign.
+    Negate(Box<Expression<'a>>),
+    /// `a + b - c` or `a * b / c % d`.
+    Arithmetic(Arithmetic<'a>),
+
+    /// A column (selectors only, like all that follow).
+    Column(Name<'a>),
+    /// `count(*)`.
+    CountRows,
+    /// `writetime(c)`, `maxwritetime(c)`, `ttl(c)`; `c` is a column, or a field, element or slice of it.
+    CellMetadata(CellMetadata, Box<Expression<'a>>),
+    /// `x.field`.
+    Field(Box<Expression<'a>>, Name<'a>),
+    /// `x[key]`.
+    Element(Box<Expression<'a>>, Box<Expression<'a>>),
+    /// `x[from..to]`, where either bound may be absent.
+    Slice(Box<Expression<'a>>, Option<Box<Expression<'a>>>, Option<Box<Expression<'a>>>),
+}
+
+/// A constant, as written: its text is of the right shape, but not yet checked against a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Literal<'a> {
+    /// Digits, perhaps with a sign: `-42`.
+    Integer(&'a str),
+    /// `1.5`, `-2.5e10`, `1e3`; or `NaN`, `Infinity`, `-Infinity` (the sign of NaN is dropped), in that case.
+    Float(&'a str),
+    /// The content of a `'...'` or `$$...$$` string, doubled quotes undone.
+    String(Cow<'a, str>),
+    /// `true` or `false` in any case.
+    Boolean(bool),
+    /// 8-4-4-4-12 hexadecimal digits.
+    Uuid(&'a str),
+    /// `0x...` with its prefix; the number of digits may be odd.
+    Blob(&'a str),
+    /// `1mo2d`, `P1Y2M`, `P0001-02-03T04:05:06`, `P3W`, perhaps with a sign.
+    Duration(&'a str),
+}
+
+/// A function applied to arguments.
+#[derive(Clone, Debug)]
+pub struct FunctionCall<'a> {
+    /// Its name; a keyspace only if written.
+    pub name: QualifiedName<'a>,
+    /// Its arguments in order.
+    pub arguments: Vec<Expression<'a>>,
+}
+
+/// A chain of operators of one precedence, applied from left to right.
+#[derive(Clone, Debug)]
+pub struct Arithmetic<'a> {
+    /// The leftmost operand.
+    pub first: Box<Expression<'a>>,
+    /// Each further operand with the operator before it; at least one.
+    pub rest: Vec<(ArithmeticOperator, Expression<'a>)>,
+}
+
+/// `+ - * / %`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum ArithmeticOperator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+}
+
+/// What a selector may ask about a cell beside its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum CellMetadata {
+    WriteTime,
+    MaximumWriteTime,
+    TimeToLive,
+}
+
+impl ArithmeticOperator {
+    /// The operator as written.
+    pub fn symbol(self) -> char {
+        match self {
+            Self::Add => '+',
+            Self::Subtract => '-',
+            Self::Multiply => '*',
+            Self::Divide => '/',
+            Self::Modulo => '%',
+        }
+    }
+}
+
+impl CellMetadata {
+    /// The function's name in lower case.
+    pub fn function_name(self) -> &'static str {
+        match self {
+            Self::WriteTime => "writetime",
+            Self::MaximumWriteTime => "maxwritetime",
+            Self::TimeToLive => "ttl",
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What the parser makes of a statement.
+//!
+//! The tree borrows names and literals from the statement's text and has not been checked against any schema: planning
+//! does that, and complains with the `Position` that nodes carry. It is made to be planned at once and dropped; a prepared
+//! statement keeps its text and its plan.
+
+mod bind_marker;
+mod describe;
+mod expression;
+mod keyspace;
+mod modification;
+mod name;
+mod position;
+mod property;
+mod relation;
+mod select;
+mod table;
+mod type_name;
+mod unsupported;
+mod user_type;
+
+pub use bind_marker::{BindMarker, BindMarkers};
+pub use describe::{Describe, DescribeTarget};
+pub use expression::{
+    Arithmetic, ArithmeticOperator, CellMetadata, Expression, ExpressionKind, FunctionCall, Literal,
+};
+pub use keyspace::{AlterKeyspace, CreateKeyspace, DropKeyspace, Use};
+pub use modification::{
+    Assignment, AssignmentOperation, Batch, BatchKind, Condition, Delete, DeleteTarget, Insert,
+    InsertSource, Modification, Update, Using,
+};
+pub use name::{Name, QualifiedName};
+pub use position::{LineColumn, Position};
+pub use property::{Property, PropertyValue};
+pub use relation::{
+    ComparisonOperator, CustomIndexExpression, InValues, Predicate, Relation, RelationTarget,
+    WhereClause,
+};
+pub use select::{Ordering, Select, Selection, Selector};
+pub use table::{
+    AlterTable, ColumnDefinition, ColumnMask, CreateTable, DropTable, PrimaryKey, TableChange,
+    TableOptions, Truncate,
+};
+pub use type_name::{TypeName, TypeNameKind};
+pub use unsupported::{Feature, Unsupported};
+pub use user_type::{AlterType, CreateType, DropType, TypeChange};
+
+/// A statement and its bind markers.
+#[derive(Clone, Debug)]
+pub struct Parsed<'a> {
+    /// The statement.
+    pub statement: Statement<'a>,
+    /// Its bind markers, in the order of the text.
+    pub bind_markers: BindMarkers<'a>,
+}
+
+/// A statement of CQL.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Statement<'a> {
+    Select(Select<'a>),
+    Modification(Modification<'a>),
+    Batch(Batch<'a>),
+    Use(Use<'a>),
+    Describe(Describe<'a>),
+    CreateKeyspace(CreateKeyspace<'a>),
+    AlterKeyspace(AlterKeyspace<'a>),
+    DropKeyspace(DropKeyspace<'a>),
+    CreateTable(CreateTable<'a>),
+    AlterTable(AlterTable<'a>),
+    DropTable(DropTable<'a>),
+    Truncate(Truncate<'a>),
+    CreateType(CreateType<'a>),
+    AlterType(AlterType<'a>),
+    DropType(DropType<'a>),
+    /// Correct CQL for something that is not supported yet.
+    Unsupported(Unsupported<'a>),
+}

@@ -1,0 +1,162 @@
+//! `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
+
+use super::{Expression, Name, Position, QualifiedName, Relation, WhereClause};
+
+/// A statement that writes rows, and so may stand in a batch.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Modification<'a> {
+    Insert(Insert<'a>),
+    Update(Update<'a>),
+    Delete(Delete<'a>),
+}
+
+/// An `INSERT`.
+#[derive(Clone, Debug)]
+pub struct Insert<'a> {
+    /// `INTO`.
+    pub table: QualifiedName<'a>,
+    /// What is inserted.
+    pub source: InsertSource<'a>,
+    /// `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// `USING`.
+    pub using: Using<'a>,
+    /// Where `INSERT` stands.
+    pub position: Position,
+}
+
+/// What an `INSERT` inserts.
+#[derive(Clone, Debug)]
+pub enum InsertSource<'a> {
+    /// `(columns) VALUES (values)`. The counts may differ: the planner refuses that.
+    Values {
+        /// The columns.
+        columns: Vec<Name<'a>>,
+        /// Their values.
+        values: Vec<Expression<'a>>,
+    },
+    /// `JSON document`.
+    Json {
+        /// A string literal or a bind marker.
+        document: Expression<'a>,
+        /// `DEFAULT UNSET`: columns that the document omits are left alone; otherwise (`DEFAULT NULL`) they are deleted.
+        default_unset: bool,
+    },
+}
+
+/// An `UPDATE`.
+#[derive(Clone, Debug)]
+pub struct Update<'a> {
+    /// The table.
+    pub table: QualifiedName<'a>,
+    /// `USING`.
+    pub using: Using<'a>,
+    /// `SET`, one or more.
+    pub assignments: Vec<Assignment<'a>>,
+    /// `WHERE`.
+    pub where_clause: WhereClause<'a>,
+    /// `IF`.
+    pub condition: Condition<'a>,
+    /// Where `UPDATE` stands.
+    pub position: Position,
+}
+
+/// One assignment of an `UPDATE`.
+#[derive(Clone, Debug)]
+pub struct Assignment<'a> {
+    /// The column that changes. Its position is the assignment's.
+    pub column: Name<'a>,
+    /// How it changes.
+    pub operation: AssignmentOperation<'a>,
+}
+
+/// How an assignment changes its column `c`.
+#[derive(Clone, Debug)]
+pub enum AssignmentOperation<'a> {
+    /// `c = v`.
+    Set(Expression<'a>),
+    /// `c = c + v` or `c += v`: a counter, number, list (append), set, map or string.
+    Add(Expression<'a>),
+    /// `c = c - v` or `c -= v`: a counter, number, list, set, or keys of a map.
+    Subtract(Expression<'a>),
+    /// `c = v + c`: prepends to a list.
+    Prepend(Expression<'a>),
+    /// `c[key] = v`.
+    SetElement(Expression<'a>, Expression<'a>),
+    /// `c.field = v`.
+    SetField(Name<'a>, Expression<'a>),
+}
+
+/// A `DELETE`.
+#[derive(Clone, Debug)]
+pub struct Delete<'a> {
+    /// What is deleted; empty means whole rows or partitions.
+    pub targets: Vec<DeleteTarget<'a>>,
+    /// `FROM`.
+    pub table: QualifiedName<'a>,
+    /// `USING`: a time stamp, or a timeout.
+    pub using: Using<'a>,
+    /// `WHERE`.
+    pub where_clause: WhereClause<'a>,
+    /// `IF`.
+    pub condition: Condition<'a>,
+    /// Where `DELETE` stands.
+    pub position: Position,
+}
+
+/// What a `DELETE` deletes of a row.
+#[derive(Clone, Debug)]
+pub enum DeleteTarget<'a> {
+    /// `c`.
+    Column(Name<'a>),
+    /// `c[key]`.
+    Element(Name<'a>, Expression<'a>),
+    /// `c.field`.
+    Field(Name<'a>, Name<'a>),
+}
+
+/// The condition of a lightweight transaction.
+#[derive(Clone, Debug, Default)]
+pub enum Condition<'a> {
+    /// No `IF`.
+    #[default]
+    None,
+    /// `IF EXISTS`.
+    Exists,
+    /// `IF a AND b`, one relation or more. The targets are columns, elements and fields.
+    Relations(Vec<Relation<'a>>),
+}
+
+/// The options of a write.
+#[derive(Clone, Debug, Default)]
+pub struct Using<'a> {
+    /// `TIMESTAMP`, in microseconds: an integer literal or a bind marker.
+    pub timestamp: Option<Expression<'a>>,
+    /// `TTL`, in seconds: an integer literal or a bind marker.
+    pub time_to_live: Option<Expression<'a>>,
+    /// `TIMEOUT` (ScyllaDB): a duration literal or a bind marker.
+    pub timeout: Option<Expression<'a>>,
+}
+
+/// A `BATCH`.
+#[derive(Clone, Debug)]
+pub struct Batch<'a> {
+    /// `LOGGED` (the default), `UNLOGGED` or `COUNTER`.
+    pub kind: BatchKind,
+    /// `USING`, for all its statements.
+    pub using: Using<'a>,
+    /// Its statements; may be none.
+    pub statements: Vec<Modification<'a>>,
+    /// Where `BEGIN` stands.
+    pub position: Position,
+}
+
+/// The kinds of batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum BatchKind {
+    Logged,
+    Unlogged,
+    Counter,
+}

@@ -1,0 +1,71 @@
+//! Identifiers: names of keyspaces, tables, columns, types, fields, functions.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::Position;
+
+/// An identifier in its stored case: lower case when it was written without quotes, as written between quotes.
+///
+/// Borrowed from the statement unless lower-casing or a doubled quote forced a copy.
+#[derive(Clone, Debug)]
+pub struct Name<'a> {
+    /// The name without quotes.
+    pub text: Cow<'a, str>,
+    /// Where it begins.
+    pub position: Position,
+}
+
+/// A name that may be preceded by its keyspace: `ks.name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QualifiedName<'a> {
+    /// The keyspace, if written.
+    pub keyspace: Option<Name<'a>>,
+    /// The name in the keyspace.
+    pub name: Name<'a>,
+}
+
+impl Name<'_> {
+    /// The name without quotes, in its stored case.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Names are equal if they mean the same thing; where they stand does not matter.
+impl PartialEq for Name<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Name<'_> {}
+
+impl PartialEq<str> for Name<'_> {
+    fn eq(&self, other: &str) -> bool {
+        self.text == other
+    }
+}
+
+impl QualifiedName<'_> {
+    /// Where the whole name begins.
+    pub fn position(&self) -> Position {
+        self.keyspace.as_ref().map_or(self.name.position, |keyspace| keyspace.position)
+    }
+}
+
+/// The name itself, without quotes: the form in which results name columns. See `Quoted` for the form that parses.
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Display for QualifiedName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(keyspace) = &self.keyspace {
+            write!(f, "{keyspace}.")?;
+        }
+        write!(f, "{}", self.name)
+    }
+}

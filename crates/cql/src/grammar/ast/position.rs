@@ -1,0 +1,40 @@
+//! Where in the statement's text a node begins.
+
+use std::fmt;
+
+/// A byte offset into the text of the statement. Statements are shorter than 4 GiB (the lexer refuses longer ones).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u32);
+
+/// A place for people, as Cassandra's messages give it: lines count from 1, columns (in characters) from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineColumn {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 0.
+    pub column: u32,
+}
+
+impl Position {
+    /// The offset as an index into the text.
+    pub fn offset(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Line and column of this position in `text`, the statement it was made from. Linear in the offset: for errors.
+    pub fn line_column(self, text: &str) -> LineColumn {
+        let before = &text.as_bytes()[..self.offset().min(text.len())];
+        let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let is_character_start = |byte: &&u8| (**byte & 0xC0) != 0x80;
+        LineColumn {
+            line: 1 + before.iter().filter(|&&byte| byte == b'\n').count() as u32,
+            column: before[line_start..].iter().filter(is_character_start).count() as u32,
+        }
+    }
+}
+
+impl fmt::Display for LineColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}

@@ -1,0 +1,23 @@
+//! `WITH name = value AND ...` of keyspaces and tables.
+
+use std::borrow::Cow;
+
+use super::Name;
+
+/// One option. The parser refuses two of the same name in one statement, as Cassandra's does.
+#[derive(Clone, Debug)]
+pub struct Property<'a> {
+    /// The option.
+    pub name: Name<'a>,
+    /// Its value.
+    pub value: PropertyValue<'a>,
+}
+
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PropertyValue<'a> {
+    /// A literal or keyword, as text: `'0.1'` and `0.1` are the same.
+    Text(Cow<'a, str>),
+    /// A map literal of literals, as text, in the order written. A key that comes twice is left to the planner.
+    Map(Vec<(Cow<'a, str>, Cow<'a, str>)>),
+}

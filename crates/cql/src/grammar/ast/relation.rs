@@ -1,0 +1,103 @@
+//! Relations: what stands in `WHERE`, and in the `IF` of a lightweight transaction.
+
+use super::{BindMarker, Expression, Name, Position, QualifiedName};
+
+/// The relations of a `WHERE`, all of which must hold.
+#[derive(Clone, Debug, Default)]
+pub struct WhereClause<'a> {
+    /// The relations, in order; the same column may come twice.
+    pub relations: Vec<Relation<'a>>,
+    /// `expr(index, term)`: questions to a custom index.
+    pub custom: Vec<CustomIndexExpression<'a>>,
+}
+
+/// `target predicate`.
+#[derive(Clone, Debug)]
+pub struct Relation<'a> {
+    /// What is asked about.
+    pub target: RelationTarget<'a>,
+    /// What is asked.
+    pub predicate: Predicate<'a>,
+    /// Where the relation begins.
+    pub position: Position,
+}
+
+/// What a relation is about.
+#[derive(Clone, Debug)]
+pub enum RelationTarget<'a> {
+    /// `c`.
+    Column(Name<'a>),
+    /// `(a, b)`, one column or more.
+    Columns(Vec<Name<'a>>),
+    /// `token(a, b)`.
+    Token(Vec<Name<'a>>),
+    /// `c[key]`.
+    Element(Name<'a>, Expression<'a>),
+    /// `c.field`; in `IF` only.
+    Field(Name<'a>, Name<'a>),
+}
+
+/// What a relation asks.
+#[derive(Clone, Debug)]
+pub enum Predicate<'a> {
+    /// `= v`, `< v`, ... For `(a, b)`, `v` is a tuple literal or a bind marker.
+    Compare(ComparisonOperator, Expression<'a>),
+    /// `IN ...`. For `(a, b)`, each member is a tuple literal or a bind marker.
+    In(InValues<'a>),
+    /// `CONTAINS v`.
+    Contains(Expression<'a>),
+    /// `CONTAINS KEY k`.
+    ContainsKey(Expression<'a>),
+    /// `LIKE v`.
+    Like(Expression<'a>),
+    /// `BETWEEN low AND high`, both inclusive. CQL 3.4.8 (Cassandra 5.1).
+    Between(Expression<'a>, Expression<'a>),
+    /// `IS NOT NULL`.
+    IsNotNull,
+}
+
+/// `= < <= > >= !=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum ComparisonOperator {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    NotEqual,
+}
+
+/// The right side of `IN`.
+#[derive(Clone, Debug)]
+pub enum InValues<'a> {
+    /// `IN (a, b)`; may be empty.
+    Values(Vec<Expression<'a>>),
+    /// `IN ?`: the whole list is bound.
+    BindMarker(BindMarker),
+}
+
+/// `expr(index, term)`.
+#[derive(Clone, Debug)]
+pub struct CustomIndexExpression<'a> {
+    /// The index.
+    pub index: QualifiedName<'a>,
+    /// What to ask it.
+    pub value: Expression<'a>,
+    /// Where `expr` stands.
+    pub position: Position,
+}
+
+impl ComparisonOperator {
+    /// The operator as written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::NotEqual => "!=",
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `CREATE`, `ALTER`, `DROP` and `TRUNCATE TABLE`.
+
+use super::{Expression, FunctionCall, Name, Position, Property, QualifiedName, TypeName};
+
+/// A `CREATE TABLE`.
+#[derive(Clone, Debug)]
+pub struct CreateTable<'a> {
+    /// Its name.
+    pub name: QualifiedName<'a>,
+    /// `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// The columns in order; a name may come twice: the planner refuses that.
+    pub columns: Vec<ColumnDefinition<'a>>,
+    /// Every primary key that is given, whether with a column or in a clause. Anything but one is the planner's to refuse.
+    pub primary_keys: Vec<PrimaryKey<'a>>,
+    /// `WITH`.
+    pub options: TableOptions<'a>,
+    /// Where the statement begins.
+    pub position: Position,
+}
+
+/// `name type [STATIC] [MASKED WITH ...] [PRIMARY KEY]`.
+#[derive(Clone, Debug)]
+pub struct ColumnDefinition<'a> {
+    /// Its name.
+    pub name: Name<'a>,
+    /// Its type.
+    pub type_name: TypeName<'a>,
+    /// `STATIC`.
+    pub is_static: bool,
+    /// `MASKED WITH`.
+    pub mask: Option<ColumnMask<'a>>,
+}
+
+/// `MASKED WITH function(arguments)` or `MASKED WITH DEFAULT`.
+#[derive(Clone, Debug)]
+pub struct ColumnMask<'a> {
+    /// The masking function; `None` for `DEFAULT`.
+    pub function: Option<FunctionCall<'a>>,
+    /// Where `MASKED` stands.
+    pub position: Position,
+}
+
+/// `PRIMARY KEY ((a, b), c, d)`.
+#[derive(Clone, Debug)]
+pub struct PrimaryKey<'a> {
+    /// The partition key, one column or more.
+    pub partition: Vec<Name<'a>>,
+    /// The clustering columns, perhaps none.
+    pub clustering: Vec<Name<'a>>,
+    /// Where `PRIMARY` stands.
+    pub position: Position,
+}
+
+/// The `WITH` of a table.
+#[derive(Clone, Debug, Default)]
+pub struct TableOptions<'a> {
+    /// `name = value`, also `id = <uuid>`.
+    pub properties: Vec<Property<'a>>,
+    /// `CLUSTERING ORDER BY`: columns, and whether each is descending.
+    pub clustering_order: Vec<(Name<'a>, bool)>,
+    /// Where `COMPACT STORAGE` stands, if it does.
+    pub compact_storage: Option<Position>,
+}
+
+/// An `ALTER TABLE`.
+#[derive(Clone, Debug)]
+pub struct AlterTable<'a> {
+    /// Its name.
+    pub name: QualifiedName<'a>,
+    /// `IF EXISTS`, of the table.
+    pub if_exists: bool,
+    /// What changes.
+    pub change: TableChange<'a>,
+    /// Where the statement begins.
+    pub position: Position,
+}
+
+/// What an `ALTER TABLE` changes.
+#[derive(Clone, Debug)]
+pub enum TableChange<'a> {
+    /// `ADD [IF NOT EXISTS] column, ...`; no column is part of a primary key.
+    Add {
+        /// `IF NOT EXISTS`, of each column.
+        if_not_exists: bool,
+        /// The new columns.
+        columns: Vec<ColumnDefinition<'a>>,
+    },
+    /// `DROP [IF EXISTS] column, ... [USING TIMESTAMP t]`.
+    Drop {
+        /// `IF EXISTS`, of each column.
+        if_exists: bool,
+        /// The columns.
+        columns: Vec<Name<'a>>,
+        /// The time of the drop, in microseconds: an integer literal.
+        timestamp: Option<Expression<'a>>,
+    },
+    /// `RENAME [IF EXISTS] a TO b AND ...`.
+    Rename {
+        /// `IF EXISTS`, of each column.
+        if_exists: bool,
+        /// Old and new names.
+        columns: Vec<(Name<'a>, Name<'a>)>,
+    },
+    /// `WITH`.
+    Options(TableOptions<'a>),
+    /// `DROP COMPACT STORAGE`.
+    DropCompactStorage,
+    /// `ALTER [IF EXISTS] column TYPE t`, which Cassandra has not supported since 3.10.
+    ColumnType {
+        /// The column.
+        column: Name<'a>,
+        /// The type asked for.
+        type_name: TypeName<'a>,
+    },
+    /// `ALTER [IF EXISTS] column MASKED WITH ...` or `ALTER [IF EXISTS] column DROP MASKED`.
+    ColumnMask {
+        /// `IF EXISTS`, of the column.
+        if_exists: bool,
+        /// The column.
+        column: Name<'a>,
+        /// The new mask, or none.
+        mask: Option<ColumnMask<'a>>,
+    },
+}
+
+/// A `DROP TABLE`.
+#[derive(Clone, Debug)]
+pub struct DropTable<'a> {
+    /// Its name.
+    pub name: QualifiedName<'a>,
+    /// `IF EXISTS`.
+    pub if_exists: bool,
+    /// Where the statement begins.
+    pub position: Position,
+}
+
+/// A `TRUNCATE`.
+#[derive(Clone, Debug)]
+pub struct Truncate<'a> {
+    /// The table.
+    pub table: QualifiedName<'a>,
+    /// `USING TIMEOUT` (ScyllaDB): a duration literal or a bind marker.
+    pub timeout: Option<Expression<'a>>,
+    /// Where the statement begins.
+    pub position: Position,
+}

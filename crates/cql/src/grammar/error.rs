@@ -1,0 +1,24 @@
+//! The error of a statement that does not parse.
+
+use super::ast::{LineColumn, Position};
+
+/// A statement that is not CQL: where it stops being so, what stands there, and what was expected instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}:{column} {message}")]
+pub struct SyntaxError {
+    /// Line of the offending text, from 1.
+    pub line: u32,
+    /// Column of the offending text in characters, from 0.
+    pub column: u32,
+    /// Byte offset of the offending text.
+    pub offset: usize,
+    /// The rest of the message, without the place.
+    pub message: String,
+}
+
+impl SyntaxError {
+    pub(super) fn new(text: &str, position: Position, message: String) -> Self {
+        let LineColumn { line, column } = position.line_column(text);
+        Self { line, column, offset: position.offset(), message }
+    }
+}
