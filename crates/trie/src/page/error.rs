@@ -1,0 +1,75 @@
+//! What can be wrong with a page-packed trie.
+
+use thiserror::Error;
+
+/// A node that is not one: bytes of a file that lie. Reading stops there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("corrupt trie node at position {position}: {fault}")]
+pub struct CorruptNode {
+    /// Position of the node's first byte in its file.
+    pub position: u64,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What is wrong with a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Fault {
+    /// The node runs over the end of its page or of the file.
+    #[error("it does not fit in its page")]
+    PastPage,
+    /// A child does not lie before its parent, or lies before the file.
+    #[error("a child is {distance} bytes before it")]
+    Distance {
+        /// The distance read.
+        distance: u64,
+    },
+    /// A node with neither payload nor child: no path may end there.
+    #[error("it has neither payload nor children")]
+    Empty,
+    /// The path is longer than [`MAX_DEPTH`](super::layout::MAX_DEPTH).
+    #[error("it lies deeper than any key is long")]
+    TooDeep,
+}
+
+/// Why a trie could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReadError<E> {
+    /// The page could not be had.
+    #[error("{0}")]
+    Source(E),
+    /// The page holds something else than the trie.
+    #[error(transparent)]
+    Corrupt(#[from] CorruptNode),
+}
+
+/// Why a key was not added to a trie, or the trie not completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WriteError {
+    /// Keys come in strictly increasing order; this one differs from the previous one at `depth`.
+    #[error("key {number} is not above its predecessor (they part at byte {depth})")]
+    OutOfOrder {
+        /// Number of the key, from 0.
+        number: u64,
+        /// Length of the common prefix.
+        depth: usize,
+    },
+    /// The key is longer than [`MAX_DEPTH`](super::layout::MAX_DEPTH).
+    #[error("key of {length} bytes is too long for a trie")]
+    KeyTooLong {
+        /// Its length.
+        length: usize,
+    },
+    /// The payload is longer than [`MAX_PAYLOAD_SIZE`](super::layout::MAX_PAYLOAD_SIZE), or its bits
+    /// are not 1..=15.
+    #[error("payload of {length} bytes with bits {bits} does not fit in a trie node")]
+    Payload {
+        /// Its length.
+        length: usize,
+        /// Its bits.
+        bits: u8,
+    },
+    /// A trie has at least one key.
+    #[error("a trie without keys cannot be written")]
+    NoKeys,
+}

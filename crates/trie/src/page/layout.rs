@@ -1,0 +1,255 @@
+//! What a node of a page-packed trie is on disk: sixteen kinds, their distances and their sizes.
+//!
+//! The first byte of a node is `kind << 4 | payload bits`. A child is named by its distance, parent
+//! position minus child position, so that nodes can be written before anyone knows where their
+//! parents will be. A node and its payload lie within one page of 4096 bytes, counted from the start
+//! of the file; zero bytes pad where needed and nothing but pointers gives structure.
+//!
+//! The layout is Apache Cassandra's (CASSANDRA-18398, "BTI"), also written by ScyllaDB.
+
+/// Bytes in a page. Readers map one page per node and rely on it, so it is not a setting.
+pub const PAGE_SIZE: usize = 4096;
+
+/// The largest node body: 256 slots of 8 bytes behind a three-byte head.
+pub const MAX_BODY_SIZE: usize = 3 + 256 * 8;
+
+/// The longest payload that leaves every node, whatever its kind, within a page.
+pub const MAX_PAYLOAD_SIZE: usize = PAGE_SIZE - 1 - MAX_BODY_SIZE;
+
+/// The deepest path that is written or followed, in bytes of key.
+///
+/// The longest key that occurs in a database is an escaped partition key of 2 x 65,535 bytes or a
+/// clustering of a few such columns. The limit keeps a hostile file from growing a cursor's stack;
+/// the exact number is arbitrary.
+pub const MAX_DEPTH: usize = 1 << 21;
+
+/// How a node stores its children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// No children.
+    Leaf,
+    /// One child.
+    Single,
+    /// A sorted list of transitions, then their distances.
+    Sparse,
+    /// A first transition and a distance for each of the following ones; 0 where there is no child.
+    Dense,
+}
+
+/// The kind of a node, the upper half of its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum NodeKind {
+    PayloadOnly,
+    SingleNoPayload4,
+    Single8,
+    SingleNoPayload12,
+    Single16,
+    Sparse8,
+    Sparse12,
+    Sparse16,
+    Sparse24,
+    Sparse40,
+    Dense12,
+    Dense16,
+    Dense24,
+    Dense32,
+    Dense40,
+    LongDense,
+}
+
+use NodeKind::*;
+
+/// The kinds in the order of their numbers.
+pub const KINDS: [NodeKind; 16] = [
+    PayloadOnly,
+    SingleNoPayload4,
+    Single8,
+    SingleNoPayload12,
+    Single16,
+    Sparse8,
+    Sparse12,
+    Sparse16,
+    Sparse24,
+    Sparse40,
+    Dense12,
+    Dense16,
+    Dense24,
+    Dense32,
+    Dense40,
+    LongDense,
+];
+
+/// For each width class (4, 8, 12, 16, 24, 32, 40 and 64 bits) the kind of a node with one child.
+const SINGLES: [NodeKind; 8] = [
+    SingleNoPayload4,
+    Single8,
+    SingleNoPayload12,
+    Single16,
+    Dense24,
+    Dense32,
+    Dense40,
+    LongDense,
+];
+const SPARSES: [NodeKind; 8] =
+    [Sparse8, Sparse8, Sparse12, Sparse16, Sparse24, Sparse40, Sparse40, LongDense];
+const DENSES: [NodeKind; 8] =
+    [Dense12, Dense12, Dense12, Dense16, Dense24, Dense32, Dense40, LongDense];
+
+/// The narrowest of the eight width classes that holds `distance`.
+const fn width_class(distance: u64) -> usize {
+    match u64::BITS - distance.leading_zeros() {
+        0..=4 => 0,
+        5..=8 => 1,
+        9..=12 => 2,
+        13..=16 => 3,
+        17..=24 => 4,
+        25..=32 => 5,
+        33..=40 => 6,
+        _ => 7,
+    }
+}
+
+impl NodeKind {
+    /// The kind that a node's first byte tells.
+    #[inline]
+    pub const fn of_header(header: u8) -> NodeKind {
+        KINDS[(header >> 4) as usize]
+    }
+
+    /// How the children are stored.
+    #[inline]
+    pub const fn shape(self) -> Shape {
+        match self {
+            PayloadOnly => Shape::Leaf,
+            SingleNoPayload4 | Single8 | SingleNoPayload12 | Single16 => Shape::Single,
+            Sparse8 | Sparse12 | Sparse16 | Sparse24 | Sparse40 => Shape::Sparse,
+            _ => Shape::Dense,
+        }
+    }
+
+    /// Whether the lower half of the first byte says anything about a payload.
+    #[inline]
+    pub const fn can_have_payload(self) -> bool {
+        !matches!(self, SingleNoPayload4 | SingleNoPayload12)
+    }
+
+    /// Bits of one distance.
+    #[inline]
+    pub const fn distance_bits(self) -> usize {
+        match self {
+            PayloadOnly => 0,
+            SingleNoPayload4 => 4,
+            Single8 | Sparse8 => 8,
+            SingleNoPayload12 | Sparse12 | Dense12 => 12,
+            Single16 | Sparse16 | Dense16 => 16,
+            Sparse24 | Dense24 => 24,
+            Dense32 => 32,
+            Sparse40 | Dense40 => 40,
+            LongDense => 64,
+        }
+    }
+
+    /// Bytes from the first byte of the node up to its payload. `slots` is the number of children of
+    /// a sparse node and the span of transitions of a dense one.
+    #[inline]
+    pub const fn body_size(self, slots: usize) -> usize {
+        let distances_size = (slots * self.distance_bits()).div_ceil(8);
+        match self {
+            PayloadOnly => 1,
+            SingleNoPayload4 => 2,
+            Single8 | SingleNoPayload12 => 3,
+            Single16 => 4,
+            Sparse8 | Sparse12 | Sparse16 | Sparse24 | Sparse40 => 2 + slots + distances_size,
+            _ => 3 + distances_size,
+        }
+    }
+
+    /// The kind for a node with `children` children whose transitions span `span` values, with the
+    /// farthest one `max_distance` bytes away. Where sparse and dense are possible this is Cassandra's
+    /// rule: sparse only if strictly smaller.
+    pub const fn choose(
+        children: usize,
+        span: usize,
+        max_distance: u64,
+        has_payload: bool,
+    ) -> NodeKind {
+        let class = width_class(max_distance);
+        match children {
+            0 => PayloadOnly,
+            1 => match (SINGLES[class], has_payload) {
+                (SingleNoPayload4, true) => Single8,
+                (SingleNoPayload12, true) => Single16,
+                (kind, _) => kind,
+            },
+            _ => {
+                let (sparse, dense) = (SPARSES[class], DENSES[class]);
+                if sparse.body_size(children) < dense.body_size(span) { sparse } else { dense }
+            }
+        }
+    }
+
+    /// Slots that [`NodeKind::body_size`] counts for a node with these children.
+    #[inline]
+    pub const fn slots(self, children: usize, span: usize) -> usize {
+        match self.shape() {
+            Shape::Dense => span,
+            _ => children,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_format() {
+        let table = [
+            (PayloadOnly, 0, 1),
+            (SingleNoPayload4, 1, 2),
+            (Single8, 1, 3),
+            (SingleNoPayload12, 1, 3),
+            (Single16, 1, 4),
+            (Sparse8, 3, 2 + 6),
+            (Sparse12, 3, 2 + 3 + 5),
+            (Sparse12, 4, 2 + 4 + 6),
+            (Sparse16, 3, 2 + 9),
+            (Sparse24, 3, 2 + 12),
+            (Sparse40, 3, 2 + 18),
+            (Dense12, 3, 3 + 5),
+            (Dense16, 3, 3 + 6),
+            (Dense24, 1, 6),
+            (Dense32, 3, 3 + 12),
+            (Dense40, 256, 3 + 5 * 256),
+            (LongDense, 256, MAX_BODY_SIZE),
+        ];
+        for (kind, slots, size) in table {
+            assert_eq!(kind.body_size(slots), size, "{kind:?} {slots}");
+        }
+        assert!(MAX_BODY_SIZE + MAX_PAYLOAD_SIZE < PAGE_SIZE);
+    }
+
+    #[test]
+    fn the_narrowest_kind_is_chosen() {
+        let single = |distance| NodeKind::choose(1, 1, distance, false);
+        assert_eq!(single(15), SingleNoPayload4);
+        assert_eq!(single(16), Single8);
+        assert_eq!(single(256), SingleNoPayload12);
+        assert_eq!(single(4096), Single16);
+        assert_eq!(single(1 << 16), Dense24);
+        assert_eq!(single(1 << 24), Dense32);
+        assert_eq!(single(1 << 32), Dense40);
+        assert_eq!(single(1 << 40), LongDense);
+        assert_eq!(NodeKind::choose(1, 1, 3, true), Single8);
+        assert_eq!(NodeKind::choose(1, 1, 300, true), Single16);
+        // Two children far apart are sparse, neighbours are dense; equal sizes are dense.
+        assert_eq!(NodeKind::choose(2, 100, 10, false), Sparse8);
+        assert_eq!(NodeKind::choose(2, 3, 10, false), Sparse8);
+        assert_eq!(NodeKind::choose(2, 2, 10, false), Dense12);
+        assert_eq!(NodeKind::choose(2, 2, 300, false), Dense12);
+        assert_eq!(NodeKind::choose(200, 256, 1 << 16, false), Dense24);
+        assert_eq!(NodeKind::choose(2, 200, 1 << 40, false), LongDense);
+    }
+}

@@ -1,0 +1,223 @@
+//! A node as it lies in its page: navigated, not parsed into objects.
+//!
+//! Nothing in the bytes is trusted. [`Node::at`] checks that head and child table lie within the
+//! page, everything after that reads only what was checked; and a child must lie strictly before its
+//! parent, so that no path is a cycle. What cannot be checked here: several parents may share a
+//! child, so that a hostile file can spell exponentially many keys. Whoever iterates knows how many
+//! there should be.
+
+use super::error::{CorruptNode, Fault};
+use super::layout::{NodeKind, PAGE_SIZE, Shape};
+
+/// Where a byte stands among a node's transitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// In this slot there is a child for it.
+    Found(usize),
+    /// There is none; slots before this one are smaller, this one and those after it are greater.
+    Missing(usize),
+}
+
+/// A node within its page. Slots number the children in transition order; in a dense node some are
+/// empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'page> {
+    /// From the node's first byte to the end of its page.
+    bytes: &'page [u8],
+    position: u64,
+    kind: NodeKind,
+    slots: usize,
+    body_size: usize,
+}
+
+impl<'page> Node<'page> {
+    /// The node at `position` of the file, of whose pages `page` is the one that holds it (shorter
+    /// than [`PAGE_SIZE`] if it is the last).
+    #[inline]
+    pub fn at(page: &'page [u8], position: u64) -> Result<Node<'page>, CorruptNode> {
+        let fault = CorruptNode { position, fault: Fault::PastPage };
+        let page = page.get(..PAGE_SIZE).unwrap_or(page);
+        let bytes = page.get((position % PAGE_SIZE as u64) as usize..).ok_or(fault)?;
+        let kind = NodeKind::of_header(*bytes.first().ok_or(fault)?);
+        let slots = match kind.shape() {
+            Shape::Leaf => 0,
+            Shape::Single => 1,
+            Shape::Sparse => usize::from(*bytes.get(1).ok_or(fault)?),
+            Shape::Dense => usize::from(*bytes.get(2).ok_or(fault)?) + 1,
+        };
+        let body_size = kind.body_size(slots);
+        if body_size > bytes.len() {
+            return Err(fault);
+        }
+        let node = Node { bytes, position, kind, slots, body_size };
+        if slots == 0 && node.payload_bits() == 0 {
+            return Err(CorruptNode { position, fault: Fault::Empty });
+        }
+        Ok(node)
+    }
+
+    /// Position of the first byte in the file.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> NodeKind {
+        self.kind
+    }
+
+    /// What the trie's owner put next to the payload, 1..=15, or 0 if there is no payload.
+    #[inline]
+    pub fn payload_bits(&self) -> u8 {
+        if self.kind.can_have_payload() { self.byte(0) & 0x0F } else { 0 }
+    }
+
+    /// Whether a key ends here.
+    #[inline]
+    pub fn has_payload(&self) -> bool {
+        self.payload_bits() != 0
+    }
+
+    /// From the first byte of the payload to the end of the page: the format does not say where a
+    /// payload ends, its owner must.
+    pub fn payload(&self) -> &'page [u8] {
+        self.bytes.get(self.body_size..).unwrap_or_default()
+    }
+
+    /// Bytes without the payload.
+    pub fn body_size(&self) -> usize {
+        self.body_size
+    }
+
+    /// Slots for children, 0..=256. Those of a dense node may be empty.
+    #[inline]
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The byte that leads to the child in `slot`, which is less than [`Node::slots`].
+    #[inline]
+    pub fn transition(&self, slot: usize) -> u8 {
+        match self.kind {
+            NodeKind::SingleNoPayload12 => self.byte(2),
+            _ => match self.kind.shape() {
+                Shape::Single => self.byte(1),
+                Shape::Sparse => self.byte(2 + slot),
+                // A hostile head may span beyond 255.
+                _ => self.byte(1).wrapping_add(slot as u8),
+            },
+        }
+    }
+
+    /// Position of the child in `slot`, or none if the slot is empty.
+    #[inline]
+    pub fn child(&self, slot: usize) -> Result<Option<u64>, CorruptNode> {
+        let distance = self.distance(slot);
+        if distance == 0 && self.kind.shape() == Shape::Dense {
+            return Ok(None);
+        }
+        match self.position.checked_sub(distance) {
+            Some(child) if distance != 0 => Ok(Some(child)),
+            _ => Err(self.corrupt(Fault::Distance { distance })),
+        }
+    }
+
+    /// Where `transition` stands among the children.
+    #[inline]
+    pub fn search(&self, transition: u8) -> Search {
+        match self.kind.shape() {
+            Shape::Leaf => Search::Missing(0),
+            Shape::Sparse => {
+                let transitions = self.bytes.get(2..2 + self.slots).unwrap_or_default();
+                let slot = transitions.partition_point(|&other| other < transition);
+                match transitions.get(slot) {
+                    Some(&other) if other == transition => Search::Found(slot),
+                    _ => Search::Missing(slot),
+                }
+            }
+            Shape::Single => match transition.cmp(&self.transition(0)) {
+                std::cmp::Ordering::Less => Search::Missing(0),
+                std::cmp::Ordering::Equal => Search::Found(0),
+                std::cmp::Ordering::Greater => Search::Missing(1),
+            },
+            Shape::Dense => match transition.checked_sub(self.byte(1)).map(usize::from) {
+                None => Search::Missing(0),
+                Some(slot) if slot >= self.slots => Search::Missing(self.slots),
+                Some(slot) if self.distance(slot) == 0 => Search::Missing(slot),
+                Some(slot) => Search::Found(slot),
+            },
+        }
+    }
+
+    /// Position of the child for `transition`.
+    #[inline]
+    pub fn child_for(&self, transition: u8) -> Result<Option<u64>, CorruptNode> {
+        match self.search(transition) {
+            Search::Found(slot) => self.child(slot),
+            Search::Missing(_) => Ok(None),
+        }
+    }
+
+    /// The last child in a slot before `slot`: its slot and position.
+    pub fn child_before(&self, slot: usize) -> Result<Option<(usize, u64)>, CorruptNode> {
+        for slot in (0..slot.min(self.slots)).rev() {
+            if let Some(child) = self.child(slot)? {
+                return Ok(Some((slot, child)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first child in `slot` or one after it: its slot and position.
+    pub fn child_from(&self, slot: usize) -> Result<Option<(usize, u64)>, CorruptNode> {
+        for slot in slot..self.slots {
+            if let Some(child) = self.child(slot)? {
+                return Ok(Some((slot, child)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// An error that names this node.
+    pub fn corrupt(&self, fault: Fault) -> CorruptNode {
+        CorruptNode { position: self.position, fault }
+    }
+
+    #[inline]
+    fn distance(&self, slot: usize) -> u64 {
+        let start = match self.kind.shape() {
+            Shape::Leaf => return 0,
+            Shape::Single => match self.kind {
+                NodeKind::SingleNoPayload4 => return u64::from(self.byte(0) & 0x0F),
+                NodeKind::SingleNoPayload12 => {
+                    return u64::from(self.byte(0) & 0x0F) << 8 | u64::from(self.byte(1));
+                }
+                _ => 2,
+            },
+            Shape::Sparse => 2 + self.slots,
+            Shape::Dense => 3,
+        };
+        match self.kind.distance_bits() {
+            12 => {
+                let pair = start + slot / 2 * 3;
+                if slot % 2 == 0 {
+                    u64::from(self.byte(pair)) << 4 | u64::from(self.byte(pair + 1) >> 4)
+                } else {
+                    u64::from(self.byte(pair + 1) & 0x0F) << 8 | u64::from(self.byte(pair + 2))
+                }
+            }
+            bits => {
+                let width = bits / 8;
+                let start = start + slot * width;
+                let bytes = self.bytes.get(start..start + width).unwrap_or_default();
+                bytes.iter().fold(0, |distance, &byte| distance << 8 | u64::from(byte))
+            }
+        }
+    }
+
+    /// A byte that [`Node::at`] found to be there.
+    #[inline]
+    fn byte(&self, index: usize) -> u8 {
+        self.bytes.get(index).copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,198 @@
+//! Branches that are finished but not yet in the file.
+//!
+//! Nodes are finished in post-order, so everything pending lies on one stack, and a branch is a range
+//! at its top. Distances inside a branch do not depend on where the branch will be: as long as all
+//! descendants are pending too, it is kept as the very bytes that will be written, and its parent's
+//! bytes are appended behind it. Only nodes above something already placed, one in a few hundred, must
+//! wait until their own position is known; a branch that holds such nodes is a list of pieces in
+//! post-order, evaluated with a stack of root positions. There is no object per node.
+
+use std::ops::Range;
+
+use super::encode::{Edge, encode, measure};
+use super::layout::{NodeKind, PAGE_SIZE};
+
+/// A step of a branch in post-order.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Piece {
+    /// A branch that is in the file, its root at `position`.
+    Placed { position: u64 },
+    /// A branch in its final form; its root is the last `root_size` bytes.
+    Bytes { start: usize, length: u16, root_size: u16 },
+    /// A node over the `children` branches before it. Its transitions are kept at `start`, the payload
+    /// behind them.
+    Node { start: usize, children: u16, payload_size: u16, payload_bits: u8 },
+    /// Nodes with one child each, over the branch before it: `length` transitions in key order.
+    Chain { start: usize, length: u16 },
+}
+
+/// How high the stack was before something was put on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mark {
+    pub pieces: usize,
+    pub bytes: usize,
+}
+
+/// Where a branch is, or would be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placement {
+    pub root: u64,
+    /// Position behind the root, the branch's last node.
+    pub end: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pub pieces: Vec<Piece>,
+    pub bytes: Vec<u8>,
+    roots: Vec<u64>,
+    edges: Vec<Edge>,
+}
+
+impl Pending {
+    pub fn truncate(&mut self, mark: Mark) {
+        self.pieces.truncate(mark.pieces);
+        self.bytes.truncate(mark.bytes);
+    }
+
+    /// Where the branch made of these pieces would be if it were written at `position`.
+    pub fn measure(&mut self, pieces: Range<usize>, position: u64) -> Placement {
+        self.evaluate(pieces, position, None, false)
+    }
+
+    /// Writes the branch for `position` to `output`.
+    pub fn write(
+        &mut self,
+        pieces: Range<usize>,
+        position: u64,
+        output: &mut Vec<u8>,
+    ) -> Placement {
+        self.evaluate(pieces, position, Some(output), false)
+    }
+
+    /// Writes a branch that does not fit in a page, with padding before each piece that would cross a
+    /// boundary.
+    pub fn write_scattered(
+        &mut self,
+        pieces: Range<usize>,
+        position: u64,
+        output: &mut Vec<u8>,
+    ) -> Placement {
+        self.evaluate(pieces, position, Some(output), true)
+    }
+
+    fn evaluate(
+        &mut self,
+        pieces: Range<usize>,
+        position: u64,
+        mut output: Option<&mut Vec<u8>>,
+        scatter: bool,
+    ) -> Placement {
+        let Pending { pieces: all, bytes, roots, edges } = self;
+        let mut position = position;
+        // The position for a piece of a size that may itself depend on the position.
+        let settle = |position: u64, output: &mut Option<&mut Vec<u8>>, size: usize| {
+            let left = PAGE_SIZE - (position % PAGE_SIZE as u64) as usize;
+            if !scatter || size <= left {
+                return position;
+            }
+            if let Some(output) = output {
+                output.resize(output.len() + left, 0);
+            }
+            position + left as u64
+        };
+        roots.clear();
+        for piece in &all[pieces] {
+            match *piece {
+                Piece::Placed { position } => roots.push(position),
+                Piece::Bytes { start, length, root_size } => {
+                    position = settle(position, &mut output, usize::from(length));
+                    if let Some(output) = &mut output {
+                        output.extend_from_slice(&bytes[start..start + usize::from(length)]);
+                    }
+                    position += u64::from(length);
+                    roots.push(position - u64::from(root_size));
+                }
+                Piece::Node { start, children, payload_size, payload_bits } => {
+                    let (children, payload_size) =
+                        (usize::from(children), usize::from(payload_size));
+                    let first_child = roots.len() - children;
+                    let transitions = &bytes[start..start + children];
+                    edges.clear();
+                    edges.extend(
+                        transitions
+                            .iter()
+                            .zip(roots.drain(first_child..))
+                            .map(|(&transition, child)| Edge { transition, child }),
+                    );
+                    let has_payload = payload_bits != 0;
+                    let (_, body) = measure(edges, position, has_payload);
+                    position = settle(position, &mut output, body + payload_size);
+                    let (kind, body) = measure(edges, position, has_payload);
+                    if let Some(output) = &mut output {
+                        let payload = &bytes[start + children..start + children + payload_size];
+                        encode(output, kind, edges, position, payload_bits, payload);
+                    }
+                    roots.push(position);
+                    position += (body + payload_size) as u64;
+                }
+                Piece::Chain { start, length } => {
+                    let child = roots.pop().unwrap_or(position);
+                    let length = usize::from(length);
+                    position =
+                        settle(position, &mut output, chain_size(position - child, length).size);
+                    let chain = chain_size(position - child, length);
+                    if let Some(output) = &mut output {
+                        let transitions = &bytes[start..start + length];
+                        write_chain(output, transitions, position - child);
+                    }
+                    position += chain.size as u64;
+                    roots.push(position - chain.root_size as u64);
+                }
+            }
+        }
+        Placement { root: roots.pop().unwrap_or(position), end: position }
+    }
+}
+
+/// Sizes of a chain of nodes with one child each.
+pub(super) struct ChainSize {
+    pub size: usize,
+    pub root_size: usize,
+}
+
+/// Size of a node that refers to its neighbour in a chain.
+const LINK_SIZE: usize = 2;
+
+/// Size of the lowest node of a chain, `distance` above its child.
+pub(super) fn chain_foot_size(distance: u64) -> usize {
+    let kind = NodeKind::choose(1, 1, distance, false);
+    kind.body_size(kind.slots(1, 1))
+}
+
+/// Sizes of a chain of `length` nodes, at least 1, of which the lowest is `distance` above its child.
+pub(super) fn chain_size(distance: u64, length: usize) -> ChainSize {
+    let foot = chain_foot_size(distance);
+    let size = foot + LINK_SIZE * (length - 1);
+    ChainSize { size, root_size: if length == 1 { foot } else { LINK_SIZE } }
+}
+
+/// How many nodes of a chain fit in `room` bytes.
+pub(super) fn chain_length_within(room: usize, distance: u64) -> usize {
+    match room.checked_sub(chain_foot_size(distance)) {
+        Some(rest) => 1 + rest / LINK_SIZE,
+        None => 0,
+    }
+}
+
+/// Appends a chain, lowest node first; `transitions` are in key order.
+pub(super) fn write_chain(output: &mut Vec<u8>, transitions: &[u8], distance: u64) {
+    let mut distance = distance;
+    for &transition in transitions.iter().rev() {
+        let kind = NodeKind::choose(1, 1, distance, false);
+        let start = output.len();
+        // Within the node's own coordinates: its child at 0.
+        encode(output, kind, &[Edge { transition, child: 0 }], distance, 0, &[]);
+        distance = (output.len() - start) as u64;
+    }
+}

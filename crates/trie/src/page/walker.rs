@@ -1,0 +1,191 @@
+//! Single look-ups: from the root down, one page at a time, without memory of the way.
+//!
+//! Keys are ordered as byte strings, a prefix before what extends it; in a trie that is pre-order.
+//! An answer is the position of a node with a payload; [`Walker::node`] then shows it, from the page
+//! that the walker still holds.
+
+use super::error::{Fault, ReadError};
+use super::layout::PAGE_SIZE;
+use super::node::{Node, Search};
+use super::source::PageSource;
+
+/// Walks tries of one file. Holds one page, and counts those it asked for.
+pub struct Walker<S: PageSource> {
+    source: S,
+    page: Option<(u64, S::Page)>,
+    pages_touched: u64,
+}
+
+/// The best answer so far on the way down. A later one is always nearer to the key.
+enum Candidate {
+    None,
+    Payload(u64),
+    Branch(u64),
+}
+
+type Result<T, S> = std::result::Result<T, ReadError<<S as PageSource>::Error>>;
+
+impl<S: PageSource> Walker<S> {
+    /// A walker that holds no page yet.
+    pub fn new(source: S) -> Walker<S> {
+        Walker { source, page: None, pages_touched: 0 }
+    }
+
+    /// How often a page was asked for. Staying in a page does not count, coming back to one does.
+    pub fn pages_touched(&self) -> u64 {
+        self.pages_touched
+    }
+
+    /// Where the pages come from.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// The node at `position`.
+    #[inline]
+    pub async fn node(&mut self, position: u64) -> Result<Node<'_>, S> {
+        let number = position / PAGE_SIZE as u64;
+        if self.page.as_ref().is_none_or(|(held, _)| *held != number) {
+            let page = self.source.page(number).await.map_err(ReadError::Source)?;
+            self.page = Some((number, page));
+            self.pages_touched += 1;
+        }
+        let page = self.page.as_ref().map_or(&[][..], |(_, page)| page);
+        Ok(Node::at(page, position)?)
+    }
+
+    /// The payload of exactly `key`.
+    pub async fn exact(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
+        let mut position = root;
+        for &byte in key {
+            match self.node(position).await?.child_for(byte)? {
+                Some(child) => position = child,
+                None => return Ok(None),
+            }
+        }
+        Ok(self.node(position).await?.has_payload().then_some(position))
+    }
+
+    /// The payload of the shortest stored prefix of `key`. In a trie of shortest unique prefixes it is
+    /// the only candidate for `key`.
+    pub async fn prefix(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
+        let mut position = root;
+        let mut rest = key.iter();
+        loop {
+            let node = self.node(position).await?;
+            if node.has_payload() {
+                return Ok(Some(position));
+            }
+            match rest.next() {
+                Some(&byte) => match node.child_for(byte)? {
+                    Some(child) => position = child,
+                    None => return Ok(None),
+                },
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The payload of the greatest stored string that is `key` or below it.
+    pub async fn floor(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
+        let mut best = Candidate::None;
+        let mut position = root;
+        let mut rest = key.iter();
+        loop {
+            let node = self.node(position).await?;
+            if node.has_payload() {
+                best = Candidate::Payload(position);
+            }
+            let Some(&byte) = rest.next() else { break };
+            let search = node.search(byte);
+            let (Search::Found(slot) | Search::Missing(slot)) = search;
+            if let Some((_, lesser)) = node.child_before(slot)? {
+                best = Candidate::Branch(lesser);
+            }
+            match search {
+                Search::Found(slot) => match node.child(slot)? {
+                    Some(child) => position = child,
+                    None => break,
+                },
+                Search::Missing(_) => break,
+            }
+        }
+        match best {
+            Candidate::None => Ok(None),
+            Candidate::Payload(position) => Ok(Some(position)),
+            Candidate::Branch(position) => self.maximum(position).await.map(Some),
+        }
+    }
+
+    /// The payload of the smallest stored string that is `key` or above it.
+    pub async fn ceiling(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
+        self.above(root, key, true).await
+    }
+
+    /// The payload of the smallest stored string above `key`.
+    pub async fn higher(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
+        self.above(root, key, false).await
+    }
+
+    async fn above(&mut self, root: u64, key: &[u8], or_equal: bool) -> Result<Option<u64>, S> {
+        let mut greater = None;
+        let mut position = root;
+        for &byte in key {
+            let node = self.node(position).await?;
+            let (child, after) = match node.search(byte) {
+                Search::Found(slot) => (node.child(slot)?, slot + 1),
+                Search::Missing(slot) => (None, slot),
+            };
+            if let Some((_, child)) = node.child_from(after)? {
+                greater = Some(child);
+            }
+            match child {
+                Some(child) => position = child,
+                None => return self.minimum_of(greater).await,
+            }
+        }
+        let node = self.node(position).await?;
+        if node.has_payload() && or_equal {
+            return Ok(Some(position));
+        }
+        if let Some((_, child)) = node.child_from(0)? {
+            greater = Some(child);
+        }
+        self.minimum_of(greater).await
+    }
+
+    async fn minimum_of(&mut self, branch: Option<u64>) -> Result<Option<u64>, S> {
+        match branch {
+            Some(branch) => self.minimum(branch).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The first payload at or below the node at `branch`.
+    pub async fn minimum(&mut self, branch: u64) -> Result<u64, S> {
+        let mut position = branch;
+        loop {
+            let node = self.node(position).await?;
+            if node.has_payload() {
+                return Ok(position);
+            }
+            match node.child_from(0)? {
+                Some((_, child)) => position = child,
+                None => return Err(node.corrupt(Fault::Empty).into()),
+            }
+        }
+    }
+
+    /// The last payload at or below the node at `branch`.
+    pub async fn maximum(&mut self, branch: u64) -> Result<u64, S> {
+        let mut position = branch;
+        loop {
+            let node = self.node(position).await?;
+            match node.child_before(node.slots())? {
+                Some((_, child)) => position = child,
+                None if node.has_payload() => return Ok(position),
+                None => return Err(node.corrupt(Fault::Empty).into()),
+            }
+        }
+    }
+}
