@@ -83,3 +83,116 @@ impl CqlType {
         }
     }
 }
+
+impl UserType {
+    /// Field types in their order of declaration.
+    pub fn field_types(&self) -> impl ExactSizeIterator<Item = &CqlType> + Clone {
+        self.fields.iter().map(|(_, ty)| ty)
+    }
+}
+
+impl CqlType {
+    /// The length of every non-empty value of this type, if cells and clusterings leave it out ("inline" values). `None`
+    /// for types whose values are written behind their length, which includes some of fixed size (`smallint`, `date`).
+    pub fn fixed_length(&self) -> Option<usize> {
+        match self {
+            Self::Boolean => Some(1),
+            Self::Int | Self::Float => Some(4),
+            Self::Bigint | Self::Double | Self::Timestamp => Some(8),
+            Self::Uuid | Self::Timeuuid => Some(16),
+            Self::Empty => Some(0),
+            Self::Vector { element, dimension } => element.fixed_length()?.checked_mul(*dimension),
+            Self::Custom(_) if self.is_legacy_timestamp() => Some(8),
+            Self::Custom(_) if self.is_lexical_uuid() => Some(16),
+            _ => None,
+        }
+    }
+
+    /// The type as it is inside `frozen<...>`: itself and everything nested in it stored in one cell.
+    pub fn freeze(&self) -> Self {
+        match self {
+            Self::List { element, .. } => {
+                Self::List { element: shared_freeze(element), frozen: true }
+            }
+            Self::Set { element, .. } => {
+                Self::Set { element: shared_freeze(element), frozen: true }
+            }
+            Self::Map { key, value, .. } => {
+                Self::Map { key: shared_freeze(key), value: shared_freeze(value), frozen: true }
+            }
+            Self::Tuple(types) => Self::Tuple(types.iter().map(Self::freeze).collect()),
+            Self::UserDefined { definition, .. } => {
+                let definition = if definition.field_types().all(Self::is_deeply_frozen) {
+                    definition.clone()
+                } else {
+                    Arc::new(UserType {
+                        keyspace: definition.keyspace.clone(),
+                        name: definition.name.clone(),
+                        fields: definition
+                            .fields
+                            .iter()
+                            .map(|(name, ty)| (name.clone(), ty.freeze()))
+                            .collect(),
+                    })
+                };
+                Self::UserDefined { definition, frozen: true }
+            }
+            Self::Vector { element, dimension } => {
+                Self::Vector { element: shared_freeze(element), dimension: *dimension }
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Whether neither this type nor one nested in it is stored cell by cell.
+    pub(crate) fn is_deeply_frozen(&self) -> bool {
+        !self.is_multi_cell()
+            && match self {
+                Self::List { element, .. }
+                | Self::Set { element, .. }
+                | Self::Vector { element, .. } => element.is_deeply_frozen(),
+                Self::Map { key, value, .. } => key.is_deeply_frozen() && value.is_deeply_frozen(),
+                Self::Tuple(types) => types.iter().all(Self::is_deeply_frozen),
+                Self::UserDefined { definition, .. } => {
+                    definition.field_types().all(Self::is_deeply_frozen)
+                }
+                _ => true,
+            }
+    }
+
+    /// Whether this is the type of counters.
+    pub fn is_counter(&self) -> bool {
+        matches!(self, Self::Counter)
+    }
+
+    /// Whether this is a list, set or map, frozen or not.
+    pub fn is_collection(&self) -> bool {
+        matches!(self, Self::List { .. } | Self::Set { .. } | Self::Map { .. })
+    }
+
+    /// Whether a zero-length value is something apart: no number, no date, no sequence. It sorts before all values, and
+    /// its byte-comparable form is a separator of its own. Of the other types (`text`, `blob`, ...) it is a value like any.
+    pub fn empty_is_special(&self) -> bool {
+        match self {
+            Self::Ascii | Self::Text | Self::Blob | Self::Inet | Self::Duration | Self::Counter => {
+                false
+            }
+            Self::Custom(_) => self.is_legacy_timestamp() || self.is_lexical_uuid(),
+            _ => true,
+        }
+    }
+
+    /// Marshal `DateType`: a timestamp of Cassandra 1, ordered by its unsigned bytes.
+    pub(crate) fn is_legacy_timestamp(&self) -> bool {
+        matches!(self, Self::Custom(name) if &**name == "org.apache.cassandra.db.marshal.DateType")
+    }
+
+    /// Marshal `LexicalUUIDType`: a UUID whose halves are ordered as signed integers.
+    pub(crate) fn is_lexical_uuid(&self) -> bool {
+        matches!(self, Self::Custom(name) if &**name == "org.apache.cassandra.db.marshal.LexicalUUIDType")
+    }
+}
+
+fn shared_freeze(ty: &Arc<CqlType>) -> Arc<CqlType> {
+    if ty.is_deeply_frozen() { ty.clone() } else { Arc::new(ty.freeze()) }
+}

@@ -3,7 +3,29 @@
 //! Values travel through the whole node in their serialised form (`bytes::Bytes`): the form of the native
 //! protocol v4/v5, which is also the form inside SSTables. This crate knows how to parse, print, validate and
 //! compare them, and how to turn them into strings of bytes whose unsigned lexicographic order is CQL's order.
+//!
+//! | module | what it knows |
+//! | --- | --- |
+//! | [`CqlType`] | the types, their names (CQL and marshal), sizes, order and validity of their values |
+//! | [`byte_comparable`] | values, clusterings and decorated keys as byte-comparable strings, and back |
+//! | [`collection`] | the inside of frozen collections, tuples, UDTs and vectors |
+//! | [`literal`] | text, CQL literals and JSON |
+//! | [`varint`], [`decimal`], [`duration`], [`timeuuid`], [`vint`] | the numbers that need arithmetic |
 
+pub mod byte_comparable;
+pub mod collection;
+mod compare;
 mod cql_type;
+pub mod decimal;
+pub mod duration;
+mod error;
+
+pub mod timeuuid;
+pub mod type_name;
+mod uuid_order;
+mod validate;
+pub mod varint;
+pub mod vint;
 
 pub use cql_type::{CqlType, UserType};
+pub use error::{DecodeError, TypeParseError, ValueError};

@@ -1,0 +1,111 @@
+//! Sequences of columns: separator, value, separator, value, ..., terminator.
+//!
+//! Of a reversed column the value is inverted, byte by byte; separators and the terminator are not. Null comes before
+//! everything in both directions; the empty value has one separator for each, so that it sorts where its type wants it.
+
+use bytes::Bytes;
+
+use crate::byte_comparable::source::Source;
+use crate::byte_comparable::value::{decode_from, encode};
+use crate::byte_comparable::{
+    EMPTY, EMPTY_REVERSED, GT_NEXT, LT_NEXT, NEXT_COMPONENT, NULL, TERMINATOR,
+};
+use crate::{CqlType, DecodeError};
+
+/// Appends the separator and the value of one column; `None` is null.
+#[inline]
+pub fn encode_component(ty: &CqlType, reversed: bool, value: Option<&[u8]>, out: &mut Vec<u8>) {
+    match value {
+        None => out.push(NULL),
+        Some(value) if value.is_empty() && ty.empty_is_special() => {
+            out.push(if reversed { EMPTY_REVERSED } else { EMPTY });
+        }
+        Some(value) => {
+            out.push(NEXT_COMPONENT);
+            let start = out.len();
+            encode(ty, value, out);
+            if reversed {
+                out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+            }
+        }
+    }
+}
+
+/// Appends the components of a clustering or of a prefix of one (`values` may be shorter than `types`), then
+/// `terminator`: [`TERMINATOR`] for rows and keys, [`LT_NEXT`] or [`GT_NEXT`] for bounds. The flag of a type tells
+/// whether its column is reversed (`CLUSTERING ORDER BY ... DESC`).
+pub fn encode_clustering<V: AsRef<[u8]>>(
+    types: &[(CqlType, bool)],
+    values: &[Option<V>],
+    terminator: u8,
+    out: &mut Vec<u8>,
+) {
+    encode_clustering_prefix(types, values, out);
+    out.push(terminator);
+}
+
+/// [`encode_clustering`] without a terminator: what all positions with this prefix have in common.
+pub fn encode_clustering_prefix<V: AsRef<[u8]>>(
+    types: &[(CqlType, bool)],
+    values: &[Option<V>],
+    out: &mut Vec<u8>,
+) {
+    debug_assert!(values.len() <= types.len(), "more values than clustering columns");
+    for ((ty, reversed), value) in types.iter().zip(values) {
+        encode_component(ty, *reversed, value.as_ref().map(AsRef::as_ref), out);
+    }
+}
+
+/// Takes one component off the front of `input`; `None` is null. On error `input` is left as it was.
+pub fn decode_component(
+    ty: &CqlType,
+    reversed: bool,
+    input: &mut &[u8],
+) -> Result<Option<Bytes>, DecodeError> {
+    let mut separator = Source::new(input, false);
+    let value = match separator.byte(ty)? {
+        NULL => None,
+        EMPTY if !reversed => Some(Bytes::new()),
+        EMPTY_REVERSED if reversed => Some(Bytes::new()),
+        NEXT_COMPONENT => {
+            let mut source = Source::new(separator.rest(), reversed);
+            let mut out = Vec::new();
+            decode_from(ty, &mut source, &mut out)?;
+            *input = source.rest();
+            return Ok(Some(out.into()));
+        }
+        got => return Err(separator.unexpected(ty, "a separator", got)),
+    };
+    *input = separator.rest();
+    Ok(value)
+}
+
+/// The values of a clustering and its terminator. `input` must hold nothing else.
+pub fn decode_clustering(
+    types: &[(CqlType, bool)],
+    input: &[u8],
+) -> Result<(Vec<Option<Bytes>>, u8), DecodeError> {
+    let mut rest = input;
+    let mut values = Vec::with_capacity(types.len());
+    loop {
+        if let [terminator @ (TERMINATOR | LT_NEXT | GT_NEXT), after @ ..] = rest {
+            if after.is_empty() {
+                return Ok((values, *terminator));
+            }
+            return Err(DecodeError::Trailing { type_name: "clustering".into(), got: after.len() });
+        }
+        let Some((ty, reversed)) = types.get(values.len()) else {
+            let type_name = "clustering".to_owned();
+            return Err(match rest.first() {
+                None => DecodeError::Truncated { type_name },
+                Some(&got) => DecodeError::Unexpected {
+                    type_name,
+                    expected: "a terminator (38, 20 or 60)",
+                    got,
+                    remaining: rest.len() - 1,
+                },
+            });
+        };
+        values.push(decode_component(ty, *reversed, &mut rest)?);
+    }
+}

@@ -1,0 +1,143 @@
+//! `decimal`: sign, exponent and mantissa, so that equal numbers of any scale encode alike.
+//!
+//! 0 is `80`. Otherwise |v| = 0.d1d2... x 100^x with base-100 digits, d1 not 0. A header byte holds the sign and the
+//! number of bytes of the exponent, which follow; each digit is stored plus 80, and 00 ends the value. Of negative values
+//! the exponent is negated and the digits are complemented. The scale only moves the exponent: memory is bounded by the
+//! number of stored digits.
+
+use crate::byte_comparable::source::Source;
+use crate::decimal::{self as numbers, Digits};
+use crate::{CqlType, DecodeError};
+use num_bigint::{BigInt, Sign};
+
+const ZERO: u8 = 0x80;
+const POSITIVE: u8 = 0x80;
+const EXPONENT_ZERO: i64 = 0x40;
+
+pub(super) fn encode(value: &[u8], out: &mut Vec<u8>) {
+    let Some(parts) = numbers::parts(value) else {
+        // Too short to be a decimal: validation has refused it long ago.
+        return super::encode_escaped(value, out);
+    };
+    parts.with_digits(|digits| encode_digits(digits, out));
+}
+
+fn encode_digits(digits: Digits<'_>, out: &mut Vec<u8>) {
+    let Digits { negative, digits, exponent } = digits;
+    if digits.is_empty() {
+        out.push(ZERO);
+        return;
+    }
+    // An odd decimal exponent begins in the middle of a pair.
+    let odd = exponent.rem_euclid(2) == 1;
+    let pairs_before = exponent.div_euclid(2) + i64::from(odd);
+    let signed_exponent = if negative { -pairs_before } else { pairs_before };
+    let exponent_bytes = (8 - signed_exponent.unsigned_abs().leading_zeros() as i64 / 8) as usize;
+    let length_code =
+        if signed_exponent < 0 { -(exponent_bytes as i64) } else { exponent_bytes as i64 };
+    let sign = if negative { 0 } else { POSITIVE };
+    out.push(sign + (EXPONENT_ZERO + length_code) as u8);
+    out.extend_from_slice(&signed_exponent.to_be_bytes()[8 - exponent_bytes..]);
+
+    let (lead, rest) = if odd { digits.split_at(1) } else { (&[][..], digits) };
+    let first = out.len();
+    out.extend(lead.iter().copied());
+    out.extend(rest.chunks(2).map(|pair| pair[0] * 10 + pair.get(1).copied().unwrap_or(0)));
+    let mantissa = &mut out[first..];
+    if negative {
+        // -0.d1d2d3 as floor and remainder: -d1-1, 99-d2, 100-d3.
+        let last = mantissa.len() - 1;
+        for (index, digit) in mantissa.iter_mut().enumerate() {
+            let base = if index == 0 { 0 } else { 100 };
+            let borrow = u8::from(index != last);
+            *digit = 0x80u8.wrapping_add(base).wrapping_sub(*digit + borrow);
+        }
+    } else {
+        mantissa.iter_mut().for_each(|digit| *digit += 0x80);
+    }
+    out.push(0);
+}
+
+pub(super) fn decode(
+    ty: &CqlType,
+    source: &mut Source<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    let header = source.byte(ty)?;
+    if header == ZERO {
+        out.extend_from_slice(&numbers::encode(&BigInt::ZERO, 0));
+        return Ok(());
+    }
+    let negative = header & POSITIVE == 0;
+    let length_code = i64::from(header & 0x7F) - EXPONENT_ZERO;
+    if length_code.abs() > 8 {
+        return Err(source.unexpected(ty, "the sign and length of an exponent", header));
+    }
+    let out_of_range = |reason| DecodeError::Range { type_name: ty.cql_name(), reason };
+    let mut signed_exponent: i64 = if length_code < 0 { -1 } else { 0 };
+    for _ in 0..length_code.abs() {
+        signed_exponent = signed_exponent << 8 | i64::from(source.byte(ty)?);
+    }
+    if (signed_exponent < 0) != (length_code < 0) {
+        return Err(out_of_range("exponent"));
+    }
+    let pairs_before = if negative { signed_exponent.checked_neg() } else { Some(signed_exponent) };
+    let pairs_before = pairs_before.ok_or_else(|| out_of_range("exponent"))?;
+
+    let mut digits = Vec::new();
+    loop {
+        let byte = source.byte(ty)?;
+        if byte == 0 {
+            break;
+        }
+        // The first digit of a negative value is stored as minus itself: below 80.
+        let digit = byte.wrapping_sub(0x80) as i8;
+        let allowed = if negative && digits.is_empty() { -100..=-1 } else { 0..=99 };
+        if !allowed.contains(&digit) {
+            return Err(source.unexpected(ty, "a digit", byte));
+        }
+        digits.push(digit);
+    }
+    let Some(last) = digits.len().checked_sub(1) else {
+        return Err(source.unexpected(ty, "at least one digit", 0));
+    };
+    let plain: Option<Vec<u8>> = digits
+        .iter()
+        .enumerate()
+        .map(|(index, &digit)| {
+            if !negative {
+                return Some(digit as u8);
+            }
+            let base = if index == 0 { 0 } else { 100 };
+            let borrow = i16::from(index != last);
+            u8::try_from(base - i16::from(digit) - borrow).ok().filter(|&digit| digit < 100)
+        })
+        .collect();
+    let plain = plain.ok_or_else(|| out_of_range("digits"))?;
+    let sign = if negative { Sign::Minus } else { Sign::Plus };
+    let unscaled =
+        BigInt::from_radix_be(sign, &plain, 100).ok_or_else(|| out_of_range("digits"))?;
+    let scale = (plain.len() as i64)
+        .checked_sub(pairs_before)
+        .and_then(|pairs| pairs.checked_mul(2))
+        .ok_or_else(|| out_of_range("scale"))?;
+    let (unscaled, scale) = match plain[last] % 10 {
+        0 if plain[last] != 0 => (unscaled / 10, scale - 1),
+        _ => (unscaled, scale),
+    };
+    let (unscaled, scale) = fit_scale(unscaled, scale).ok_or_else(|| out_of_range("scale"))?;
+    out.extend_from_slice(&numbers::encode(&unscaled, scale));
+    Ok(())
+}
+
+/// Moves zeros back into the unscaled value if the scale without them is below 32 bits. The limit keeps a forged exponent
+/// from expanding into memory.
+fn fit_scale(unscaled: BigInt, scale: i64) -> Option<(BigInt, i32)> {
+    const MAX_ZEROS: i64 = 1024;
+    let missing = i64::from(i32::MIN).checked_sub(scale)?;
+    if missing <= 0 {
+        return Some((unscaled, i32::try_from(scale).ok()?));
+    }
+    let zeros = u32::try_from(missing).ok().filter(|_| missing <= MAX_ZEROS)?;
+    Some((unscaled * BigInt::from(10).pow(zeros), i32::MIN))
+}

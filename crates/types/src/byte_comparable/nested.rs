@@ -1,0 +1,252 @@
+//! Values made of values: collections, tuples, UDTs, vectors, composites.
+//!
+//! Each is a sequence of components ended by [`TERMINATOR`]. Inside a sequence null and an empty value without natural
+//! form are both [`NULL`]: that is Cassandra's behaviour (ScyllaDB tells them apart), and [`CqlType::compare`] follows it.
+
+use crate::byte_comparable::source::Source;
+use crate::byte_comparable::value::{decode_from, encode};
+use crate::byte_comparable::{NEXT_COMPONENT, NULL, TERMINATOR};
+use crate::{CqlType, DecodeError, collection};
+
+pub(super) fn encode_elements(element: &CqlType, value: &[u8], out: &mut Vec<u8>) {
+    if let Ok(elements) = collection::elements(value) {
+        for item in elements.map_while(Result::ok) {
+            encode_part(element, item, out);
+        }
+    }
+    out.push(TERMINATOR);
+}
+
+pub(super) fn encode_map(key: &CqlType, value: &CqlType, bytes: &[u8], out: &mut Vec<u8>) {
+    if let Ok(entries) = collection::entries(bytes) {
+        for (k, v) in entries.map_while(Result::ok) {
+            encode_part(key, Some(k), out);
+            encode_part(value, Some(v), out);
+        }
+    }
+    out.push(TERMINATOR);
+}
+
+/// Trailing nulls are left out, so that a tuple written before a field was added equals one written after it.
+pub(super) fn encode_fields<'t>(
+    types: impl Iterator<Item = &'t CqlType>,
+    value: &[u8],
+    out: &mut Vec<u8>,
+) {
+    let mut end = out.len();
+    for (ty, field) in types.zip(collection::fields(value).map_while(Result::ok)) {
+        encode_part(ty, field, out);
+        if field.is_some() {
+            end = out.len();
+        }
+    }
+    out.truncate(end);
+    out.push(TERMINATOR);
+}
+
+pub(super) fn encode_vector(element: &CqlType, dimension: usize, value: &[u8], out: &mut Vec<u8>) {
+    for item in collection::vector_elements(element, dimension, value).map_while(Result::ok) {
+        encode_part(element, Some(item), out);
+    }
+    out.push(TERMINATOR);
+}
+
+/// A partition key of several columns in one value. The first component tells static prefixes apart; each further one is
+/// followed by its end-of-component byte, which is a signed one.
+pub(super) fn encode_composite(types: &[CqlType], value: &[u8], out: &mut Vec<u8>) {
+    let (is_static, components) = collection::composite_components(value);
+    out.push(if is_static { NULL } else { NEXT_COMPONENT });
+    for (ty, component) in types.iter().zip(components.map_while(Result::ok)) {
+        encode_part(ty, Some(component.value), out);
+        out.push(NEXT_COMPONENT);
+        out.push(component.end ^ 0x80);
+    }
+    out.push(TERMINATOR);
+}
+
+#[inline]
+fn encode_part(ty: &CqlType, value: Option<&[u8]>, out: &mut Vec<u8>) {
+    match value {
+        Some(value) if !(value.is_empty() && ty.empty_is_special()) => {
+            out.push(NEXT_COMPONENT);
+            encode(ty, value, out);
+        }
+        _ => out.push(NULL),
+    }
+}
+
+pub(super) fn decode_elements(
+    ty: &CqlType,
+    element: &CqlType,
+    source: &mut Source<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    decode_counted(ty, &[element], source, out)
+}
+
+pub(super) fn decode_map(
+    ty: &CqlType,
+    key: &CqlType,
+    value: &CqlType,
+    source: &mut Source<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    decode_counted(ty, &[key, value], source, out)
+}
+
+/// A count, then groups of values of `types`.
+fn decode_counted(
+    ty: &CqlType,
+    types: &[&CqlType],
+    source: &mut Source<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let mut count: i32 = 0;
+    loop {
+        for (index, part) in types.iter().enumerate() {
+            let present = begin_part(ty, source)?;
+            if present == Part::End && index == 0 {
+                out[start..start + 4].copy_from_slice(&count.to_be_bytes());
+                return Ok(());
+            }
+            decode_part(ty, part, present, source, out)?;
+        }
+        count = count.checked_add(1).ok_or_else(|| DecodeError::Range {
+            type_name: ty.cql_name(),
+            reason: "more than 2^31 elements",
+        })?;
+    }
+}
+
+pub(super) fn decode_fields<'t>(
+    ty: &CqlType,
+    types: impl Iterator<Item = &'t CqlType>,
+    source: &mut Source<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    let mut ended = false;
+    for field in types {
+        let part = if ended { Part::Null } else { begin_part(ty, source)? };
+        ended |= part == Part::End;
+        if part == Part::Value {
+            decode_part(ty, field, part, source, out)?;
+        } else {
+            out.extend_from_slice(&(-1i32).to_be_bytes());
+        }
+    }
+    if ended { Ok(()) } else { expect_end(ty, source) }
+}
+
+pub(super) fn decode_vector(
+    ty: &CqlType,
+    element: &CqlType,
+    dimension: usize,
+    source: &mut Source<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    let fixed = element.fixed_length();
+    let mut item = Vec::new();
+    for _ in 0..dimension {
+        item.clear();
+        match begin_part(ty, source)? {
+            Part::Value => decode_from(element, source, &mut item)?,
+            Part::Null => {}
+            Part::End => return Err(source.unexpected(ty, "one more element", TERMINATOR)),
+        }
+        match fixed {
+            Some(length) if length == item.len() => {}
+            Some(_) => {
+                let reason = "empty element of fixed length";
+                return Err(DecodeError::Range { type_name: ty.cql_name(), reason });
+            }
+            None => crate::vint::write_unsigned(item.len() as u64, out),
+        }
+        out.extend_from_slice(&item);
+    }
+    expect_end(ty, source)
+}
+
+pub(super) fn decode_composite(
+    ty: &CqlType,
+    types: &[CqlType],
+    source: &mut Source<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    match source.byte(ty)? {
+        NEXT_COMPONENT => {}
+        NULL => out.extend_from_slice(&collection::STATIC_COMPOSITE.to_be_bytes()),
+        got => return Err(source.unexpected(ty, "the start of a composite", got)),
+    }
+    for component in types {
+        let part = begin_part(ty, source)?;
+        if part == Part::End {
+            return Ok(());
+        }
+        let start = out.len();
+        out.extend_from_slice(&[0; 2]);
+        if part == Part::Value {
+            decode_from(component, source, out)?;
+        }
+        let length = u16::try_from(out.len() - start - 2).map_err(|_| DecodeError::Range {
+            type_name: ty.cql_name(),
+            reason: "a component of more than 65535 bytes",
+        })?;
+        out[start..start + 2].copy_from_slice(&length.to_be_bytes());
+        if begin_part(ty, source)? != Part::Value {
+            return Err(source.unexpected(ty, "an end-of-component byte", 0));
+        }
+        out.push(source.byte(ty)? ^ 0x80);
+    }
+    expect_end(ty, source)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Value,
+    Null,
+    End,
+}
+
+fn begin_part(ty: &CqlType, source: &mut Source<'_>) -> Result<Part, DecodeError> {
+    match source.byte(ty)? {
+        NEXT_COMPONENT => Ok(Part::Value),
+        NULL => Ok(Part::Null),
+        TERMINATOR => Ok(Part::End),
+        got => Err(source.unexpected(ty, "a separator (40, 3e) or the end (38)", got)),
+    }
+}
+
+fn expect_end(ty: &CqlType, source: &mut Source<'_>) -> Result<(), DecodeError> {
+    match source.byte(ty)? {
+        TERMINATOR => Ok(()),
+        got => Err(source.unexpected(ty, "the end (38)", got)),
+    }
+}
+
+/// Appends the value behind its length of 32 bits.
+fn decode_part(
+    outer: &CqlType,
+    ty: &CqlType,
+    part: Part,
+    source: &mut Source<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    match part {
+        Part::Value => decode_from(ty, source, out)?,
+        // A collection holds no null, so this was an empty value.
+        Part::Null if ty.empty_is_special() => {}
+        Part::Null | Part::End => {
+            return Err(source.unexpected(outer, "a value", NULL));
+        }
+    }
+    let length = i32::try_from(out.len() - start - 4).map_err(|_| DecodeError::Range {
+        type_name: outer.cql_name(),
+        reason: "a value of more than 2^31 bytes",
+    })?;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! The inside of frozen collections, tuples, UDTs, vectors and composites.
+//!
+//! | value | form |
+//! | --- | --- |
+//! | list, set | be32 count, then each element: be32 length, bytes (length -1: null) |
+//! | map | be32 count, then each key and value as above |
+//! | tuple, UDT | each field as above, no count; trailing fields may be missing |
+//! | vector | elements of fixed length end to end; others behind their length as an unsigned vint |
+//! | composite | each component: be16 length, bytes, an end-of-component byte |
+//!
+//! Iterators borrow from the value, yield an error where the bytes stop making sense and then end. They never panic and
+//! never allocate for what is fine; a count is believed only as far as the bytes could hold it. Builders make the same
+//! forms.
+
+mod build;
+mod iterate;
+
+pub use build::{
+    Builder, list_of, map_of, set_of, sorted_map_of, tuple_of, vector_of, write_value,
+};
+pub use iterate::{
+    CompositeComponent, CompositeComponents, Elements, Entries, Fields, VectorElements,
+    composite_components, elements, entries, fields, vector_elements,
+};
+
+/// Begins a composite that is the prefix of a static row.
+pub const STATIC_COMPOSITE: u16 = 0xFFFF;

@@ -1,0 +1,113 @@
+//! Builders of frozen values. They trust the caller: elements are neither validated nor sorted, unless the name says so.
+//!
+//! A value of more than 2^31 bytes has no serialised form; the lengths saturate there, and validation refuses the result.
+
+use bytes::Bytes;
+
+use crate::{CqlType, vint};
+
+/// Appends one length-prefixed value; `None` is null.
+pub fn write_value(value: Option<&[u8]>, out: &mut Vec<u8>) {
+    let length = value.map_or(-1, |value| i32::try_from(value.len()).unwrap_or(i32::MAX));
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(value.unwrap_or_default());
+}
+
+/// Builds a list, set or map value by value; the count is filled in at the end. For a map push key, value, key, ...
+#[derive(Clone, Debug)]
+pub struct Builder {
+    bytes: Vec<u8>,
+    pushed: usize,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self { bytes: vec![0; 4], pushed: 0 }
+    }
+}
+
+impl Builder {
+    /// Appends a list's or set's element, or a map's key or value; `None` is null.
+    pub fn push(&mut self, value: Option<&[u8]>) {
+        write_value(value, &mut self.bytes);
+        self.pushed += 1;
+    }
+
+    /// The list or set.
+    pub fn finish(self) -> Bytes {
+        let pushed = self.pushed;
+        self.finish_with(pushed)
+    }
+
+    /// The map: half as many entries as values were pushed.
+    pub fn finish_map(self) -> Bytes {
+        let pushed = self.pushed;
+        self.finish_with(pushed / 2)
+    }
+
+    fn finish_with(mut self, count: usize) -> Bytes {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        self.bytes[..4].copy_from_slice(&count.to_be_bytes());
+        self.bytes.into()
+    }
+}
+
+/// A frozen list (or a set whose elements come in their order).
+pub fn list_of<V: AsRef<[u8]>>(elements: impl IntoIterator<Item = V>) -> Bytes {
+    let mut builder = Builder::default();
+    elements.into_iter().for_each(|element| builder.push(Some(element.as_ref())));
+    builder.finish()
+}
+
+/// A frozen set: elements are sorted, and equal ones kept once.
+pub fn set_of<V: AsRef<[u8]>>(element: &CqlType, mut elements: Vec<V>) -> Bytes {
+    elements.sort_by(|left, right| element.compare(left.as_ref(), right.as_ref()));
+    elements.dedup_by(|left, right| element.compare(left.as_ref(), right.as_ref()).is_eq());
+    list_of(elements)
+}
+
+/// A frozen map whose entries come in the order of their keys.
+pub fn map_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(entries: impl IntoIterator<Item = (K, V)>) -> Bytes {
+    let mut builder = Builder::default();
+    for (key, value) in entries {
+        builder.push(Some(key.as_ref()));
+        builder.push(Some(value.as_ref()));
+    }
+    builder.finish_map()
+}
+
+/// A frozen map: entries are sorted by key, and of equal keys the last one wins.
+pub fn sorted_map_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    key: &CqlType,
+    mut entries: Vec<(K, V)>,
+) -> Bytes {
+    entries.reverse();
+    entries.sort_by(|(left, _), (right, _)| key.compare(left.as_ref(), right.as_ref()));
+    entries.dedup_by(|(left, _), (right, _)| key.compare(left.as_ref(), right.as_ref()).is_eq());
+    map_of(entries)
+}
+
+/// A tuple or UDT; `None` is null.
+pub fn tuple_of<V: AsRef<[u8]>>(fields: impl IntoIterator<Item = Option<V>>) -> Bytes {
+    let mut out = Vec::new();
+    for field in fields {
+        write_value(field.as_ref().map(AsRef::as_ref), &mut out);
+    }
+    out.into()
+}
+
+/// A vector with elements of the given type.
+pub fn vector_of<V: AsRef<[u8]>>(
+    element: &CqlType,
+    elements: impl IntoIterator<Item = V>,
+) -> Bytes {
+    let mut out = Vec::new();
+    for value in elements {
+        let value = value.as_ref();
+        if element.fixed_length().is_none() {
+            vint::write_unsigned(value.len() as u64, &mut out);
+        }
+        out.extend_from_slice(value);
+    }
+    out.into()
+}

@@ -1,0 +1,176 @@
+//! The order of values.
+//!
+//! It is a total order on the valid values of a type, and the order of their byte-comparable forms: what `encode` makes
+//! equal is equal here. Where Cassandra's comparator and its byte-comparable form disagree, the latter counts, for it is
+//! what files are sorted by: NaN sorts by its bits, and nested null equals a nested empty value without natural form.
+//! Values that validation would refuse are ordered by their bytes. Nothing here allocates, except for decimals whose
+//! unscaled value takes 16 bytes or more.
+
+use std::cmp::Ordering;
+
+use crate::uuid_order::{timeuuid_rank, uuid_rank};
+use crate::{CqlType, collection, decimal, varint};
+
+impl CqlType {
+    /// Order of two serialised values of this type, as in `ORDER BY` and in clusterings. Zero-length values come first.
+    pub fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+        if self.empty_is_special() && (left.is_empty() || right.is_empty()) {
+            return right.is_empty().cmp(&left.is_empty());
+        }
+        match self {
+            Self::Int => by(left, right, i32::from_be_bytes),
+            Self::Bigint | Self::Timestamp => by(left, right, i64::from_be_bytes),
+            Self::Smallint => by(left, right, i16::from_be_bytes),
+            Self::Tinyint => by(left, right, i8::from_be_bytes),
+            Self::Boolean => by(left, right, |[byte]: [u8; 1]| byte != 0),
+            // IEEE 754 totalOrder: -NaN, -infinity, ..., -0, 0, ..., NaN. Of negative numbers the magnitude is flipped.
+            Self::Float => by(left, right, |bytes| {
+                let bits = i32::from_be_bytes(bytes);
+                bits ^ ((bits >> 31) & i32::MAX)
+            }),
+            Self::Double => by(left, right, |bytes| {
+                let bits = i64::from_be_bytes(bytes);
+                bits ^ ((bits >> 63) & i64::MAX)
+            }),
+            Self::Uuid => by(left, right, uuid_rank),
+            Self::Timeuuid => by(left, right, timeuuid_rank),
+            Self::Varint => varint::compare(left, right),
+            Self::Decimal => decimal::compare(left, right),
+            Self::List { element, .. } | Self::Set { element, .. } => {
+                compare_elements(element, left, right)
+            }
+            Self::Map { key, value, .. } => compare_entries(key, value, left, right),
+            Self::Tuple(types) => compare_fields(types.iter(), left, right),
+            Self::UserDefined { definition, .. } => {
+                compare_fields(definition.field_types(), left, right)
+            }
+            Self::Vector { element, dimension } => {
+                let parts = |value| collection::vector_elements(element, *dimension, value);
+                sequence(
+                    std::iter::repeat(&**element),
+                    parts(left).map_while(Result::ok).map(Some),
+                    parts(right).map_while(Result::ok).map(Some),
+                )
+            }
+            Self::Composite(types) => compare_composites(types, left, right),
+            Self::Custom(_) if self.is_lexical_uuid() => {
+                by(left, right, |bytes: [u8; 16]| u128::from_be_bytes(bytes) ^ (1 << 127 | 1 << 63))
+            }
+            Self::Ascii
+            | Self::Text
+            | Self::Blob
+            | Self::Date
+            | Self::Time
+            | Self::Inet
+            | Self::Duration
+            | Self::Counter
+            | Self::Empty
+            | Self::Custom(_) => left.cmp(right),
+        }
+    }
+}
+
+/// Compares what `read` makes of values of the right length; others by their bytes.
+#[inline]
+fn by<const N: usize, T: Ord>(left: &[u8], right: &[u8], read: impl Fn([u8; N]) -> T) -> Ordering {
+    match (left.try_into(), right.try_into()) {
+        (Ok(left), Ok(right)) => read(left).cmp(&read(right)),
+        _ => left.cmp(right),
+    }
+}
+
+fn compare_elements(element: &CqlType, left: &[u8], right: &[u8]) -> Ordering {
+    match (collection::elements(left), collection::elements(right)) {
+        (Ok(left), Ok(right)) => sequence(
+            std::iter::repeat(element),
+            left.map_while(Result::ok),
+            right.map_while(Result::ok),
+        ),
+        _ => left.cmp(right),
+    }
+}
+
+fn compare_entries(key: &CqlType, value: &CqlType, left: &[u8], right: &[u8]) -> Ordering {
+    match (collection::entries(left), collection::entries(right)) {
+        (Ok(left), Ok(right)) => {
+            fn flat<'a>(
+                entries: collection::Entries<'a>,
+            ) -> impl Iterator<Item = Option<&'a [u8]>> {
+                entries.map_while(Result::ok).flat_map(|(key, value)| [Some(key), Some(value)])
+            }
+            sequence([key, value].into_iter().cycle(), flat(left), flat(right))
+        }
+        _ => left.cmp(right),
+    }
+}
+
+fn compare_fields<'t>(
+    types: impl ExactSizeIterator<Item = &'t CqlType>,
+    left: &[u8],
+    right: &[u8],
+) -> Ordering {
+    // Trailing nulls and missing fields are the same thing.
+    let present = |value| {
+        let mut present = 0;
+        for (index, field) in collection::fields(value).map_while(Result::ok).enumerate() {
+            if field.is_some() {
+                present = index + 1;
+            }
+        }
+        collection::fields(value).map_while(Result::ok).take(present.min(types.len()))
+    };
+    let (left, right) = (present(left), present(right));
+    sequence(types, left, right)
+}
+
+fn compare_composites(types: &[CqlType], left: &[u8], right: &[u8]) -> Ordering {
+    let ((left_static, left), (right_static, right)) =
+        (collection::composite_components(left), collection::composite_components(right));
+    let mut right = right.map_while(Result::ok);
+    let mut left = left.map_while(Result::ok);
+    let by_static = right_static.cmp(&left_static);
+    if by_static.is_ne() {
+        return by_static;
+    }
+    for ty in types {
+        let order = match (left.next(), right.next()) {
+            (Some(left), Some(right)) => part(ty, Some(left.value), Some(right.value))
+                .then_with(|| (left.end as i8).cmp(&(right.end as i8))),
+            (left, right) => return left.is_some().cmp(&right.is_some()),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
+}
+
+/// Element by element; a sequence comes before its continuations.
+fn sequence<'t, 'v>(
+    mut types: impl Iterator<Item = &'t CqlType>,
+    mut left: impl Iterator<Item = Option<&'v [u8]>>,
+    mut right: impl Iterator<Item = Option<&'v [u8]>>,
+) -> Ordering {
+    loop {
+        let Some(ty) = types.next() else { return Ordering::Equal };
+        let order = match (left.next(), right.next()) {
+            (Some(left), Some(right)) => part(ty, left, right),
+            (None, None) => return Ordering::Equal,
+            (left, right) => return left.is_some().cmp(&right.is_some()),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+}
+
+fn part(ty: &CqlType, left: Option<&[u8]>, right: Option<&[u8]>) -> Ordering {
+    let something = |value: Option<&[u8]>| match value {
+        Some(value) => !(value.is_empty() && ty.empty_is_special()),
+        None => false,
+    };
+    match (something(left), something(right)) {
+        (true, true) => ty.compare(left.unwrap_or_default(), right.unwrap_or_default()),
+        (left, right) => left.cmp(&right),
+    }
+}

@@ -1,0 +1,266 @@
+//! `decimal`: a 32-bit scale and an unscaled `varint`; the number is unscaled x 10^-scale.
+//!
+//! The scale may be anything in 32 bits, so no operation here may expand it: 1e2147483647 takes five bytes and is
+//! compared in constant time. Work and memory are bounded by the digits that are stored. 1.1 and 1.10 are equal, but
+//! not the same bytes.
+
+use std::cmp::Ordering;
+
+use crate::varint::{self, BigInt};
+use crate::{CqlType, ValueError};
+use num_bigint::Sign;
+
+/// The unscaled value and the scale of a serialised decimal.
+pub fn decode(bytes: &[u8]) -> Result<(BigInt, i32), ValueError> {
+    let parts = parts(bytes).ok_or_else(|| ValueError::Length {
+        type_name: CqlType::Decimal.cql_name(),
+        expected: "at least 4 bytes",
+        got: bytes.len(),
+    })?;
+    Ok((varint::decode(parts.unscaled), parts.scale))
+}
+
+/// The serialised form of unscaled x 10^-scale.
+pub fn encode(unscaled: &BigInt, scale: i32) -> Vec<u8> {
+    let mut out = scale.to_be_bytes().to_vec();
+    out.extend_from_slice(&varint::encode(unscaled));
+    out
+}
+
+/// Order of two serialised decimals as numbers; bytes that are no decimal come first.
+pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
+    let (Some(left), Some(right)) = (parts(left), parts(right)) else {
+        return (left.len() >= 4).cmp(&(right.len() >= 4)).then_with(|| left.cmp(right));
+    };
+    // Most columns hold one scale.
+    if left.scale == right.scale {
+        return varint::compare(left.unscaled, right.unscaled);
+    }
+    left.with_digits(|left| right.with_digits(|right| left.cmp(&right)))
+}
+
+/// The number as Java's `BigDecimal.toString` prints it: plain, or with an exponent if that would need zeros that are
+/// not stored, or more than six behind the point.
+pub fn to_scientific_string(unscaled: &BigInt, scale: i32) -> String {
+    let digits = unscaled.magnitude().to_string();
+    let sign = if unscaled.sign() == Sign::Minus { "-" } else { "" };
+    if scale == 0 {
+        return format!("{sign}{digits}");
+    }
+    let adjusted = digits.len() as i64 - 1 - i64::from(scale);
+    if scale > 0 && adjusted >= -6 {
+        let scale = scale as usize;
+        if digits.len() > scale {
+            let (whole, fraction) = digits.split_at(digits.len() - scale);
+            return format!("{sign}{whole}.{fraction}");
+        }
+        return format!("{sign}0.{digits:0>scale$}");
+    }
+    let (first, rest) = digits.split_at(1);
+    let point = if rest.is_empty() { "" } else { "." };
+    if adjusted == 0 {
+        return format!("{sign}{first}{point}{rest}");
+    }
+    format!("{sign}{first}{point}{rest}E{adjusted:+}")
+}
+
+/// The number without exponent, as Java's `BigDecimal.toPlainString`; `None` if that takes more than `max_length`
+/// characters (a scale of -2^31 would take two billion).
+pub fn to_plain_string(unscaled: &BigInt, scale: i32, max_length: usize) -> Option<String> {
+    let negative = unscaled.sign() == Sign::Minus;
+    let magnitude = unscaled.magnitude();
+    let digits = magnitude.to_string();
+    let zero = unscaled.sign() == Sign::NoSign;
+    let sign = if negative { "-" } else { "" };
+    let size = scale.unsigned_abs() as usize;
+    if scale <= 0 {
+        if zero {
+            return Some(digits);
+        }
+        if digits.len().checked_add(size + 1)? > max_length {
+            return None;
+        }
+        return Some(format!("{sign}{digits}{}", "0".repeat(size)));
+    }
+    if digits.len().max(size).checked_add(3)? > max_length {
+        return None;
+    }
+    if digits.len() > size {
+        let (whole, fraction) = digits.split_at(digits.len() - size);
+        return Some(format!("{sign}{whole}.{fraction}"));
+    }
+    Some(format!("{sign}0.{digits:0>size$}"))
+}
+
+/// Reads a decimal as Java's `BigDecimal(String)` does: `[+-]digits[.digits][(e|E)[+-]digits]`, with at least one digit.
+/// `None` if it is none, or if the scale does not fit in 32 bits.
+pub fn parse(text: &str) -> Option<(BigInt, i32)> {
+    let (mantissa, exponent) = match text.find(['e', 'E']) {
+        Some(at) => (&text[..at], parse_exponent(&text[at + 1..])?),
+        None => (text, 0),
+    };
+    let (negative, unsigned) = match mantissa.as_bytes().first()? {
+        b'-' => (true, &mantissa[1..]),
+        b'+' => (false, &mantissa[1..]),
+        _ => (false, mantissa),
+    };
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let mut digits = Vec::with_capacity(whole.len() + fraction.len());
+    for byte in whole.bytes().chain(fraction.bytes()) {
+        digits.push(byte.checked_sub(b'0').filter(|&digit| digit < 10)?);
+    }
+    if digits.is_empty() {
+        return None;
+    }
+    let scale = (fraction.len() as i64).checked_sub(exponent)?;
+    let sign = if negative { Sign::Minus } else { Sign::Plus };
+    let unscaled = BigInt::from_radix_be(sign, &digits, 10)?;
+    Some((unscaled, i32::try_from(scale).ok()?))
+}
+
+fn parse_exponent(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+/// A serialised decimal, taken apart.
+pub(crate) struct Parts<'a> {
+    scale: i32,
+    unscaled: &'a [u8],
+}
+
+/// A number as 0.d1d2d3... x 10^exponent, d1 not 0; no trailing zeros. Zero has no digits.
+#[derive(Clone, Copy)]
+pub(crate) struct Digits<'a> {
+    pub(crate) negative: bool,
+    /// Decimal digits, 0 to 9.
+    pub(crate) digits: &'a [u8],
+    pub(crate) exponent: i64,
+}
+
+/// `None` if there is not even a scale.
+pub(crate) fn parts(bytes: &[u8]) -> Option<Parts<'_>> {
+    let (scale, unscaled) = bytes.split_first_chunk()?;
+    Some(Parts { scale: i32::from_be_bytes(*scale), unscaled })
+}
+
+impl Parts<'_> {
+    /// Calls `use_digits` with the decimal digits: from the stack up to 128 bits, from the heap beyond.
+    pub(crate) fn with_digits<R>(&self, use_digits: impl FnOnce(Digits<'_>) -> R) -> R {
+        let (negative, magnitude) = varint::split_sign(self.unscaled);
+        let mut buffer = [0; 40];
+        if magnitude.len() < 16 {
+            let mut wide = [if negative { 0xFF } else { 0 }; 16];
+            wide[16 - magnitude.len()..].copy_from_slice(magnitude);
+            let mut value = i128::from_be_bytes(wide).unsigned_abs();
+            let mut start = buffer.len();
+            while value != 0 {
+                start -= 1;
+                buffer[start] = if let Ok(small) = u64::try_from(value) {
+                    value = u128::from(small / 10);
+                    (small % 10) as u8
+                } else {
+                    let digit = (value % 10) as u8;
+                    value /= 10;
+                    digit
+                };
+            }
+            return use_digits(self.normalise(negative, &buffer[start..]));
+        }
+        let (_, digits) = varint::decode(self.unscaled).to_radix_be(10);
+        use_digits(self.normalise(negative, &digits))
+    }
+
+    fn normalise<'d>(&self, negative: bool, digits: &'d [u8]) -> Digits<'d> {
+        let exponent = digits.len() as i64 - i64::from(self.scale);
+        let zeros = digits.iter().rev().take_while(|&&digit| digit == 0).count();
+        Digits { negative, digits: &digits[..digits.len() - zeros], exponent }
+    }
+}
+
+impl Digits<'_> {
+    fn cmp(&self, other: &Digits<'_>) -> Ordering {
+        let sign = |number: &Digits<'_>| match (number.digits.is_empty(), number.negative) {
+            (true, _) => 0,
+            (false, true) => -1,
+            (false, false) => 1,
+        };
+        let by_sign = sign(self).cmp(&sign(other));
+        if by_sign.is_ne() || self.digits.is_empty() {
+            return by_sign;
+        }
+        let by_magnitude =
+            self.exponent.cmp(&other.exponent).then_with(|| self.digits.cmp(other.digits));
+        if self.negative { by_magnitude.reverse() } else { by_magnitude }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn number(text: &str) -> Vec<u8> {
+        let (unscaled, scale) = parse(text).unwrap();
+        encode(&unscaled, scale)
+    }
+
+    #[test]
+    fn huge_scales_are_compared_without_expansion() {
+        let ascending = [
+            "-1e2147483647",
+            "-1",
+            "-1e-2147483647",
+            "0e2147483647",
+            "1e-2147483647",
+            "1",
+            "1.1",
+            "10",
+            "1e2147483647",
+            "123e2147483647",
+        ];
+        for (i, left) in ascending.iter().enumerate() {
+            for (j, right) in ascending.iter().enumerate() {
+                assert_eq!(compare(&number(left), &number(right)), i.cmp(&j), "{left} {right}");
+            }
+        }
+    }
+
+    #[test]
+    fn text_beyond_the_scale_is_refused() {
+        assert_eq!(parse("1e-2147483648"), None);
+        assert!(parse("1e2147483648").is_some_and(|(_, scale)| scale == i32::MIN));
+        assert_eq!(parse("1e2147483649"), None);
+        for text in ["", "-", ".", "1e", "e5", "1.2.3", "1 ", "0x1", "--1", "1e+-5"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_text_is_bounded() {
+        assert_eq!(to_plain_string(&BigInt::from(12), -2, 100).as_deref(), Some("1200"));
+        assert_eq!(to_plain_string(&BigInt::from(-12), 3, 100).as_deref(), Some("-0.012"));
+        assert_eq!(to_plain_string(&BigInt::from(-12), 1, 100).as_deref(), Some("-1.2"));
+        assert_eq!(to_plain_string(&BigInt::from(1), i32::MIN, 1000), None);
+        assert_eq!(to_plain_string(&BigInt::from(1), i32::MAX, 1000), None);
+    }
+
+    proptest! {
+        #[test]
+        fn order_is_that_of_the_numbers(a: i64, b: i64, x in -20i32..20, y in -20i32..20, shift in 0u32..64) {
+            let (a, b) = (a >> shift, b >> shift);
+            let scaled = |value: i64, scale: i32| BigInt::from(value) * BigInt::from(10).pow((20 - scale) as u32);
+            let (left, right) = (encode(&BigInt::from(a), x), encode(&BigInt::from(b), y));
+            prop_assert_eq!(compare(&left, &right), scaled(a, x).cmp(&scaled(b, y)));
+        }
+
+        #[test]
+        fn text_round_trip(bytes in prop::collection::vec(any::<u8>(), 1..20), scale: i32) {
+            let unscaled = varint::decode(&bytes);
+            prop_assert_eq!(parse(&to_scientific_string(&unscaled, scale)), Some((unscaled, scale)));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What can be wrong with a value, with a type's name, and with a byte-comparable string.
+
+use thiserror::Error;
+
+/// A value that its type does not allow.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages say what the fields are
+pub enum ValueError {
+    /// The serialised value has a length that the type does not have.
+    #[error("expected {expected} for {type_name}, got {got} bytes")]
+    Length { type_name: String, expected: &'static str, got: usize },
+    /// The bytes end inside the value.
+    #[error("{type_name} ends too early: expected {expected} more bytes, got {got}")]
+    Truncated { type_name: String, expected: usize, got: usize },
+    /// Bytes follow the end of the value.
+    #[error("{got} unexpected bytes after the end of {type_name}, expected none")]
+    Trailing { type_name: String, got: usize },
+    /// The bytes have the right length, but mean nothing.
+    #[error("expected {expected} for {type_name}, got {got}")]
+    Invalid { type_name: String, expected: &'static str, got: String },
+    /// A null where the type has none (elements of collections and vectors).
+    #[error("null is not allowed inside {type_name}")]
+    Null { type_name: String },
+    /// A part of a collection, tuple or UDT is wrong.
+    #[error("{part} of {type_name}: {source}")]
+    Part { type_name: String, part: String, source: Box<ValueError> },
+    /// A text that is no value of the type.
+    #[error("cannot make a {type_name} from '{text}': expected {expected}")]
+    Text { type_name: String, expected: &'static str, text: String },
+    /// A conversion that this type does not have.
+    #[error("{what} is not supported for {type_name}")]
+    Unsupported { type_name: String, what: &'static str },
+}
+
+/// A type name that cannot be understood. `at` is the offset in bytes of the place in `text`.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages say what the fields are
+#[error("cannot parse the type '{text}' at offset {at}: {reason}")]
+pub struct TypeParseError {
+    pub text: String,
+    pub at: usize,
+    pub reason: String,
+}
+
+/// A byte-comparable string that is no encoding of a value. `remaining` counts the bytes that were not yet read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages say what the fields are
+pub enum DecodeError {
+    #[error("byte-comparable {type_name} ends too early")]
+    Truncated { type_name: String },
+    #[error(
+        "unexpected byte {got:02x} in byte-comparable {type_name}, expected {expected} ({remaining} bytes before the end)"
+    )]
+    Unexpected { type_name: String, expected: &'static str, got: u8, remaining: usize },
+    #[error("{got} unexpected bytes after a byte-comparable {type_name}")]
+    Trailing { type_name: String, got: usize },
+    #[error("byte-comparable {type_name} is out of range: {reason}")]
+    Range { type_name: String, reason: &'static str },
+}

@@ -1,0 +1,153 @@
+//! Variable-length integers of SSTables and of the native protocol.
+//!
+//! The count of leading one bits of the first byte is the number of further bytes; the value's bits follow, big-endian.
+//! Written in the shortest form, read in any form. Signed integers are folded by zig-zag first.
+
+use thiserror::Error;
+
+/// The input ended inside an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("variable-length integer needs {needed} bytes, only {available} are left")]
+pub struct VintError {
+    /// Bytes that the integer takes, its first byte included.
+    pub needed: usize,
+    /// Bytes that were there.
+    pub available: usize,
+}
+
+/// Bytes that [`write_unsigned`] takes for `value`: 1 to 9.
+#[inline]
+pub fn unsigned_length(value: u64) -> usize {
+    let magnitude = (value | 1).leading_zeros() as usize;
+    9 - magnitude.saturating_sub(1) / 7
+}
+
+/// Bytes that [`write_signed`] takes for `value`: 1 to 9.
+#[inline]
+pub fn signed_length(value: i64) -> usize {
+    unsigned_length(fold(value))
+}
+
+/// Appends `value` in its shortest form.
+#[inline]
+pub fn write_unsigned(value: u64, out: &mut Vec<u8>) {
+    if value < 0x80 {
+        out.push(value as u8);
+        return;
+    }
+    let length = unsigned_length(value);
+    let extra = length - 1;
+    if extra == 8 {
+        out.push(0xFF);
+        out.extend_from_slice(&value.to_be_bytes());
+        return;
+    }
+    let marked = value | length_bits(extra) << (8 * extra);
+    out.extend_from_slice(&marked.to_be_bytes()[8 - length..]);
+}
+
+/// Appends `value` as zig-zag.
+#[inline]
+pub fn write_signed(value: i64, out: &mut Vec<u8>) {
+    write_unsigned(fold(value), out);
+}
+
+/// Takes an unsigned integer off the front of `input`. On error `input` is left as it was.
+#[inline]
+pub fn read_unsigned(input: &mut &[u8]) -> Result<u64, VintError> {
+    let Some((&first, rest)) = input.split_first() else {
+        return Err(VintError { needed: 1, available: 0 });
+    };
+    if first < 0x80 {
+        *input = rest;
+        return Ok(u64::from(first));
+    }
+    let extra = first.leading_ones() as usize;
+    let Some((body, rest)) = rest.split_at_checked(extra) else {
+        return Err(VintError { needed: 1 + extra, available: input.len() });
+    };
+    // A shift by 8 or more would overflow: 7 and 8 extra bytes leave no value bits in the first one.
+    let high = if extra >= 7 { 0 } else { first & (0x7F >> extra) };
+    *input = rest;
+    Ok(body.iter().fold(u64::from(high), |value, &byte| value << 8 | u64::from(byte)))
+}
+
+/// Takes a zig-zag integer off the front of `input`. On error `input` is left as it was.
+#[inline]
+pub fn read_signed(input: &mut &[u8]) -> Result<i64, VintError> {
+    read_unsigned(input).map(|folded| (folded >> 1) as i64 ^ -((folded & 1) as i64))
+}
+
+/// Zig-zag: small magnitudes of either sign become small unsigned integers.
+#[inline]
+fn fold(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+/// The first byte's leading ones for `extra` (1 to 7) further bytes.
+#[inline]
+fn length_bits(extra: usize) -> u64 {
+    0xFF & !(0xFF >> extra)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn known_forms() {
+        for (value, form) in [
+            (0, &[0x00][..]),
+            (127, &[0x7F]),
+            (128, &[0x80, 0x80]),
+            (16383, &[0xBF, 0xFF]),
+            (16384, &[0xC0, 0x40, 0x00]),
+            ((1 << 56) - 1, &[0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]),
+            (1 << 56, &[0xFF, 0x01, 0, 0, 0, 0, 0, 0, 0]),
+            (u64::MAX, &[0xFF; 9]),
+        ] {
+            let mut out = Vec::new();
+            write_unsigned(value, &mut out);
+            assert_eq!(out, form, "{value}");
+            assert_eq!(unsigned_length(value), form.len(), "{value}");
+        }
+    }
+
+    #[test]
+    fn longer_forms_are_read() {
+        let mut input = &[0xC0, 0x00, 0x05, 0x09][..];
+        assert_eq!(read_unsigned(&mut input), Ok(5));
+        assert_eq!(input, [9]);
+    }
+
+    #[test]
+    fn truncated_input_is_an_error_and_stays() {
+        let mut input = &[0xFF, 1, 2][..];
+        assert_eq!(read_unsigned(&mut input), Err(VintError { needed: 9, available: 3 }));
+        assert_eq!(input.len(), 3);
+        assert_eq!(read_unsigned(&mut &[][..]), Err(VintError { needed: 1, available: 0 }));
+    }
+
+    proptest! {
+        #[test]
+        fn unsigned_round_trip(value: u64, shift in 0u32..64) {
+            let value = value >> shift;
+            let mut out = Vec::new();
+            write_unsigned(value, &mut out);
+            prop_assert_eq!(out.len(), unsigned_length(value));
+            let mut input = &out[..];
+            prop_assert_eq!(read_unsigned(&mut input), Ok(value));
+            prop_assert!(input.is_empty());
+        }
+
+        #[test]
+        fn signed_round_trip(value: i64, shift in 0u32..64) {
+            let value = value >> shift;
+            let mut out = Vec::new();
+            write_signed(value, &mut out);
+            prop_assert_eq!(out.len(), signed_length(value));
+            prop_assert_eq!(read_signed(&mut &out[..]), Ok(value));
+        }
+    }
+}
