@@ -1,1 +1,46 @@
-//! Schema, keys and tokens, cells, rows, tombstones, fragment streams, reconciliation.
+//! The data model: schema, keys and tokens, cells, rows, tombstones, streams of fragments, and how they reconcile.
+//!
+//! Everything above (trie memtable, SSTables, commit log, CQL) speaks in these types:
+//!
+//! * a **partition** is named by a [`DecoratedKey`] and ordered by (token, key bytes);
+//! * inside it lie a partition deletion, a static row, and [`Unfiltered`]s: rows and range tombstone markers in
+//!   clustering order;
+//! * a write is a [`Mutation`]: partition updates applied together;
+//! * a read is a merge of [`UnfilteredStream`]s by the rules in [`reconcile`].
+//!
+//! Values are serialised bytes (`bytes::Bytes`); nothing here owns a file, a clock or a thread.
+
+mod cell;
+pub mod clustering;
+pub mod counter;
+mod deletion;
+mod fragment;
+mod key;
+pub mod murmur3;
+mod packed;
+mod partition_update;
+mod range_tombstones;
+pub mod reconcile;
+mod row;
+pub mod schema;
+
+pub use cell::{
+    Cell, EXPIRED_LIVENESS_TTL, Liveness, MAXIMUM_TTL_SECONDS, NO_DELETION_TIME, NO_TIMESTAMP,
+};
+pub use clustering::{
+    BoundKind, Clustering, ClusteringBound, ClusteringComparator, ClusteringSlice,
+    ClusteringSlices, PositionRef,
+};
+pub use deletion::DeletionTime;
+pub use fragment::{
+    Direction, PartitionHeader, RangeTombstoneMarker, Unfiltered, UnfilteredStream,
+};
+pub use key::{
+    CompositeError, DecoratedKey, KeyBound, KeyRange, Token, build_composite, split_composite,
+};
+pub use packed::{
+    PackError, PackedCell, PackedCells, PackedColumn, PackedRow, pack_row, unpack_row,
+};
+pub use partition_update::{Mutation, PartitionUpdate};
+pub use range_tombstones::{RangeTombstone, RangeTombstoneList};
+pub use row::{ColumnData, ComplexColumn, Row};

@@ -1,0 +1,114 @@
+//! One value with its write timestamp, or the tombstone of one; and the liveness of a row.
+
+use bytes::Bytes;
+
+/// `local_deletion_time` of a cell that neither expires nor is a tombstone.
+pub const NO_DELETION_TIME: u32 = u32::MAX;
+/// `timestamp` of a row without liveness.
+pub const NO_TIMESTAMP: i64 = i64::MIN;
+/// The ttl of a liveness that is only a deletion (dead row marker of a view).
+pub const EXPIRED_LIVENESS_TTL: u32 = i32::MAX as u32;
+/// The longest TTL that CQL takes: 20 years.
+pub const MAXIMUM_TTL_SECONDS: u32 = 630_720_000;
+
+/// A cell. `ttl > 0`: expiring at `local_deletion_time` s; `ttl == 0` and a deletion time: a tombstone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Write timestamp in µs.
+    pub timestamp: i64,
+    /// Time to live in seconds, 0 for none.
+    pub ttl: u32,
+    /// Second at which the cell expires or was deleted; [`NO_DELETION_TIME`] for neither.
+    pub local_deletion_time: u32,
+    /// The serialised value; empty for a tombstone.
+    pub value: Bytes,
+}
+
+impl Cell {
+    /// A value that does not expire.
+    pub fn live(timestamp: i64, value: Bytes) -> Self {
+        Self { timestamp, ttl: 0, local_deletion_time: NO_DELETION_TIME, value }
+    }
+
+    /// A value that expires at second `local_expiration`.
+    pub fn expiring(timestamp: i64, ttl: u32, local_expiration: u32, value: Bytes) -> Self {
+        debug_assert!(ttl > 0);
+        Self { timestamp, ttl, local_deletion_time: local_expiration, value }
+    }
+
+    /// A deletion done at second `local_deletion_time`.
+    pub fn tombstone(timestamp: i64, local_deletion_time: u32) -> Self {
+        Self { timestamp, ttl: 0, local_deletion_time, value: Bytes::new() }
+    }
+
+    /// Whether the cell is a deletion, whatever the clock says.
+    pub fn is_tombstone(&self) -> bool {
+        self.ttl == 0 && self.local_deletion_time != NO_DELETION_TIME
+    }
+
+    /// Whether the cell has a time to live.
+    pub fn is_expiring(&self) -> bool {
+        self.ttl != 0
+    }
+
+    /// Whether a reader at second `now_s` sees the value.
+    pub fn is_live(&self, now_s: u32) -> bool {
+        self.local_deletion_time == NO_DELETION_TIME
+            || (self.ttl != 0 && now_s < self.local_deletion_time)
+    }
+}
+
+/// The liveness of a row's primary key: what an INSERT leaves, so that the row exists without a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Liveness {
+    /// Write timestamp in µs; [`NO_TIMESTAMP`] if the row has no liveness.
+    pub timestamp: i64,
+    /// Time to live in seconds, 0 for none.
+    pub ttl: u32,
+    /// Second of expiry; [`NO_DELETION_TIME`] for none.
+    pub local_expiration: u32,
+}
+
+impl Liveness {
+    /// No liveness.
+    pub const NONE: Liveness =
+        Liveness { timestamp: NO_TIMESTAMP, ttl: 0, local_expiration: NO_DELETION_TIME };
+
+    /// A liveness that does not expire.
+    pub const fn live(timestamp: i64) -> Self {
+        Self { timestamp, ttl: 0, local_expiration: NO_DELETION_TIME }
+    }
+
+    /// Whether there is none.
+    pub const fn is_none(&self) -> bool {
+        self.timestamp == NO_TIMESTAMP
+    }
+
+    /// Whether it has a time to live.
+    pub const fn is_expiring(&self) -> bool {
+        self.ttl != 0
+    }
+
+    /// Whether a reader at second `now_s` sees the row by it.
+    pub const fn is_live(&self, now_s: u32) -> bool {
+        !self.is_none()
+            && (self.local_expiration == NO_DELETION_TIME
+                || (self.ttl != EXPIRED_LIVENESS_TTL && now_s < self.local_expiration))
+    }
+
+    /// Whether this one wins over `other`: later timestamp; then expired over live, expiring over not, later expiry.
+    pub const fn supersedes(&self, other: &Liveness) -> bool {
+        if self.timestamp != other.timestamp {
+            return self.timestamp > other.timestamp;
+        }
+        let (expired, other_expired) =
+            (self.ttl == EXPIRED_LIVENESS_TTL, other.ttl == EXPIRED_LIVENESS_TTL);
+        if expired != other_expired {
+            return expired;
+        }
+        if self.is_expiring() == other.is_expiring() {
+            return self.local_expiration > other.local_expiration;
+        }
+        self.is_expiring()
+    }
+}

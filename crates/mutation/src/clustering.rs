@@ -1,0 +1,280 @@
+//! Positions inside a partition: clusterings of rows, bounds of ranges, and how they compare.
+//!
+//! A position is a list of values, possibly a prefix of the clustering columns, and a kind that says on which side of
+//! everything with that prefix it lies. Source: reference 9.4 and 12.1.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+use espalier_types::CqlType;
+
+/// Values of clustering columns. `None` is null (only in prefixes of compact tables), empty bytes are an empty value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Clustering {
+    /// As many as the table has clustering columns; none for a static row or a table without them.
+    pub values: Box<[Option<Bytes>]>,
+}
+
+/// The kind of a bound, with Cassandra's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum BoundKind {
+    /// A range ends before the prefix.
+    ExclusiveEnd = 0,
+    /// A range starts before the prefix.
+    InclusiveStart = 1,
+    /// One range ends and another starts before the prefix.
+    ExclusiveEndInclusiveStart = 2,
+    /// One range ends and another starts after the prefix.
+    InclusiveEndExclusiveStart = 5,
+    /// A range ends after the prefix.
+    InclusiveEnd = 6,
+    /// A range starts after the prefix.
+    ExclusiveStart = 7,
+}
+
+impl BoundKind {
+    /// The kind with the number that is on disk, if it is one.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::ExclusiveEnd,
+            1 => Self::InclusiveStart,
+            2 => Self::ExclusiveEndInclusiveStart,
+            5 => Self::InclusiveEndExclusiveStart,
+            6 => Self::InclusiveEnd,
+            7 => Self::ExclusiveStart,
+            _ => return None,
+        })
+    }
+
+    /// −1: before everything with the prefix; +1: after it.
+    pub fn weight(self) -> i8 {
+        match self {
+            Self::ExclusiveEnd | Self::InclusiveStart | Self::ExclusiveEndInclusiveStart => -1,
+            Self::InclusiveEndExclusiveStart | Self::InclusiveEnd | Self::ExclusiveStart => 1,
+        }
+    }
+
+    /// Whether it is both an end and a start.
+    pub fn is_boundary(self) -> bool {
+        matches!(self, Self::ExclusiveEndInclusiveStart | Self::InclusiveEndExclusiveStart)
+    }
+
+    /// Whether a range starts here (also at a boundary).
+    pub fn is_start(self) -> bool {
+        !matches!(self, Self::ExclusiveEnd | Self::InclusiveEnd)
+    }
+
+    /// The kind for a marker at a position of this weight, by what ends and what begins there.
+    pub fn for_marker(weight: i8, ends: bool, starts: bool) -> Self {
+        match (weight < 0, ends, starts) {
+            (true, true, true) => Self::ExclusiveEndInclusiveStart,
+            (true, false, _) => Self::InclusiveStart,
+            (true, true, false) => Self::ExclusiveEnd,
+            (false, true, true) => Self::InclusiveEndExclusiveStart,
+            (false, false, _) => Self::ExclusiveStart,
+            (false, true, false) => Self::InclusiveEnd,
+        }
+    }
+}
+
+/// A position between rows: a prefix of clustering values and the side.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClusteringBound {
+    /// Side and role.
+    pub kind: BoundKind,
+    /// A prefix of the clustering values; empty for the partition's start or end.
+    pub values: Box<[Option<Bytes>]>,
+}
+
+impl ClusteringBound {
+    /// Before all rows.
+    pub fn bottom() -> Self {
+        Self { kind: BoundKind::InclusiveStart, values: Box::default() }
+    }
+
+    /// After all rows.
+    pub fn top() -> Self {
+        Self { kind: BoundKind::InclusiveEnd, values: Box::default() }
+    }
+
+    /// Whether it is the start or the end of the partition.
+    pub fn is_unbounded(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The position to compare by.
+    pub fn position(&self) -> PositionRef<'_> {
+        PositionRef { values: &self.values, weight: self.kind.weight() }
+    }
+}
+
+impl Clustering {
+    /// From values none of which is null.
+    pub fn new(values: impl IntoIterator<Item = Bytes>) -> Self {
+        Self { values: values.into_iter().map(Some).collect() }
+    }
+
+    /// Of a static row, or of the one row of a table without clustering columns.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The position to compare by.
+    pub fn position(&self) -> PositionRef<'_> {
+        PositionRef { values: &self.values, weight: 0 }
+    }
+
+    /// The bound just before this row.
+    pub fn before(&self, kind: BoundKind) -> ClusteringBound {
+        debug_assert_eq!(kind.weight(), -1);
+        ClusteringBound { kind, values: self.values.clone() }
+    }
+}
+
+/// A borrowed position: values and weight (−1 before, 0 row, +1 after everything with this prefix).
+#[derive(Clone, Copy, Debug)]
+pub struct PositionRef<'a> {
+    /// Values, possibly a prefix.
+    pub values: &'a [Option<Bytes>],
+    /// −1, 0 or +1.
+    pub weight: i8,
+}
+
+impl PositionRef<'_> {
+    /// Owned copy as a bound. A row's position becomes the bound before it.
+    pub fn to_bound(self, start: bool) -> ClusteringBound {
+        let kind = BoundKind::for_marker(if self.weight > 0 { 1 } else { -1 }, !start, start);
+        ClusteringBound { kind, values: self.values.into() }
+    }
+}
+
+/// Compares positions by the types of the clustering columns. Cheap to share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusteringComparator {
+    /// (type, whether the column is in descending order), in order of the columns.
+    pub types: Box<[(CqlType, bool)]>,
+}
+
+impl ClusteringComparator {
+    /// Compares one value of column `index`; null sorts before empty and everything else, also in descending columns.
+    pub fn compare_value(
+        &self,
+        index: usize,
+        left: Option<&[u8]>,
+        right: Option<&[u8]>,
+    ) -> Ordering {
+        match (left, right) {
+            (None, None) => Ordering::Equal,
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+            (Some(left), Some(right)) => match self.types.get(index) {
+                Some((column_type, true)) => column_type.compare(right, left),
+                Some((column_type, false)) => column_type.compare(left, right),
+                None => left.cmp(right),
+            },
+        }
+    }
+
+    /// Compares two positions in clustering order.
+    pub fn compare(&self, left: PositionRef<'_>, right: PositionRef<'_>) -> Ordering {
+        for (index, (l, r)) in left.values.iter().zip(right.values).enumerate() {
+            let order = self.compare_value(index, l.as_deref(), r.as_deref());
+            if order.is_ne() {
+                return order;
+            }
+        }
+        match left.values.len().cmp(&right.values.len()) {
+            Ordering::Equal => left.weight.cmp(&right.weight),
+            // `left` is a proper prefix: its weight says on which side of the longer one it lies. A prefix of weight 0
+            // is a row of a compact table and sorts before the longer ones.
+            Ordering::Less if left.weight > 0 => Ordering::Greater,
+            Ordering::Less => Ordering::Less,
+            Ordering::Greater if right.weight > 0 => Ordering::Less,
+            Ordering::Greater => Ordering::Greater,
+        }
+    }
+}
+
+/// A range of positions inside a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusteringSlice {
+    /// A start kind.
+    pub start: ClusteringBound,
+    /// An end kind.
+    pub end: ClusteringBound,
+}
+
+impl ClusteringSlice {
+    /// The whole partition.
+    pub fn all() -> Self {
+        Self { start: ClusteringBound::bottom(), end: ClusteringBound::top() }
+    }
+
+    /// Exactly the row with these values (or all rows with this prefix).
+    pub fn prefix(values: Box<[Option<Bytes>]>) -> Self {
+        Self {
+            start: ClusteringBound { kind: BoundKind::InclusiveStart, values: values.clone() },
+            end: ClusteringBound { kind: BoundKind::InclusiveEnd, values },
+        }
+    }
+
+    /// Whether no position can be inside.
+    pub fn is_empty(&self, comparator: &ClusteringComparator) -> bool {
+        comparator.compare(self.start.position(), self.end.position()).is_ge()
+    }
+
+    /// Whether the position is inside.
+    pub fn contains(&self, comparator: &ClusteringComparator, position: PositionRef<'_>) -> bool {
+        comparator.compare(self.start.position(), position).is_le()
+            && comparator.compare(position, self.end.position()).is_le()
+    }
+}
+
+/// What to read of a partition: slices that do not overlap, in clustering order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusteringSlices {
+    /// Sorted, disjoint, not empty.
+    pub slices: Vec<ClusteringSlice>,
+}
+
+impl ClusteringSlices {
+    /// The whole partition.
+    pub fn all() -> Self {
+        Self { slices: vec![ClusteringSlice::all()] }
+    }
+
+    /// Sorts, drops empty slices and joins those that overlap.
+    pub fn normalise(mut slices: Vec<ClusteringSlice>, comparator: &ClusteringComparator) -> Self {
+        slices.retain(|slice| !slice.is_empty(comparator));
+        slices.sort_by(|a, b| comparator.compare(a.start.position(), b.start.position()));
+        let mut joined: Vec<ClusteringSlice> = Vec::with_capacity(slices.len());
+        for slice in slices {
+            match joined.last_mut() {
+                Some(last)
+                    if comparator.compare(slice.start.position(), last.end.position()).is_le() =>
+                {
+                    if comparator.compare(last.end.position(), slice.end.position()).is_lt() {
+                        last.end = slice.end;
+                    }
+                }
+                _ => joined.push(slice),
+            }
+        }
+        Self { slices: joined }
+    }
+
+    /// Whether the whole partition is asked for.
+    pub fn is_all(&self) -> bool {
+        matches!(self.slices.as_slice(), [one] if one.start.is_unbounded() && one.end.is_unbounded())
+    }
+
+    /// Whether a row is inside.
+    pub fn contains(&self, comparator: &ClusteringComparator, position: PositionRef<'_>) -> bool {
+        let after = self
+            .slices
+            .partition_point(|slice| comparator.compare(slice.start.position(), position).is_le());
+        after > 0
+            && self.slices.get(after - 1).is_some_and(|slice| slice.contains(comparator, position))
+    }
+}

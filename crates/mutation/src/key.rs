@@ -1,0 +1,189 @@
+//! Tokens, partition keys and ranges of them.
+
+use std::cmp::Ordering;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::murmur3;
+
+/// The position of a partition on the ring: Murmur3Partitioner's signed 64-bit hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub i64);
+
+impl Token {
+    /// The minimum token: that of the empty key only. No partition with data has it.
+    pub const MINIMUM: Token = Token(i64::MIN);
+    /// The greatest token.
+    pub const MAXIMUM: Token = Token(i64::MAX);
+
+    /// The token of a serialised partition key.
+    pub fn of(key: &[u8]) -> Token {
+        if key.is_empty() {
+            return Self::MINIMUM;
+        }
+        match murmur3::hash(key).0 as i64 {
+            i64::MIN => Self::MAXIMUM,
+            token => Token(token),
+        }
+    }
+}
+
+/// A serialised partition key with its token. Order: token, then key bytes unsigned.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DecoratedKey {
+    /// Murmur3 token of `key`.
+    pub token: Token,
+    /// The serialised key: the value of a single-column key, the composite form of a key of several columns.
+    pub key: Bytes,
+}
+
+impl DecoratedKey {
+    /// Computes the token of `key`.
+    pub fn new(key: Bytes) -> Self {
+        Self { token: Token::of(&key), key }
+    }
+
+    /// The byte that the trie index keeps beside a position: the low byte of the hash's second half.
+    pub fn hash_byte(&self) -> u8 {
+        murmur3::hash(&self.key).1 as u8
+    }
+}
+
+impl PartialOrd for DecoratedKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for DecoratedKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.token.cmp(&other.token).then_with(|| self.key.cmp(&other.key))
+    }
+}
+
+/// One end of a range of partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyBound {
+    /// No bound on this side.
+    Unbounded,
+    /// Just before all keys of the token.
+    BeforeToken(Token),
+    /// Just after all keys of the token.
+    AfterToken(Token),
+    /// Just before the key.
+    BeforeKey(DecoratedKey),
+    /// Just after the key.
+    AfterKey(DecoratedKey),
+}
+
+impl KeyBound {
+    /// Whether this bound lies before `key` (an `Unbounded` is taken as a left bound: always before).
+    pub fn is_before(&self, key: &DecoratedKey) -> bool {
+        match self {
+            Self::Unbounded => true,
+            Self::BeforeToken(token) => *token <= key.token,
+            Self::AfterToken(token) => *token < key.token,
+            Self::BeforeKey(bound) => bound <= key,
+            Self::AfterKey(bound) => bound < key,
+        }
+    }
+
+    /// The token of the bound, if it has one.
+    pub fn token(&self) -> Option<Token> {
+        match self {
+            Self::Unbounded => None,
+            Self::BeforeToken(token) | Self::AfterToken(token) => Some(*token),
+            Self::BeforeKey(key) | Self::AfterKey(key) => Some(key.token),
+        }
+    }
+}
+
+/// A contiguous range of partitions in ring order. It never wraps around.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// Left end.
+    pub start: KeyBound,
+    /// Right end.
+    pub end: KeyBound,
+}
+
+impl KeyRange {
+    /// Every partition.
+    pub fn full() -> Self {
+        Self { start: KeyBound::Unbounded, end: KeyBound::Unbounded }
+    }
+
+    /// One partition.
+    pub fn single(key: DecoratedKey) -> Self {
+        Self { start: KeyBound::BeforeKey(key.clone()), end: KeyBound::AfterKey(key) }
+    }
+
+    /// Whether `key` lies right of the start.
+    pub fn starts_before(&self, key: &DecoratedKey) -> bool {
+        self.start.is_before(key)
+    }
+
+    /// Whether `key` lies beyond the end.
+    pub fn ends_before(&self, key: &DecoratedKey) -> bool {
+        !matches!(self.end, KeyBound::Unbounded) && self.end.is_before(key)
+    }
+
+    /// Whether `key` is inside.
+    pub fn contains(&self, key: &DecoratedKey) -> bool {
+        self.starts_before(key) && !self.ends_before(key)
+    }
+}
+
+/// Why a composite key is malformed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum CompositeError {
+    /// The bytes end inside component `component`.
+    #[error("composite partition key ends inside component {component} of {expected}")]
+    Truncated {
+        /// Zero-based component.
+        component: usize,
+        /// Components the schema has.
+        expected: usize,
+    },
+    /// Bytes follow the last component.
+    #[error("composite partition key has {count} bytes after its last component")]
+    Trailing {
+        /// How many.
+        count: usize,
+    },
+}
+
+/// The serialised partition key of several columns: for each be16 length, bytes, 00. A component over 65,535
+/// bytes cannot be written; the caller checks that first.
+pub fn build_composite<V: AsRef<[u8]>>(components: &[V]) -> Bytes {
+    let mut key = BytesMut::with_capacity(components.iter().map(|c| c.as_ref().len() + 3).sum());
+    for component in components {
+        let component = component.as_ref();
+        debug_assert!(component.len() <= u16::MAX as usize);
+        key.put_u16(component.len() as u16);
+        key.put_slice(component);
+        key.put_u8(0);
+    }
+    key.freeze()
+}
+
+/// Takes a composite partition key of `count` components apart, without copying.
+pub fn split_composite(key: &Bytes, count: usize) -> Result<Vec<Bytes>, CompositeError> {
+    let mut components = Vec::with_capacity(count);
+    let mut offset = 0;
+    for component in 0..count {
+        let truncated = CompositeError::Truncated { component, expected: count };
+        let Some(&[high, low]) = key.get(offset..offset + 2) else { return Err(truncated) };
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let start = offset + 2;
+        if start + length >= key.len() {
+            return Err(truncated);
+        }
+        components.push(key.slice(start..start + length));
+        offset = start + length + 1;
+    }
+    match key.len() - offset {
+        0 => Ok(components),
+        count => Err(CompositeError::Trailing { count }),
+    }
+}

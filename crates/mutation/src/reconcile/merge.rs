@@ -1,0 +1,191 @@
+//! The merge of several streams of one partition: memtables and any number of SSTables.
+//!
+//! At each step the streams whose heads lie at the least position (greatest in reverse) move together. Rows there are
+//! reconciled and cleared of what the deletions in force cover; markers change the deletion that their stream has in
+//! force, and the merge emits a marker where the strongest deletion of all streams changes. Memory: one head a stream.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use super::{apply_deletion, merge_rows};
+use crate::{
+    DeletionTime, Direction, PartitionHeader, Row, Unfiltered, UnfilteredStream,
+    range_tombstones::marker, schema::TableMetadata,
+};
+
+struct Source<S> {
+    stream: S,
+    head: Option<Unfiltered>,
+    /// The range deletion of this stream in force at the place the merge has reached.
+    open: DeletionTime,
+}
+
+/// The step-by-step merge, for those who drive several streams themselves.
+pub struct UnfilteredMerger<S> {
+    table: Arc<TableMetadata>,
+    direction: Direction,
+    sources: Vec<Source<S>>,
+    partition_deletion: DeletionTime,
+    /// The strongest range deletion emitted as open; live if it is not above the partition deletion.
+    open: DeletionTime,
+}
+
+/// One partition, reconciled. Implements [`UnfilteredStream`] itself.
+pub struct MergedPartition<S> {
+    header: PartitionHeader,
+    merger: UnfilteredMerger<S>,
+}
+
+impl<S: UnfilteredStream> MergedPartition<S> {
+    /// Merges streams of the same partition, opened in `direction`. At least one stream. Reads each stream's first
+    /// fragment.
+    pub async fn new(
+        table: Arc<TableMetadata>,
+        direction: Direction,
+        streams: Vec<S>,
+    ) -> Result<Option<Self>, S::Error> {
+        let Some(first) = streams.first() else { return Ok(None) };
+        let key = first.header().key.clone();
+        let deletion = streams
+            .iter()
+            .fold(DeletionTime::LIVE, |strongest, stream| strongest.max(stream.header().deletion));
+        let mut static_row: Option<Row> = None;
+        for stream in &streams {
+            let Some(row) = stream.header().static_row.clone() else { continue };
+            static_row = Some(match static_row {
+                Some(merged) => merge_rows(&table, merged, row),
+                None => row,
+            });
+        }
+        let static_row =
+            static_row.and_then(|mut row| apply_deletion(&mut row, deletion).then_some(row));
+        let mut sources = Vec::with_capacity(streams.len());
+        for mut stream in streams {
+            let head = stream.next().await?;
+            sources.push(Source { stream, head, open: DeletionTime::LIVE });
+        }
+        let merger = UnfilteredMerger {
+            table,
+            direction,
+            sources,
+            partition_deletion: deletion,
+            open: DeletionTime::LIVE,
+        };
+        Ok(Some(Self { header: PartitionHeader { key, deletion, static_row }, merger }))
+    }
+}
+
+impl<S: UnfilteredStream> UnfilteredStream for MergedPartition<S> {
+    type Error = S::Error;
+
+    fn header(&self) -> &PartitionHeader {
+        &self.header
+    }
+
+    async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
+        self.merger.next().await
+    }
+}
+
+impl<S: UnfilteredStream> UnfilteredMerger<S> {
+    /// The next row or marker of the merge.
+    pub async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
+        while let Some(least) = self.least_source() {
+            if let Some(merged) = self.step(least).await? {
+                return Ok(Some(merged));
+            }
+        }
+        Ok(None)
+    }
+
+    fn least_source(&self) -> Option<usize> {
+        let mut least: Option<(usize, &Unfiltered)> = None;
+        for (index, source) in self.sources.iter().enumerate() {
+            let Some(head) = &source.head else { continue };
+            match least {
+                Some((_, other)) if self.compare(head, other).is_ge() => {}
+                _ => least = Some((index, head)),
+            }
+        }
+        least.map(|(index, _)| index)
+    }
+
+    fn compare(&self, left: &Unfiltered, right: &Unfiltered) -> Ordering {
+        let order = self.table.comparator().compare(left.position(), right.position());
+        match self.direction {
+            Direction::Forward => order,
+            Direction::Reverse => order.reverse(),
+        }
+    }
+
+    /// Moves all sources at the position of source `least`.
+    async fn step(&mut self, least: usize) -> Result<Option<Unfiltered>, S::Error> {
+        let Some(first) = self.sources[least].head.take() else { return Ok(None) };
+        let single = self.sources.len() == 1;
+        self.sources[least].head = self.sources[least].stream.next().await?;
+        match first {
+            Unfiltered::Row(mut row) => {
+                if !single {
+                    let at = Unfiltered::Row(Row::empty(row.clustering.clone()));
+                    for index in least + 1..self.sources.len() {
+                        let same = matches!(&self.sources[index].head,
+                            Some(head @ Unfiltered::Row(_)) if self.compare(head, &at).is_eq());
+                        if !same {
+                            continue;
+                        }
+                        if let Some(Unfiltered::Row(other)) = self.sources[index].head.take() {
+                            row = merge_rows(&self.table, row, other);
+                        }
+                        let source = &mut self.sources[index];
+                        source.head = source.stream.next().await?;
+                    }
+                }
+                let active = self.partition_deletion.max(self.open);
+                Ok(apply_deletion(&mut row, active).then_some(Unfiltered::Row(row)))
+            }
+            Unfiltered::Marker(at) => {
+                self.sources[least].open = self.behind(&at);
+                let at = Unfiltered::Marker(at);
+                for index in least + 1..self.sources.len() {
+                    let same = matches!(&self.sources[index].head,
+                        Some(head @ Unfiltered::Marker(_)) if self.compare(head, &at).is_eq());
+                    if !same {
+                        continue;
+                    }
+                    if let Some(Unfiltered::Marker(other)) = self.sources[index].head.take() {
+                        self.sources[index].open = self.behind(&other);
+                    }
+                    let source = &mut self.sources[index];
+                    source.head = source.stream.next().await?;
+                }
+                Ok(self.change_of_deletion(&at))
+            }
+        }
+    }
+
+    /// The deletion that a marker leaves in force, in the direction of the walk.
+    fn behind(&self, marker: &crate::RangeTombstoneMarker) -> DeletionTime {
+        match self.direction {
+            Direction::Forward => marker.after,
+            Direction::Reverse => marker.before,
+        }
+    }
+
+    fn change_of_deletion(&mut self, at: &Unfiltered) -> Option<Unfiltered> {
+        let mut strongest = self
+            .sources
+            .iter()
+            .fold(DeletionTime::LIVE, |strongest, source| strongest.max(source.open));
+        if !strongest.supersedes(&self.partition_deletion) {
+            strongest = DeletionTime::LIVE;
+        }
+        if strongest == self.open {
+            return None;
+        }
+        let previous = std::mem::replace(&mut self.open, strongest);
+        let (before, after) = match self.direction {
+            Direction::Forward => (previous, strongest),
+            Direction::Reverse => (strongest, previous),
+        };
+        Some(Unfiltered::Marker(marker(at.position(), before, after)))
+    }
+}

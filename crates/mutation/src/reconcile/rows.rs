@@ -1,0 +1,129 @@
+//! Rows with the same clustering, and rows under a deletion.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+
+use super::reconcile_cells;
+use crate::{Cell, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, schema::TableMetadata};
+
+/// Merges `right` into `left`; both have the same clustering.
+pub fn merge_rows_into(table: &TableMetadata, left: &mut Row, right: Row) {
+    let columns = std::mem::take(&mut left.columns);
+    let clustering = std::mem::take(&mut left.clustering);
+    let old = Row { clustering, columns, liveness: left.liveness, deletion: left.deletion };
+    *left = merge_rows(table, old, right);
+}
+
+/// The reconciliation of two rows with the same clustering. Nothing is purged but what the row's own deletion covers.
+pub fn merge_rows(table: &TableMetadata, left: Row, right: Row) -> Row {
+    let liveness =
+        if right.liveness.supersedes(&left.liveness) { right.liveness } else { left.liveness };
+    let deletion = left.deletion.max(right.deletion);
+    let mut columns = Vec::with_capacity(left.columns.len().max(right.columns.len()));
+    let (mut lefts, mut rights) =
+        (left.columns.into_iter().peekable(), right.columns.into_iter().peekable());
+    loop {
+        let order = match (lefts.peek(), rights.peek()) {
+            (Some((l, _)), Some((r, _))) => l.cmp(r),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => break,
+        };
+        let merged = match order {
+            Ordering::Less => lefts.next(),
+            Ordering::Greater => rights.next(),
+            Ordering::Equal => lefts
+                .next()
+                .zip(rights.next())
+                .map(|((id, l), (_, r))| (id, merge_columns(table, id, l, r))),
+        };
+        columns.extend(merged);
+    }
+    let mut row = Row { clustering: left.clustering, liveness, deletion, columns };
+    if !deletion.is_live() {
+        remove_deleted(&mut row, deletion);
+    }
+    row
+}
+
+fn merge_columns(
+    table: &TableMetadata,
+    id: crate::schema::ColumnId,
+    left: ColumnData,
+    right: ColumnData,
+) -> ColumnData {
+    let is_counter = table.is_counter();
+    match (left, right) {
+        (ColumnData::Simple(l), ColumnData::Simple(r)) => {
+            ColumnData::Simple(reconcile_cells(l, r, is_counter))
+        }
+        (ColumnData::Complex(l), ColumnData::Complex(r)) => {
+            let compare = |a: &Bytes, b: &Bytes| table.compare_paths(id, a, b);
+            ColumnData::Complex(merge_complex(l, r, is_counter, compare))
+        }
+        // A column cannot be both; a file that says so was checked before. The complex one stays.
+        (complex @ ColumnData::Complex(_), _) | (_, complex @ ColumnData::Complex(_)) => complex,
+    }
+}
+
+fn merge_complex(
+    left: ComplexColumn,
+    right: ComplexColumn,
+    is_counter: bool,
+    compare: impl Fn(&Bytes, &Bytes) -> Ordering,
+) -> ComplexColumn {
+    let deletion = left.deletion.max(right.deletion);
+    let mut cells: Vec<(Bytes, Cell)> = Vec::with_capacity(left.cells.len() + right.cells.len());
+    let (mut lefts, mut rights) =
+        (left.cells.into_iter().peekable(), right.cells.into_iter().peekable());
+    loop {
+        let order = match (lefts.peek(), rights.peek()) {
+            (Some((l, _)), Some((r, _))) => compare(l, r),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => break,
+        };
+        let merged = match order {
+            Ordering::Less => lefts.next(),
+            Ordering::Greater => rights.next(),
+            Ordering::Equal => lefts
+                .next()
+                .zip(rights.next())
+                .map(|((path, l), (_, r))| (path, reconcile_cells(l, r, is_counter))),
+        };
+        cells.extend(merged.filter(|(_, cell)| !deletion.deletes(cell.timestamp)));
+    }
+    ComplexColumn { deletion, cells }
+}
+
+/// Removes from a row what `active` (a partition or range deletion) covers; a row deletion that `active` supersedes
+/// goes too. Returns whether anything is left.
+pub fn apply_deletion(row: &mut Row, active: DeletionTime) -> bool {
+    let mut strongest = active;
+    if row.deletion.supersedes(&active) {
+        strongest = row.deletion;
+    } else {
+        row.deletion = DeletionTime::LIVE;
+    }
+    if !strongest.is_live() {
+        remove_deleted(row, strongest);
+    }
+    !row.is_empty()
+}
+
+fn remove_deleted(row: &mut Row, active: DeletionTime) {
+    if active.deletes(row.liveness.timestamp) {
+        row.liveness = Liveness::NONE;
+    }
+    row.columns.retain_mut(|(_, data)| match data {
+        ColumnData::Simple(cell) => !active.deletes(cell.timestamp),
+        ColumnData::Complex(column) => {
+            if !column.deletion.supersedes(&active) {
+                column.deletion = DeletionTime::LIVE;
+            }
+            column.cells.retain(|(_, cell)| !active.deletes(cell.timestamp));
+            !column.deletion.is_live() || !column.cells.is_empty()
+        }
+    });
+}

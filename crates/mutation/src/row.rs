@@ -1,0 +1,102 @@
+//! A row: clustering, liveness, row deletion, and the data of its columns.
+
+use bytes::Bytes;
+
+use crate::{Cell, Clustering, DeletionTime, Liveness, schema::ColumnId};
+
+/// A row or a static row (then `clustering` is empty).
+///
+/// Invariants: `columns` is in ascending order of [`ColumnId`], each once; cells of a complex column are in the order
+/// of their paths. Bounded by what one write or one read row holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Values of the clustering columns.
+    pub clustering: Clustering,
+    /// Liveness of the primary key.
+    pub liveness: Liveness,
+    /// Deletion of the whole row.
+    pub deletion: DeletionTime,
+    /// Data of the columns that have some.
+    pub columns: Vec<(ColumnId, ColumnData)>,
+}
+
+/// What a column of a row holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnData {
+    /// One cell.
+    Simple(Cell),
+    /// A multi-cell collection or UDT.
+    Complex(ComplexColumn),
+}
+
+/// A non-frozen collection or UDT: its deletion, and cells by path. Source: reference 9.7.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ComplexColumn {
+    /// Deletion of all elements before it (a whole overwrite leaves one at timestamp − 1).
+    pub deletion: DeletionTime,
+    /// (path, cell) in the order of the paths: list timeuuid, set element, map key, UDT be16 field index.
+    pub cells: Vec<(Bytes, Cell)>,
+}
+
+impl Row {
+    /// A row without liveness, deletion or columns.
+    pub fn empty(clustering: Clustering) -> Self {
+        Self {
+            clustering,
+            liveness: Liveness::NONE,
+            deletion: DeletionTime::LIVE,
+            columns: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.liveness.is_none() && self.deletion.is_live() && self.columns.is_empty()
+    }
+
+    /// The data of a column.
+    pub fn column(&self, id: ColumnId) -> Option<&ColumnData> {
+        let index = self.columns.binary_search_by_key(&id, |(column, _)| *column).ok()?;
+        self.columns.get(index).map(|(_, data)| data)
+    }
+
+    /// The data of a column, made by `make` if there is none yet.
+    pub fn column_or_insert(
+        &mut self,
+        id: ColumnId,
+        make: impl FnOnce() -> ColumnData,
+    ) -> &mut ColumnData {
+        let index = match self.columns.binary_search_by_key(&id, |(column, _)| *column) {
+            Ok(index) => index,
+            Err(index) => {
+                self.columns.insert(index, (id, make()));
+                index
+            }
+        };
+        &mut self.columns[index].1
+    }
+
+    /// Sets a simple cell.
+    pub fn set_cell(&mut self, id: ColumnId, cell: Cell) {
+        match self.columns.last() {
+            Some((last, _)) if *last >= id => {
+                let data = self.column_or_insert(id, || ColumnData::Simple(cell.clone()));
+                *data = ColumnData::Simple(cell);
+            }
+            _ => self.columns.push((id, ColumnData::Simple(cell))),
+        }
+    }
+
+    /// Whether a reader at second `now_s` sees the row: a live liveness, or any live cell.
+    pub fn is_live(&self, now_s: u32) -> bool {
+        self.liveness.is_live(now_s) || self.has_live_cell(now_s)
+    }
+
+    /// Whether any cell is live at second `now_s`.
+    pub fn has_live_cell(&self, now_s: u32) -> bool {
+        self.columns.iter().any(|(_, data)| match data {
+            ColumnData::Simple(cell) => cell.is_live(now_s),
+            ColumnData::Complex(column) => column.cells.iter().any(|(_, cell)| cell.is_live(now_s)),
+        })
+    }
+}

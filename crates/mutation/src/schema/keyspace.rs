@@ -1,0 +1,65 @@
+//! Keyspaces, and the schema as a whole.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_types::UserType;
+use uuid::Uuid;
+
+use super::{TableId, TableMetadata};
+
+/// A keyspace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyspaceMetadata {
+    /// Name in its stored case.
+    pub name: String,
+    /// Replication options; kept and shown, not acted upon: there is one node.
+    pub replication: BTreeMap<String, String>,
+    /// Whether writes go to the commit log.
+    pub durable_writes: bool,
+    /// Tables by name.
+    pub tables: BTreeMap<String, Arc<TableMetadata>>,
+    /// User-defined types by name.
+    pub types: BTreeMap<String, Arc<UserType>>,
+}
+
+/// All keyspaces: an immutable snapshot, replaced as a whole by a schema change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schema {
+    /// Keyspaces by name.
+    pub keyspaces: BTreeMap<String, Arc<KeyspaceMetadata>>,
+    /// `schema_version` of `system.local`.
+    pub version: Uuid,
+    by_id: BTreeMap<TableId, Arc<TableMetadata>>,
+}
+
+impl Schema {
+    /// From keyspaces.
+    pub fn new(keyspaces: BTreeMap<String, Arc<KeyspaceMetadata>>, version: Uuid) -> Self {
+        let by_id = keyspaces
+            .values()
+            .flat_map(|keyspace| keyspace.tables.values())
+            .map(|table| (table.id, table.clone()))
+            .collect();
+        Self { keyspaces, version, by_id }
+    }
+
+    /// The keyspace of that name.
+    pub fn keyspace(&self, name: &str) -> Option<&Arc<KeyspaceMetadata>> {
+        self.keyspaces.get(name)
+    }
+
+    /// The table of that name.
+    pub fn table(&self, keyspace: &str, name: &str) -> Option<&Arc<TableMetadata>> {
+        self.keyspaces.get(keyspace)?.tables.get(name)
+    }
+
+    /// The table with that id.
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableMetadata>> {
+        self.by_id.get(&id)
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableMetadata>> {
+        self.by_id.values()
+    }
+}

@@ -1,0 +1,11 @@
+//! Keyspaces, tables, columns and types: immutable values that a schema change replaces.
+
+mod column;
+mod keyspace;
+mod options;
+mod table;
+
+pub use column::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn};
+pub use keyspace::{KeyspaceMetadata, Schema};
+pub use options::{CompressionOptions, TableOptions};
+pub use table::{TableBuilder, TableId, TableMetadata};

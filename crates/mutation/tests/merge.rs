@@ -1,0 +1,212 @@
+//! The merge of streams: the same content however it is spread over sources, forward and in reverse.
+
+use std::{
+    future::Future,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, Cell, Clustering, ClusteringBound, ColumnData, DecoratedKey, DeletionTime,
+    Direction, Liveness, PartitionHeader, RangeTombstone, RangeTombstoneList, Row, Unfiltered,
+    UnfilteredStream,
+    reconcile::{MergedPartition, apply_deletion, merge_rows},
+    schema::{TableBuilder, TableId, TableMetadata},
+};
+use espalier_types::CqlType;
+use proptest::prelude::*;
+
+struct Source {
+    header: PartitionHeader,
+    fragments: std::vec::IntoIter<Unfiltered>,
+}
+
+impl UnfilteredStream for Source {
+    type Error = std::convert::Infallible;
+    fn header(&self) -> &PartitionHeader {
+        &self.header
+    }
+    async fn next(&mut self) -> Result<Option<Unfiltered>, Self::Error> {
+        Ok(self.fragments.next())
+    }
+}
+
+fn run<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("nothing here waits"),
+    }
+}
+
+fn table() -> Arc<TableMetadata> {
+    let id = TableId(uuid::Uuid::from_u128(1));
+    Arc::new(
+        TableBuilder::new("ks", "t", id)
+            .partition_key("k", CqlType::Int)
+            .clustering("c", CqlType::Blob, false)
+            .regular("a", CqlType::Blob)
+            .regular("b", CqlType::Blob)
+            .build(),
+    )
+}
+
+fn bound(at: u8) -> ClusteringBound {
+    let kind = if at % 2 == 0 { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart };
+    ClusteringBound { kind, values: [Some(Bytes::from(vec![at / 2]))].into() }
+}
+
+#[derive(Clone, Debug)]
+enum Write {
+    Row { clustering: u8, timestamp: i64, column: u8, value: u8, insert: bool },
+    DeleteRow { clustering: u8, timestamp: i64 },
+    DeleteRange { start: u8, end: u8, timestamp: i64 },
+    DeletePartition { timestamp: i64 },
+}
+
+fn writes() -> impl Strategy<Value = Write> {
+    prop_oneof![
+        4 => (0..6u8, 0..9i64, 0..2u8, 0..3u8, any::<bool>()).prop_map(|(clustering, timestamp, column, value, insert)|
+            Write::Row { clustering, timestamp, column, value, insert }),
+        1 => (0..6u8, 0..9i64).prop_map(|(clustering, timestamp)| Write::DeleteRow { clustering, timestamp }),
+        2 => (0..12u8, 0..12u8, 0..9i64).prop_map(|(start, end, timestamp)| Write::DeleteRange { start, end, timestamp }),
+        1 => (0..4i64).prop_map(|timestamp| Write::DeletePartition { timestamp }),
+    ]
+}
+
+/// A little partition that applies writes by the plain rules.
+#[derive(Default)]
+struct Model {
+    deletion: DeletionTime,
+    rows: std::collections::BTreeMap<u8, Row>,
+    ranges: RangeTombstoneList,
+}
+
+impl Model {
+    fn apply(&mut self, table: &TableMetadata, write: &Write) {
+        let empty = |clustering: u8| Row::empty(Clustering::new([Bytes::from(vec![clustering])]));
+        let row = match *write {
+            Write::Row { clustering, timestamp, column, value, insert } => {
+                let id = table.regular_columns()[column as usize].id;
+                let mut row = empty(clustering);
+                if insert {
+                    row.liveness = Liveness::live(timestamp);
+                }
+                row.set_cell(id, Cell::live(timestamp, Bytes::from(vec![value])));
+                row
+            }
+            Write::DeleteRow { clustering, timestamp } => {
+                Row { deletion: DeletionTime::new(timestamp, 1), ..empty(clustering) }
+            }
+            Write::DeleteRange { start, end, timestamp } => {
+                let deletion = DeletionTime::new(timestamp, 1);
+                let tombstone = RangeTombstone { start: bound(start), end: bound(end), deletion };
+                self.ranges.add(table.comparator(), &tombstone);
+                return;
+            }
+            Write::DeletePartition { timestamp } => {
+                self.deletion = self.deletion.max(DeletionTime::new(timestamp, 1));
+                return;
+            }
+        };
+        let key = row.clustering.values[0].as_ref().unwrap()[0];
+        let merged = match self.rows.remove(&key) {
+            Some(old) => merge_rows(table, old, row),
+            None => row,
+        };
+        self.rows.insert(key, merged);
+    }
+
+    /// As a source would stream it: unpurged, markers between rows.
+    fn stream(&self, table: &TableMetadata, direction: Direction) -> Source {
+        let mut fragments: Vec<Unfiltered> =
+            self.rows.values().cloned().map(Unfiltered::Row).collect();
+        fragments.extend(self.ranges.markers().map(Unfiltered::Marker));
+        fragments.sort_by(|a, b| table.comparator().compare(a.position(), b.position()));
+        if direction == Direction::Reverse {
+            fragments.reverse();
+        }
+        let key = DecoratedKey::new(Bytes::from_static(&[0, 0, 0, 1]));
+        let header = PartitionHeader { key, deletion: self.deletion, static_row: None };
+        Source { header, fragments: fragments.into_iter() }
+    }
+
+    /// What a reader sees: (clustering, cells that survive).
+    fn live_rows(&self, table: &TableMetadata) -> Vec<Row> {
+        let rows = self.rows.values().cloned().filter_map(|mut row| {
+            let range = self.ranges.deletion_at(table.comparator(), row.clustering.position());
+            apply_deletion(&mut row, self.deletion.max(range)).then_some(row)
+        });
+        rows.collect()
+    }
+}
+
+fn collect(
+    table: &Arc<TableMetadata>,
+    direction: Direction,
+    sources: Vec<Source>,
+) -> Vec<Unfiltered> {
+    run(async {
+        let mut merged =
+            MergedPartition::new(table.clone(), direction, sources).await.unwrap().unwrap();
+        let mut all = Vec::new();
+        while let Some(fragment) = merged.next().await.unwrap() {
+            all.push(fragment);
+        }
+        all
+    })
+}
+
+proptest! {
+    #[test]
+    fn spread_over_sources(writes in prop::collection::vec((writes(), 0..3usize), 0..30)) {
+        let table = table();
+        let mut whole = Model::default();
+        let mut parts: Vec<Model> = (0..3).map(|_| Model::default()).collect();
+        for (write, source) in &writes {
+            whole.apply(&table, write);
+            parts[*source].apply(&table, write);
+        }
+        let forward = collect(&table, Direction::Forward, parts.iter().map(|p| p.stream(&table, Direction::Forward)).collect());
+        let mut reverse = collect(&table, Direction::Reverse, parts.iter().map(|p| p.stream(&table, Direction::Reverse)).collect());
+        reverse.reverse();
+        prop_assert_eq!(&forward, &reverse);
+        let rows: Vec<Row> = forward.iter().filter_map(|f| match f { Unfiltered::Row(row) => Some(row.clone()), _ => None }).collect();
+        prop_assert_eq!(rows, whole.live_rows(&table));
+        // Markers pair up, and none repeats what the partition deletion covers.
+        let mut open = DeletionTime::LIVE;
+        for fragment in &forward {
+            if let Unfiltered::Marker(marker) = fragment {
+                prop_assert_eq!(marker.before, open);
+                prop_assert_ne!(marker.before, marker.after);
+                prop_assert!(marker.after.is_live() || marker.after.supersedes(&whole.deletion));
+                open = marker.after;
+            }
+        }
+        prop_assert!(open.is_live());
+    }
+}
+
+#[test]
+fn equal_timestamps() {
+    let table = table();
+    let id = table.regular_columns()[0].id;
+    let row = |cell: Cell| Row {
+        columns: vec![(id, ColumnData::Simple(cell))],
+        ..Row::empty(Clustering::empty())
+    };
+    let wins = |a: Cell, b: Cell| {
+        for (l, r) in [(&a, &b), (&b, &a)] {
+            let merged = merge_rows(&table, row(l.clone()), row(r.clone()));
+            assert_eq!(merged, row(a.clone()));
+        }
+    };
+    wins(Cell::live(5, "b".into()), Cell::live(5, "a".into()));
+    wins(Cell::live(5, "ab".into()), Cell::live(5, "a".into()));
+    wins(Cell::tombstone(5, 1), Cell::live(5, "z".into()));
+    wins(Cell::tombstone(5, 1), Cell::expiring(5, 9, 99, "z".into()));
+    wins(Cell::expiring(5, 9, 99, "a".into()), Cell::live(5, "z".into()));
+    wins(Cell::expiring(5, 9, 100, "a".into()), Cell::expiring(5, 9, 99, "z".into()));
+    wins(Cell::live(6, "a".into()), Cell::tombstone(5, 1));
+}
