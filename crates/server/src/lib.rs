@@ -1,1 +1,3 @@
 //! Native protocol, sessions, admin HTTP, metrics.
+
+pub mod protocol;

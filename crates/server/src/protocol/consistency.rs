@@ -1,0 +1,73 @@
+//! Consistency levels as they travel. A single node honours all of them; it must still tell them apart, because some are
+//! refused for reads or for writes.
+
+use std::fmt;
+
+use super::error::DecodeError;
+
+/// A consistency level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u16)]
+#[allow(missing_docs)]
+pub enum Consistency {
+    Any = 0x00,
+    #[default]
+    One = 0x01,
+    Two = 0x02,
+    Three = 0x03,
+    Quorum = 0x04,
+    All = 0x05,
+    LocalQuorum = 0x06,
+    EachQuorum = 0x07,
+    Serial = 0x08,
+    LocalSerial = 0x09,
+    LocalOne = 0x0A,
+}
+
+impl Consistency {
+    /// The level of a [consistency] field.
+    pub fn from_code(code: u16) -> Result<Self, DecodeError> {
+        Ok(match code {
+            0x00 => Self::Any,
+            0x01 => Self::One,
+            0x02 => Self::Two,
+            0x03 => Self::Three,
+            0x04 => Self::Quorum,
+            0x05 => Self::All,
+            0x06 => Self::LocalQuorum,
+            0x07 => Self::EachQuorum,
+            0x08 => Self::Serial,
+            0x09 => Self::LocalSerial,
+            0x0A => Self::LocalOne,
+            _ => return Err(DecodeError::UnknownConsistency { code }),
+        })
+    }
+
+    /// The number that stands on the wire.
+    pub fn code(self) -> u16 {
+        self as u16
+    }
+
+    /// Whether the level is one of the two of lightweight transactions.
+    pub fn is_serial(self) -> bool {
+        matches!(self, Self::Serial | Self::LocalSerial)
+    }
+}
+
+impl fmt::Display for Consistency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Any => "ANY",
+            Self::One => "ONE",
+            Self::Two => "TWO",
+            Self::Three => "THREE",
+            Self::Quorum => "QUORUM",
+            Self::All => "ALL",
+            Self::LocalQuorum => "LOCAL_QUORUM",
+            Self::EachQuorum => "EACH_QUORUM",
+            Self::Serial => "SERIAL",
+            Self::LocalSerial => "LOCAL_SERIAL",
+            Self::LocalOne => "LOCAL_ONE",
+        })
+    }
+}

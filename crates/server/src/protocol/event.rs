@@ -1,0 +1,172 @@
+//! Events that the server sends unasked (stream -1) to the connections that registered for them. A schema change is also
+//! the result of the statement that made it.
+
+use std::net::SocketAddr;
+
+use super::error::DecodeError;
+use super::writer::WireWrite;
+
+/// A kind of event that a client can register for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum EventType {
+    TopologyChange = 1,
+    StatusChange = 2,
+    SchemaChange = 4,
+}
+
+impl EventType {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TopologyChange => "TOPOLOGY_CHANGE",
+            Self::StatusChange => "STATUS_CHANGE",
+            Self::SchemaChange => "SCHEMA_CHANGE",
+        }
+    }
+
+    /// The event of a name.
+    pub fn from_name(name: &str) -> Result<Self, DecodeError> {
+        [Self::TopologyChange, Self::StatusChange, Self::SchemaChange]
+            .into_iter()
+            .find(|event| event.name() == name)
+            .ok_or_else(|| DecodeError::UnknownEventType { name: name.chars().take(64).collect() })
+    }
+}
+
+/// A set of [`EventType`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct EventTypes(u8);
+
+impl EventTypes {
+    /// Adds one.
+    pub fn insert(&mut self, event: EventType) {
+        self.0 |= event as u8;
+    }
+
+    /// Whether `event` is in the set.
+    pub fn contains(self, event: EventType) -> bool {
+        self.0 & event as u8 != 0
+    }
+
+    /// All that are in either set.
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// What happened to the set of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum TopologyChange {
+    NewNode,
+    RemovedNode,
+    MovedNode,
+}
+
+/// What happened to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum StatusChange {
+    Up,
+    Down,
+}
+
+/// What happened to a part of the schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum SchemaChangeKind {
+    Created,
+    Updated,
+    Dropped,
+}
+
+/// The part of the schema that changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SchemaTarget {
+    /// The keyspace itself.
+    Keyspace,
+    /// A table or view, by name.
+    Table(String),
+    /// A user-defined type, by name.
+    Type(String),
+    /// A function: its name and the CQL types of its arguments.
+    Function(String, Vec<String>),
+    /// An aggregate: its name and the CQL types of its arguments.
+    Aggregate(String, Vec<String>),
+}
+
+/// A change of the schema.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SchemaChange {
+    /// What happened.
+    pub kind: SchemaChangeKind,
+    /// The keyspace it happened in.
+    pub keyspace: String,
+    /// What it happened to.
+    pub target: SchemaTarget,
+}
+
+impl SchemaChange {
+    /// The body of RESULT after its kind, and of EVENT after its type.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_string(match self.kind {
+            SchemaChangeKind::Created => "CREATED",
+            SchemaChangeKind::Updated => "UPDATED",
+            SchemaChangeKind::Dropped => "DROPPED",
+        });
+        let (target, name, arguments) = match &self.target {
+            SchemaTarget::Keyspace => ("KEYSPACE", None, None),
+            SchemaTarget::Table(name) => ("TABLE", Some(name), None),
+            SchemaTarget::Type(name) => ("TYPE", Some(name), None),
+            SchemaTarget::Function(name, arguments) => ("FUNCTION", Some(name), Some(arguments)),
+            SchemaTarget::Aggregate(name, arguments) => ("AGGREGATE", Some(name), Some(arguments)),
+        };
+        out.put_string(target);
+        out.put_string(&self.keyspace);
+        if let Some(name) = name {
+            out.put_string(name);
+        }
+        if let Some(arguments) = arguments {
+            out.put_string_list(arguments);
+        }
+    }
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The set of nodes changed; the address is where the node's clients connect.
+    Topology(TopologyChange, SocketAddr),
+    /// A node went up or down.
+    Status(StatusChange, SocketAddr),
+    /// The schema changed.
+    Schema(SchemaChange),
+}
+
+impl Event {
+    /// Which registrations it goes to.
+    pub fn event_type(&self) -> EventType {
+        match self {
+            Self::Topology(..) => EventType::TopologyChange,
+            Self::Status(..) => EventType::StatusChange,
+            Self::Schema(_) => EventType::SchemaChange,
+        }
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_string(self.event_type().name());
+        let (change, address) = match self {
+            Self::Topology(TopologyChange::NewNode, address) => ("NEW_NODE", address),
+            Self::Topology(TopologyChange::RemovedNode, address) => ("REMOVED_NODE", address),
+            Self::Topology(TopologyChange::MovedNode, address) => ("MOVED_NODE", address),
+            Self::Status(StatusChange::Up, address) => ("UP", address),
+            Self::Status(StatusChange::Down, address) => ("DOWN", address),
+            Self::Schema(change) => return change.encode(out),
+        };
+        out.put_string(change);
+        out.put_address(address.ip());
+        out.put_i32(address.port().into());
+    }
+}

@@ -1,0 +1,94 @@
+//! The header of an envelope: nine bytes, the same in versions 3 to 5.
+//!
+//! ```text
+//!   0        1        2      3        4        5 .. 8
+//! | version | flags | stream (i16) | opcode | body length (u32) |
+//! ```
+//! The top bit of the version byte is the direction: set in responses.
+
+use super::opcode::Opcode;
+use super::version::ProtocolVersion;
+
+/// Bytes of an envelope's header.
+pub const HEADER_LENGTH: usize = 9;
+
+/// What ties a response to its request. Clients choose numbers from 0; the server's own events carry -1.
+pub type StreamId = i16;
+
+/// The flags of an envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// The body is compressed (version 4; in version 5 compression belongs to the segment and the flag is ignored).
+    pub const COMPRESSED: u8 = 0x01;
+    /// Request: trace me. Response: the body begins with the tracing id.
+    pub const TRACING: u8 = 0x02;
+    /// The body carries a map of bytes for a custom query handler.
+    pub const CUSTOM_PAYLOAD: u8 = 0x04;
+    /// Response: the body carries a list of warnings.
+    pub const WARNING: u8 = 0x08;
+    /// Request: the client accepts a beta version of the protocol. Ignored: no version spoken here is beta.
+    pub const USE_BETA: u8 = 0x10;
+
+    /// Whether `flag` is set.
+    pub fn has(self, flag: u8) -> bool {
+        self.0 & flag != 0
+    }
+}
+
+/// The header of a request that is known to be well-formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Version of the request; responses carry the same.
+    pub version: ProtocolVersion,
+    /// Flags of the request.
+    pub flags: Flags,
+    /// Stream to answer on.
+    pub stream: StreamId,
+    /// What the request is.
+    pub opcode: Opcode,
+}
+
+/// A header as it stands on the wire, before any judgement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RawHeader {
+    pub version_byte: u8,
+    pub flags: Flags,
+    pub stream: StreamId,
+    pub opcode: u8,
+    pub body_length: u32,
+}
+
+impl RawHeader {
+    /// Reads the nine bytes; `None` if there are fewer.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let &[version_byte, flags, s0, s1, opcode, l0, l1, l2, l3] =
+            bytes.first_chunk::<HEADER_LENGTH>()?;
+        Some(Self {
+            version_byte,
+            flags: Flags(flags),
+            stream: i16::from_be_bytes([s0, s1]),
+            opcode,
+            body_length: u32::from_be_bytes([l0, l1, l2, l3]),
+        })
+    }
+
+    /// Bytes of the whole envelope.
+    pub fn envelope_length(&self) -> usize {
+        HEADER_LENGTH + self.body_length as usize
+    }
+}
+
+/// Appends the header of a response with a body length of zero, and says where the length stands.
+pub(super) fn begin(
+    out: &mut Vec<u8>,
+    version: ProtocolVersion,
+    flags: Flags,
+    stream: StreamId,
+    opcode: Opcode,
+) -> usize {
+    let [s0, s1] = stream.to_be_bytes();
+    out.extend_from_slice(&[version.number() | 0x80, flags.0, s0, s1, opcode as u8, 0, 0, 0, 0]);
+    out.len() - 4
+}

@@ -1,0 +1,52 @@
+//! The CQL native protocol, versions 4 and 5, seen from the server. Sans-IO: bytes in, requests out; responses in,
+//! bytes out. It opens no socket and reads no clock.
+//!
+//! | layer | in | out |
+//! | --- | --- | --- |
+//! | segments (v5, after STARTUP): checksums, LZ4 | [`segment`] | [`segment`] |
+//! | envelopes: version, flags, stream, opcode, length; LZ4 or Snappy bodies in v4 | [`Decoder`] | [`SendBuffer`] |
+//! | messages | [`request`] | [`response`] |
+//!
+//! Invariants:
+//! - No input panics. What is malformed yields an error that names its field and maps to an ERROR response.
+//! - A request borrows from the buffer that it was received in: no value and no string is copied or allocated for.
+//! - Memory: a decoder holds at most one envelope of `max_frame_size` bytes beside what the caller buffered, and no
+//!   length field makes it allocate more than that.
+//!
+//! Sources: `native_protocol_v4.spec` and `native_protocol_v5.spec` of Apache Cassandra. Where a text leaves something
+//! open (8-byte headers of versions 1 and 2, the seed of the CRC32, when warnings precede a payload) we do what
+//! Cassandra 5.0 does on the wire.
+
+mod checksum;
+mod compression;
+mod consistency;
+mod decoder;
+mod error;
+mod event;
+mod header;
+mod opcode;
+mod reader;
+pub mod request;
+pub mod response;
+pub mod segment;
+mod send_buffer;
+mod version;
+mod writer;
+
+pub use compression::Compression;
+pub use consistency::Consistency;
+pub use decoder::{Decoder, Envelope};
+pub use error::{DecodeError, DecodeFailure};
+pub use event::{
+    Event, EventType, EventTypes, SchemaChange, SchemaChangeKind, SchemaTarget, StatusChange,
+    TopologyChange,
+};
+pub use header::{Flags, HEADER_LENGTH, Header, StreamId};
+pub use opcode::Opcode;
+pub use request::Request;
+pub use response::Response;
+pub use send_buffer::{ResponseExtras, SendBuffer};
+pub use version::ProtocolVersion;
+
+/// The default of `native_transport_max_frame_size`: the longest body of a request, in bytes.
+pub const DEFAULT_MAX_FRAME_SIZE: usize = 16 * 1024 * 1024;

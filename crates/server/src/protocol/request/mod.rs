@@ -1,0 +1,111 @@
+//! Messages that clients send, decoded. A request borrows from its envelope's body.
+
+mod batch;
+mod parameters;
+mod statement;
+mod values;
+
+use smallvec::SmallVec;
+
+use super::decoder::Envelope;
+use super::error::DecodeError;
+use super::event::{EventType, EventTypes};
+use super::header::Flags;
+use super::opcode::Opcode;
+use super::reader::BodyReader;
+
+pub use batch::{Batch, BatchKind, BatchStatement, StatementRef};
+pub use parameters::{ParametersTail, QueryParameters};
+pub use statement::{Execute, Prepare, Query};
+pub use values::{Value, Values};
+
+/// A message from a client. Bytes behind its last field are ignored, as Cassandra does.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // lives on the stack of the one call that serves it
+pub enum Request<'a> {
+    /// Opens the connection.
+    Startup(Startup<'a>),
+    /// Asks what STARTUP accepts.
+    Options,
+    /// Executes CQL text.
+    Query(Query<'a>),
+    /// Prepares CQL text.
+    Prepare(Prepare<'a>),
+    /// Executes a prepared statement.
+    Execute(Execute<'a>),
+    /// Executes several statements as one.
+    Batch(Batch<'a>),
+    /// Asks for events.
+    Register(EventTypes),
+    /// Answers AUTHENTICATE or AUTH_CHALLENGE.
+    AuthResponse(Option<&'a [u8]>),
+}
+
+impl<'a> Request<'a> {
+    /// Decodes the body of an envelope. A custom payload is checked and passed over: there is no custom query handler.
+    pub fn decode(envelope: &'a Envelope) -> Result<Self, DecodeError> {
+        let body = &envelope.body;
+        let version = envelope.header.version;
+        let mut reader = BodyReader::new(body);
+        if envelope.header.flags.has(Flags::CUSTOM_PAYLOAD) {
+            for _ in 0..reader.count("custom payload", 6)? {
+                reader.string("custom payload key")?;
+                reader.bytes("custom payload value")?;
+            }
+        }
+        Ok(match envelope.header.opcode {
+            Opcode::Startup => Self::Startup(Startup::decode(&mut reader)?),
+            Opcode::Options => Self::Options,
+            Opcode::Query => Self::Query(Query::decode(version, body, &mut reader)?),
+            Opcode::Prepare => Self::Prepare(Prepare::decode(version, &mut reader)?),
+            Opcode::Execute => Self::Execute(Execute::decode(version, body, &mut reader)?),
+            Opcode::Batch => Self::Batch(Batch::decode(version, body, &mut reader)?),
+            Opcode::Register => Self::Register(decode_register(&mut reader)?),
+            Opcode::AuthResponse => Self::AuthResponse(reader.bytes("authentication token")?),
+            opcode => return Err(DecodeError::NotARequest { opcode }),
+        })
+    }
+}
+
+/// STARTUP: what the client wants of the connection.
+#[derive(Clone, Debug)]
+pub struct Startup<'a> {
+    options: SmallVec<[(&'a str, &'a str); 8]>,
+}
+
+impl<'a> Startup<'a> {
+    fn decode(reader: &mut BodyReader<'a>) -> Result<Self, DecodeError> {
+        let count = reader.count("STARTUP options", 4)?;
+        let mut options = SmallVec::new();
+        for _ in 0..count {
+            options.push((
+                reader.string("STARTUP option name")?,
+                reader.string("STARTUP option value")?,
+            ));
+        }
+        let startup = Self { options };
+        match startup.get("CQL_VERSION") {
+            Some(_) => Ok(startup),
+            None => Err(DecodeError::MissingCqlVersion),
+        }
+    }
+
+    /// An option by its name in upper case; clients may write it otherwise.
+    pub fn get(&self, name: &str) -> Option<&'a str> {
+        let find = |(key, _): &&(&str, &str)| key.eq_ignore_ascii_case(name);
+        self.options.iter().find(find).map(|(_, value)| *value)
+    }
+
+    /// All options as they came.
+    pub fn options(&self) -> &[(&'a str, &'a str)] {
+        &self.options
+    }
+}
+
+fn decode_register(reader: &mut BodyReader<'_>) -> Result<EventTypes, DecodeError> {
+    let mut types = EventTypes::default();
+    for _ in 0..reader.count("event types", 2)? {
+        types.insert(EventType::from_name(reader.string("event type")?)?);
+    }
+    Ok(types)
+}

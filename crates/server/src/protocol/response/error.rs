@@ -1,0 +1,236 @@
+//! ERROR: a code, a message for people, and for some codes what a driver needs to decide on a retry.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+
+use super::super::consistency::Consistency;
+use super::super::version::ProtocolVersion;
+use super::super::writer::WireWrite;
+
+/// What kind of write an error is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum WriteType {
+    Simple,
+    Batch,
+    UnloggedBatch,
+    Counter,
+    BatchLog,
+    Cas,
+    View,
+    Cdc,
+}
+
+impl WriteType {
+    /// The name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simple => "SIMPLE",
+            Self::Batch => "BATCH",
+            Self::UnloggedBatch => "UNLOGGED_BATCH",
+            Self::Counter => "COUNTER",
+            Self::BatchLog => "BATCH_LOG",
+            Self::Cas => "CAS",
+            Self::View => "VIEW",
+            Self::Cdc => "CDC",
+        }
+    }
+}
+
+/// The code of an error, with the fields that belong to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ErrorDetail {
+    /// 0x0000: a defect of the server.
+    Server,
+    /// 0x000A: the client broke the protocol.
+    Protocol,
+    /// 0x0100
+    Authentication,
+    /// 0x1000: too few replicas are alive to try.
+    Unavailable { consistency: Consistency, required: i32, alive: i32 },
+    /// 0x1001: too much work at once; try later or elsewhere.
+    Overloaded,
+    /// 0x1002
+    IsBootstrapping,
+    /// 0x1003: TRUNCATE failed.
+    Truncate,
+    /// 0x1100; `contentions` is sent for [`WriteType::Cas`] in version 5.
+    WriteTimeout {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+        write_type: WriteType,
+        contentions: u16,
+    },
+    /// 0x1200
+    ReadTimeout { consistency: Consistency, received: i32, block_for: i32, data_present: bool },
+    /// 0x1300; `failures` are replicas and the reasons of version 5.
+    ReadFailure {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+        failures: Vec<(IpAddr, u16)>,
+        data_present: bool,
+    },
+    /// 0x1400
+    FunctionFailure { keyspace: String, function: String, argument_types: Vec<String> },
+    /// 0x1500
+    WriteFailure {
+        consistency: Consistency,
+        received: i32,
+        block_for: i32,
+        failures: Vec<(IpAddr, u16)>,
+        write_type: WriteType,
+    },
+    /// 0x1700, version 5; version 4 is told a write timeout of type CAS.
+    CasWriteUnknown { consistency: Consistency, received: i32, block_for: i32 },
+    /// 0x2000: the statement does not parse.
+    Syntax,
+    /// 0x2100
+    Unauthorized,
+    /// 0x2200: the statement parses but cannot be executed.
+    Invalid,
+    /// 0x2300: a configuration forbids it.
+    Config,
+    /// 0x2400; `table` is empty if it is the keyspace that exists.
+    AlreadyExists { keyspace: String, table: String },
+    /// 0x2500: the driver prepares the statement anew and tries again.
+    Unprepared { id: Bytes },
+}
+
+impl ErrorDetail {
+    /// The code in `version`.
+    pub fn code(&self, version: ProtocolVersion) -> i32 {
+        match self {
+            Self::Server => 0x0000,
+            Self::Protocol => 0x000A,
+            Self::Authentication => 0x0100,
+            Self::Unavailable { .. } => 0x1000,
+            Self::Overloaded => 0x1001,
+            Self::IsBootstrapping => 0x1002,
+            Self::Truncate => 0x1003,
+            Self::WriteTimeout { .. } => 0x1100,
+            Self::ReadTimeout { .. } => 0x1200,
+            Self::ReadFailure { .. } => 0x1300,
+            Self::FunctionFailure { .. } => 0x1400,
+            Self::WriteFailure { .. } => 0x1500,
+            Self::CasWriteUnknown { .. } if version >= ProtocolVersion::V5 => 0x1700,
+            Self::CasWriteUnknown { .. } => 0x1100,
+            Self::Syntax => 0x2000,
+            Self::Unauthorized => 0x2100,
+            Self::Invalid => 0x2200,
+            Self::Config => 0x2300,
+            Self::AlreadyExists { .. } => 0x2400,
+            Self::Unprepared { .. } => 0x2500,
+        }
+    }
+}
+
+/// An error as a client sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorResponse {
+    /// For people.
+    pub message: String,
+    /// For drivers.
+    pub detail: ErrorDetail,
+}
+
+impl ErrorResponse {
+    /// An error of the given kind.
+    pub fn new(detail: ErrorDetail, message: impl Into<String>) -> Self {
+        Self { message: message.into(), detail }
+    }
+
+    pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
+        out.put_i32(self.detail.code(version));
+        out.put_string(&self.message);
+        let put_counts = |out: &mut Vec<u8>, consistency: Consistency, a: i32, b: i32| {
+            out.put_u16(consistency.code());
+            out.put_i32(a);
+            out.put_i32(b);
+        };
+        match &self.detail {
+            ErrorDetail::Unavailable { consistency, required, alive } => {
+                put_counts(out, *consistency, *required, *alive);
+            }
+            ErrorDetail::WriteTimeout {
+                consistency,
+                received,
+                block_for,
+                write_type,
+                contentions,
+            } => {
+                put_counts(out, *consistency, *received, *block_for);
+                out.put_string(write_type.name());
+                if version >= ProtocolVersion::V5 && *write_type == WriteType::Cas {
+                    out.put_u16(*contentions);
+                }
+            }
+            ErrorDetail::ReadTimeout { consistency, received, block_for, data_present } => {
+                put_counts(out, *consistency, *received, *block_for);
+                out.push(u8::from(*data_present));
+            }
+            ErrorDetail::ReadFailure {
+                consistency,
+                received,
+                block_for,
+                failures,
+                data_present,
+            } => {
+                put_counts(out, *consistency, *received, *block_for);
+                put_failures(out, version, failures);
+                out.push(u8::from(*data_present));
+            }
+            ErrorDetail::FunctionFailure { keyspace, function, argument_types } => {
+                out.put_string(keyspace);
+                out.put_string(function);
+                out.put_string_list(argument_types);
+            }
+            ErrorDetail::WriteFailure {
+                consistency,
+                received,
+                block_for,
+                failures,
+                write_type,
+            } => {
+                put_counts(out, *consistency, *received, *block_for);
+                put_failures(out, version, failures);
+                out.put_string(write_type.name());
+            }
+            ErrorDetail::CasWriteUnknown { consistency, received, block_for } => {
+                put_counts(out, *consistency, *received, *block_for);
+                if version < ProtocolVersion::V5 {
+                    out.put_string(WriteType::Cas.name());
+                }
+            }
+            ErrorDetail::AlreadyExists { keyspace, table } => {
+                out.put_string(keyspace);
+                out.put_string(table);
+            }
+            ErrorDetail::Unprepared { id } => out.put_short_bytes(id),
+            ErrorDetail::Server
+            | ErrorDetail::Protocol
+            | ErrorDetail::Authentication
+            | ErrorDetail::Overloaded
+            | ErrorDetail::IsBootstrapping
+            | ErrorDetail::Truncate
+            | ErrorDetail::Syntax
+            | ErrorDetail::Unauthorized
+            | ErrorDetail::Invalid
+            | ErrorDetail::Config => {}
+        }
+    }
+}
+
+/// Version 4 counts the replicas that failed; version 5 names each ([inetaddr]) with its reason.
+fn put_failures(out: &mut Vec<u8>, version: ProtocolVersion, failures: &[(IpAddr, u16)]) {
+    out.put_u32(failures.len() as u32);
+    if version >= ProtocolVersion::V5 {
+        for (address, reason) in failures {
+            out.put_address(*address);
+            out.put_u16(*reason);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Messages that the server sends. A response borrows what it is made of and is encoded straight into the send buffer.
+
+mod columns;
+mod error;
+mod result;
+mod type_option;
+
+use super::event::{Event, SchemaChange};
+use super::opcode::Opcode;
+use super::version::ProtocolVersion;
+use super::writer::WireWrite;
+
+pub use columns::{ColumnSpec, EncodedColumns};
+pub use error::{ErrorDetail, ErrorResponse, WriteType};
+pub use result::{Prepared, Rows, RowsMetadata};
+
+/// A message to a client.
+#[derive(Clone, Copy, Debug)]
+pub enum Response<'a> {
+    /// The request failed.
+    Error(&'a ErrorResponse),
+    /// STARTUP or REGISTER succeeded.
+    Ready,
+    /// STARTUP succeeded, and the client must authenticate with this class's protocol.
+    Authenticate(&'a str),
+    /// The authentication goes on.
+    AuthChallenge(Option<&'a [u8]>),
+    /// The authentication is done.
+    AuthSuccess(Option<&'a [u8]>),
+    /// The options that STARTUP accepts, and what else drivers want to know.
+    Supported(&'a [(String, Vec<String>)]),
+    /// Nothing to tell.
+    Void,
+    /// Rows.
+    Rows(Rows<'a>),
+    /// The connection's keyspace is now this.
+    SetKeyspace(&'a str),
+    /// A statement is prepared.
+    Prepared(Prepared<'a>),
+    /// The schema changed as requested.
+    SchemaChange(&'a SchemaChange),
+    /// Something happened that the connection registered for.
+    Event(&'a Event),
+}
+
+impl Response<'_> {
+    /// Its opcode.
+    pub fn opcode(&self) -> Opcode {
+        match self {
+            Self::Error(_) => Opcode::Error,
+            Self::Ready => Opcode::Ready,
+            Self::Authenticate(_) => Opcode::Authenticate,
+            Self::AuthChallenge(_) => Opcode::AuthChallenge,
+            Self::AuthSuccess(_) => Opcode::AuthSuccess,
+            Self::Supported(_) => Opcode::Supported,
+            Self::Void
+            | Self::Rows(_)
+            | Self::SetKeyspace(_)
+            | Self::Prepared(_)
+            | Self::SchemaChange(_) => Opcode::Result,
+            Self::Event(_) => Opcode::Event,
+        }
+    }
+
+    /// Appends the body.
+    pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
+        match self {
+            Self::Error(error) => error.encode(version, out),
+            Self::Ready => {}
+            Self::Authenticate(class) => out.put_string(class),
+            Self::AuthChallenge(token) | Self::AuthSuccess(token) => out.put_bytes(*token),
+            Self::Supported(options) => {
+                out.put_u16(options.len() as u16);
+                for (name, values) in *options {
+                    out.put_string(name);
+                    out.put_string_list(values);
+                }
+            }
+            Self::Void => out.put_i32(result::VOID),
+            Self::Rows(rows) => {
+                out.put_i32(result::ROWS);
+                rows.encode(out);
+            }
+            Self::SetKeyspace(keyspace) => {
+                out.put_i32(result::SET_KEYSPACE);
+                out.put_string(keyspace);
+            }
+            Self::Prepared(prepared) => {
+                out.put_i32(result::PREPARED);
+                prepared.encode(version, out);
+            }
+            Self::SchemaChange(change) => {
+                out.put_i32(result::SCHEMA_CHANGE);
+                change.encode(out);
+            }
+            Self::Event(event) => event.encode(out),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What one connection is about to send. Responses are encoded straight into it, in the framing that the connection has
+//! reached; many responses make one write.
+//!
+//! Memory: the responses that were written since [`SendBuffer::take`]; the caller bounds them. One response is at most
+//! [`MAX_BODY`] bytes, the limit that drivers have; a larger one is replaced by an error.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::compression::Compression;
+use super::error::{DecodeError, DecodeFailure};
+use super::header::{self, Flags, StreamId};
+use super::response::{ErrorDetail, ErrorResponse, Response};
+use super::segment::{self, MAX_PAYLOAD};
+use super::version::{self, ProtocolVersion};
+use super::writer::WireWrite;
+
+/// Longest body of a response: what the Java driver accepts by default.
+const MAX_BODY: usize = 256 * 1024 * 1024;
+
+/// The stream of events, which answer no request.
+const EVENT_STREAM: StreamId = -1;
+
+/// What a response may carry beside its message.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ResponseExtras<'a> {
+    /// The tracing session, if the request asked for one.
+    pub tracing_id: Option<Uuid>,
+    /// Warnings for the application's log.
+    pub warnings: &'a [String],
+    /// What a custom query handler answers.
+    pub custom_payload: &'a [(String, Option<Bytes>)],
+}
+
+#[derive(Debug)]
+enum Framing {
+    Envelopes {
+        compression: Option<Compression>,
+    },
+    Segments {
+        compressing: bool,
+        /// Where the segment begins that more envelopes can join.
+        open_at: Option<usize>,
+    },
+}
+
+/// Encodes what one connection sends.
+#[derive(Debug)]
+pub struct SendBuffer {
+    out: Vec<u8>,
+    version: ProtocolVersion,
+    framing: Framing,
+    scratch: Vec<u8>,
+}
+
+impl Default for SendBuffer {
+    fn default() -> Self {
+        Self {
+            out: Vec::new(),
+            version: ProtocolVersion::NEWEST,
+            framing: Framing::Envelopes { compression: None },
+            scratch: Vec::new(),
+        }
+    }
+}
+
+impl SendBuffer {
+    /// The version of responses before STARTUP settles it: that of the request.
+    pub fn set_version(&mut self, version: ProtocolVersion) {
+        self.version = version;
+    }
+
+    /// The answer to STARTUP has been written: what follows has this version and compression.
+    pub fn start(&mut self, version: ProtocolVersion, compression: Option<Compression>) {
+        self.version = version;
+        self.framing = match version {
+            ProtocolVersion::V4 => Framing::Envelopes { compression },
+            ProtocolVersion::V5 => Framing::Segments {
+                compressing: compression == Some(Compression::Lz4),
+                open_at: None,
+            },
+        };
+    }
+
+    /// Adds the response to the request of `stream`.
+    pub fn write(&mut self, stream: StreamId, extras: &ResponseExtras<'_>, response: &Response<'_>) {
+        if let Framing::Segments { compressing, open_at: open_at @ None } = &mut self.framing {
+            *open_at = Some(segment::open(&mut self.out, *compressing));
+        }
+        let envelope_start = self.out.len();
+        self.write_envelope(stream, extras, response);
+        if self.out.len() - envelope_start > MAX_BODY {
+            self.out.truncate(envelope_start);
+            let error = ErrorResponse {
+                message: "The response is larger than 256 MiB: fetch it in pages".into(),
+                detail: ErrorDetail::Server,
+            };
+            self.write_envelope(stream, &ResponseExtras::default(), &Response::Error(&error));
+        }
+        if let Framing::Segments { compressing, open_at: Some(start) } = self.framing {
+            self.bound_segment(start, envelope_start, compressing);
+        }
+    }
+
+    /// Adds an event.
+    pub fn write_event(&mut self, event: &super::event::Event) {
+        self.write(EVENT_STREAM, &ResponseExtras::default(), &Response::Event(event));
+    }
+
+    /// Adds the answer to bytes that could not be decoded. If the failure is fatal, close the connection after sending.
+    pub fn write_failure(&mut self, failure: &DecodeFailure) {
+        let response = failure.error.response();
+        match failure.error {
+            DecodeError::UnsupportedVersion { requested }
+                if matches!(self.framing, Framing::Envelopes { .. }) =>
+            {
+                let (out, stream) = (&mut self.out, failure.stream);
+                version::write_unsupported(out, requested, stream, &response.message);
+            }
+            _ => {
+                let extras = ResponseExtras::default();
+                self.write(failure.stream, &extras, &Response::Error(&response));
+            }
+        }
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// Bytes to send, about: an open segment still lacks its checksum.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// All that was written, ready to be sent; the buffer is empty then.
+    pub fn take(&mut self) -> Vec<u8> {
+        if let Framing::Segments { compressing, open_at } = &mut self.framing
+            && let Some(start) = open_at.take()
+        {
+            segment::seal(&mut self.out, start, *compressing, &mut self.scratch);
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// Gives back the memory of [`Self::take`], so that the next responses need no new allocation.
+    pub fn recycle(&mut self, mut sent: Vec<u8>) {
+        if self.out.is_empty() && sent.capacity() > self.out.capacity() {
+            sent.clear();
+            self.out = sent;
+        }
+    }
+
+    fn write_envelope(
+        &mut self,
+        stream: StreamId,
+        extras: &ResponseExtras<'_>,
+        response: &Response<'_>,
+    ) {
+        let mut flags = 0;
+        if extras.tracing_id.is_some() {
+            flags |= Flags::TRACING;
+        }
+        if !extras.warnings.is_empty() {
+            flags |= Flags::WARNING;
+        }
+        if !extras.custom_payload.is_empty() {
+            flags |= Flags::CUSTOM_PAYLOAD;
+        }
+        let out = &mut self.out;
+        let length_at = header::begin(out, self.version, Flags(flags), stream, response.opcode());
+        let body_start = out.len();
+        if let Some(id) = extras.tracing_id {
+            out.extend_from_slice(id.as_bytes());
+        }
+        if !extras.warnings.is_empty() {
+            out.put_string_list(extras.warnings);
+        }
+        if !extras.custom_payload.is_empty() {
+            out.put_u16(extras.custom_payload.len() as u16);
+            for (name, value) in extras.custom_payload {
+                out.put_string(name);
+                out.put_bytes(value.as_deref());
+            }
+        }
+        response.encode(self.version, out);
+        if let Framing::Envelopes { compression: Some(compression) } = self.framing
+            && compression.compress_tail(out, body_start, &mut self.scratch)
+        {
+            out[body_start - header::HEADER_LENGTH + 1] |= Flags::COMPRESSED;
+        }
+        let length = (out.len() - body_start) as u32;
+        out[length_at..body_start].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// Keeps the open segment within its limit after an envelope was added at `envelope_start`.
+    fn bound_segment(&mut self, start: usize, envelope_start: usize, compressing: bool) {
+        let overflows = |out: &Vec<u8>, start: usize| out.len() - start > MAX_PAYLOAD;
+        if !overflows(&self.out, start) {
+            return;
+        }
+        let envelope = self.out.split_off(envelope_start);
+        let mut open_at = None;
+        if envelope_start - start > 8 {
+            segment::seal(&mut self.out, start, compressing, &mut self.scratch);
+        } else {
+            self.out.truncate(start);
+        }
+        let start = segment::open(&mut self.out, compressing);
+        self.out.extend_from_slice(&envelope);
+        if overflows(&self.out, start) {
+            segment::seal(&mut self.out, start, compressing, &mut self.scratch);
+        } else {
+            open_at = Some(start);
+        }
+        self.framing = Framing::Segments { compressing, open_at };
+    }
+}
