@@ -6,5 +6,5 @@ mod reader;
 mod writer;
 
 pub use layout::MAX_PAYLOAD;
-pub(super) use reader::{Segment, SegmentReader};
+pub(super) use reader::SegmentReader;
 pub(super) use writer::{open, seal};

@@ -1,0 +1,118 @@
+//! Envelopes around and above the size of a segment, and above the frame limit.
+
+use cassandra_protocol::frame::{Opcode, Serialize};
+use espalier_server::protocol::response::{EncodedColumns, Rows, RowsMetadata};
+use espalier_server::protocol::{
+    Compression, DecodeError, Decoder, ProtocolVersion, Request, Response, ResponseExtras,
+};
+
+use super::driver::{MODES, Mode, decode_all};
+
+/// Text that compresses in part.
+fn text(length: usize) -> String {
+    (0..length).map(|i| char::from(b'a' + (i * i / 7 % 26) as u8)).collect()
+}
+
+fn query(mode: Mode, stream: i16, length: usize) -> cassandra_protocol::frame::Envelope {
+    let body = cassandra_protocol::frame::message_query::BodyReqQuery {
+        query: text(length),
+        query_params: Default::default(),
+    };
+    mode.request(stream, Opcode::Query, body.serialize_to_vec(mode.oracle_version()))
+}
+
+#[test]
+fn requests_of_every_size_around_a_segment_arrive() {
+    let sizes = [131_000, 131_040, 131_055, 131_060, 131_071, 131_072, 262_142, 262_200, 900_000];
+    for mode in MODES {
+        let requests: Vec<_> =
+            sizes.iter().zip(0..).map(|(&size, stream)| query(mode, stream, size)).collect();
+        let wire = mode.client_bytes(&requests);
+        for chunk in [1013, 70_000, wire.len()] {
+            let decoded = decode_all(&mut mode.decoder(), &wire, chunk);
+            let mut seen: Vec<_> = decoded
+                .iter()
+                .map(|envelope| {
+                    let envelope = envelope.as_ref().unwrap();
+                    match Request::decode(envelope).unwrap() {
+                        Request::Query(query) => {
+                            assert_eq!(query.text, text(query.text.len()));
+                            (envelope.header.stream, query.text.len())
+                        }
+                        other => panic!("{other:?}"),
+                    }
+                })
+                .collect();
+            seen.sort_unstable();
+            let expected: Vec<_> =
+                sizes.iter().zip(0..).map(|(&size, stream)| (stream, size)).collect();
+            assert_eq!(seen, expected, "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn responses_of_every_size_around_a_segment_arrive() {
+    let columns = EncodedColumns::default();
+    let sizes = [10, 131_000, 131_030, 131_040, 131_050, 131_071, 60, 262_142, 900_000, 80];
+    for mode in MODES {
+        let mut buffer = mode.send_buffer();
+        let body = text(900_000);
+        for (&size, stream) in sizes.iter().zip(0..) {
+            let metadata = RowsMetadata::Full(&columns);
+            let content = &body.as_bytes()[..size];
+            let rows = Rows { metadata, paging_state: None, row_count: 0, content };
+            buffer.write(stream, &ResponseExtras::default(), &Response::Rows(rows));
+        }
+        let wire = buffer.take();
+        assert!(buffer.is_empty());
+        for chunk in [1009, wire.len()] {
+            let envelopes = mode.client_understands(&wire, chunk);
+            assert_eq!(envelopes.len(), sizes.len(), "{mode:?}");
+            for ((envelope, &size), stream) in envelopes.iter().zip(&sizes).zip(0..) {
+                assert_eq!(envelope.stream_id, stream);
+                assert_eq!(&envelope.body[16..], &body.as_bytes()[..size]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_above_the_limit_is_refused_alone() {
+    for mode in MODES {
+        let requests = [query(mode, 1, 900_000), query(mode, 2, 900)];
+        let mut wire = mode.client_bytes(&requests[..1]);
+        wire.extend(mode.client_bytes(&requests[1..]));
+        for chunk in [997, 200_000] {
+            let mut decoder = Decoder::new(1000);
+            decoder.start(mode.version, mode.compression);
+            let decoded = decode_all(&mut decoder, &wire, chunk);
+            assert_eq!(decoded.len(), 2, "{mode:?}");
+            let failure = decoded[0].as_ref().unwrap_err();
+            assert_eq!((failure.stream, failure.fatal), (1, false));
+            assert!(matches!(failure.error, DecodeError::TooLarge { limit: 1000, .. }));
+            assert_eq!(decoded[1].as_ref().unwrap().header.stream, 2);
+        }
+    }
+}
+
+/// Bytes that do not compress are sent as they are, with a plain length of zero.
+#[test]
+fn noise_is_sent_as_it_is() {
+    let mode = Mode { version: ProtocolVersion::V5, compression: Some(Compression::Lz4) };
+    let mut state = 1u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 56) as u8
+    })
+    .take(300_000)
+    .collect();
+    let columns = EncodedColumns::default();
+    let metadata = RowsMetadata::Full(&columns);
+    let rows = Rows { metadata, paging_state: None, row_count: 0, content: &noise };
+    let mut buffer = mode.send_buffer();
+    buffer.write(5, &ResponseExtras::default(), &Response::Rows(rows));
+    let wire = buffer.take();
+    assert!(wire.len() < noise.len() + 100);
+    assert_eq!(&mode.client_understands(&wire, wire.len())[0].body[16..], &noise);
+}
