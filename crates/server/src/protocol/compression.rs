@@ -44,8 +44,8 @@ impl Compression {
                 decompress_lz4(block, length, max_length)
             }
             Self::Snappy => {
-                let length = snap::raw::decompress_len(body)
-                    .map_err(|_| DecodeError::BrokenCompression)?;
+                let length =
+                    snap::raw::decompress_len(body).map_err(|_| DecodeError::BrokenCompression)?;
                 if length > max_length {
                     return Err(DecodeError::TooLarge { length, limit: max_length });
                 }

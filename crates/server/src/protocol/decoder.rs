@@ -188,17 +188,14 @@ impl Decoder {
     fn gather(&mut self, piece: Bytes) -> Result<Option<Envelope>, DecodeFailure> {
         const TOO_LONG: &str = "more bytes than the large envelope has";
         if self.skip > 0 {
-            self.skip =
-                self.skip.checked_sub(piece.len()).ok_or_else(|| misaligned(TOO_LONG))?;
+            self.skip = self.skip.checked_sub(piece.len()).ok_or_else(|| misaligned(TOO_LONG))?;
             return Ok(None);
         }
         let Framing::Segments { partial, .. } = &mut self.framing else { return Ok(None) };
         partial.extend_from_slice(&piece);
         let Some(raw) = RawHeader::parse(partial) else { return Ok(None) };
-        let missing = raw
-            .envelope_length()
-            .checked_sub(partial.len())
-            .ok_or_else(|| misaligned(TOO_LONG))?;
+        let missing =
+            raw.envelope_length().checked_sub(partial.len()).ok_or_else(|| misaligned(TOO_LONG))?;
         let whole = if missing == 0 { partial.split().freeze() } else { Bytes::new() };
         match self.judge(&raw) {
             Ok(_) if missing > 0 => Ok(None),
@@ -215,8 +212,9 @@ impl Decoder {
 
     /// Accepts a header or says what is wrong with it.
     fn judge(&self, raw: &RawHeader) -> Result<Header, DecodeFailure> {
-        let version = ProtocolVersion::from_byte(raw.version_byte)
-            .map_err(|requested| fatal(raw.stream, DecodeError::UnsupportedVersion { requested }))?;
+        let version = ProtocolVersion::from_byte(raw.version_byte).map_err(|requested| {
+            fatal(raw.stream, DecodeError::UnsupportedVersion { requested })
+        })?;
         if raw.version_byte & 0x80 != 0 {
             return Err(fatal(raw.stream, DecodeError::WrongDirection));
         }

@@ -14,7 +14,9 @@ pub enum DecodeError {
         requested: u8,
     },
     /// The version changed in the middle of a connection.
-    #[error("Invalid message version. Got {got} but previous messages on this connection had version {expected}")]
+    #[error(
+        "Invalid message version. Got {got} but previous messages on this connection had version {expected}"
+    )]
     VersionChanged {
         /// Version of this envelope.
         got: u8,

@@ -83,7 +83,12 @@ impl SendBuffer {
     }
 
     /// Adds the response to the request of `stream`.
-    pub fn write(&mut self, stream: StreamId, extras: &ResponseExtras<'_>, response: &Response<'_>) {
+    pub fn write(
+        &mut self,
+        stream: StreamId,
+        extras: &ResponseExtras<'_>,
+        response: &Response<'_>,
+    ) {
         if let Framing::Segments { compressing, open_at: open_at @ None } = &mut self.framing {
             *open_at = Some(segment::open(&mut self.out, *compressing));
         }

@@ -33,7 +33,11 @@ impl WireWrite for Vec<u8> {
     }
 
     fn put_string(&mut self, value: &str) {
-        let value = &value[..value.floor_char_boundary(u16::MAX as usize)];
+        let mut length = value.len().min(u16::MAX as usize);
+        while !value.is_char_boundary(length) {
+            length -= 1;
+        }
+        let value = &value[..length];
         self.put_u16(value.len() as u16);
         self.extend_from_slice(value.as_bytes());
     }

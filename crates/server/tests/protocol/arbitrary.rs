@@ -83,13 +83,17 @@ fn batch(version: ProtocolVersion) -> impl Strategy<Value = BodyReqBatch> {
     ];
     let statement = (subject, vec(value(), 0..8))
         .prop_map(|(subject, values)| BatchQuery::new(subject, QueryValues::SimpleValues(values)));
-    let kind = prop_oneof![
-        Just(BatchType::Logged),
-        Just(BatchType::Unlogged),
-        Just(BatchType::Counter)
-    ];
+    let kind =
+        prop_oneof![Just(BatchType::Logged), Just(BatchType::Unlogged), Just(BatchType::Counter)];
     let times = (timestamp(), option::of(any::<i32>()));
-    (kind, vec(statement, 0..6), consistency(), option::of(consistency()), times, option::of(name()))
+    (
+        kind,
+        vec(statement, 0..6),
+        consistency(),
+        option::of(consistency()),
+        times,
+        option::of(name()),
+    )
         .prop_map(move |(kind, statements, consistency, serial, times, keyspace)| {
             let now = times.1.filter(|_| version == ProtocolVersion::V5);
             BodyReqBatch::new(kind, statements, consistency, serial, times.0, keyspace, now)

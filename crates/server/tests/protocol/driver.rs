@@ -89,8 +89,7 @@ impl Mode {
         let mut envelopes = Vec::new();
         for piece in bytes.chunks(chunk) {
             let mut piece = piece.to_vec();
-            envelopes
-                .extend(decoder.consume(&mut piece, self.oracle_compression()).unwrap());
+            envelopes.extend(decoder.consume(&mut piece, self.oracle_compression()).unwrap());
         }
         envelopes
     }

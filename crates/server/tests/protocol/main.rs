@@ -1,5 +1,7 @@
 //! The codec against an independent implementation of the client's side (`cassandra-protocol`), and against broken bytes.
 
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so
+
 mod arbitrary;
 mod driver;
 mod hostile_bytes;

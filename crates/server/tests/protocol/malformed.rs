@@ -86,7 +86,9 @@ fn compressed_bodies() {
         &v4(0x07, 1, &[0, 0, 0, 0]),
         "protocol: Unexpected compressed body: no compression was negotiated in STARTUP",
     );
-    for body in [&[][..], &[0, 0], &[0, 0, 0, 9, 0xff], &[0, 0, 1, 0, 0x10, 1], &[0, 0, 0, 2, 0x10, 1]] {
+    for body in
+        [&[][..], &[0, 0], &[0, 0, 0, 9, 0xff], &[0, 0, 1, 0, 0x10, 1], &[0, 0, 0, 2, 0x10, 1]]
+    {
         survives(V4_LZ4, &v4(0x07, 1, body), "protocol: Invalid compressed body");
     }
     survives(
@@ -143,20 +145,12 @@ fn fields() {
         "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]",
     );
     protocol(0x07, &after_x(&[0, 1, 0x10, 0, 99]), "Unknown code 99 for a consistency level");
-    protocol(
-        0x0A,
-        &[0, 9, 1],
-        "Invalid message: prepared statement id needs 9 bytes but 1 remain",
-    );
+    protocol(0x0A, &[0, 9, 1], "Invalid message: prepared statement id needs 9 bytes but 1 remain");
     protocol(0x01, &[0, 0], "Missing value CQL_VERSION in STARTUP message");
     protocol(0x01, &[0, 9], "Invalid message: STARTUP options needs 36 bytes but 0 remain");
     protocol(0x0B, &[0, 1, 0, 3, b'F', b'O', b'O'], "Unknown event type \"FOO\"");
     protocol(0x0D, &[3], "Invalid message: batch type cannot be 3");
-    protocol(
-        0x0D,
-        &[0, 0, 1, 2, 0, 0, 0, 0],
-        "Invalid message: statement kind cannot be 2",
-    );
+    protocol(0x0D, &[0, 0, 1, 2, 0, 0, 0, 0], "Invalid message: statement kind cannot be 2");
     protocol(
         0x0D,
         &[0, 0xff, 0xff, 0],

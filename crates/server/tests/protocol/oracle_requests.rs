@@ -72,9 +72,7 @@ fn batch(batch: &Batch<'_>) -> BodyReqBatch {
     let statements = batch.statements.iter().map(|statement| {
         let subject = match statement.statement {
             StatementRef::Text(text) => BatchQuerySubj::QueryString(text.to_owned()),
-            StatementRef::Prepared(id) => {
-                BatchQuerySubj::PreparedId(CBytesShort::new(id.to_vec()))
-            }
+            StatementRef::Prepared(id) => BatchQuerySubj::PreparedId(CBytesShort::new(id.to_vec())),
         };
         BatchQuery::new(subject, values(&batch.values(statement)))
     });

@@ -10,14 +10,13 @@ use cassandra_protocol::frame::events::{
 };
 use cassandra_protocol::frame::message_response::ResponseBody;
 use cassandra_protocol::frame::message_result::{
-    BodyResResultPrepared, BodyResResultRows, PreparedMetadata, ResResultBody, RowsMetadata as
-    OracleRowsMetadata, RowsMetadataFlags,
+    BodyResResultPrepared, BodyResResultRows, PreparedMetadata, ResResultBody,
+    RowsMetadata as OracleRowsMetadata, RowsMetadataFlags,
 };
 use cassandra_protocol::frame::{Envelope, Flags};
 use cassandra_protocol::types::{CBytes, CBytesShort};
 use espalier_server::protocol::response::{
-    ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse, Prepared, Rows, RowsMetadata,
-    WriteType,
+    ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse, Prepared, Rows, RowsMetadata, WriteType,
 };
 use espalier_server::protocol::{
     Consistency, Event, ProtocolVersion, Response, ResponseExtras, SchemaChange, SchemaChangeKind,
@@ -49,12 +48,11 @@ fn understood(mode: Mode, response: &Response<'_>) -> ResponseBody {
 }
 
 fn columns() -> impl Strategy<Value = Vec<Column>> {
-    let one_table = (name(), name(), vec((name(), cql_type()), 1..8)).prop_map(
-        |(keyspace, table, columns)| {
+    let one_table =
+        (name(), name(), vec((name(), cql_type()), 1..8)).prop_map(|(keyspace, table, columns)| {
             let column = |(name, cql_type)| (keyspace.clone(), table.clone(), name, cql_type);
             columns.into_iter().map(column).collect()
-        },
-    );
+        });
     prop_oneof![one_table, vec((name(), name(), name(), cql_type()), 1..6)]
 }
 
@@ -238,10 +236,7 @@ fn a_custom_payload_stands_behind_the_warnings() {
 fn the_small_ones() {
     for mode in MODES {
         assert_eq!(understood(mode, &Response::Ready), ResponseBody::Ready);
-        assert_eq!(
-            understood(mode, &Response::Void),
-            ResponseBody::Result(ResResultBody::Void)
-        );
+        assert_eq!(understood(mode, &Response::Void), ResponseBody::Result(ResResultBody::Void));
         let class = "org.apache.cassandra.auth.PasswordAuthenticator";
         match understood(mode, &Response::Authenticate(class)) {
             ResponseBody::Authenticate(it) => assert_eq!(it.data, class),
@@ -317,9 +312,10 @@ fn events_and_schema_changes() {
                 let expected = ServerEvent::TopologyChange(expected);
                 assert_event(mode, Event::Topology(ours, addr), expected);
             }
-            for (ours, change_type) in
-                [(StatusChange::Up, StatusChangeType::Up), (StatusChange::Down, StatusChangeType::Down)]
-            {
+            for (ours, change_type) in [
+                (StatusChange::Up, StatusChangeType::Up),
+                (StatusChange::Down, StatusChangeType::Down),
+            ] {
                 let expected = ServerEvent::StatusChange(OracleStatusChange { change_type, addr });
                 assert_event(mode, Event::Status(ours, addr), expected);
             }

@@ -51,7 +51,9 @@ fn version_3_is_answered_in_version_3() {
     let (_, wire) = answer(&options_of_version(3));
     let envelope = Envelope::from_buffer(&wire, Compression::None).unwrap().envelope;
     assert_eq!((envelope.version, envelope.stream_id), (Version::V3, 7));
-    assert!(matches!(envelope.response_body().unwrap(), ResponseBody::Error(error) if error.is_bad_protocol()));
+    assert!(
+        matches!(envelope.response_body().unwrap(), ResponseBody::Error(error) if error.is_bad_protocol())
+    );
 }
 
 #[test]

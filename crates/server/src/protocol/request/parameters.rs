@@ -61,8 +61,7 @@ impl<'a> QueryParameters<'a> {
         } else {
             Values::none(body)
         };
-        let page_size =
-            if flags & PAGE_SIZE != 0 { Some(reader.int("page size")?) } else { None };
+        let page_size = if flags & PAGE_SIZE != 0 { Some(reader.int("page size")?) } else { None };
         let paging_state =
             if flags & PAGING_STATE != 0 { reader.bytes("paging state")? } else { None };
         Ok(Self {
