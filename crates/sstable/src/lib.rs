@@ -1,1 +1,3 @@
 //! SSTables: data, index, filter, statistics, compression, verification.
+
+pub mod index;

@@ -1,4 +1,5 @@
 //! Random tries against a sorted map.
+#![allow(clippy::unwrap_used)]
 
 mod page_support;
 

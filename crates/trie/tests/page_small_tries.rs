@@ -1,4 +1,5 @@
 //! All tries over tiny alphabets, with payloads large enough to push nodes over page boundaries.
+#![allow(clippy::unwrap_used)]
 
 mod page_support;
 

@@ -82,16 +82,8 @@ pub const KINDS: [NodeKind; 16] = [
 ];
 
 /// For each width class (4, 8, 12, 16, 24, 32, 40 and 64 bits) the kind of a node with one child.
-const SINGLES: [NodeKind; 8] = [
-    SingleNoPayload4,
-    Single8,
-    SingleNoPayload12,
-    Single16,
-    Dense24,
-    Dense32,
-    Dense40,
-    LongDense,
-];
+const SINGLES: [NodeKind; 8] =
+    [SingleNoPayload4, Single8, SingleNoPayload12, Single16, Dense24, Dense32, Dense40, LongDense];
 const SPARSES: [NodeKind; 8] =
     [Sparse8, Sparse8, Sparse12, Sparse16, Sparse24, Sparse40, Sparse40, LongDense];
 const DENSES: [NodeKind; 8] =
@@ -228,7 +220,7 @@ mod tests {
         for (kind, slots, size) in table {
             assert_eq!(kind.body_size(slots), size, "{kind:?} {slots}");
         }
-        assert!(MAX_BODY_SIZE + MAX_PAYLOAD_SIZE < PAGE_SIZE);
+        const { assert!(MAX_BODY_SIZE + MAX_PAYLOAD_SIZE < PAGE_SIZE) };
     }
 
     #[test]

@@ -30,4 +30,4 @@ pub use node::{Node, Search};
 pub use sink::Sink;
 pub use source::{MemoryPages, PageSource, read_bytes};
 pub use walker::Walker;
-pub use writer::PageTrieWriter;
+pub use writer::{PageTrieWriter, common_prefix_length};

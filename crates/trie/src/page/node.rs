@@ -200,7 +200,7 @@ impl<'page> Node<'page> {
         match self.kind.distance_bits() {
             12 => {
                 let pair = start + slot / 2 * 3;
-                if slot % 2 == 0 {
+                if slot.is_multiple_of(2) {
                     u64::from(self.byte(pair)) << 4 | u64::from(self.byte(pair + 1) >> 4)
                 } else {
                     u64::from(self.byte(pair + 1) & 0x0F) << 8 | u64::from(self.byte(pair + 2))

@@ -197,7 +197,8 @@ impl PageTrieWriter {
         let mut start = position;
         let edges = &mut self.scratch.edges;
         edges.clear();
-        for (child, piece) in self.children[node.first_child..].iter().zip(&pieces[node.mark.pieces..])
+        for (child, piece) in
+            self.children[node.first_child..].iter().zip(&pieces[node.mark.pieces..])
         {
             if let Piece::Bytes { start: child_start, length, root_size } = *piece {
                 start = start.min(child_start);

@@ -1,5 +1,5 @@
 //! Shared by the tests of the page-packed trie: a model, a way to build, and a check of every node.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
@@ -62,8 +62,8 @@ pub fn build(model: &Model, base: usize) -> (Vec<u8>, u64) {
 }
 
 /// What a look-up answered: the payload's bits and bytes.
-pub fn answer<'a>(
-    walker: &'a mut Walker<MemoryPages<'_>>,
+pub fn answer(
+    walker: &mut Walker<MemoryPages<'_>>,
     position: Option<u64>,
 ) -> Option<(u8, Vec<u8>)> {
     let node = block_on(walker.node(position?)).unwrap();

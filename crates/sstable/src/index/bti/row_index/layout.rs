@@ -1,0 +1,143 @@
+//! Bytes of Rows.db outside the trie's nodes: payload and entry.
+
+use espalier_mutation::DeletionTime;
+use espalier_trie::page::Node;
+use espalier_types::vint;
+
+use super::super::error::{IndexWriteError, MalformedIndex};
+use super::deletion_time;
+
+pub(super) const COMPONENT: &str = "Rows.db";
+
+/// Payload bit that says that a deletion is open; the other three say how long the offset is.
+const OPEN_DELETION_FLAG: u8 = 8;
+
+/// The longest offset: seven bytes with a sign.
+const MAX_OFFSET_SIZE: usize = 7;
+
+/// The most that an entry takes behind the key: three integers and a deletion.
+pub(super) const MAX_ENTRY_TAIL_SIZE: usize = 3 * 9 + 1 + deletion_time::RAW_SIZE;
+
+/// What a version does with a deletion whose timestamp is negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NegativeDeletions {
+    /// `da`: it cannot be held. Cassandra 5.0.9 writes it and fails to read it.
+    Refused,
+    /// `ms` and `mt`: held by ScyllaDB's extension.
+    Extended,
+}
+
+impl NegativeDeletions {
+    pub(super) fn check(self, deletion: DeletionTime) -> Result<(), IndexWriteError> {
+        let timestamp = deletion.marked_for_delete_at;
+        if timestamp < 0 && !deletion.is_live() && self == NegativeDeletions::Refused {
+            return Err(IndexWriteError::NegativeDeletion { timestamp });
+        }
+        Ok(())
+    }
+}
+
+/// Where a block begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockStart {
+    /// Bytes from the start of the partition in Data.db.
+    pub offset: u64,
+    /// The range deletion that is open before the block's first row, or live if there is none.
+    pub open_deletion: DeletionTime,
+}
+
+/// Appends the payload and returns its bits.
+pub(super) fn encode_block(
+    block: BlockStart,
+    negative: NegativeDeletions,
+    output: &mut Vec<u8>,
+) -> Result<u8, IndexWriteError> {
+    // The offset is signed in the format: one bit is wasted.
+    let size = (64 - block.offset.leading_zeros() as usize) / 8 + 1;
+    if size > MAX_OFFSET_SIZE {
+        return Err(IndexWriteError::PositionTooLarge { position: block.offset });
+    }
+    output.extend_from_slice(&block.offset.to_be_bytes()[8 - size..]);
+    if block.open_deletion.is_live() {
+        return Ok(size as u8);
+    }
+    negative.check(block.open_deletion)?;
+    deletion_time::write_raw(block.open_deletion, output);
+    Ok(size as u8 | OPEN_DELETION_FLAG)
+}
+
+pub(super) fn decode_block(node: &Node<'_>) -> Result<BlockStart, MalformedIndex> {
+    let malformed =
+        |reason| MalformedIndex { component: COMPONENT, position: node.position(), reason };
+    let bits = node.payload_bits();
+    let size = usize::from(bits & !OPEN_DELETION_FLAG);
+    let (offset, rest) = node
+        .payload()
+        .split_at_checked(size)
+        .ok_or(malformed("a payload does not fit in its page"))?;
+    if offset.first().is_none_or(|&first| first >= 0x80) {
+        return Err(malformed("a block has no offset, or a negative one"));
+    }
+    let offset = offset.iter().fold(0, |offset, &byte| offset << 8 | u64::from(byte));
+    let open_deletion = if bits & OPEN_DELETION_FLAG == 0 {
+        DeletionTime::LIVE
+    } else {
+        deletion_time::read_raw(rest).ok_or(malformed("a payload does not fit in its page"))?
+    };
+    Ok(BlockStart { offset, open_deletion })
+}
+
+/// What Rows.db says of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowIndexEntry {
+    /// The serialized partition key.
+    pub key: Vec<u8>,
+    /// Position of the partition in Data.db (in the uncompressed bytes).
+    pub data_position: u64,
+    /// Position of the trie's root in Rows.db.
+    pub root: u64,
+    /// Number of blocks, without the final separator.
+    pub block_count: u64,
+    /// Deletion of the whole partition.
+    pub partition_deletion: DeletionTime,
+}
+
+impl RowIndexEntry {
+    /// Appends the entry, which comes at `position` and behind its root. The key has at most 65,535
+    /// bytes.
+    pub(super) fn encode(
+        &self,
+        position: u64,
+        negative: NegativeDeletions,
+        output: &mut Vec<u8>,
+    ) -> Result<(), IndexWriteError> {
+        output.extend_from_slice(&(self.key.len() as u16).to_be_bytes());
+        output.extend_from_slice(&self.key);
+        let base = position + 2 + self.key.len() as u64;
+        vint::write_unsigned(self.data_position, output);
+        vint::write_signed(self.root.wrapping_sub(base) as i64, output);
+        vint::write_unsigned(self.block_count, output);
+        deletion_time::write(self.partition_deletion, negative, output)
+    }
+
+    /// The entry at `position`, of which `bytes` are the first or all; the key has `key_length`.
+    pub(super) fn decode(bytes: &[u8], position: u64) -> Result<RowIndexEntry, MalformedIndex> {
+        let malformed = |reason| MalformedIndex { component: COMPONENT, position, reason };
+        let cut = malformed("an entry is cut off");
+        let (length, rest) = bytes.split_first_chunk::<2>().ok_or(cut.clone())?;
+        let length = usize::from(u16::from_be_bytes(*length));
+        let (key, mut rest) = rest.split_at_checked(length).ok_or(cut.clone())?;
+        let base = position.saturating_add(2 + length as u64);
+        let data_position = vint::read_unsigned(&mut rest).map_err(|_| cut.clone())?;
+        let root_offset = vint::read_signed(&mut rest).map_err(|_| cut.clone())?;
+        let block_count = vint::read_unsigned(&mut rest).map_err(|_| cut)?;
+        let partition_deletion = deletion_time::read(rest)
+            .ok_or(malformed("an entry's deletion is malformed or cut off"))?;
+        let root = base
+            .checked_add_signed(root_offset)
+            .filter(|&root| root < position)
+            .ok_or(malformed("an entry's root does not lie before it"))?;
+        let key = key.to_vec();
+        Ok(RowIndexEntry { key, data_position, root, block_count, partition_deletion })
+    }
+}

@@ -1,0 +1,191 @@
+//! Reads Rows.db: the block for a position, or blocks in order.
+//!
+//! Positions come in byte-comparable form with the terminator of their kind, so that they compare with
+//! separators as byte strings. A position's block is that of the greatest separator at or below it.
+
+use espalier_mutation::DeletionTime;
+use espalier_trie::page::{Cursor, PageSource, Walker, read_bytes};
+
+use super::super::error::{IndexError, MalformedIndex};
+use super::layout::{BlockStart, COMPONENT, MAX_ENTRY_TAIL_SIZE, RowIndexEntry, decode_block};
+
+type Result<T, S> = std::result::Result<T, IndexError<<S as PageSource>::Error>>;
+
+/// A block: a run of rows and markers. Offsets count bytes from the start of the partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Its first byte.
+    pub start: u64,
+    /// The byte behind it: the next block's first, or the end-of-partition byte.
+    pub end: u64,
+    /// The range deletion that is open at its start, or live.
+    pub open_deletion: DeletionTime,
+}
+
+/// A partition's row index. Holds the entry, no pages.
+#[derive(Clone, Debug)]
+pub struct RowIndexReader<S> {
+    source: S,
+    entry: RowIndexEntry,
+}
+
+impl<S: PageSource> RowIndexReader<S> {
+    /// Reads the entry at `position`, where Partitions.db leads.
+    pub async fn open(source: S, position: u64) -> Result<RowIndexReader<S>, S> {
+        let wrap = IndexError::of(COMPONENT);
+        let mut bytes = Vec::new();
+        read_bytes(&source, position, 2, &mut bytes).await.map_err(&wrap)?;
+        if let [high, low] = bytes[..] {
+            let length = usize::from(u16::from_be_bytes([high, low])) + MAX_ENTRY_TAIL_SIZE;
+            let rest = position.saturating_add(2);
+            read_bytes(&source, rest, length, &mut bytes).await.map_err(&wrap)?;
+        }
+        let entry = RowIndexEntry::decode(&bytes, position)?;
+        Ok(RowIndexReader { source, entry })
+    }
+
+    /// Key, position in Data.db, number of blocks, and deletion.
+    pub fn entry(&self) -> &RowIndexEntry {
+        &self.entry
+    }
+
+    /// Start of the block in which `position` would be: rows before it are all below `position`. Behind
+    /// the last row this is the end of the partition.
+    pub async fn floor_block(&self, position: &[u8]) -> Result<BlockStart, S> {
+        let wrap = IndexError::of(COMPONENT);
+        let mut walker = Walker::new(&self.source);
+        let found = walker.floor(self.entry.root, position).await.map_err(&wrap)?;
+        let node = found.ok_or(self.malformed("no separator is below a position"))?;
+        Ok(decode_block(&walker.node(node).await.map_err(&wrap)?)?)
+    }
+
+    /// Offset behind the block in which `position` would be: rows from there on are all above it.
+    pub async fn end_offset(&self, position: &[u8]) -> Result<u64, S> {
+        let wrap = IndexError::of(COMPONENT);
+        let mut walker = Walker::new(&self.source);
+        let node = match walker.higher(self.entry.root, position).await.map_err(&wrap)? {
+            Some(node) => node,
+            None => walker.maximum(self.entry.root).await.map_err(&wrap)?,
+        };
+        Ok(decode_block(&walker.node(node).await.map_err(&wrap)?)?.offset)
+    }
+
+    /// Blocks in order, from the one in which `from` would be, or from the first.
+    pub async fn forward(&self, from: Option<&[u8]>) -> Result<ForwardBlocks<'_, S>, S> {
+        let mut cursor = self.cursor();
+        match from {
+            Some(position) => cursor.seek_floor(position).await,
+            None => cursor.first().await,
+        }
+        .map_err(IndexError::of(COMPONENT))?;
+        let mut blocks = ForwardBlocks { cursor, bounds: self.bounds(), start: None };
+        blocks.start = blocks.current().await?;
+        if blocks.start.is_none() {
+            return Err(self.malformed("no separator is below a position").into());
+        }
+        Ok(blocks)
+    }
+
+    /// Blocks in reverse order, from the one in which `to` would be, or from the last.
+    pub async fn backward(&self, to: Option<&[u8]>) -> Result<BackwardBlocks<'_, S>, S> {
+        let wrap = IndexError::of(COMPONENT);
+        let mut cursor = self.cursor();
+        let found = match to {
+            Some(position) => cursor.seek_higher(position).await.map_err(&wrap)?,
+            None => false,
+        };
+        if !found {
+            cursor.last().await.map_err(&wrap)?;
+        }
+        let mut blocks = BackwardBlocks { cursor, bounds: self.bounds(), end: 0 };
+        let end = blocks.current().await?;
+        blocks.end = end.ok_or(self.malformed("the trie has no separator"))?.offset;
+        Ok(blocks)
+    }
+
+    fn cursor(&self) -> Cursor<&S> {
+        Cursor::new(&self.source, self.entry.root)
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds { root: self.entry.root, blocks_left: self.entry.block_count }
+    }
+
+    fn malformed(&self, reason: &'static str) -> MalformedIndex {
+        MalformedIndex { component: COMPONENT, position: self.entry.root, reason }
+    }
+}
+
+/// What an iteration over blocks checks: that there are no more of them than the entry says (a hostile
+/// trie may spell more than anyone can walk), and that each is there.
+struct Bounds {
+    root: u64,
+    blocks_left: u64,
+}
+
+impl Bounds {
+    fn check(&mut self, block: Block) -> std::result::Result<Block, MalformedIndex> {
+        let reason = match self.blocks_left.checked_sub(1) {
+            None => "the trie has more blocks than the entry counts",
+            Some(_) if block.start >= block.end => "offsets of blocks do not increase",
+            Some(left) => {
+                self.blocks_left = left;
+                return Ok(block);
+            }
+        };
+        Err(MalformedIndex { component: COMPONENT, position: self.root, reason })
+    }
+}
+
+/// Blocks in order.
+pub struct ForwardBlocks<'index, S: PageSource> {
+    cursor: Cursor<&'index S>,
+    bounds: Bounds,
+    /// Start of the next block, if the cursor, which is one ahead, stands anywhere.
+    start: Option<BlockStart>,
+}
+
+impl<S: PageSource> ForwardBlocks<'_, S> {
+    /// The next block; none behind the last one.
+    pub async fn next(&mut self) -> Result<Option<Block>, S> {
+        let Some(BlockStart { offset: start, open_deletion }) = self.start.take() else {
+            return Ok(None);
+        };
+        self.cursor.next().await.map_err(IndexError::of(COMPONENT))?;
+        // The last separator begins no block.
+        let Some(next) = self.current().await? else { return Ok(None) };
+        self.start = Some(next);
+        let block = Block { start, end: next.offset, open_deletion };
+        Ok(Some(self.bounds.check(block)?))
+    }
+
+    async fn current(&mut self) -> Result<Option<BlockStart>, S> {
+        let node = self.cursor.node().await.map_err(IndexError::of(COMPONENT))?;
+        Ok(node.map(|node| decode_block(&node)).transpose()?)
+    }
+}
+
+/// Blocks in reverse order.
+pub struct BackwardBlocks<'index, S: PageSource> {
+    cursor: Cursor<&'index S>,
+    bounds: Bounds,
+    /// Where the next block to be returned ends: at the current separator.
+    end: u64,
+}
+
+impl<S: PageSource> BackwardBlocks<'_, S> {
+    /// The block before; none before the first one.
+    pub async fn next(&mut self) -> Result<Option<Block>, S> {
+        self.cursor.previous().await.map_err(IndexError::of(COMPONENT))?;
+        let Some(BlockStart { offset: start, open_deletion }) = self.current().await? else {
+            return Ok(None);
+        };
+        let end = std::mem::replace(&mut self.end, start);
+        Ok(Some(self.bounds.check(Block { start, end, open_deletion })?))
+    }
+
+    async fn current(&mut self) -> Result<Option<BlockStart>, S> {
+        let node = self.cursor.node().await.map_err(IndexError::of(COMPONENT))?;
+        Ok(node.map(|node| decode_block(&node)).transpose()?)
+    }
+}

@@ -1,0 +1,3 @@
+//! Finding partitions and rows in Data.db.
+
+pub mod bti;
