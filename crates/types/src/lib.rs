@@ -10,16 +10,17 @@
 //! | [`byte_comparable`] | values, clusterings and decorated keys as byte-comparable strings, and back |
 //! | [`collection`] | the inside of frozen collections, tuples, UDTs and vectors |
 //! | [`literal`] | text, CQL literals and JSON |
-//! | [`varint`], [`decimal`], [`duration`], [`timeuuid`], [`vint`] | the numbers that need arithmetic |
+//! | [`varint`], [`decimal`], [`duration`], [`calendar`], [`timeuuid`], [`vint`] | the numbers that need arithmetic |
 
 pub mod byte_comparable;
+pub mod calendar;
 pub mod collection;
 mod compare;
 mod cql_type;
 pub mod decimal;
 pub mod duration;
 mod error;
-
+pub mod literal;
 pub mod timeuuid;
 pub mod type_name;
 mod uuid_order;

@@ -1,0 +1,31 @@
+//! Values as text: the plain text of a scalar, CQL literals, and JSON.
+//!
+//! Conventions are those of Cassandra 5.0 (`AbstractType.fromString`, `CQL3Type.toCQLLiteral`, `toJson`, `fromJson`).
+//! Where it differs on purpose:
+//! - floats print the shortest digits that read back the same (Java before 19 sometimes prints more);
+//! - a timestamp before the year 1 prints a signed year, which can be read back (Cassandra prints the year of the era);
+//! - the duration of zero prints as `0s` (Cassandra: nothing; in JSON we follow it);
+//! - blobs may be written with and without `0x`; time zones are `Z`, offsets, UTC and GMT: there is no zone database;
+//! - the word `now` is no timestamp here: this crate has no clock.
+//!
+//! Printers take any bytes: what is no value of the type prints as a blob.
+
+mod cql;
+mod date;
+mod duration;
+mod from_json;
+mod json;
+mod json_parser;
+mod number;
+mod text;
+mod timestamp;
+
+pub use cql::{quote_text, to_cql_literal};
+pub use date::{parse_date, parse_time, print_date, print_time};
+pub use duration::{parse_duration, print_duration};
+pub use from_json::{from_json, from_json_value};
+pub use json::{quote_json, to_json};
+pub use json_parser::{Json, JsonError, MAX_JSON_DEPTH, parse_json};
+pub use number::{print_double, print_float};
+pub use text::{from_text, to_text};
+pub use timestamp::{parse_timestamp, print_timestamp};

@@ -1,0 +1,163 @@
+//! Values from JSON.
+
+use bytes::Bytes;
+
+use crate::literal::{Json, from_text, parse_json};
+use crate::{CqlType, UserType, ValueError, collection};
+
+/// The value that a JSON text means, as Cassandra's `fromJson` and `INSERT JSON` read it; `null` is `None`.
+///
+/// # Errors
+/// Text that is no JSON; JSON that is no value of the type; null inside a collection.
+pub fn from_json(ty: &CqlType, text: &str) -> Result<Option<Bytes>, ValueError> {
+    let json = parse_json(text).map_err(|error| ValueError::Text {
+        type_name: ty.cql_name(),
+        expected: "JSON",
+        text: error.to_string(),
+    })?;
+    from_json_value(ty, &json)
+}
+
+/// [`from_json`] for JSON that was read already. Numbers and booleans may also be strings; a collection or UDT may also be
+/// a string that holds its JSON.
+pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, ValueError> {
+    let wrong = |expected| ValueError::Invalid {
+        type_name: ty.cql_name(),
+        expected,
+        got: json.to_string(),
+    };
+    let is_nested = matches!(
+        ty,
+        CqlType::List { .. }
+            | CqlType::Set { .. }
+            | CqlType::Map { .. }
+            | CqlType::Tuple(_)
+            | CqlType::UserDefined { .. }
+            | CqlType::Vector { .. }
+    );
+    if let (true, Json::String(text)) = (is_nested, json) {
+        let inner = parse_json(text).map_err(|_| wrong("JSON"))?;
+        // One level only: a string in a string is no collection.
+        if matches!(inner, Json::String(_)) {
+            return Err(wrong("an array or object"));
+        }
+        return from_json_value(ty, &inner);
+    }
+    let value = match (ty, json) {
+        (_, Json::Null) => return Ok(None),
+        (CqlType::Set { element, .. }, Json::Array(items)) => {
+            collection::set_of(element, elements(ty, element, items)?)
+        }
+        (CqlType::List { element, .. }, Json::Array(items)) => {
+            collection::list_of(elements(ty, element, items)?)
+        }
+        (CqlType::Vector { element, dimension }, Json::Array(items)) => {
+            if items.len() != *dimension {
+                return Err(ValueError::Invalid {
+                    type_name: ty.cql_name(),
+                    expected: "as many elements as the vector has",
+                    got: format!("{} elements", items.len()),
+                });
+            }
+            collection::vector_of(element, elements(ty, element, items)?)
+        }
+        (CqlType::Map { key, value, .. }, Json::Object(members)) => map(ty, key, value, members)?,
+        (CqlType::Tuple(types), Json::Array(items)) => {
+            if items.len() > types.len() {
+                return Err(wrong("at most as many elements as the tuple has"));
+            }
+            let fields = types.iter().zip(items).enumerate().map(|(index, (ty, item))| {
+                from_json_value(ty, item).map_err(|error| part(ty, format!("field {index}"), error))
+            });
+            collection::tuple_of(fields.collect::<Result<Vec<_>, _>>()?)
+        }
+        (CqlType::UserDefined { definition, .. }, Json::Object(members)) => {
+            user_type(ty, definition, members)?
+        }
+        (CqlType::Text | CqlType::Ascii, Json::String(text)) => from_text(ty, text)?,
+        (CqlType::Blob, Json::String(text)) if text.starts_with("0x") => from_text(ty, text)?,
+        (CqlType::Blob, _) => return Err(wrong("a string that begins with 0x")),
+        (CqlType::Text | CqlType::Ascii, _) => return Err(wrong("a string")),
+        (CqlType::Boolean, Json::Bool(value)) => Bytes::from(vec![u8::from(*value)]),
+        (
+            CqlType::Tinyint
+            | CqlType::Smallint
+            | CqlType::Int
+            | CqlType::Bigint
+            | CqlType::Counter
+            | CqlType::Varint
+            | CqlType::Decimal
+            | CqlType::Float
+            | CqlType::Double
+            | CqlType::Timestamp,
+            Json::Number(text),
+        ) => from_text(ty, text)?,
+        (_, Json::String(text)) if !is_nested => from_text(ty, text)?,
+        (CqlType::Map { .. } | CqlType::UserDefined { .. }, _) => return Err(wrong("an object")),
+        (_, _) if is_nested => return Err(wrong("an array")),
+        _ => return Err(wrong("a string or number of this type")),
+    };
+    Ok(Some(value))
+}
+
+fn elements(outer: &CqlType, ty: &CqlType, items: &[Json]) -> Result<Vec<Bytes>, ValueError> {
+    items
+        .iter()
+        .enumerate()
+        .map(|(index, item)| {
+            from_json_value(ty, item)
+                .map_err(|error| part(outer, format!("element {index}"), error))?
+                .ok_or_else(|| ValueError::Null { type_name: outer.cql_name() })
+        })
+        .collect()
+}
+
+fn map(
+    ty: &CqlType,
+    key: &CqlType,
+    value: &CqlType,
+    members: &[(String, Json)],
+) -> Result<Bytes, ValueError> {
+    let null = || ValueError::Null { type_name: ty.cql_name() };
+    let mut entries = Vec::with_capacity(members.len());
+    for (name, member) in members {
+        // Keys are strings in JSON whatever their type.
+        let key = from_json_value(key, &Json::String(name.clone()))
+            .map_err(|error| part(ty, format!("key '{name}'"), error))?
+            .ok_or_else(null)?;
+        let value = from_json_value(value, member)
+            .map_err(|error| part(ty, format!("value of '{name}'"), error))?
+            .ok_or_else(null)?;
+        entries.push((key, value));
+    }
+    Ok(collection::sorted_map_of(key, entries))
+}
+
+/// Names in CQL quotes are taken as they are, others in lower case.
+fn user_type(
+    ty: &CqlType,
+    definition: &UserType,
+    members: &[(String, Json)],
+) -> Result<Bytes, ValueError> {
+    let mut values = vec![None; definition.fields.len()];
+    for (name, member) in members {
+        let stored = match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+            Some(quoted) => quoted.to_owned(),
+            None => name.to_lowercase(),
+        };
+        let index = definition.fields.iter().position(|(field, _)| *field == stored);
+        let index = index.ok_or_else(|| ValueError::Invalid {
+            type_name: ty.cql_name(),
+            expected: "the name of a field",
+            got: name.clone(),
+        })?;
+        let (_, field) = &definition.fields[index];
+        values[index] = from_json_value(field, member)
+            .map_err(|error| part(ty, format!("field '{name}'"), error))?;
+    }
+    Ok(collection::tuple_of(values))
+}
+
+fn part(ty: &CqlType, part: String, error: ValueError) -> ValueError {
+    ValueError::Part { type_name: ty.cql_name(), part, source: Box::new(error) }
+}
