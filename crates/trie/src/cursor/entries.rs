@@ -1,0 +1,109 @@
+//! A walk as a list of (key, content), with a seek.
+//!
+//! The seek costs one step for each byte of the new key that differs from the present path, however
+//! much is skipped, so that a merge can pass over ranges that a tombstone covers.
+
+use super::{Cursor, PathReceiver, Position};
+
+/// The contents of a walk with their keys. Not an `Iterator`, as it lends the key.
+pub struct Entries<C> {
+    cursor: C,
+    path: Vec<u8>,
+    /// Whether the content at the cursor's position has yet to be given out.
+    pending: bool,
+}
+
+impl<C: Cursor> Entries<C> {
+    /// `cursor` must be at its root.
+    pub fn new(cursor: C) -> Entries<C> {
+        Entries { cursor, path: Vec::new(), pending: true }
+    }
+
+    /// The next key and its content, in the direction of the walk; `None` at the end.
+    pub fn next_entry(&mut self) -> Option<(&[u8], C::Content)> {
+        loop {
+            if self.pending {
+                self.pending = false;
+            } else {
+                let position = self.cursor.advance_multiple(&mut self.path);
+                self.follow(position);
+            }
+            if let Some(content) = self.cursor.content() {
+                return Some((&self.path, content));
+            }
+            if self.cursor.is_exhausted() {
+                return None;
+            }
+        }
+    }
+
+    /// The key that the last [`Entries::next_entry`] gave.
+    pub fn key(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// Skips to the first key that is not before `key` in the direction of the walk: the next entry
+    /// has a key >= `key` in a forward walk, <= `key` in a reverse one. Never goes back.
+    pub fn seek(&mut self, key: &[u8]) {
+        let start = self.cursor.position();
+        if start.is_exhausted() {
+            return;
+        }
+        let common = self.path.iter().zip(key).take_while(|(a, b)| a == b).count();
+        if common == self.path.len() {
+            // The present node is on the way to the key.
+            if start.is_returning() {
+                // Its extensions are behind, so the present node is the first that is <= key.
+                return;
+            }
+        } else if common == key.len() {
+            // The present path extends the key: in order, the key is behind (forward) or is the
+            // returning position of a node on this path (reverse).
+            if start.direction().is_reverse() {
+                self.skip_to(Self::position_on(start, key, key.len()).returning());
+            }
+            return;
+        } else if Self::position_on(start, key, common + 1)
+            < Self::position_on(start, &self.path, common + 1)
+        {
+            return;
+        }
+        for depth in common + 1..=key.len() {
+            let target = Self::position_on(start, key, depth);
+            if self.skip_to(target) != target {
+                return;
+            }
+        }
+        if start.direction().is_reverse() && !self.cursor.position().is_returning() {
+            self.skip_to(self.cursor.position().returning());
+        }
+    }
+
+    fn position_on(like: Position, key: &[u8], depth: usize) -> Position {
+        let byte = if depth == 0 { 0 } else { key[depth - 1] };
+        Position::new(like.direction(), depth as u32, byte)
+    }
+
+    fn skip_to(&mut self, target: Position) -> Position {
+        let before = self.cursor.position();
+        let position = self.cursor.skip_to(target);
+        if position != before {
+            self.follow(position);
+            self.pending = true;
+        }
+        position
+    }
+
+    fn follow(&mut self, position: Position) {
+        let depth = position.depth() as usize;
+        self.path.truncate(depth.saturating_sub(1));
+        if depth > 0 {
+            self.path.add_bytes(&[position.byte()]);
+        }
+    }
+
+    /// The cursor, wherever it is.
+    pub fn into_cursor(self) -> C {
+        self.cursor
+    }
+}

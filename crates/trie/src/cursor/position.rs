@@ -1,0 +1,160 @@
+//! Where a walk is, as one number: a smaller position comes earlier in the walk.
+//!
+//! Of two walks in step (each has listed everything up to here), the one that is deeper is earlier,
+//! for it still has to finish a branch that the other has left or never entered; at the same depth
+//! the byte decides (paper, section 5.2). So the depth is stored complemented in the upper half and
+//! the byte, complemented for a reverse walk, in the lower. The lowest bit is set when the walk
+//! comes back to a node after its children.
+
+use std::fmt;
+
+/// The order in which a walk lists keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Direction {
+    /// Ascending: a key comes before its extensions.
+    #[default]
+    Forward,
+    /// Descending: a key comes after its extensions.
+    Reverse,
+}
+
+impl Direction {
+    /// True for [`Direction::Reverse`].
+    pub fn is_reverse(self) -> bool {
+        self == Direction::Reverse
+    }
+}
+
+/// The depth reached, the byte that led there, and whether the children are already behind.
+///
+/// Positions compare in the order of the walk. They are comparable only between cursors of the
+/// same direction that walk in step, as in [`crate::cursor::Union`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(u64);
+
+const RETURNING: u64 = 1;
+const BYTE_SHIFT: u32 = 1;
+const REVERSE: u64 = 1 << 16;
+const DEPTH_SHIFT: u32 = 32;
+
+impl Position {
+    /// The first position of every walk: depth 0, before any byte.
+    pub const fn root(direction: Direction) -> Position {
+        Position::new(direction, 0, 0)
+    }
+
+    /// The position after the last one; it compares greater than all others.
+    pub const fn exhausted(direction: Direction) -> Position {
+        Position((u32::MAX as u64) << DEPTH_SHIFT | Position::direction_bits(direction))
+    }
+
+    /// A node at `depth` bytes from the root, reached by `byte` (0 at the root).
+    pub const fn new(direction: Direction, depth: u32, byte: u8) -> Position {
+        let byte_in_order = match direction {
+            Direction::Forward => byte,
+            Direction::Reverse => !byte,
+        };
+        Position(
+            ((u32::MAX - 1 - depth) as u64) << DEPTH_SHIFT
+                | Position::direction_bits(direction)
+                | (byte_in_order as u64) << BYTE_SHIFT,
+        )
+    }
+
+    const fn direction_bits(direction: Direction) -> u64 {
+        match direction {
+            Direction::Forward => 0,
+            Direction::Reverse => REVERSE,
+        }
+    }
+
+    /// The same node, visited again after its children. Only reverse walks have such positions.
+    pub const fn returning(self) -> Position {
+        Position(self.0 | RETURNING)
+    }
+
+    /// The position on the way down of the node this position is at.
+    pub const fn descending(self) -> Position {
+        Position(self.0 & !RETURNING)
+    }
+
+    /// Whether the walk is over.
+    pub const fn is_exhausted(self) -> bool {
+        self.0 >> DEPTH_SHIFT == u32::MAX as u64
+    }
+
+    /// Whether the node's children are behind already.
+    pub const fn is_returning(self) -> bool {
+        self.0 & RETURNING != 0
+    }
+
+    /// Number of bytes from the root. 0 when exhausted: ask [`Position::is_exhausted`] first.
+    pub const fn depth(self) -> u32 {
+        (u32::MAX - 1).saturating_sub((self.0 >> DEPTH_SHIFT) as u32)
+    }
+
+    /// The last byte of the path to this node; 0 at the root.
+    pub const fn byte(self) -> u8 {
+        let byte_in_order = (self.0 >> BYTE_SHIFT) as u8;
+        match self.direction() {
+            Direction::Forward => byte_in_order,
+            Direction::Reverse if self.is_exhausted() => 0,
+            Direction::Reverse => !byte_in_order,
+        }
+    }
+
+    /// The direction of the walk.
+    pub const fn direction(self) -> Direction {
+        if self.0 & REVERSE == 0 { Direction::Forward } else { Direction::Reverse }
+    }
+
+    /// The child of this node by `byte`.
+    pub const fn child(self, byte: u8) -> Position {
+        Position::new(self.direction(), self.depth() + 1, byte)
+    }
+}
+
+impl fmt::Debug for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_exhausted() {
+            return f.write_str("exhausted");
+        }
+        write!(f, "{}:{:02x}", self.depth(), self.byte())?;
+        if self.is_returning() { f.write_str("↑") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deeper_is_earlier_then_the_byte_decides() {
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let at = |depth, byte| Position::new(direction, depth, byte);
+            assert!(at(3, 9) < at(2, 0));
+            assert_eq!(at(3, 9) < at(3, 10), direction == Direction::Forward);
+            assert!(at(2, 7) < at(2, 7).returning());
+            assert!(at(0, 0) < Position::exhausted(direction));
+            assert!(at(0, 0).returning() < Position::exhausted(direction));
+        }
+        let reverse = |byte| Position::new(Direction::Reverse, 2, byte);
+        assert!(reverse(7).returning() < reverse(6));
+    }
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        for direction in [Direction::Forward, Direction::Reverse] {
+            for byte in [0, 1, 0x7f, 0x80, 0xff] {
+                let position = Position::new(direction, 77, byte);
+                assert_eq!((position.depth(), position.byte()), (77, byte));
+                assert_eq!(position.direction(), direction);
+                assert_eq!(position.returning().descending(), position);
+                assert!(!position.is_exhausted() && position.returning().is_returning());
+            }
+            assert!(Position::exhausted(direction).is_exhausted());
+            assert_eq!(Position::exhausted(direction).direction(), direction);
+            assert_eq!(Position::exhausted(direction).depth(), 0);
+        }
+    }
+}

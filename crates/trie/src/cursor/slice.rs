@@ -1,0 +1,235 @@
+//! The part of a trie between two keys.
+//!
+//! Only the nodes on the path of a bound need attention (paper, figure 2): there, transitions
+//! outside of the range are skipped. The walk first meets the *near* bound, the left one when it
+//! goes forward, and ends at the *far* bound. Nodes that lead to the near bound are listed, without
+//! content where that is out of the range, since the path begins with them.
+
+use super::{Cursor, Direction, PathReceiver, Position};
+use std::ops::Bound;
+
+struct Edge {
+    key: Box<[u8]>,
+    inclusive: bool,
+}
+
+impl Edge {
+    fn new(bound: Bound<&[u8]>) -> Option<Edge> {
+        match bound {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some(Edge { key: key.into(), inclusive: true }),
+            Bound::Excluded(key) => Some(Edge { key: key.into(), inclusive: false }),
+        }
+    }
+}
+
+/// Where the walk is with respect to the near bound.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Near {
+    /// The path is a proper prefix of it.
+    Before,
+    /// The path is the bound.
+    At,
+    Past,
+}
+
+/// A walk over the keys between two bounds, either of which may be open.
+pub struct Slice<C> {
+    cursor: C,
+    near: Option<Edge>,
+    near_state: Near,
+    far: Option<Edge>,
+    /// How many bytes of the path are the first bytes of the far bound.
+    far_matched: usize,
+    /// What this cursor shows: the position of `cursor`, or the end when that is out of the range.
+    position: Position,
+}
+
+impl<C: Cursor> Slice<C> {
+    /// The keys of `cursor` that are not less than `left` and not greater than `right`.
+    /// `cursor` must be at its root. A range whose bounds are in the wrong order is empty.
+    pub fn new(cursor: C, left: Bound<&[u8]>, right: Bound<&[u8]>) -> Slice<C> {
+        let (near, far) = match cursor.direction() {
+            Direction::Forward => (Edge::new(left), Edge::new(right)),
+            Direction::Reverse => (Edge::new(right), Edge::new(left)),
+        };
+        let near_state = match &near {
+            None => Near::Past,
+            Some(edge) if edge.key.is_empty() => Near::At,
+            Some(_) => Near::Before,
+        };
+        let position = cursor.position();
+        let mut slice = Slice { cursor, near, near_state, far, far_matched: 0, position };
+        slice.arrive(position);
+        slice
+    }
+
+    /// Takes note of where `cursor` now is, and ends the walk if that is beyond the far bound.
+    fn arrive(&mut self, position: Position) -> Position {
+        self.position = position;
+        if let Some(far) = &self.far
+            && !position.is_exhausted()
+        {
+            let depth = position.depth() as usize;
+            if depth > 0 {
+                let parent = depth - 1;
+                self.far_matched = self.far_matched.min(parent);
+                if self.far_matched == parent {
+                    match far.key.get(parent) {
+                        Some(byte) => {
+                            let at_bound =
+                                Position::new(position.direction(), position.depth(), *byte);
+                            if position.descending() > at_bound {
+                                return self.finish();
+                            }
+                            if position.descending() == at_bound {
+                                self.far_matched = depth;
+                            }
+                        }
+                        // An extension of the bound is after it going forward, before it in reverse.
+                        None if !position.direction().is_reverse() => return self.finish(),
+                        None => {}
+                    }
+                }
+            }
+            // In reverse, a proper prefix of the left bound comes after it.
+            if position.is_returning() && self.far_matched == depth && depth < far.key.len() {
+                return self.finish();
+            }
+        }
+        self.position
+    }
+
+    fn finish(&mut self) -> Position {
+        self.position = Position::exhausted(self.position.direction());
+        self.position
+    }
+
+    fn at_far_bound(&self) -> Option<&Edge> {
+        let far = self.far.as_ref()?;
+        let depth = self.position.depth() as usize;
+        (self.far_matched == depth && depth == far.key.len()).then_some(far)
+    }
+
+    /// Whether nothing below the present node is in the range because of the far (forward) or the
+    /// near bound (reverse): extensions of the right bound are beyond it.
+    fn children_are_beyond(&self) -> bool {
+        match self.position.direction() {
+            Direction::Forward => self.at_far_bound().is_some(),
+            Direction::Reverse => self.near_state == Near::At,
+        }
+    }
+
+    /// The first child that can lead to the near bound.
+    fn near_child(&self) -> Option<Position> {
+        match (&self.near, self.near_state) {
+            (Some(near), Near::Before) => {
+                Some(self.position.child(near.key[self.position.depth() as usize]))
+            }
+            _ => None,
+        }
+    }
+
+    fn descend_towards_near(&mut self, bound: Position, target: Position) -> Position {
+        let position = self.cursor.skip_to(target);
+        let near_length = self.near.as_ref().map_or(0, |near| near.key.len());
+        self.near_state = if position.descending() != bound {
+            Near::Past
+        } else if position.depth() as usize == near_length {
+            Near::At
+        } else if position.is_returning() {
+            Near::Past // a leaf on the path to the bound
+        } else {
+            Near::Before
+        };
+        self.arrive(position)
+    }
+
+    fn leave_node(&mut self) -> Position {
+        if self.children_are_beyond() && !self.position.direction().is_reverse() {
+            return self.finish();
+        }
+        let node = self.position;
+        let position = self.cursor.skip_children();
+        // The returning position of the near bound itself is still at it.
+        if !(self.near_state == Near::At && position == node.returning()) {
+            self.near_state = Near::Past;
+        }
+        self.arrive(position)
+    }
+}
+
+impl<C: Cursor> Cursor for Slice<C> {
+    type Content = C::Content;
+
+    fn position(&self) -> Position {
+        self.position
+    }
+
+    fn content(&self) -> Option<C::Content> {
+        let excluded_by_near = match self.near_state {
+            Near::Before => true,
+            Near::At => self.near.as_ref().is_some_and(|near| !near.inclusive),
+            Near::Past => false,
+        };
+        if self.position.is_exhausted()
+            || excluded_by_near
+            || self.at_far_bound().is_some_and(|far| !far.inclusive)
+        {
+            return None;
+        }
+        self.cursor.content()
+    }
+
+    fn advance(&mut self) -> Position {
+        if self.position.is_exhausted() {
+            return self.position;
+        }
+        if let Some(bound) = self.near_child() {
+            if self.children_are_beyond() {
+                return self.finish();
+            }
+            return self.descend_towards_near(bound, bound);
+        }
+        if self.children_are_beyond() {
+            return self.leave_node();
+        }
+        self.near_state = Near::Past;
+        let position = self.cursor.advance();
+        self.arrive(position)
+    }
+
+    fn advance_multiple(&mut self, path: &mut dyn PathReceiver) -> Position {
+        let on_far_path = self.far.is_some() && self.far_matched == self.position.depth() as usize;
+        if self.near_state != Near::Past || on_far_path || self.position.is_exhausted() {
+            return self.advance();
+        }
+        let position = self.cursor.advance_multiple(path);
+        self.arrive(position)
+    }
+
+    fn skip_children(&mut self) -> Position {
+        if self.position.is_exhausted() { self.position } else { self.leave_node() }
+    }
+
+    fn skip_to(&mut self, target: Position) -> Position {
+        if target <= self.position {
+            return self.position;
+        }
+        let into_children = target.depth() > self.position.depth();
+        if into_children {
+            if self.children_are_beyond() {
+                return self.leave_node();
+            }
+            if let Some(bound) = self.near_child() {
+                return self.descend_towards_near(bound, bound.max(target));
+            }
+        }
+        let node = self.position;
+        let position = self.cursor.skip_to(target);
+        if !(self.near_state == Near::At && position == node.returning()) {
+            self.near_state = Near::Past;
+        }
+        self.arrive(position)
+    }
+}

@@ -1,0 +1,153 @@
+//! Storage that grows by chunks and never moves: a unit is found from its index by lock-free
+//! readers while the writer adds chunks.
+//!
+//! The first chunk has 128 units; then each chunk doubles what there is, up to 262,144 units (8 MiB
+//! of blocks), and from there all chunks have that size. The table of chunks has room for all 2^27
+//! indices from the start (4 KiB), so it never moves either. An entry is stored before the first
+//! pointer into its chunk is published with release order, which is why readers may load it relaxed.
+//!
+//! Memory bound: the units that were asked for, and at most as many again or one full chunk beyond.
+
+#![allow(unsafe_code)]
+
+use super::pointer::INDEX_BITS;
+use std::alloc::Layout;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+const SMALLEST_BITS: u32 = 7;
+const LARGEST_BITS: u32 = 18;
+const SMALL_CHUNKS: u32 = LARGEST_BITS - SMALLEST_BITS + 1;
+const CHUNKS: u32 = SMALL_CHUNKS + (1 << (INDEX_BITS - LARGEST_BITS)) - 1;
+
+/// Chunks start on a cache line, so that blocks never straddle two.
+const CHUNK_ALIGNMENT: usize = 64;
+
+/// The number of the chunk that holds a unit.
+const fn chunk_of(index: u32) -> u32 {
+    if index >> LARGEST_BITS != 0 {
+        SMALL_CHUNKS - 1 + (index >> LARGEST_BITS)
+    } else {
+        u32::BITS - (index >> SMALLEST_BITS).leading_zeros()
+    }
+}
+
+/// The index of the first unit in a chunk.
+const fn first_of(chunk: u32) -> u32 {
+    if chunk == 0 {
+        0
+    } else if chunk < SMALL_CHUNKS {
+        1 << (SMALLEST_BITS + chunk - 1)
+    } else {
+        (chunk - SMALL_CHUNKS + 1) << LARGEST_BITS
+    }
+}
+
+/// How many units a chunk holds.
+const fn size_of_chunk(chunk: u32) -> u32 {
+    first_of(chunk + 1) - first_of(chunk)
+}
+
+pub(crate) struct Arena<T> {
+    /// For each chunk, the address that unit 0 would have if all units were laid out around it.
+    chunks: [AtomicPtr<T>; CHUNKS as usize],
+}
+
+impl<T> Arena<T> {
+    pub(crate) const fn new() -> Arena<T> {
+        Arena { chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS as usize] }
+    }
+
+    /// The address of a unit.
+    ///
+    /// # Safety
+    /// `index` is below what [`Arena::grow`] has returned, and the caller knows of it either as the
+    /// writer or from a pointer that it loaded with acquire order.
+    #[inline(always)]
+    pub(crate) unsafe fn unit(&self, index: u32) -> *mut T {
+        debug_assert!(index < 1 << INDEX_BITS);
+        // SAFETY: an index of 27 bits is in one of the chunks of the table.
+        let chunk = unsafe { self.chunks.get_unchecked(chunk_of(index) as usize) };
+        // Relaxed is enough, see the module's documentation.
+        chunk.load(Ordering::Relaxed).wrapping_add(index as usize)
+    }
+
+    fn layout(chunk: u32) -> Option<Layout> {
+        let layout = Layout::array::<T>(size_of_chunk(chunk) as usize).ok()?;
+        layout.align_to(CHUNK_ALIGNMENT).ok()
+    }
+
+    /// Adds the chunk that begins at unit `capacity`, the present number of units. Returns the new
+    /// number, or `None` when there is no memory.
+    ///
+    /// # Safety
+    /// Only the writer calls this, with 0 or what the last call returned, below 2^27.
+    pub(crate) unsafe fn grow(&self, capacity: u32) -> Option<u32> {
+        let chunk = chunk_of(capacity);
+        debug_assert_eq!(first_of(chunk), capacity);
+        let layout = Self::layout(chunk)?;
+        // SAFETY: the layout has a size, as no T here is zero-sized and a chunk is not empty.
+        let memory = unsafe { std::alloc::alloc(layout) }.cast::<T>();
+        if memory.is_null() {
+            return None;
+        }
+        let origin = memory.wrapping_sub(capacity as usize);
+        self.chunks[chunk as usize].store(origin, Ordering::Release);
+        Some(first_of(chunk + 1))
+    }
+
+    /// Bytes of memory that `capacity` units take.
+    pub(crate) fn bytes(capacity: u32) -> usize {
+        capacity as usize * size_of::<T>()
+    }
+}
+
+impl<T> Drop for Arena<T> {
+    fn drop(&mut self) {
+        for (chunk, origin) in (0..CHUNKS).zip(&mut self.chunks) {
+            let origin = *origin.get_mut();
+            if origin.is_null() {
+                return; // chunks are added in order
+            }
+            let memory = origin.wrapping_add(first_of(chunk) as usize);
+            if let Some(layout) = Self::layout(chunk) {
+                // SAFETY: `grow` allocated this chunk with the same layout. What T's contain is
+                // dropped by the owner of the arena, who knows which ones are alive.
+                unsafe { std::alloc::dealloc(memory.cast(), layout) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_cover_all_indices_in_order() {
+        assert_eq!(first_of(CHUNKS), 1 << INDEX_BITS);
+        for chunk in 0..CHUNKS {
+            let (first, size) = (first_of(chunk), size_of_chunk(chunk));
+            assert!(size >= 1 << SMALLEST_BITS && size <= 1 << LARGEST_BITS);
+            assert_eq!(chunk_of(first), chunk);
+            assert_eq!(chunk_of(first + size - 1), chunk);
+        }
+    }
+
+    #[test]
+    fn units_do_not_overlap_nor_move() {
+        let arena = Arena::<[u64; 4]>::new();
+        let mut capacity = 0;
+        while capacity < 3000 {
+            // SAFETY: the first call is with 0, each other one with the last result.
+            capacity = unsafe { arena.grow(capacity) }.unwrap();
+            for index in 0..capacity {
+                // SAFETY: the unit is within capacity, and only this thread uses the arena.
+                unsafe { arena.unit(index).write([index as u64; 4]) };
+            }
+        }
+        for index in 0..capacity {
+            // SAFETY: written above.
+            assert_eq!(unsafe { arena.unit(index).read() }, [index as u64; 4]);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Making new nodes. Nobody sees them until the writer publishes a pointer to them.
+
+#![allow(unsafe_code)]
+
+use super::node::{
+    EMBEDDED_CHAIN_START, LAST_WORD, PREFIX_OFFSET_BYTE, SPARSE_WIDTH, SPARSE_WORD_OFFSET,
+    SPLIT_COUNT_WORD, SPLIT_MIDS_WORD, STANDALONE, Split, chain, split, split_path,
+};
+use super::pointer::{CHAIN_LENGTH, Kind, Link, Pointer};
+use super::shared::Shared;
+use super::space::Space;
+use super::sparse_word::SparseWord;
+use super::view::View;
+
+/// Transitions that fit in a block beside a content.
+const EMBEDDED_CHAIN_LENGTH: usize = CHAIN_LENGTH - EMBEDDED_CHAIN_START;
+
+/// Blocks that an insertion takes at most, besides those of the key's bytes: a sparse node that
+/// becomes a split node with seven children (1 + 4 + 7), a chain broken in two, a prefix.
+pub(crate) const BLOCKS_PER_INSERTION: usize = 16;
+
+/// The one who changes the structure. While it lives nothing is recycled, so all that it finds
+/// may be read for `'a`.
+pub(crate) struct Writer<'a, C> {
+    pub(crate) shared: &'a Shared<C>,
+    pub(crate) space: &'a mut Space,
+}
+
+impl<'a, C> Writer<'a, C> {
+    /// What is there, to look at.
+    pub(crate) fn view(&self) -> View<'a, C> {
+        // SAFETY: the writer is borrowed for 'a; blocks and contents are recycled only in
+        // `Space::settle` and its like, when an operation is over, and contents are mutated by the
+        // last step of one.
+        unsafe { View::new(self.shared) }
+    }
+
+    /// A new block as words, of which those at `words` are set to none.
+    fn new_block(&mut self, words: std::ops::Range<usize>) -> (u32, *mut u8) {
+        let index = self.space.take_block(&self.shared.blocks);
+        // SAFETY: the block has just been taken, so it exists, and nobody else looks at it.
+        unsafe {
+            let block = self.shared.blocks.unit(index).cast::<u8>();
+            for word in words {
+                block.cast::<Link>().add(word).write(Link::none());
+            }
+            (index, block)
+        }
+    }
+
+    pub(crate) fn retire(&mut self, pointer: Pointer) {
+        self.space.retire(self.shared, pointer);
+    }
+
+    /// A path of `bytes` that leads to `child`. If `content` is not none, it is at the beginning of
+    /// the path. The first block is the one that is not full.
+    pub(crate) fn chain(&mut self, bytes: &[u8], child: Pointer, content: Pointer) -> Pointer {
+        let (mut node, mut end) = (child, bytes.len());
+        while end > 0 {
+            let start = end.saturating_sub(CHAIN_LENGTH);
+            let offset = CHAIN_LENGTH - (end - start);
+            let (index, block) = self.new_block(LAST_WORD..LAST_WORD + 1);
+            // SAFETY: the block is ours; offset + length is CHAIN_LENGTH, before the last word; the
+            // content, if embedded, is before the chain.
+            unsafe {
+                let transitions = block.add(offset);
+                transitions.copy_from_nonoverlapping(bytes.as_ptr().add(start), end - start);
+                block.cast::<Link>().add(LAST_WORD).write(Link::new(node));
+                if start == 0 && !content.is_none() && offset >= EMBEDDED_CHAIN_START {
+                    block.cast::<Link>().write(Link::new(content));
+                    block.add(PREFIX_OFFSET_BYTE).write(offset as u8);
+                    return Pointer::prefix(index);
+                }
+            }
+            node = Pointer::chain(index, offset);
+            end = start;
+        }
+        if content.is_none() { node } else { self.add_content(content, node) }
+    }
+
+    /// `node` with a content, as a new pointer. `node` has no content yet, and its place in the
+    /// structure is to be taken by the result.
+    pub(crate) fn add_content(&mut self, content: Pointer, node: Pointer) -> Pointer {
+        debug_assert!(content.is_leaf());
+        if node.is_none() {
+            return content;
+        }
+        match node.kind() {
+            Kind::Split => {
+                // SAFETY: the first word of a lead block is only read through prefix pointers, as a
+                // link; byte 4 was set when the block was made.
+                unsafe { super::node::word(&self.shared.blocks, node, 0) }.publish(content);
+                Pointer::prefix(node.index())
+            }
+            Kind::Chain if CHAIN_LENGTH - node.offset() <= EMBEDDED_CHAIN_LENGTH => {
+                // Readers may be on bytes before this chain's in its block, so it is copied.
+                // SAFETY: as for `view`.
+                let old = unsafe { chain(&self.shared.blocks, node) };
+                self.retire(node);
+                self.chain(old.bytes, old.child.get(), content)
+            }
+            _ => {
+                let (index, block) = self.new_block(0..0);
+                // SAFETY: the block is ours.
+                unsafe {
+                    block.cast::<Link>().write(Link::new(content));
+                    block.add(PREFIX_OFFSET_BYTE).write(STANDALONE);
+                    block.cast::<Link>().add(LAST_WORD).write(Link::new(node));
+                }
+                Pointer::prefix(index)
+            }
+        }
+    }
+
+    /// A node with two to six children, in any order.
+    pub(crate) fn sparse(&mut self, bytes: &[u8], children: &[Pointer]) -> Pointer {
+        debug_assert!(bytes.len() == children.len() && (2..=SPARSE_WIDTH).contains(&bytes.len()));
+        let (index, block) = self.new_block(children.len()..SPARSE_WIDTH);
+        for (position, &child) in children.iter().enumerate() {
+            // SAFETY: the block is ours and has room for six children.
+            unsafe { block.cast::<Link>().add(position).write(Link::new(child)) };
+        }
+        // SAFETY: the block is ours, and aligned for this word.
+        unsafe { block.add(SPARSE_WORD_OFFSET).cast::<u64>().write(SparseWord::new(bytes).raw()) };
+        Pointer::sparse(index)
+    }
+
+    /// A split node without children.
+    pub(crate) fn empty_split(&mut self) -> (Pointer, Split<'a>) {
+        let (index, block) = self.new_block(SPLIT_MIDS_WORD..SPLIT_MIDS_WORD + 4);
+        let pointer = Pointer::split(index);
+        // SAFETY: the block is ours. The offset byte is for the day the node gets a content: it is
+        // read without synchronisation, so it must be there from the beginning.
+        unsafe {
+            block.cast::<Link>().add(SPLIT_COUNT_WORD).write(Link::none());
+            block.add(PREFIX_OFFSET_BYTE).write(pointer.offset() as u8);
+            (pointer, split(&self.shared.blocks, pointer))
+        }
+    }
+
+    /// Adds a child to a split node, which may have readers. There is none yet for `byte`.
+    pub(crate) fn add_to_split(&mut self, split: Split<'a>, byte: u8, child: Pointer) {
+        let [lead, mid, bottom] = split_path(byte);
+        split.count.set_number(split.count.number() + 1);
+        let mids = split.mids[lead].get();
+        if mids.is_none() {
+            let bottoms = self.new_part(bottom, child);
+            let mids = self.new_part(mid, bottoms);
+            return split.mids[lead].publish(mids);
+        }
+        let bottoms = &split.part(mids)[mid];
+        if bottoms.get().is_none() {
+            let part = self.new_part(bottom, child);
+            return bottoms.publish(part);
+        }
+        split.part(bottoms.get())[bottom].publish(child);
+    }
+
+    /// A mid or bottom block with one pointer.
+    fn new_part(&mut self, position: usize, pointer: Pointer) -> Pointer {
+        let (index, block) = self.new_block(0..8);
+        // SAFETY: the block is ours, and positions are three bits.
+        unsafe { block.cast::<Link>().add(position).write(Link::new(pointer)) };
+        Pointer::part(index)
+    }
+}

@@ -1,0 +1,140 @@
+//! Whether a trie is sound: every block and content is in exactly one place.
+
+use super::node::{Inner, Node};
+use super::pointer::Pointer;
+use super::trie::InMemoryTrie;
+
+/// What is wrong with a trie; a defect of this crate.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Corruption {
+    /// A unit is in two places, or in none.
+    #[error(
+        "{unit} {index} is in {places} places: of the structure, the free ones and the retired"
+    )]
+    Places {
+        /// "block" or "content".
+        unit: &'static str,
+        /// Its index.
+        index: u32,
+        /// How many places it was found in.
+        places: u8,
+    },
+    /// A node is not as its type requires.
+    #[error("{node}: {problem}")]
+    Node {
+        /// Type and block of the node.
+        node: String,
+        /// Which rule it breaks.
+        problem: &'static str,
+    },
+}
+
+/// In how many places each unit was found.
+struct Tally {
+    blocks: Vec<u8>,
+    contents: Vec<u8>,
+}
+
+impl Tally {
+    fn add(&mut self, pointer: Pointer) {
+        let places = if pointer.is_leaf() { &mut self.contents } else { &mut self.blocks };
+        match places.get_mut(pointer.index() as usize) {
+            Some(count) => *count = count.saturating_add(1),
+            None => places.extend([0, 2]), // beyond what was ever used: certainly wrong
+        }
+    }
+}
+
+impl<C> InMemoryTrie<C> {
+    /// Checks all nodes, and that all blocks and contents are either in the structure, or free, or
+    /// retired. For tests; takes time in proportion to the size of the trie.
+    pub fn verify(&self) -> Result<(), Corruption> {
+        let view = self.view();
+        let mut tally = Tally {
+            blocks: vec![0; self.space.blocks.used_range() as usize],
+            contents: vec![0; self.space.contents.used_range() as usize],
+        };
+        let mut pending = vec![view.root()];
+        pending.retain(|pointer| !pointer.is_none());
+        while let Some(pointer) = pending.pop() {
+            check_node(&mut tally, &mut pending, pointer, view.open(pointer))
+                .map_err(|problem| Corruption::Node { node: format!("{pointer:?}"), problem })?;
+        }
+        for block in self.space.blocks.free_units(&self.shared.blocks) {
+            tally.add(Pointer::part(block));
+        }
+        for content in self.space.contents.free_units(&self.shared.contents) {
+            tally.add(Pointer::leaf(content));
+        }
+        self.space.limbo().for_each(|retired| tally.add(retired));
+        for (unit, places, first) in [("block", &tally.blocks, 1), ("content", &tally.contents, 0)]
+        {
+            for (index, &places) in (0u32..).zip(places).skip(first) {
+                if places != 1 {
+                    return Err(Corruption::Places { unit, index, places });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_node(
+    tally: &mut Tally,
+    pending: &mut Vec<Pointer>,
+    pointer: Pointer,
+    node: Node<'_>,
+) -> Result<(), &'static str> {
+    let shares_block =
+        matches!(&node, Node::Prefix(prefix) if matches!(prefix.inner, Inner::Embedded(_)));
+    if !shares_block {
+        tally.add(pointer); // else it is tallied with the node in the same block
+    }
+    let first = pending.len();
+    match node {
+        Node::Leaf => {}
+        Node::Chain(chain) => pending.push(chain.child.get()),
+        Node::Sparse(sparse) => {
+            let word = sparse.load_word();
+            let count = word.count();
+            pending.extend(sparse.children[..count].iter().map(|child| child.get()));
+            let mut bytes: Vec<u8> = (0..count).map(|index| word.byte(index)).collect();
+            bytes.sort_unstable();
+            bytes.dedup();
+            if count < 2 || bytes.len() != count {
+                return Err("a sparse node has two to six different transitions");
+            }
+            let mut order = word.order();
+            for &byte in &bytes {
+                if order & 7 == 7 || word.byte((order & 7) as usize) != byte {
+                    return Err("the order word does not order the transitions");
+                }
+                order >>= 3;
+            }
+        }
+        Node::Split(split) => {
+            split.for_each_part(|part| tally.add(part));
+            split.for_each_child(|_, child| pending.push(child));
+            let count = pending.len() - first;
+            if count != split.count.number() as usize || count < 5 {
+                return Err("the count of a split node is wrong or too small");
+            }
+        }
+        Node::Prefix(prefix) => {
+            let content = prefix.content.get();
+            if !content.is_leaf() {
+                return Err("a prefix has a content");
+            }
+            tally.add(content);
+            let inner = prefix.inner.pointer();
+            if inner.is_none() || inner.is_leaf() || inner.kind() == super::pointer::Kind::Prefix {
+                return Err("a prefix augments a chain, sparse or split node");
+            }
+            pending.push(inner);
+        }
+    }
+    if pending[first..].iter().any(|child| child.is_none()) {
+        return Err("a child is none");
+    }
+    Ok(())
+}

@@ -1,0 +1,322 @@
+//! Walking the in-memory trie (paper, section 5.2): the present node, and a stack of the nodes above
+//! it that have more children to list.
+
+use super::node::{Node, Split};
+use super::pointer::{CHAIN_LENGTH, Kind, Pointer};
+use super::view::View;
+use crate::cursor::{Cursor, Direction, PathReceiver, Position};
+
+/// Something to come back to.
+#[derive(Clone, Copy)]
+struct Frame {
+    /// A sparse or split node, or the content (a leaf) of a node that a reverse walk returns to.
+    node: Pointer,
+    /// The depth of what this frame lists: children, or the node of the content.
+    depth: u32,
+    /// Sparse: the indices of the children still to list, three bits each, the next one lowest.
+    /// Split: the next byte to look at. Content: the byte that leads to its node.
+    state: u32,
+}
+
+/// [`Frame::state`] of a sparse node of which all children are listed.
+const NO_MORE: u32 = 0o777_777;
+
+/// A walk over an in-memory trie or a branch of one.
+pub struct MemoryCursor<'a, C> {
+    view: View<'a, C>,
+    position: Position,
+    /// The present node without its content; none when it has no children left to list.
+    node: Pointer,
+    /// The content at the present position, or none.
+    content: Pointer,
+    stack: Vec<Frame>,
+}
+
+impl<C> Clone for MemoryCursor<'_, C> {
+    fn clone(&self) -> Self {
+        MemoryCursor { stack: self.stack.clone(), ..*self }
+    }
+}
+
+impl<'a, C> MemoryCursor<'a, C> {
+    /// A walk over what is below `root`, which may be none.
+    pub(super) fn new(
+        view: View<'a, C>,
+        root: Pointer,
+        direction: Direction,
+    ) -> MemoryCursor<'a, C> {
+        let position = Position::root(direction);
+        let (node, content) = (Pointer::NONE, Pointer::NONE);
+        let mut cursor = MemoryCursor { view, position, node, content, stack: Vec::new() };
+        cursor.arrive(root, position);
+        cursor
+    }
+
+    /// Takes note of the node that `pointer` leads to, which may be none, at its position.
+    fn arrive(&mut self, pointer: Pointer, position: Position) -> Position {
+        let (content, node) = self.view.unwrap_prefix(pointer);
+        (self.node, self.content, self.position) = (node, content, position);
+        if position.direction().is_reverse() && !content.is_none() {
+            if node.is_none() {
+                self.position = position.returning();
+            } else {
+                let (depth, state) = (position.depth(), u32::from(position.byte()));
+                self.stack.push(Frame { node: content, depth, state });
+                self.content = Pointer::NONE;
+            }
+        }
+        self.position
+    }
+
+    fn at(&self, depth: u32, byte: u8) -> Position {
+        Position::new(self.position.direction(), depth, byte)
+    }
+
+    fn is_reverse(&self) -> bool {
+        self.position.direction().is_reverse()
+    }
+
+    /// Goes to the first child that is not before `from` in the order of the walk, if there is one.
+    fn descend(&mut self, from: Option<u8>) -> Option<Position> {
+        if self.node.is_none() {
+            return None;
+        }
+        let depth = self.position.depth() + 1;
+        match self.view.open(self.node) {
+            Node::Chain(chain) => {
+                let position = self.at(depth, chain.bytes[0]);
+                if from.is_some_and(|from| position < self.at(depth, from)) {
+                    return None;
+                }
+                let next = self.node.offset() + 1;
+                let child = if next == CHAIN_LENGTH {
+                    chain.child.get()
+                } else {
+                    self.node.with_offset(next)
+                };
+                Some(self.arrive(child, position))
+            }
+            Node::Sparse(sparse) => {
+                let word = sparse.load_word();
+                let state = if self.is_reverse() { word.reverse_order() } else { word.order() };
+                self.descend_by_frame(Frame { node: self.node, depth, state }, from)
+            }
+            Node::Split(_) => {
+                let state = if self.is_reverse() { 0xFF } else { 0 };
+                self.descend_by_frame(Frame { node: self.node, depth, state }, from)
+            }
+            Node::Leaf | Node::Prefix(_) => None,
+        }
+    }
+
+    fn descend_by_frame(&mut self, frame: Frame, from: Option<u8>) -> Option<Position> {
+        self.stack.push(frame);
+        self.next_of_frame(from)
+    }
+
+    /// Goes to the next thing that the top frame lists and that is not before `from`, and removes
+    /// the frame when it has no more.
+    fn next_of_frame(&mut self, from: Option<u8>) -> Option<Position> {
+        let mut frame = self.stack.pop()?;
+        let found = match frame.node.kind() {
+            Kind::Leaf => {
+                (self.node, self.content) = (Pointer::NONE, frame.node);
+                self.position = self.at(frame.depth, frame.state as u8).returning();
+                return Some(self.position);
+            }
+            Kind::Sparse => self.next_of_sparse(&mut frame, from),
+            _ => self.next_of_split(&mut frame, from),
+        };
+        let (byte, child, more) = found?;
+        if more {
+            self.stack.push(frame);
+        }
+        Some(self.arrive(child, self.at(frame.depth, byte)))
+    }
+
+    fn next_of_sparse(&self, frame: &mut Frame, from: Option<u8>) -> Option<(u8, Pointer, bool)> {
+        let Node::Sparse(sparse) = self.view.open(frame.node) else {
+            return None;
+        };
+        // Children may have been added since, but those that the frame knows are where they were.
+        let word = sparse.load_word();
+        while frame.state & 7 != 7 {
+            let index = (frame.state & 7) as usize;
+            frame.state = frame.state >> 3 | 7 << 15;
+            let byte = word.byte(index);
+            let passed =
+                from.is_some_and(|from| if self.is_reverse() { byte > from } else { byte < from });
+            if !passed {
+                return Some((byte, sparse.children[index].get(), frame.state != NO_MORE));
+            }
+        }
+        None
+    }
+
+    fn next_of_split(&self, frame: &mut Frame, from: Option<u8>) -> Option<(u8, Pointer, bool)> {
+        let Node::Split(split) = self.view.open(frame.node) else {
+            return None;
+        };
+        let next = frame.state as u8;
+        if self.is_reverse() {
+            let (byte, child) = last_child(split, from.map_or(next, |from| next.min(from)))?;
+            frame.state = u32::from(byte).wrapping_sub(1);
+            Some((byte, child, byte != 0))
+        } else {
+            let (byte, child) = first_child(split, from.map_or(next, |from| next.max(from)))?;
+            frame.state = u32::from(byte) + 1;
+            Some((byte, child, byte != 0xFF))
+        }
+    }
+
+    fn ascend(&mut self) -> Position {
+        while !self.stack.is_empty() {
+            if let Some(position) = self.next_of_frame(None) {
+                return position;
+            }
+        }
+        self.exhaust()
+    }
+
+    fn exhaust(&mut self) -> Position {
+        (self.node, self.content) = (Pointer::NONE, Pointer::NONE);
+        self.position = Position::exhausted(self.position.direction());
+        self.position
+    }
+
+    /// Leaves what is below the depth of `target`, and goes to the first position that is not
+    /// before it.
+    fn ascend_to(&mut self, target: Position) -> Position {
+        let depth = target.depth();
+        while let Some(&frame) = self.stack.last() {
+            if frame.depth < depth {
+                return self.ascend();
+            }
+            let found = if frame.depth > depth {
+                self.stack.pop();
+                None
+            } else if frame.node.is_leaf() {
+                let position = self.next_of_frame(None);
+                position.filter(|&position| position >= target)
+            } else {
+                self.next_of_frame(Some(target.byte()))
+            };
+            if let Some(position) = found {
+                return position;
+            }
+        }
+        self.exhaust()
+    }
+}
+
+/// The child with the least byte that is at least `from`.
+fn first_child(split: Split<'_>, from: u8) -> Option<(u8, Pointer)> {
+    let from = u32::from(from);
+    let mut byte = from;
+    while byte <= 0xFF {
+        let mids = split.mids[(byte >> 6) as usize].get();
+        if mids.is_none() {
+            byte = (byte | 0x3F) + 1;
+            continue;
+        }
+        let bottoms = split.part(mids)[(byte >> 3 & 7) as usize].get();
+        if bottoms.is_none() {
+            byte = (byte | 7) + 1;
+            continue;
+        }
+        let bottoms = split.part(bottoms);
+        loop {
+            let child = bottoms[(byte & 7) as usize].get();
+            if !child.is_none() {
+                return Some((byte as u8, child));
+            }
+            byte += 1;
+            if byte & 7 == 0 {
+                break;
+            }
+        }
+    }
+    None
+}
+
+/// The child with the greatest byte that is at most `from`.
+fn last_child(split: Split<'_>, from: u8) -> Option<(u8, Pointer)> {
+    let mut byte = i32::from(from);
+    while byte >= 0 {
+        let mids = split.mids[(byte >> 6) as usize].get();
+        if mids.is_none() {
+            byte = (byte & !0x3F) - 1;
+            continue;
+        }
+        let bottoms = split.part(mids)[(byte >> 3 & 7) as usize].get();
+        if bottoms.is_none() {
+            byte = (byte & !7) - 1;
+            continue;
+        }
+        let bottoms = split.part(bottoms);
+        loop {
+            let child = bottoms[(byte & 7) as usize].get();
+            if !child.is_none() {
+                return Some((byte as u8, child));
+            }
+            byte -= 1;
+            if byte & 7 == 7 {
+                break;
+            }
+        }
+    }
+    None
+}
+
+impl<'a, C> Cursor for MemoryCursor<'a, C> {
+    type Content = &'a C;
+
+    fn position(&self) -> Position {
+        self.position
+    }
+
+    fn content(&self) -> Option<&'a C> {
+        if self.content.is_none() { None } else { Some(self.view.content(self.content)) }
+    }
+
+    fn advance(&mut self) -> Position {
+        match self.descend(None) {
+            Some(position) => position,
+            None => self.ascend(),
+        }
+    }
+
+    fn advance_multiple(&mut self, path: &mut dyn PathReceiver) -> Position {
+        if !self.node.is_none()
+            && self.node.kind() == Kind::Chain
+            && let Node::Chain(chain) = self.view.open(self.node)
+            && let [passed @ .., last] = chain.bytes
+        {
+            path.add_bytes(passed);
+            let position = self.at(self.position.depth() + chain.bytes.len() as u32, *last);
+            return self.arrive(chain.child.get(), position);
+        }
+        self.advance()
+    }
+
+    fn skip_children(&mut self) -> Position {
+        self.node = Pointer::NONE;
+        self.ascend()
+    }
+
+    fn skip_to(&mut self, target: Position) -> Position {
+        if target <= self.position {
+            return self.position;
+        }
+        let position = if target.depth() > self.position.depth() {
+            match self.descend(Some(target.byte())) {
+                Some(position) => position,
+                None => self.ascend(),
+            }
+        } else {
+            self.ascend_to(target)
+        };
+        // The target may be the returning position of the node that was found.
+        if position < target { self.skip_children() } else { position }
+    }
+}

@@ -1,0 +1,175 @@
+//! Which retired blocks and contents may still be in a reader's hands.
+//!
+//! The writer counts epochs. What it takes out of the structure it tags with the present epoch; a
+//! reader that pins notes the epoch it found, and the writer recycles what was retired before the
+//! earliest epoch that is noted. (The paper leaves recycling to future work; the scheme is that of
+//! K. Fraser, "Practical lock-freedom", 2004, section 5.2.3, for a single writer, who alone moves
+//! the epoch on and looks for the oldest pin.)
+//!
+//! Why it is right: a reader stores its pin, then fences, then reads the root; the writer unlinks,
+//! advances the epoch, fences, then reads the pins. If the writer misses a pin, its fence came
+//! first, and the reader sees the structure without what was unlinked. If it sees a pin later than
+//! the tag, the reader loaded an epoch that was stored after the unlinking, and sees it as well.
+//!
+//! Memory bound: one cache line for the greatest number of readers that there ever were at a time.
+
+#![allow(unsafe_code)]
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+
+/// In a slot: its reader is not pinned.
+const IDLE: u64 = u64::MAX;
+
+/// Where one reader notes its epoch. Slots are never freed before the trie, only claimed again.
+#[repr(align(64))]
+pub(crate) struct Slot {
+    pinned: AtomicU64,
+    claimed: AtomicBool,
+    next: AtomicPtr<Slot>,
+}
+
+impl Slot {
+    /// Notes the present epoch. What is read from the structure afterwards stays until
+    /// [`Slot::unpin`].
+    pub(crate) fn pin(&self, epochs: &Epochs) {
+        let epoch = epochs.current.load(Ordering::Acquire);
+        // Release: what this reader did while it was last pinned happens before, for a writer that
+        // sees this value and not the idle one between.
+        self.pinned.store(epoch, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn unpin(&self) {
+        self.pinned.store(IDLE, Ordering::Release);
+    }
+}
+
+pub(crate) struct Epochs {
+    current: AtomicU64,
+    readers: AtomicUsize,
+    /// A list that only grows.
+    slots: AtomicPtr<Slot>,
+}
+
+impl Epochs {
+    pub(crate) const fn new() -> Epochs {
+        Epochs {
+            current: AtomicU64::new(0),
+            readers: AtomicUsize::new(0),
+            slots: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// Whether anybody but the writer can look at the structure. Only the writer and whoever holds
+    /// a reader make readers, so when the writer finds none, there will be none while it works.
+    pub(crate) fn has_readers(&self) -> bool {
+        // Acquire: the last reader's accesses happen before its leaving.
+        self.readers.load(Ordering::Acquire) != 0
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        let mut next = self.slots.load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            // SAFETY: slots live as long as self, and are initialised before they are listed.
+            let slot = unsafe { next.as_ref() }?;
+            next = slot.next.load(Ordering::Relaxed);
+            Some(slot)
+        })
+    }
+
+    /// A slot for a new reader, to be given back with [`Epochs::release`].
+    pub(crate) fn claim(&self) -> &Slot {
+        self.readers.fetch_add(1, Ordering::Relaxed);
+        for slot in self.slots() {
+            let claim =
+                slot.claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+            if claim.is_ok() {
+                return slot;
+            }
+        }
+        let slot = Box::into_raw(Box::new(Slot {
+            pinned: AtomicU64::new(IDLE),
+            claimed: AtomicBool::new(true),
+            next: AtomicPtr::new(null_mut()),
+        }));
+        let mut head = self.slots.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: not listed yet, so it is ours; from then on it is only shared.
+            unsafe { &*slot }.next.store(head, Ordering::Relaxed);
+            match self.slots.compare_exchange_weak(head, slot, Ordering::Release, Ordering::Relaxed)
+            {
+                // SAFETY: slots live as long as self.
+                Ok(_) => return unsafe { &*slot },
+                Err(other) => head = other,
+            }
+        }
+    }
+
+    /// Gives a claimed slot back.
+    pub(crate) fn release(&self, slot: &Slot) {
+        slot.unpin();
+        slot.claimed.store(false, Ordering::Release);
+        self.readers.fetch_sub(1, Ordering::Release);
+    }
+
+    /// The tag for what is retired now.
+    pub(crate) fn current(&self) -> u64 {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    /// Begins a new epoch and returns the bound below which no reader has pinned: what was retired
+    /// under a lesser tag is out of reach.
+    pub(crate) fn advance(&self) -> u64 {
+        let next = self.current.load(Ordering::Relaxed) + 1;
+        // Release: a reader that finds the new epoch sees what was unlinked before.
+        self.current.store(next, Ordering::Release);
+        fence(Ordering::SeqCst);
+        // Acquire: what a reader did before it left the pin happens before the recycling.
+        self.slots().map(|slot| slot.pinned.load(Ordering::Acquire)).min().unwrap_or(IDLE).min(next)
+    }
+}
+
+impl Drop for Epochs {
+    fn drop(&mut self) {
+        let mut next = *self.slots.get_mut();
+        while !next.is_null() {
+            // SAFETY: made by `Box::into_raw`, and nobody else is left.
+            let slot = unsafe { Box::from_raw(next) };
+            next = slot.next.load(Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_holds_its_epoch_and_later_ones() {
+        let epochs = Epochs::new();
+        assert!(!epochs.has_readers());
+        let slot = epochs.claim();
+        let tag = epochs.current();
+        assert!(epochs.advance() > tag);
+        slot.pin(&epochs);
+        let tag = epochs.current();
+        assert!(epochs.advance() <= tag);
+        assert!(epochs.advance() <= tag);
+        slot.unpin();
+        assert!(epochs.advance() > tag);
+        epochs.release(slot);
+        assert!(!epochs.has_readers());
+    }
+
+    #[test]
+    fn slots_are_claimed_again() {
+        let epochs = Epochs::new();
+        let first: *const Slot = epochs.claim();
+        let second = epochs.claim();
+        assert_ne!(first, second as *const Slot);
+        epochs.release(second);
+        assert_eq!(epochs.claim() as *const Slot, second as *const Slot);
+        assert_eq!(epochs.slots().count(), 2);
+    }
+}

@@ -1,0 +1,97 @@
+//! Adding a content where there is none (paper, section 5.3).
+//!
+//! The new branch is made whole before one store makes it visible: in a free place of a sparse or
+//! split node, or else in the link that led to a node that had to be replaced by a wider one.
+
+use super::build::Writer;
+use super::node::{Chain, SPARSE_WIDTH, Sparse};
+use super::place::Place;
+use super::pointer::{CHAIN_LENGTH, Link, Pointer};
+use std::sync::atomic::Ordering;
+
+impl<'a, C> Writer<'a, C> {
+    /// Adds `leaf` as the content of `key`, at the place that [`Writer::locate`] found, which is not
+    /// [`Place::Existing`].
+    pub(crate) fn insert(&mut self, place: Place<'a>, key: &[u8], leaf: Pointer) {
+        match place {
+            Place::Existing(link) => link.publish(leaf),
+            Place::Vacant { link, depth } => {
+                let branch = self.chain(&key[depth..], leaf, Pointer::NONE);
+                link.publish(branch);
+            }
+            Place::BelowLeaf { link, leaf: above, depth } => {
+                let branch = self.chain(&key[depth..], leaf, above);
+                link.publish(branch);
+            }
+            Place::AtNode { link, node } => {
+                let node = self.add_content(leaf, node);
+                link.publish(node);
+            }
+            Place::InChain { link, node, chain, matched, content, depth } => {
+                let rest = &key[depth + matched..];
+                let node = if rest.is_empty() {
+                    let tail = node.with_offset(node.offset() + matched);
+                    self.add_content(leaf, tail)
+                } else {
+                    self.fork(node, chain, matched, rest, leaf)
+                };
+                let head = self.chain(&chain.bytes[..matched], node, content);
+                link.publish(head);
+            }
+            Place::InSparse { link, node, sparse, depth } => {
+                let branch = self.chain(&key[depth + 1..], leaf, Pointer::NONE);
+                self.add_to_sparse(link, node, sparse, key[depth], branch);
+            }
+            Place::InSplit { split, depth } => {
+                let branch = self.chain(&key[depth + 1..], leaf, Pointer::NONE);
+                self.add_to_split(split, key[depth], branch);
+            }
+        }
+    }
+
+    /// The node where `rest` leaves a chain, after `matched` bytes of it. What follows in the chain
+    /// keeps its block.
+    fn fork(
+        &mut self,
+        node: Pointer,
+        chain: Chain<'_>,
+        matched: usize,
+        rest: &[u8],
+        leaf: Pointer,
+    ) -> Pointer {
+        let offset_after = node.offset() + matched + 1;
+        let after = if offset_after == CHAIN_LENGTH {
+            self.retire(node);
+            chain.child.get()
+        } else {
+            node.with_offset(offset_after)
+        };
+        let branch = self.chain(&rest[1..], leaf, Pointer::NONE);
+        self.sparse(&[chain.bytes[matched], rest[0]], &[after, branch])
+    }
+
+    fn add_to_sparse(
+        &mut self,
+        link: &Link,
+        node: Pointer,
+        sparse: Sparse<'_>,
+        byte: u8,
+        branch: Pointer,
+    ) {
+        let word = sparse.load_word();
+        let count = word.count();
+        if count < SPARSE_WIDTH {
+            sparse.children[count].publish(branch);
+            // Release: the child is there when the word says so.
+            sparse.word.store(word.with(count, byte).raw(), Ordering::Release);
+            return;
+        }
+        let (wider, split) = self.empty_split();
+        for index in 0..count {
+            self.add_to_split(split, word.byte(index), sparse.children[index].get());
+        }
+        self.add_to_split(split, byte, branch);
+        link.publish(wider);
+        self.retire(node);
+    }
+}

@@ -1,0 +1,103 @@
+//! Where a key belongs: the way down, as far as the structure has it.
+
+use super::build::Writer;
+use super::node::{Chain, Inner, Node, Sparse, Split};
+use super::pointer::{Link, Pointer};
+
+/// The node where the path of a key ends, or leaves the structure. `link` holds the pointer that a
+/// new node is to replace; `depth` is how many bytes of the key lead to the node.
+pub(crate) enum Place<'a> {
+    /// The key is there; the link holds its content.
+    Existing(&'a Link),
+    /// There is nothing at all: the link, which is the root, holds none.
+    Vacant { link: &'a Link, depth: usize },
+    /// The path goes on below a leaf.
+    BelowLeaf { link: &'a Link, leaf: Pointer, depth: usize },
+    /// The path ends in a chain, or leaves it, after `matched` of its bytes. `content` is what the
+    /// chain's first node has, or none: it then shares the chain's block.
+    InChain {
+        link: &'a Link,
+        node: Pointer,
+        chain: Chain<'a>,
+        matched: usize,
+        content: Pointer,
+        depth: usize,
+    },
+    /// The path ends at a sparse or split node that has no content.
+    AtNode { link: &'a Link, node: Pointer },
+    /// The node has no child for the next byte.
+    InSparse { link: &'a Link, node: Pointer, sparse: Sparse<'a>, depth: usize },
+    /// The node has no child for the next byte.
+    InSplit { split: Split<'a>, depth: usize },
+}
+
+impl<'a, C> Writer<'a, C> {
+    /// Follows `key`, of which the first `depth` bytes lead to `link`.
+    pub(crate) fn locate(&self, link: &'a Link, key: &[u8], depth: usize) -> Place<'a> {
+        let view = self.view();
+        let (mut link, mut depth) = (link, depth);
+        loop {
+            let node = link.get();
+            if node.is_none() {
+                return Place::Vacant { link, depth };
+            }
+            let (inner, content) = match view.open(node) {
+                Node::Prefix(prefix) => {
+                    if depth == key.len() {
+                        return Place::Existing(prefix.content);
+                    }
+                    match prefix.inner {
+                        Inner::Standalone(inner) => {
+                            link = inner;
+                            continue;
+                        }
+                        Inner::Embedded(inner) => (view.open(inner), prefix.content.get()),
+                    }
+                }
+                other => (other, Pointer::NONE),
+            };
+            match inner {
+                Node::Leaf if depth == key.len() => return Place::Existing(link),
+                Node::Leaf => return Place::BelowLeaf { link, leaf: node, depth },
+                Node::Chain(chain) => {
+                    let matched = common_length(chain.bytes, &key[depth..]);
+                    if matched < chain.bytes.len() {
+                        let node =
+                            node.with_offset(super::pointer::CHAIN_LENGTH - chain.bytes.len());
+                        return Place::InChain { link, node, chain, matched, content, depth };
+                    }
+                    depth += matched;
+                    link = chain.child;
+                }
+                Node::Sparse(sparse) => {
+                    let Some(&byte) = key.get(depth) else {
+                        return Place::AtNode { link, node };
+                    };
+                    let Some(child) = sparse.find(byte) else {
+                        return Place::InSparse { link, node, sparse, depth };
+                    };
+                    depth += 1;
+                    link = child;
+                }
+                Node::Split(split) => {
+                    let Some(&byte) = key.get(depth) else {
+                        return Place::AtNode { link, node };
+                    };
+                    match split.find(byte) {
+                        Some(child) if !child.get().is_none() => {
+                            depth += 1;
+                            link = child;
+                        }
+                        _ => return Place::InSplit { split, depth },
+                    }
+                }
+                Node::Prefix(_) => unreachable!("a prefix embeds chains and split nodes only"),
+            }
+        }
+    }
+}
+
+/// How many bytes two strings have in common at their beginnings.
+pub(crate) fn common_length(left: &[u8], right: &[u8]) -> usize {
+    left.iter().zip(right).take_while(|(a, b)| a == b).count()
+}

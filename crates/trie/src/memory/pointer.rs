@@ -1,0 +1,156 @@
+//! A pointer to a node: 27 bits of index and 5 bits of type in 32 (paper, section 5.1 and table 1).
+//!
+//! The type in the pointer says how to read the block, so a block has no header, and a pointer can
+//! name a position inside a chain. Unlike in the paper, a pointer to content is also told by the
+//! low 5 bits rather than by its sign. Blocks and contents thus have 27 bits of index each: 4 GiB of
+//! structure and 134,217,728 contents in one trie.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bits of a block's or a content's index.
+pub(crate) const INDEX_BITS: u32 = 27;
+const TYPE_BITS: u32 = 5;
+const TYPE_MASK: u32 = (1 << TYPE_BITS) - 1;
+
+/// Values of the low 5 bits; those below are the offset of the transition in a chain block.
+const SPLIT: u32 = 0x1C;
+const LEAF: u32 = 0x1D;
+const SPARSE: u32 = 0x1E;
+const PREFIX: u32 = 0x1F;
+
+/// Transitions in a full chain block.
+pub(crate) const CHAIN_LENGTH: usize = 28;
+
+/// A node, a content (a leaf is nothing more than that), or nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Pointer(u32);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Chain,
+    Split,
+    Leaf,
+    Sparse,
+    Prefix,
+}
+
+impl Pointer {
+    /// Block 0 is never used, so that no node has this value.
+    pub(crate) const NONE: Pointer = Pointer(0);
+
+    const fn new(index: u32, kind: u32) -> Pointer {
+        debug_assert!(index < 1 << INDEX_BITS);
+        Pointer(index << TYPE_BITS | kind)
+    }
+
+    pub(crate) const fn leaf(content: u32) -> Pointer {
+        Pointer::new(content, LEAF)
+    }
+
+    pub(crate) fn chain(block: u32, offset: usize) -> Pointer {
+        debug_assert!(offset < CHAIN_LENGTH);
+        Pointer::new(block, offset as u32)
+    }
+
+    pub(crate) const fn sparse(block: u32) -> Pointer {
+        Pointer::new(block, SPARSE)
+    }
+
+    pub(crate) const fn split(block: u32) -> Pointer {
+        Pointer::new(block, SPLIT)
+    }
+
+    pub(crate) const fn prefix(block: u32) -> Pointer {
+        Pointer::new(block, PREFIX)
+    }
+
+    /// A mid or bottom block of a split node: it is only ever found from within the split node.
+    pub(crate) const fn part(block: u32) -> Pointer {
+        Pointer::new(block, 0)
+    }
+
+    pub(crate) const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Meaningless for [`Pointer::NONE`].
+    pub(crate) const fn kind(self) -> Kind {
+        match self.0 & TYPE_MASK {
+            SPLIT => Kind::Split,
+            LEAF => Kind::Leaf,
+            SPARSE => Kind::Sparse,
+            PREFIX => Kind::Prefix,
+            _ => Kind::Chain,
+        }
+    }
+
+    pub(crate) const fn is_leaf(self) -> bool {
+        self.0 & TYPE_MASK == LEAF
+    }
+
+    /// The index of the block or the content.
+    pub(crate) const fn index(self) -> u32 {
+        self.0 >> TYPE_BITS
+    }
+
+    /// The type bits; for a chain, the offset of its first transition.
+    pub(crate) const fn offset(self) -> usize {
+        (self.0 & TYPE_MASK) as usize
+    }
+
+    /// The node whose type bits are `offset` in the same block.
+    pub(crate) const fn with_offset(self, offset: usize) -> Pointer {
+        Pointer(self.0 & !TYPE_MASK | offset as u32)
+    }
+}
+
+impl fmt::Debug for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_none() {
+            return f.write_str("none");
+        }
+        match self.kind() {
+            Kind::Chain => write!(f, "chain {}+{}", self.index(), self.offset()),
+            Kind::Split => write!(f, "split {}", self.index()),
+            Kind::Leaf => write!(f, "leaf {}", self.index()),
+            Kind::Sparse => write!(f, "sparse {}", self.index()),
+            Kind::Prefix => write!(f, "prefix {}", self.index()),
+        }
+    }
+}
+
+/// A place in the structure that holds a pointer: the root, or a word of a block.
+///
+/// The writer publishes with release order and everybody follows with acquire order: whoever sees a
+/// pointer sees all of what it points to.
+#[repr(transparent)]
+pub(crate) struct Link(AtomicU32);
+
+impl Link {
+    pub(crate) const fn new(pointer: Pointer) -> Link {
+        Link(AtomicU32::new(pointer.0))
+    }
+
+    pub(crate) const fn none() -> Link {
+        Link(AtomicU32::new(0))
+    }
+
+    pub(crate) fn get(&self) -> Pointer {
+        Pointer(self.0.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn publish(&self, pointer: Pointer) {
+        self.0.store(pointer.0, Ordering::Release);
+    }
+
+    /// Where the word is not a pointer but a number that only the writer reads.
+    pub(crate) fn number(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_number(&self, number: u32) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,124 @@
+//! Which units of an arena are free: those given back, as a list through the units themselves,
+//! and those never used.
+//!
+//! Memory bound: nothing besides the arena.
+
+#![allow(unsafe_code)]
+
+use super::arena::Arena;
+
+/// The free units of one arena. Only its writer has it.
+pub(crate) struct Pool {
+    /// The unit given back last; each free unit begins with the index of the next one.
+    first_free: u32,
+    free: u32,
+    /// The first unit never used.
+    next: u32,
+    capacity: u32,
+    /// No unit has this index or a greater one.
+    limit: u32,
+    /// Units never to be given out, at the beginning.
+    reserved: u32,
+}
+
+impl Pool {
+    /// For an arena of which the writer shall use at most `limit` units, not counting the first
+    /// `reserved` ones, which it shall not use at all.
+    pub(crate) fn new(reserved: u32, limit: u32) -> Pool {
+        Pool {
+            first_free: u32::MAX,
+            free: 0,
+            next: reserved,
+            capacity: 0,
+            limit: limit.saturating_add(reserved).min(1 << super::pointer::INDEX_BITS),
+            reserved,
+        }
+    }
+
+    /// How many units can be taken before the arena must grow.
+    fn ready(&self) -> u32 {
+        self.free + self.capacity.min(self.limit).saturating_sub(self.next)
+    }
+
+    /// Makes sure that `count` units can be taken. False when the limit or the memory does not
+    /// allow it.
+    #[inline]
+    pub(crate) fn reserve<T>(&mut self, arena: &Arena<T>, count: u32) -> bool {
+        self.ready() >= count || self.grow(arena, count)
+    }
+
+    #[cold]
+    fn grow<T>(&mut self, arena: &Arena<T>, count: u32) -> bool {
+        while self.ready() < count {
+            if self.capacity >= self.limit {
+                return false;
+            }
+            // SAFETY: the pool belongs to the writer, and keeps the last result as its capacity.
+            match unsafe { arena.grow(self.capacity) } {
+                Some(capacity) => self.capacity = capacity,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Takes a unit, of undefined content. There must be one, by [`Pool::reserve`].
+    #[inline]
+    pub(crate) fn take<T>(&mut self, arena: &Arena<T>) -> u32 {
+        if self.free != 0 {
+            let index = self.first_free;
+            // SAFETY: a free unit begins with the index of the next one, see `give`.
+            self.first_free = unsafe { arena.unit(index).cast::<u32>().read() };
+            self.free -= 1;
+            return index;
+        }
+        assert!(self.next < self.capacity, "units are reserved before they are taken");
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Gives a unit back, that nobody can reach any more.
+    #[inline]
+    pub(crate) fn give<T>(&mut self, arena: &Arena<T>, index: u32) {
+        // SAFETY: units are at least as large and as aligned as a u32, and nobody looks at this one.
+        unsafe { arena.unit(index).cast::<u32>().write(self.first_free) };
+        self.first_free = index;
+        self.free += 1;
+    }
+
+    /// Units in use.
+    pub(crate) fn taken(&self) -> u32 {
+        self.next - self.reserved - self.free
+    }
+
+    /// Units that exist, in use or not.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// The number of indices that were ever used, with the reserved ones.
+    pub(crate) fn used_range(&self) -> u32 {
+        self.next
+    }
+
+    /// The indices of all free units that were used before.
+    pub(crate) fn free_units<'a, T>(&self, arena: &'a Arena<T>) -> impl Iterator<Item = u32> + 'a {
+        let (mut index, mut left) = (self.first_free, self.free);
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let unit = index;
+            // SAFETY: as in `take`.
+            index = unsafe { arena.unit(unit).cast::<u32>().read() };
+            Some(unit)
+        })
+    }
+
+    /// The indices of all units in use.
+    pub(crate) fn taken_units<T>(&self, arena: &Arena<T>) -> impl Iterator<Item = u32> + use<T> {
+        let mut free = vec![false; self.next as usize];
+        for index in self.free_units(arena) {
+            free[index as usize] = true;
+        }
+        (self.reserved..self.next).filter(move |&index| !free[index as usize])
+    }
+}

@@ -1,0 +1,106 @@
+//! Reading on other threads, or across writes on the writer's own.
+
+#![allow(unsafe_code)]
+
+use super::cursor::MemoryCursor;
+use super::epoch::Slot;
+use super::shared::Shared;
+use super::view::View;
+use crate::cursor::{Direction, Entries};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A handle to read a trie that somebody else writes to. It keeps the trie alive.
+///
+/// As long as there is any reader, the writer replaces contents instead of changing them in place.
+pub struct Reader<C> {
+    shared: Arc<Shared<C>>,
+    /// Points into `shared`.
+    slot: NonNull<Slot>,
+    guards: Cell<usize>,
+}
+
+// SAFETY: the slot is part of what `shared` keeps alive and is made of atomics.
+unsafe impl<C: Send + Sync> Send for Reader<C> {}
+
+impl<C> Reader<C> {
+    pub(super) fn new(shared: &Arc<Shared<C>>) -> Reader<C> {
+        let shared = Arc::clone(shared);
+        let slot = NonNull::from(shared.epochs.claim());
+        Reader { shared, slot, guards: Cell::new(0) }
+    }
+
+    fn slot(&self) -> &Slot {
+        // SAFETY: slots live as long as `shared`.
+        unsafe { self.slot.as_ref() }
+    }
+
+    /// Makes what is in the trie now stay until the guard is dropped. Costs a fence. Long-lived
+    /// guards keep the writer from recycling.
+    pub fn pin(&self) -> Guard<'_, C> {
+        let guards = self.guards.get();
+        if guards == 0 {
+            self.slot().pin(&self.shared.epochs);
+        }
+        self.guards.set(guards + 1);
+        Guard { reader: self }
+    }
+}
+
+impl<C> Clone for Reader<C> {
+    fn clone(&self) -> Self {
+        Reader::new(&self.shared)
+    }
+}
+
+impl<C> Drop for Reader<C> {
+    fn drop(&mut self) {
+        self.shared.epochs.release(self.slot());
+    }
+}
+
+/// Read access to a trie for as long as this lives. Each look-up sees what is there at that moment.
+pub struct Guard<'r, C> {
+    reader: &'r Reader<C>,
+}
+
+impl<C> Guard<'_, C> {
+    fn view(&self) -> View<'_, C> {
+        // SAFETY: the epoch is pinned as long as self is borrowed, and contents are not changed in
+        // place while there is a reader.
+        unsafe { View::new(&self.reader.shared) }
+    }
+
+    /// The content of a key.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<&C> {
+        self.view().get(key)
+    }
+
+    /// A walk over the whole trie. It is as of no single moment: each node is listed as it is when
+    /// the walk comes to it, or in some state between the beginning of the walk and then.
+    pub fn cursor(&self, direction: Direction) -> MemoryCursor<'_, C> {
+        self.cursor_from(&[], direction)
+    }
+
+    /// As [`super::InMemoryTrie::cursor_from`].
+    pub fn cursor_from(&self, prefix: &[u8], direction: Direction) -> MemoryCursor<'_, C> {
+        MemoryCursor::new(self.view(), self.view().find(prefix), direction)
+    }
+
+    /// All keys and contents in order.
+    pub fn entries(&self, direction: Direction) -> Entries<MemoryCursor<'_, C>> {
+        Entries::new(self.cursor(direction))
+    }
+}
+
+impl<C> Drop for Guard<'_, C> {
+    fn drop(&mut self) {
+        let guards = self.reader.guards.get() - 1;
+        self.reader.guards.set(guards);
+        if guards == 0 {
+            self.reader.slot().unpin();
+        }
+    }
+}

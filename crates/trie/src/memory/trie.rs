@@ -1,0 +1,277 @@
+//! The owner's view of the trie: reading without a guard, and writing.
+
+#![allow(unsafe_code)]
+
+use super::branch::Branch;
+use super::build::{BLOCKS_PER_INSERTION, Writer};
+use super::cursor::MemoryCursor;
+use super::place::Place;
+use super::pointer::{CHAIN_LENGTH, INDEX_BITS, Link, Pointer};
+use super::reader::Reader;
+use super::remove::BLOCKS_PER_REMOVAL;
+use super::shared::Shared;
+use super::space::{Space, TrieFull};
+use super::view::View;
+use crate::cursor::{Direction, Entries};
+use std::sync::Arc;
+
+/// A map from byte strings to `C`, ordered by the bytes. This is its owner and only writer; see
+/// [`InMemoryTrie::reader`] for the others.
+///
+/// Reading through `&self` needs no guard: nothing is recycled while it lasts, since that takes a
+/// `&mut self`.
+pub struct InMemoryTrie<C> {
+    pub(super) shared: Arc<Shared<C>>,
+    pub(super) space: Space,
+    /// The key of a [`Branch`] operation is put together here.
+    pub(super) key_buffer: Vec<u8>,
+}
+
+impl<C> Default for InMemoryTrie<C> {
+    fn default() -> Self {
+        InMemoryTrie::new()
+    }
+}
+
+impl<C> InMemoryTrie<C> {
+    /// An empty trie. It takes no memory for blocks and contents before it has any.
+    pub fn new() -> InMemoryTrie<C> {
+        InMemoryTrie::with_limits(1 << INDEX_BITS, 1 << INDEX_BITS)
+    }
+
+    /// An empty trie of at most so many blocks of 32 bytes and so many contents. Both limits are at
+    /// most 2^27 (one less for blocks). An insertion must find room for the worst case, which is 16
+    /// blocks and one for each 28 bytes of its key.
+    pub fn with_limits(blocks: u32, contents: u32) -> InMemoryTrie<C> {
+        InMemoryTrie {
+            shared: Arc::new(Shared::new()),
+            space: Space::new(blocks, contents),
+            key_buffer: Vec::new(),
+        }
+    }
+
+    fn writer(&mut self) -> Writer<'_, C> {
+        Writer { shared: &self.shared, space: &mut self.space }
+    }
+
+    pub(super) fn view(&self) -> View<'_, C> {
+        // SAFETY: recycling and mutation take `&mut self`, which this borrow excludes.
+        unsafe { View::new(&self.shared) }
+    }
+
+    /// The content of a key.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<&C> {
+        self.view().get(key)
+    }
+
+    /// Whether there is no content at all.
+    pub fn is_empty(&self) -> bool {
+        self.shared.root.get().is_none()
+    }
+
+    /// Maps `key` to `content`. Returns whether there was a content before, which is dropped once no
+    /// reader can have it.
+    pub fn put(&mut self, key: &[u8], content: C) -> Result<bool, TrieFull> {
+        self.put_with(key, |old| (content, old.is_some()))
+    }
+
+    /// Maps `key` to what `change` makes of its present content. `change` is not called when the
+    /// trie is full, and when it panics the trie is as before.
+    pub fn apply(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(Option<&C>) -> C,
+    ) -> Result<(), TrieFull> {
+        self.put_with(key, |old| (change(old), ()))
+    }
+
+    /// Like [`InMemoryTrie::apply`], for a change that has a result.
+    pub fn put_with<R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(Option<&C>) -> (C, R),
+    ) -> Result<R, TrieFull> {
+        let shared = &*self.shared;
+        let mut writer = Writer { shared, space: &mut self.space };
+        writer.apply_at(&shared.root, key, 0, change)
+    }
+
+    /// Changes the content of a key where it is. If there are readers, it changes a copy and
+    /// puts that in its place. Returns `None` if the key has no content.
+    pub fn update<R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Option<R>, TrieFull>
+    where
+        C: Clone,
+    {
+        let shared = &*self.shared;
+        let mut writer = Writer { shared, space: &mut self.space };
+        writer.update_at(&shared.root, key, 0, change)
+    }
+
+    /// The content of a key, to change it in place; only while there is no [`Reader`], else `None`.
+    pub fn get_mut(&mut self, key: &[u8]) -> Option<&mut C> {
+        if self.shared.epochs.has_readers() {
+            return None;
+        }
+        let (content, _) = self.view().unwrap_prefix(self.view().find(key));
+        if content.is_none() {
+            return None;
+        }
+        // SAFETY: without readers, the exclusive borrow of the writer is one of all contents.
+        Some(unsafe { &mut (*self.shared.contents.unit(content.index())).value })
+    }
+
+    /// Removes the content of a key, and nodes that lead nowhere else. Returns whether it had one.
+    /// Fails only when the trie is full to the last blocks, as a node may have to be copied.
+    pub fn remove(&mut self, key: &[u8]) -> Result<bool, TrieFull> {
+        self.space.reserve(&self.shared, BLOCKS_PER_REMOVAL, 0)?;
+        let removed = self.writer().remove(key);
+        self.space.settle(&self.shared);
+        Ok(removed)
+    }
+
+    /// Removes all keys that begin with `prefix`. Returns whether there was any. Takes time in
+    /// proportion to what it removes.
+    pub fn remove_branch(&mut self, prefix: &[u8]) -> Result<bool, TrieFull> {
+        self.space.reserve(&self.shared, BLOCKS_PER_REMOVAL, 0)?;
+        let removed = self.writer().remove_branch(prefix);
+        self.space.settle(&self.shared);
+        Ok(removed)
+    }
+
+    /// The part of the trie below `prefix`, to make many changes there without coming down from the
+    /// root each time.
+    pub fn descend(&mut self, prefix: &[u8]) -> Branch<'_, C> {
+        Branch::new(self, prefix)
+    }
+
+    /// A handle for reading on any thread while this writer goes on.
+    pub fn reader(&self) -> Reader<C> {
+        Reader::new(&self.shared)
+    }
+
+    /// A walk over the whole trie.
+    pub fn cursor(&self, direction: Direction) -> MemoryCursor<'_, C> {
+        self.cursor_from(&[], direction)
+    }
+
+    /// A walk over the keys that begin with `prefix`; the cursor's root is at the prefix, so that
+    /// its paths are what follows the prefix.
+    pub fn cursor_from(&self, prefix: &[u8], direction: Direction) -> MemoryCursor<'_, C> {
+        MemoryCursor::new(self.view(), self.view().find(prefix), direction)
+    }
+
+    /// All keys and contents in order.
+    pub fn entries(&self, direction: Direction) -> Entries<MemoryCursor<'_, C>> {
+        Entries::new(self.cursor(direction))
+    }
+
+    /// Number of keys.
+    pub fn content_count(&self) -> usize {
+        self.space.live_contents() as usize
+    }
+
+    /// Bytes of the blocks and content slots that make up the trie. What contents point to is not
+    /// counted.
+    pub fn used_bytes(&self) -> usize {
+        self.space.used_bytes::<C>()
+    }
+
+    /// Bytes of blocks and contents that were taken out but may still have readers.
+    pub fn retired_bytes(&self) -> usize {
+        self.space.retired_bytes::<C>()
+    }
+
+    /// Bytes of memory taken for blocks and content slots, whatever they are used for.
+    pub fn allocated_bytes(&self) -> usize {
+        self.space.allocated_bytes::<C>()
+    }
+
+    /// Bytes of memory that are allocated and ready to be used.
+    pub fn free_bytes(&self) -> usize {
+        self.allocated_bytes() - self.used_bytes() - self.retired_bytes()
+    }
+
+    /// Frees what was retired and has no readers any more, at most `count` blocks and contents.
+    /// Writing does this too; call it when writes stop. Returns the bytes that remain retired.
+    pub fn free_retired(&mut self, count: u32) -> usize {
+        self.space.free_retired(&self.shared, count);
+        self.retired_bytes()
+    }
+}
+
+impl<'a, C> Writer<'a, C> {
+    /// As [`InMemoryTrie::put_with`], for a key of which the first `depth` bytes lead to `link`.
+    #[inline]
+    pub(super) fn apply_at<R>(
+        &mut self,
+        link: &'a Link,
+        key: &[u8],
+        depth: usize,
+        change: impl FnOnce(Option<&C>) -> (C, R),
+    ) -> Result<R, TrieFull> {
+        self.space.reserve(self.shared, BLOCKS_PER_INSERTION + key.len() / CHAIN_LENGTH, 1)?;
+        let place = self.locate(link, key, depth);
+        let result = if let Place::Existing(link) = place {
+            let leaf = link.get();
+            let (content, result) = change(Some(self.view().content(leaf)));
+            self.replace(link, leaf, content);
+            result
+        } else {
+            let (content, result) = change(None);
+            let leaf = self.space.take_content(self.shared, content);
+            self.insert(place, key, leaf);
+            result
+        };
+        self.space.settle(self.shared);
+        Ok(result)
+    }
+
+    /// As [`InMemoryTrie::update`], for a key of which the first `depth` bytes lead to `link`.
+    pub(super) fn update_at<R>(
+        &mut self,
+        link: &'a Link,
+        key: &[u8],
+        depth: usize,
+        change: impl FnOnce(&mut C) -> R,
+    ) -> Result<Option<R>, TrieFull>
+    where
+        C: Clone,
+    {
+        self.space.reserve(self.shared, 0, 1)?;
+        let Place::Existing(link) = self.locate(link, key, depth) else {
+            return Ok(None);
+        };
+        let leaf = link.get();
+        if self.shared.epochs.has_readers() {
+            let mut content = self.view().content(leaf).clone();
+            let result = change(&mut content);
+            self.replace(link, leaf, content);
+            self.space.settle(self.shared);
+            return Ok(Some(result));
+        }
+        // SAFETY: there are no readers, and the owner's references end before it writes.
+        let slot = unsafe { &mut *self.shared.contents.unit(leaf.index()) };
+        // SAFETY: the content is in the structure, so it is alive.
+        Ok(Some(change(unsafe { &mut slot.value })))
+    }
+
+    fn replace(&mut self, link: &Link, leaf: Pointer, content: C) {
+        let new = self.space.take_content(self.shared, content);
+        link.publish(new);
+        self.retire(leaf);
+    }
+}
+
+impl<C> Drop for InMemoryTrie<C> {
+    fn drop(&mut self) {
+        // Whoever leaves last drops the contents, those in limbo too.
+        let nothing = Space::new(0, 0);
+        let space = std::mem::replace(&mut self.space, nothing);
+        self.shared.leave(space.contents);
+    }
+}

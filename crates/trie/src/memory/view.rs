@@ -1,0 +1,110 @@
+//! Looking at the structure while none of it is recycled.
+
+#![allow(unsafe_code)]
+
+use super::node::{Node, open};
+use super::pointer::Pointer;
+use super::shared::Shared;
+
+/// Leave to look at the structure for `'a`: a pinned epoch, or a borrow of the writer.
+pub(crate) struct View<'a, C> {
+    pub(crate) shared: &'a Shared<C>,
+}
+
+impl<C> Clone for View<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for View<'_, C> {}
+
+impl<'a, C> View<'a, C> {
+    /// # Safety
+    /// For all of `'a`, no block or content that can be found in the structure from now on is
+    /// recycled, and no content is mutated: because an epoch is pinned (and there is a reader), or
+    /// because the writer is borrowed.
+    pub(crate) unsafe fn new(shared: &'a Shared<C>) -> View<'a, C> {
+        View { shared }
+    }
+
+    pub(crate) fn root(self) -> Pointer {
+        self.shared.root.get()
+    }
+
+    /// Reads what a pointer that was found in this structure leads to. It must not be none.
+    #[inline(always)]
+    pub(crate) fn open(self, pointer: Pointer) -> Node<'a> {
+        // SAFETY: the promise made to `new`.
+        unsafe { open(&self.shared.blocks, pointer) }
+    }
+
+    /// The content that a leaf pointer means.
+    #[inline(always)]
+    pub(crate) fn content(self, leaf: Pointer) -> &'a C {
+        debug_assert!(leaf.is_leaf());
+        // SAFETY: the promise made to `new`; a content is written before its pointer is published.
+        unsafe { &(*self.shared.contents.unit(leaf.index())).value }
+    }
+
+    /// The content of a key.
+    #[inline]
+    pub(crate) fn get(self, key: &[u8]) -> Option<&'a C> {
+        let (content, _) = self.unwrap_prefix(self.find(key));
+        if content.is_none() { None } else { Some(self.content(content)) }
+    }
+
+    /// The node at the end of a path, as a pointer; none if there is none.
+    #[inline]
+    pub(crate) fn find(self, key: &[u8]) -> Pointer {
+        let mut rest = key;
+        let mut pointer = self.root();
+        loop {
+            if pointer.is_none() || rest.is_empty() {
+                return pointer;
+            }
+            match self.open(pointer) {
+                Node::Leaf => return Pointer::NONE,
+                Node::Chain(chain) => match rest.split_at_checked(chain.bytes.len()) {
+                    Some((head, tail)) if head == chain.bytes => {
+                        rest = tail;
+                        pointer = chain.child.get();
+                    }
+                    None if chain.bytes.starts_with(rest) => {
+                        return pointer.with_offset(pointer.offset() + rest.len());
+                    }
+                    _ => return Pointer::NONE,
+                },
+                Node::Sparse(sparse) => match sparse.find(rest[0]) {
+                    Some(child) => {
+                        rest = &rest[1..];
+                        pointer = child.get();
+                    }
+                    None => return Pointer::NONE,
+                },
+                Node::Split(split) => match split.find(rest[0]) {
+                    Some(child) => {
+                        rest = &rest[1..];
+                        pointer = child.get();
+                    }
+                    None => return Pointer::NONE,
+                },
+                Node::Prefix(prefix) => pointer = prefix.inner.pointer(),
+            }
+        }
+    }
+
+    /// The content that a node has, as a leaf pointer, and the node without it; none where there is
+    /// none.
+    #[inline]
+    pub(crate) fn unwrap_prefix(self, pointer: Pointer) -> (Pointer, Pointer) {
+        if pointer.is_none() {
+            return (Pointer::NONE, Pointer::NONE);
+        }
+        match self.open(pointer) {
+            Node::Leaf => (pointer, Pointer::NONE),
+            Node::Prefix(prefix) => (prefix.content.get(), prefix.inner.pointer()),
+            _ => (Pointer::NONE, pointer),
+        }
+    }
+}
