@@ -2,6 +2,10 @@
 
 pub mod ast;
 mod error;
+mod keyword;
+mod lexer;
+mod parser;
+mod token;
 
 pub use ast::Parsed;
 pub use error::SyntaxError;
@@ -9,8 +13,12 @@ pub use error::SyntaxError;
 /// How deep types and expressions may nest: far more than any use, and little enough for any stack.
 pub const MAXIMUM_NESTING: u32 = 100;
 
-/// Parses one statement (a whole batch is one), with or without a `;` at its end.
+/// Parses one statement (a whole batch is one), with or without `;` at its end.
 pub fn parse(text: &str) -> Result<Parsed<'_>, SyntaxError> {
-    let position = ast::Position(0);
-    Err(SyntaxError::new(text, position, "the parser is not here yet".into()))
+    parser::parse(text)
+}
+
+/// Parses a type that stands alone, as in the columns of `system_schema`.
+pub fn parse_type(text: &str) -> Result<ast::TypeName<'_>, SyntaxError> {
+    parser::parse_type(text)
 }

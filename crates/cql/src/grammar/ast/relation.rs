@@ -1,6 +1,6 @@
 //! Relations: what stands in `WHERE`, and in the `IF` of a lightweight transaction.
 
-use super::{BindMarker, Expression, Name, Position, QualifiedName};
+use super::{BindMarker, Expression, Name, Position};
 
 /// The relations of a `WHERE`, all of which must hold.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +81,7 @@ pub enum InValues<'a> {
 #[derive(Clone, Debug)]
 pub struct CustomIndexExpression<'a> {
     /// The index.
-    pub index: QualifiedName<'a>,
+    pub index: Name<'a>,
     /// What to ask it.
     pub value: Expression<'a>,
     /// Where `expr` stands.

@@ -1,0 +1,73 @@
+//! Failures: syntax errors while they travel through the parser, cheap until the statement is given up.
+
+use crate::grammar::SyntaxError;
+use crate::grammar::ast::Position;
+use crate::grammar::token::{Token, TokenKind};
+
+/// Why the parser gave up, and at which token.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// Index of the offending token.
+    pub(super) token: usize,
+    problem: Problem,
+}
+
+#[derive(Debug)]
+enum Problem {
+    Expected(&'static str),
+    Message(String),
+}
+
+/// How much text around the offending token a message shows on either side, in bytes.
+const CONTEXT: usize = 24;
+/// How much of the offending token itself.
+const OFFENDER: usize = 64;
+
+impl Failure {
+    /// The token stands where `expected` should stand.
+    pub(super) fn expected(token: usize, expected: &'static str) -> Self {
+        Self { token, problem: Problem::Expected(expected) }
+    }
+
+    /// Something else is wrong at the token.
+    pub(super) fn message(token: usize, message: String) -> Self {
+        Self { token, problem: Problem::Message(message) }
+    }
+
+    /// The error for whoever sent `text`.
+    pub(super) fn into_error(self, text: &str, tokens: &[Token]) -> SyntaxError {
+        let token = tokens[self.token.min(tokens.len() - 1)];
+        let (start, end) = (token.start as usize, token.end as usize);
+        let offender = cut_after(&text[start..end], OFFENDER);
+        let message = match (token.kind, self.problem) {
+            // What is no token is what is wrong, whatever was expected.
+            (TokenKind::Invalid(invalid), _) => format!("{} at '{offender}'", invalid.reason()),
+            (_, Problem::Message(message)) => message,
+            (TokenKind::End, Problem::Expected(expected)) => {
+                format!("unexpected end of statement, expected {expected}")
+            }
+            (_, Problem::Expected(expected)) => {
+                format!("no viable alternative at input '{offender}', expected {expected}")
+            }
+        };
+        let before = cut_before(&text[..start], CONTEXT);
+        let after = cut_after(&text[end..], CONTEXT);
+        let dots_before = if before.len() < start { "..." } else { "" };
+        let dots_after = if end + after.len() < text.len() { "..." } else { "" };
+        let message = format!("{message} ({dots_before}{before}[{offender}]{after}{dots_after})");
+        SyntaxError::new(text, Position(token.start), message)
+    }
+}
+
+/// The first `length` bytes of `text`, less what would cut a character.
+fn cut_after(text: &str, length: usize) -> &str {
+    let at = (0..=length.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    &text[..at.unwrap_or(0)]
+}
+
+/// The last `length` bytes of `text`, less what would cut a character.
+fn cut_before(text: &str, length: usize) -> &str {
+    let from = text.len().saturating_sub(length);
+    let at = (from..=text.len()).find(|&at| text.is_char_boundary(at));
+    &text[at.unwrap_or(text.len())..]
+}

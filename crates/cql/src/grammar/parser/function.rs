@@ -1,0 +1,82 @@
+//! User-defined functions and aggregates: checked and dropped.
+
+use super::statement::unsupported;
+use super::{Parser, Result};
+use crate::grammar::ast::{Feature, Position, Unsupported};
+use crate::grammar::keyword::Keyword;
+use crate::grammar::token::TokenKind;
+
+impl<'a> Parser<'a> {
+    /// What stands after `CREATE [OR REPLACE] FUNCTION`.
+    pub(super) fn create_function(&mut self, position: Position) -> Result<Unsupported<'a>> {
+        self.if_not_exists()?;
+        let name = self.function_name()?;
+        self.expect(TokenKind::LeftParenthesis, "'('")?;
+        if !self.is(TokenKind::RightParenthesis) {
+            self.list(|parser| {
+                parser.name("name of an argument")?;
+                parser.type_name().map(drop)
+            })?;
+        }
+        self.expect(TokenKind::RightParenthesis, "')'")?;
+        if self.accept_keyword(Keyword::RETURNS) {
+            self.keyword(Keyword::NULL)?;
+        } else {
+            self.expect(TokenKind::Keyword(Keyword::CALLED), "CALLED or RETURNS NULL")?;
+        }
+        self.keyword(Keyword::ON)?;
+        self.keyword(Keyword::NULL)?;
+        self.keyword(Keyword::INPUT)?;
+        self.keyword(Keyword::RETURNS)?;
+        self.type_name()?;
+        self.keyword(Keyword::LANGUAGE)?;
+        self.expect(TokenKind::Identifier, "language")?;
+        self.keyword(Keyword::AS)?;
+        self.required_string()?;
+        let feature = Feature::UserDefinedFunctions;
+        Ok(unsupported("CREATE FUNCTION", feature, Some(name), position))
+    }
+
+    /// What stands after `CREATE [OR REPLACE] AGGREGATE`.
+    pub(super) fn create_aggregate(&mut self, position: Position) -> Result<Unsupported<'a>> {
+        self.if_not_exists()?;
+        let name = self.function_name()?;
+        self.argument_types()?;
+        self.keyword(Keyword::SFUNC)?;
+        self.plain_function_name()?;
+        self.keyword(Keyword::STYPE)?;
+        self.type_name()?;
+        if self.accept_keyword(Keyword::FINALFUNC) {
+            self.plain_function_name()?;
+        }
+        if self.accept_keyword(Keyword::INITCOND) {
+            self.term()?;
+        }
+        let feature = Feature::UserDefinedAggregates;
+        Ok(unsupported("CREATE AGGREGATE", feature, Some(name), position))
+    }
+
+    /// `(type, ...)`, perhaps empty.
+    pub(super) fn argument_types(&mut self) -> Result<()> {
+        self.expect(TokenKind::LeftParenthesis, "'('")?;
+        if !self.is(TokenKind::RightParenthesis) {
+            self.list(Self::type_name)?;
+        }
+        self.expect(TokenKind::RightParenthesis, "')'").map(drop)
+    }
+
+    /// What stands after `DROP FUNCTION` or `DROP AGGREGATE`.
+    pub(super) fn drop_function(
+        &mut self,
+        statement: &'static str,
+        feature: Feature,
+        position: Position,
+    ) -> Result<Unsupported<'a>> {
+        self.if_exists()?;
+        let name = self.function_name()?;
+        if self.is(TokenKind::LeftParenthesis) {
+            self.argument_types()?;
+        }
+        Ok(unsupported(statement, feature, Some(name), position))
+    }
+}

@@ -1,0 +1,92 @@
+//! Secondary indexes and triggers: checked and dropped.
+
+use super::statement::unsupported;
+use super::{Parser, Result};
+use crate::grammar::ast::{Feature, Name, Position, QualifiedName, Unsupported};
+use crate::grammar::keyword::Keyword;
+use crate::grammar::token::TokenKind;
+
+impl<'a> Parser<'a> {
+    /// What stands after `CREATE [CUSTOM] INDEX`.
+    pub(super) fn create_index(
+        &mut self,
+        statement: &'static str,
+        position: Position,
+    ) -> Result<Unsupported<'a>> {
+        self.if_not_exists()?;
+        let named = self.is_name(0);
+        let name = if named { Some(unqualified(self.take_name())) } else { None };
+        self.keyword(Keyword::ON)?;
+        self.qualified_name("name of a table")?;
+        self.expect(TokenKind::LeftParenthesis, "'('")?;
+        if !self.is(TokenKind::RightParenthesis) {
+            self.list(Self::index_target)?;
+        }
+        self.expect(TokenKind::RightParenthesis, "')'")?;
+        if self.accept_keyword(Keyword::USING) {
+            self.required_string()?;
+        }
+        if self.accept_keyword(Keyword::WITH) {
+            self.properties()?;
+        }
+        Ok(unsupported(statement, Feature::SecondaryIndexes, name, position))
+    }
+
+    /// `column`, `keys(column)`, ...
+    fn index_target(&mut self) -> Result<()> {
+        let TokenKind::Keyword(keyword) = self.kind(0) else {
+            return self.name("name of a column").map(drop);
+        };
+        let called = match keyword {
+            Keyword::ENTRIES | Keyword::FULL => true,
+            Keyword::KEYS | Keyword::VALUES => self.kind(1) == TokenKind::LeftParenthesis,
+            _ => false,
+        };
+        if !called {
+            return self.name("name of a column").map(drop);
+        }
+        self.advance();
+        self.expect(TokenKind::LeftParenthesis, "'('")?;
+        self.name("name of a column")?;
+        self.expect(TokenKind::RightParenthesis, "')'").map(drop)
+    }
+
+    /// What stands after `DROP INDEX`.
+    pub(super) fn drop_index(&mut self, position: Position) -> Result<Unsupported<'a>> {
+        self.if_exists()?;
+        let name = self.qualified_name("name of an index")?;
+        Ok(unsupported("DROP INDEX", Feature::SecondaryIndexes, Some(name), position))
+    }
+
+    /// What stands after `CREATE TRIGGER`.
+    pub(super) fn create_trigger(&mut self, position: Position) -> Result<Unsupported<'a>> {
+        self.if_not_exists()?;
+        let name = self.trigger_of_table()?;
+        self.keyword(Keyword::USING)?;
+        self.required_string()?;
+        Ok(unsupported("CREATE TRIGGER", Feature::Triggers, Some(name), position))
+    }
+
+    /// What stands after `DROP TRIGGER`.
+    pub(super) fn drop_trigger(&mut self, position: Position) -> Result<Unsupported<'a>> {
+        self.if_exists()?;
+        let name = self.trigger_of_table()?;
+        Ok(unsupported("DROP TRIGGER", Feature::Triggers, Some(name), position))
+    }
+
+    fn trigger_of_table(&mut self) -> Result<QualifiedName<'a>> {
+        let name = unqualified(self.name("name of a trigger")?);
+        self.keyword(Keyword::ON)?;
+        self.qualified_name("name of a table")?;
+        Ok(name)
+    }
+
+    /// A string that must stand here.
+    pub(super) fn required_string(&mut self) -> Result<()> {
+        self.string().map(drop).ok_or_else(|| self.expected("string"))
+    }
+}
+
+fn unqualified(name: Name<'_>) -> QualifiedName<'_> {
+    QualifiedName { keyspace: None, name }
+}

@@ -1,0 +1,272 @@
+//! The parser: recursive descent over the tokens, a module for each family of statements.
+//!
+//! Where two readings are possible, a bounded look ahead decides; nothing is parsed twice, except the bounded cases that
+//! `selector::type_hint` describes. Time and memory are linear in the text, and the depth of recursion is bounded by
+//! `MAXIMUM_NESTING`.
+
+mod alter_table;
+mod arithmetic;
+mod create_table;
+mod describe;
+mod failure;
+mod function;
+mod index;
+mod insert;
+mod keyspace;
+mod literal;
+mod marker;
+mod modification;
+mod name;
+mod permission;
+mod property;
+mod relation;
+mod role;
+mod select;
+mod selector;
+mod statement;
+mod term;
+mod type_name;
+mod update;
+mod user_type;
+mod view;
+
+use super::MAXIMUM_NESTING;
+use super::ast::{BindMarkers, Name, Parsed, Position, TypeName};
+use super::error::SyntaxError;
+use super::keyword::Keyword;
+use super::lexer::tokenize;
+use super::token::{Token, TokenKind};
+use failure::Failure;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// The state of the parser.
+struct Parser<'a> {
+    text: &'a str,
+    /// At least one; the last is `End` or `Invalid`, and is never passed.
+    tokens: Vec<Token>,
+    /// Index of the current token.
+    at: usize,
+    /// How many `nested` are running.
+    nesting: u32,
+    /// The deepest level that the expression being parsed has, counted like `nesting`.
+    deepest: u32,
+    /// The names of the bind markers met.
+    markers: Vec<Option<Name<'a>>>,
+}
+
+/// A place to go back to.
+#[derive(Clone, Copy)]
+struct Checkpoint {
+    at: usize,
+    deepest: u32,
+    markers: usize,
+}
+
+/// Parses one statement.
+pub(super) fn parse(text: &str) -> std::result::Result<Parsed<'_>, SyntaxError> {
+    parse_with(text, |parser| {
+        let statement = parser.statement()?;
+        while parser.accept(TokenKind::Semicolon) {}
+        Ok(statement)
+    })
+    .map(|(statement, names)| Parsed { statement, bind_markers: BindMarkers { names } })
+}
+
+/// Parses a type on its own.
+pub(super) fn parse_type(text: &str) -> std::result::Result<TypeName<'_>, SyntaxError> {
+    parse_with(text, Parser::type_name).map(|(type_name, _)| type_name)
+}
+
+fn parse_with<'a, T>(
+    text: &'a str,
+    parse: impl FnOnce(&mut Parser<'a>) -> Result<T>,
+) -> std::result::Result<(T, Vec<Option<Name<'a>>>), SyntaxError> {
+    if u32::try_from(text.len()).is_err() {
+        let message = "statement of 4 GiB or more".into();
+        return Err(SyntaxError::new(text, Position(0), message));
+    }
+    let tokens = tokenize(text);
+    let mut parser = Parser { text, tokens, at: 0, nesting: 0, deepest: 0, markers: Vec::new() };
+    let result = parse(&mut parser).and_then(|parsed| {
+        parser.expect(TokenKind::End, "end of statement")?;
+        Ok(parsed)
+    });
+    match result {
+        Ok(parsed) => Ok((parsed, parser.markers)),
+        Err(failure) => Err(failure.into_error(text, &parser.tokens)),
+    }
+}
+
+impl<'a> Parser<'a> {
+    /// The token `ahead` of the current one.
+    fn token(&self, ahead: usize) -> Token {
+        self.tokens[(self.at + ahead).min(self.tokens.len() - 1)]
+    }
+
+    /// The kind of the token `ahead` of the current one.
+    fn kind(&self, ahead: usize) -> TokenKind {
+        self.token(ahead).kind
+    }
+
+    /// Where the current token begins.
+    fn position(&self) -> Position {
+        Position(self.token(0).start)
+    }
+
+    /// Passes the current token and returns it.
+    fn advance(&mut self) -> Token {
+        let token = self.token(0);
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+        token
+    }
+
+    /// The text of a token.
+    fn text_of(&self, token: Token) -> &'a str {
+        &self.text[token.start as usize..token.end as usize]
+    }
+
+    /// Whether the current token is of this kind.
+    fn is(&self, kind: TokenKind) -> bool {
+        self.kind(0) == kind
+    }
+
+    /// Whether the current token is this keyword.
+    fn is_keyword(&self, keyword: Keyword) -> bool {
+        self.is(TokenKind::Keyword(keyword))
+    }
+
+    /// Whether the token `ahead` of the current one is this keyword.
+    fn is_keyword_ahead(&self, ahead: usize, keyword: Keyword) -> bool {
+        self.kind(ahead) == TokenKind::Keyword(keyword)
+    }
+
+    /// Passes the current token if it is of this kind; says whether it was.
+    fn accept(&mut self, kind: TokenKind) -> bool {
+        let is = self.is(kind);
+        if is {
+            self.advance();
+        }
+        is
+    }
+
+    /// Passes the current token if it is this keyword; says whether it was.
+    fn accept_keyword(&mut self, keyword: Keyword) -> bool {
+        self.accept(TokenKind::Keyword(keyword))
+    }
+
+    /// Passes the current token, which must be of this kind.
+    fn expect(&mut self, kind: TokenKind, expected: &'static str) -> Result<Token> {
+        if self.is(kind) { Ok(self.advance()) } else { Err(self.expected(expected)) }
+    }
+
+    /// Passes the current token, which must be this keyword.
+    fn keyword(&mut self, keyword: Keyword) -> Result<()> {
+        self.expect(TokenKind::Keyword(keyword), keyword.text()).map(drop)
+    }
+
+    /// Whether the token `ahead` of the current one is this word, which is no keyword: one of an extension.
+    fn is_word_ahead(&self, ahead: usize, word: &str) -> bool {
+        let token = self.token(ahead);
+        token.kind == TokenKind::Identifier && self.text_of(token).eq_ignore_ascii_case(word)
+    }
+
+    /// Passes the current token if it is this word, which is no keyword.
+    fn accept_word(&mut self, word: &str) -> bool {
+        let is = self.is_word_ahead(0, word);
+        if is {
+            self.advance();
+        }
+        is
+    }
+
+    /// The failure at the current token, in whose place `expected` was expected.
+    fn expected(&self, expected: &'static str) -> Failure {
+        Failure::expected(self.at, expected)
+    }
+
+    /// Runs `parse` one level deeper.
+    fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.nesting == MAXIMUM_NESTING {
+            let message = format!("nested deeper than {MAXIMUM_NESTING} levels");
+            return Err(Failure::message(self.at, message));
+        }
+        self.nesting += 1;
+        self.deepest = self.deepest.max(self.nesting);
+        let result = parse(self);
+        self.nesting -= 1;
+        result
+    }
+
+    /// Makes what was parsed last one level deeper from above.
+    fn deepen(&mut self) -> Result<()> {
+        if self.deepest >= MAXIMUM_NESTING {
+            let message = format!("nested deeper than {MAXIMUM_NESTING} levels");
+            return Err(Failure::message(self.at, message));
+        }
+        self.deepest += 1;
+        Ok(())
+    }
+
+    /// Where the parser is, for `return_to`.
+    fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { at: self.at, deepest: self.deepest, markers: self.markers.len() }
+    }
+
+    /// Goes back to try another reading.
+    fn return_to(&mut self, checkpoint: Checkpoint) {
+        self.at = checkpoint.at;
+        self.deepest = checkpoint.deepest;
+        self.markers.truncate(checkpoint.markers);
+    }
+
+    /// The index of the token at `position`.
+    fn token_at(&self, position: Position) -> usize {
+        self.tokens.partition_point(|token| token.start < position.0)
+    }
+
+    /// One or more of what `parse` parses, with commas between.
+    fn list<T>(&mut self, mut parse: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut items = vec![parse(self)?];
+        while self.accept(TokenKind::Comma) {
+            items.push(parse(self)?);
+        }
+        Ok(items)
+    }
+
+    /// `( item, ... )`, one item or more.
+    fn parenthesized<T>(&mut self, parse: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        self.expect(TokenKind::LeftParenthesis, "'('")?;
+        let items = self.list(parse)?;
+        self.expect(TokenKind::RightParenthesis, "')'")?;
+        Ok(items)
+    }
+
+    /// One or more of what `parse` parses, with `AND` between.
+    fn conjunction<T>(&mut self, mut parse: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut items = vec![parse(self)?];
+        while self.accept_keyword(Keyword::AND) {
+            items.push(parse(self)?);
+        }
+        Ok(items)
+    }
+
+    /// `IF EXISTS`, if it stands here.
+    fn if_exists(&mut self) -> Result<bool> {
+        let is = self.accept_keyword(Keyword::IF);
+        if is {
+            self.keyword(Keyword::EXISTS)?;
+        }
+        Ok(is)
+    }
+
+    /// `IF NOT EXISTS`, if it stands here.
+    fn if_not_exists(&mut self) -> Result<bool> {
+        let is = self.accept_keyword(Keyword::IF);
+        if is {
+            self.keyword(Keyword::NOT)?;
+            self.keyword(Keyword::EXISTS)?;
+        }
+        Ok(is)
+    }
+}

@@ -1,0 +1,146 @@
+//! Which statement it is.
+
+use super::{Parser, Result};
+use crate::grammar::ast::{Feature, Position, QualifiedName, Statement, Unsupported};
+use crate::grammar::keyword::Keyword;
+use crate::grammar::token::TokenKind;
+
+impl<'a> Parser<'a> {
+    /// Any statement.
+    pub(super) fn statement(&mut self) -> Result<Statement<'a>> {
+        if let Some(modification) = self.modification()? {
+            return Ok(Statement::Modification(modification));
+        }
+        let position = self.position();
+        let TokenKind::Keyword(keyword) = self.kind(0) else {
+            return Err(self.expected("statement"));
+        };
+        Ok(match keyword {
+            Keyword::SELECT => Statement::Select(self.select()?),
+            Keyword::BEGIN => Statement::Batch(self.batch()?),
+            Keyword::USE => Statement::Use(self.use_keyspace()?),
+            Keyword::DESCRIBE | Keyword::DESC => Statement::Describe(self.describe()?),
+            Keyword::TRUNCATE => Statement::Truncate(self.truncate()?),
+            Keyword::CREATE => {
+                self.advance();
+                self.create(position)?
+            }
+            Keyword::ALTER => {
+                self.advance();
+                self.alter(position)?
+            }
+            Keyword::DROP => {
+                self.advance();
+                self.drop(position)?
+            }
+            Keyword::GRANT => Statement::Unsupported(self.grant()?),
+            Keyword::REVOKE => Statement::Unsupported(self.revoke()?),
+            Keyword::LIST => Statement::Unsupported(self.list_permissions()?),
+            Keyword::ADD => Statement::Unsupported(self.add_identity()?),
+            _ => return Err(self.expected("statement")),
+        })
+    }
+
+    /// What stands after `CREATE`.
+    fn create(&mut self, position: Position) -> Result<Statement<'a>> {
+        let TokenKind::Keyword(keyword) = self.kind(0) else {
+            return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
+        };
+        self.advance();
+        Ok(match keyword {
+            Keyword::KEYSPACE => Statement::CreateKeyspace(self.create_keyspace(position)?),
+            Keyword::TABLE | Keyword::COLUMNFAMILY => {
+                Statement::CreateTable(self.create_table(position)?)
+            }
+            Keyword::TYPE => Statement::CreateType(self.create_type(position)?),
+            Keyword::CUSTOM => {
+                self.keyword(Keyword::INDEX)?;
+                Statement::Unsupported(self.create_index("CREATE CUSTOM INDEX", position)?)
+            }
+            Keyword::INDEX => Statement::Unsupported(self.create_index("CREATE INDEX", position)?),
+            Keyword::MATERIALIZED => Statement::Unsupported(self.create_view(position)?),
+            Keyword::TRIGGER => Statement::Unsupported(self.create_trigger(position)?),
+            Keyword::ROLE => Statement::Unsupported(self.create_role(position)?),
+            Keyword::USER => Statement::Unsupported(self.create_user(position)?),
+            Keyword::FUNCTION => Statement::Unsupported(self.create_function(position)?),
+            Keyword::AGGREGATE => Statement::Unsupported(self.create_aggregate(position)?),
+            Keyword::OR => {
+                self.keyword(Keyword::REPLACE)?;
+                if self.accept_keyword(Keyword::FUNCTION) {
+                    return Ok(Statement::Unsupported(self.create_function(position)?));
+                }
+                self.expect(TokenKind::Keyword(Keyword::AGGREGATE), "FUNCTION or AGGREGATE")?;
+                Statement::Unsupported(self.create_aggregate(position)?)
+            }
+            _ => {
+                self.at -= 1;
+                return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
+            }
+        })
+    }
+
+    /// What stands after `ALTER`.
+    fn alter(&mut self, position: Position) -> Result<Statement<'a>> {
+        let TokenKind::Keyword(keyword) = self.kind(0) else {
+            return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
+        };
+        self.advance();
+        Ok(match keyword {
+            Keyword::KEYSPACE => Statement::AlterKeyspace(self.alter_keyspace(position)?),
+            Keyword::TABLE | Keyword::COLUMNFAMILY => {
+                Statement::AlterTable(self.alter_table(position)?)
+            }
+            Keyword::TYPE => Statement::AlterType(self.alter_type(position)?),
+            Keyword::MATERIALIZED => Statement::Unsupported(self.alter_view(position)?),
+            Keyword::ROLE => Statement::Unsupported(self.alter_role(position)?),
+            Keyword::USER => Statement::Unsupported(self.alter_user(position)?),
+            _ => {
+                self.at -= 1;
+                return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
+            }
+        })
+    }
+
+    /// What stands after `DROP`.
+    fn drop(&mut self, position: Position) -> Result<Statement<'a>> {
+        let TokenKind::Keyword(keyword) = self.kind(0) else {
+            return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
+        };
+        self.advance();
+        Ok(match keyword {
+            Keyword::KEYSPACE => Statement::DropKeyspace(self.drop_keyspace(position)?),
+            Keyword::TABLE | Keyword::COLUMNFAMILY => {
+                Statement::DropTable(self.drop_table(position)?)
+            }
+            Keyword::TYPE => Statement::DropType(self.drop_type(position)?),
+            Keyword::INDEX => Statement::Unsupported(self.drop_index(position)?),
+            Keyword::MATERIALIZED => Statement::Unsupported(self.drop_view(position)?),
+            Keyword::TRIGGER => Statement::Unsupported(self.drop_trigger(position)?),
+            Keyword::FUNCTION => {
+                let feature = Feature::UserDefinedFunctions;
+                Statement::Unsupported(self.drop_function("DROP FUNCTION", feature, position)?)
+            }
+            Keyword::AGGREGATE => {
+                let feature = Feature::UserDefinedAggregates;
+                Statement::Unsupported(self.drop_function("DROP AGGREGATE", feature, position)?)
+            }
+            Keyword::ROLE => Statement::Unsupported(self.drop_role(position)?),
+            Keyword::USER => Statement::Unsupported(self.drop_user(position)?),
+            Keyword::IDENTITY => Statement::Unsupported(self.drop_identity(position)?),
+            _ => {
+                self.at -= 1;
+                return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
+            }
+        })
+    }
+}
+
+/// A statement that was parsed to its end and is not supported.
+pub(super) fn unsupported<'a>(
+    statement: &'static str,
+    feature: Feature,
+    name: Option<QualifiedName<'a>>,
+    position: Position,
+) -> Unsupported<'a> {
+    Unsupported { feature, statement, name, position }
+}

@@ -1,0 +1,52 @@
+//! Materialized views: checked and dropped.
+
+use super::statement::unsupported;
+use super::{Failure, Parser, Result};
+use crate::grammar::ast::{Feature, Position, Unsupported};
+use crate::grammar::keyword::Keyword;
+
+impl<'a> Parser<'a> {
+    /// What stands after `CREATE MATERIALIZED`.
+    pub(super) fn create_view(&mut self, position: Position) -> Result<Unsupported<'a>> {
+        self.keyword(Keyword::VIEW)?;
+        self.if_not_exists()?;
+        let name = self.qualified_name("name of a view")?;
+        self.keyword(Keyword::AS)?;
+        self.keyword(Keyword::SELECT)?;
+        self.selection()?;
+        self.keyword(Keyword::FROM)?;
+        self.qualified_name("name of a table")?;
+        if self.accept_keyword(Keyword::WHERE) {
+            self.where_clause()?;
+        }
+        self.primary_key()?;
+        if self.accept_keyword(Keyword::WITH)
+            && let Some(compact) = self.table_options()?.compact_storage
+        {
+            let message = "COMPACT STORAGE is not for materialized views".into();
+            return Err(Failure::message(self.token_at(compact), message));
+        }
+        let statement = "CREATE MATERIALIZED VIEW";
+        Ok(unsupported(statement, Feature::MaterializedViews, Some(name), position))
+    }
+
+    /// What stands after `ALTER MATERIALIZED`.
+    pub(super) fn alter_view(&mut self, position: Position) -> Result<Unsupported<'a>> {
+        self.keyword(Keyword::VIEW)?;
+        self.if_exists()?;
+        let name = self.qualified_name("name of a view")?;
+        self.keyword(Keyword::WITH)?;
+        self.properties()?;
+        let statement = "ALTER MATERIALIZED VIEW";
+        Ok(unsupported(statement, Feature::MaterializedViews, Some(name), position))
+    }
+
+    /// What stands after `DROP MATERIALIZED`.
+    pub(super) fn drop_view(&mut self, position: Position) -> Result<Unsupported<'a>> {
+        self.keyword(Keyword::VIEW)?;
+        self.if_exists()?;
+        let name = self.qualified_name("name of a view")?;
+        let statement = "DROP MATERIALIZED VIEW";
+        Ok(unsupported(statement, Feature::MaterializedViews, Some(name), position))
+    }
+}
