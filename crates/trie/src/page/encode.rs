@@ -97,3 +97,100 @@ fn pack(output: &mut Vec<u8>, bits: usize, mut distances: impl Iterator<Item = u
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::layout::{KINDS, PAGE_SIZE};
+    use crate::page::{Node, Search};
+    use proptest::collection::btree_map;
+    use proptest::prelude::*;
+
+    /// Encodes, puts the node where it belongs in an otherwise foreign page, and reads it back.
+    fn check(edges: &[Edge], position: u64, payload_bits: u8, payload: &[u8]) -> NodeKind {
+        let (kind, body_size) = measure(edges, position, payload_bits != 0);
+        let mut bytes = Vec::new();
+        encode(&mut bytes, kind, edges, position, payload_bits, payload);
+        assert_eq!(bytes.len(), body_size + payload.len());
+        let mut page = vec![0xEE; (position % PAGE_SIZE as u64) as usize];
+        page.extend_from_slice(&bytes);
+        let node = Node::at(&page, position).unwrap();
+        assert_eq!((node.kind(), node.body_size()), (kind, body_size));
+        assert_eq!((node.payload_bits(), node.payload()), (payload_bits, payload));
+        let children: Vec<(u8, u64)> = (0..node.slots())
+            .filter_map(|slot| Some((node.transition(slot), node.child(slot).unwrap()?)))
+            .collect();
+        let expected: Vec<(u8, u64)> =
+            edges.iter().map(|edge| (edge.transition, edge.child)).collect();
+        assert_eq!(children, expected);
+        for transition in 0..=255 {
+            let exact = expected.iter().find(|(other, _)| *other == transition);
+            let lesser = expected.iter().rfind(|(other, _)| *other < transition);
+            let greater = expected.iter().find(|(other, _)| *other > transition);
+            let child = |found: Option<&(u8, u64)>| found.map(|(_, child)| *child);
+            assert_eq!(node.child_for(transition).unwrap(), child(exact));
+            let search = node.search(transition);
+            let (Search::Found(slot) | Search::Missing(slot)) = search;
+            let found = matches!(search, Search::Found(_));
+            assert_eq!(found, exact.is_some());
+            let before = node.child_before(slot).unwrap().map(|(_, child)| child);
+            assert_eq!(before, child(lesser));
+            let after = node.child_from(slot + usize::from(found)).unwrap();
+            assert_eq!(after.map(|(_, child)| child), child(greater));
+        }
+        kind
+    }
+
+    #[test]
+    fn every_kind_comes_back() {
+        let mut seen = std::collections::HashSet::new();
+        let shapes: [&[u8]; 6] =
+            [&[], &[7], &[0xFF], &[0, 0xFF], &[3, 4, 5, 7], &[0, 0x10, 0x20, 0x7F, 0xF0]];
+        for transitions in shapes {
+            for distance_bits in 1..60 {
+                for payload_bits in [0, 9] {
+                    let payload: &[u8] = if payload_bits == 0 { &[] } else { b"payload" };
+                    if transitions.is_empty() && payload.is_empty() {
+                        continue;
+                    }
+                    let position = (1 << 61) + 100;
+                    let mut distance: u64 = 1 << distance_bits;
+                    let edge = |&transition| {
+                        distance = distance.saturating_sub(1).max(1);
+                        Edge { transition, child: position - distance }
+                    };
+                    let edges: Vec<Edge> = transitions.iter().map(edge).collect();
+                    seen.insert(check(&edges, position, payload_bits, payload) as u8);
+                }
+            }
+        }
+        let all: Vec<Edge> = (0..=255).map(|transition| Edge { transition, child: 9 }).collect();
+        for position in [300, 5000, 70_000, 1 << 24, 1 << 32] {
+            // Within a page: a full node of 8-byte distances is over 2 KiB.
+            let position = position / PAGE_SIZE as u64 * PAGE_SIZE as u64 + 11;
+            seen.insert(check(&all, position, 3, b"abc") as u8);
+        }
+        assert_eq!(seen.len(), KINDS.len());
+    }
+
+    proptest! {
+        #[test]
+        fn nodes_come_back(
+            children in btree_map(any::<u8>(), 1_u64..1 << 40, 1..100),
+            shift in 0_u32..40,
+            position in 1_u64 << 40..1 << 42,
+            payload_bits in 0_u8..16,
+        ) {
+            // Far enough from the end of the page.
+            let position = position & !0xFFF | position & 0x7FF;
+            let edges: Vec<Edge> = children
+                .iter()
+                .map(|(&transition, distance)| {
+                    Edge { transition, child: position - (distance >> shift).max(1) }
+                })
+                .collect();
+            let payload: &[u8] = if payload_bits == 0 { &[] } else { b"xyz" };
+            check(&edges, position, payload_bits, payload);
+        }
+    }
+}

@@ -196,3 +196,63 @@ pub(super) fn write_chain(output: &mut Vec<u8>, transitions: &[u8], distance: u6
         distance = (output.len() - start) as u64;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Node;
+
+    /// Root: '-' leads to a fork over two placed branches, 'c' over a chain "def" to a leaf.
+    fn branch() -> Pending {
+        let mut pending = Pending { bytes: b"\x01LEAFab-cdef".to_vec(), ..Pending::default() };
+        pending.pieces = vec![
+            Piece::Placed { position: 10 },
+            Piece::Placed { position: 70_000 },
+            Piece::Node { start: 5, children: 2, payload_size: 0, payload_bits: 0 },
+            Piece::Bytes { start: 0, length: 5, root_size: 5 },
+            Piece::Chain { start: 9, length: 3 },
+            Piece::Node { start: 7, children: 2, payload_size: 0, payload_bits: 0 },
+        ];
+        pending
+    }
+
+    fn check(file: &[u8], base: u64, root: u64) {
+        let node = |position: u64| {
+            let page = position / PAGE_SIZE as u64 * PAGE_SIZE as u64;
+            Node::at(&file[(page - base) as usize..], position).unwrap()
+        };
+        let child = |position, transition| node(position).child_for(transition).unwrap().unwrap();
+        let fork = child(root, b'-');
+        assert_eq!((child(fork, b'a'), child(fork, b'b')), (10, 70_000));
+        let leaf = b"cdef".iter().fold(root, |position, &transition| child(position, transition));
+        assert!(node(leaf).payload().starts_with(b"LEAF"));
+    }
+
+    #[test]
+    fn what_is_written_is_what_was_measured() {
+        for base in [1 << 20, 1 << 30] {
+            for position in [base, base + 77] {
+                let mut pending = branch();
+                let measured = pending.measure(0..6, position);
+                let mut file = vec![0; (position - base) as usize];
+                let written = pending.write(0..6, position, &mut file);
+                assert_eq!((measured.root, measured.end), (written.root, written.end));
+                assert_eq!(written.end - base, file.len() as u64);
+                check(&file, base, written.root);
+            }
+        }
+    }
+
+    #[test]
+    fn a_scattered_branch_keeps_its_nodes_within_pages() {
+        let base = 1 << 20;
+        for left in 1..40 {
+            let position = base + PAGE_SIZE as u64 - left;
+            let mut pending = branch();
+            let mut file = vec![0; PAGE_SIZE - left as usize];
+            let written = pending.write_scattered(0..6, position, &mut file);
+            assert_eq!(written.end - base, file.len() as u64);
+            check(&file, base, written.root);
+        }
+    }
+}
