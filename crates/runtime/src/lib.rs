@@ -1,1 +1,39 @@
-//! A shard per core: tasks, files, sockets, timers; the simulated disk.
+//! A shard per core: tasks, cross-shard calls, files, sockets, timers, randomness; the simulated disk.
+//!
+//! This crate is the only one that knows the operating system and the async runtime underneath
+//! (compio, completion-based, io_uring with a polling fallback); neither shows in its API. A shard is one
+//! OS thread with one event loop that shares nothing: it reaches other shards by [`mailbox`] calls only.
+//! The shape is Seastar's; the scheduling loop, preemption and cross-shard calls are ours because the
+//! runtime underneath has no yield, no stall detector and no safe bounded cross-thread queue.
+//!
+//! Two things are swappable for tests: the disk ([`file::FileSystem::simulated`], which knows what was
+//! synced) and the clock ([`time::ManualClock`]).
+
+// This crate is where the house meets the operating system: the ban list points here, and `unsafe` is
+// needed for aligned buffers, completion buffers, the cycle counter and the signal handler.
+#![allow(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types)]
+
+pub mod cpu;
+mod driver;
+mod event_loop;
+pub mod file;
+pub mod mailbox;
+pub mod memory;
+pub mod net;
+pub mod preempt;
+pub mod random;
+pub mod shard;
+pub mod signal;
+pub mod sync;
+pub mod task;
+mod ticks;
+pub mod time;
+
+pub use driver::driver_notice;
+pub use mailbox::{submit_to, submit_to_all};
+pub use preempt::{maybe_yield, should_yield, yield_now};
+pub use shard::{
+    ShardContext, ShardOptions, Shards, current_shard, shard_of_token, start_shards,
+    token_range_of_shard,
+};
+pub use task::{JoinHandle, block_on, spawn_blocking, spawn_local};

@@ -1,0 +1,76 @@
+//! Which kernel interface a shard runs on, and with which flags.
+//!
+//! io_uring with a single issuer and deferred task run is asked for first: completions are then handled when
+//! the loop asks for them, without interrupting a running task. Older kernels refuse some flags, containers
+//! often refuse io_uring altogether; each refusal falls back one step, the last being epoll and threads.
+
+use compio::driver::{DriverType, ProactorBuilder};
+use compio::runtime::{Runtime, RuntimeBuilder};
+use std::io;
+use std::sync::OnceLock;
+
+/// Entries of the submission queue of one shard. Arbitrary; a full queue is flushed, not an error.
+const SUBMISSION_ENTRIES: u32 = 1024;
+
+/// Completions the ring can hold before the kernel keeps the overflow on its own list.
+const COMPLETION_ENTRIES: u32 = 8 * 1024;
+
+/// Threads that may block in the kernel on behalf of one shard.
+pub(crate) const BLOCKING_THREADS: usize = 16;
+
+static NOTICE: OnceLock<String> = OnceLock::new();
+
+/// What the log should say once about the kernel interface in use: `None` before the first event loop was
+/// started, otherwise one line such as `io_uring (single issuer, deferred task run)` or
+/// `epoll and threads: io_uring is unavailable (Operation not permitted (os error 1))`.
+pub fn driver_notice() -> Option<&'static str> {
+    NOTICE.get().map(String::as_str)
+}
+
+/// Builds the runtime of the calling thread. Errors are those of the kernel, after every fallback failed.
+///
+/// `ESPALIER_DRIVER=epoll` in the environment skips io_uring, to test the fallback.
+pub(crate) fn build() -> io::Result<Runtime> {
+    let mut refusal = None;
+    if std::env::var_os("ESPALIER_DRIVER").is_none_or(|wanted| wanted != "epoll") {
+        for (description, configure) in IO_URING_VARIANTS {
+            let mut proactor = ProactorBuilder::new();
+            proactor.driver_type(DriverType::IoUring);
+            configure(&mut proactor);
+            match build_with(proactor) {
+                Ok(runtime) => {
+                    NOTICE.get_or_init(|| (*description).to_owned());
+                    return Ok(runtime);
+                }
+                Err(error) => refusal = Some(error),
+            }
+        }
+    }
+    let mut proactor = ProactorBuilder::new();
+    proactor.driver_type(DriverType::Poll);
+    let runtime = build_with(proactor)?;
+    NOTICE.get_or_init(|| match refusal {
+        Some(error) => format!("epoll and threads: io_uring is unavailable ({error})"),
+        None => "epoll and threads: io_uring was not asked for".to_owned(),
+    });
+    Ok(runtime)
+}
+
+const IO_URING_VARIANTS: &[(&str, fn(&mut ProactorBuilder))] = &[
+    ("io_uring (single issuer, deferred task run)", |proactor| {
+        proactor.single_issuer(true).defer_taskrun(true).taskrun_flag(true);
+        proactor.cqsize(COMPLETION_ENTRIES);
+    }),
+    ("io_uring (cooperative task run)", |proactor| {
+        proactor.coop_taskrun(true).taskrun_flag(true).cqsize(COMPLETION_ENTRIES);
+    }),
+    ("io_uring (kernel without cooperative task run)", |_| {}),
+];
+
+fn build_with(mut proactor: ProactorBuilder) -> io::Result<Runtime> {
+    proactor.capacity(SUBMISSION_ENTRIES).thread_pool_limit(BLOCKING_THREADS);
+    let mut builder = RuntimeBuilder::new();
+    // One task per tick: our loop, not the executor's, decides when to look at the kernel again.
+    builder.with_proactor(proactor).event_interval(1);
+    builder.build()
+}

@@ -1,0 +1,251 @@
+//! The loop of one thread: cross-shard messages, ready tasks for a slice of time, then the kernel.
+//!
+//! Invariants:
+//! - A wake from another thread is never lost: whoever wakes first makes its work visible, then signals;
+//!   the loop, after each time it looked at the kernel, passes a full fence before it looks for work. (The
+//!   runtime underneath clears its "notified" flag with a plain store when it comes back from the kernel,
+//!   so without the fence its next look at its own wake queue could miss a wake on paper.)
+//! - Tasks never run for more than [`RUN_SLICE`] plus one task's budget between two looks at the kernel.
+//! - Only this thread polls its tasks; nothing is stolen.
+
+use crate::mailbox::{Inbox, LocalCalls};
+use crate::task::Registry;
+use crate::{preempt, signal, ticks, time};
+use compio::runtime::Runtime;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// How long ready tasks run before the kernel is asked again. Shorter is better for latency and worse for
+/// the share of system calls (one costs about 1 µs).
+const RUN_SLICE: Duration = Duration::from_micros(200);
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<LoopState>>> = const { RefCell::new(None) };
+}
+
+/// What the tasks of one thread share.
+///
+/// It must not own the runtime, nor may a task own it: the runtime owns the tasks, and the cycle would keep
+/// them alive for ever.
+pub(crate) struct LoopState {
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) calls: LocalCalls,
+    pub(crate) tasks: Registry,
+    pub(crate) shard: OnceCell<crate::shard::ShardIdentity>,
+    kernel_looks: Cell<u64>,
+    sleeps: Cell<u64>,
+    asleep_ticks: Cell<u64>,
+}
+
+/// Counters of the event loop of one thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoopReport {
+    /// How often the kernel was asked for completions.
+    pub kernel_looks: u64,
+    /// How often of these the thread was ready to sleep.
+    pub sleeps: u64,
+    /// How long the thread slept in the kernel, in microseconds.
+    pub asleep_us: u64,
+}
+
+/// Whether the calling thread is inside an event loop.
+pub(crate) fn is_running() -> bool {
+    CURRENT.with(|current| current.borrow().is_some())
+}
+
+/// The state of the loop of the calling thread.
+pub(crate) fn current() -> Option<Rc<LoopState>> {
+    CURRENT.with(|current| current.borrow().clone())
+}
+
+/// The state of the loop of the calling thread; panics outside of one, as that is a mistake of the program.
+#[track_caller]
+pub(crate) fn expect_current() -> Rc<LoopState> {
+    match current() {
+        Some(state) => state,
+        None => panic!("this needs an event loop: call it on a shard or inside of block_on"),
+    }
+}
+
+/// One event loop, not yet running, bound to the thread that made it.
+pub(crate) struct EventLoop {
+    runtime: Runtime,
+    state: Rc<LoopState>,
+}
+
+struct MainWaker {
+    ready: AtomicBool,
+    driver: Waker,
+}
+
+impl Wake for MainWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.ready.store(true, Ordering::Release);
+        self.driver.wake_by_ref();
+    }
+}
+
+struct Entered;
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        preempt::end_loop();
+        let state = CURRENT.with(|current| current.borrow_mut().take());
+        // Not inside of the borrow: what it drops may look for `CURRENT`.
+        drop(state);
+    }
+}
+
+impl EventLoop {
+    pub(crate) fn new() -> io::Result<Self> {
+        let runtime = crate::driver::build()?;
+        let inbox = Arc::new(Inbox::new(runtime.waker()));
+        let state = Rc::new(LoopState {
+            inbox,
+            calls: LocalCalls::default(),
+            tasks: Registry::default(),
+            shard: OnceCell::new(),
+            kernel_looks: Cell::new(0),
+            sleeps: Cell::new(0),
+            asleep_ticks: Cell::new(0),
+        });
+        Ok(EventLoop { runtime, state })
+    }
+
+    pub(crate) fn state(&self) -> &Rc<LoopState> {
+        &self.state
+    }
+
+    /// Runs until `main` is done and then until `may_end`; afterwards the remaining tasks are dropped.
+    /// Whoever makes `may_end` true must wake the loop's inbox.
+    pub(crate) fn run<F: Future>(
+        self,
+        main: F,
+        may_end: impl Fn() -> bool,
+        main_done: impl FnOnce(),
+    ) -> F::Output {
+        assert!(!is_running(), "an event loop cannot start inside of another one");
+        let EventLoop { runtime, state } = self;
+        CURRENT.with(|current| *current.borrow_mut() = Some(Rc::clone(&state)));
+        let entered = Entered;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            preempt::begin_loop();
+            runtime.enter(|| state.turn_until_done(&runtime, main, may_end, main_done))
+        }));
+        // Destructors of tasks may answer calls and cancel operations, so they run after the unwinding, with
+        // `CURRENT` still set and the runtime entered.
+        preempt::begin_ending();
+        state.inbox.close();
+        runtime.enter(|| state.end_tasks(&runtime));
+        drop(runtime);
+        state.calls.flush_all();
+        drop(entered);
+        match outcome {
+            Ok(output) => output,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+impl LoopState {
+    pub(crate) fn report(&self) -> LoopReport {
+        LoopReport {
+            kernel_looks: self.kernel_looks.get(),
+            sleeps: self.sleeps.get(),
+            asleep_us: ticks::to_microseconds(self.asleep_ticks.get()),
+        }
+    }
+
+    /// Whether the loop drops its tasks: nothing may be spawned any more.
+    pub(crate) fn is_ending(&self) -> bool {
+        preempt::is_ending()
+    }
+
+    /// Polls every task once more, which makes it give up; a destructor may wake others meanwhile.
+    fn end_tasks(&self, runtime: &Runtime) {
+        self.tasks.wake_all();
+        while runtime.run() || self.tasks.live() > 0 && runtime.run() {}
+        self.calls.flush_all();
+    }
+
+    fn turn_until_done<F: Future>(
+        &self,
+        runtime: &Runtime,
+        main: F,
+        may_end: impl Fn() -> bool,
+        main_done: impl FnOnce(),
+    ) -> F::Output {
+        let slice = ticks::from_duration(RUN_SLICE);
+        let main_waker =
+            Arc::new(MainWaker { ready: AtomicBool::new(true), driver: runtime.waker() });
+        let waker = Waker::from(Arc::clone(&main_waker));
+        let mut context = Context::from_waker(&waker);
+        let mut main = pin!(main);
+        let mut output = None;
+        let mut main_done = Some(main_done);
+        loop {
+            let mut now = ticks::now();
+            preempt::task_begins_at(now);
+            time::refresh_coarse();
+            signal::deliver();
+            self.inbox.receive(self);
+            if output.is_none() && main_waker.ready.swap(false, Ordering::AcqRel) {
+                if let Poll::Ready(value) = main.as_mut().poll(&mut context) {
+                    output = Some(value);
+                    if let Some(done) = main_done.take() {
+                        done();
+                    }
+                }
+                now = preempt::task_ends();
+            }
+            let slice_began = now;
+            let mut more;
+            loop {
+                more = runtime.run();
+                now = preempt::task_ends();
+                if !more || now.wrapping_sub(slice_began) > slice {
+                    break;
+                }
+            }
+            self.calls.flush_all();
+            if output.is_some()
+                && may_end()
+                && let Some(value) = output.take()
+            {
+                return value;
+            }
+            let busy = more
+                || preempt::has_yielded()
+                || main_waker.ready.load(Ordering::Acquire)
+                || self.inbox.has_messages();
+            self.look_at_kernel(runtime, busy);
+            preempt::wake_yielded();
+        }
+    }
+
+    fn look_at_kernel(&self, runtime: &Runtime, busy: bool) {
+        self.kernel_looks.set(self.kernel_looks.get() + 1);
+        if busy {
+            runtime.poll_with(Some(Duration::ZERO));
+        } else if !time::advance_when_idle() {
+            let from = ticks::now();
+            self.sleeps.set(self.sleeps.get() + 1);
+            runtime.poll();
+            let asleep = ticks::now().wrapping_sub(from);
+            self.asleep_ticks.set(self.asleep_ticks.get() + asleep);
+        }
+        fence(Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,33 @@
+//! Files and directories, over the real disk or a simulated one, chosen when a [`FileSystem`] is made.
+//!
+//! Guaranteed on both back ends: a read gives what was written before it through the same file system; data
+//! survives a crash after `sync_data`/`sync_all` of the file *and*, for a new, renamed or linked name,
+//! [`FileSystem::sync_dir`] of the directory. Nothing else survives for sure, and the simulated disk makes
+//! use of that.
+//!
+//! Reads return [`PageBuffer`]s: aligned, pooled, reference counted. A file opened with
+//! [`FileSystem::open_read_direct`] bypasses the kernel's page cache; any offset and length may be asked
+//! for, but only 4 KiB-aligned ones cost nothing extra.
+
+mod error;
+mod handle;
+mod io_bytes;
+mod page_buffer;
+mod pool;
+mod real;
+pub mod simulated;
+mod system;
+
+pub use error::{FileError, Operation};
+pub use handle::File;
+pub use io_bytes::IoBytes;
+pub(crate) use io_bytes::{Filling, Sending, SendingVectored};
+pub use page_buffer::{PageBuffer, PageBufferMut};
+pub use pool::{live_page_buffer_bytes, set_pool_limit};
+pub use system::{DirectoryEntry, FileSystem, Metadata};
+
+/// Bytes of a page: the unit of direct reads and of the alignment of [`PageBuffer`]s.
+pub const PAGE_BYTES: usize = 4096;
+
+/// The result of operations on files.
+pub type Result<T> = std::result::Result<T, FileError>;

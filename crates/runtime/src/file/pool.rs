@@ -1,0 +1,129 @@
+//! Memory of page buffers: aligned blocks, kept per thread for the next reader.
+//!
+//! A block is freed into the pool of the thread that drops the last reference. Memory: at most
+//! [`set_pool_limit`] bytes (1 MiB unless told otherwise) of free blocks per thread; blocks larger than
+//! [`POOLED_PAGES`] pages are never kept.
+
+use super::PAGE_BYTES;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The largest block that is kept: the 64 KiB of a compressed chunk, unaligned at both ends, twice over.
+const POOLED_PAGES: usize = 36;
+
+static LIVE_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// The head of a block; shared by all views of it.
+pub(super) struct Block {
+    pub(super) references: AtomicUsize,
+    pub(super) memory: NonNull<u8>,
+    pub(super) capacity: usize,
+}
+
+struct Pool {
+    by_pages: [Vec<NonNull<Block>>; POOLED_PAGES + 1],
+    bytes: usize,
+    limit: usize,
+}
+
+thread_local! {
+    static POOL: RefCell<Pool> = const {
+        RefCell::new(Pool {
+            by_pages: [const { Vec::new() }; POOLED_PAGES + 1],
+            bytes: 0,
+            limit: 1 << 20,
+        })
+    };
+}
+
+/// Bytes of page buffers of all threads, in use or kept for reuse.
+pub fn live_page_buffer_bytes() -> u64 {
+    LIVE_BYTES.load(Ordering::Relaxed)
+}
+
+/// How many bytes of free page buffers the calling thread keeps for reuse.
+pub fn set_pool_limit(bytes: usize) {
+    POOL.with(|pool| pool.borrow_mut().limit = bytes);
+}
+
+/// A block of at least `bytes` (rounded up to whole pages) with one reference. Its memory holds anything.
+pub(super) fn take(bytes: usize) -> NonNull<Block> {
+    let pages = bytes.div_ceil(PAGE_BYTES).max(1);
+    if pages <= POOLED_PAGES
+        && let Ok(Some(block)) = POOL.try_with(|pool| {
+            let mut pool = pool.borrow_mut();
+            let block = pool.by_pages[pages].pop()?;
+            pool.bytes -= pages * PAGE_BYTES;
+            Some(block)
+        })
+    {
+        return block;
+    }
+    allocate(pages)
+}
+
+/// Takes back a block whose last reference is gone (and is counted as one again).
+///
+/// # Safety
+/// `block` came from [`take`], and nobody else holds or reaches it.
+pub(super) unsafe fn put_back(block: NonNull<Block>) {
+    // SAFETY: the caller is the only one who reaches the block.
+    let capacity = unsafe { block.as_ref().capacity };
+    let pages = capacity / PAGE_BYTES;
+    let kept = pages <= POOLED_PAGES
+        && POOL
+            .try_with(|pool| {
+                let Ok(mut pool) = pool.try_borrow_mut() else { return false };
+                if pool.bytes + capacity > pool.limit {
+                    return false;
+                }
+                pool.bytes += capacity;
+                pool.by_pages[pages].push(block);
+                true
+            })
+            .unwrap_or(false);
+    if !kept {
+        // SAFETY: as the caller promises; it is not in the pool.
+        unsafe { free(block) };
+    }
+}
+
+fn layout(pages: usize) -> Layout {
+    let size = pages.checked_mul(PAGE_BYTES).filter(|&size| size <= isize::MAX as usize / 2);
+    match size.map(|size| Layout::from_size_align(size, PAGE_BYTES)) {
+        Some(Ok(layout)) => layout,
+        _ => panic!("a page buffer of {pages} pages is beyond any address space"),
+    }
+}
+
+fn allocate(pages: usize) -> NonNull<Block> {
+    let layout = layout(pages);
+    // SAFETY: the layout has at least one page.
+    let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+    LIVE_BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
+    let block = Block { references: AtomicUsize::new(1), memory, capacity: layout.size() };
+    NonNull::from(Box::leak(Box::new(block)))
+}
+
+/// # Safety
+/// `block` came from [`allocate`] and nobody reaches it any more.
+unsafe fn free(block: NonNull<Block>) {
+    // SAFETY: `allocate` made it from a box, and the caller gives it up.
+    let block = unsafe { Box::from_raw(block.as_ptr()) };
+    LIVE_BYTES.fetch_sub(block.capacity as u64, Ordering::Relaxed);
+    // SAFETY: allocated with the layout of the same size.
+    unsafe { dealloc(block.memory.as_ptr(), layout(block.capacity / PAGE_BYTES)) };
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for blocks in &mut self.by_pages {
+            for block in blocks.drain(..) {
+                // SAFETY: only the pool reaches the blocks it keeps.
+                unsafe { free(block) };
+            }
+        }
+    }
+}

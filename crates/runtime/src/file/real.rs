@@ -1,0 +1,343 @@
+//! The machine's file system.
+//!
+//! Data moves through the completion queue; the rare operations that have no form there (listing, creating
+//! and removing trees, reserving space) run on helper threads.
+
+use super::error::{FileError, Operation};
+use super::io_bytes::{Filling, IoBytes, Sending, SendingVectored};
+use super::page_buffer::{PageBuffer, PageBufferMut};
+use super::system::parent_of;
+use super::{DirectoryEntry, File, Metadata, PAGE_BYTES, Result};
+use crate::task::spawn_blocking;
+use compio::BufResult;
+use compio::io::{AsyncReadAt, AsyncWriteAt};
+use rustix::fs::{FallocateFlags, OFlags};
+use rustix::io::Errno;
+use std::cell::Cell;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+/// From this length on, an exact read looks at the file's length before it allocates.
+const LARGE_READ: usize = 1 << 20;
+
+pub(super) struct RealFile {
+    path: PathBuf,
+    file: compio::fs::File,
+    direct: Cell<bool>,
+    end: Cell<u64>,
+}
+
+fn fail(path: &Path, operation: Operation) -> impl FnOnce(io::Error) -> FileError {
+    move |source| FileError::new(path, operation, source)
+}
+
+impl RealFile {
+    fn new(path: &Path, file: compio::fs::File, direct: bool) -> Self {
+        RealFile { path: path.to_owned(), file, direct: Cell::new(direct), end: Cell::new(0) }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn is_direct(&self) -> bool {
+        self.direct.get()
+    }
+
+    pub(super) fn append_position(&self) -> u64 {
+        self.end.get()
+    }
+
+    pub(super) fn reserve(&self, length: u64) -> u64 {
+        let offset = self.end.get();
+        self.end.set(offset.saturating_add(length));
+        offset
+    }
+
+    pub(super) async fn read_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
+        let failed = |source| FileError::at(&self.path, Operation::Read, offset, length, source);
+        if self.direct.get() {
+            match self.read_direct(offset, length).await {
+                // The file system took O_DIRECT at the opening and refuses it now.
+                Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+                    self.stop_direct().map_err(failed)?;
+                }
+                result => return result.map_err(failed),
+            }
+        }
+        let buffer = PageBufferMut::with_capacity(length);
+        let buffer = self.fill(buffer, offset, length, 1).await.map_err(failed)?;
+        Ok(buffer.freeze())
+    }
+
+    async fn read_direct(&self, offset: u64, length: usize) -> io::Result<PageBuffer> {
+        let page = PAGE_BYTES as u64;
+        let before = (offset % page) as usize;
+        let too_far = || io::Error::from(Errno::OVERFLOW);
+        let wanted = before.checked_add(length).ok_or_else(too_far)?;
+        let whole = wanted.checked_next_multiple_of(PAGE_BYTES).ok_or_else(too_far)?;
+        let buffer = PageBufferMut::with_capacity(whole);
+        let buffer = self.fill(buffer, offset - before as u64, whole, PAGE_BYTES).await?.freeze();
+        let end = wanted.min(buffer.len());
+        Ok(buffer.slice(before.min(end)..end))
+    }
+
+    /// Reads until `length` bytes or the end of the file; a count that is not a multiple of `unit` is the end.
+    async fn fill(
+        &self,
+        mut buffer: PageBufferMut,
+        offset: u64,
+        length: usize,
+        unit: usize,
+    ) -> io::Result<PageBufferMut> {
+        while buffer.len() < length {
+            let base = buffer.len();
+            let filling = Filling { buffer, base, limit: length - base };
+            let BufResult(result, filling) =
+                self.file.read_at(filling, offset.saturating_add(base as u64)).await;
+            buffer = filling.buffer;
+            match result {
+                Ok(0) => break,
+                Ok(count) if count % unit != 0 => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(buffer)
+    }
+
+    fn stop_direct(&self) -> io::Result<()> {
+        let flags = rustix::fs::fcntl_getfl(&self.file)?;
+        rustix::fs::fcntl_setfl(&self.file, flags - OFlags::DIRECT)?;
+        self.direct.set(false);
+        Ok(())
+    }
+
+    pub(super) async fn read_exact_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
+        let too_short = || {
+            let source = io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before");
+            FileError::at(&self.path, Operation::Read, offset, length, source)
+        };
+        if length >= LARGE_READ {
+            let end = offset.checked_add(length as u64).ok_or_else(too_short)?;
+            if self.length().await? < end {
+                return Err(too_short());
+            }
+        }
+        let buffer = self.read_at(offset, length).await?;
+        if buffer.len() == length { Ok(buffer) } else { Err(too_short()) }
+    }
+
+    pub(super) async fn write_at<B: IoBytes>(&self, offset: u64, buffer: B) -> Result<B> {
+        let length = buffer.io_bytes().len();
+        let failed = |source| FileError::at(&self.path, Operation::Write, offset, length, source);
+        let mut sending = Sending { buffer, from: 0 };
+        while sending.from < length {
+            let at = offset.saturating_add(sending.from as u64);
+            let BufResult(result, back) = (&self.file).write_at(sending, at).await;
+            sending = back;
+            sending.from += written(result).map_err(failed)?;
+        }
+        Ok(sending.buffer)
+    }
+
+    pub(super) async fn write_vectored_at<B: IoBytes>(
+        &self,
+        offset: u64,
+        buffers: Vec<B>,
+    ) -> Result<Vec<B>> {
+        let length = buffers.iter().map(|buffer| buffer.io_bytes().len()).sum();
+        let failed = |source| FileError::at(&self.path, Operation::Write, offset, length, source);
+        let mut sending = SendingVectored::new(buffers);
+        let mut at = offset;
+        let mut done = sending.advance(0);
+        while !done {
+            let BufResult(result, back) = (&self.file).write_vectored_at(sending, at).await;
+            sending = back;
+            let count = written(result).map_err(failed)?;
+            at = at.saturating_add(count as u64);
+            done = sending.advance(count);
+        }
+        Ok(sending.buffers)
+    }
+
+    pub(super) async fn sync(&self, data_only: bool) -> Result<()> {
+        let synced = match data_only {
+            true => self.file.sync_data().await,
+            false => self.file.sync_all().await,
+        };
+        synced.map_err(fail(&self.path, Operation::Sync))
+    }
+
+    pub(super) async fn allocate(&self, length: u64) -> Result<()> {
+        let failed = |why| FileError::at(&self.path, Operation::Allocate, 0, length as usize, why);
+        // A descriptor of its own: the work goes on if this future is dropped.
+        let descriptor = self.file.as_fd().try_clone_to_owned().map_err(failed)?;
+        let reserved = spawn_blocking(move || {
+            rustix::fs::fallocate(&descriptor, FallocateFlags::empty(), 0, length)
+        })
+        .await;
+        match reserved {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                if self.length().await? < length {
+                    self.file.set_len(length).await.map_err(failed)?;
+                }
+                Ok(())
+            }
+            other => other.map_err(|errno| failed(errno.into())),
+        }
+    }
+
+    pub(super) async fn truncate(&self, length: u64) -> Result<()> {
+        let set = self.file.set_len(length).await;
+        set.map_err(fail(&self.path, Operation::Truncate))?;
+        self.end.set(length);
+        Ok(())
+    }
+
+    pub(super) async fn length(&self) -> Result<u64> {
+        let metadata = self.file.metadata().await;
+        Ok(metadata.map_err(fail(&self.path, Operation::Metadata))?.len())
+    }
+
+    async fn appending_at_end(self) -> Result<Self> {
+        self.end.set(self.length().await?);
+        Ok(self)
+    }
+}
+
+fn written(result: io::Result<usize>) -> io::Result<usize> {
+    match result {
+        Ok(0) => Err(io::Error::new(io::ErrorKind::WriteZero, "nothing could be written")),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+        result => result,
+    }
+}
+
+pub(super) async fn open_read(path: &Path, direct: bool) -> Result<File> {
+    let mut options = compio::fs::OpenOptions::new();
+    options.read(true);
+    if direct {
+        let mut direct_options = options.clone();
+        direct_options.custom_flags(OFlags::DIRECT.bits().cast_signed());
+        match direct_options.open(path).await {
+            Ok(file) => return Ok(File::real(RealFile::new(path, file, true))),
+            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
+            Err(error) => return Err(FileError::new(path, Operation::Open, error)),
+        }
+    }
+    let file = options.open(path).await.map_err(fail(path, Operation::Open))?;
+    Ok(File::real(RealFile::new(path, file, false)))
+}
+
+pub(super) async fn open_write(path: &Path) -> Result<File> {
+    let mut options = compio::fs::OpenOptions::new();
+    options.read(true).write(true);
+    let file = options.open(path).await.map_err(fail(path, Operation::Open))?;
+    Ok(File::real(RealFile::new(path, file, false).appending_at_end().await?))
+}
+
+pub(super) async fn create(path: &Path, new: bool) -> Result<File> {
+    let mut options = compio::fs::OpenOptions::new();
+    options.read(true).write(true);
+    match new {
+        true => options.create_new(true),
+        false => options.create(true).truncate(true),
+    };
+    let file = options.open(path).await.map_err(fail(path, Operation::Create))?;
+    Ok(File::real(RealFile::new(path, file, false)))
+}
+
+pub(super) async fn create_append(path: &Path) -> Result<File> {
+    let mut options = compio::fs::OpenOptions::new();
+    options.read(true).write(true).create(true);
+    let file = options.open(path).await.map_err(fail(path, Operation::Create))?;
+    Ok(File::real(RealFile::new(path, file, false).appending_at_end().await?))
+}
+
+pub(super) async fn rename(from: &Path, to: &Path) -> Result<()> {
+    let renamed = compio::fs::rename(from, to).await;
+    renamed.map_err(|why| FileError::new(from, Operation::Rename, why).towards(to))
+}
+
+pub(super) async fn hard_link(from: &Path, to: &Path) -> Result<()> {
+    let linked = compio::fs::hard_link(from, to).await;
+    linked.map_err(|why| FileError::new(from, Operation::HardLink, why).towards(to))
+}
+
+pub(super) async fn remove_file(path: &Path) -> Result<()> {
+    compio::fs::remove_file(path).await.map_err(fail(path, Operation::Remove))
+}
+
+pub(super) async fn create_dir_all(path: &Path) -> Result<()> {
+    // From the top down, so that each directory's name is durable before anything is put into it.
+    let mut missing = Vec::new();
+    for ancestor in path.ancestors().filter(|ancestor| !ancestor.as_os_str().is_empty()) {
+        match metadata(ancestor).await {
+            Ok(found) if found.is_directory => break,
+            Ok(_) => {
+                let source = Errno::NOTDIR.into();
+                return Err(FileError::new(ancestor, Operation::CreateDirectory, source));
+            }
+            Err(error) if error.is_not_found() => missing.push(ancestor),
+            Err(error) => return Err(error),
+        }
+    }
+    for directory in missing.into_iter().rev() {
+        match compio::fs::create_dir(directory).await {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(FileError::new(directory, Operation::CreateDirectory, error)),
+        }
+        sync_dir(parent_of(directory)).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn remove_dir_all(path: &Path) -> Result<()> {
+    let owned = path.to_owned();
+    let removed = spawn_blocking(move || std::fs::remove_dir_all(owned)).await;
+    removed.map_err(fail(path, Operation::RemoveDirectory))
+}
+
+pub(super) async fn read_dir(path: &Path) -> Result<Vec<DirectoryEntry>> {
+    let owned = path.to_owned();
+    let listed = spawn_blocking(move || {
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(&owned)? {
+            let entry = entry?;
+            entries.push(DirectoryEntry {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                path: entry.path(),
+                is_directory: entry.file_type()?.is_dir(),
+            });
+        }
+        entries.sort();
+        Ok(entries)
+    })
+    .await;
+    listed.map_err(fail(path, Operation::ReadDirectory))
+}
+
+pub(super) async fn sync_dir(path: &Path) -> Result<()> {
+    let mut options = compio::fs::OpenOptions::new();
+    options.read(true);
+    let failed = |why| FileError::new(path, Operation::SyncDirectory, why);
+    let directory = options.open(path).await.map_err(failed)?;
+    directory.sync_all().await.map_err(|why| FileError::new(path, Operation::SyncDirectory, why))
+}
+
+pub(super) async fn metadata(path: &Path) -> Result<Metadata> {
+    use std::os::unix::fs::MetadataExt as _;
+    let owned = path.to_owned();
+    let found = spawn_blocking(move || std::fs::metadata(owned)).await;
+    let found = found.map_err(fail(path, Operation::Metadata))?;
+    Ok(Metadata {
+        length: found.len(),
+        is_directory: found.is_dir(),
+        modified_seconds: found.mtime(),
+        links: found.nlink(),
+    })
+}

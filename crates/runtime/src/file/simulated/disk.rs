@@ -1,0 +1,230 @@
+//! The state of the disk: nodes, what is durable of them, and what is not yet.
+
+use super::super::error::Operation;
+use super::fault::{Effect, Fault};
+use crate::random::Generator;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A simulated disk; clones are the same disk. Made by [`super::super::FileSystem::simulated`] and by
+/// [`SimulatedDisk::crash`].
+#[derive(Clone)]
+pub struct SimulatedDisk {
+    pub(super) state: Arc<Mutex<DiskState>>,
+}
+
+pub(super) type NodeId = u64;
+
+/// The root directory's node.
+pub(super) const ROOT: NodeId = 0;
+
+pub(super) struct DiskState {
+    pub(super) nodes: BTreeMap<NodeId, Node>,
+    pub(super) next_node: NodeId,
+    /// Changes of names that no directory sync has made durable, in order.
+    pub(super) unsynced_names: Vec<NameChange>,
+    pub(super) random: Generator,
+    pub(super) faults: Vec<Fault>,
+    pub(super) interleave: bool,
+    capacity: u64,
+    used: u64,
+    operations: u64,
+    power_off_at: Option<u64>,
+}
+
+#[derive(Clone)]
+pub(super) enum Node {
+    File(FileNode),
+    Directory(DirectoryNode),
+}
+
+#[derive(Clone, Default)]
+pub(super) struct FileNode {
+    pub(super) content: Vec<u8>,
+    pub(super) durable: Vec<u8>,
+    pub(super) unsynced: Vec<Change>,
+    pub(super) links: u64,
+    pub(super) modified_seconds: i64,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct DirectoryNode {
+    pub(super) entries: BTreeMap<String, NodeId>,
+    pub(super) durable: BTreeMap<String, NodeId>,
+}
+
+/// A change of a file's content that may be lost.
+#[derive(Clone)]
+pub(super) enum Change {
+    Write { offset: usize, bytes: Vec<u8> },
+    SetLength(usize),
+}
+
+/// An atomic change of names: in each directory, each name now leads to a node or to nothing.
+#[derive(Clone)]
+pub(super) struct NameChange {
+    pub(super) parts: Vec<(NodeId, String, Option<NodeId>)>,
+}
+
+impl Change {
+    pub(super) fn apply(&self, content: &mut Vec<u8>) {
+        match self {
+            Change::SetLength(length) => content.resize(*length, 0),
+            Change::Write { offset, bytes } => {
+                let end = offset + bytes.len();
+                if content.len() < end {
+                    content.resize(end, 0);
+                }
+                content[*offset..end].copy_from_slice(bytes);
+            }
+        }
+    }
+}
+
+impl DiskState {
+    pub(super) fn new(seed: u64) -> Self {
+        DiskState {
+            nodes: BTreeMap::from([(ROOT, Node::Directory(DirectoryNode::default()))]),
+            next_node: ROOT + 1,
+            unsynced_names: Vec::new(),
+            random: Generator::from_seed(seed),
+            faults: Vec::new(),
+            interleave: true,
+            capacity: u64::MAX,
+            used: 0,
+            operations: 0,
+            power_off_at: None,
+        }
+    }
+
+    pub(super) fn insert(&mut self, node: Node) -> NodeId {
+        let id = self.next_node;
+        self.next_node += 1;
+        self.nodes.insert(id, node);
+        id
+    }
+
+    pub(super) fn file(&mut self, id: NodeId) -> io::Result<&mut FileNode> {
+        match self.nodes.get_mut(&id) {
+            Some(Node::File(file)) => Ok(file),
+            Some(Node::Directory(_)) => Err(rustix::io::Errno::ISDIR.into()),
+            None => Err(rustix::io::Errno::NOENT.into()),
+        }
+    }
+
+    /// Applies a change to a file's visible content and remembers it as not durable. Fails when the disk
+    /// would be fuller than its capacity.
+    pub(super) fn change(&mut self, id: NodeId, change: Change) -> io::Result<()> {
+        let (capacity, used) = (self.capacity, self.used);
+        let file = self.file(id)?;
+        let before = file.content.len() as u64;
+        let after = match &change {
+            Change::Write { offset, bytes } => before.max((offset + bytes.len()) as u64),
+            Change::SetLength(length) => *length as u64,
+        };
+        let used = (used + after).saturating_sub(before);
+        if after > before && used > capacity {
+            return Err(rustix::io::Errno::NOSPC.into());
+        }
+        change.apply(&mut file.content);
+        file.unsynced.push(change);
+        file.modified_seconds = crate::time::now_seconds();
+        self.used = used;
+        Ok(())
+    }
+
+    pub(super) fn set_used(&mut self, bytes: u64) {
+        self.used = bytes;
+    }
+
+    /// Counts an operation and decides whether it fails; every operation passes here before it does anything.
+    pub(super) fn admit(
+        &mut self,
+        operation: Operation,
+        path: &Path,
+    ) -> io::Result<Option<Effect>> {
+        self.operations += 1;
+        if self.power_off_at.is_some_and(|at| self.operations > at) {
+            return Err(io::Error::other("the simulated power is off"));
+        }
+        match super::fault::strike(&mut self.faults, operation, path) {
+            Some(Effect::NoSpace) => Err(rustix::io::Errno::NOSPC.into()),
+            Some(Effect::InputOutput) => Err(rustix::io::Errno::IO.into()),
+            softer => Ok(softer),
+        }
+    }
+}
+
+impl SimulatedDisk {
+    /// An empty disk.
+    pub fn new(seed: u64) -> Self {
+        SimulatedDisk::of(DiskState::new(seed))
+    }
+
+    pub(super) fn of(state: DiskState) -> Self {
+        SimulatedDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, DiskState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives way now and then, so that tasks interleave.
+    pub(super) async fn interleave(&self) {
+        let gives_way = {
+            let mut state = self.lock();
+            state.interleave && state.random.below(4) == 0
+        };
+        if gives_way {
+            crate::preempt::yield_now().await;
+        }
+    }
+
+    /// Whether operations give way to other tasks now and then (they do unless told otherwise).
+    pub fn set_interleaving(&self, on: bool) {
+        self.lock().interleave = on;
+    }
+
+    /// How many bytes fit; growing beyond fails with "No space left on device". Removed files keep counting
+    /// while the disk lives.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.lock().capacity = bytes;
+    }
+
+    /// Bytes of all files.
+    pub fn used_bytes(&self) -> u64 {
+        self.lock().used
+    }
+
+    /// How many operations were asked for so far, failed ones included.
+    pub fn operations(&self) -> u64 {
+        self.lock().operations
+    }
+
+    /// Turns the power off after `operations` more operations: all later ones fail and change nothing.
+    /// With [`SimulatedDisk::crash`], this visits every point of a program.
+    pub fn power_off_after(&self, operations: u64) {
+        let mut state = self.lock();
+        state.power_off_at = Some(state.operations + operations);
+    }
+
+    /// Adds a fault. Faults are tried in the order they were added; the first that matches strikes.
+    pub fn inject(&self, fault: Fault) {
+        self.lock().faults.push(fault);
+    }
+
+    /// Removes all faults.
+    pub fn clear_faults(&self) {
+        self.lock().faults.clear();
+    }
+}
+
+impl fmt::Debug for SimulatedDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        write!(f, "SimulatedDisk({} nodes, {} bytes)", state.nodes.len(), state.used)
+    }
+}

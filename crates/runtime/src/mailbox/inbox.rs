@@ -1,0 +1,111 @@
+//! Where other threads leave messages for a shard: a locked vector, swapped out whole.
+//!
+//! The lock is held for the copy of a batch of pointers and contended only by shards that hand over at the
+//! same moment. Memory: two vectors that grow to the largest backlog (bounded by the callers, see the
+//! module above) and keep their capacity.
+
+use super::call::{CallMessage, Outcome};
+use crate::event_loop::LoopState;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+pub(crate) enum Message {
+    /// Run this here.
+    Call(Box<dyn CallMessage>),
+    /// The answer to the call that this thread keeps under `key`.
+    Answer { key: usize, outcome: Outcome },
+    /// Nothing to do but look around.
+    Nudge,
+}
+
+pub(crate) struct Inbox {
+    queue: Mutex<Queue>,
+    has_messages: AtomicBool,
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct Queue {
+    messages: Vec<Message>,
+    closed: bool,
+}
+
+thread_local! {
+    /// The vector that the next [`Inbox::receive`] swaps in, so that no turn allocates.
+    static SPARE: RefCell<Vec<Message>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Inbox {
+    pub(crate) fn new(waker: Waker) -> Self {
+        Inbox { queue: Mutex::default(), has_messages: AtomicBool::new(false), waker }
+    }
+
+    /// Wakes the thread of the inbox; async-signal-safe (an atomic and at most one `write`).
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Hands over `batch` (left empty) and wakes the thread. Messages to a closed inbox are dropped, which
+    /// answers the calls among them with [`super::ShardStopped`].
+    pub(crate) fn hand_over(&self, batch: &mut Vec<Message>) {
+        if batch.is_empty() {
+            return;
+        }
+        let mut queue = self.lock();
+        if queue.closed {
+            drop(queue);
+            batch.clear();
+            return;
+        }
+        queue.messages.append(batch);
+        self.has_messages.store(true, Ordering::Release);
+        drop(queue);
+        self.waker.wake_by_ref();
+    }
+
+    pub(crate) fn hand_over_one(&self, message: Message) {
+        self.hand_over(&mut vec![message]);
+    }
+
+    /// Whether messages wait. Meaningful after a full fence that follows the last look at the kernel.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.has_messages.load(Ordering::Acquire)
+    }
+
+    /// Takes all messages: starts the calls as tasks, gives the answers to their callers.
+    pub(crate) fn receive(&self, state: &LoopState) {
+        if !self.has_messages() {
+            return;
+        }
+        let mut messages = SPARE.with(|spare| std::mem::take(&mut *spare.borrow_mut()));
+        {
+            let mut queue = self.lock();
+            std::mem::swap(&mut messages, &mut queue.messages);
+            self.has_messages.store(false, Ordering::Release);
+        }
+        for message in messages.drain(..) {
+            match message {
+                Message::Call(call) => call.start(),
+                Message::Answer { key, outcome } => state.calls.answer(key, outcome),
+                Message::Nudge => {}
+            }
+        }
+        SPARE.with(|spare| *spare.borrow_mut() = messages);
+    }
+
+    /// Refuses further messages and drops those that wait.
+    pub(crate) fn close(&self) {
+        let messages = {
+            let mut queue = self.lock();
+            queue.closed = true;
+            std::mem::take(&mut queue.messages)
+        };
+        drop(messages);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

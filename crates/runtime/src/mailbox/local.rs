@@ -1,0 +1,262 @@
+//! A thread's own side of its calls: outboxes on the way out, the calls that wait for an answer.
+//!
+//! Memory: one outbox and one bound per inbox ever called, one slot per unanswered call.
+
+use super::call::{CallMessage, Outcome, Reply, Request};
+use super::inbox::Message;
+use super::{BATCH, Inbox, MAX_IN_FLIGHT, ShardStopped};
+use crate::event_loop::{self, LoopState};
+use crate::sync::Semaphore;
+use std::cell::RefCell;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::{Location, resume_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+#[derive(Default)]
+pub(crate) struct LocalCalls {
+    outboxes: RefCell<Vec<Outbox>>,
+    waiting: RefCell<Waiting>,
+}
+
+struct Outbox {
+    to: Arc<Inbox>,
+    messages: Vec<Message>,
+    places: Semaphore,
+}
+
+#[derive(Default)]
+struct Waiting {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+}
+
+struct Slot {
+    state: SlotState,
+    places: Option<Semaphore>,
+}
+
+enum SlotState {
+    Free,
+    Waiting(Option<Waker>),
+    Answered(Outcome),
+    /// The caller lost interest; the slot is freed by the answer.
+    Abandoned,
+}
+
+/// Sends a call, or makes a future that sends it once there is place.
+#[track_caller]
+pub(crate) fn begin_call<R, F, W>(
+    state: &LoopState,
+    to: &Arc<Inbox>,
+    work: W,
+) -> impl Future<Output = Result<R, ShardStopped>> + use<R, F, W>
+where
+    R: Send + 'static,
+    F: Future<Output = R> + 'static,
+    W: FnOnce() -> F + Send + 'static,
+{
+    let location = Location::caller();
+    let places = state.calls.places(to);
+    let begun = if places.try_acquire(1).map(|permit| permit.forget()).is_some() {
+        Ok(state.calls.begin(state, to, &places, work, location))
+    } else {
+        Err((Arc::clone(to), places, work))
+    };
+    async move {
+        let answer = match begun {
+            Ok(answer) => answer,
+            Err((to, places, work)) => {
+                places.acquire(1).await.forget();
+                let state = event_loop::expect_current();
+                state.calls.begin(&state, &to, &places, work, location)
+            }
+        };
+        answer.await
+    }
+}
+
+impl LocalCalls {
+    /// Puts a message into the outbox for `to`.
+    pub(crate) fn send(&self, to: &Arc<Inbox>, message: Message) {
+        let mut outboxes = self.outboxes.borrow_mut();
+        let outbox = find(&mut outboxes, to);
+        outbox.messages.push(message);
+        if outbox.messages.len() >= BATCH {
+            let mut batch = std::mem::take(&mut outbox.messages);
+            drop(outboxes);
+            to.hand_over(&mut batch);
+            self.keep_capacity(to, batch);
+        }
+    }
+
+    /// Hands over what has gathered.
+    pub(crate) fn flush_all(&self) {
+        let mut index = 0;
+        loop {
+            let mut outboxes = self.outboxes.borrow_mut();
+            let Some(outbox) = outboxes.get_mut(index) else { return };
+            index += 1;
+            if outbox.messages.is_empty() {
+                continue;
+            }
+            let to = Arc::clone(&outbox.to);
+            let mut batch = std::mem::take(&mut outbox.messages);
+            // Not borrowed during the handing over: to a closed inbox it drops messages, and their
+            // destructors may post answers here.
+            drop(outboxes);
+            to.hand_over(&mut batch);
+            self.keep_capacity(&to, batch);
+        }
+    }
+
+    fn keep_capacity(&self, to: &Arc<Inbox>, batch: Vec<Message>) {
+        let mut outboxes = self.outboxes.borrow_mut();
+        let outbox = find(&mut outboxes, to);
+        if outbox.messages.is_empty() {
+            outbox.messages = batch;
+        }
+    }
+
+    fn places(&self, to: &Arc<Inbox>) -> Semaphore {
+        find(&mut self.outboxes.borrow_mut(), to).places.clone()
+    }
+
+    fn begin<R, F, W>(
+        &self,
+        state: &LoopState,
+        to: &Arc<Inbox>,
+        places: &Semaphore,
+        work: W,
+        location: &'static Location<'static>,
+    ) -> Answer<R>
+    where
+        R: Send + 'static,
+        F: Future<Output = R> + 'static,
+        W: FnOnce() -> F + Send + 'static,
+    {
+        let key = self.waiting.borrow_mut().insert(places.clone());
+        let reply = Reply::new(Arc::clone(&state.inbox), key);
+        let request: Box<dyn CallMessage> = Box::new(Request { work, reply, location });
+        self.send(to, Message::Call(request));
+        Answer { key, done: false, output: PhantomData }
+    }
+
+    /// An answer came back.
+    pub(crate) fn answer(&self, key: usize, outcome: Outcome) {
+        let (waker, places, unwanted);
+        {
+            let mut waiting = self.waiting.borrow_mut();
+            let Some(slot) = waiting.slots.get_mut(key) else { return };
+            places = slot.places.take();
+            match std::mem::replace(&mut slot.state, SlotState::Free) {
+                SlotState::Waiting(waiter) => {
+                    slot.state = SlotState::Answered(outcome);
+                    waker = waiter;
+                    unwanted = None;
+                }
+                _ => {
+                    waiting.free.push(key);
+                    waker = None;
+                    unwanted = Some(outcome);
+                }
+            }
+        }
+        if let Some(places) = places {
+            places.release(1);
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        drop(unwanted);
+    }
+}
+
+fn find<'a>(outboxes: &'a mut Vec<Outbox>, to: &Arc<Inbox>) -> &'a mut Outbox {
+    let index = match outboxes.iter().position(|outbox| Arc::ptr_eq(&outbox.to, to)) {
+        Some(index) => index,
+        None => {
+            let places = Semaphore::new(MAX_IN_FLIGHT);
+            outboxes.push(Outbox { to: Arc::clone(to), messages: Vec::new(), places });
+            outboxes.len() - 1
+        }
+    };
+    &mut outboxes[index]
+}
+
+impl Waiting {
+    fn insert(&mut self, places: Semaphore) -> usize {
+        let slot = Slot { state: SlotState::Waiting(None), places: Some(places) };
+        match self.free.pop() {
+            Some(key) => {
+                self.slots[key] = slot;
+                key
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+        }
+    }
+}
+
+/// Waits for the answer under `key`. Bound to the thread that made it.
+struct Answer<R> {
+    key: usize,
+    done: bool,
+    output: PhantomData<(R, *const ())>,
+}
+
+impl<R> Unpin for Answer<R> {}
+
+impl<R: 'static> Future for Answer<R> {
+    type Output = Result<R, ShardStopped>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(state) = event_loop::current() else { return Poll::Ready(Err(ShardStopped)) };
+        let mut waiting = state.calls.waiting.borrow_mut();
+        let key = self.key;
+        let Some(slot) = waiting.slots.get_mut(key) else { return Poll::Ready(Err(ShardStopped)) };
+        if let SlotState::Waiting(waker) = &mut slot.state {
+            match waker {
+                Some(waker) if waker.will_wake(context.waker()) => {}
+                _ => *waker = Some(context.waker().clone()),
+            }
+            return Poll::Pending;
+        }
+        let answered = std::mem::replace(&mut slot.state, SlotState::Free);
+        waiting.free.push(key);
+        self.done = true;
+        drop(waiting);
+        Poll::Ready(match answered {
+            SlotState::Answered(Outcome::Done(value)) => match value.downcast() {
+                Ok(value) => Ok(*value),
+                Err(_) => Err(ShardStopped),
+            },
+            SlotState::Answered(Outcome::Panicked(panic)) => resume_unwind(panic),
+            _ => Err(ShardStopped),
+        })
+    }
+}
+
+impl<R> Drop for Answer<R> {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let Some(state) = event_loop::current() else { return };
+        let mut waiting = state.calls.waiting.borrow_mut();
+        let Some(slot) = waiting.slots.get_mut(self.key) else { return };
+        match std::mem::replace(&mut slot.state, SlotState::Abandoned) {
+            SlotState::Waiting(_) => {}
+            answered => {
+                slot.state = SlotState::Free;
+                waiting.free.push(self.key);
+                drop(waiting);
+                drop(answered);
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Calls from one shard to another: the only way in which shards touch each other.
+//!
+//! A call is a closure that makes a future on the target shard; its result travels back the same way.
+//! - Batched: messages gather in an outbox of the sending shard and are handed over once per turn of its
+//!   loop (or when [`BATCH`] have gathered): one lock and at most one wake for the batch.
+//! - Bounded: each shard has at most [`MAX_IN_FLIGHT`] unanswered calls to each other shard; further calls
+//!   wait on their own shard, without any cross-thread wake. An inbox therefore never holds more than
+//!   (shards × `MAX_IN_FLIGHT`) calls and as many answers.
+//! - Ordered: calls to one shard begin in the order they were made, unless the bound was hit.
+//! - An answer wakes its caller on the caller's own thread; task wakers never cross threads, because the
+//!   runtime underneath spins when its bounded cross-thread wake queue is full, and two shards that spin on
+//!   each other would never wake.
+//!
+//! Chains of calls that return to a shard that waits for them (A→B→A) can exhaust the bound and wait for
+//! ever under overload, as in Seastar; let the first shard make both calls instead.
+
+mod call;
+mod inbox;
+mod local;
+
+pub use call::ShardStopped;
+pub(crate) use inbox::Inbox;
+pub(crate) use local::LocalCalls;
+
+use crate::event_loop;
+use std::future::Future;
+use std::sync::Arc;
+
+/// Messages that gather before a batch is handed over ahead of the end of the turn.
+pub const BATCH: usize = 64;
+
+/// Unanswered calls from one shard to one other.
+pub const MAX_IN_FLIGHT: usize = 4096;
+
+/// Runs `work` on `shard` and gives its output. On the calling shard itself it runs at once, without a
+/// message. The call is sent when this is called, not when the future is first polled (unless the bound
+/// was hit); dropping the future does not stop the work.
+///
+/// A panic of `work` goes on here. Panics outside of a shard, if there is no such shard, and if the target
+/// shard has died.
+#[track_caller]
+pub fn submit_to<R, F, W>(shard: usize, work: W) -> impl Future<Output = R> + use<R, F, W>
+where
+    R: Send + 'static,
+    F: Future<Output = R> + 'static,
+    W: FnOnce() -> F + Send + 'static,
+{
+    let state = event_loop::expect_current();
+    let Some(identity) = state.shard.get() else {
+        panic!("submit_to works on shards only; elsewhere use Shards::submit_to");
+    };
+    let Some(inbox) = identity.peers.inboxes.get(shard) else {
+        panic!("there is no shard {shard} of {}", identity.peers.inboxes.len());
+    };
+    let call = if shard == identity.index {
+        Call::Local(work())
+    } else {
+        Call::Remote(local::begin_call(&state, inbox, work))
+    };
+    async move {
+        match call {
+            Call::Local(future) => future.await,
+            Call::Remote(future) => match future.await {
+                Ok(value) => value,
+                Err(stopped) => panic!("shard {shard}: {stopped}"),
+            },
+        }
+    }
+}
+
+enum Call<L, R> {
+    Local(L),
+    Remote(R),
+}
+
+/// Runs `work` (given the shard's index) on every shard and gives the outputs in shard order.
+pub async fn submit_to_all<R, F, W>(work: W) -> Vec<R>
+where
+    R: Send + 'static,
+    F: Future<Output = R> + 'static,
+    W: Fn(usize) -> F + Clone + Send + 'static,
+{
+    let count = crate::shard::expect_identity(|identity| identity.peers.inboxes.len());
+    let calls = (0..count).map(|shard| {
+        let work = work.clone();
+        submit_to(shard, move || work(shard))
+    });
+    futures_util::future::join_all(calls).await
+}
+
+/// Calls `inbox` from any thread that has an event loop.
+pub(crate) fn call_from_anywhere<R, F, W>(
+    inbox: &Arc<Inbox>,
+    work: W,
+) -> impl Future<Output = Result<R, ShardStopped>> + use<R, F, W>
+where
+    R: Send + 'static,
+    F: Future<Output = R> + 'static,
+    W: FnOnce() -> F + Send + 'static,
+{
+    local::begin_call(&event_loop::expect_current(), inbox, work)
+}
+
+/// A message that only makes its receiver look around.
+pub(crate) fn nudge() -> inbox::Message {
+    inbox::Message::Nudge
+}

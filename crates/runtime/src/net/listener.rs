@@ -1,0 +1,67 @@
+//! Waiting for connections.
+
+use super::TcpStream;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use std::io;
+use std::net::SocketAddr;
+
+/// How to listen.
+#[derive(Debug, Clone, Copy)]
+pub struct ListenOptions {
+    /// Lets several listeners, one per shard, have the same address; the kernel spreads connections over
+    /// them (SO_REUSEPORT).
+    pub shared: bool,
+    /// How many connections may wait to be accepted.
+    pub backlog: i32,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        ListenOptions { shared: false, backlog: 1024 }
+    }
+}
+
+/// A listening socket of the calling shard.
+pub struct TcpListener {
+    inner: compio::net::TcpListener,
+}
+
+impl TcpListener {
+    /// Listens on `address`; port 0 lets the kernel choose. An address that a closed listener used before
+    /// may be used again at once (SO_REUSEADDR).
+    pub fn bind(address: SocketAddr, options: ListenOptions) -> io::Result<Self> {
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        if options.shared {
+            sockopt::set_socket_reuseport(&socket, true)?;
+        }
+        rustix::net::bind(&socket, &address)?;
+        rustix::net::listen(&socket, options.backlog)?;
+        let inner = compio::net::TcpListener::from_std(std::net::TcpListener::from(socket))?;
+        Ok(TcpListener { inner })
+    }
+
+    /// The next connection and its peer. It belongs to the calling shard; see
+    /// [`TcpStream::detach`] for handing it to another one.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        loop {
+            match self.inner.accept().await {
+                Ok((stream, peer)) => return Ok((TcpStream::wrap(stream), peer)),
+                // The peer went away again before we came.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The address that it listens on.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+}

@@ -1,0 +1,189 @@
+//! A connection.
+
+use crate::file::{Filling, IoBytes, Sending, SendingVectored};
+use bytes::BytesMut;
+use compio::BufResult;
+use compio::io::{AsyncRead, AsyncWrite};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Which directions of a connection to close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Nothing more will be read: a read under way ends as if the peer had closed.
+    Read,
+    /// Nothing more will be written: the peer sees the end after what was written so far.
+    Write,
+    /// Both.
+    Both,
+}
+
+/// A TCP connection of the calling shard.
+pub struct TcpStream {
+    inner: compio::net::TcpStream,
+}
+
+/// The reading half of a connection; a task of its own may have it.
+pub struct ReadHalf {
+    stream: TcpStream,
+}
+
+/// The writing half of a connection; a task of its own may have it.
+pub struct WriteHalf {
+    stream: TcpStream,
+}
+
+/// A connection on its way to another shard. Dropping it closes the connection.
+#[derive(Debug)]
+pub struct DetachedStream(OwnedFd);
+
+impl TcpStream {
+    /// Connects to `address`.
+    pub async fn connect(address: SocketAddr) -> io::Result<Self> {
+        Ok(TcpStream::wrap(compio::net::TcpStream::connect(address).await?))
+    }
+
+    pub(super) fn wrap(inner: compio::net::TcpStream) -> Self {
+        TcpStream { inner }
+    }
+
+    /// Reads once, behind what `buffer` already holds, up to its capacity; gives the count (0 at the end of
+    /// the stream) and the buffer. Reserve space first: a full buffer is an error.
+    pub async fn read(&self, buffer: BytesMut) -> (io::Result<usize>, BytesMut) {
+        let base = buffer.len();
+        if buffer.capacity() == base {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "no space in the buffer");
+            return (Err(error), buffer);
+        }
+        let mut filling = Filling { buffer, base, limit: usize::MAX };
+        loop {
+            let BufResult(result, back) = (&self.inner).read(filling).await;
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => filling = back,
+                result => return (result, back.buffer),
+            }
+        }
+    }
+
+    /// Writes all of `buffer`; gives it back.
+    pub async fn write_all<B: IoBytes>(&self, buffer: B) -> (io::Result<()>, B) {
+        let mut sending = Sending { buffer, from: 0 };
+        while sending.from < sending.buffer.io_bytes().len() {
+            let BufResult(result, back) = (&self.inner).write(sending).await;
+            sending = back;
+            match result {
+                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), sending.buffer),
+                Ok(count) => sending.from += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (Err(error), sending.buffer),
+            }
+        }
+        (Ok(()), sending.buffer)
+    }
+
+    /// Writes all of several buffers, with as few system calls as the kernel allows; gives them back.
+    pub async fn write_all_vectored<B: IoBytes>(
+        &self,
+        buffers: Vec<B>,
+    ) -> (io::Result<()>, Vec<B>) {
+        let mut sending = SendingVectored::new(buffers);
+        let mut done = sending.advance(0);
+        while !done {
+            let BufResult(result, back) = (&self.inner).write_vectored(sending).await;
+            sending = back;
+            match result {
+                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), sending.buffers),
+                Ok(count) => done = sending.advance(count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (Err(error), sending.buffers),
+            }
+        }
+        (Ok(()), sending.buffers)
+    }
+
+    /// Sends small writes at once instead of gathering them (TCP_NODELAY).
+    pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
+        self.inner.set_nodelay(on)
+    }
+
+    /// Asks the peer now and then whether it is still there (SO_KEEPALIVE).
+    pub fn set_keepalive(&self, on: bool) -> io::Result<()> {
+        Ok(rustix::net::sockopt::set_socket_keepalive(&self.inner, on)?)
+    }
+
+    /// The address of the peer.
+    pub fn peer_address(&self) -> io::Result<SocketAddr> {
+        self.inner.peer_addr()
+    }
+
+    /// The address of this end.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    /// Closes directions of the connection, at once; also for the other half. A connection that is gone
+    /// already is no error.
+    pub fn shutdown(&self, which: Shutdown) -> io::Result<()> {
+        let which = match which {
+            Shutdown::Read => rustix::net::Shutdown::Read,
+            Shutdown::Write => rustix::net::Shutdown::Write,
+            Shutdown::Both => rustix::net::Shutdown::Both,
+        };
+        match rustix::net::shutdown(&self.inner, which) {
+            Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Two halves for two tasks of the same shard. The connection closes when both are dropped.
+    pub fn split(self) -> (ReadHalf, WriteHalf) {
+        let reading = TcpStream { inner: self.inner.clone() };
+        (ReadHalf { stream: reading }, WriteHalf { stream: self })
+    }
+
+    /// Takes the connection off this shard, to be attached on another one. Only before it is split and with
+    /// no read or write under way.
+    pub fn detach(self) -> io::Result<DetachedStream> {
+        // A descriptor of its own, because the runtime may keep the old one for a moment longer.
+        Ok(DetachedStream(self.inner.as_fd().try_clone_to_owned()?))
+    }
+
+    /// Makes a detached connection one of the calling shard.
+    pub fn attach(detached: DetachedStream) -> io::Result<Self> {
+        let stream = std::net::TcpStream::from(detached.0);
+        Ok(TcpStream::wrap(compio::net::TcpStream::from_std(stream)?))
+    }
+}
+
+impl ReadHalf {
+    /// See [`TcpStream::read`].
+    pub async fn read(&mut self, buffer: BytesMut) -> (io::Result<usize>, BytesMut) {
+        self.stream.read(buffer).await
+    }
+
+    /// The whole connection, for addresses and shutdown.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+impl WriteHalf {
+    /// See [`TcpStream::write_all`].
+    pub async fn write_all<B: IoBytes>(&mut self, buffer: B) -> (io::Result<()>, B) {
+        self.stream.write_all(buffer).await
+    }
+
+    /// See [`TcpStream::write_all_vectored`].
+    pub async fn write_all_vectored<B: IoBytes>(
+        &mut self,
+        buffers: Vec<B>,
+    ) -> (io::Result<()>, Vec<B>) {
+        self.stream.write_all_vectored(buffers).await
+    }
+
+    /// The whole connection, for addresses and shutdown.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+}

@@ -1,0 +1,245 @@
+//! Cooperative preemption: budgets, yields and the stall detector.
+//!
+//! Guaranteed: a task that calls [`maybe_yield`] in its loops holds the core for about the budget (500 µs,
+//! as in Seastar), and before it runs again the kernel has been asked for completions. Best effort: the
+//! measure is wall-clock time, so a machine that takes the core away counts as a stall too.
+//! Memory: a few words per thread and one waker per yielding task.
+
+use crate::ticks;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::panic::Location;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// How long a task may hold the core before [`should_yield`] tells it to give way.
+pub const TASK_BUDGET: Duration = Duration::from_micros(500);
+
+/// How long a task may hold the core before it counts as a stall, unless told otherwise.
+pub const STALL_THRESHOLD: Duration = Duration::from_millis(5);
+
+struct Core {
+    task_started: Cell<u64>,
+    budget_ticks: Cell<u64>,
+    stall_ticks: Cell<u64>,
+    fail_on_stall: Cell<bool>,
+    forced: Cell<Option<u64>>,
+    task: Cell<Option<&'static Location<'static>>>,
+    tasks_polled: Cell<u64>,
+    stalls: Cell<u64>,
+    longest_ticks: Cell<u64>,
+    longest_task: Cell<Option<&'static Location<'static>>>,
+    yielded: RefCell<Vec<Waker>>,
+    ending: Cell<bool>,
+}
+
+thread_local! {
+    static CORE: Core = const {
+        Core {
+            task_started: Cell::new(0),
+            budget_ticks: Cell::new(u64::MAX),
+            stall_ticks: Cell::new(u64::MAX),
+            fail_on_stall: Cell::new(false),
+            forced: Cell::new(None),
+            task: Cell::new(None),
+            tasks_polled: Cell::new(0),
+            stalls: Cell::new(0),
+            longest_ticks: Cell::new(0),
+            longest_task: Cell::new(None),
+            yielded: RefCell::new(Vec::new()),
+            ending: Cell::new(false),
+        }
+    };
+}
+
+/// Whether the running task has used up its budget of [`TASK_BUDGET`]. Costs a few nanoseconds; `false`
+/// outside of an event loop.
+#[inline]
+pub fn should_yield() -> bool {
+    CORE.with(|core| {
+        let held = ticks::now().wrapping_sub(core.task_started.get());
+        if core.forced.get().is_some() {
+            return core.forced_choice();
+        }
+        held > core.budget_ticks.get()
+    })
+}
+
+/// Gives way if [`should_yield`]. Put it in every loop over rows, pages or nodes.
+#[inline]
+pub async fn maybe_yield() {
+    if should_yield() {
+        yield_now().await;
+    }
+}
+
+/// Gives way: other ready tasks run and the kernel is asked for completions before this task runs again.
+/// Outside of an event loop it returns at once to whoever polls.
+pub fn yield_now() -> impl Future<Output = ()> {
+    let mut given_way = false;
+    poll_fn(move |context| {
+        if given_way {
+            return Poll::Ready(());
+        }
+        given_way = true;
+        if crate::event_loop::is_running() {
+            CORE.with(|core| core.yielded.borrow_mut().push(context.waker().clone()));
+        } else {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+}
+
+/// Makes [`should_yield`] on this thread answer from `seed` (true once in four) instead of the clock, so
+/// that a simulation interleaves tasks the same way in every run; `None` goes back to the clock.
+pub fn force_yields(seed: Option<u64>) {
+    CORE.with(|core| core.forced.set(seed.map(|seed| seed | 1)));
+}
+
+/// What the stall detector of the calling thread has seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StallReport {
+    /// Task polls so far.
+    pub tasks_polled: u64,
+    /// Polls that held the core longer than the threshold.
+    pub stalls: u64,
+    /// The longest poll, in microseconds.
+    pub longest_us: u64,
+    /// Where the task of the longest poll was spawned.
+    pub longest_task: Option<&'static Location<'static>>,
+}
+
+/// What the stall detector of the calling thread has seen since the thread began.
+pub fn stall_report() -> StallReport {
+    CORE.with(|core| StallReport {
+        tasks_polled: core.tasks_polled.get(),
+        stalls: core.stalls.get(),
+        longest_us: ticks::to_microseconds(core.longest_ticks.get()),
+        longest_task: core.longest_task.get(),
+    })
+}
+
+/// Sets the threshold of the stall detector of the calling thread; with `fail`, the event loop panics at
+/// the first stall, naming where the task was spawned. For tests on an otherwise idle machine.
+pub fn set_stall_threshold(threshold: Duration, fail: bool) {
+    CORE.with(|core| {
+        core.stall_ticks.set(ticks::from_duration(threshold));
+        core.fail_on_stall.set(fail);
+    });
+}
+
+impl Core {
+    /// One step of a 64-bit xorshift, so that the choices replay from the seed.
+    #[cold]
+    fn forced_choice(&self) -> bool {
+        let mut state = self.forced.get().unwrap_or(1);
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        self.forced.set(Some(state));
+        state >> 62 == 0
+    }
+}
+
+/// Called by the event loop when it starts on a thread.
+pub(crate) fn begin_loop() {
+    CORE.with(|core| {
+        core.budget_ticks.set(ticks::from_duration(TASK_BUDGET));
+        if core.stall_ticks.get() == u64::MAX {
+            core.stall_ticks.set(ticks::from_duration(STALL_THRESHOLD));
+        }
+        core.task_started.set(ticks::now());
+        core.ending.set(false);
+    });
+}
+
+/// Tells all tasks that are polled from here on to give up.
+pub(crate) fn begin_ending() {
+    CORE.with(|core| core.ending.set(true));
+}
+
+/// Whether [`begin_ending`] was called.
+#[inline]
+pub(crate) fn is_ending() -> bool {
+    CORE.with(|core| core.ending.get())
+}
+
+/// Called when the event loop ends: nothing is scheduled here any more.
+pub(crate) fn end_loop() {
+    let yielded = CORE.with(|core| {
+        core.budget_ticks.set(u64::MAX);
+        core.ending.set(false);
+        core.task.set(None);
+        std::mem::take(&mut *core.yielded.borrow_mut())
+    });
+    drop(yielded);
+}
+
+/// Called when a task is about to be polled and no poll ended just before (which would be the begin).
+pub(crate) fn task_begins_at(now: u64) {
+    CORE.with(|core| core.task_started.set(now));
+}
+
+/// Remembers which task is being polled.
+#[inline]
+pub(crate) fn set_current_task(location: &'static Location<'static>) {
+    CORE.with(|core| {
+        core.task.set(Some(location));
+        core.tasks_polled.set(core.tasks_polled.get() + 1);
+    });
+}
+
+/// Called by the event loop after each task poll; returns the tick of the end.
+#[inline]
+pub(crate) fn task_ends() -> u64 {
+    CORE.with(|core| {
+        let now = ticks::now();
+        let held = now.wrapping_sub(core.task_started.get());
+        core.task_started.set(now);
+        if held > core.longest_ticks.get() {
+            core.longest_ticks.set(held);
+            core.longest_task.set(core.task.get());
+        }
+        if held > core.stall_ticks.get() {
+            core.stalled(held);
+        }
+        now
+    })
+}
+
+impl Core {
+    #[cold]
+    fn stalled(&self, held: u64) {
+        self.stalls.set(self.stalls.get() + 1);
+        if self.fail_on_stall.get() {
+            let held_us = ticks::to_microseconds(held);
+            match self.task.get() {
+                Some(at) => panic!("the task spawned at {at} held the core for {held_us} µs"),
+                None => panic!("a task held the core for {held_us} µs"),
+            }
+        }
+    }
+}
+
+/// Whether a task waits in [`yield_now`].
+pub(crate) fn has_yielded() -> bool {
+    CORE.with(|core| !core.yielded.borrow().is_empty())
+}
+
+/// Called by the event loop after it has asked the kernel: the tasks that gave way may run again.
+pub(crate) fn wake_yielded() {
+    CORE.with(|core| {
+        if core.yielded.borrow().is_empty() {
+            return;
+        }
+        let mut wakers = std::mem::take(&mut *core.yielded.borrow_mut());
+        for waker in wakers.drain(..) {
+            waker.wake();
+        }
+        let mut yielded = core.yielded.borrow_mut();
+        if yielded.is_empty() {
+            *yielded = wakers;
+        }
+    });
+}

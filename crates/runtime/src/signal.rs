@@ -1,0 +1,139 @@
+//! Being asked to stop: SIGTERM and SIGINT as a future.
+//!
+//! The handler does nothing but set a flag and wake the event loops that wait (an atomic and one `write`
+//! each, both allowed in a handler); tasks are woken by their own loop. The runtime underneath would wake
+//! tasks from inside of the handler, which may interrupt that very task queue, so it is not used.
+
+use crate::event_loop;
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+
+/// What asked the process to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopSignal {
+    /// SIGTERM: from a service manager or `kill`.
+    Terminate,
+    /// SIGINT: from the terminal.
+    Interrupt,
+}
+
+const SIGINT: i32 = 2;
+const SIGTERM: i32 = 15;
+
+/// How many signals have come: low half SIGTERM, high half SIGINT.
+static ARRIVED: AtomicU64 = AtomicU64::new(0);
+
+/// The loops to wake, a list that only grows: one entry per thread that ever waited.
+static LOOPS: AtomicPtr<Listener> = AtomicPtr::new(ptr::null_mut());
+
+struct Listener {
+    waker: Waker,
+    next: *const Listener,
+}
+
+thread_local! {
+    static WAITING: RefCell<Waiting> = const { RefCell::new(Waiting { seen: 0, wakers: Vec::new() }) };
+}
+
+struct Waiting {
+    seen: u64,
+    wakers: Vec<Waker>,
+}
+
+unsafe extern "C" {
+    /// From the C library that the standard library links: installs a handler, restarting system calls.
+    fn signal(number: i32, handler: extern "C" fn(i32)) -> usize;
+}
+
+extern "C" fn handle(number: i32) {
+    ARRIVED.fetch_add(if number == SIGINT { 1 << 32 } else { 1 }, Ordering::SeqCst);
+    let mut listener = LOOPS.load(Ordering::SeqCst).cast_const();
+    // SAFETY: listeners are leaked, so every pointer in the list stays valid, and they never change.
+    while let Some(found) = unsafe { listener.as_ref() } {
+        found.waker.wake_by_ref();
+        listener = found.next;
+    }
+}
+
+/// Waits for a SIGTERM or SIGINT that comes after this was called. From the first call on, these signals do
+/// not end the process by themselves.
+///
+/// Errors: the handler cannot be installed. Panics outside of an event loop.
+pub fn stop_requested() -> io::Result<impl Future<Output = StopSignal>> {
+    install()?;
+    listen();
+    let before = ARRIVED.load(Ordering::SeqCst);
+    Ok(poll_fn(move |context| {
+        let now = ARRIVED.load(Ordering::SeqCst);
+        if now as u32 != before as u32 {
+            return Poll::Ready(StopSignal::Terminate);
+        }
+        if now != before {
+            return Poll::Ready(StopSignal::Interrupt);
+        }
+        WAITING.with_borrow_mut(|waiting| waiting.wakers.push(context.waker().clone()));
+        Poll::Pending
+    }))
+}
+
+fn install() -> io::Result<()> {
+    static INSTALLED: Once = Once::new();
+    const FAILED: usize = usize::MAX;
+    let mut outcome = Ok(());
+    INSTALLED.call_once(|| {
+        for number in [SIGTERM, SIGINT] {
+            // SAFETY: the handler only does what is allowed in a handler.
+            if unsafe { signal(number, handle) } == FAILED {
+                outcome = Err(io::Error::last_os_error());
+            }
+        }
+    });
+    outcome
+}
+
+/// Adds the calling thread's loop to those that the handler wakes. A loop's waker stays valid (and useless)
+/// after the loop has ended.
+fn listen() {
+    let waker = event_loop::expect_current().inbox.waker().clone();
+    let mut head = LOOPS.load(Ordering::SeqCst);
+    let mut listener = head.cast_const();
+    // SAFETY: as in `handle`.
+    while let Some(found) = unsafe { listener.as_ref() } {
+        if found.waker.will_wake(&waker) {
+            return;
+        }
+        listener = found.next;
+    }
+    let added = Box::into_raw(Box::new(Listener { waker, next: head }));
+    loop {
+        match LOOPS.compare_exchange(head, added, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => return,
+            Err(now) => {
+                head = now;
+                // SAFETY: not in the list yet, so this is the only access.
+                unsafe { (*added).next = head };
+            }
+        }
+    }
+}
+
+/// Called by the event loop at each turn: wakes the tasks that wait for a signal if one came.
+pub(crate) fn deliver() {
+    let arrived = ARRIVED.load(Ordering::Relaxed);
+    if arrived == 0 {
+        return;
+    }
+    let wakers = WAITING.with_borrow_mut(|waiting| {
+        if waiting.seen == arrived {
+            return Vec::new();
+        }
+        waiting.seen = arrived;
+        std::mem::take(&mut waiting.wakers)
+    });
+    wakers.into_iter().for_each(Waker::wake);
+}

@@ -1,0 +1,173 @@
+//! A queue from many tasks to one, inside of one shard.
+
+use super::{Notify, Permit, Semaphore};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
+
+struct Shared<T> {
+    queue: VecDeque<(T, Option<Permit>)>,
+    senders: usize,
+    receiver_gone: bool,
+}
+
+struct Channel<T> {
+    shared: RefCell<Shared<T>>,
+    arrived: Notify,
+    /// `None` when unbounded.
+    places: Option<Semaphore>,
+}
+
+/// An end that gives; clone it for more.
+pub struct Sender<T> {
+    channel: Rc<Channel<T>>,
+}
+
+/// The end that takes.
+pub struct Receiver<T> {
+    channel: Rc<Channel<T>>,
+}
+
+/// The receiver is gone; here is the value back.
+pub struct ReceiverGone<T>(pub T);
+
+impl<T> fmt::Debug for ReceiverGone<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReceiverGone")
+    }
+}
+
+/// Why [`Sender::try_send`] did not send.
+pub enum TrySendError<T> {
+    /// The channel is full.
+    Full(T),
+    /// The receiver is gone.
+    ReceiverGone(T),
+}
+
+impl<T> fmt::Debug for TrySendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TrySendError::Full(_) => "Full",
+            TrySendError::ReceiverGone(_) => "ReceiverGone",
+        })
+    }
+}
+
+/// A channel that holds at most `capacity` (at least 1) values; senders then wait.
+pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    channel(Some(Semaphore::new(capacity.max(1))))
+}
+
+/// A channel without a bound: only where something else bounds the senders.
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    channel(None)
+}
+
+fn channel<T>(places: Option<Semaphore>) -> (Sender<T>, Receiver<T>) {
+    let shared = Shared { queue: VecDeque::new(), senders: 1, receiver_gone: false };
+    let channel = Rc::new(Channel { shared: RefCell::new(shared), arrived: Notify::new(), places });
+    (Sender { channel: Rc::clone(&channel) }, Receiver { channel })
+}
+
+impl<T> Sender<T> {
+    /// Sends, waiting for a place if the channel is full.
+    pub async fn send(&self, value: T) -> Result<(), ReceiverGone<T>> {
+        let permit = match &self.channel.places {
+            Some(places) => Some(places.acquire(1).await),
+            None => None,
+        };
+        self.push(value, permit).map_err(ReceiverGone)
+    }
+
+    /// Sends if there is a place.
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        let permit = match &self.channel.places {
+            None => None,
+            Some(places) => match places.try_acquire(1) {
+                Some(permit) => Some(permit),
+                None => return Err(TrySendError::Full(value)),
+            },
+        };
+        self.push(value, permit).map_err(TrySendError::ReceiverGone)
+    }
+
+    /// Whether the receiver is gone.
+    pub fn is_closed(&self) -> bool {
+        self.channel.shared.borrow().receiver_gone
+    }
+
+    fn push(&self, value: T, permit: Option<Permit>) -> Result<(), T> {
+        let mut shared = self.channel.shared.borrow_mut();
+        if shared.receiver_gone {
+            drop(shared);
+            return Err(value);
+        }
+        shared.queue.push_back((value, permit));
+        drop(shared);
+        self.channel.arrived.notify_one();
+        Ok(())
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.channel.shared.borrow_mut().senders += 1;
+        Sender { channel: Rc::clone(&self.channel) }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let mut shared = self.channel.shared.borrow_mut();
+        shared.senders -= 1;
+        let last = shared.senders == 0;
+        drop(shared);
+        if last {
+            self.channel.arrived.notify_one();
+        }
+    }
+}
+
+impl<T> Receiver<T> {
+    /// The next value; `None` when all senders are gone and the queue is empty.
+    pub async fn receive(&mut self) -> Option<T> {
+        loop {
+            if let Some(value) = self.try_receive() {
+                return Some(value);
+            }
+            if self.channel.shared.borrow().senders == 0 {
+                return None;
+            }
+            self.channel.arrived.notified().await;
+        }
+    }
+
+    /// The next value if one is there.
+    pub fn try_receive(&mut self) -> Option<T> {
+        let next = self.channel.shared.borrow_mut().queue.pop_front();
+        next.map(|(value, _permit)| value)
+    }
+
+    /// How many values wait.
+    pub fn len(&self) -> usize {
+        self.channel.shared.borrow().queue.len()
+    }
+
+    /// Whether no value waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let mut shared = self.channel.shared.borrow_mut();
+        shared.receiver_gone = true;
+        let unwanted = std::mem::take(&mut shared.queue);
+        drop(shared);
+        // Gives back the places, so that waiting senders learn that the receiver is gone.
+        drop(unwanted);
+    }
+}

@@ -1,0 +1,105 @@
+//! Waiters in the order of arrival, each with what it waits for.
+//!
+//! Invariant: entries before `cursor` are granted or gone, entries from it on are waiting or gone; so the
+//! next to be granted is found without a search. A ticket is a position that never moves.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+pub(crate) struct WaitQueue<T> {
+    entries: VecDeque<Entry<T>>,
+    /// The ticket of the first entry.
+    first: u64,
+    /// Position of the first entry that may be waiting.
+    cursor: usize,
+}
+
+enum Entry<T> {
+    Waiting { waker: Waker, need: T },
+    Granted,
+    Gone,
+}
+
+/// Whom a future is in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket(u64);
+
+impl<T> Default for WaitQueue<T> {
+    fn default() -> Self {
+        WaitQueue { entries: VecDeque::new(), first: 0, cursor: 0 }
+    }
+}
+
+impl<T> WaitQueue<T> {
+    pub(crate) fn enqueue(&mut self, need: T, waker: Waker) -> Ticket {
+        self.entries.push_back(Entry::Waiting { waker, need });
+        Ticket(self.first + self.entries.len() as u64 - 1)
+    }
+
+    /// What the next waiter waits for.
+    pub(crate) fn next_need(&mut self) -> Option<&T> {
+        while let Some(Entry::Gone) = self.entries.get(self.cursor) {
+            self.cursor += 1;
+        }
+        self.trim();
+        match self.entries.get(self.cursor) {
+            Some(Entry::Waiting { need, .. }) => Some(need),
+            _ => None,
+        }
+    }
+
+    /// Grants the next waiter its need; the caller wakes it after giving up its borrows.
+    pub(crate) fn grant_next(&mut self) -> Option<(Waker, T)> {
+        self.next_need()?;
+        let entry = self.entries.get_mut(self.cursor)?;
+        match std::mem::replace(entry, Entry::Granted) {
+            Entry::Waiting { waker, need } => {
+                self.cursor += 1;
+                Some((waker, need))
+            }
+            other => {
+                *entry = other;
+                None
+            }
+        }
+    }
+
+    /// Whether the waiter was granted its need (its ticket is then used up); otherwise it will be woken by
+    /// `waker`.
+    pub(crate) fn poll(&mut self, ticket: Ticket, waker: &Waker) -> bool {
+        match self.entry(ticket) {
+            Some(Entry::Waiting { waker: registered, .. }) => {
+                registered.clone_from(waker);
+                false
+            }
+            Some(entry) => {
+                *entry = Entry::Gone;
+                self.trim();
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// The waiter goes away; `true` if it had been granted its need, which the caller passes on.
+    pub(crate) fn leave(&mut self, ticket: Ticket) -> bool {
+        let Some(entry) = self.entry(ticket) else { return false };
+        let granted = matches!(entry, Entry::Granted);
+        *entry = Entry::Gone;
+        self.trim();
+        granted
+    }
+
+    fn entry(&mut self, ticket: Ticket) -> Option<&mut Entry<T>> {
+        let position = ticket.0.checked_sub(self.first)?;
+        self.entries.get_mut(usize::try_from(position).ok()?)
+    }
+
+    fn trim(&mut self) {
+        while let Some(Entry::Gone) = self.entries.front() {
+            self.entries.pop_front();
+            self.first += 1;
+            self.cursor = self.cursor.saturating_sub(1);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Work that blocks, on helper threads.
+
+use crate::driver::BLOCKING_THREADS;
+use crate::sync::Semaphore;
+use compio::BufResult;
+use compio::buf::IntoInner;
+use compio::driver::op::Asyncify;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Runs `work` on a helper thread and waits for it without holding the core. For the few system calls that
+/// have no asynchronous form. At most 15 at a time for each shard; more wait.
+/// Dropping the future does not stop the work.
+pub async fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    thread_local! {
+        // Fewer than the pool has threads: the runtime underneath spins when its pool is full.
+        static PLACES: Semaphore = Semaphore::new(BLOCKING_THREADS - 1);
+    }
+    let places = PLACES.with(Semaphore::clone);
+    let permit = places.acquire(1).await;
+    let operation = Asyncify::new(move || BufResult(Ok(0), catch_unwind(AssertUnwindSafe(work))));
+    let submitted = compio::runtime::submit(operation);
+    // In a task of its own: if this future is dropped, the place stays taken until the thread is free.
+    let outcome = super::spawn_local(async move {
+        let BufResult(_, operation) = submitted.await;
+        drop(permit);
+        operation.into_inner()
+    })
+    .await;
+    match outcome {
+        Ok(value) => value,
+        Err(panic) => resume_unwind(panic),
+    }
+}

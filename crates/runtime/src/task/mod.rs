@@ -1,0 +1,162 @@
+//! Tasks of one shard: spawning, joining, blocking work, and loops for tools and tests.
+
+mod blocking;
+mod registry;
+
+pub use blocking::spawn_blocking;
+pub(crate) use registry::Registry;
+
+use crate::event_loop::{self, EventLoop};
+use crate::preempt;
+use registry::{SignOff, TaskName};
+use std::future::{Future, poll_fn};
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Waits for a task of the same shard and gives its output. Dropping it lets the task go on alone.
+#[must_use = "a dropped handle lets the task go on alone: say so with detach()"]
+pub struct JoinHandle<T> {
+    inner: Option<compio::runtime::JoinHandle<Option<T>>>,
+    name: Option<TaskName>,
+}
+
+/// Spawns a task on the calling shard. It runs when the spawning task gives way.
+///
+/// Panics outside of an event loop.
+#[track_caller]
+pub fn spawn_local<F: Future + 'static>(future: F) -> JoinHandle<F::Output> {
+    let location = Location::caller();
+    spawn_tracked(location, future)
+}
+
+#[track_caller]
+pub(crate) fn spawn_tracked<F: Future + 'static>(
+    location: &'static Location<'static>,
+    future: F,
+) -> JoinHandle<F::Output> {
+    let state = event_loop::expect_current();
+    if state.is_ending() {
+        // A destructor spawns while the loop drops its tasks: there is nobody to run it.
+        return JoinHandle { inner: None, name: None };
+    }
+    let name = state.tasks.enter();
+    let task = Tracked { location, polled: false, future: Some(future), sign_off: SignOff(name) };
+    JoinHandle { inner: Some(compio::runtime::spawn(task)), name: Some(name) }
+}
+
+/// Runs `future` on the calling thread, with an event loop of its own, until it is done; tasks that it
+/// spawned and did not join are dropped then. For tools, tests and foreign threads.
+///
+/// Panics inside of another event loop, and when the kernel refuses every kind of event loop.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    assert!(!event_loop::is_running(), "block_on inside of an event loop would stop the shard");
+    match EventLoop::new() {
+        Ok(event_loop) => event_loop.run(future, || true, || ()),
+        Err(error) => panic!("the kernel refuses an event loop: {error}"),
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Lets the task go on alone; a panic in it is then only printed.
+    pub fn detach(mut self) {
+        self.detach_inner();
+    }
+
+    /// Stops the task where it waits, and waits until it is dropped. `None` if it was stopped before its
+    /// end; a panic in it goes on here. Not for the task itself: it would wait for ever.
+    pub async fn cancel(mut self) -> Option<T> {
+        let inner = self.inner.take()?;
+        let finished = inner.is_finished();
+        let output = inner.cancel().await.flatten();
+        if let (false, Some(name)) = (finished, self.name) {
+            poll_fn(|context| match event_loop::current() {
+                Some(state) if !state.tasks.is_gone(name, context.waker()) => Poll::Pending,
+                _ => Poll::Ready(()),
+            })
+            .await;
+        }
+        output
+    }
+
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.inner.as_ref().is_none_or(compio::runtime::JoinHandle::is_finished)
+    }
+
+    fn detach_inner(&mut self) {
+        if let Some(inner) = self.inner.take() {
+            inner.detach();
+        }
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        self.detach_inner();
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = T;
+
+    /// A panic in the task goes on in whoever joins it.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let Some(inner) = self.inner.as_mut() else { return Poll::Pending };
+        match Pin::new(inner).poll(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(Some(value))) => {
+                self.inner = None;
+                Poll::Ready(value)
+            }
+            // Dropped with its event loop, which is then about to drop us too.
+            Poll::Ready(Ok(None)) => {
+                self.inner = None;
+                Poll::Pending
+            }
+            Poll::Ready(Err(error)) => {
+                self.inner = None;
+                error.resume_unwind();
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// A task as the executor sees it: tells the stall detector where it was spawned, and gives up its future
+/// when the loop ends (the output is then `None`).
+struct Tracked<F> {
+    location: &'static Location<'static>,
+    polled: bool,
+    future: Option<F>,
+    // Behind the future, so that it is dropped after it.
+    sign_off: SignOff,
+}
+
+impl<F: Future> Future for Tracked<F> {
+    type Output = Option<F::Output>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: `future` is not moved out of `this`: it is only polled and dropped in place, and there is
+        // no `Drop` that could move it. The other fields are not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let mut future = unsafe { Pin::new_unchecked(&mut this.future) };
+        preempt::set_current_task(this.location);
+        if !this.polled {
+            this.polled = true;
+            if let Some(state) = event_loop::current() {
+                state.tasks.remember_waker(this.sign_off.0, context.waker());
+            }
+        }
+        if preempt::is_ending() {
+            future.set(None);
+            return Poll::Ready(None);
+        }
+        match future.as_mut().as_pin_mut() {
+            Some(future) => future.poll(context).map(Some),
+            None => Poll::Ready(None),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The live tasks of one event loop: to end them in order, and to tell when a cancelled one is gone.
+//!
+//! The executor underneath, when dropped, drops its tasks while it walks its own queue; a destructor that
+//! wakes another task would then change that queue. So the loop ends its tasks itself, as polls, before it
+//! drops the executor. Memory: a slot per live task, kept for reuse.
+
+use crate::event_loop;
+use std::cell::{Cell, RefCell};
+use std::task::Waker;
+
+#[derive(Default)]
+pub(crate) struct Registry {
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<u32>>,
+    live: Cell<usize>,
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    /// Wakes the task, from its first poll on.
+    task: Option<Waker>,
+    /// Wakes whoever waits until the task is dropped.
+    canceller: Option<Waker>,
+}
+
+/// Which task. A slot's generation grows when its task is gone, so that old names mean nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TaskName {
+    slot: u32,
+    generation: u32,
+}
+
+impl Registry {
+    pub(super) fn enter(&self) -> TaskName {
+        self.live.set(self.live.get() + 1);
+        let mut slots = self.slots.borrow_mut();
+        if let Some(slot) = self.free.borrow_mut().pop() {
+            return TaskName { slot, generation: slots[slot as usize].generation };
+        }
+        slots.push(Slot::default());
+        // A task takes more than a byte, so there are never more than u32 of them.
+        TaskName { slot: (slots.len() - 1) as u32, generation: 0 }
+    }
+
+    pub(super) fn remember_waker(&self, name: TaskName, waker: &Waker) {
+        self.with(name, |slot| slot.task = Some(waker.clone()));
+    }
+
+    /// Whether the task is gone; if not, `waker` is woken when it is.
+    pub(super) fn is_gone(&self, name: TaskName, waker: &Waker) -> bool {
+        self.with(name, |slot| slot.canceller = Some(waker.clone())).is_none()
+    }
+
+    fn leave(&self, name: TaskName) {
+        let left = self.with(name, |slot| {
+            slot.generation = slot.generation.wrapping_add(1);
+            (slot.task.take(), slot.canceller.take())
+        });
+        if let Some((task, canceller)) = left {
+            self.free.borrow_mut().push(name.slot);
+            self.live.set(self.live.get() - 1);
+            drop(task);
+            if let Some(waker) = canceller {
+                waker.wake();
+            }
+        }
+    }
+
+    fn with<R>(&self, name: TaskName, act: impl FnOnce(&mut Slot) -> R) -> Option<R> {
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.get_mut(name.slot as usize)?;
+        (slot.generation == name.generation).then(|| act(slot))
+    }
+
+    /// How many tasks live.
+    pub(crate) fn live(&self) -> usize {
+        self.live.get()
+    }
+
+    /// Wakes all tasks, to find that the loop ends.
+    pub(crate) fn wake_all(&self) {
+        let wakers: Vec<Waker> =
+            self.slots.borrow().iter().filter_map(|slot| slot.task.clone()).collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Signs the task off when it is dropped, so it must be dropped after the task's future.
+pub(super) struct SignOff(pub(super) TaskName);
+
+impl Drop for SignOff {
+    fn drop(&mut self) {
+        if let Some(state) = event_loop::current() {
+            state.tasks.leave(self.0);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The cheapest clock there is: cycle-counter ticks, for measuring how long a task has held the core.
+//!
+//! Uses the time stamp counter where the processor promises that it runs at a constant rate in all power
+//! states, and the kernel's monotonic clock (in nanoseconds) elsewhere. Calibrated once per process by a
+//! 200 µs spin, which is precise to about 0.1%: good for budgets, not for timestamps.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Ticks per microsecond; 0 until calibrated. The top bit tells that ticks are nanoseconds of the
+/// monotonic clock rather than cycles.
+static SCALE: AtomicU64 = AtomicU64::new(0);
+
+const MONOTONIC: u64 = 1 << 63;
+
+/// The current tick. Differences are meaningful on one thread; across threads only approximately.
+#[inline]
+pub(crate) fn now() -> u64 {
+    let scale = SCALE.load(Ordering::Relaxed);
+    if scale != 0 && scale & MONOTONIC == 0 { cycles() } else { now_slow(scale) }
+}
+
+#[cold]
+fn now_slow(scale: u64) -> u64 {
+    if scale == 0 {
+        calibrate();
+        return now();
+    }
+    monotonic_nanoseconds()
+}
+
+/// How many ticks `duration` lasts.
+pub(crate) fn from_duration(duration: Duration) -> u64 {
+    let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    nanoseconds.saturating_mul(per_microsecond()) / 1_000
+}
+
+/// How many microseconds `ticks` last.
+pub(crate) fn to_microseconds(ticks: u64) -> u64 {
+    ticks / per_microsecond()
+}
+
+fn per_microsecond() -> u64 {
+    let mut scale = SCALE.load(Ordering::Relaxed);
+    if scale == 0 {
+        calibrate();
+        scale = SCALE.load(Ordering::Relaxed);
+    }
+    (scale & !MONOTONIC).max(1)
+}
+
+#[cold]
+fn calibrate() {
+    let scale = match constant_rate_counter() {
+        false => MONOTONIC | 1_000,
+        true => {
+            let (from, from_cycles) = (Instant::now(), cycles());
+            while from.elapsed() < Duration::from_micros(200) {
+                std::hint::spin_loop();
+            }
+            let (elapsed, elapsed_cycles) = (from.elapsed(), cycles().wrapping_sub(from_cycles));
+            let per_microsecond = u128::from(elapsed_cycles) * 1_000 / elapsed.as_nanos().max(1);
+            u64::try_from(per_microsecond).unwrap_or(1).clamp(1, MONOTONIC - 1)
+        }
+    };
+    SCALE.store(scale, Ordering::Relaxed);
+}
+
+fn monotonic_nanoseconds() -> u64 {
+    static EPOCH: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    u64::try_from(EPOCH.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn cycles() -> u64 {
+    // SAFETY: the instruction has no preconditions and touches no memory.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn constant_rate_counter() -> bool {
+    use core::arch::x86_64::__cpuid;
+    const POWER_MANAGEMENT_LEAF: u32 = 0x8000_0007;
+    const INVARIANT_COUNTER: u32 = 1 << 8;
+    __cpuid(0x8000_0000).eax >= POWER_MANAGEMENT_LEAF
+        && __cpuid(POWER_MANAGEMENT_LEAF).edx & INVARIANT_COUNTER != 0
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn cycles() -> u64 {
+    monotonic_nanoseconds()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn constant_rate_counter() -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_agree_with_the_monotonic_clock() {
+        let (from, from_ticks) = (Instant::now(), now());
+        std::thread::sleep(Duration::from_millis(20));
+        let ticked_us = to_microseconds(now() - from_ticks);
+        let elapsed_us = from.elapsed().as_micros() as u64;
+        assert!(ticked_us <= elapsed_us + elapsed_us / 50, "{ticked_us} µs of {elapsed_us} µs");
+        assert!(ticked_us >= 19_000, "{ticked_us} µs of {elapsed_us} µs");
+    }
+
+    #[test]
+    fn durations_survive_the_round_trip() {
+        let ticks = from_duration(Duration::from_micros(500));
+        assert!((495..=505).contains(&to_microseconds(ticks)));
+    }
+}

@@ -1,0 +1,16 @@
+//! Clocks and timers: wall clock in microseconds, monotonic instants, sleeping; or a clock that tests move.
+//!
+//! Wall-clock readings never go backwards within the process, even if the machine's clock is set back; they
+//! then stand still until it has caught up.
+
+mod instant;
+mod manual;
+mod timer;
+mod wall;
+
+pub use instant::Instant;
+pub(crate) use instant::refresh_coarse;
+pub use manual::{ManualClock, ManualClockGuard};
+pub(crate) use manual::{advance_when_idle, installed as manual_clock};
+pub use timer::{Elapsed, Interval, interval, sleep, sleep_until, timeout, timeout_at};
+pub use wall::{next_timestamp_micros, now_micros, now_millis, now_seconds};

@@ -1,0 +1,64 @@
+//! Sleeping, giving up after a while, doing something regularly.
+
+use super::{Instant, manual_clock};
+use futures_util::future::{Either, select};
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+/// The time was over before the future was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the time allowed for it has passed")]
+pub struct Elapsed;
+
+/// Waits for `duration`.
+pub async fn sleep(duration: Duration) {
+    sleep_until(Instant::now() + duration).await;
+}
+
+/// Waits until `deadline`.
+pub async fn sleep_until(deadline: Instant) {
+    match manual_clock() {
+        Some(clock) => clock.sleep_until(deadline).await,
+        None => compio::runtime::time::sleep_until(deadline.to_std()).await,
+    }
+}
+
+/// Runs `future` for at most `duration`; then drops it. What it was waiting for from the kernel is
+/// cancelled: bytes that were on their way into a read's buffer may be lost.
+pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
+    timeout_at(Instant::now() + duration, future).await
+}
+
+/// Runs `future` until `deadline` at most; see [`timeout`].
+pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
+    match select(pin!(future), pin!(sleep_until(deadline))).await {
+        Either::Left((output, _)) => Ok(output),
+        Either::Right(((), _)) => Err(Elapsed),
+    }
+}
+
+/// Ticks every `period`, for the first time one period from now. Panics if `period` is zero.
+pub fn interval(period: Duration) -> Interval {
+    assert!(!period.is_zero(), "an interval of zero would never give way");
+    Interval { next: Instant::now() + period, period }
+}
+
+/// Made by [`interval`].
+#[derive(Debug)]
+pub struct Interval {
+    next: Instant,
+    period: Duration,
+}
+
+impl Interval {
+    /// Waits for the next tick. Ticks that were missed meanwhile are skipped, not made up for.
+    pub async fn tick(&mut self) -> Instant {
+        sleep_until(self.next).await;
+        let tick = self.next;
+        let late = Instant::now().since(tick);
+        let missed = u32::try_from(late.as_nanos() / self.period.as_nanos()).unwrap_or(u32::MAX);
+        self.next = tick + self.period.saturating_mul(missed.saturating_add(1));
+        tick
+    }
+}
