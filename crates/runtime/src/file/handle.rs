@@ -69,17 +69,26 @@ impl File {
     /// Writes all of `buffer` behind the end of the file; gives the offset where it went, and the buffer.
     /// The end is known to this handle and its clones only: a file has one appender.
     pub async fn append<B: IoBytes>(&self, buffer: B) -> Result<(u64, B)> {
-        let offset = dispatch!(self, file => file.reserve(buffer.io_bytes().len() as u64));
-        let buffer = self.write_at(offset, buffer).await?;
-        Ok((offset, buffer))
+        let length = buffer.io_bytes().len() as u64;
+        let offset = dispatch!(self, file => file.reserve(length));
+        let written = self.write_at(offset, buffer).await;
+        self.give_back_if_failed(offset, length, &written);
+        Ok((offset, written?))
     }
 
     /// Like [`File::append`] for several buffers, written together (not atomically).
     pub async fn append_vectored<B: IoBytes>(&self, buffers: Vec<B>) -> Result<(u64, Vec<B>)> {
         let length = buffers.iter().map(|buffer| buffer.io_bytes().len() as u64).sum();
         let offset = dispatch!(self, file => file.reserve(length));
-        let buffers = dispatch!(self, file => file.write_vectored_at(offset, buffers).await)?;
-        Ok((offset, buffers))
+        let written = dispatch!(self, file => file.write_vectored_at(offset, buffers).await);
+        self.give_back_if_failed(offset, length, &written);
+        Ok((offset, written?))
+    }
+
+    fn give_back_if_failed<T>(&self, offset: u64, length: u64, written: &Result<T>) {
+        if written.is_err() && self.append_position() == offset.saturating_add(length) {
+            dispatch!(self, file => file.give_back(offset));
+        }
     }
 
     /// Where the next append goes.

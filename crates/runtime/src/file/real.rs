@@ -55,6 +55,10 @@ impl RealFile {
         offset
     }
 
+    pub(super) fn give_back(&self, offset: u64) {
+        self.end.set(offset);
+    }
+
     pub(super) async fn read_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
         let failed = |source| FileError::at(&self.path, Operation::Read, offset, length, source);
         if self.direct.get() {

@@ -51,6 +51,10 @@ impl SimulatedFile {
         offset
     }
 
+    pub(in super::super) fn give_back(&self, offset: u64) {
+        self.end.set(offset);
+    }
+
     pub(in super::super) async fn read_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
         self.disk.interleave().await;
         let mut state = self.disk.lock();

@@ -1,0 +1,31 @@
+//! SIGTERM and SIGINT arrive as futures on every shard that waits. One test, as signals are the process's.
+
+#![allow(clippy::unwrap_used)]
+
+use espalier_runtime::signal::{StopSignal, stop_requested};
+use espalier_runtime::time::{sleep, timeout};
+use espalier_runtime::{ShardOptions, block_on, start_shards, submit_to};
+use rustix::process::{Signal, getpid, kill_process};
+use std::time::Duration;
+
+#[test]
+fn signals_reach_sleeping_shards() {
+    let started = start_shards(&ShardOptions { count: 2, pin_to: None }, |context| async move {
+        let stop = stop_requested().unwrap();
+        if context.index == 0 {
+            submit_to(1, || async {}).await;
+            sleep(Duration::from_millis(20)).await;
+            kill_process(getpid(), Signal::TERM).unwrap();
+        }
+        stop.await
+    });
+    assert_eq!(started.unwrap().join().unwrap(), [StopSignal::Terminate; 2]);
+    block_on(async {
+        let stop = stop_requested().unwrap();
+        let mut stop = std::pin::pin!(stop);
+        let early = timeout(Duration::from_millis(10), &mut stop).await;
+        assert!(early.is_err(), "an old signal does not count");
+        kill_process(getpid(), Signal::INT).unwrap();
+        assert_eq!(stop.await, StopSignal::Interrupt);
+    });
+}
