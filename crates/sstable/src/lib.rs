@@ -1,3 +1,45 @@
 //! SSTables: data, index, filter, statistics, compression, verification.
+//!
+//! One immutable set of files that holds partitions in key order. [`SSTableWriter`] makes it, [`SSTableReader`] reads it;
+//! the formats are those of Apache Cassandra and ScyllaDB, chosen by a row of the table in [`versions`].
+//!
+//! | module | chapter |
+//! | --- | --- |
+//! | [`components`] | file names, identifiers, TOC.txt, Digest.crc32 |
+//! | [`versions`] | what a format version decides |
+//! | `data` | Data.db: chunks, partitions, rows, cells |
+//! | [`index`] | Partitions.db and Rows.db |
+//! | [`filter`] | Filter.db |
+//! | [`statistics`] | Statistics.db, the serialization header in it |
+//! | [`compression`] | CompressionInfo.db and the algorithms |
+//! | `page_cache` | pages and chunks in memory |
+//! | `writer`, `reader` | all of it together |
+//!
+//! Files are untrusted: a length is compared with what is there before it is believed, checksums come before content,
+//! and every error names file, offset and reason.
 
+mod append_file;
+pub mod components;
+pub mod compression;
+mod data;
+mod error;
+pub mod filter;
 pub mod index;
+mod input;
+mod page_cache;
+mod reader;
+pub mod statistics;
+pub mod versions;
+mod writer;
+
+pub use components::{Component, Descriptor, SSTableId};
+pub use data::{
+    column_map::ColumnSelection,
+    deletion_time::{DeletionScope, UnstorableDeletion, check_deletion},
+    writer::ChunkFormat,
+};
+pub use error::{FileName, Result, SSTableError};
+pub use page_cache::{PageCache, PageCacheMetrics};
+pub use reader::{PartitionStream, SSTableReader, Scan, ScannedPartition};
+pub use statistics::{EncodingStats, Statistics, collector::WriterFacts};
+pub use writer::{PresentColumns, SSTableWriter, StreamWriteError, WriterOptions, WrittenSSTable};

@@ -1,5 +1,4 @@
 //! The trie does what a `BTreeMap` does, through any sequence of operations, and loses no block.
-#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -125,7 +124,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(common::config(400))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 400 }))]
 
     #[test]
     fn does_what_a_map_does(

@@ -5,7 +5,6 @@ mod error;
 mod keyword;
 mod lexer;
 mod parser;
-mod print;
 mod token;
 
 pub use ast::Parsed;

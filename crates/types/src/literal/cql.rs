@@ -30,8 +30,7 @@ fn print_known(ty: &CqlType, value: &[u8], out: &mut String) -> Result<(), Value
     let has_literal = !ty.empty_is_special()
         && !matches!(ty, CqlType::Inet | CqlType::Duration | CqlType::Counter);
     let is_fields = matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. });
-    let is_blob = matches!(ty, CqlType::Custom(_)) && !ty.is_legacy_timestamp();
-    if value.is_empty() && !has_literal && !is_fields && !is_blob {
+    if value.is_empty() && !has_literal && !is_fields {
         out.push_str("null");
         return Ok(());
     }

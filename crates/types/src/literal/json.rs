@@ -118,9 +118,9 @@ fn scalar(ty: &CqlType, value: &[u8], out: &mut String) {
             | CqlType::Decimal,
             Some(text),
         ) => out.push_str(&text),
-        (CqlType::Timestamp | CqlType::Custom(_), Some(text)) => match value.try_into() {
+        (CqlType::Timestamp, Some(_)) => match value.try_into() {
             Ok(bytes) => push_quoted(&print_json_timestamp(i64::from_be_bytes(bytes)), out),
-            Err(_) => push_quoted(&text, out),
+            Err(_) => push_blob(value, out),
         },
         (CqlType::Duration, Some(_)) => match Duration::decode(value) {
             Ok(duration) => push_quoted(&print_json_duration(&duration), out),

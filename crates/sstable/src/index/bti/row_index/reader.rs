@@ -49,6 +49,11 @@ impl<S: PageSource> RowIndexReader<S> {
         &self.entry
     }
 
+    /// Where the pages come from.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
     /// Start of the block in which `position` would be: rows before it are all below `position`. Behind
     /// the last row this is the end of the partition.
     pub async fn floor_block(&self, position: &[u8]) -> Result<BlockStart, S> {

@@ -1,0 +1,75 @@
+//! A file being written from front to back. Bytes are gathered and go to disk in large pieces; the buffer is reused.
+
+use std::path::Path;
+
+use espalier_runtime::file::{File, FileSystem};
+use espalier_trie::page::Sink;
+
+use crate::error::{FileName, Result};
+
+/// Bytes gathered before they are written.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+pub(crate) struct AppendFile {
+    file: File,
+    name: FileName,
+    buffer: Vec<u8>,
+    written: u64,
+}
+
+impl AppendFile {
+    /// Creates the file; one that exists is an error.
+    pub(crate) async fn create(file_system: &FileSystem, path: &Path) -> Result<Self> {
+        let file = file_system.create_new(path).await?;
+        Ok(Self { file, name: FileName::new(path), buffer: Vec::new(), written: 0 })
+    }
+
+    pub(crate) fn name(&self) -> &FileName {
+        &self.name
+    }
+
+    /// Length of the file with what is still in the buffer.
+    pub(crate) fn position(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Writes the buffer out once it is large. To be called between appends: it is what bounds memory.
+    #[inline]
+    pub(crate) async fn flush_if_large(&mut self) -> Result<()> {
+        match self.buffer.len() < BUFFER_BYTES {
+            true => Ok(()),
+            false => self.flush().await,
+        }
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let (_, mut buffer) = self.file.append(std::mem::take(&mut self.buffer)).await?;
+        self.written += buffer.len() as u64;
+        buffer.clear();
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    /// Writes over the beginning of the file.
+    pub(crate) async fn rewrite_start(&mut self, bytes: Vec<u8>) -> Result<()> {
+        self.flush().await?;
+        self.file.write_at(0, bytes).await?;
+        Ok(())
+    }
+
+    /// Writes the rest and makes all of it durable.
+    pub(crate) async fn finish(mut self) -> Result<u64> {
+        self.flush().await?;
+        self.file.sync_all().await?;
+        Ok(self.written)
+    }
+}
+
+impl Sink for AppendFile {
+    fn append(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+}

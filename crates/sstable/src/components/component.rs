@@ -1,0 +1,77 @@
+//! The files that together are one SSTable.
+
+use std::{borrow::Cow, fmt};
+
+/// A component by its name in the file name and in TOC.txt.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Component {
+    /// Chunk offsets of a compressed Data.db.
+    CompressionInfo,
+    /// Checksums of the chunks of an uncompressed Data.db.
+    Crc,
+    /// Partitions and their rows.
+    Data,
+    /// Checksum of the whole Data.db.
+    Digest,
+    /// Bloom filter of the partition keys.
+    Filter,
+    /// The trie of partition keys.
+    Partitions,
+    /// The tries of the rows of large partitions.
+    Rows,
+    /// Statistics, and the header without which Data.db cannot be read.
+    Statistics,
+    /// The list of components.
+    Toc,
+    /// A component that other software added (secondary indexes); kept, never read.
+    Other(String),
+}
+
+const KNOWN: [Component; 9] = [
+    Component::CompressionInfo,
+    Component::Crc,
+    Component::Data,
+    Component::Digest,
+    Component::Filter,
+    Component::Partitions,
+    Component::Rows,
+    Component::Statistics,
+    Component::Toc,
+];
+
+impl Component {
+    /// The last part of the file name.
+    pub fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed(match self {
+            Self::CompressionInfo => "CompressionInfo.db",
+            Self::Crc => "CRC.db",
+            Self::Data => "Data.db",
+            Self::Digest => "Digest.crc32",
+            Self::Filter => "Filter.db",
+            Self::Partitions => "Partitions.db",
+            Self::Rows => "Rows.db",
+            Self::Statistics => "Statistics.db",
+            Self::Toc => "TOC.txt",
+            Self::Other(name) => name,
+        })
+    }
+
+    /// The component of that name; every name is one.
+    pub fn parse(name: &str) -> Self {
+        KNOWN
+            .into_iter()
+            .find(|component| component.name() == name)
+            .unwrap_or_else(|| Self::Other(name.into()))
+    }
+
+    /// Whether this version reads and writes it.
+    pub fn is_known(&self) -> bool {
+        !matches!(self, Self::Other(_))
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}

@@ -1,0 +1,130 @@
+//! File names: `<version>-<id>-<format>-<component>`, as in `da-7-bti-Data.db`. Source: reference 3.1.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use super::{Component, SSTableId};
+use crate::{
+    error::{FileName, Result, SSTableError},
+    versions::{FormatWord, Version, VersionFeatures},
+};
+
+/// Names one SSTable: all its files lie in `directory` and begin alike.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Descriptor {
+    /// The table's directory.
+    pub directory: PathBuf,
+    /// Format version.
+    pub version: Version,
+    /// Which SSTable of the table.
+    pub id: SSTableId,
+    /// `bti` or `big`. The version decides what is inside, not this word.
+    pub format: FormatWord,
+}
+
+/// A path that does not name a component of an SSTable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path} is not named like a file of an SSTable: {reason}")]
+pub struct NotAnSSTable {
+    /// The path.
+    pub path: String,
+    /// Which part is wrong.
+    pub reason: &'static str,
+}
+
+impl Descriptor {
+    /// An SSTable to be written: the version says the format word.
+    pub fn new(directory: impl Into<PathBuf>, features: &VersionFeatures, id: SSTableId) -> Self {
+        Self {
+            directory: directory.into(),
+            version: features.version,
+            id,
+            format: features.format_word,
+        }
+    }
+
+    /// The SSTable and the component that a path names.
+    pub fn parse(path: &Path) -> Result<(Descriptor, Component), NotAnSSTable> {
+        let wrong = |reason| NotAnSSTable { path: path.to_string_lossy().into_owned(), reason };
+        let name =
+            path.file_name().and_then(|name| name.to_str()).ok_or_else(|| wrong("no file name"))?;
+        let mut parts = name.splitn(4, '-');
+        let mut part = || parts.next().ok_or_else(|| wrong("fewer than four parts"));
+        let (version, id, format, component) = (part()?, part()?, part()?, part()?);
+        let version = Version::parse(version).ok_or_else(|| wrong("no version"))?;
+        let id = SSTableId::parse(id).ok_or_else(|| wrong("no identifier"))?;
+        let format = FormatWord::parse(format).ok_or_else(|| wrong("no format word"))?;
+        let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        Ok((Descriptor { directory, version, id, format }, Component::parse(component)))
+    }
+
+    /// Name of a component's file, without the directory.
+    pub fn file_name(&self, component: &Component) -> String {
+        format!("{self}-{component}")
+    }
+
+    /// Path of a component's file.
+    pub fn path(&self, component: &Component) -> PathBuf {
+        self.directory.join(self.file_name(component))
+    }
+
+    /// The name of a component's file for errors.
+    pub fn name_in_errors(&self, component: &Component) -> FileName {
+        FileName::new(&self.path(component))
+    }
+
+    /// What the version decides; an error if it is not enabled.
+    pub fn features(&self) -> Result<&'static VersionFeatures> {
+        self.version.features().ok_or_else(|| {
+            let file = self.name_in_errors(&Component::Data);
+            SSTableError::unsupported(&file, format!("version '{}' is", self.version))
+        })
+    }
+}
+
+impl fmt::Display for Descriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.version, self.id, self.format.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for name in [
+            "da-1-bti-Data.db",
+            "da-3gsm_0lob_1zdg02we44my8dy25w-bti-Partitions.db",
+            "mt-42-big-Rows.db",
+            "da-1-bti-SAI+aa+sai_b+Meta.db",
+            "da-1-bti-Some-Thing.db",
+        ] {
+            let path = Path::new("/data/ks/t-0123").join(name);
+            let (descriptor, component) = Descriptor::parse(&path).unwrap();
+            assert_eq!(descriptor.path(&component), path);
+        }
+    }
+
+    #[test]
+    fn the_wrong_part_is_named() {
+        for (name, reason) in [
+            ("da-1-bti", "fewer than four parts"),
+            ("d-1-bti-Data.db", "no version"),
+            ("da-0-bti-Data.db", "no identifier"),
+            ("da-1-xyz-Data.db", "no format word"),
+        ] {
+            assert_eq!(Descriptor::parse(Path::new(name)).unwrap_err().reason, reason, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_version_that_is_not_enabled_is_refused_by_name() {
+        let (descriptor, _) = Descriptor::parse(Path::new("x/ea-1-bti-Data.db")).unwrap();
+        let error = descriptor.features().unwrap_err().to_string();
+        assert_eq!(error, "x/ea-1-bti-Data.db: version 'ea' is not supported");
+    }
+}

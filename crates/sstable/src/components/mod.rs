@@ -1,0 +1,15 @@
+//! The names of an SSTable's files, and its smallest ones: table of contents and digest. Source: reference 3.
+
+mod component;
+mod descriptor;
+mod digest;
+mod directory;
+mod identifier;
+mod toc;
+
+pub use component::Component;
+pub use descriptor::{Descriptor, NotAnSSTable};
+pub use digest::{format_digest, parse_digest};
+pub use directory::{DirectoryListing, list_directory, remove_sstable};
+pub use identifier::SSTableId;
+pub use toc::{format_toc, parse_toc};

@@ -1,0 +1,175 @@
+//! CompressionInfo.db: a head, then be64 offset in Data.db of each chunk.
+//!
+//! Only the head is held in memory. Offsets stay in the file and are read through the page cache where a chunk is
+//! needed: 8 bytes for each 16 KiB of data would otherwise be half a gigabyte for each terabyte.
+
+use std::collections::BTreeMap;
+
+use bytes::{BufMut, BytesMut};
+
+use crate::{
+    error::{FileName, Result},
+    input::Input,
+    versions::VersionFeatures,
+};
+
+/// No chunk is larger; the format allows more, no writer does it.
+pub(crate) const MAXIMUM_CHUNK_LENGTH: u32 = 256 * 1024 * 1024;
+/// The head holds a class name and a few options.
+pub(crate) const MAXIMUM_HEAD_LENGTH: usize = 64 * 1024;
+
+/// The head of CompressionInfo.db.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompressionInfo {
+    /// Simple class name: `LZ4Compressor`, ...
+    pub compressor: String,
+    /// Options of the compressor.
+    pub options: BTreeMap<String, String>,
+    /// Bytes of a chunk before compression, a power of two.
+    pub chunk_length: u32,
+    /// A chunk of at least this many stored bytes is stored as it is.
+    pub max_compressed_length: u32,
+    /// Bytes of Data.db before compression.
+    pub data_length: u64,
+    /// Number of chunks.
+    pub chunk_count: u32,
+}
+
+impl CompressionInfo {
+    /// Reads the head from the first bytes of the file. Returns where the offsets begin.
+    pub fn read(
+        file: &FileName,
+        bytes: &[u8],
+        features: &VersionFeatures,
+    ) -> Result<(CompressionInfo, u64)> {
+        let mut input = Input::new(file, bytes, 0);
+        let class = input.short_text("compressor class")?;
+        let compressor = class.rsplit('.').next().unwrap_or(class).to_string();
+        let count = input.u32("option count")?;
+        let count = input.checked_count(u64::from(count), 4, "options")?;
+        let mut options = BTreeMap::new();
+        for _ in 0..count {
+            let name = input.short_text("option name")?.to_string();
+            options.insert(name, input.short_text("option value")?.to_string());
+        }
+        let chunk_length = input.u32("chunk length")?;
+        if !chunk_length.is_power_of_two() || chunk_length > MAXIMUM_CHUNK_LENGTH {
+            return Err(input.corrupt(format!("chunk length {chunk_length} is not a power of two")));
+        }
+        let max_compressed_length = match features.raw_chunks {
+            true => input.u32("maximum compressed length")?,
+            false => i32::MAX as u32,
+        };
+        let data_length = input.u64("data length")?;
+        let chunk_count = input.u32("chunk count")?;
+        let needed = data_length.div_ceil(u64::from(chunk_length));
+        // Compactions of Cassandra end with one more, empty chunk (reference 24-2).
+        if u64::from(chunk_count) != needed && u64::from(chunk_count) != needed + 1 {
+            return Err(input.corrupt(format!(
+                "{chunk_count} chunks of {chunk_length} bytes for {data_length} bytes of data"
+            )));
+        }
+        let info = CompressionInfo {
+            compressor,
+            options,
+            chunk_length,
+            max_compressed_length,
+            data_length,
+            chunk_count,
+        };
+        Ok((info, input.position()))
+    }
+
+    /// Appends the head. The offsets follow.
+    pub fn write(&self, features: &VersionFeatures, bytes: &mut BytesMut) {
+        put_short_text(&self.compressor, bytes);
+        bytes.put_u32(self.options.len() as u32);
+        for (name, value) in &self.options {
+            put_short_text(name, bytes);
+            put_short_text(value, bytes);
+        }
+        bytes.put_u32(self.chunk_length);
+        if features.raw_chunks {
+            bytes.put_u32(self.max_compressed_length);
+        }
+        bytes.put_u64(self.data_length);
+        bytes.put_u32(self.chunk_count);
+    }
+
+    /// The limit from which on chunks are stored raw, for a ratio that compression must reach; 0 for no limit.
+    pub fn max_compressed_length_for(chunk_length: u32, min_compress_ratio: f64) -> u32 {
+        if min_compress_ratio <= 0.0 {
+            return i32::MAX as u32;
+        }
+        (f64::from(chunk_length) / min_compress_ratio).ceil().min(f64::from(i32::MAX)) as u32
+    }
+
+    /// Bytes of chunk `index` before compression.
+    pub fn plain_length(&self, index: u64) -> usize {
+        let start = index * u64::from(self.chunk_length);
+        self.data_length.saturating_sub(start).min(u64::from(self.chunk_length)) as usize
+    }
+}
+
+fn put_short_text(text: &str, bytes: &mut BytesMut) {
+    let text = text.as_bytes();
+    let length = text.len().min(usize::from(u16::MAX));
+    bytes.put_u16(length as u16);
+    bytes.put_slice(&text[..length]);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{error::SSTableError, versions::VERSIONS};
+
+    fn info() -> CompressionInfo {
+        CompressionInfo {
+            compressor: "LZ4Compressor".into(),
+            options: BTreeMap::from([("lz4_compressor_type".into(), "fast".into())]),
+            chunk_length: 4096,
+            max_compressed_length: 3724,
+            data_length: 10_000,
+            chunk_count: 3,
+        }
+    }
+
+    #[test]
+    fn heads_round_trip() {
+        let mut bytes = BytesMut::new();
+        info().write(&VERSIONS[0], &mut bytes);
+        let file = FileName::new(Path::new("CompressionInfo.db"));
+        let (read, end) = CompressionInfo::read(&file, &bytes, &VERSIONS[0]).unwrap();
+        assert_eq!((read, end), (info(), bytes.len() as u64));
+    }
+
+    #[test]
+    fn the_raw_limit_is_that_of_cassandra() {
+        assert_eq!(CompressionInfo::max_compressed_length_for(4096, 1.1), 0x0E8C);
+        assert_eq!(CompressionInfo::max_compressed_length_for(4096, 0.0), i32::MAX as u32);
+    }
+
+    #[test]
+    fn every_cut_and_wrong_counts_are_corrupt() {
+        let file = FileName::new(Path::new("CompressionInfo.db"));
+        let mut bytes = BytesMut::new();
+        info().write(&VERSIONS[0], &mut bytes);
+        for length in 0..bytes.len() {
+            assert!(CompressionInfo::read(&file, &bytes[..length], &VERSIONS[0]).is_err());
+        }
+        for wrong in [
+            CompressionInfo { chunk_count: 2, ..info() },
+            CompressionInfo { chunk_count: 5, ..info() },
+            CompressionInfo { chunk_length: 4095, ..info() },
+            CompressionInfo { chunk_length: 0, ..info() },
+            CompressionInfo { data_length: u64::MAX, ..info() },
+        ] {
+            let mut bytes = BytesMut::new();
+            wrong.write(&VERSIONS[0], &mut bytes);
+            let result = CompressionInfo::read(&file, &bytes, &VERSIONS[0]);
+            assert!(matches!(result, Err(SSTableError::Corrupt { .. })), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Data.db in chunks: each compressed on its own, each followed by its checksum. Source: reference 4.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`compressor`] | the algorithms |
+//! | [`layout`] | CompressionInfo.db: which algorithm, and where each chunk lies |
+
+pub(crate) mod compressor;
+pub(crate) mod layout;
+
+pub use compressor::Compressor;
+pub use layout::CompressionInfo;

@@ -1,0 +1,82 @@
+//! Values of clustering columns, of a row or of a bound: groups of up to 32, each behind a vint with two bits for each
+//! value: 1 empty, 2 null, 0 the value follows. Source: reference 9.4.
+
+use bytes::Bytes;
+use espalier_types::{CqlType, vint};
+use smallvec::SmallVec;
+
+use super::{
+    input::{DataInput, Decoded, Malformed},
+    values::{ValueForm, write_value},
+};
+
+const GROUP: usize = 32;
+const EMPTY: u64 = 1;
+const NULL: u64 = 2;
+
+/// Where the values are in the bytes that they were read from; `None` is null.
+pub(crate) type ValueSpans = SmallVec<[Option<(usize, usize)>; 4]>;
+
+/// Reads `count` values of the first clustering columns.
+pub(crate) fn read_spans(
+    input: &mut DataInput<'_>,
+    forms: &[ValueForm],
+    count: usize,
+) -> Decoded<ValueSpans> {
+    let forms =
+        forms.get(..count).ok_or(Malformed::Wrong("more values than clustering columns"))?;
+    let mut spans = ValueSpans::with_capacity(count);
+    for group in forms.chunks(GROUP) {
+        let header = input.vint()?;
+        if group.len() < GROUP && header >> (2 * group.len()) != 0 {
+            return Err(Malformed::Wrong(
+                "a clustering header has bits for values that are not there",
+            ));
+        }
+        for (index, form) in group.iter().enumerate() {
+            spans.push(match header >> (2 * index) & 3 {
+                0 => {
+                    let length = match form {
+                        ValueForm::Fixed(length) => *length,
+                        ValueForm::Prefixed => input.value_length()?,
+                    };
+                    Some(input.span(length)?)
+                }
+                EMPTY => Some((input.offset(), input.offset())),
+                NULL => None,
+                _ => return Err(Malformed::Wrong("a clustering value is both empty and null")),
+            });
+        }
+    }
+    Ok(spans)
+}
+
+/// The values as slices of `bytes`.
+pub(crate) fn to_values(bytes: &Bytes, spans: &ValueSpans) -> Box<[Option<Bytes>]> {
+    spans.iter().map(|span| span.map(|(start, end)| bytes.slice(start..end))).collect()
+}
+
+/// Appends values of the first clustering columns.
+pub(crate) fn write_values(
+    types: &[(CqlType, bool)],
+    values: &[Option<Bytes>],
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    for (types, values) in types.chunks(GROUP).zip(values.chunks(GROUP)) {
+        let header = values.iter().enumerate().fold(0u64, |header, (index, value)| {
+            let bits = match value {
+                None => NULL,
+                Some(value) if value.is_empty() => EMPTY,
+                Some(_) => 0,
+            };
+            header | bits << (2 * index)
+        });
+        vint::write_unsigned(header, out);
+        for ((column_type, _), value) in types.iter().zip(values) {
+            if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
+                write_value(ValueForm::of(column_type), value, out)?;
+            }
+        }
+    }
+    Ok(())
+}

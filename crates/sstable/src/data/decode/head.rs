@@ -1,0 +1,147 @@
+//! What stands before the body of a row or marker: enough to place it and to step over it.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+use espalier_mutation::{BoundKind, ClusteringComparator, PositionRef};
+
+use super::super::{
+    clustering_values::{ValueSpans, read_spans, to_values},
+    column_map::FileLayout,
+    input::{DataInput, Decoded, Malformed},
+    layout::{
+        END_OF_PARTITION, EXTENDED_SHADOWABLE, EXTENDED_STATIC, EXTENSION, HAS_TIMESTAMP, HAS_TTL,
+        IS_MARKER,
+    },
+};
+
+/// A row or a marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadKind {
+    Row,
+    Marker(BoundKind),
+}
+
+/// The head of an unfiltered. Spans are offsets into the bytes that it was read from.
+#[derive(Clone, Debug)]
+pub(crate) struct UnfilteredHead {
+    pub(crate) kind: HeadKind,
+    pub(crate) flags: u8,
+    pub(crate) spans: ValueSpans,
+    /// Bytes from the first flag to the body.
+    pub(crate) length: usize,
+    /// Bytes of the body.
+    pub(crate) body_length: u64,
+}
+
+impl UnfilteredHead {
+    /// The position as values of its own; a row's becomes a clustering's.
+    pub(crate) fn to_position(&self, bytes: &Bytes) -> HeadPosition {
+        HeadPosition { values: to_values(bytes, &self.spans), weight: self.weight() }
+    }
+
+    /// −1, 0 or +1: on which side of rows with equal values it lies.
+    pub(crate) fn weight(&self) -> i8 {
+        match self.kind {
+            HeadKind::Row => 0,
+            HeadKind::Marker(kind) => kind.weight(),
+        }
+    }
+
+    /// Compares its position with another one, without making values of its own. `bytes` are those it was read from.
+    pub(crate) fn compare(
+        &self,
+        bytes: &Bytes,
+        comparator: &ClusteringComparator,
+        other: PositionRef<'_>,
+    ) -> Ordering {
+        for (index, (span, value)) in self.spans.iter().zip(other.values).enumerate() {
+            let own = span.map(|(start, end)| bytes.get(start..end).unwrap_or_default());
+            let order = comparator.compare_value(index, own, value.as_deref());
+            if order.is_ne() {
+                return order;
+            }
+        }
+        // Of a prefix and what extends it the weight of the prefix decides.
+        match self.spans.len().cmp(&other.values.len()) {
+            Ordering::Equal => self.weight().cmp(&other.weight),
+            Ordering::Less if self.weight() > 0 => Ordering::Greater,
+            Ordering::Less => Ordering::Less,
+            Ordering::Greater if other.weight > 0 => Ordering::Less,
+            Ordering::Greater => Ordering::Greater,
+        }
+    }
+}
+
+/// An owned position.
+#[derive(Clone, Debug)]
+pub(crate) struct HeadPosition {
+    values: Box<[Option<Bytes>]>,
+    weight: i8,
+}
+
+impl HeadPosition {
+    pub(crate) fn position(&self) -> PositionRef<'_> {
+        PositionRef { values: &self.values, weight: self.weight }
+    }
+}
+
+/// Reads a head behind the static row; `None` is the end of the partition.
+pub(crate) fn read_head(
+    input: &mut DataInput<'_>,
+    layout: &FileLayout,
+) -> Decoded<Option<UnfilteredHead>> {
+    let start = input.offset();
+    let flags = input.u8()?;
+    if flags & END_OF_PARTITION != 0 {
+        return match flags {
+            END_OF_PARTITION => Ok(None),
+            _ => Err(Malformed::Wrong("other flags beside the end of the partition")),
+        };
+    }
+    let (kind, count) = if flags & IS_MARKER != 0 {
+        if flags != IS_MARKER {
+            return Err(Malformed::Wrong("a marker with the flags of a row"));
+        }
+        let kind = BoundKind::from_number(input.u8()?)
+            .ok_or(Malformed::Wrong("a marker of unknown kind"))?;
+        (HeadKind::Marker(kind), usize::from(input.u16()?))
+    } else {
+        if flags & EXTENSION != 0 {
+            check_extension(input.u8()?, false)?;
+        }
+        (HeadKind::Row, layout.clustering.len())
+    };
+    if flags & (HAS_TTL | HAS_TIMESTAMP) == HAS_TTL {
+        return Err(Malformed::Wrong("a row with a ttl and no timestamp"));
+    }
+    let spans = read_spans(input, &layout.clustering, count)?;
+    let body_length = input.vint()?;
+    let length = input.offset() - start;
+    Ok(Some(UnfilteredHead { kind, flags, spans, length, body_length }))
+}
+
+/// Reads the head of a static row, which is there if the header has static columns.
+pub(crate) fn read_static_head(input: &mut DataInput<'_>) -> Decoded<UnfilteredHead> {
+    let start = input.offset();
+    let flags = input.u8()?;
+    if flags & EXTENSION == 0 || flags & (END_OF_PARTITION | IS_MARKER) != 0 {
+        return Err(Malformed::Wrong("no static row where one must be"));
+    }
+    check_extension(input.u8()?, true)?;
+    let body_length = input.vint()?;
+    let length = input.offset() - start;
+    let spans = ValueSpans::new();
+    Ok(UnfilteredHead { kind: HeadKind::Row, flags, spans, length, body_length })
+}
+
+fn check_extension(extended: u8, is_static: bool) -> Decoded<()> {
+    if extended & EXTENDED_SHADOWABLE != 0 {
+        return Err(Malformed::Wrong("a shadowable row deletion, which is not supported"));
+    }
+    match (extended, is_static) {
+        (EXTENDED_STATIC, true) | (0, false) => Ok(()),
+        (EXTENDED_STATIC, false) => Err(Malformed::Wrong("a static row behind its place")),
+        _ => Err(Malformed::Wrong("unknown extended flags")),
+    }
+}

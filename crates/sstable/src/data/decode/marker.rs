@@ -1,0 +1,42 @@
+//! The body of a range tombstone marker. Source: reference 9.8.
+
+use bytes::Bytes;
+use espalier_mutation::{BoundKind, ClusteringBound, DeletionTime, RangeTombstoneMarker};
+
+use super::{
+    super::{
+        clustering_values::to_values,
+        column_map::FileLayout,
+        input::{DataInput, Decoded, Malformed},
+    },
+    UnfilteredHead,
+};
+
+/// Reads the marker whose body begins at `body` of `bytes`, from which the head was read, too.
+pub(crate) fn read_marker(
+    bytes: &Bytes,
+    body: usize,
+    head: &UnfilteredHead,
+    kind: BoundKind,
+    layout: &FileLayout,
+) -> Decoded<RangeTombstoneMarker> {
+    let mut input = DataInput::new(bytes, body);
+    input.vint()?;
+    let first = layout.baselines.read_deletion(&mut input)?;
+    let (before, after) = if kind.is_boundary() {
+        // What ends here comes first.
+        (first, layout.baselines.read_deletion(&mut input)?)
+    } else if kind.is_start() {
+        (DeletionTime::LIVE, first)
+    } else {
+        (first, DeletionTime::LIVE)
+    };
+    if first.is_live() || (kind.is_boundary() && after.is_live()) {
+        return Err(Malformed::Wrong("a marker without a deletion"));
+    }
+    if (input.offset() - body) as u64 != head.body_length {
+        return Err(Malformed::Wrong("a marker's body has another length than announced"));
+    }
+    let position = ClusteringBound { kind, values: to_values(bytes, &head.spans) };
+    Ok(RangeTombstoneMarker { position, before, after })
+}

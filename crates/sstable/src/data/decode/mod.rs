@@ -1,0 +1,12 @@
+//! Decoding of partition heads, rows and markers from bytes in memory.
+
+mod cell;
+mod head;
+mod marker;
+mod partition;
+mod row;
+
+pub(crate) use head::{HeadKind, UnfilteredHead, read_head, read_static_head};
+pub(crate) use marker::read_marker;
+pub(crate) use partition::read_partition_head;
+pub(crate) use row::RowDecoder;

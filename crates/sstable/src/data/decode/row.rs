@@ -1,0 +1,185 @@
+//! The body of a row. Source: reference 9.3, 9.5, 9.7.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Clustering, ColumnData, ComplexColumn, DeletionTime, Liveness, NO_DELETION_TIME, Row,
+};
+
+use super::{
+    super::{
+        clustering_values::to_values,
+        column_map::{ColumnSelection, FileColumn, FileLayout},
+        column_subset::{ColumnSubset, SubsetIterator},
+        input::{DataInput, Decoded, Malformed},
+        layout::{HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL},
+        values::ValueForm,
+    },
+    UnfilteredHead,
+    cell::{read_cell, read_positive_ttl},
+};
+
+/// Decodes rows of a file as rows of a table, for one read.
+#[derive(Clone, Debug)]
+pub(crate) struct RowDecoder {
+    pub(crate) layout: Arc<FileLayout>,
+    wanted_statics: Wanted,
+    wanted_regulars: Wanted,
+}
+
+/// Whether values of a column are wanted, by the column's index in the file. `None`: all are.
+type Wanted = Option<Box<[bool]>>;
+
+impl RowDecoder {
+    pub(crate) fn new(layout: Arc<FileLayout>, selection: &ColumnSelection) -> Self {
+        let wanted = |columns: &[FileColumn]| match selection {
+            ColumnSelection::All => None,
+            ColumnSelection::Only(_) => Some(
+                columns
+                    .iter()
+                    .map(|column| column.target.is_some_and(|id| selection.contains(id)))
+                    .collect(),
+            ),
+        };
+        Self {
+            wanted_statics: wanted(&layout.statics),
+            wanted_regulars: wanted(&layout.regulars),
+            layout,
+        }
+    }
+
+    /// The row whose body begins at `body` of `bytes`, from which the head was read, too. It may be empty, if all its
+    /// cells were of dropped columns.
+    pub(crate) fn read_row(
+        &self,
+        bytes: &Bytes,
+        body: usize,
+        head: &UnfilteredHead,
+    ) -> Decoded<Row> {
+        let clustering = Clustering { values: to_values(bytes, &head.spans) };
+        self.read_body(bytes, body, head, clustering, &self.layout.regulars, &self.wanted_regulars)
+    }
+
+    /// The same for the static row.
+    pub(crate) fn read_static_row(
+        &self,
+        bytes: &Bytes,
+        body: usize,
+        head: &UnfilteredHead,
+    ) -> Decoded<Row> {
+        let clustering = Clustering::empty();
+        self.read_body(bytes, body, head, clustering, &self.layout.statics, &self.wanted_statics)
+    }
+
+    fn read_body(
+        &self,
+        bytes: &Bytes,
+        body: usize,
+        head: &UnfilteredHead,
+        clustering: Clustering,
+        columns: &[FileColumn],
+        wanted: &Wanted,
+    ) -> Decoded<Row> {
+        let baselines = &self.layout.baselines;
+        let mut input = DataInput::new(bytes, body);
+        input.vint()?;
+        let mut row = Row::empty(clustering);
+        if head.flags & HAS_TIMESTAMP != 0 {
+            row.liveness = Liveness::live(baselines.read_timestamp(&mut input)?);
+            if head.flags & HAS_TTL != 0 {
+                row.liveness.ttl = read_positive_ttl(&mut input, baselines)?;
+                row.liveness.local_expiration = baselines.read_local_deletion_time(&mut input)?;
+            }
+        }
+        if head.flags & HAS_DELETION != 0 {
+            row.deletion = baselines.read_deletion(&mut input)?;
+        }
+        let subset;
+        let indices = if head.flags & HAS_ALL_COLUMNS != 0 {
+            SubsetIterator::Range(0, columns.len())
+        } else {
+            subset = ColumnSubset::read(&mut input, columns.len())?;
+            subset.iter()
+        };
+        let has_complex_deletion = head.flags & HAS_COMPLEX_DELETION != 0;
+        for index in indices {
+            let Some(column) = columns.get(index) else { break };
+            let is_wanted = match wanted {
+                None => column.target.is_some(),
+                Some(wanted) => wanted.get(index).copied().unwrap_or_default(),
+            };
+            let data = match column.is_complex {
+                false => self.read_simple(&mut input, column, &row.liveness, is_wanted)?,
+                true => {
+                    let live = &row.liveness;
+                    self.read_complex(&mut input, column, live, has_complex_deletion, is_wanted)?
+                }
+            };
+            if let (Some(id), Some(data)) = (column.target, data) {
+                row.columns.push((id, data));
+            }
+        }
+        if (input.offset() - body) as u64 != head.body_length {
+            return Err(Malformed::Wrong("a row's body has another length than announced"));
+        }
+        // Files sort columns by name, rows by id.
+        if !row.columns.is_sorted_by_key(|(id, _)| *id) {
+            row.columns.sort_unstable_by_key(|(id, _)| *id);
+        }
+        Ok(row)
+    }
+
+    fn read_simple(
+        &self,
+        input: &mut DataInput<'_>,
+        column: &FileColumn,
+        row: &Liveness,
+        is_wanted: bool,
+    ) -> Decoded<Option<ColumnData>> {
+        let baselines = &self.layout.baselines;
+        let (_, cell) = read_cell(input, baselines, row, column.form, false, is_wanted)?;
+        Ok((!column.has_dropped(cell.timestamp)).then_some(ColumnData::Simple(cell)))
+    }
+
+    fn read_complex(
+        &self,
+        input: &mut DataInput<'_>,
+        column: &FileColumn,
+        row: &Liveness,
+        has_deletion: bool,
+        is_wanted: bool,
+    ) -> Decoded<Option<ColumnData>> {
+        let baselines = &self.layout.baselines;
+        let mut deletion = DeletionTime::LIVE;
+        if has_deletion {
+            deletion = baselines.read_deletion(input)?;
+            if !deletion.is_live() && deletion.local_deletion_time == NO_DELETION_TIME {
+                return Err(Malformed::Wrong("a collection's deletion without a time"));
+            }
+            if column.has_dropped(deletion.marked_for_delete_at) {
+                deletion = DeletionTime::LIVE;
+            }
+        }
+        let count = input.vint()?;
+        // Cells are pushed as they are found: the count alone allocates nothing.
+        let mut cells = Vec::new();
+        for _ in 0..count {
+            let (path, cell) =
+                read_cell(input, baselines, row, ValueForm::Prefixed, true, is_wanted)?;
+            if column.target.is_some() && !column.has_dropped(cell.timestamp) {
+                cells.push((path, cell));
+            }
+        }
+        let column = ComplexColumn { deletion, cells };
+        let is_empty = column.deletion.is_live() && column.cells.is_empty();
+        Ok((!is_empty).then_some(ColumnData::Complex(column)))
+    }
+}
+
+impl FileColumn {
+    /// Whether data of this timestamp went with an earlier column of the name.
+    fn has_dropped(&self, timestamp: i64) -> bool {
+        self.dropped_time_us != i64::MIN && timestamp <= self.dropped_time_us
+    }
+}

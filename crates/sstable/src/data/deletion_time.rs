@@ -1,0 +1,150 @@
+//! A deletion time in full, as it stands in the head of a partition. Source: reference 2.2.
+
+use bytes::BufMut;
+use espalier_mutation::DeletionTime;
+
+use super::input::{DataInput, Decoded, Malformed};
+use crate::versions::{DeletionTimeForm, VersionFeatures};
+
+const LIVE: u8 = 0x80;
+
+pub(crate) fn read(input: &mut DataInput<'_>, form: DeletionTimeForm) -> Decoded<DeletionTime> {
+    match form {
+        DeletionTimeForm::Unsigned => {
+            let first = input.clone().u8()?;
+            if first == LIVE {
+                input.u8()?;
+                return Ok(DeletionTime::LIVE);
+            }
+            if first > LIVE {
+                return Err(Malformed::Wrong("a deletion time with an unknown flag"));
+            }
+            let timestamp = input.i64()?;
+            Ok(DeletionTime::new(timestamp, input.u32()?))
+        }
+    }
+}
+
+/// Appends a deletion that [`check_deletion`] accepts.
+pub(crate) fn write(deletion: DeletionTime, form: DeletionTimeForm, out: &mut Vec<u8>) {
+    match form {
+        DeletionTimeForm::Unsigned if deletion.is_live() => out.push(LIVE),
+        DeletionTimeForm::Unsigned => {
+            out.put_i64(deletion.marked_for_delete_at);
+            out.put_u32(deletion.local_deletion_time);
+        }
+    }
+}
+
+/// What kind of deletion is to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeletionScope {
+    /// A whole partition.
+    Partition,
+    /// A range of rows.
+    Range,
+    /// A row, a collection or a cell.
+    Row,
+}
+
+/// A deletion that a version has no room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnstorableDeletion {
+    /// The timestamp's sign bit is a flag in the full form.
+    #[error(
+        "a {scope} cannot be deleted at the negative timestamp {timestamp}: \
+         version '{version}' of SSTables has no room for it"
+    )]
+    NegativeTimestamp {
+        /// `partition` or `range`.
+        scope: &'static str,
+        /// In µs.
+        timestamp: i64,
+        /// The version.
+        version: crate::versions::Version,
+    },
+    /// The second is beyond the range, or stands for "none".
+    #[error("a deletion at second {time} cannot be stored: {maximum} is the latest")]
+    LocalDeletionTime {
+        /// In seconds since 1970.
+        time: u32,
+        /// The latest that can be stored.
+        maximum: u32,
+    },
+}
+
+/// Whether a deletion can be stored in SSTables of a version. To be asked at the engine's edge, before a write is
+/// acknowledged: what cannot be flushed must not be accepted.
+pub fn check_deletion(
+    features: &VersionFeatures,
+    scope: DeletionScope,
+    deletion: DeletionTime,
+) -> Result<(), UnstorableDeletion> {
+    if deletion.is_live() {
+        return Ok(());
+    }
+    let scope = match scope {
+        DeletionScope::Partition => Some("partition"),
+        // Open at the start of a block it stands in full in the row index.
+        DeletionScope::Range => Some("range"),
+        DeletionScope::Row => None,
+    };
+    if let (Some(scope), DeletionTimeForm::Unsigned) = (scope, features.deletion_time)
+        && deletion.marked_for_delete_at < 0
+    {
+        let timestamp = deletion.marked_for_delete_at;
+        let version = features.version;
+        return Err(UnstorableDeletion::NegativeTimestamp { scope, timestamp, version });
+    }
+    let (time, maximum) = (deletion.local_deletion_time, features.local_deletion_times.maximum());
+    match time <= maximum {
+        true => Ok(()),
+        false => Err(UnstorableDeletion::LocalDeletionTime { time, maximum }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::versions::VERSIONS;
+
+    #[test]
+    fn full_forms_round_trip() {
+        for deletion in [
+            DeletionTime::LIVE,
+            DeletionTime::new(0, 0),
+            DeletionTime::new(3000, 1_795_210_853),
+            DeletionTime::new(i64::MAX, u32::MAX - 2),
+        ] {
+            let mut out = Vec::new();
+            write(deletion, DeletionTimeForm::Unsigned, &mut out);
+            let bytes = Bytes::from(out);
+            let mut input = DataInput::new(&bytes, 0);
+            assert_eq!(read(&mut input, DeletionTimeForm::Unsigned), Ok(deletion));
+            assert!(input.is_at_end());
+        }
+        let bytes = Bytes::from_static(&[0x81, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(matches!(
+            read(&mut DataInput::new(&bytes, 0), DeletionTimeForm::Unsigned),
+            Err(Malformed::Wrong(_))
+        ));
+    }
+
+    #[test]
+    fn what_has_no_room_is_refused_by_a_sentence() {
+        let da = &VERSIONS[0];
+        let negative = DeletionTime::new(-1, 5);
+        let error = check_deletion(da, DeletionScope::Partition, negative).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a partition cannot be deleted at the negative timestamp -1: version 'da' of SSTables has no room for it"
+        );
+        assert!(check_deletion(da, DeletionScope::Range, negative).is_err());
+        assert_eq!(check_deletion(da, DeletionScope::Row, negative), Ok(()));
+        let late = DeletionTime::new(1, u32::MAX - 1);
+        assert!(check_deletion(da, DeletionScope::Row, late).is_err());
+        assert_eq!(check_deletion(da, DeletionScope::Partition, DeletionTime::LIVE), Ok(()));
+    }
+}

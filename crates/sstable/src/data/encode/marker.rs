@@ -1,0 +1,38 @@
+//! Range tombstone markers. Source: reference 9.8.
+
+use bytes::BufMut;
+use espalier_mutation::RangeTombstoneMarker;
+use espalier_types::CqlType;
+
+use super::{
+    super::{
+        clustering_values::write_values,
+        layout::{Baselines, IS_MARKER},
+    },
+    write_lengths,
+};
+
+/// Appends a marker; `previous` is the length of the unfiltered before.
+pub(crate) fn write_marker(
+    marker: &RangeTombstoneMarker,
+    types: &[(CqlType, bool)],
+    baselines: &Baselines,
+    previous: u64,
+    scratch: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    let position = &marker.position;
+    out.push(IS_MARKER);
+    out.push(position.kind as u8);
+    out.put_u16(position.values.len() as u16);
+    write_values(types, &position.values, out)?;
+    scratch.clear();
+    for deletion in [marker.before, marker.after] {
+        if !deletion.is_live() {
+            baselines.write_deletion(deletion, scratch);
+        }
+    }
+    write_lengths(scratch.len(), previous, out);
+    out.extend_from_slice(scratch);
+    Ok(())
+}

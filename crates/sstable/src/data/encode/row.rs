@@ -1,0 +1,183 @@
+//! Rows. Source: reference 9.3, 9.5, 9.7.
+
+use espalier_mutation::{ColumnData, ComplexColumn, Liveness, Row, schema::ColumnId};
+use espalier_types::{CqlType, vint};
+use smallvec::SmallVec;
+
+use super::{
+    super::{
+        clustering_values::write_values,
+        column_map::{FileColumn, FileLayout},
+        column_subset,
+        layout::{
+            Baselines, EXTENDED_STATIC, EXTENSION, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION,
+            HAS_DELETION, HAS_TIMESTAMP, HAS_TTL,
+        },
+        values::ValueForm,
+    },
+    cell::write_cell,
+    write_lengths,
+};
+
+/// Encodes rows of a table for the columns of one file's header.
+#[derive(Debug)]
+pub(crate) struct RowEncoder {
+    baselines: Baselines,
+    types: Vec<(CqlType, bool)>,
+    statics: Columns,
+    regulars: Columns,
+    body: Vec<u8>,
+}
+
+/// The header's columns of one kind: by index, and the index by column id.
+#[derive(Debug)]
+struct Columns {
+    columns: Vec<FileColumn>,
+    index_by_id: Vec<Option<u32>>,
+}
+
+impl Columns {
+    fn new(columns: Vec<FileColumn>) -> Self {
+        let ids = || columns.iter().filter_map(|column| column.target);
+        let mut index_by_id = vec![None; ids().map(|id| id.0 as usize + 1).max().unwrap_or(0)];
+        for (index, id) in ids().enumerate() {
+            if let Some(slot) = index_by_id.get_mut(id.0 as usize) {
+                *slot = Some(index as u32);
+            }
+        }
+        Self { columns, index_by_id }
+    }
+
+    fn index(&self, id: ColumnId) -> Option<u32> {
+        self.index_by_id.get(id.0 as usize).copied().flatten()
+    }
+}
+
+impl RowEncoder {
+    /// All columns of the layout belong to the table: the header was made from it.
+    pub(crate) fn new(layout: FileLayout) -> Self {
+        Self {
+            baselines: layout.baselines,
+            types: layout.table.comparator().types.to_vec(),
+            statics: Columns::new(layout.statics),
+            regulars: Columns::new(layout.regulars),
+            body: Vec::new(),
+        }
+    }
+
+    pub(crate) fn baselines(&self) -> &Baselines {
+        &self.baselines
+    }
+
+    pub(crate) fn types(&self) -> &[(CqlType, bool)] {
+        &self.types
+    }
+
+    pub(crate) fn has_static_columns(&self) -> bool {
+        !self.statics.columns.is_empty()
+    }
+
+    /// Appends a row; `previous` is the length of the unfiltered before.
+    pub(crate) fn write_row(
+        &mut self,
+        row: &Row,
+        previous: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        if row.clustering.values.len() != self.types.len() {
+            let (found, expected) = (row.clustering.values.len(), self.types.len());
+            return Err(format!("a row with {found} clustering values; the table has {expected}"));
+        }
+        let flags = write_body(&self.regulars, &self.baselines, row, &mut self.body)?;
+        out.push(flags);
+        write_values(&self.types, &row.clustering.values, out)?;
+        write_lengths(self.body.len(), previous, out);
+        out.extend_from_slice(&self.body);
+        Ok(())
+    }
+
+    /// Appends the static row, which is there in every partition once the header has static columns.
+    pub(crate) fn write_static_row(&mut self, row: &Row, out: &mut Vec<u8>) -> Result<(), String> {
+        let flags = write_body(&self.statics, &self.baselines, row, &mut self.body)?;
+        out.extend_from_slice(&[flags | EXTENSION, EXTENDED_STATIC]);
+        write_lengths(self.body.len(), 0, out);
+        out.extend_from_slice(&self.body);
+        Ok(())
+    }
+}
+
+/// Writes the body behind the two lengths into `body` and returns the flags.
+fn write_body(
+    columns: &Columns,
+    baselines: &Baselines,
+    row: &Row,
+    body: &mut Vec<u8>,
+) -> Result<u8, String> {
+    body.clear();
+    let mut flags = 0;
+    let liveness = &row.liveness;
+    if !liveness.is_none() {
+        flags |= HAS_TIMESTAMP;
+        baselines.write_timestamp(liveness.timestamp, body);
+        if liveness.is_expiring() {
+            flags |= HAS_TTL;
+            baselines.write_ttl(liveness.ttl, body);
+            baselines.write_local_deletion_time(liveness.local_expiration, body);
+        }
+    }
+    if !row.deletion.is_live() {
+        flags |= HAS_DELETION;
+        baselines.write_deletion(row.deletion, body);
+    }
+    // Rows sort columns by id, files by name.
+    let mut present: SmallVec<[(u32, &ColumnData); 16]> = SmallVec::new();
+    for (id, data) in &row.columns {
+        let index = columns
+            .index(*id)
+            .ok_or_else(|| format!("column {} of a row is not in the file's header", id.0))?;
+        present.push((index, data));
+    }
+    present.sort_unstable_by_key(|(index, _)| *index);
+    if present.len() == columns.columns.len() {
+        flags |= HAS_ALL_COLUMNS;
+    } else {
+        let indices: SmallVec<[u32; 16]> = present.iter().map(|(index, _)| *index).collect();
+        column_subset::write(columns.columns.len(), &indices, body);
+    }
+    let has_complex_deletion = present.iter().any(
+        |(_, data)| matches!(data, ColumnData::Complex(complex) if !complex.deletion.is_live()),
+    );
+    if has_complex_deletion {
+        flags |= HAS_COMPLEX_DELETION;
+    }
+    for (index, data) in present {
+        let Some(column) = columns.columns.get(index as usize) else { continue };
+        match (data, column.is_complex) {
+            (ColumnData::Simple(cell), false) => {
+                write_cell(cell, None, column.form, liveness, baselines, body)?;
+            }
+            (ColumnData::Complex(complex), true) => {
+                write_complex(complex, has_complex_deletion, liveness, baselines, body)?;
+            }
+            _ => return Err("a simple cell in a multi-cell column, or the reverse".into()),
+        }
+    }
+    Ok(flags)
+}
+
+fn write_complex(
+    column: &ComplexColumn,
+    has_deletion: bool,
+    liveness: &Liveness,
+    baselines: &Baselines,
+    body: &mut Vec<u8>,
+) -> Result<(), String> {
+    if has_deletion {
+        baselines.write_deletion(column.deletion, body);
+    }
+    vint::write_unsigned(column.cells.len() as u64, body);
+    for (path, cell) in &column.cells {
+        write_cell(cell, Some(path), ValueForm::Prefixed, liveness, baselines, body)?;
+    }
+    Ok(())
+}

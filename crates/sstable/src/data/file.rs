@@ -1,0 +1,303 @@
+//! Data.db as chunks: compressed ones with their checksums behind them, or plain ones with checksums in CRC.db.
+//!
+//! A chunk is read whole, its checksum compared, decompressed, and kept in the page cache. Nothing of a chunk is seen
+//! whose checksum is wrong. Where chunks lie is read from CompressionInfo.db page by page, not held.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use espalier_runtime::file::{FileSystem, PageBuffer};
+
+use crate::{
+    components::{Component, Descriptor},
+    compression::{CompressionInfo, Compressor, layout::MAXIMUM_HEAD_LENGTH},
+    error::{Result, SSTableError},
+    page_cache::{CachedFile, CachedPage, PageCache},
+    versions::VersionFeatures,
+};
+
+/// The largest chunk of a plain file that is believed.
+const MAXIMUM_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
+/// Offsets are checked in pieces of so many when a file is opened.
+const OFFSETS_AT_ONCE: u64 = 8192;
+/// Bytes that a sequential read takes at once, at least one chunk.
+pub(crate) const READ_AHEAD_BYTES: usize = 256 * 1024;
+
+#[derive(Clone, Debug)]
+enum Layout {
+    /// Offsets are in `table` from `table_start` on.
+    Compressed { info: CompressionInfo, compressor: Compressor, table_start: u64 },
+    /// Checksums are in `table` behind the chunk length.
+    Plain { chunk_length: u32 },
+}
+
+/// Data.db and the table of its chunks.
+#[derive(Clone, Debug)]
+pub(crate) struct DataFile {
+    file: CachedFile,
+    table: CachedFile,
+    layout: Layout,
+    length: u64,
+}
+
+/// Where a chunk is stored, and the checksum that is stored elsewhere, if it is.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    offset: u64,
+    /// With the checksum behind it.
+    length: usize,
+    checksum: Option<u32>,
+}
+
+/// A piece of the file that sequential reads found their chunks in.
+#[derive(Debug, Default)]
+pub(crate) struct ReadAhead {
+    offset: u64,
+    buffer: Option<PageBuffer>,
+}
+
+impl DataFile {
+    /// Opens Data.db with the component that describes its chunks, and checks their table.
+    pub(crate) async fn open(
+        file_system: &FileSystem,
+        descriptor: &Descriptor,
+        features: &VersionFeatures,
+        is_compressed: bool,
+        cache: &PageCache,
+    ) -> Result<Self> {
+        let open = |component: Component| async move {
+            let path = descriptor.path(&component);
+            CachedFile::open(file_system, Path::new(&path), cache).await
+        };
+        let file = open(Component::Data).await?;
+        let data_file = if is_compressed {
+            let table = open(Component::CompressionInfo).await?;
+            let head_length = table.length().min(MAXIMUM_HEAD_LENGTH as u64) as usize;
+            let head = table.read_exact(0, head_length).await?;
+            let (info, table_start) = CompressionInfo::read(table.name(), &head, features)?;
+            let compressor = Compressor::of_class(table.name(), &info.compressor)?;
+            let length = info.data_length;
+            Self {
+                file,
+                table,
+                layout: Layout::Compressed { info, compressor, table_start },
+                length,
+            }
+        } else {
+            let table = open(Component::Crc).await?;
+            let chunk_length = u32::from_be_bytes(table.read_array(0).await?);
+            if chunk_length == 0 || chunk_length > MAXIMUM_PLAIN_CHUNK_LENGTH {
+                let reason = format!("chunks of {chunk_length} bytes");
+                return Err(SSTableError::corrupt(table.name(), 0, reason));
+            }
+            let length = file.length();
+            Self { file, table, layout: Layout::Plain { chunk_length }, length }
+        };
+        data_file.check_table().await?;
+        Ok(data_file)
+    }
+
+    /// Bytes before compression.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Bytes of Data.db as stored.
+    pub(crate) fn stored_length(&self) -> u64 {
+        self.file.length()
+    }
+
+    pub(crate) fn stored(&self) -> &CachedFile {
+        &self.file
+    }
+
+    pub(crate) fn compression(&self) -> Option<&CompressionInfo> {
+        match &self.layout {
+            Layout::Compressed { info, .. } => Some(info),
+            Layout::Plain { .. } => None,
+        }
+    }
+
+    pub(crate) fn chunk_length(&self) -> u64 {
+        match &self.layout {
+            Layout::Compressed { info, .. } => u64::from(info.chunk_length),
+            Layout::Plain { chunk_length } => u64::from(*chunk_length),
+        }
+    }
+
+    fn plain_length(&self, index: u64) -> usize {
+        let start = index.saturating_mul(self.chunk_length());
+        self.length.saturating_sub(start).min(self.chunk_length()) as usize
+    }
+
+    pub(crate) fn corrupt(&self, offset: u64, reason: impl Into<String>) -> SSTableError {
+        SSTableError::corrupt(self.file.name(), offset, reason)
+    }
+
+    async fn check_table(&self) -> Result<()> {
+        let table = &self.table;
+        let (entries, start, entry_length) = match &self.layout {
+            Layout::Compressed { info, table_start, .. } => {
+                (u64::from(info.chunk_count), *table_start, 8)
+            }
+            Layout::Plain { chunk_length } => {
+                (self.length.div_ceil(u64::from(*chunk_length)), 4, 4)
+            }
+        };
+        let expected = start.saturating_add(entries.saturating_mul(entry_length));
+        // Compactions of Cassandra leave one more checksum, of nothing (reference 24-2).
+        let surplus = match &self.layout {
+            Layout::Plain { .. } => entry_length,
+            Layout::Compressed { .. } => 0,
+        };
+        if table.length() != expected && table.length() != expected.saturating_add(surplus) {
+            let reason =
+                format!("{entries} chunks make {expected} bytes, the file has {}", table.length());
+            return Err(SSTableError::corrupt(table.name(), table.length(), reason));
+        }
+        match self.layout {
+            Layout::Compressed { .. } => self.check_offsets(entries, start).await,
+            Layout::Plain { .. } => Ok(()),
+        }
+    }
+
+    /// Offsets begin with 0 and leave room for each chunk's checksum.
+    async fn check_offsets(&self, entries: u64, start: u64) -> Result<()> {
+        let mut least = 0;
+        let mut entry = 0;
+        while entry < entries {
+            let at = start + 8 * entry;
+            let count = (entries - entry).min(OFFSETS_AT_ONCE);
+            let bytes = self.table.read_exact(at, (8 * count) as usize).await?;
+            for (index, offset) in bytes.as_chunks::<8>().0.iter().enumerate() {
+                let offset = u64::from_be_bytes(*offset);
+                let is_first = entry == 0 && index == 0;
+                let room = self.file.length().checked_sub(offset).is_some_and(|room| room >= 4);
+                if offset < least || (is_first && offset != 0) || !room {
+                    let reason = format!(
+                        "chunk {} cannot begin at {offset} of a Data.db of {} bytes",
+                        entry + index as u64,
+                        self.file.length()
+                    );
+                    let place = at + 8 * index as u64;
+                    return Err(SSTableError::corrupt(self.table.name(), place, reason));
+                }
+                least = offset.saturating_add(4);
+            }
+            entry += count;
+        }
+        match (entries, self.file.length()) {
+            (0, 1..) => Err(self.corrupt(0, "no chunk is listed in CompressionInfo.db")),
+            _ => Ok(()),
+        }
+    }
+
+    async fn extent(&self, index: u64) -> Result<Extent> {
+        match &self.layout {
+            Layout::Plain { chunk_length } => Ok(Extent {
+                offset: index * u64::from(*chunk_length),
+                length: self.plain_length(index),
+                checksum: Some(u32::from_be_bytes(self.table.read_array(4 + 4 * index).await?)),
+            }),
+            Layout::Compressed { info, table_start, .. } => {
+                let at = table_start + 8 * index;
+                let (offset, end) = if index + 1 < u64::from(info.chunk_count) {
+                    let pair = self.table.read_array::<16>(at).await?;
+                    let (first, second) = pair.split_at(8);
+                    (be64(first), be64(second))
+                } else {
+                    (be64(&self.table.read_array::<8>(at).await?), self.file.length())
+                };
+                // Generous: no algorithm makes random bytes that much longer.
+                let most = 2 * u64::from(info.chunk_length) + 65_536;
+                match end.checked_sub(offset) {
+                    Some(length) if (4..=most).contains(&length) => {
+                        Ok(Extent { offset, length: length as usize, checksum: None })
+                    }
+                    _ => {
+                        let reason = format!("chunk {index} cannot be at {offset}..{end}");
+                        Err(SSTableError::corrupt(self.table.name(), at, reason))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks a chunk and takes it out of its stored form.
+    fn open_chunk(&self, index: u64, extent: Extent, stored: PageBuffer) -> Result<CachedPage> {
+        let plain_length = self.plain_length(index);
+        let wrong = |reason: String| {
+            self.corrupt(index * self.chunk_length(), format!("chunk {index} {reason}"))
+        };
+        let check = |body: &[u8], expected: u32| match crc32fast::hash(body) {
+            actual if actual == expected => Ok(()),
+            actual => Err(wrong(format!(
+                "at {} has the checksum {actual:08x}, expected {expected:08x}",
+                extent.offset
+            ))),
+        };
+        let memory = stored.memory_bytes();
+        let (info, compressor) = match &self.layout {
+            Layout::Plain { .. } => {
+                check(&stored, extent.checksum.unwrap_or_default())?;
+                return Ok(CachedPage { bytes: stored.into_bytes(), charge: memory });
+            }
+            Layout::Compressed { info, compressor, .. } => (info, compressor),
+        };
+        let (body, checksum) =
+            stored.split_last_chunk::<4>().ok_or_else(|| wrong("has no checksum".into()))?;
+        check(body, u32::from_be_bytes(*checksum))?;
+        if body.len() as u64 >= u64::from(info.max_compressed_length) {
+            // Stored raw; a short last chunk is padded up to the limit.
+            if body.len() < plain_length {
+                return Err(wrong(format!("holds {} bytes, expected {plain_length}", body.len())));
+            }
+            let bytes = stored.slice(..plain_length).into_bytes();
+            return Ok(CachedPage { bytes, charge: memory });
+        }
+        let plain = compressor.decompress(body, plain_length).map_err(wrong)?;
+        Ok(CachedPage { charge: plain.capacity(), bytes: Bytes::from(plain) })
+    }
+
+    /// Chunk `index`, which begins at `index * chunk_length` of the plain data: from the cache or into it.
+    pub(crate) async fn chunk(&self, index: u64) -> Result<Bytes> {
+        let key = self.file.key(index);
+        if let Some(bytes) = self.file.cache().get(key) {
+            return Ok(bytes);
+        }
+        let extent = self.extent(index).await?;
+        let stored = self.file.read_exact(extent.offset, extent.length).await?;
+        let page = self.open_chunk(index, extent, stored)?;
+        let bytes = page.bytes.clone();
+        self.file.cache().insert(key, page);
+        Ok(bytes)
+    }
+
+    /// The same for a reader that goes through the file: large reads, and the cache is left to others.
+    pub(crate) async fn chunk_ahead(&self, index: u64, ahead: &mut ReadAhead) -> Result<Bytes> {
+        let extent = self.extent(index).await?;
+        let start = extent.offset.checked_sub(ahead.offset).map(|start| start as usize);
+        let find = |buffer: &PageBuffer, start: usize| {
+            let end = start.checked_add(extent.length)?;
+            (end <= buffer.len()).then(|| buffer.slice(start..end))
+        };
+        let found = ahead.buffer.as_ref().zip(start).and_then(|(b, start)| find(b, start));
+        let stored = match found {
+            Some(stored) => stored,
+            None => {
+                let rest = self.file.length().saturating_sub(extent.offset);
+                let length = (READ_AHEAD_BYTES.max(extent.length) as u64).min(rest) as usize;
+                let buffer = self.file.read_exact(extent.offset, length).await?;
+                let stored = find(&buffer, 0)
+                    .ok_or_else(|| self.corrupt(extent.offset, "a chunk behind the end"))?;
+                *ahead = ReadAhead { offset: extent.offset, buffer: Some(buffer) };
+                stored
+            }
+        };
+        Ok(self.open_chunk(index, extent, stored)?.bytes)
+    }
+}
+
+fn be64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}

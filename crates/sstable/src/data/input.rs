@@ -1,0 +1,122 @@
+//! Reading rows out of a run of bytes that is in memory. Values are slices of it, not copies.
+//!
+//! The run may end inside a row, because the next chunk is not there yet: [`Malformed::Ended`] tells that apart from
+//! bytes that are wrong.
+
+use bytes::Bytes;
+use espalier_types::vint;
+
+/// Why nothing could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    /// More bytes are needed than there are.
+    Ended,
+    /// The bytes are not what the format says.
+    Wrong(&'static str),
+}
+
+impl Malformed {
+    /// The reason, where all bytes that there are were at hand.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Ended => "it ends too early",
+            Self::Wrong(reason) => reason,
+        }
+    }
+}
+
+pub(crate) type Decoded<T> = std::result::Result<T, Malformed>;
+
+/// A cell's value, path or key is at most so long. Cassandra refuses to write longer ones, too.
+pub(crate) const MAXIMUM_VALUE_LENGTH: u64 = 256 * 1024 * 1024;
+
+/// A reading position in `bytes`.
+#[derive(Clone, Debug)]
+pub(crate) struct DataInput<'a> {
+    bytes: &'a Bytes,
+    offset: usize,
+}
+
+impl<'a> DataInput<'a> {
+    pub(crate) fn new(bytes: &'a Bytes, offset: usize) -> Self {
+        Self { bytes, offset: offset.min(bytes.len()) }
+    }
+
+    #[inline]
+    pub(crate) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.offset == self.bytes.len()
+    }
+
+    #[inline]
+    fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.offset..).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn u8(&mut self) -> Decoded<u8> {
+        let byte = *self.bytes.get(self.offset).ok_or(Malformed::Ended)?;
+        self.offset += 1;
+        Ok(byte)
+    }
+
+    fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
+        let array = *self.rest().first_chunk().ok_or(Malformed::Ended)?;
+        self.offset += N;
+        Ok(array)
+    }
+
+    #[inline]
+    pub(crate) fn u16(&mut self) -> Decoded<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Decoded<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn i64(&mut self) -> Decoded<i64> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    #[inline]
+    pub(crate) fn vint(&mut self) -> Decoded<u64> {
+        let mut rest = self.rest();
+        let before = rest.len();
+        let value = vint::read_unsigned(&mut rest).map_err(|_| Malformed::Ended)?;
+        self.offset += before - rest.len();
+        Ok(value)
+    }
+
+    /// Where the next `length` bytes are, and steps over them.
+    #[inline]
+    pub(crate) fn span(&mut self, length: usize) -> Decoded<(usize, usize)> {
+        let start = self.offset;
+        let end = start.checked_add(length).ok_or(Malformed::Ended)?;
+        if end > self.bytes.len() {
+            return Err(Malformed::Ended);
+        }
+        self.offset = end;
+        Ok((start, end))
+    }
+
+    /// The next `length` bytes, sharing the memory.
+    #[inline]
+    pub(crate) fn take(&mut self, length: usize) -> Decoded<Bytes> {
+        let (start, end) = self.span(length)?;
+        Ok(self.bytes.slice(start..end))
+    }
+
+    /// The length of a value, behind which the value stands.
+    #[inline]
+    pub(crate) fn value_length(&mut self) -> Decoded<usize> {
+        match self.vint()? {
+            length if length <= MAXIMUM_VALUE_LENGTH => Ok(length as usize),
+            _ => Err(Malformed::Wrong("a value is longer than 256 MiB")),
+        }
+    }
+}

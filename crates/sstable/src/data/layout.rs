@@ -1,0 +1,88 @@
+//! Flags of rows and cells, and the arithmetic of deltas. Source: reference 9.2, 9.6.
+
+use espalier_mutation::DeletionTime;
+use espalier_types::vint;
+
+use super::input::{DataInput, Decoded};
+use crate::statistics::SerializationHeader;
+
+pub(crate) const END_OF_PARTITION: u8 = 0x01;
+pub(crate) const IS_MARKER: u8 = 0x02;
+pub(crate) const HAS_TIMESTAMP: u8 = 0x04;
+pub(crate) const HAS_TTL: u8 = 0x08;
+pub(crate) const HAS_DELETION: u8 = 0x10;
+pub(crate) const HAS_ALL_COLUMNS: u8 = 0x20;
+pub(crate) const HAS_COMPLEX_DELETION: u8 = 0x40;
+pub(crate) const EXTENSION: u8 = 0x80;
+
+pub(crate) const EXTENDED_STATIC: u8 = 0x01;
+pub(crate) const EXTENDED_SHADOWABLE: u8 = 0x02;
+
+pub(crate) const CELL_DELETED: u8 = 0x01;
+pub(crate) const CELL_EXPIRING: u8 = 0x02;
+pub(crate) const CELL_EMPTY: u8 = 0x04;
+pub(crate) const CELL_ROW_TIMESTAMP: u8 = 0x08;
+pub(crate) const CELL_ROW_TTL: u8 = 0x10;
+pub(crate) const CELL_FLAGS: u8 = 0x1F;
+
+/// What timestamps, deletion times and TTLs are deltas from. Differences wrap: at 64 bits for timestamps, at 32 for the
+/// others, whose vints are sign-extended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Baselines {
+    timestamp: i64,
+    local_deletion_time: u32,
+    ttl: u32,
+}
+
+impl Baselines {
+    pub(crate) fn of(header: &SerializationHeader) -> Self {
+        Self {
+            timestamp: header.min_timestamp,
+            local_deletion_time: header.min_local_deletion_time,
+            ttl: header.min_ttl,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn read_timestamp(&self, input: &mut DataInput<'_>) -> Decoded<i64> {
+        Ok(self.timestamp.wrapping_add(input.vint()? as i64))
+    }
+
+    #[inline]
+    pub(crate) fn read_local_deletion_time(&self, input: &mut DataInput<'_>) -> Decoded<u32> {
+        Ok(self.local_deletion_time.wrapping_add(input.vint()? as u32))
+    }
+
+    #[inline]
+    pub(crate) fn read_ttl(&self, input: &mut DataInput<'_>) -> Decoded<u32> {
+        Ok(self.ttl.wrapping_add(input.vint()? as u32))
+    }
+
+    /// Live if the timestamp says so, whatever the seconds are (reference, trap 7).
+    pub(crate) fn read_deletion(&self, input: &mut DataInput<'_>) -> Decoded<DeletionTime> {
+        let timestamp = self.read_timestamp(input)?;
+        let local_deletion_time = self.read_local_deletion_time(input)?;
+        let deletion = DeletionTime::new(timestamp, local_deletion_time);
+        Ok(if deletion.is_live() { DeletionTime::LIVE } else { deletion })
+    }
+
+    #[inline]
+    pub(crate) fn write_timestamp(&self, timestamp: i64, out: &mut Vec<u8>) {
+        vint::write_unsigned(timestamp.wrapping_sub(self.timestamp) as u64, out);
+    }
+
+    #[inline]
+    pub(crate) fn write_local_deletion_time(&self, time: u32, out: &mut Vec<u8>) {
+        vint::write_unsigned(time.wrapping_sub(self.local_deletion_time) as i32 as u64, out);
+    }
+
+    #[inline]
+    pub(crate) fn write_ttl(&self, ttl: u32, out: &mut Vec<u8>) {
+        vint::write_unsigned(ttl.wrapping_sub(self.ttl) as i32 as u64, out);
+    }
+
+    pub(crate) fn write_deletion(&self, deletion: DeletionTime, out: &mut Vec<u8>) {
+        self.write_timestamp(deletion.marked_for_delete_at, out);
+        self.write_local_deletion_time(deletion.local_deletion_time, out);
+    }
+}

@@ -1,0 +1,30 @@
+//! Data.db: partitions one after another, each with its rows in clustering order. Source: reference 9.
+//!
+//! ```text
+//! partition   be16 key length, key, deletion time, [static row], (row | marker)*, 01
+//! row         flags, [extended flags], clustering values, vint body length, body
+//! marker      02, kind, be16 number of values, clustering values, vint body length, body
+//! body        vint length of the unfiltered before, then liveness, deletions, columns
+//! ```
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`layout`] | flags, and what of a header decoding and encoding need |
+//! | [`values`], [`clustering_values`], [`column_subset`] | parts of rows |
+//! | [`decode`], [`encode`] | rows and markers |
+//! | [`column_map`] | from a file's columns to the table's |
+//! | [`file`], [`stream`] | chunks of the file, and bytes across chunks |
+//! | [`writer`] | chunks, checksums and digest of a file being written |
+
+pub(crate) mod clustering_values;
+pub(crate) mod column_map;
+pub(crate) mod column_subset;
+pub(crate) mod decode;
+pub(crate) mod deletion_time;
+pub(crate) mod encode;
+pub(crate) mod file;
+pub(crate) mod input;
+pub(crate) mod layout;
+pub(crate) mod stream;
+pub(crate) mod values;
+pub(crate) mod writer;

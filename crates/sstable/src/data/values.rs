@@ -1,0 +1,36 @@
+//! Values of simple cells and of clusterings: bare if the type has a fixed length, else behind a vint length. A
+//! zero-length value is told by a flag and has no bytes. Source: reference 10.2.
+
+use espalier_types::{CqlType, vint};
+
+/// How a value that is not empty stands in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ValueForm {
+    /// Bare bytes of this number.
+    Fixed(usize),
+    /// Behind its length.
+    Prefixed,
+}
+
+impl ValueForm {
+    /// The form for a column's type; cells of complex columns are always [`ValueForm::Prefixed`].
+    pub(crate) fn of(column_type: &CqlType) -> Self {
+        match column_type.fixed_length() {
+            Some(length) => Self::Fixed(length),
+            None => Self::Prefixed,
+        }
+    }
+}
+
+/// Appends a value that is not empty.
+pub(crate) fn write_value(form: ValueForm, value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    match form {
+        ValueForm::Fixed(length) if length != value.len() => {
+            return Err(format!("a value of {} bytes where the type has {length}", value.len()));
+        }
+        ValueForm::Fixed(_) => {}
+        ValueForm::Prefixed => vint::write_unsigned(value.len() as u64, out),
+    }
+    out.extend_from_slice(value);
+    Ok(())
+}

@@ -1,0 +1,238 @@
+//! Writes Data.db in chunks, with the component that describes them, and computes the digest of the whole.
+//!
+//! Memory: one chunk plain and one compressed, and the buffers of two files.
+
+use bytes::BytesMut;
+use espalier_mutation::schema::CompressionOptions;
+use espalier_runtime::file::FileSystem;
+use espalier_trie::page::Sink;
+
+use crate::{
+    append_file::AppendFile,
+    components::{Component, Descriptor},
+    compression::{CompressionInfo, Compressor},
+    error::{Result, SSTableError},
+    versions::VersionFeatures,
+};
+
+/// How Data.db is cut into chunks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ChunkFormat {
+    /// Compressed chunks, as the table says.
+    Compressed(CompressionOptions),
+    /// Plain chunks of so many bytes, each with a checksum in CRC.db. A read checks a whole chunk, so it is also the
+    /// least that is read.
+    Plain {
+        /// In bytes.
+        chunk_length: u32,
+    },
+}
+
+impl ChunkFormat {
+    /// Plain chunks of a page: what a look-up reads is then what it checks. Cassandra writes 64 KiB and reads any.
+    pub const PLAIN: ChunkFormat = ChunkFormat::Plain { chunk_length: 4096 };
+}
+
+enum Chunks {
+    Compressed { info: CompressionInfo, compressor: Compressor, head_length: usize },
+    Plain { chunk_length: usize },
+}
+
+/// Data.db being written.
+pub(crate) struct DataWriter {
+    file: AppendFile,
+    /// CompressionInfo.db or CRC.db.
+    table: AppendFile,
+    chunks: Chunks,
+    features: &'static VersionFeatures,
+    /// Plain bytes that do not yet fill a chunk.
+    pending: Vec<u8>,
+    compressed: Vec<u8>,
+    /// Plain bytes in chunks that are written.
+    flushed: u64,
+    /// Stored bytes, checksums left out.
+    stored: u64,
+    digest: crc32fast::Hasher,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct WrittenData {
+    /// Plain bytes.
+    pub(crate) length: u64,
+    /// Bytes of Data.db.
+    pub(crate) stored_length: u64,
+    pub(crate) digest: u32,
+    /// −1 for plain chunks.
+    pub(crate) compression_ratio: f64,
+}
+
+impl DataWriter {
+    pub(crate) async fn create(
+        file_system: &FileSystem,
+        descriptor: &Descriptor,
+        features: &'static VersionFeatures,
+        format: &ChunkFormat,
+    ) -> Result<Self> {
+        let name = descriptor.name_in_errors(&Component::Data);
+        let (chunks, component) = match format {
+            ChunkFormat::Plain { chunk_length: 0 } => {
+                return Err(SSTableError::rejected(&name, "chunks without length"));
+            }
+            ChunkFormat::Plain { chunk_length } => {
+                (Chunks::Plain { chunk_length: *chunk_length as usize }, Component::Crc)
+            }
+            ChunkFormat::Compressed(options) => {
+                let chunks = compressed_chunks(&name, options, features)?;
+                (chunks, Component::CompressionInfo)
+            }
+        };
+        let file = AppendFile::create(file_system, &descriptor.path(&Component::Data)).await?;
+        let mut table = AppendFile::create(file_system, &descriptor.path(&component)).await?;
+        match &chunks {
+            Chunks::Plain { chunk_length } => table.append(&(*chunk_length as u32).to_be_bytes()),
+            // The head is known at the end and has the same length then.
+            Chunks::Compressed { head_length, .. } => table.append(&vec![0; *head_length]),
+        }
+        Ok(Self {
+            file,
+            table,
+            chunks,
+            features,
+            pending: Vec::new(),
+            compressed: Vec::new(),
+            flushed: 0,
+            stored: 0,
+            digest: crc32fast::Hasher::new(),
+        })
+    }
+
+    /// Plain bytes so far.
+    pub(crate) fn position(&self) -> u64 {
+        self.flushed + self.pending.len() as u64
+    }
+
+    /// Where plain bytes are appended; [`DataWriter::flush_chunks`] is to follow.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.pending
+    }
+
+    fn chunk_length(&self) -> usize {
+        match &self.chunks {
+            Chunks::Compressed { info, .. } => info.chunk_length as usize,
+            Chunks::Plain { chunk_length } => *chunk_length,
+        }
+    }
+
+    /// Writes the chunks that are full.
+    #[inline]
+    pub(crate) async fn flush_chunks(&mut self) -> Result<()> {
+        match self.pending.len() < self.chunk_length() {
+            true => Ok(()),
+            false => self.write_full_chunks().await,
+        }
+    }
+
+    async fn write_full_chunks(&mut self) -> Result<()> {
+        let length = self.chunk_length();
+        let mut pending = std::mem::take(&mut self.pending);
+        let mut written = 0;
+        while let Some(chunk) = pending.get(written..written + length) {
+            self.write_chunk(chunk)?;
+            written += length;
+            self.file.flush_if_large().await?;
+            self.table.flush_if_large().await?;
+            espalier_runtime::maybe_yield().await;
+        }
+        pending.drain(..written);
+        self.pending = pending;
+        Ok(())
+    }
+
+    fn write_chunk(&mut self, plain: &[u8]) -> Result<()> {
+        self.flushed += plain.len() as u64;
+        let (info, compressor) = match &mut self.chunks {
+            Chunks::Plain { .. } => {
+                self.table.append(&crc32fast::hash(plain).to_be_bytes());
+                self.file.append(plain);
+                self.digest.update(plain);
+                self.stored += plain.len() as u64;
+                return Ok(());
+            }
+            Chunks::Compressed { info, compressor, .. } => (info, *compressor),
+        };
+        compressor
+            .compress(plain, &mut self.compressed)
+            .map_err(|reason| SSTableError::rejected(self.file.name(), reason))?;
+        let limit = info.max_compressed_length as usize;
+        if self.compressed.len() >= limit {
+            self.compressed.clear();
+            self.compressed.extend_from_slice(plain);
+            // A short raw chunk is made so long that its length tells that it is raw.
+            if self.compressed.len() < limit {
+                self.compressed.resize(limit, 0);
+            }
+        }
+        self.table.append(&self.file.position().to_be_bytes());
+        let checksum = crc32fast::hash(&self.compressed).to_be_bytes();
+        for part in [&self.compressed[..], &checksum] {
+            self.file.append(part);
+            self.digest.update(part);
+        }
+        self.stored += self.compressed.len() as u64;
+        info.chunk_count = info.chunk_count.checked_add(1).ok_or_else(|| {
+            SSTableError::rejected(self.file.name(), "more chunks than the format can count")
+        })?;
+        info.data_length = self.flushed;
+        Ok(())
+    }
+
+    /// Writes the last chunk and makes both files durable.
+    pub(crate) async fn finish(mut self) -> Result<WrittenData> {
+        self.flush_chunks().await?;
+        let pending = std::mem::take(&mut self.pending);
+        if !pending.is_empty() {
+            self.write_chunk(&pending)?;
+        }
+        let mut compression_ratio = -1.0;
+        if let Chunks::Compressed { info, .. } = &self.chunks {
+            compression_ratio = self.stored as f64 / self.flushed as f64;
+            let mut head = BytesMut::new();
+            info.write(self.features, &mut head);
+            self.table.rewrite_start(head.to_vec()).await?;
+        }
+        let stored_length = self.file.finish().await?;
+        self.table.finish().await?;
+        let digest = self.digest.finalize();
+        Ok(WrittenData { length: self.flushed, stored_length, digest, compression_ratio })
+    }
+}
+
+fn compressed_chunks(
+    name: &crate::error::FileName,
+    options: &CompressionOptions,
+    features: &VersionFeatures,
+) -> Result<Chunks> {
+    let compressor = Compressor::of_class(name, &options.class)?;
+    if !options.chunk_length.is_power_of_two() {
+        let reason = format!("chunks of {} bytes; a power of two is needed", options.chunk_length);
+        return Err(SSTableError::rejected(name, reason));
+    }
+    let info = CompressionInfo {
+        compressor: compressor.class().into(),
+        options: options.parameters.clone(),
+        chunk_length: options.chunk_length,
+        max_compressed_length: match features.raw_chunks {
+            true => CompressionInfo::max_compressed_length_for(
+                options.chunk_length,
+                options.min_compress_ratio,
+            ),
+            false => i32::MAX as u32,
+        },
+        data_length: 0,
+        chunk_count: 0,
+    };
+    let mut head = BytesMut::new();
+    info.write(features, &mut head);
+    Ok(Chunks::Compressed { info, compressor, head_length: head.len() })
+}

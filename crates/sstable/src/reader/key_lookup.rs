@@ -1,0 +1,148 @@
+//! From a key, or a bound of a range, to a partition. Source: reference 16.
+
+use espalier_mutation::{DecoratedKey, DeletionTime, KeyBound, KeyRange, murmur3};
+use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, NEXT_COMPONENT, encode_decorated_key};
+
+use super::sstable_reader::SSTableReader;
+use crate::{
+    data::{input::DataInput, stream::DataStream},
+    error::{Result, SSTableError},
+    index::bti::{
+        partition_index::{Candidate, IndexPosition},
+        row_index::RowIndexReader,
+    },
+    page_cache::CachedFile,
+};
+
+/// A partition that is there.
+pub(super) struct FoundPartition {
+    /// In Data.db.
+    pub(super) position: u64,
+    /// Known if there is a row index; otherwise it is in the partition's head.
+    pub(super) deletion: DeletionTime,
+    pub(super) index: Option<RowIndexReader<CachedFile>>,
+}
+
+impl SSTableReader {
+    /// The partition with exactly this key: filter, trie, real key.
+    pub(super) async fn find_partition(
+        &self,
+        key: &DecoratedKey,
+    ) -> Result<Option<FoundPartition>> {
+        let hash = murmur3::hash(&key.key);
+        if !self.may_contain_hash(key, hash) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::with_capacity(key.key.len() + 16);
+        encode_decorated_key(key.token.0, &key.key, &mut bytes);
+        let candidate = self
+            .0
+            .partition_index
+            .exact_candidate(&bytes, hash.1 as u8)
+            .await
+            .map_err(|error| self.partitions_error(error))?;
+        match candidate {
+            None => Ok(None),
+            Some(IndexPosition::RowIndex(entry)) => {
+                let index = self.open_row_index(entry).await?;
+                if index.entry().key != key.key {
+                    return Ok(None);
+                }
+                let (position, deletion) =
+                    (index.entry().data_position, index.entry().partition_deletion);
+                Ok(Some(FoundPartition { position, deletion, index: Some(index) }))
+            }
+            Some(IndexPosition::Data(position)) => {
+                let found = self.key_at(position).await?;
+                Ok((found == *key).then_some(FoundPartition {
+                    position,
+                    deletion: DeletionTime::LIVE,
+                    index: None,
+                }))
+            }
+        }
+    }
+
+    pub(super) async fn open_row_index(&self, entry: u64) -> Result<RowIndexReader<CachedFile>> {
+        let rows = self.0.rows.clone();
+        let index = RowIndexReader::open(rows, entry)
+            .await
+            .map_err(|error| SSTableError::index(self.0.rows.name(), error))?;
+        match index.entry().data_position < self.0.data.length() {
+            true => Ok(index),
+            false => {
+                let reason = "an entry leads behind the end of Data.db";
+                Err(SSTableError::corrupt(self.0.rows.name(), entry, reason))
+            }
+        }
+    }
+
+    /// The key that stands at a position of Data.db.
+    pub(super) async fn key_at(&self, position: u64) -> Result<DecoratedKey> {
+        if position >= self.0.data.length() {
+            let name = self.0.partition_index.source().name();
+            let reason = "a leaf leads behind the end of Data.db";
+            return Err(SSTableError::corrupt(name, position, reason));
+        }
+        let mut stream = DataStream::cached(self.0.data.clone(), position);
+        stream.fill(2).await?;
+        let length = stream.input().u16().map_err(|wrong| stream.corrupt(wrong.reason()))?;
+        stream.fill(2 + usize::from(length)).await?;
+        let mut input = DataInput::new(stream.window(), stream.offset() + 2);
+        let key =
+            input.take(usize::from(length)).map_err(|wrong| stream.corrupt(wrong.reason()))?;
+        Ok(DecoratedKey::new(key))
+    }
+
+    /// Position in Data.db and key of a partition that the index leads to.
+    async fn resolve(&self, candidate: Candidate) -> Result<(u64, DecoratedKey)> {
+        match candidate.position {
+            IndexPosition::Data(position) => Ok((position, self.key_at(position).await?)),
+            IndexPosition::RowIndex(entry) => {
+                let index = self.open_row_index(entry).await?;
+                let entry = index.entry();
+                Ok((entry.data_position, DecoratedKey::new(entry.key.clone().into())))
+            }
+        }
+    }
+
+    /// Position in Data.db of the first partition of a range; `None` if no partition lies right of its start.
+    pub(super) async fn first_position(&self, range: &KeyRange) -> Result<Option<u64>> {
+        let mut bytes = Vec::new();
+        match &range.start {
+            KeyBound::Unbounded => return Ok(Some(0)),
+            KeyBound::BeforeToken(token) => encode_token(token.0, LT_NEXT, &mut bytes),
+            KeyBound::AfterToken(token) => encode_token(token.0, GT_NEXT, &mut bytes),
+            KeyBound::BeforeKey(key) | KeyBound::AfterKey(key) => {
+                encode_decorated_key(key.token.0, &key.key, &mut bytes);
+            }
+        }
+        if range.starts_before(&self.0.first_key) {
+            return Ok(Some(0));
+        }
+        let mut cursor = self.0.partition_index.cursor();
+        let mut candidate =
+            cursor.seek_ceiling(&bytes).await.map_err(|error| self.partitions_error(error))?;
+        // Only a prefix was compared: the first one or two may lie before the bound.
+        while let Some(found) = candidate {
+            let (position, key) = self.resolve(found).await?;
+            if range.starts_before(&key) {
+                return Ok(Some(position));
+            }
+            espalier_runtime::maybe_yield().await;
+            candidate = cursor.next().await.map_err(|error| self.partitions_error(error))?;
+        }
+        Ok(None)
+    }
+
+    fn partitions_error(&self, error: crate::index::bti::IndexError<SSTableError>) -> SSTableError {
+        SSTableError::index(self.0.partition_index.source().name(), error)
+    }
+}
+
+/// `40`, the token with its sign bit inverted, a terminator: before or behind all keys of the token.
+fn encode_token(token: i64, terminator: u8, out: &mut Vec<u8>) {
+    out.push(NEXT_COMPONENT);
+    out.extend_from_slice(&(token ^ i64::MIN).to_be_bytes());
+    out.push(terminator);
+}

@@ -1,0 +1,40 @@
+//! One partition being read.
+
+use espalier_mutation::{PartitionHeader, Unfiltered, UnfilteredStream};
+
+use super::{forward::ForwardRows, reverse::ReverseRows};
+use crate::error::{Result, SSTableError};
+
+#[derive(Debug)]
+pub(super) enum Rows {
+    Forward(ForwardRows),
+    Reverse(ReverseRows),
+}
+
+/// A partition of an SSTable. Owns what it needs, so that it may outlive the reader that made it.
+#[derive(Debug)]
+pub struct PartitionStream {
+    header: PartitionHeader,
+    rows: Rows,
+}
+
+impl PartitionStream {
+    pub(super) fn new(header: PartitionHeader, rows: Rows) -> Self {
+        Self { header, rows }
+    }
+}
+
+impl UnfilteredStream for PartitionStream {
+    type Error = SSTableError;
+
+    fn header(&self) -> &PartitionHeader {
+        &self.header
+    }
+
+    async fn next(&mut self) -> Result<Option<Unfiltered>> {
+        match &mut self.rows {
+            Rows::Forward(rows) => rows.next().await,
+            Rows::Reverse(rows) => rows.next().await,
+        }
+    }
+}

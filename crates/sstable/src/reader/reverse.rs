@@ -1,0 +1,348 @@
+//! Rows and markers of slices against clustering order.
+//!
+//! A block of the row index (or the whole partition, if it has none) is walked forward once, over heads only, to learn
+//! where its rows are; then they are decoded from the last to the first. Memory: 16 bytes for each row of a block.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    ClusteringSlice, ClusteringSlices, DeletionTime, RangeTombstoneMarker, Unfiltered,
+};
+
+use super::{row_source::RowSource, slice_markers::marker_at};
+use crate::{
+    data::decode::HeadKind,
+    error::{Result, SSTableError},
+    index::bti::row_index::{Block, RowIndexReader},
+    page_cache::CachedFile,
+    writer::encode_position,
+};
+
+/// Rows between which the walk over heads asks whether it should give way.
+const HEADS_AT_ONCE: usize = 64;
+
+/// Something of the block, by place or, since markers are few and needed on the way, itself.
+#[derive(Debug)]
+enum Entry {
+    Row(u64),
+    Marker(Box<RangeTombstoneMarker>),
+}
+
+/// Walks a partition in reverse.
+///
+/// Invariant: `open` is the range deletion in force just behind the last of `entries`.
+#[derive(Debug)]
+pub(super) struct ReverseRows {
+    source: RowSource,
+    partition_start: u64,
+    index: Option<RowIndexReader<CachedFile>>,
+    slices: Arc<ClusteringSlices>,
+    /// Slices that are not yet finished: the last of them is the current one.
+    slices_left: usize,
+    is_inside: bool,
+    open: DeletionTime,
+    entries: Vec<Entry>,
+    block: BlockState,
+}
+
+/// Which block `entries` are of.
+#[derive(Debug)]
+enum BlockState {
+    /// None was read yet.
+    Start,
+    /// One with others before it, perhaps: its offset, the deletion that is open at its start, and the byte-comparable
+    /// position of its first row or marker.
+    Block { offset: u64, open: DeletionTime, first: Vec<u8> },
+    /// There is none before it.
+    First,
+}
+
+impl ReverseRows {
+    /// From a source that stands behind the partition's head or, if there is an index, anywhere.
+    pub(super) fn new(
+        source: RowSource,
+        slices: Arc<ClusteringSlices>,
+        partition_start: u64,
+        index: Option<RowIndexReader<CachedFile>>,
+    ) -> Self {
+        Self {
+            source,
+            partition_start,
+            index,
+            slices_left: slices.slices.len(),
+            slices,
+            is_inside: false,
+            open: DeletionTime::LIVE,
+            entries: Vec::new(),
+            block: BlockState::Start,
+        }
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<Unfiltered>> {
+        let slices = self.slices.clone();
+        loop {
+            let current = self.slices_left.checked_sub(1).and_then(|i| slices.slices.get(i));
+            let Some(slice) = current else { return Ok(None) };
+            let Some(entry) = self.entries.pop() else {
+                if !self.load_block_before(slice).await? {
+                    self.slices_left = 0;
+                    return match self.open.is_live() {
+                        true => Ok(None),
+                        false => Err(self.source.corrupt("a range deletion is open at the start")),
+                    };
+                }
+                continue;
+            };
+            match entry {
+                Entry::Row(position) => {
+                    if let Some(found) = self.visit_row(slice, position).await? {
+                        return Ok(Some(found));
+                    }
+                }
+                Entry::Marker(marker) => {
+                    if let Some(found) = self.visit_marker(slice, marker) {
+                        return Ok(Some(found));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a row adds to the stream; if that is a marker at a slice's bound, the row is still to be visited.
+    async fn visit_row(
+        &mut self,
+        slice: &ClusteringSlice,
+        position: u64,
+    ) -> Result<Option<Unfiltered>> {
+        self.source.stream.seek(position);
+        let Some(head) = self.source.head().await? else {
+            return Err(self.source.corrupt("a row that is not there any more"));
+        };
+        if !self.is_inside {
+            if self.source.compare(&head, slice.end.position()).is_ge() {
+                return Ok(None);
+            }
+            if let Some(opening) = self.enter_slice(slice) {
+                self.entries.push(Entry::Row(position));
+                return Ok(Some(opening));
+            }
+        }
+        if self.source.compare(&head, slice.start.position()).is_le() {
+            self.entries.push(Entry::Row(position));
+            return Ok(self.leave_slice(slice));
+        }
+        match self.source.take(head).await? {
+            Unfiltered::Row(row) if row.is_empty() => Ok(None),
+            unfiltered => Ok(Some(unfiltered)),
+        }
+    }
+
+    fn visit_marker(
+        &mut self,
+        slice: &ClusteringSlice,
+        marker: Box<RangeTombstoneMarker>,
+    ) -> Option<Unfiltered> {
+        let comparator = self.source.comparator();
+        let position = marker.position.position();
+        let is_behind = comparator.compare(position, slice.end.position()).is_ge();
+        let is_before = comparator.compare(position, slice.start.position()).is_le();
+        if !self.is_inside {
+            if is_behind {
+                self.open = marker.before;
+                return None;
+            }
+            if let Some(opening) = self.enter_slice(slice) {
+                self.entries.push(Entry::Marker(marker));
+                return Some(opening);
+            }
+        }
+        if is_before {
+            self.entries.push(Entry::Marker(marker));
+            return self.leave_slice(slice);
+        }
+        self.open = marker.before;
+        Some(Unfiltered::Marker(*marker))
+    }
+
+    fn enter_slice(&mut self, slice: &ClusteringSlice) -> Option<Unfiltered> {
+        self.is_inside = true;
+        let open = self.open;
+        (!open.is_live()).then(|| marker_at(&slice.end, open, DeletionTime::LIVE))
+    }
+
+    fn leave_slice(&mut self, slice: &ClusteringSlice) -> Option<Unfiltered> {
+        self.is_inside = false;
+        self.slices_left -= 1;
+        let open = self.open;
+        (!open.is_live()).then(|| marker_at(&slice.start, DeletionTime::LIVE, open))
+    }
+
+    /// Reads the heads of the block before the current one; of the one that holds the end of `slice` at first.
+    async fn load_block_before(&mut self, slice: &ClusteringSlice) -> Result<bool> {
+        let mut state = std::mem::replace(&mut self.block, BlockState::First);
+        let Some(index) = &self.index else {
+            return match state {
+                // The source stands behind the head, and there is nothing else.
+                BlockState::Start => {
+                    self.walk(None, DeletionTime::LIVE).await?;
+                    self.open = DeletionTime::LIVE;
+                    Ok(!self.entries.is_empty())
+                }
+                _ => Ok(false),
+            };
+        };
+        let block = match &state {
+            BlockState::First => return Ok(false),
+            BlockState::Start => self.block_of_end(index, slice).await?,
+            BlockState::Block { offset, .. } if !self.is_inside => {
+                let block = self.block_of_end(index, slice).await?;
+                if block.is_some_and(|block| block.end < *offset) {
+                    // Blocks between two slices are left out.
+                    state = BlockState::Start;
+                    block
+                } else {
+                    self.block_below(index, &state).await?
+                }
+            }
+            BlockState::Block { .. } => self.block_below(index, &state).await?,
+        };
+        match block {
+            Some(block) => self.load_block(block, &state, slice).await?,
+            None if matches!(state, BlockState::Start) => {
+                return Err(self.index_corrupt("a row index without blocks"));
+            }
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The block that holds the end of `slice`, or its rows nearest to it.
+    async fn block_of_end(
+        &self,
+        index: &RowIndexReader<CachedFile>,
+        slice: &ClusteringSlice,
+    ) -> Result<Option<Block>> {
+        let wrong = |error| SSTableError::index(index.source().name(), error);
+        let mut end = Vec::new();
+        encode_position(&self.source.comparator().types, slice.end.position(), &mut end);
+        let end = (!slice.end.is_unbounded()).then_some(end.as_slice());
+        let mut blocks = index.backward(end).await.map_err(wrong)?;
+        blocks.next().await.map_err(wrong)
+    }
+
+    /// The block before the one of `state`.
+    async fn block_below(
+        &self,
+        index: &RowIndexReader<CachedFile>,
+        state: &BlockState,
+    ) -> Result<Option<Block>> {
+        let BlockState::Block { first, offset, .. } = state else { return Ok(None) };
+        let wrong = |error| SSTableError::index(index.source().name(), error);
+        let mut blocks = index.backward(Some(first)).await.map_err(wrong)?;
+        let current = blocks.next().await.map_err(wrong)?;
+        if current.is_none_or(|current| current.start != *offset) {
+            return Err(self.index_corrupt("a block's first row leads to another block"));
+        }
+        blocks.next().await.map_err(wrong)
+    }
+
+    async fn load_block(
+        &mut self,
+        block: Block,
+        above: &BlockState,
+        slice: &ClusteringSlice,
+    ) -> Result<()> {
+        if let BlockState::Block { offset, .. } = above
+            && block.end != *offset
+        {
+            return Err(self.index_corrupt("blocks do not follow one another"));
+        }
+        self.source.stream.seek(self.partition_start.saturating_add(block.start));
+        let Some(head) = self.source.head().await? else {
+            return Err(self.index_corrupt("a block without rows"));
+        };
+        let is_first = self.source.previous_length(&head).await? == block.start;
+        if is_first && !block.open_deletion.is_live() {
+            return Err(self.index_corrupt("a deletion is open before the first row"));
+        }
+        let end = self.partition_start.saturating_add(block.end);
+        let first = self.walk(Some(end), block.open_deletion).await?;
+        match above {
+            BlockState::Block { open, .. } if *open != self.open => {
+                return Err(
+                    self.index_corrupt("the deletion open at a block is not that of the rows")
+                );
+            }
+            BlockState::Start => self.check_nothing_above(slice).await?,
+            _ => {}
+        }
+        self.block = match is_first {
+            true => BlockState::First,
+            false => BlockState::Block { offset: block.start, open: block.open_deletion, first },
+        };
+        Ok(())
+    }
+
+    /// What stands behind the first block that was read must not be inside of the slice.
+    async fn check_nothing_above(&mut self, slice: &ClusteringSlice) -> Result<()> {
+        match self.source.head().await? {
+            Some(head) if self.source.compare(&head, slice.end.position()).is_lt() => {
+                Err(self.index_corrupt("a slice reaches beyond the block that the index gives"))
+            }
+            None if !self.open.is_live() => {
+                Err(self.source.corrupt("a range deletion is open at the end"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Walks over the heads from here to `end`, or to the end of the partition. Leaves in `open` the deletion in force
+    /// behind the last entry. Gives the byte-comparable position of the first one.
+    async fn walk(&mut self, end: Option<u64>, open: DeletionTime) -> Result<Vec<u8>> {
+        self.open = open;
+        self.entries.clear();
+        let mut first = Vec::new();
+        while end.is_none_or(|end| self.source.stream.position() < end) {
+            let Some(head) = self.source.head().await? else { break };
+            let position = self.source.stream.position();
+            if self.entries.is_empty() && end.is_some() {
+                let position = head.to_position(self.source.stream.window());
+                encode_position(&self.source.comparator().types, position.position(), &mut first);
+            }
+            match head.kind {
+                HeadKind::Row => {
+                    self.source.skip(&head);
+                    self.entries.push(Entry::Row(position));
+                }
+                HeadKind::Marker(_) => {
+                    let marker = self.source.take_marker(head).await?;
+                    if marker.before != self.open {
+                        let reason = "a marker ends another deletion than was open";
+                        return Err(self.source.corrupt(reason));
+                    }
+                    self.open = marker.after;
+                    self.entries.push(Entry::Marker(Box::new(marker)));
+                }
+            }
+            if self.entries.len() % HEADS_AT_ONCE == 0 {
+                espalier_runtime::maybe_yield().await;
+            }
+        }
+        match end {
+            Some(end) if self.source.stream.position() != end => {
+                Err(self.index_corrupt("a block does not end where a row ends"))
+            }
+            None if !self.open.is_live() => {
+                Err(self.source.corrupt("a range deletion is open at the end"))
+            }
+            _ => Ok(first),
+        }
+    }
+
+    fn index_corrupt(&self, reason: &'static str) -> SSTableError {
+        match &self.index {
+            Some(index) => SSTableError::corrupt(index.source().name(), index.entry().root, reason),
+            None => self.source.corrupt(reason),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Heads, rows and markers of Data.db one after another.
+
+use std::cmp::Ordering;
+
+use espalier_mutation::{
+    ClusteringComparator, DecoratedKey, PartitionHeader, PositionRef, RangeTombstoneMarker, Row,
+    Unfiltered,
+};
+
+use crate::{
+    data::{
+        decode::{
+            HeadKind, RowDecoder, UnfilteredHead, read_head, read_marker, read_partition_head,
+            read_static_head,
+        },
+        input::{DataInput, Malformed},
+        stream::DataStream,
+    },
+    error::{Result, SSTableError},
+};
+
+/// A row is read into memory whole; a longer one is refused.
+const MAXIMUM_ROW_LENGTH: u64 = 1024 * 1024 * 1024;
+
+/// A position in Data.db, at the start of a partition, row or marker.
+#[derive(Debug)]
+pub(super) struct RowSource {
+    pub(super) stream: DataStream,
+    decoder: RowDecoder,
+}
+
+impl RowSource {
+    pub(super) fn new(stream: DataStream, decoder: RowDecoder) -> Self {
+        Self { stream, decoder }
+    }
+
+    pub(super) fn comparator(&self) -> &ClusteringComparator {
+        self.decoder.layout.table.comparator()
+    }
+
+    pub(super) fn has_static_columns(&self) -> bool {
+        !self.decoder.layout.statics.is_empty()
+    }
+
+    pub(super) fn corrupt(&self, reason: impl Into<String>) -> SSTableError {
+        self.stream.corrupt(reason)
+    }
+
+    /// Key, deletion and static row, and steps over them. Gives their length, too.
+    pub(super) async fn read_header(&mut self) -> Result<(PartitionHeader, u64)> {
+        let head = loop {
+            match read_partition_head(&mut self.stream.input(), &self.decoder.layout) {
+                Ok(head) => break head,
+                Err(Malformed::Ended) => self.stream.fill_more().await?,
+                Err(Malformed::Wrong(reason)) => return Err(self.corrupt(reason)),
+            }
+        };
+        self.stream.skip(head.length as u64);
+        let mut length = head.length as u64;
+        let mut static_row = None;
+        if self.has_static_columns() {
+            let (row, row_length) = self.read_static_row().await?;
+            length += row_length;
+            static_row = (!row.is_empty()).then_some(row);
+        }
+        let key = DecoratedKey::new(head.key);
+        Ok((PartitionHeader { key, deletion: head.deletion, static_row }, length))
+    }
+
+    async fn read_static_row(&mut self) -> Result<(Row, u64)> {
+        let mut head = self.static_head().await?;
+        let length = self.check_length(&head)?;
+        if self.stream.available() < length {
+            self.stream.fill(length).await?;
+            head = self.static_head().await?;
+        }
+        let body = self.stream.offset() + head.length;
+        let row = self
+            .decoder
+            .read_static_row(self.stream.window(), body, &head)
+            .map_err(|wrong| self.corrupt(wrong.reason()))?;
+        self.stream.skip(length as u64);
+        Ok((row, length as u64))
+    }
+
+    async fn static_head(&mut self) -> Result<UnfilteredHead> {
+        loop {
+            match read_static_head(&mut self.stream.input()) {
+                Ok(head) => return Ok(head),
+                Err(Malformed::Ended) => self.stream.fill_more().await?,
+                Err(Malformed::Wrong(reason)) => return Err(self.corrupt(reason)),
+            }
+        }
+    }
+
+    /// The head of the row or marker here; `None` at the end of the partition. Stays where it is.
+    pub(super) async fn head(&mut self) -> Result<Option<UnfilteredHead>> {
+        loop {
+            match read_head(&mut self.stream.input(), &self.decoder.layout) {
+                Ok(head) => return Ok(head),
+                Err(Malformed::Ended) => self.stream.fill_more().await?,
+                Err(Malformed::Wrong(reason)) => return Err(self.corrupt(reason)),
+            }
+        }
+    }
+
+    /// Compares the position of `head`, which was read here, with another one.
+    pub(super) fn compare(&self, head: &UnfilteredHead, other: PositionRef<'_>) -> Ordering {
+        head.compare(self.stream.window(), self.comparator(), other)
+    }
+
+    /// The row or marker of `head`, which was read here, and steps over it. A row may be empty.
+    pub(super) async fn take(&mut self, head: UnfilteredHead) -> Result<Unfiltered> {
+        let head = self.with_body(head).await?;
+        let body = self.stream.offset() + head.length;
+        let window = self.stream.window();
+        let unfiltered = match head.kind {
+            HeadKind::Row => self.decoder.read_row(window, body, &head).map(Unfiltered::Row),
+            HeadKind::Marker(kind) => {
+                read_marker(window, body, &head, kind, &self.decoder.layout).map(Unfiltered::Marker)
+            }
+        };
+        let unfiltered = unfiltered.map_err(|wrong| self.corrupt(wrong.reason()))?;
+        self.skip(&head);
+        Ok(unfiltered)
+    }
+
+    /// The marker of `head`; an error if it is a row.
+    pub(super) async fn take_marker(
+        &mut self,
+        head: UnfilteredHead,
+    ) -> Result<RangeTombstoneMarker> {
+        match self.take(head).await? {
+            Unfiltered::Marker(marker) => Ok(marker),
+            Unfiltered::Row(_) => Err(self.corrupt("a row where a marker was")),
+        }
+    }
+
+    /// Steps over the row or marker of `head`, which was read here.
+    pub(super) fn skip(&mut self, head: &UnfilteredHead) {
+        self.stream.skip((head.length as u64).saturating_add(head.body_length));
+    }
+
+    /// Distance from the start of the unfiltered before to this one, whose head was read here.
+    pub(super) async fn previous_length(&mut self, head: &UnfilteredHead) -> Result<u64> {
+        let length = head.length;
+        loop {
+            let offset = self.stream.offset() + length;
+            match DataInput::new(self.stream.window(), offset).vint() {
+                Ok(previous) => return Ok(previous),
+                Err(Malformed::Ended) => self.stream.fill_more().await?,
+                Err(Malformed::Wrong(reason)) => return Err(self.corrupt(reason)),
+            }
+        }
+    }
+
+    /// The same head, with its body in the window.
+    async fn with_body(&mut self, head: UnfilteredHead) -> Result<UnfilteredHead> {
+        let length = self.check_length(&head)?;
+        if self.stream.available() >= length {
+            return Ok(head);
+        }
+        self.stream.fill(length).await?;
+        // Spans mean the window, and that is another one now.
+        match self.head().await? {
+            Some(head) => Ok(head),
+            None => Err(self.corrupt("a row that is not there any more")),
+        }
+    }
+
+    fn check_length(&self, head: &UnfilteredHead) -> Result<usize> {
+        match head.body_length {
+            length if length <= MAXIMUM_ROW_LENGTH => Ok(head.length + length as usize),
+            length => Err(self.corrupt(format!("a row of {length} bytes"))),
+        }
+    }
+}

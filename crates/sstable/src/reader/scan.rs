@@ -1,0 +1,164 @@
+//! Partitions in order.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    ClusteringSlices, DecoratedKey, KeyBound, KeyRange, PartitionHeader, Unfiltered,
+    UnfilteredStream,
+};
+
+use super::{forward::ForwardRows, row_source::RowSource, sstable_reader::SSTableReader};
+use crate::{
+    data::{decode::RowDecoder, stream::DataStream},
+    error::{Result, SSTableError},
+};
+
+/// What is left of a partition is stepped over as long as it is not more than this; then the index says where the next
+/// one is.
+const SKIP_BYTES: u64 = 256 * 1024;
+
+/// A scan. Reads Data.db in large pieces, around the page cache.
+#[derive(Debug)]
+pub struct Scan {
+    reader: SSTableReader,
+    range: KeyRange,
+    slices: Arc<ClusteringSlices>,
+    state: State,
+    last_key: Option<DecoratedKey>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// At the start of a partition or at the end of the file.
+    Between(RowSource),
+    /// In a partition.
+    Inside(PartitionHeader, ForwardRows),
+    Finished,
+}
+
+/// The partition that a scan stands in.
+#[derive(Debug)]
+pub struct ScannedPartition<'scan> {
+    header: &'scan PartitionHeader,
+    rows: &'scan mut ForwardRows,
+}
+
+impl Scan {
+    pub(super) async fn new(
+        reader: SSTableReader,
+        range: KeyRange,
+        slices: Arc<ClusteringSlices>,
+        decoder: RowDecoder,
+    ) -> Result<Self> {
+        let start = match reader.may_contain_range(&range) {
+            true => reader.first_position(&range).await?,
+            false => None,
+        };
+        let state = match start {
+            Some(position) => {
+                let stream = DataStream::sequential(reader.0.data.clone(), position);
+                State::Between(RowSource::new(stream, decoder))
+            }
+            None => State::Finished,
+        };
+        Ok(Self { reader, range, slices, state, last_key: None })
+    }
+
+    /// The SSTable that is scanned.
+    pub fn reader(&self) -> &SSTableReader {
+        &self.reader
+    }
+
+    /// Goes to the next partition, whatever was read of the current one. `None` at the end of the range.
+    ///
+    /// After an error the scan is finished.
+    pub async fn next_partition(&mut self) -> Result<Option<ScannedPartition<'_>>> {
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Finished => {}
+            State::Between(source) => self.enter(source).await?,
+            State::Inside(header, rows) => {
+                if let Some(source) = self.leave(&header, rows).await? {
+                    self.enter(source).await?;
+                }
+            }
+        }
+        Ok(self.partition())
+    }
+
+    /// The header of the current partition.
+    pub fn header(&self) -> Option<&PartitionHeader> {
+        match &self.state {
+            State::Inside(header, _) => Some(header),
+            _ => None,
+        }
+    }
+
+    /// The current partition, from where it was left.
+    pub fn partition(&mut self) -> Option<ScannedPartition<'_>> {
+        match &mut self.state {
+            State::Inside(header, rows) => Some(ScannedPartition { header, rows }),
+            _ => None,
+        }
+    }
+
+    async fn enter(&mut self, mut source: RowSource) -> Result<()> {
+        if source.stream.is_at_end() {
+            return self.check_end();
+        }
+        let (header, _) = source.read_header().await?;
+        if self.last_key.as_ref().is_some_and(|last| *last >= header.key) {
+            return Err(source.corrupt("a partition lies before the one in front of it"));
+        }
+        self.last_key = Some(header.key.clone());
+        if !self.range.ends_before(&header.key) {
+            let rows = ForwardRows::new(source, self.slices.clone());
+            self.state = State::Inside(header, rows);
+        }
+        Ok(())
+    }
+
+    /// The last partition of the file must be the one that Statistics.db names.
+    fn check_end(&self) -> Result<()> {
+        match &self.last_key {
+            Some(last) if last != self.reader.last_key() => {
+                let length = self.reader.data_length();
+                Err(self.reader.0.data.corrupt(length, "the last partition is missing"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn leave(
+        &self,
+        header: &PartitionHeader,
+        mut rows: ForwardRows,
+    ) -> Result<Option<RowSource>> {
+        let is_skipped = rows.skip_rest(SKIP_BYTES).await?;
+        let mut source = rows.into_source();
+        if is_skipped {
+            return Ok(Some(source));
+        }
+        let behind =
+            KeyRange { start: KeyBound::AfterKey(header.key.clone()), end: KeyBound::Unbounded };
+        match self.reader.first_position(&behind).await? {
+            Some(position) if position > source.stream.position() => {
+                source.stream.seek(position);
+                Ok(Some(source))
+            }
+            Some(_) => Err(source.corrupt("the index leads back to a partition that was read")),
+            None => self.check_end().map(|()| None),
+        }
+    }
+}
+
+impl UnfilteredStream for ScannedPartition<'_> {
+    type Error = SSTableError;
+
+    fn header(&self) -> &PartitionHeader {
+        self.header
+    }
+
+    async fn next(&mut self) -> Result<Option<Unfiltered>> {
+        self.rows.next().await
+    }
+}

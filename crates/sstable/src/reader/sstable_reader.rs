@@ -1,0 +1,190 @@
+//! An opened SSTable.
+
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
+
+use espalier_mutation::{
+    ClusteringSlices, DecoratedKey, Direction, KeyRange, PartitionHeader, murmur3,
+    schema::TableMetadata,
+};
+
+use super::{
+    forward::ForwardRows,
+    key_lookup::FoundPartition,
+    partition_stream::{PartitionStream, Rows},
+    reverse::ReverseRows,
+    row_source::RowSource,
+    scan::Scan,
+};
+use crate::{
+    components::{Component, Descriptor},
+    data::{
+        column_map::{ColumnSelection, FileLayout},
+        decode::RowDecoder,
+        file::DataFile,
+        stream::DataStream,
+    },
+    error::Result,
+    filter::BloomFilter,
+    index::bti::partition_index::PartitionIndexReader,
+    page_cache::CachedFile,
+    statistics::Statistics,
+    versions::VersionFeatures,
+};
+
+/// An opened SSTable of the calling shard. Clones are the same one; files close with the last.
+#[derive(Clone)]
+pub struct SSTableReader(pub(super) Rc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) descriptor: Descriptor,
+    pub(super) components: BTreeSet<Component>,
+    pub(super) features: &'static VersionFeatures,
+    pub(super) statistics: Statistics,
+    pub(super) filter: Option<BloomFilter>,
+    pub(super) data: DataFile,
+    pub(super) partition_index: PartitionIndexReader<CachedFile>,
+    pub(super) rows: CachedFile,
+    pub(super) first_key: DecoratedKey,
+    pub(super) last_key: DecoratedKey,
+    pub(super) bytes_on_disk: u64,
+    /// How rows are decoded for the table as it is now.
+    pub(super) layout: RefCell<Arc<FileLayout>>,
+}
+
+impl SSTableReader {
+    /// Its name.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.0.descriptor
+    }
+
+    /// The files that TOC.txt lists.
+    pub fn components(&self) -> &BTreeSet<Component> {
+        &self.0.components
+    }
+
+    /// What its version decides.
+    pub fn features(&self) -> &'static VersionFeatures {
+        self.0.features
+    }
+
+    /// Statistics.db.
+    pub fn statistics(&self) -> &Statistics {
+        &self.0.statistics
+    }
+
+    /// The first partition's key.
+    pub fn first_key(&self) -> &DecoratedKey {
+        &self.0.first_key
+    }
+
+    /// The last partition's key.
+    pub fn last_key(&self) -> &DecoratedKey {
+        &self.0.last_key
+    }
+
+    /// Number of partitions.
+    pub fn partition_count(&self) -> u64 {
+        self.0.partition_index.footer().key_count
+    }
+
+    /// Bytes of Data.db before compression.
+    pub fn data_length(&self) -> u64 {
+        self.0.data.length()
+    }
+
+    /// Bytes of all components that were opened.
+    pub fn bytes_on_disk(&self) -> u64 {
+        self.0.bytes_on_disk
+    }
+
+    /// Bytes that stay in memory as long as it is open.
+    pub fn memory_size(&self) -> usize {
+        self.0.filter.as_ref().map_or(0, BloomFilter::memory_size)
+    }
+
+    /// The table that rows are read as.
+    pub fn table(&self) -> Arc<TableMetadata> {
+        self.0.layout.borrow().table.clone()
+    }
+
+    /// Reads rows as those of `table` from now on: after ALTER TABLE. Streams under way keep the old table.
+    pub fn set_table(&self, table: Arc<TableMetadata>) -> Result<()> {
+        let name = self.0.descriptor.name_in_errors(&Component::Statistics);
+        let header = &self.0.statistics.header;
+        let layout = FileLayout::new(&name, header, table, self.0.features.deletion_time)?;
+        *self.0.layout.borrow_mut() = Arc::new(layout);
+        Ok(())
+    }
+
+    /// False if the partition is certainly not inside: outside of the key range, or the filter says so.
+    pub fn may_contain(&self, key: &DecoratedKey) -> bool {
+        self.may_contain_hash(key, murmur3::hash(&key.key))
+    }
+
+    pub(super) fn may_contain_hash(&self, key: &DecoratedKey, hash: (u64, u64)) -> bool {
+        let inside = *key >= self.0.first_key && *key <= self.0.last_key;
+        inside && self.0.filter.as_ref().is_none_or(|filter| filter.may_contain_hash(hash))
+    }
+
+    /// Whether a range of keys meets the key range.
+    pub fn may_contain_range(&self, range: &KeyRange) -> bool {
+        range.starts_before(&self.0.last_key) && !range.ends_before(&self.0.first_key)
+    }
+
+    /// The partition of that key, its slices in `direction`; `None` if it is not inside. Slices are in clustering order
+    /// for both directions. Deletions are given as stored: nothing is reconciled.
+    pub async fn read_partition(
+        &self,
+        key: &DecoratedKey,
+        slices: Arc<ClusteringSlices>,
+        direction: Direction,
+        columns: &ColumnSelection,
+    ) -> Result<Option<PartitionStream>> {
+        let Some(found) = self.find_partition(key).await? else { return Ok(None) };
+        let FoundPartition { position, deletion, index } = found;
+        let decoder = self.decoder(columns);
+        let data = self.0.data.clone();
+        let mut source = RowSource::new(DataStream::cached(data, position), decoder);
+        let enters_by_index = match direction {
+            Direction::Forward => slices.slices.first().is_some_and(|s| !s.start.is_unbounded()),
+            Direction::Reverse => true,
+        };
+        let header = if index.is_some() && enters_by_index && !source.has_static_columns() {
+            // The index knows the deletion, and there is nothing else in the partition's head.
+            PartitionHeader { key: key.clone(), deletion, static_row: None }
+        } else {
+            let (header, _) = source.read_header().await?;
+            if header.key != *key {
+                return Err(source.corrupt("another partition than the index says"));
+            }
+            header
+        };
+        let rows = match direction {
+            Direction::Forward => {
+                Rows::Forward(ForwardRows::enter(source, slices, position, index).await?)
+            }
+            Direction::Reverse => Rows::Reverse(ReverseRows::new(source, slices, position, index)),
+        };
+        Ok(Some(PartitionStream::new(header, rows)))
+    }
+
+    /// The partitions of a range in order, of each its slices.
+    pub async fn scan(
+        &self,
+        range: KeyRange,
+        slices: Arc<ClusteringSlices>,
+        columns: &ColumnSelection,
+    ) -> Result<Scan> {
+        Scan::new(self.clone(), range, slices, self.decoder(columns)).await
+    }
+
+    fn decoder(&self, columns: &ColumnSelection) -> RowDecoder {
+        RowDecoder::new(self.0.layout.borrow().clone(), columns)
+    }
+}
+
+impl std::fmt::Debug for SSTableReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SSTableReader({})", self.0.descriptor)
+    }
+}

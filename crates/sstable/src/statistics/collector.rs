@@ -1,0 +1,287 @@
+//! Gathers the numbers of Statistics.db while an SSTable is written. What counts as a cell, a column or a row, and which
+//! times are taken, follows Cassandra, so that equal data gives equal statistics.
+//!
+//! Memory: bounded by the sketches; two clusterings are kept as minimum and maximum.
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, Cell, Clustering, ClusteringBound, ClusteringComparator, ColumnData, DeletionTime,
+    Liveness, NO_DELETION_TIME, PositionRef, RangeTombstoneMarker, Row,
+};
+use uuid::Uuid;
+
+use super::{
+    cardinality::CardinalityEstimator,
+    drop_times::DropTimesBuilder,
+    estimated_histogram::{CELL_COUNT_BUCKETS, EstimatedHistogram, PARTITION_SIZE_BUCKETS},
+    layout::{
+        CommitLogInterval, CommitLogPosition, CoveredClustering, MURMUR3_PARTITIONER, Statistics,
+        StatsComponent,
+    },
+    serialization_header::SerializationHeader,
+};
+
+/// Least and greatest of what was seen.
+#[derive(Clone, Copy, Debug)]
+struct Range<T>(Option<(T, T)>);
+
+impl<T: Ord + Copy> Range<T> {
+    fn add(&mut self, value: T) {
+        self.0 = Some(match self.0 {
+            None => (value, value),
+            Some((least, greatest)) => (least.min(value), greatest.max(value)),
+        });
+    }
+
+    fn or(self, least: T, greatest: T) -> (T, T) {
+        self.0.unwrap_or((least, greatest))
+    }
+}
+
+/// What the writer knows besides the data.
+#[derive(Clone, Debug, Default)]
+pub struct WriterFacts {
+    /// What the filter was sized for.
+    pub bloom_filter_fp_chance: f64,
+    /// Level of a levelled compaction.
+    pub level: u32,
+    /// ms since 1970, 0 if not repaired.
+    pub repaired_at: i64,
+    /// Node that wrote the commit log that the intervals mean.
+    pub originating_host_id: Option<Uuid>,
+    /// Stretches of the commit log whose writes are inside, in order.
+    pub commit_log_intervals: Vec<CommitLogInterval>,
+}
+
+/// The numbers so far.
+#[derive(Clone, Debug)]
+pub struct StatisticsCollector {
+    comparator: ClusteringComparator,
+    partition_sizes: EstimatedHistogram,
+    cell_counts: EstimatedHistogram,
+    cells_of_partition: u64,
+    timestamps: Range<i64>,
+    local_deletion_times: Range<u32>,
+    ttls: Range<u32>,
+    drop_times: DropTimesBuilder,
+    cardinality: CardinalityEstimator,
+    minimum: Option<ClusteringBound>,
+    maximum: Option<ClusteringBound>,
+    has_legacy_counter_shards: bool,
+    has_partition_deletions: bool,
+    total_columns: u64,
+    total_rows: u64,
+    first_key: Option<Bytes>,
+    last_key: Bytes,
+}
+
+impl StatisticsCollector {
+    /// For a table with these clustering columns.
+    pub fn new(comparator: ClusteringComparator) -> Self {
+        Self {
+            comparator,
+            partition_sizes: EstimatedHistogram::new(PARTITION_SIZE_BUCKETS),
+            cell_counts: EstimatedHistogram::new(CELL_COUNT_BUCKETS),
+            cells_of_partition: 0,
+            timestamps: Range(None),
+            local_deletion_times: Range(None),
+            ttls: Range(None),
+            drop_times: DropTimesBuilder::default(),
+            cardinality: CardinalityEstimator::new(),
+            minimum: None,
+            maximum: None,
+            has_legacy_counter_shards: false,
+            has_partition_deletions: false,
+            total_columns: 0,
+            total_rows: 0,
+            first_key: None,
+            last_key: Bytes::new(),
+        }
+    }
+
+    /// A partition begins.
+    pub fn start_partition(&mut self, key: &Bytes, deletion: DeletionTime) {
+        self.first_key.get_or_insert_with(|| key.clone());
+        self.last_key = key.clone();
+        self.cardinality.add_key(key);
+        self.has_partition_deletions |= !deletion.is_live();
+        self.add_deletion(deletion);
+    }
+
+    /// The partition takes `length` bytes in Data.db before compression.
+    pub fn end_partition(&mut self, length: u64) {
+        self.partition_sizes.add(length);
+        self.cell_counts.add(std::mem::take(&mut self.cells_of_partition));
+    }
+
+    /// A row in clustering order.
+    pub fn add_row(&mut self, row: &Row) {
+        self.cover_row(&row.clustering);
+        self.add_row_data(row);
+    }
+
+    /// The static row.
+    pub fn add_static_row(&mut self, row: &Row) {
+        self.add_row_data(row);
+    }
+
+    /// A range tombstone marker.
+    pub fn add_marker(&mut self, marker: &RangeTombstoneMarker) {
+        self.cover_marker(&marker.position);
+        self.add_deletion(marker.before);
+        self.add_deletion(marker.after);
+    }
+
+    fn add_row_data(&mut self, row: &Row) {
+        self.add_liveness(&row.liveness);
+        self.add_deletion(row.deletion);
+        for (_, data) in &row.columns {
+            match data {
+                ColumnData::Simple(cell) => {
+                    self.add_cell(cell);
+                    self.total_columns += 1;
+                }
+                ColumnData::Complex(column) => {
+                    self.add_deletion(column.deletion);
+                    column.cells.iter().for_each(|(_, cell)| self.add_cell(cell));
+                    self.total_columns += u64::from(!column.cells.is_empty());
+                }
+            }
+        }
+        self.total_rows += 1;
+    }
+
+    fn add_liveness(&mut self, liveness: &Liveness) {
+        if !liveness.is_none() {
+            self.timestamps.add(liveness.timestamp);
+            self.ttls.add(liveness.ttl);
+            self.add_local_deletion_time(liveness.local_expiration);
+        }
+    }
+
+    fn add_deletion(&mut self, deletion: DeletionTime) {
+        if !deletion.is_live() {
+            self.timestamps.add(deletion.marked_for_delete_at);
+            self.add_local_deletion_time(deletion.local_deletion_time);
+        }
+    }
+
+    fn add_cell(&mut self, cell: &Cell) {
+        self.cells_of_partition += 1;
+        self.timestamps.add(cell.timestamp);
+        self.ttls.add(cell.ttl);
+        self.add_local_deletion_time(cell.local_deletion_time);
+    }
+
+    /// A cell of a counter table: whether its context has shards that are not global.
+    pub fn add_counter_context(&mut self, context: &[u8]) {
+        self.has_legacy_counter_shards |= has_legacy_shards(context);
+    }
+
+    fn add_local_deletion_time(&mut self, time: u32) {
+        self.local_deletion_times.add(time);
+        if time != NO_DELETION_TIME {
+            self.drop_times.add(time);
+        }
+    }
+
+    fn cover_row(&mut self, clustering: &Clustering) {
+        let position = clustering.position();
+        let bound = |kind| Some(ClusteringBound { kind, values: clustering.values.clone() });
+        if self.is_beyond_maximum(position) {
+            self.maximum = bound(BoundKind::InclusiveEnd);
+        }
+        if self.is_before_minimum(position) {
+            self.minimum = bound(BoundKind::InclusiveStart);
+        }
+    }
+
+    /// A range that opens will close, and a boundary lies inside: only a start can be the minimum, only an end the maximum.
+    fn cover_marker(&mut self, bound: &ClusteringBound) {
+        if bound.kind.is_boundary() {
+        } else if bound.kind.is_start() {
+            if self.is_before_minimum(bound.position()) {
+                self.minimum = Some(bound.clone());
+            }
+        } else if self.is_beyond_maximum(bound.position()) {
+            self.maximum = Some(bound.clone());
+        }
+    }
+
+    fn is_before_minimum(&self, position: PositionRef<'_>) -> bool {
+        let minimum = self.minimum.as_ref();
+        minimum.is_none_or(|minimum| self.comparator.compare(position, minimum.position()).is_lt())
+    }
+
+    fn is_beyond_maximum(&self, position: PositionRef<'_>) -> bool {
+        let maximum = self.maximum.as_ref();
+        maximum.is_none_or(|maximum| self.comparator.compare(position, maximum.position()).is_gt())
+    }
+
+    /// Everything together. `compression_ratio` is −1 for an uncompressed Data.db.
+    pub fn finish(
+        self,
+        header: SerializationHeader,
+        facts: &WriterFacts,
+        compression_ratio: f64,
+    ) -> Statistics {
+        let types = self.comparator.types.to_vec();
+        let covered_clustering = match (self.minimum, self.maximum) {
+            (Some(start), Some(end)) => CoveredClustering { types, start, end },
+            _ => CoveredClustering::nothing(types),
+        };
+        let (min_timestamp, max_timestamp) = self.timestamps.or(i64::MIN, i64::MAX);
+        let none = NO_DELETION_TIME;
+        let (min_local_deletion_time, max_local_deletion_time) =
+            self.local_deletion_times.or(none, none);
+        let (min_ttl, max_ttl) = self.ttls.or(0, 0);
+        let intervals = &facts.commit_log_intervals;
+        let stats = StatsComponent {
+            partition_sizes: self.partition_sizes,
+            cell_counts: self.cell_counts,
+            commit_log_upper: intervals.last().map_or(CommitLogPosition::NONE, |last| last.end),
+            min_timestamp,
+            max_timestamp,
+            min_local_deletion_time,
+            max_local_deletion_time,
+            min_ttl,
+            max_ttl,
+            compression_ratio,
+            drop_times: self.drop_times.build(),
+            level: facts.level,
+            repaired_at: facts.repaired_at,
+            covered_clustering,
+            has_legacy_counter_shards: self.has_legacy_counter_shards,
+            total_columns: self.total_columns,
+            total_rows: self.total_rows,
+            commit_log_lower: intervals
+                .first()
+                .map_or(CommitLogPosition::NONE, |first| first.start),
+            commit_log_intervals: intervals.clone(),
+            pending_repair: None,
+            is_transient: false,
+            originating_host_id: facts.originating_host_id,
+            has_partition_deletions: self.has_partition_deletions,
+            first_key: self.first_key.unwrap_or_default(),
+            last_key: self.last_key,
+            token_space_coverage: f64::NAN,
+        };
+        Statistics {
+            partitioner: MURMUR3_PARTITIONER.into(),
+            bloom_filter_fp_chance: facts.bloom_filter_fp_chance,
+            cardinality: self.cardinality.to_bytes().into(),
+            stats,
+            header,
+        }
+    }
+}
+
+/// Whether a counter context has local or remote shards, which only Cassandra before 2.1 wrote.
+fn has_legacy_shards(context: &[u8]) -> bool {
+    let Some((head, rest)) = context.split_first_chunk::<2>() else { return false };
+    let headers = usize::from(u16::from_be_bytes(*head));
+    let Some(body) = rest.len().checked_sub(2 * headers) else { return false };
+    let shards = body / 32;
+    let all_global = rest[..2 * headers].chunks_exact(2).all(|index| index[0] >= 0x80);
+    shards > headers || !all_global
+}

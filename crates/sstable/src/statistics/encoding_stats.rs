@@ -1,0 +1,110 @@
+//! The least timestamp, deletion time and TTL of what is to be written: the values that Data.db's deltas count from.
+//!
+//! Whoever fills an SSTable (a memtable, a compaction) keeps one of these and hands it to the writer. Values below them
+//! can be written all the same (deltas wrap), they only take more bytes. Source: reference 7.5.
+
+use espalier_mutation::{
+    Cell, ColumnData, DeletionTime, Liveness, NO_DELETION_TIME, PartitionUpdate, Row,
+};
+
+/// 2015-09-22T00:00Z in µs: the timestamp baseline where there is none.
+pub const TIMESTAMP_EPOCH_US: i64 = 1_442_880_000_000_000;
+/// The same in seconds: the deletion time baseline where there is none.
+pub const DELETION_TIME_EPOCH_S: u32 = 1_442_880_000;
+
+/// Minima over everything seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EncodingStats {
+    timestamp: Option<i64>,
+    local_deletion_time: Option<u32>,
+    ttl: Option<u32>,
+}
+
+impl EncodingStats {
+    /// Least write timestamp in µs, or the epoch.
+    pub fn min_timestamp(&self) -> i64 {
+        self.timestamp.unwrap_or(TIMESTAMP_EPOCH_US)
+    }
+
+    /// Least second of deletion or expiry, or the epoch.
+    pub fn min_local_deletion_time(&self) -> u32 {
+        self.local_deletion_time.unwrap_or(DELETION_TIME_EPOCH_S)
+    }
+
+    /// Least time to live in seconds, or 0.
+    pub fn min_ttl(&self) -> u32 {
+        self.ttl.unwrap_or(0)
+    }
+
+    fn update(&mut self, timestamp: i64, local_deletion_time: u32, ttl: u32) {
+        self.timestamp = Some(self.timestamp.map_or(timestamp, |least| least.min(timestamp)));
+        if local_deletion_time != NO_DELETION_TIME {
+            let least = self.local_deletion_time.unwrap_or(NO_DELETION_TIME);
+            self.local_deletion_time = Some(least.min(local_deletion_time));
+        }
+        if ttl != 0 {
+            self.ttl = Some(self.ttl.map_or(ttl, |least| least.min(ttl)));
+        }
+    }
+
+    /// Takes a deletion into account; a live one changes nothing.
+    pub fn add_deletion(&mut self, deletion: DeletionTime) {
+        if !deletion.is_live() {
+            self.update(deletion.marked_for_delete_at, deletion.local_deletion_time, 0);
+        }
+    }
+
+    /// Takes a cell into account.
+    pub fn add_cell(&mut self, cell: &Cell) {
+        self.update(cell.timestamp, cell.local_deletion_time, cell.ttl);
+    }
+
+    /// Takes a row's liveness into account.
+    pub fn add_liveness(&mut self, liveness: &Liveness) {
+        if !liveness.is_none() {
+            self.update(liveness.timestamp, liveness.local_expiration, liveness.ttl);
+        }
+    }
+
+    /// Takes a row with all that is in it into account.
+    pub fn add_row(&mut self, row: &Row) {
+        self.add_liveness(&row.liveness);
+        self.add_deletion(row.deletion);
+        for (_, data) in &row.columns {
+            match data {
+                ColumnData::Simple(cell) => self.add_cell(cell),
+                ColumnData::Complex(column) => {
+                    self.add_deletion(column.deletion);
+                    column.cells.iter().for_each(|(_, cell)| self.add_cell(cell));
+                }
+            }
+        }
+    }
+
+    /// Takes a whole update into account.
+    pub fn add_update(&mut self, update: &PartitionUpdate) {
+        self.add_deletion(update.deletion);
+        update.static_row.iter().chain(&update.rows).for_each(|row| self.add_row(row));
+        update.range_tombstones.iter().for_each(|range| self.add_deletion(range.deletion));
+    }
+
+    /// The minima of both, for a compaction of several SSTables.
+    pub fn merge(&mut self, other: &EncodingStats) {
+        fn least<T: Ord>(left: Option<T>, right: Option<T>) -> Option<T> {
+            left.into_iter().chain(right).min()
+        }
+        self.timestamp = least(self.timestamp, other.timestamp);
+        self.local_deletion_time = least(self.local_deletion_time, other.local_deletion_time);
+        self.ttl = least(self.ttl, other.ttl);
+    }
+
+    /// From the baselines of a header, in which the epochs stand for "none".
+    pub fn from_baselines(timestamp: i64, local_deletion_time: u32, ttl: u32) -> Self {
+        Self {
+            timestamp: (timestamp != TIMESTAMP_EPOCH_US).then_some(timestamp),
+            local_deletion_time: (local_deletion_time != DELETION_TIME_EPOCH_S)
+                .then_some(local_deletion_time),
+            ttl: (ttl != 0).then_some(ttl),
+        }
+    }
+}

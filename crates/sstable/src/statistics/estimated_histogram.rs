@@ -1,0 +1,70 @@
+//! Counts in buckets that grow by a fifth: sizes of partitions and numbers of their cells. Source: reference 7.4, EH.
+
+/// Buckets for partition sizes in bytes, the overflow bucket not counted.
+pub const PARTITION_SIZE_BUCKETS: usize = 155;
+/// Buckets for cells of a partition, the overflow bucket not counted.
+pub const CELL_COUNT_BUCKETS: usize = 118;
+
+/// A histogram. Bucket i counts values above `offsets[i-1]` and at most `offsets[i]`; the last one is for what is above
+/// all offsets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EstimatedHistogram {
+    /// Upper ends of the buckets, ascending.
+    pub offsets: Vec<u64>,
+    /// One more than offsets.
+    pub counts: Vec<u64>,
+}
+
+impl EstimatedHistogram {
+    /// An empty histogram with `buckets` buckets and an overflow bucket.
+    pub fn new(buckets: usize) -> Self {
+        let mut offsets = Vec::with_capacity(buckets);
+        let mut offset = 1u64;
+        while offsets.len() < buckets {
+            offsets.push(offset);
+            let grown = (offset as f64 * 1.2).round() as u64;
+            offset = grown.max(offset + 1);
+        }
+        Self { counts: vec![0; offsets.len() + 1], offsets }
+    }
+
+    /// Counts a value.
+    pub fn add(&mut self, value: u64) {
+        let bucket = self.offsets.partition_point(|&offset| offset < value);
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count += 1;
+        }
+    }
+
+    /// Buckets that count something: upper end (none for the overflow bucket) and count.
+    pub fn non_empty(&self) -> impl Iterator<Item = (Option<u64>, u64)> + '_ {
+        let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        counts.map(|(bucket, &count)| (self.offsets.get(bucket).copied(), count))
+    }
+
+    /// How many values were counted.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().fold(0, |total, &count| total.saturating_add(count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_those_of_cassandra() {
+        let histogram = EstimatedHistogram::new(PARTITION_SIZE_BUCKETS);
+        assert_eq!(histogram.offsets[..12], [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]);
+        assert_eq!(histogram.offsets[28..31], [258, 310, 372]);
+        assert_eq!(histogram.offsets.last(), Some(&3_520_571_548_412));
+    }
+
+    #[test]
+    fn values_fall_into_the_bucket_that_ends_at_or_behind_them() {
+        let mut histogram = EstimatedHistogram::new(3);
+        [0, 1, 2, 3, 4, u64::MAX].into_iter().for_each(|value| histogram.add(value));
+        assert_eq!(histogram.counts, [2, 1, 1, 2]);
+        assert_eq!(histogram.total(), 6);
+    }
+}

@@ -1,0 +1,223 @@
+//! The header: how Data.db is to be read. Part 3 of Statistics.db. Source: reference 7.5.
+//!
+//! A file is decoded with *its* columns and types, then mapped to the table's by name.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::{ColumnDefinition, ColumnId, TableBuilder, TableId, TableMetadata};
+use espalier_types::{CqlType, vint};
+use uuid::Uuid;
+
+use super::encoding_stats::{DELETION_TIME_EPOCH_S, EncodingStats, TIMESTAMP_EPOCH_US};
+use crate::{error::Result, input::Input};
+
+/// A static or regular column as a file knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderColumn {
+    /// Name in its stored case.
+    pub name: String,
+    /// Type that its values were written with.
+    pub column_type: CqlType,
+}
+
+/// Baselines of deltas, types of keys, and columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SerializationHeader {
+    /// Timestamps are deltas from this, in µs.
+    pub min_timestamp: i64,
+    /// Deletion times are deltas from this, in seconds.
+    pub min_local_deletion_time: u32,
+    /// TTLs are deltas from this, in seconds.
+    pub min_ttl: u32,
+    /// Of the partition key; a `Composite` if it has several columns.
+    pub key_type: CqlType,
+    /// Of the clustering columns; the flag says whether the column is in descending order.
+    pub clustering_types: Vec<(CqlType, bool)>,
+    /// Simple columns first, then multi-cell ones, each by name bytes: the order of Data.db.
+    pub static_columns: Vec<HeaderColumn>,
+    /// In the same order.
+    pub regular_columns: Vec<HeaderColumn>,
+}
+
+/// Puts columns in the order in which Data.db has them, whatever the order in the header (reference, trap 3).
+fn sort_columns(columns: &mut [HeaderColumn]) {
+    columns.sort_by(|a, b| {
+        let key = |column: &HeaderColumn| column.column_type.is_multi_cell();
+        key(a).cmp(&key(b)).then_with(|| a.name.as_bytes().cmp(b.name.as_bytes()))
+    });
+}
+
+impl SerializationHeader {
+    /// For an SSTable of `table` that holds data of the columns for which `present` says so.
+    pub fn for_table(
+        table: &TableMetadata,
+        present: impl Fn(ColumnId) -> bool,
+        stats: &EncodingStats,
+    ) -> Self {
+        let columns = |definitions: &[ColumnDefinition]| {
+            let mut columns: Vec<_> = definitions
+                .iter()
+                .filter(|column| present(column.id))
+                .map(|column| HeaderColumn {
+                    name: column.name.clone(),
+                    column_type: column.column_type.clone(),
+                })
+                .collect();
+            sort_columns(&mut columns);
+            columns
+        };
+        let key_type = match table.partition_key_columns() {
+            [single] => single.column_type.clone(),
+            several => CqlType::Composite(several.iter().map(|c| c.column_type.clone()).collect()),
+        };
+        Self {
+            min_timestamp: stats.min_timestamp(),
+            min_local_deletion_time: stats.min_local_deletion_time(),
+            min_ttl: stats.min_ttl(),
+            key_type,
+            clustering_types: table.comparator().types.to_vec(),
+            static_columns: columns(table.static_columns()),
+            regular_columns: columns(table.regular_columns()),
+        }
+    }
+
+    /// The baselines, for the header of an SSTable that this one is compacted into.
+    pub fn encoding_stats(&self) -> EncodingStats {
+        EncodingStats::from_baselines(
+            self.min_timestamp,
+            self.min_local_deletion_time,
+            self.min_ttl,
+        )
+    }
+
+    /// A table as far as the file tells: key columns are called `key`, `key2`, ... and `column1`, `column2`, ... because
+    /// files do not name them.
+    pub fn to_table(&self, keyspace: &str, name: &str) -> Arc<TableMetadata> {
+        let mut builder = TableBuilder::new(keyspace, name, TableId(Uuid::nil()));
+        let single = std::slice::from_ref(&self.key_type);
+        let key_types = match &self.key_type {
+            CqlType::Composite(types) => types,
+            _ => single,
+        };
+        let taken = |name: &str| {
+            self.static_columns.iter().chain(&self.regular_columns).any(|c| c.name == name)
+        };
+        // A column of the file may have the name that is to be invented.
+        let invent = |prefix: &str, number: usize| {
+            let plain = match (prefix, number) {
+                ("key", 1) => "key".to_string(),
+                _ => format!("{prefix}{number}"),
+            };
+            std::iter::successors(Some(plain), |name| Some(format!("{name}_")))
+                .find(|name| !taken(name))
+                .unwrap_or_default()
+        };
+        for (index, key_type) in key_types.iter().enumerate() {
+            builder = builder.partition_key(&invent("key", index + 1), key_type.clone());
+        }
+        for (index, (column_type, reversed)) in self.clustering_types.iter().enumerate() {
+            let name = invent("column", index + 1);
+            builder = builder.clustering(&name, column_type.clone(), *reversed);
+        }
+        for column in &self.static_columns {
+            builder = builder.static_column(&column.name, column.column_type.clone());
+        }
+        for column in &self.regular_columns {
+            builder = builder.regular(&column.name, column.column_type.clone());
+        }
+        Arc::new(builder.build())
+    }
+
+    pub(super) fn read(input: &mut Input<'_>) -> Result<Self> {
+        let min_timestamp = TIMESTAMP_EPOCH_US.wrapping_add(input.vint("min timestamp")? as i64);
+        // 32-bit arithmetic: the vint may be sign-extended, ScyllaDB's even has 64 bits (reference 7.5).
+        let min_local_deletion_time =
+            DELETION_TIME_EPOCH_S.wrapping_add(input.vint("min local deletion time")? as u32);
+        let min_ttl = input.vint("min ttl")? as u32;
+        let (key_type, reversed) = read_type(input, "type of the partition key")?;
+        if reversed {
+            return Err(input.corrupt("the partition key has a reversed type"));
+        }
+        let count = input.vint("number of clustering columns")?;
+        let count = input.checked_count(count, 1, "clustering columns")?;
+        let mut clustering_types = Vec::with_capacity(count);
+        for _ in 0..count {
+            clustering_types.push(read_type(input, "type of a clustering column")?);
+        }
+        Ok(Self {
+            min_timestamp,
+            min_local_deletion_time,
+            min_ttl,
+            key_type,
+            clustering_types,
+            static_columns: read_columns(input, "static columns")?,
+            regular_columns: read_columns(input, "regular columns")?,
+        })
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let timestamp = self.min_timestamp.wrapping_sub(TIMESTAMP_EPOCH_US);
+        vint::write_unsigned(timestamp as u64, out);
+        let deletion_time = self.min_local_deletion_time.wrapping_sub(DELETION_TIME_EPOCH_S);
+        vint::write_unsigned(deletion_time as i32 as u64, out);
+        vint::write_unsigned(self.min_ttl as i32 as u64, out);
+        write_bytes(self.key_type.marshal_name().as_bytes(), out);
+        vint::write_unsigned(self.clustering_types.len() as u64, out);
+        for (column_type, reversed) in &self.clustering_types {
+            write_bytes(type_name(column_type, *reversed).as_bytes(), out);
+        }
+        for columns in [&self.static_columns, &self.regular_columns] {
+            vint::write_unsigned(columns.len() as u64, out);
+            for column in columns {
+                write_bytes(column.name.as_bytes(), out);
+                write_bytes(column.column_type.marshal_name().as_bytes(), out);
+            }
+        }
+    }
+}
+
+pub(super) fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    vint::write_unsigned(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+/// The marshal name of a clustering column's type.
+pub(super) fn type_name(column_type: &CqlType, reversed: bool) -> String {
+    let name = column_type.marshal_name();
+    match reversed {
+        true => format!("org.apache.cassandra.db.marshal.ReversedType({name})"),
+        false => name,
+    }
+}
+
+pub(super) fn read_type(input: &mut Input<'_>, what: &str) -> Result<(CqlType, bool)> {
+    let bytes = input.vint_bytes(what)?;
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| input.corrupt(format!("the {what} is not UTF-8")))?;
+    CqlType::parse_marshal_maybe_reversed(text)
+        .map_err(|error| input.corrupt(format!("the {what}: {error}")))
+}
+
+fn read_columns(input: &mut Input<'_>, what: &str) -> Result<Vec<HeaderColumn>> {
+    let count = input.vint(what)?;
+    let count = input.checked_count(count, 2, what)?;
+    let mut columns = Vec::with_capacity(count);
+    for _ in 0..count {
+        let name = input.vint_bytes("column name")?;
+        let name = String::from_utf8(name.to_vec())
+            .map_err(|_| input.corrupt("a column name is not UTF-8"))?;
+        let (column_type, reversed) = read_type(input, "type of a column")?;
+        if reversed {
+            return Err(input.corrupt(format!("column '{name}' has a reversed type")));
+        }
+        columns.push(HeaderColumn { name, column_type });
+    }
+    sort_columns(&mut columns);
+    // Sorting put equal names of one kind next to each other; the map by name finds the others.
+    let mut names: Vec<_> = columns.iter().map(|column| &column.name).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(input.corrupt(format!("column '{}' is listed twice", pair[0]))),
+        None => Ok(columns),
+    }
+}

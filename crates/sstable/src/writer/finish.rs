@@ -1,0 +1,128 @@
+//! The end of writing: filter, statistics, digest, and the table of contents that seals the set.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use espalier_runtime::file::FileSystem;
+
+use super::SSTableWriter;
+use crate::{
+    components::{Component, Descriptor, format_digest, format_toc},
+    data::writer::ChunkFormat,
+    error::{Result, SSTableError},
+    statistics::Statistics,
+};
+
+/// An SSTable that was written and is durable.
+#[derive(Clone, Debug)]
+pub struct WrittenSSTable {
+    /// Its name.
+    pub descriptor: Descriptor,
+    /// Its files.
+    pub components: BTreeSet<Component>,
+    /// Partitions.
+    pub partition_count: u64,
+    /// Bytes of Data.db before compression.
+    pub data_length: u64,
+    /// Bytes of all files.
+    pub bytes_on_disk: u64,
+    /// What is in Statistics.db.
+    pub statistics: Statistics,
+}
+
+impl SSTableWriter {
+    /// Writes what is left, makes all files durable and seals them with TOC.txt. Without partitions there is no SSTable:
+    /// the files are removed.
+    pub async fn finish(self) -> Result<Option<WrittenSSTable>> {
+        if self.partition_count() == 0 {
+            self.abort().await?;
+            return Ok(None);
+        }
+        let Self {
+            file_system,
+            options,
+            features,
+            header,
+            data,
+            blocks,
+            mut partitions,
+            index,
+            filter,
+            collector,
+            ..
+        } = self;
+        let descriptor = options.descriptor;
+        let data = data.finish().await?;
+        let partition_count = index.key_count();
+        index
+            .finish(&mut partitions)
+            .map_err(|error| SSTableError::rejected(partitions.name(), error.to_string()))?;
+        let mut bytes_on_disk =
+            data.stored_length + partitions.finish().await? + blocks.finish().await?;
+        let mut components =
+            BTreeSet::from([Component::Data, Component::Partitions, Component::Rows]);
+        let table = chunk_table(&options.chunks);
+        bytes_on_disk += file_system.metadata(descriptor.path(&table)).await?.length;
+        components.insert(table);
+
+        let mut facts = options.facts;
+        facts.bloom_filter_fp_chance = options.bloom_filter_fp_chance;
+        let statistics = collector.finish(header, &facts, data.compression_ratio);
+        let name = descriptor.name_in_errors(&Component::Statistics);
+        let statistics_bytes = statistics
+            .to_bytes(features)
+            .map_err(|reason| SSTableError::rejected(&name, reason))?;
+        let digest = Bytes::from(format_digest(data.digest));
+        let filter = filter.map(|filter| (Component::Filter, filter.to_bytes()));
+        let small = [(Component::Statistics, statistics_bytes), (Component::Digest, digest)];
+        for (component, bytes) in small.into_iter().chain(filter) {
+            let file = file_system.create_new(descriptor.path(&component)).await?;
+            bytes_on_disk += bytes.len() as u64;
+            file.append(bytes).await?;
+            file.sync_all().await?;
+            components.insert(component);
+        }
+        components.insert(Component::Toc);
+        let toc = format_toc(&components);
+        bytes_on_disk += toc.len() as u64;
+        // The names must be durable before the one that says that they all are.
+        file_system.sync_dir(&descriptor.directory).await?;
+        file_system.write_atomically(descriptor.path(&Component::Toc), toc).await?;
+        Ok(Some(WrittenSSTable {
+            descriptor,
+            components,
+            partition_count,
+            data_length: data.length,
+            bytes_on_disk,
+            statistics,
+        }))
+    }
+
+    /// Removes the files.
+    pub async fn abort(self) -> Result<()> {
+        let (file_system, options) = (self.file_system, self.options);
+        let table = chunk_table(&options.chunks);
+        for component in [Component::Data, Component::Partitions, Component::Rows, table] {
+            remove(&file_system, &options.descriptor, &component).await?;
+        }
+        Ok(())
+    }
+}
+
+fn chunk_table(chunks: &ChunkFormat) -> Component {
+    match chunks {
+        ChunkFormat::Compressed(_) => Component::CompressionInfo,
+        ChunkFormat::Plain { .. } => Component::Crc,
+    }
+}
+
+async fn remove(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+    component: &Component,
+) -> Result<()> {
+    match file_system.remove_file(descriptor.path(component)).await {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,137 @@
+//! Cuts a partition into blocks and gives them to the row index. Source: reference 15.2.
+//!
+//! A block is a run of unfiltereds that ends with the first one at which it has `column_index_size` bytes. It does not end
+//! while a range deletion with a negative timestamp is open, for the version has no room for that at the start of a block.
+
+use espalier_mutation::{DeletionTime, PositionRef, Unfiltered};
+use espalier_types::{
+    CqlType,
+    byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering},
+};
+
+use crate::{
+    append_file::AppendFile,
+    error::{Result, SSTableError},
+    index::bti::row_index::{BlockStart, NegativeDeletions, RowIndexWriter},
+    versions::{DeletionTimeForm, VersionFeatures},
+};
+
+/// Blocks of the partition being written.
+pub(super) struct BlockBuilder {
+    file: AppendFile,
+    index: RowIndexWriter,
+    column_index_size: u64,
+    holds_negative_deletions: bool,
+    /// The block that is open: where it starts, and its first position.
+    block: Option<BlockStart>,
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl BlockBuilder {
+    pub(super) fn new(
+        file: AppendFile,
+        features: &VersionFeatures,
+        column_index_size: u32,
+    ) -> Self {
+        let negative = match features.deletion_time {
+            DeletionTimeForm::Unsigned => NegativeDeletions::Refused,
+        };
+        Self {
+            file,
+            index: RowIndexWriter::new(negative),
+            column_index_size: u64::from(column_index_size.max(1)),
+            holds_negative_deletions: negative == NegativeDeletions::Extended,
+            block: None,
+            first: Vec::new(),
+            last: Vec::new(),
+        }
+    }
+
+    /// An unfiltered begins at `offset` of the partition, while `open` is the range deletion in force.
+    #[inline]
+    pub(super) fn begin(
+        &mut self,
+        types: &[(CqlType, bool)],
+        unfiltered: &Unfiltered,
+        offset: u64,
+        open: DeletionTime,
+    ) {
+        if self.block.is_none() {
+            self.block = Some(BlockStart { offset, open_deletion: open });
+            encode_position(types, unfiltered.position(), &mut self.first);
+        }
+    }
+
+    /// The unfiltered ends at `offset` of the partition and leaves the range deletion `open` in force.
+    #[inline]
+    pub(super) async fn end(
+        &mut self,
+        types: &[(CqlType, bool)],
+        unfiltered: &Unfiltered,
+        offset: u64,
+        open: DeletionTime,
+    ) -> Result<()> {
+        let is_full = self
+            .block
+            .is_some_and(|block| offset.saturating_sub(block.offset) >= self.column_index_size);
+        let can_begin_anew =
+            self.holds_negative_deletions || open.is_live() || open.marked_for_delete_at >= 0;
+        match is_full && can_begin_anew {
+            true => self.close_block(types, unfiltered).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn close_block(&mut self, types: &[(CqlType, bool)], last: &Unfiltered) -> Result<()> {
+        let Some(block) = self.block.take() else { return Ok(()) };
+        encode_position(types, last.position(), &mut self.last);
+        self.index
+            .add_block(&mut self.file, &self.first, &self.last, block)
+            .map_err(|error| SSTableError::rejected(self.file.name(), error.to_string()))?;
+        self.file.flush_if_large().await
+    }
+
+    /// The partition ends: its end byte is at `end_offset`. Gives the position of its entry in Rows.db, if it has one.
+    pub(super) async fn finish_partition(
+        &mut self,
+        types: &[(CqlType, bool)],
+        last: Option<&Unfiltered>,
+        key: &[u8],
+        data_position: u64,
+        deletion: DeletionTime,
+        end_offset: u64,
+    ) -> Result<Option<u64>> {
+        // A partition that fits in one block has no index; the last block need not be full.
+        match last {
+            Some(last) if self.index.block_count() > 0 => self.close_block(types, last).await?,
+            _ => self.block = None,
+        }
+        let entry = self
+            .index
+            .finish_partition(&mut self.file, key, data_position, deletion, end_offset)
+            .map_err(|error| SSTableError::rejected(self.file.name(), error.to_string()))?;
+        self.file.flush_if_large().await?;
+        Ok(entry)
+    }
+
+    /// Makes Rows.db durable.
+    pub(super) async fn finish(self) -> Result<u64> {
+        self.file.finish().await
+    }
+}
+
+/// A position in byte-comparable form, replacing what is in `out`.
+pub(crate) fn encode_position(
+    types: &[(CqlType, bool)],
+    position: PositionRef<'_>,
+    out: &mut Vec<u8>,
+) {
+    let terminator = match position.weight {
+        0 => TERMINATOR,
+        ..0 => LT_NEXT,
+        1.. => GT_NEXT,
+    };
+    out.clear();
+    encode_clustering(types, position.values, terminator, out);
+}

@@ -1,0 +1,314 @@
+//! The writer.
+
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, DeletionTime, PartitionHeader, RangeTombstoneMarker, Row,
+    Unfiltered, UnfilteredStream, murmur3, schema::TableMetadata,
+};
+use espalier_runtime::file::FileSystem;
+use espalier_types::byte_comparable::encode_decorated_key;
+
+use super::{options::WriterOptions, partition::OpenPartition, row_index::BlockBuilder};
+use crate::{
+    append_file::AppendFile,
+    components::Component,
+    data::{
+        column_map::FileLayout,
+        deletion_time::{self, DeletionScope, check_deletion},
+        encode::{RowEncoder, write_marker},
+        layout::END_OF_PARTITION,
+        writer::DataWriter,
+    },
+    error::{FileName, Result, SSTableError},
+    filter::{BloomFilter, FilterSize},
+    index::bti::partition_index::{IndexPosition, PartitionIndexWriter},
+    statistics::{SerializationHeader, StatisticsCollector},
+    versions::VersionFeatures,
+};
+
+/// An SSTable being written. To be ended by `finish` or `abort`; one that is dropped leaves files without TOC.txt.
+pub struct SSTableWriter {
+    pub(super) file_system: FileSystem,
+    pub(super) options: WriterOptions,
+    pub(super) features: &'static VersionFeatures,
+    pub(super) header: SerializationHeader,
+    pub(super) data: DataWriter,
+    pub(super) blocks: BlockBuilder,
+    pub(super) partitions: AppendFile,
+    pub(super) index: PartitionIndexWriter,
+    pub(super) filter: Option<BloomFilter>,
+    pub(super) collector: StatisticsCollector,
+    name: FileName,
+    encoder: RowEncoder,
+    scratch: Vec<u8>,
+    current: Option<OpenPartition>,
+    last_key: Option<espalier_mutation::DecoratedKey>,
+}
+
+/// A partition could not be copied from a stream into an SSTable.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamWriteError<E> {
+    /// The stream failed.
+    #[error("{0}")]
+    Read(E),
+    /// The writer failed.
+    #[error(transparent)]
+    Write(#[from] SSTableError),
+}
+
+impl SSTableWriter {
+    /// Creates the files. None of them may exist.
+    pub async fn create(file_system: &FileSystem, options: WriterOptions) -> Result<Self> {
+        let features = options.descriptor.features()?;
+        let descriptor = &options.descriptor;
+        let name = descriptor.name_in_errors(&Component::Data);
+        let table = &options.table;
+        let header = SerializationHeader::for_table(
+            table,
+            |id| options.columns.contains(id),
+            &options.encoding_stats,
+        );
+        let layout = FileLayout::new(&name, &header, table.clone(), features.deletion_time)?;
+        let data = DataWriter::create(file_system, descriptor, features, &options.chunks).await?;
+        let create = |component: Component| async move {
+            AppendFile::create(file_system, &descriptor.path(&component)).await
+        };
+        let rows = create(Component::Rows).await?;
+        let partitions = create(Component::Partitions).await?;
+        let filter =
+            FilterSize::for_keys(options.estimated_partitions, options.bloom_filter_fp_chance)
+                .map(BloomFilter::new);
+        Ok(Self {
+            file_system: file_system.clone(),
+            features,
+            encoder: RowEncoder::new(layout),
+            collector: StatisticsCollector::new(table.comparator().clone()),
+            blocks: BlockBuilder::new(rows, features, options.column_index_size),
+            header,
+            data,
+            partitions,
+            index: PartitionIndexWriter::new(),
+            filter,
+            name,
+            scratch: Vec::new(),
+            current: None,
+            last_key: None,
+            options,
+        })
+    }
+
+    /// Partitions so far.
+    pub fn partition_count(&self) -> u64 {
+        self.index.key_count()
+    }
+
+    /// Bytes of Data.db so far, before compression.
+    pub fn data_length(&self) -> u64 {
+        self.data.position()
+    }
+
+    /// The table that is written.
+    pub fn table(&self) -> &TableMetadata {
+        &self.options.table
+    }
+
+    /// Writes a whole partition.
+    pub async fn write_partition<S: UnfilteredStream>(
+        &mut self,
+        stream: &mut S,
+    ) -> Result<(), StreamWriteError<S::Error>> {
+        self.start_partition(stream.header().clone())?;
+        while let Some(unfiltered) = stream.next().await.map_err(StreamWriteError::Read)? {
+            self.add(unfiltered).await?;
+        }
+        Ok(self.end_partition().await?)
+    }
+
+    /// Begins a partition, whose key lies behind the one before. If nothing is in it, nothing is written.
+    pub fn start_partition(&mut self, header: PartitionHeader) -> Result<()> {
+        if self.current.is_some() {
+            return Err(self.rejected("a partition begins before the last one ended"));
+        }
+        if self.last_key.as_ref().is_some_and(|last| *last >= header.key) {
+            let reason = format!("{:?} does not come behind {:?}", header.key, self.last_key);
+            return Err(self.rejected(reason));
+        }
+        if header.key.key.len() > usize::from(u16::MAX) {
+            let reason = format!("a partition key of {} bytes", header.key.key.len());
+            return Err(self.rejected(reason));
+        }
+        self.check_storable(DeletionScope::Partition, header.deletion)?;
+        let holds_something = !header.deletion.is_live() || is_some_row(&header.static_row);
+        let key = header.key.clone();
+        self.current = Some(OpenPartition {
+            hash: murmur3::hash(&key.key),
+            key: key.clone(),
+            deletion: header.deletion,
+            header: Some(header),
+            start: self.data.position(),
+            previous_start: 0,
+            last: None,
+            open_deletion: DeletionTime::LIVE,
+        });
+        self.last_key = Some(key);
+        match holds_something {
+            true => self.write_head(),
+            false => Ok(()),
+        }
+    }
+
+    fn write_head(&mut self) -> Result<()> {
+        let Some(header) = self.current.as_mut().and_then(|current| current.header.take()) else {
+            return Ok(());
+        };
+        let key = &header.key.key;
+        let out = self.data.buffer();
+        out.extend_from_slice(&(key.len() as u16).to_be_bytes());
+        out.extend_from_slice(key);
+        deletion_time::write(header.deletion, self.features.deletion_time, out);
+        self.collector.start_partition(key, header.deletion);
+        let static_row = header.static_row.filter(|row| !row.is_empty());
+        if self.encoder.has_static_columns() {
+            let empty = Row::empty(Clustering::empty());
+            let row = static_row.as_ref().unwrap_or(&empty);
+            self.encoder.write_static_row(row, out).map_err(|reason| self.rejected(reason))?;
+        } else if static_row.is_some() {
+            return Err(self.rejected("a static row, and no static column in the file's header"));
+        }
+        if let Some(row) = &static_row {
+            self.collector.add_static_row(row);
+            self.collect_counters(row);
+        }
+        Ok(())
+    }
+
+    /// Adds a row or marker to the partition, behind the one before.
+    pub async fn add(&mut self, unfiltered: Unfiltered) -> Result<()> {
+        if matches!(&unfiltered, Unfiltered::Row(row) if row.is_empty()) {
+            return Ok(());
+        }
+        let Some(current) = &self.current else {
+            return Err(self.rejected("a row without a partition"));
+        };
+        current
+            .check(self.options.table.comparator(), &unfiltered)
+            .map_err(|reason| self.rejected(reason))?;
+        if let Unfiltered::Marker(marker) = &unfiltered {
+            self.check_marker(marker)?;
+        }
+        self.write_head()?;
+        let position = self.data.position();
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let offset = position - current.start;
+        let previous = offset - current.previous_start;
+        self.blocks.begin(self.encoder.types(), &unfiltered, offset, current.open_deletion);
+        let out = self.data.buffer();
+        let written = match &unfiltered {
+            Unfiltered::Row(row) => self.encoder.write_row(row, previous, out),
+            Unfiltered::Marker(marker) => write_marker(
+                marker,
+                self.encoder.types(),
+                self.encoder.baselines(),
+                previous,
+                &mut self.scratch,
+                out,
+            ),
+        };
+        written.map_err(|reason| SSTableError::rejected(&self.name, reason))?;
+        match &unfiltered {
+            Unfiltered::Row(row) => {
+                self.collector.add_row(row);
+                self.collect_counters(row);
+            }
+            Unfiltered::Marker(marker) => self.collector.add_marker(marker),
+        }
+        let Some(current) = &mut self.current else { return Ok(()) };
+        if let Unfiltered::Marker(marker) = &unfiltered {
+            current.open_deletion = marker.after;
+        }
+        current.previous_start = offset;
+        let end = self.data.position() - current.start;
+        self.blocks.end(self.encoder.types(), &unfiltered, end, current.open_deletion).await?;
+        current.last = Some(unfiltered);
+        self.data.flush_chunks().await
+    }
+
+    /// Ends the partition.
+    pub async fn end_partition(&mut self) -> Result<()> {
+        let Some(current) = self.current.take() else {
+            return Err(self.rejected("no partition is open"));
+        };
+        if !current.open_deletion.is_live() {
+            return Err(self.rejected("a range deletion is open at the end of a partition"));
+        }
+        if current.header.is_some() {
+            return Ok(());
+        }
+        let end_offset = self.data.position() - current.start;
+        self.data.buffer().push(END_OF_PARTITION);
+        self.collector.end_partition(end_offset + 1);
+        let key = &current.key;
+        let entry = self
+            .blocks
+            .finish_partition(
+                self.encoder.types(),
+                current.last.as_ref(),
+                &key.key,
+                current.start,
+                current.deletion,
+                end_offset,
+            )
+            .await?;
+        let position = match entry {
+            Some(entry) => IndexPosition::RowIndex(entry),
+            None => IndexPosition::Data(current.start),
+        };
+        self.scratch.clear();
+        encode_decorated_key(key.token.0, &key.key, &mut self.scratch);
+        let hash_byte = current.hash.1 as u8;
+        self.index
+            .add(&mut self.partitions, &self.scratch, &key.key, hash_byte, position)
+            .map_err(|error| SSTableError::rejected(self.partitions.name(), error.to_string()))?;
+        if let Some(filter) = &mut self.filter {
+            filter.add_hash(current.hash);
+        }
+        self.partitions.flush_if_large().await?;
+        self.data.flush_chunks().await
+    }
+
+    fn check_marker(&self, marker: &RangeTombstoneMarker) -> Result<()> {
+        // Negative range deletions are held: blocks do not begin inside of them.
+        for deletion in [marker.before, marker.after] {
+            self.check_storable(DeletionScope::Row, deletion)?;
+        }
+        match marker.position.values.len() > self.encoder.types().len() {
+            true => Err(self.rejected(format!("{marker:?} has too many values"))),
+            false => Ok(()),
+        }
+    }
+
+    fn check_storable(&self, scope: DeletionScope, deletion: DeletionTime) -> Result<()> {
+        check_deletion(self.features, scope, deletion)
+            .map_err(|error| self.rejected(error.to_string()))
+    }
+
+    fn collect_counters(&mut self, row: &Row) {
+        if !self.options.table.is_counter() {
+            return;
+        }
+        let cells = row.columns.iter().filter_map(|(_, data)| match data {
+            ColumnData::Simple(cell) => Some(cell),
+            ColumnData::Complex(_) => None,
+        });
+        for Cell { value, .. } in cells {
+            self.collector.add_counter_context(value);
+        }
+    }
+
+    fn rejected(&self, reason: impl Into<String>) -> SSTableError {
+        SSTableError::rejected(&self.name, reason)
+    }
+}
+
+fn is_some_row(row: &Option<Row>) -> bool {
+    row.as_ref().is_some_and(|row| !row.is_empty())
+}
