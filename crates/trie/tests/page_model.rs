@@ -27,7 +27,7 @@ fn entry() -> impl Strategy<Value = (u8, Vec<u8>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn agrees_with_a_sorted_map(
