@@ -29,21 +29,27 @@ pub fn driver_notice() -> Option<&'static str> {
 
 /// Builds the runtime of the calling thread. Errors are those of the kernel, after every fallback failed.
 ///
-/// `ESPALIER_DRIVER=epoll` in the environment skips io_uring, to test the fallback.
+/// `ESPALIER_DRIVER` in the environment (`deferred`, `cooperative`, `plain` or `epoll`) begins further down the
+/// list, to test and to compare the fallbacks.
 pub(crate) fn build() -> io::Result<Runtime> {
     let mut refusal = None;
-    if std::env::var_os("ESPALIER_DRIVER").is_none_or(|wanted| wanted != "epoll") {
-        for (description, configure) in IO_URING_VARIANTS {
-            let mut proactor = ProactorBuilder::new();
-            proactor.driver_type(DriverType::IoUring);
-            configure(&mut proactor);
-            match build_with(proactor) {
-                Ok(runtime) => {
-                    NOTICE.get_or_init(|| (*description).to_owned());
-                    return Ok(runtime);
-                }
-                Err(error) => refusal = Some(error),
+    let wanted = std::env::var("ESPALIER_DRIVER").unwrap_or_default();
+    let first = match wanted.as_str() {
+        "cooperative" => 1,
+        "plain" => 2,
+        "epoll" => IO_URING_VARIANTS.len(),
+        _ => 0,
+    };
+    for (description, configure) in &IO_URING_VARIANTS[first..] {
+        let mut proactor = ProactorBuilder::new();
+        proactor.driver_type(DriverType::IoUring);
+        configure(&mut proactor);
+        match build_with(proactor) {
+            Ok(runtime) => {
+                NOTICE.get_or_init(|| (*description).to_owned());
+                return Ok(runtime);
             }
+            Err(error) => refusal = Some(error),
         }
     }
     let mut proactor = ProactorBuilder::new();
@@ -64,7 +70,7 @@ const IO_URING_VARIANTS: &[(&str, fn(&mut ProactorBuilder))] = &[
     ("io_uring (cooperative task run)", |proactor| {
         proactor.coop_taskrun(true).taskrun_flag(true).cqsize(COMPLETION_ENTRIES);
     }),
-    ("io_uring (kernel without cooperative task run)", |_| {}),
+    ("io_uring (without flags)", |_| {}),
 ];
 
 fn build_with(mut proactor: ProactorBuilder) -> io::Result<Runtime> {

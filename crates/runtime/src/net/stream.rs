@@ -1,9 +1,12 @@
 //! A connection.
 
 use crate::file::{Filling, IoBytes, Sending, SendingVectored};
+use crate::preempt::maybe_yield;
 use bytes::BytesMut;
 use compio::BufResult;
 use compio::io::{AsyncRead, AsyncWrite};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -68,7 +71,12 @@ impl TcpStream {
 
     /// Writes all of `buffer`; gives it back.
     pub async fn write_all<B: IoBytes>(&self, buffer: B) -> (io::Result<()>, B) {
-        let mut sending = Sending { buffer, from: 0 };
+        let from = match self.send_now(buffer.io_bytes()) {
+            Ok(sent) => sent,
+            Err(error) => return (Err(error), buffer),
+        };
+        maybe_yield().await;
+        let mut sending = Sending { buffer, from };
         while sending.from < sending.buffer.io_bytes().len() {
             let BufResult(result, back) = (&self.inner).write(sending).await;
             sending = back;
@@ -80,6 +88,23 @@ impl TcpStream {
             }
         }
         (Ok(()), sending.buffer)
+    }
+
+    /// Sends what the socket takes at once, 0 if nothing.
+    ///
+    /// Nearly every write fits into the socket's buffer. A system call for it costs about 300 ns less than an
+    /// operation in the completion queue, and the peer gets the bytes before the task's slice is over
+    /// (examples/socket_cost.rs).
+    fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match rustix::net::send(&self.inner, bytes, flags) {
+            Ok(sent) => Ok(sent),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// Writes all of several buffers, with as few system calls as the kernel allows; gives them back.
