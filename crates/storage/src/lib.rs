@@ -1,1 +1,2 @@
 //! Commit log, memtable, tables, read path, flush, recovery.
+pub mod system;

@@ -1,0 +1,243 @@
+//! Definitions of the system tables.
+//!
+//! A definition is a line a table: name, then columns as `name type`, marked `pk`, `ck` (`desc`) or nothing.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_mutation::schema::{
+    KeyspaceMetadata, TableBuilder, TableId, TableMetadata, TableOptions,
+};
+use espalier_types::CqlType;
+use md5::{Digest, Md5};
+
+const OPTIONS: &str = "additional_write_policy text, allow_auto_snapshot boolean, bloom_filter_fp_chance double, \
+    caching frozen<map<text, text>>, cdc boolean, comment text, compaction frozen<map<text, text>>, \
+    compression frozen<map<text, text>>, crc_check_chance double, dclocal_read_repair_chance double, \
+    default_time_to_live int, extensions frozen<map<text, blob>>, gc_grace_seconds int, id uuid, \
+    incremental_backups boolean, max_index_interval int, memtable text, memtable_flush_period_in_ms int, \
+    min_index_interval int, read_repair text, read_repair_chance double, speculative_retry text";
+
+const SCHEMA: &[(&str, &str)] = &[
+    (
+        "keyspaces",
+        "keyspace_name text pk, durable_writes boolean, replication frozen<map<text, text>>",
+    ),
+    ("tables", "keyspace_name text pk, table_name text ck, flags frozen<set<text>>, $OPTIONS"),
+    (
+        "columns",
+        "keyspace_name text pk, table_name text ck, column_name text ck, clustering_order text, \
+         column_name_bytes blob, kind text, position int, type text",
+    ),
+    (
+        "column_masks",
+        "keyspace_name text pk, table_name text ck, column_name text ck, \
+         function_argument_nulls frozen<list<boolean>>, function_argument_types frozen<list<text>>, \
+         function_argument_values frozen<list<text>>, function_keyspace text, function_name text",
+    ),
+    (
+        "dropped_columns",
+        "keyspace_name text pk, table_name text ck, column_name text ck, dropped_time timestamp, kind text, type text",
+    ),
+    (
+        "triggers",
+        "keyspace_name text pk, table_name text ck, trigger_name text ck, options frozen<map<text, text>>",
+    ),
+    (
+        "views",
+        "keyspace_name text pk, view_name text ck, base_table_id uuid, base_table_name text, \
+         include_all_columns boolean, where_clause text, $OPTIONS",
+    ),
+    (
+        "types",
+        "keyspace_name text pk, type_name text ck, field_names frozen<list<text>>, field_types frozen<list<text>>",
+    ),
+    (
+        "functions",
+        "keyspace_name text pk, function_name text ck, argument_types frozen<list<text>> ck, \
+         argument_names frozen<list<text>>, body text, called_on_null_input boolean, language text, return_type text",
+    ),
+    (
+        "aggregates",
+        "keyspace_name text pk, aggregate_name text ck, argument_types frozen<list<text>> ck, final_func text, \
+         initcond text, return_type text, state_func text, state_type text",
+    ),
+    (
+        "indexes",
+        "keyspace_name text pk, table_name text ck, index_name text ck, kind text, options frozen<map<text, text>>",
+    ),
+];
+
+const SYSTEM: &[(&str, &str)] = &[
+    (
+        "local",
+        "key text pk, bootstrapped text, broadcast_address inet, broadcast_port int, cluster_name text, \
+         cql_version text, data_center text, gossip_generation int, host_id uuid, listen_address inet, \
+         listen_port int, native_protocol_version text, partitioner text, rack text, release_version text, \
+         rpc_address inet, rpc_port int, schema_version uuid, tokens set<text>, truncated_at map<uuid, blob>",
+    ),
+    (
+        "peers",
+        "peer inet pk, data_center text, host_id uuid, preferred_ip inet, rack text, release_version text, \
+         rpc_address inet, schema_version uuid, tokens set<text>",
+    ),
+    (
+        "peers_v2",
+        "peer inet pk, peer_port int ck, data_center text, host_id uuid, native_address inet, native_port int, \
+         preferred_ip inet, preferred_port int, rack text, release_version text, schema_version uuid, tokens set<text>",
+    ),
+    ("batches", "id timeuuid pk, mutations list<blob>, version int"),
+    ("built_views", "keyspace_name text pk, view_name text ck, status_replicated boolean"),
+    (
+        "IndexInfo",
+        "table_name text pk, index_name text ck, value 'org.apache.cassandra.db.marshal.EmptyType'",
+    ),
+    (
+        "compaction_history",
+        "id timeuuid pk, bytes_in bigint, bytes_out bigint, columnfamily_name text, compacted_at timestamp, \
+         compaction_properties frozen<map<text, text>>, keyspace_name text, rows_merged map<int, bigint>",
+    ),
+    (
+        "size_estimates",
+        "keyspace_name text pk, table_name text ck, range_start text ck, range_end text ck, \
+         mean_partition_size bigint, partitions_count bigint",
+    ),
+    (
+        "table_estimates",
+        "keyspace_name text pk, table_name text ck, range_type text ck, range_start text ck, range_end text ck, \
+         mean_partition_size bigint, partitions_count bigint",
+    ),
+    ("prepared_statements", "prepared_id blob pk, logged_keyspace text, query_string text"),
+];
+
+const TRACES: &[(&str, &str)] = &[
+    (
+        "sessions",
+        "session_id uuid pk, client inet, command text, coordinator inet, coordinator_port int, duration int, \
+         parameters map<text, text>, request text, started_at timestamp",
+    ),
+    (
+        "events",
+        "session_id uuid pk, event_id timeuuid ck, activity text, source inet, source_elapsed int, \
+         source_port int, thread text",
+    ),
+];
+
+const VIRTUAL_SCHEMA: &[(&str, &str)] = &[
+    ("keyspaces", "keyspace_name text pk"),
+    ("tables", "keyspace_name text pk, table_name text ck, comment text"),
+    (
+        "columns",
+        "keyspace_name text pk, table_name text ck, column_name text ck, clustering_order text, \
+         column_name_bytes blob, kind text, position int, type text",
+    ),
+];
+
+/// All system keyspaces with their tables. `system_virtual_schema` is empty: no table here is virtual.
+pub fn keyspaces() -> Vec<KeyspaceMetadata> {
+    let local = [("class", "org.apache.cassandra.locator.LocalStrategy")];
+    let simple =
+        [("class", "org.apache.cassandra.locator.SimpleStrategy"), ("replication_factor", "2")];
+    vec![
+        keyspace("system", &local, SYSTEM),
+        keyspace("system_schema", &local, SCHEMA),
+        keyspace("system_traces", &simple, TRACES),
+        keyspace("system_virtual_schema", &local, VIRTUAL_SCHEMA),
+    ]
+}
+
+/// A system table. Panics for a name that is not compiled in: callers name them by constants.
+pub fn table(keyspace: &str, name: &str) -> Arc<TableMetadata> {
+    keyspaces()
+        .into_iter()
+        .find(|metadata| metadata.name == keyspace)
+        .and_then(|metadata| metadata.tables.get(name).cloned())
+        .unwrap_or_else(|| panic!("{keyspace}.{name} is not a system table"))
+}
+
+fn keyspace(name: &str, replication: &[(&str, &str)], tables: &[(&str, &str)]) -> KeyspaceMetadata {
+    KeyspaceMetadata {
+        name: name.to_string(),
+        replication: replication.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        durable_writes: true,
+        tables: tables
+            .iter()
+            .map(|(table, columns)| (table.to_string(), Arc::new(define(name, table, columns))))
+            .collect(),
+        types: BTreeMap::new(),
+    }
+}
+
+fn define(keyspace: &str, name: &str, columns: &str) -> TableMetadata {
+    let columns = columns.replace("$OPTIONS", OPTIONS);
+    let options = TableOptions { gc_grace_seconds: 7 * 24 * 3600, ..TableOptions::default() };
+    let mut builder =
+        TableBuilder::new(keyspace, name, system_table_id(keyspace, name)).options(options);
+    for column in split_columns(&columns) {
+        let (column_name, rest) = column.split_once(' ').unwrap_or((column, ""));
+        let (type_name, part) = match rest.rsplit_once(' ') {
+            Some((type_name, part @ ("pk" | "ck"))) => (type_name, part),
+            _ => (rest, ""),
+        };
+        let column_type = match CqlType::parse_cql(type_name, keyspace, &|_| None) {
+            Ok(column_type) => column_type,
+            Err(error) => panic!("{keyspace}.{name}.{column_name}: {error}"),
+        };
+        builder = match part {
+            "pk" => builder.partition_key(column_name, column_type),
+            "ck" => builder.clustering(column_name, column_type, false),
+            _ => builder.regular(column_name, column_type),
+        };
+    }
+    builder.build()
+}
+
+/// Splits at commas that are not inside `<...>`.
+fn split_columns(columns: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut parts) = (0usize, 0, Vec::new());
+    for (index, byte) in columns.bytes().enumerate() {
+        match byte {
+            b'<' => depth += 1,
+            b'>' => depth -= 1,
+            b',' if depth == 0 => {
+                parts.push(columns[start..index].trim());
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(columns[start..].trim());
+    parts
+}
+
+/// The id that Cassandra gives a system table: a version 3 UUID of keyspace and table name.
+pub fn system_table_id(keyspace: &str, name: &str) -> TableId {
+    let digest: [u8; 16] = Md5::new().chain_update(keyspace).chain_update(name).finalize().into();
+    TableId(uuid::Builder::from_md5_bytes(digest).into_uuid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_definition_is_sound() {
+        for keyspace in keyspaces() {
+            for table in keyspace.tables.values() {
+                assert!(
+                    !table.partition_key_columns().is_empty(),
+                    "{}.{}",
+                    keyspace.name,
+                    table.name
+                );
+            }
+        }
+    }
+
+    /// `SELECT id FROM system_schema.tables` on a stock Cassandra.
+    #[test]
+    fn ids_are_those_of_cassandra() {
+        let id = |keyspace, name| table(keyspace, name).id.to_string();
+        assert_eq!(id("system", "local"), "7ad54392-bcdd-35a6-8417-4e047860b377");
+        assert_eq!(id("system_schema", "tables"), "afddfb9d-bc1e-3068-8056-eed6c302ba09");
+    }
+}

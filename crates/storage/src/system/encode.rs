@@ -1,0 +1,195 @@
+//! From schemas to writes of the schema tables.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, ClusteringBound, DecoratedKey, DeletionTime, Mutation, PartitionUpdate,
+    RangeTombstone,
+    schema::{ColumnKind, KeyspaceMetadata, Schema, TableMetadata},
+};
+use espalier_types::{CqlType, UserType};
+
+use super::{SCHEMA_KEYSPACE, SCHEMA_TABLES, row::RowWriter, table};
+
+/// The writes that turn the rows of `old` into those of `new`, at `timestamp` µs. System keyspaces are compared like others.
+pub fn schema_mutation(old: &Schema, new: &Schema, timestamp: i64, now_s: u32) -> Mutation {
+    let mut writer = Writer { updates: Vec::new(), timestamp, now_s };
+    for keyspace in
+        old.keyspaces.values().filter(|keyspace| !new.keyspaces.contains_key(&keyspace.name))
+    {
+        for name in SCHEMA_TABLES {
+            writer.update(name, &keyspace.name).deletion = DeletionTime::new(timestamp, now_s);
+        }
+    }
+    for keyspace in new.keyspaces.values() {
+        match old.keyspaces.get(&keyspace.name) {
+            Some(before) if Arc::ptr_eq(before, keyspace) || before == keyspace => {}
+            before => writer.keyspace(before.map(Arc::as_ref), keyspace),
+        }
+    }
+    Mutation { updates: writer.updates }
+}
+
+struct Writer {
+    updates: Vec<PartitionUpdate>,
+    timestamp: i64,
+    now_s: u32,
+}
+
+impl Writer {
+    fn update(&mut self, schema_table: &str, keyspace: &str) -> &mut PartitionUpdate {
+        let id = table(SCHEMA_KEYSPACE, schema_table).id;
+        let key = DecoratedKey::new(Bytes::copy_from_slice(keyspace.as_bytes()));
+        let found = self.updates.iter().position(|update| update.table == id && update.key == key);
+        let index = found.unwrap_or_else(|| {
+            self.updates.push(PartitionUpdate::new(id, key));
+            self.updates.len() - 1
+        });
+        &mut self.updates[index]
+    }
+
+    /// Deletes all rows below a prefix, just before this write.
+    fn delete_below(&mut self, schema_table: &str, keyspace: &str, prefix: &str, timestamp: i64) {
+        let values: Box<[Option<Bytes>]> = [Some(Bytes::copy_from_slice(prefix.as_bytes()))].into();
+        let deletion = DeletionTime::new(timestamp, self.now_s);
+        self.update(schema_table, keyspace).range_tombstones.push(RangeTombstone {
+            start: ClusteringBound { kind: BoundKind::InclusiveStart, values: values.clone() },
+            end: ClusteringBound { kind: BoundKind::InclusiveEnd, values },
+            deletion,
+        });
+    }
+
+    fn keyspace(&mut self, before: Option<&KeyspaceMetadata>, keyspace: &KeyspaceMetadata) {
+        let name = &keyspace.name;
+        let row = RowWriter::new(&table(SCHEMA_KEYSPACE, "keyspaces"), &[], self.timestamp)
+            .boolean("durable_writes", keyspace.durable_writes)
+            .map("replication", &keyspace.replication)
+            .finish();
+        self.update("keyspaces", name).rows.push(row);
+        for gone in before.into_iter().flat_map(|before| before.types.keys()) {
+            if !keyspace.types.contains_key(gone) {
+                self.delete_below("types", name, gone, self.timestamp);
+            }
+        }
+        for definition in keyspace.types.values() {
+            if before.and_then(|before| before.types.get(&definition.name)) != Some(definition) {
+                self.user_type(name, definition);
+            }
+        }
+        for gone in before.into_iter().flat_map(|before| before.tables.keys()) {
+            if !keyspace.tables.contains_key(gone) {
+                for schema_table in ["tables", "columns", "dropped_columns"] {
+                    self.delete_below(schema_table, name, gone, self.timestamp);
+                }
+            }
+        }
+        for changed in keyspace.tables.values() {
+            if before.and_then(|before| before.tables.get(&changed.name)) != Some(changed) {
+                self.table(changed);
+            }
+        }
+    }
+
+    fn user_type(&mut self, keyspace: &str, definition: &UserType) {
+        let row =
+            RowWriter::new(&table(SCHEMA_KEYSPACE, "types"), &[&definition.name], self.timestamp)
+                .list("field_names", definition.fields.iter().map(|(field, _)| field))
+                .list(
+                    "field_types",
+                    definition.fields.iter().map(|(_, field_type)| field_type.cql_name()),
+                )
+                .finish();
+        self.update("types", keyspace).rows.push(row);
+    }
+
+    fn table(&mut self, changed: &TableMetadata) {
+        let keyspace = &changed.keyspace;
+        let (timestamp, now_s) = (self.timestamp, self.now_s);
+        for schema_table in ["columns", "dropped_columns"] {
+            self.delete_below(schema_table, keyspace, &changed.name, timestamp - 1);
+        }
+        let mut flags = vec!["compound"];
+        if changed.is_counter() {
+            flags.push("counter");
+        }
+        let options = &changed.options;
+        let row = RowWriter::new(&table(SCHEMA_KEYSPACE, "tables"), &[&changed.name], timestamp)
+            .replacing(now_s)
+            .uuid("id", changed.id.0)
+            .list("flags", flags)
+            .text("additional_write_policy", &options.additional_write_policy)
+            .boolean("allow_auto_snapshot", options.allow_auto_snapshot)
+            .double("bloom_filter_fp_chance", options.bloom_filter_fp_chance)
+            .map("caching", &options.caching)
+            .boolean("cdc", options.cdc)
+            .text("comment", &options.comment)
+            .map("compaction", &options.compaction)
+            .map("compression", &options.compression)
+            .double("crc_check_chance", options.crc_check_chance)
+            .double("dclocal_read_repair_chance", 0.0)
+            .int("default_time_to_live", options.default_time_to_live as i32)
+            .map("extensions", &options.extensions)
+            .int("gc_grace_seconds", options.gc_grace_seconds as i32)
+            .boolean("incremental_backups", options.incremental_backups)
+            .int("max_index_interval", options.max_index_interval as i32)
+            .text("memtable", &options.memtable)
+            .int("memtable_flush_period_in_ms", options.memtable_flush_period_in_ms as i32)
+            .int("min_index_interval", options.min_index_interval as i32)
+            .text("read_repair", &options.read_repair)
+            .double("read_repair_chance", 0.0)
+            .text("speculative_retry", &options.speculative_retry)
+            .finish();
+        self.update("tables", keyspace).rows.push(row);
+        let columns_table = table(SCHEMA_KEYSPACE, "columns");
+        for column in changed.columns() {
+            let (order, position) = match column.kind {
+                ColumnKind::PartitionKey => ("none", column.position as i32),
+                ColumnKind::Clustering if column.reversed => ("desc", column.position as i32),
+                ColumnKind::Clustering => ("asc", column.position as i32),
+                ColumnKind::Static | ColumnKind::Regular => ("none", -1),
+            };
+            let row = RowWriter::new(&columns_table, &[&changed.name, &column.name], timestamp)
+                .text("clustering_order", order)
+                .text("column_name_bytes", &column.name)
+                .text("kind", column.kind.name())
+                .int("position", position)
+                .text("type", &column.column_type.cql_name())
+                .finish();
+            self.update("columns", keyspace).rows.push(row);
+        }
+        let dropped_table = table(SCHEMA_KEYSPACE, "dropped_columns");
+        for dropped in changed.dropped_columns.values() {
+            let row = RowWriter::new(&dropped_table, &[&changed.name, &dropped.name], timestamp)
+                .bytes("dropped_time", (dropped.dropped_time_us / 1000).to_be_bytes().to_vec())
+                .text("kind", dropped.kind.name())
+                .text("type", &without_user_types(&dropped.column_type).cql_name())
+                .finish();
+            self.update("dropped_columns", keyspace).rows.push(row);
+        }
+    }
+}
+
+/// A dropped column outlives the types it was made of: user-defined types become tuples of their fields.
+fn without_user_types(column_type: &CqlType) -> CqlType {
+    let inner = |part: &Arc<CqlType>| Arc::new(without_user_types(part));
+    match column_type {
+        CqlType::List { element, frozen } => {
+            CqlType::List { element: inner(element), frozen: *frozen }
+        }
+        CqlType::Set { element, frozen } => {
+            CqlType::Set { element: inner(element), frozen: *frozen }
+        }
+        CqlType::Map { key, value, frozen } => {
+            CqlType::Map { key: inner(key), value: inner(value), frozen: *frozen }
+        }
+        CqlType::Vector { element, dimension } => {
+            CqlType::Vector { element: inner(element), dimension: *dimension }
+        }
+        CqlType::Tuple(parts) => CqlType::Tuple(parts.iter().map(without_user_types).collect()),
+        CqlType::UserDefined { definition, .. } => CqlType::Tuple(
+            definition.fields.iter().map(|(_, field)| without_user_types(field).freeze()).collect(),
+        ),
+        other => other.clone(),
+    }
+}

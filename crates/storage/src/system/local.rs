@@ -1,0 +1,86 @@
+//! `system.local`: what the node says about itself.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use espalier_mutation::{DecoratedKey, PartitionUpdate, Row};
+use uuid::Uuid;
+
+use super::{
+    SYSTEM_KEYSPACE,
+    row::{Fields, RowWriter},
+    table,
+};
+
+/// The release of Cassandra whose protocol, CQL and files this node speaks. Drivers choose their queries by it.
+pub const RELEASE_VERSION: &str = "5.0.9";
+/// The version of CQL.
+pub const CQL_VERSION: &str = "3.4.7";
+/// The only token of a node that has the whole ring.
+const TOKEN: &str = "-9223372036854775808";
+
+/// What the node says about itself.
+#[derive(Clone, Debug)]
+pub struct LocalNode {
+    /// Made once, at the first start.
+    pub host_id: Uuid,
+    /// `cluster_name`.
+    pub cluster_name: String,
+    /// Address of the native protocol.
+    pub rpc_address: IpAddr,
+    /// Port of the native protocol.
+    pub rpc_port: u16,
+    /// Version of the schema.
+    pub schema_version: Uuid,
+    /// Second of the start.
+    pub generation_s: u32,
+}
+
+fn key() -> DecoratedKey {
+    DecoratedKey::new(Bytes::from_static(b"local"))
+}
+
+fn address(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// The write of the whole row, at each start.
+pub fn local_update(node: &LocalNode, timestamp: i64, now_s: u32) -> PartitionUpdate {
+    let table = table(SYSTEM_KEYSPACE, "local");
+    let row = RowWriter::new(&table, &[], timestamp)
+        .text("bootstrapped", "COMPLETED")
+        .bytes("broadcast_address", address(node.rpc_address))
+        .int("broadcast_port", i32::from(node.rpc_port))
+        .text("cluster_name", &node.cluster_name)
+        .text("cql_version", CQL_VERSION)
+        .text("data_center", "datacenter1")
+        .int("gossip_generation", node.generation_s as i32)
+        .uuid("host_id", node.host_id)
+        .bytes("listen_address", address(node.rpc_address))
+        .int("listen_port", i32::from(node.rpc_port))
+        .text("native_protocol_version", "5")
+        .text("partitioner", "org.apache.cassandra.dht.Murmur3Partitioner")
+        .text("rack", "rack1")
+        .text("release_version", RELEASE_VERSION)
+        .bytes("rpc_address", address(node.rpc_address))
+        .int("rpc_port", i32::from(node.rpc_port))
+        .uuid("schema_version", node.schema_version)
+        .set_cells("tokens", [TOKEN], now_s)
+        .finish();
+    PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, key()) }
+}
+
+/// The write of a new schema version: drivers wait until all nodes (this one) show the same.
+pub fn schema_version_update(version: Uuid, timestamp: i64) -> PartitionUpdate {
+    let table = table(SYSTEM_KEYSPACE, "local");
+    let row = RowWriter::new(&table, &[], timestamp).uuid("schema_version", version).finish();
+    PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, key()) }
+}
+
+/// The host id in a live row of `system.local`.
+pub fn host_id(row: &Row) -> Option<Uuid> {
+    Fields::new(&table(SYSTEM_KEYSPACE, "local"), row).uuid("host_id")
+}

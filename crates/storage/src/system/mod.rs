@@ -1,0 +1,38 @@
+//! The tables that the node keeps about itself, by the names and columns that drivers and tools ask for.
+//!
+//! `system_schema` holds the schema of everything as rows: a schema change is a write to it ([`schema_mutation`]), and start-up
+//! reads it back ([`read_schema`]). `system.local` describes the node. They are ordinary tables: they are logged, flushed and
+//! read like any other. Their own definitions ([`keyspaces`]) are the only ones that are compiled in.
+//! Source: the schema of Cassandra 5.0 as `DESCRIBE FULL SCHEMA` prints it.
+
+mod decode;
+mod definitions;
+mod encode;
+mod local;
+mod row;
+
+pub use decode::{SchemaRows, read_schema};
+pub use definitions::{keyspaces, table};
+pub use encode::schema_mutation;
+pub use local::{LocalNode, host_id, local_update, schema_version_update};
+pub use row::{Fields, RowWriter};
+
+/// The keyspace of the schema tables.
+pub const SCHEMA_KEYSPACE: &str = "system_schema";
+/// The keyspace of the node's own tables.
+pub const SYSTEM_KEYSPACE: &str = "system";
+
+/// The schema tables, in the order in which they are written and read.
+pub const SCHEMA_TABLES: [&str; 5] = ["keyspaces", "types", "tables", "columns", "dropped_columns"];
+
+/// A schema row that cannot be understood.
+#[derive(Debug, thiserror::Error)]
+#[error("system_schema.{table}: row {row}: {reason}")]
+pub struct SchemaError {
+    /// The schema table.
+    pub table: &'static str,
+    /// Keyspace, and what else names the row.
+    pub row: String,
+    /// What is wrong.
+    pub reason: String,
+}

@@ -1,0 +1,189 @@
+//! Writing and reading rows of system tables by column name.
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, schema::TableMetadata,
+};
+use espalier_types::collection;
+use uuid::Uuid;
+
+/// Builds a row of a system table. Column names are constants of the callers: an unknown one panics in tests
+/// and is left out otherwise.
+pub struct RowWriter<'t> {
+    table: &'t TableMetadata,
+    row: Row,
+    timestamp: i64,
+}
+
+impl<'t> RowWriter<'t> {
+    /// A row with these clustering values, written at `timestamp` µs.
+    pub fn new(table: &'t TableMetadata, clustering: &[&str], timestamp: i64) -> Self {
+        let values = clustering.iter().map(|value| Bytes::copy_from_slice(value.as_bytes()));
+        let row =
+            Row { liveness: Liveness::live(timestamp), ..Row::empty(Clustering::new(values)) };
+        Self { table, row, timestamp }
+    }
+
+    /// Takes away what was in the row before this write.
+    pub fn replacing(mut self, now_s: u32) -> Self {
+        self.row.deletion = DeletionTime::new(self.timestamp - 1, now_s);
+        self
+    }
+
+    /// Sets a column to serialised bytes.
+    pub fn bytes(mut self, column: &str, value: impl Into<Bytes>) -> Self {
+        debug_assert!(self.table.column(column).is_some(), "{}.{column}", self.table.name);
+        if let Some(definition) = self.table.column(column) {
+            self.row.set_cell(definition.id, Cell::live(self.timestamp, value.into()));
+        }
+        self
+    }
+
+    /// Sets a text column.
+    pub fn text(self, column: &str, value: &str) -> Self {
+        self.bytes(column, Bytes::copy_from_slice(value.as_bytes()))
+    }
+
+    /// Sets a boolean column.
+    pub fn boolean(self, column: &str, value: bool) -> Self {
+        self.bytes(column, vec![u8::from(value)])
+    }
+
+    /// Sets an int column.
+    pub fn int(self, column: &str, value: i32) -> Self {
+        self.bytes(column, value.to_be_bytes().to_vec())
+    }
+
+    /// Sets a double column.
+    pub fn double(self, column: &str, value: f64) -> Self {
+        self.bytes(column, value.to_be_bytes().to_vec())
+    }
+
+    /// Sets a uuid column.
+    pub fn uuid(self, column: &str, value: Uuid) -> Self {
+        self.bytes(column, value.into_bytes().to_vec())
+    }
+
+    /// Sets a frozen map column; keys come sorted.
+    pub fn map<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        self,
+        column: &str,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        self.bytes(column, collection::map_of(entries))
+    }
+
+    /// Sets a frozen list or set column; elements of a set come sorted.
+    pub fn list<V: AsRef<[u8]>>(self, column: &str, elements: impl IntoIterator<Item = V>) -> Self {
+        self.bytes(column, collection::list_of(elements))
+    }
+
+    /// Replaces a multi-cell set column; elements come sorted.
+    pub fn set_cells<V: AsRef<[u8]>>(
+        mut self,
+        column: &str,
+        elements: impl IntoIterator<Item = V>,
+        now_s: u32,
+    ) -> Self {
+        if let Some(definition) = self.table.column(column) {
+            let cells = elements
+                .into_iter()
+                .map(|element| {
+                    (
+                        Bytes::copy_from_slice(element.as_ref()),
+                        Cell::live(self.timestamp, Bytes::new()),
+                    )
+                })
+                .collect();
+            let complex =
+                ComplexColumn { deletion: DeletionTime::new(self.timestamp - 1, now_s), cells };
+            *self.row.column_or_insert(definition.id, || {
+                ColumnData::Complex(ComplexColumn::default())
+            }) = ColumnData::Complex(complex);
+        }
+        self
+    }
+
+    /// The row.
+    pub fn finish(self) -> Row {
+        self.row
+    }
+}
+
+/// Reads columns of a row by name.
+#[derive(Clone, Copy)]
+pub struct Fields<'r> {
+    table: &'r TableMetadata,
+    row: &'r Row,
+}
+
+impl<'r> Fields<'r> {
+    /// Of a live row of `table`.
+    pub fn new(table: &'r TableMetadata, row: &'r Row) -> Self {
+        Self { table, row }
+    }
+
+    /// A clustering value as text.
+    pub fn clustering(&self, index: usize) -> Option<&'r str> {
+        std::str::from_utf8(self.row.clustering.values.get(index)?.as_deref()?).ok()
+    }
+
+    /// The serialised value of a simple column.
+    pub fn bytes(&self, column: &str) -> Option<&'r Bytes> {
+        match self.row.column(self.table.column(column)?.id)? {
+            ColumnData::Simple(cell) => Some(&cell.value),
+            ColumnData::Complex(_) => None,
+        }
+    }
+
+    /// A text column.
+    pub fn text(&self, column: &str) -> Option<&'r str> {
+        std::str::from_utf8(self.bytes(column)?).ok()
+    }
+
+    /// A boolean column.
+    pub fn boolean(&self, column: &str) -> Option<bool> {
+        Some(self.bytes(column)?.first().is_some_and(|byte| *byte != 0))
+    }
+
+    /// An int column.
+    pub fn int(&self, column: &str) -> Option<i32> {
+        Some(i32::from_be_bytes(self.bytes(column)?.as_ref().try_into().ok()?))
+    }
+
+    /// A bigint or timestamp column.
+    pub fn bigint(&self, column: &str) -> Option<i64> {
+        Some(i64::from_be_bytes(self.bytes(column)?.as_ref().try_into().ok()?))
+    }
+
+    /// A double column.
+    pub fn double(&self, column: &str) -> Option<f64> {
+        Some(f64::from_be_bytes(self.bytes(column)?.as_ref().try_into().ok()?))
+    }
+
+    /// A uuid column.
+    pub fn uuid(&self, column: &str) -> Option<Uuid> {
+        Uuid::from_slice(self.bytes(column)?).ok()
+    }
+
+    /// A frozen list or set of text.
+    pub fn texts(&self, column: &str) -> Option<Vec<String>> {
+        let value = self.bytes(column)?;
+        collection::elements(value)
+            .ok()?
+            .map(|element| Some(std::str::from_utf8(element.ok()??).ok()?.to_string()))
+            .collect()
+    }
+
+    /// A frozen map of text to bytes.
+    pub fn map(&self, column: &str) -> Option<Vec<(String, Vec<u8>)>> {
+        let value = self.bytes(column)?;
+        collection::entries(value)
+            .ok()?
+            .map(|entry| {
+                let (key, value) = entry.ok()?;
+                Some((std::str::from_utf8(key).ok()?.to_string(), value.to_vec()))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,150 @@
+//! A schema written to the schema tables is read back the same.
+#![allow(clippy::unwrap_used)]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_mutation::schema::{
+    KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata, TableOptions,
+};
+use espalier_storage::system::{
+    SCHEMA_TABLES, SchemaRows, keyspaces, read_schema, schema_mutation, table,
+};
+use espalier_types::{CqlType, UserType};
+use uuid::Uuid;
+
+fn keyspace(name: &str, tables: Vec<TableMetadata>, types: Vec<UserType>) -> KeyspaceMetadata {
+    KeyspaceMetadata {
+        name: name.into(),
+        replication: BTreeMap::from([
+            ("class".into(), "SimpleStrategy".into()),
+            ("replication_factor".into(), "1".into()),
+        ]),
+        durable_writes: false,
+        tables: tables.into_iter().map(|table| (table.name.clone(), Arc::new(table))).collect(),
+        types: types
+            .into_iter()
+            .map(|definition| (definition.name.clone(), Arc::new(definition)))
+            .collect(),
+    }
+}
+
+fn schema(keyspaces: Vec<KeyspaceMetadata>) -> Schema {
+    let keyspaces =
+        keyspaces.into_iter().map(|keyspace| (keyspace.name.clone(), Arc::new(keyspace))).collect();
+    Schema::new(keyspaces, Uuid::nil())
+}
+
+/// The rows that a mutation of an empty store leaves.
+fn rows_of(mutation: &espalier_mutation::Mutation) -> SchemaRows {
+    let mut rows = SchemaRows::default();
+    for update in &mutation.updates {
+        let name = SCHEMA_TABLES
+            .iter()
+            .find(|name| table("system_schema", name).id == update.table)
+            .unwrap();
+        let keyspace = String::from_utf8(update.key.key.to_vec()).unwrap();
+        let list = rows.list_mut(name).unwrap();
+        list.extend(update.rows.iter().cloned().map(|row| (keyspace.clone(), row)));
+    }
+    rows
+}
+
+#[test]
+fn round_trip() {
+    let inner = UserType {
+        keyspace: "ks".into(),
+        name: "inner".into(),
+        fields: vec![("x".into(), CqlType::Int), ("y".into(), CqlType::Text)],
+    };
+    let inner_type = CqlType::UserDefined { definition: Arc::new(inner.clone()), frozen: true };
+    // "a" sorts before "inner", which it uses: reading must not depend on the order.
+    let outer = UserType {
+        keyspace: "ks".into(),
+        name: "a".into(),
+        fields: vec![("i".into(), inner_type.clone())],
+    };
+    let outer_type = CqlType::UserDefined { definition: Arc::new(outer.clone()), frozen: false };
+    let options = TableOptions {
+        comment: "it's a test".into(),
+        default_time_to_live: 77,
+        compression: BTreeMap::from([("enabled".into(), "false".into())]),
+        extensions: BTreeMap::from([("e".into(), vec![0, 255])]),
+        ..TableOptions::default()
+    };
+    let first = TableBuilder::new("ks", "Mixed", TableId(Uuid::from_u128(7)))
+        .partition_key("k2", CqlType::Int)
+        .partition_key("k1", CqlType::Text)
+        .clustering("c", CqlType::Timeuuid, true)
+        .static_column("s", CqlType::Vector { element: Arc::new(CqlType::Float), dimension: 3 })
+        .regular("u", outer_type)
+        .regular(
+            "m",
+            CqlType::Map {
+                key: Arc::new(CqlType::Int),
+                value: Arc::new(inner_type),
+                frozen: false,
+            },
+        )
+        .options(options)
+        .build();
+    let keyspace = keyspace("ks", vec![first], vec![inner, outer]);
+    let empty = schema(vec![]);
+    let made = schema(vec![keyspace]);
+    let read = read_schema(&rows_of(&schema_mutation(&empty, &made, 10, 1)), Uuid::nil()).unwrap();
+    let (expected, found) = (made.keyspace("ks").unwrap(), read.keyspace("ks").unwrap());
+    assert_eq!(expected.types, found.types);
+    assert_eq!(
+        (&expected.replication, expected.durable_writes),
+        (&found.replication, found.durable_writes)
+    );
+    let (expected, found) = (&expected.tables["Mixed"], &found.tables["Mixed"]);
+    assert_eq!((expected.id, &expected.options), (found.id, &found.options));
+    let shape = |table: &TableMetadata| -> Vec<_> {
+        let columns = table.columns().iter();
+        columns
+            .map(|c| (c.name.clone(), c.kind, c.position, c.column_type.clone(), c.reversed))
+            .collect()
+    };
+    assert_eq!(shape(expected), shape(found));
+    // System keyspaces are always there, also if their rows are not.
+    assert!(keyspaces().iter().all(|system| read.keyspace(&system.name).is_some()));
+}
+
+#[test]
+fn an_unchanged_schema_writes_nothing() {
+    let made = schema(keyspaces());
+    assert!(schema_mutation(&made, &made, 10, 1).updates.is_empty());
+}
+
+#[test]
+fn a_dropped_column_of_a_user_type_outlives_it() {
+    let point = UserType {
+        keyspace: "ks".into(),
+        name: "point".into(),
+        fields: vec![("x".into(), CqlType::Int)],
+    };
+    let point_type = CqlType::UserDefined { definition: Arc::new(point.clone()), frozen: true };
+    let with_column = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(7)))
+        .partition_key("k", CqlType::Int)
+        .regular("p", point_type)
+        .build();
+    let dropped = with_column.rebuild().drop_column("p", 5_000_000).build();
+    let made = schema(vec![keyspace("ks", vec![dropped], vec![])]);
+    let read = read_schema(&rows_of(&schema_mutation(&schema(vec![]), &made, 10, 1)), Uuid::nil())
+        .unwrap();
+    let found = &read.table("ks", "t").unwrap().dropped_columns["p"];
+    assert_eq!(found.column_type, CqlType::Tuple([CqlType::Int].into()));
+    assert!(found.dropped_time_us >= 5_000_000);
+}
+
+#[test]
+fn a_damaged_row_is_named() {
+    let table_metadata = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(7)))
+        .partition_key("k", CqlType::Int)
+        .build();
+    let made = schema(vec![keyspace("ks", vec![table_metadata], vec![])]);
+    let mut rows = rows_of(&schema_mutation(&schema(vec![]), &made, 10, 1));
+    rows.columns.clear();
+    let error = read_schema(&rows, Uuid::nil()).unwrap_err();
+    assert_eq!(error.to_string(), "system_schema.tables: row ks.t: no columns");
+}
