@@ -14,10 +14,8 @@ use crate::{CqlType, collection, decimal, varint};
 impl CqlType {
     /// Order of two serialised values of this type, as in `ORDER BY` and in clusterings. Zero-length values come first.
     pub fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
-        if self.empty_is_special() && (left.is_empty() || right.is_empty()) {
-            return right.is_empty().cmp(&left.is_empty());
-        }
         match self {
+            Self::Text | Self::Blob | Self::Ascii => left.cmp(right),
             Self::Int => by(left, right, i32::from_be_bytes),
             Self::Bigint | Self::Timestamp => by(left, right, i64::from_be_bytes),
             Self::Smallint => by(left, right, i16::from_be_bytes),
@@ -34,8 +32,19 @@ impl CqlType {
             }),
             Self::Uuid => by(left, right, uuid_rank),
             Self::Timeuuid => by(left, right, timeuuid_rank),
-            Self::Varint => varint::compare(left, right),
             Self::Decimal => decimal::compare(left, right),
+            Self::Custom(_) if self.is_lexical_uuid() => {
+                by(left, right, |bytes: [u8; 16]| u128::from_be_bytes(bytes) ^ (1 << 127 | 1 << 63))
+            }
+            Self::Date
+            | Self::Time
+            | Self::Inet
+            | Self::Duration
+            | Self::Counter
+            | Self::Empty
+            | Self::Custom(_) => left.cmp(right),
+            _ if left.is_empty() || right.is_empty() => right.is_empty().cmp(&left.is_empty()),
+            Self::Varint => varint::compare(left, right),
             Self::List { element, .. } | Self::Set { element, .. } => {
                 compare_elements(element, left, right)
             }
@@ -53,24 +62,11 @@ impl CqlType {
                 )
             }
             Self::Composite(types) => compare_composites(types, left, right),
-            Self::Custom(_) if self.is_lexical_uuid() => {
-                by(left, right, |bytes: [u8; 16]| u128::from_be_bytes(bytes) ^ (1 << 127 | 1 << 63))
-            }
-            Self::Ascii
-            | Self::Text
-            | Self::Blob
-            | Self::Date
-            | Self::Time
-            | Self::Inet
-            | Self::Duration
-            | Self::Counter
-            | Self::Empty
-            | Self::Custom(_) => left.cmp(right),
         }
     }
 }
 
-/// Compares what `read` makes of values of the right length; others by their bytes.
+/// Compares what `read` makes of values of the right length; others by their bytes, which puts no bytes first.
 #[inline]
 fn by<const N: usize, T: Ord>(left: &[u8], right: &[u8], read: impl Fn([u8; N]) -> T) -> Ordering {
     match (left.try_into(), right.try_into()) {

@@ -155,19 +155,7 @@ impl Parts<'_> {
         if magnitude.len() < 16 {
             let mut wide = [if negative { 0xFF } else { 0 }; 16];
             wide[16 - magnitude.len()..].copy_from_slice(magnitude);
-            let mut value = i128::from_be_bytes(wide).unsigned_abs();
-            let mut start = buffer.len();
-            while value != 0 {
-                start -= 1;
-                buffer[start] = if let Ok(small) = u64::try_from(value) {
-                    value = u128::from(small / 10);
-                    (small % 10) as u8
-                } else {
-                    let digit = (value % 10) as u8;
-                    value /= 10;
-                    digit
-                };
-            }
+            let start = write_digits(i128::from_be_bytes(wide).unsigned_abs(), &mut buffer);
             return use_digits(self.normalise(negative, &buffer[start..]));
         }
         let (_, digits) = varint::decode(self.unscaled).to_radix_be(10);
@@ -179,6 +167,25 @@ impl Parts<'_> {
         let zeros = digits.iter().rev().take_while(|&&digit| digit == 0).count();
         Digits { negative, digits: &digits[..digits.len() - zeros], exponent }
     }
+}
+
+/// Writes the decimal digits at the end of `buffer` and returns where they begin. Divides 128 bits once for 19 digits.
+fn write_digits(mut value: u128, buffer: &mut [u8; 40]) -> usize {
+    const CHUNK: u128 = 10u128.pow(19);
+    let mut start = buffer.len();
+    while value != 0 {
+        let mut chunk = (value % CHUNK) as u64;
+        value /= CHUNK;
+        let mut digits = 0;
+        // Zeros in the middle of the number belong to it, those in front do not.
+        while chunk != 0 || value != 0 && digits < 19 {
+            start -= 1;
+            buffer[start] = (chunk % 10) as u8;
+            chunk /= 10;
+            digits += 1;
+        }
+    }
+    start
 }
 
 impl Digits<'_> {
@@ -249,6 +256,23 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn digits_are_those_of_the_number(value: u128, shift in 0u32..128) {
+            let value = value >> 1 >> shift;
+            let mut buffer = [0; 40];
+            let start = write_digits(value, &mut buffer);
+            let text: String = buffer[start..].iter().map(|digit| char::from(b'0' + digit)).collect();
+            prop_assert_eq!(text, if value == 0 { String::new() } else { value.to_string() });
+        }
+
+        #[test]
+        fn digits_around_a_chunk(power in 0u32..38, offset in 0u128..2) {
+            let mut buffer = [0; 40];
+            let value = 10u128.pow(power) + offset;
+            let start = write_digits(value, &mut buffer);
+            prop_assert_eq!(buffer.len() - start, value.to_string().len());
+        }
+
         #[test]
         fn order_is_that_of_the_numbers(a: i64, b: i64, x in -20i32..20, y in -20i32..20, shift in 0u32..64) {
             let (a, b) = (a >> shift, b >> shift);

@@ -40,10 +40,10 @@ pub fn unix_timestamp_micros(uuid: &[u8]) -> Option<i64> {
     ticks(uuid).map(|ticks| (ticks as i64 - UNIX_EPOCH_TICKS).div_euclid(10))
 }
 
-/// Milliseconds since 1970 of a version 1 UUID; `None` for anything else. Before 1970 it rounds towards zero, as
-/// Cassandra does.
+/// Milliseconds since 1970 of a version 1 UUID; `None` for anything else. Before 1970 the microseconds are rounded towards
+/// zero, as in Cassandra.
 pub fn unix_timestamp_millis(uuid: &[u8]) -> Option<i64> {
-    ticks(uuid).map(|ticks| (ticks as i64 - UNIX_EPOCH_TICKS) / TICKS_PER_MILLISECOND)
+    unix_timestamp_micros(uuid).map(|micros| micros / 1000)
 }
 
 /// The smallest timeuuid of a millisecond since 1970. It is a bound, not a unique id.

@@ -2,8 +2,9 @@
 //!
 //! Values are validated once, where they enter the node; everything behind that may rely on it. The rules are those of
 //! Cassandra 5.0.9, as measured: zero-length values are fine for all types but `tinyint`, `smallint`, `date`, `time`,
-//! `duration`, collections and vectors. Stricter than Cassandra: a duration must have no bytes behind its three parts.
-//! Elements of collections and vectors are never null. That the elements of sets and the keys of maps are sorted and
+//! `duration`, collections and vectors. Stricter than Cassandra: text is UTF-8 as Unicode defines it (no surrogates, no
+//! `c0 80`), and a duration has no bytes behind its three parts. Elements of collections and vectors are never null. Of a
+//! counter this is the value that clients see; the contexts inside files are the storage engine's business. That the elements of sets and the keys of maps are sorted and
 //! unique is not checked here.
 
 use crate::duration::Duration;
@@ -40,8 +41,7 @@ impl CqlType {
             }
             Self::Decimal => Ok(()),
             Self::Duration => Duration::decode(value).map(drop),
-            // The shards inside are the storage engine's own business.
-            Self::Counter => Ok(()),
+            Self::Counter => self.length(value, &[0, 8], "0 or 8 bytes"),
             Self::List { element, .. } | Self::Set { element, .. } => self.elements(element, value),
             Self::Map { key, value: ty, .. } => self.entries(key, ty, value),
             Self::Tuple(types) => self.fields(types.iter(), value),

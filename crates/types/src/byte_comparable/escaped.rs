@@ -17,7 +17,7 @@ pub fn encode_escaped(value: &[u8], out: &mut Vec<u8>) {
     let mut rest = value;
     loop {
         // Text hardly ever holds a zero: one scan and one copy.
-        let Some(zero) = rest.iter().position(|&byte| byte == 0) else {
+        let Some(zero) = first_zero(rest) else {
             out.extend_from_slice(rest);
             out.push(0);
             return;
@@ -32,6 +32,23 @@ pub fn encode_escaped(value: &[u8], out: &mut Vec<u8>) {
         }
         out.push(RUN_DONE);
     }
+}
+
+/// Where the first zero byte is. Looks at eight bytes at a time: a zero byte borrows from its top bit.
+#[inline]
+fn first_zero(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut chunks = bytes.chunks_exact(8);
+    let mut at = 0;
+    for chunk in chunks.by_ref() {
+        let word = chunk.try_into().map_or(0, u64::from_le_bytes);
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if zeros != 0 {
+            return Some(at + zeros.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    chunks.remainder().iter().position(|&byte| byte == 0).map(|within| at + within)
 }
 
 /// Takes an escaped value off the front of `input`. On error `input` is left as it was.
@@ -92,9 +109,14 @@ mod tests {
 
     proptest! {
         #[test]
+        fn the_first_zero_is_found(bytes in prop::collection::vec(prop_oneof![1 => Just(0u8), 1 => Just(0x80), 9 => any::<u8>()], 0..40)) {
+            prop_assert_eq!(first_zero(&bytes), bytes.iter().position(|&byte| byte == 0));
+        }
+
+        #[test]
         fn round_trip_and_order(
-            left in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..8),
-            right in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..8),
+            left in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..20),
+            right in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..20),
         ) {
             let (mut a, mut b) = (escaped(&left), escaped(&right));
             prop_assert_eq!(a.cmp(&b), left.cmp(&right));

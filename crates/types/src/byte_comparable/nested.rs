@@ -126,17 +126,30 @@ pub(super) fn decode_fields<'t>(
     source: &mut Source<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), DecodeError> {
+    const NULL_LENGTH: [u8; 4] = (-1i32).to_be_bytes();
     let mut ended = false;
+    let mut last_null = None;
     for field in types {
         let part = if ended { Part::Null } else { begin_part(ty, source)? };
-        ended |= part == Part::End;
         if part == Part::Value {
+            last_null = None;
             decode_part(ty, field, part, source, out)?;
-        } else {
-            out.extend_from_slice(&(-1i32).to_be_bytes());
+            continue;
         }
+        ended |= part == Part::End;
+        if !ended {
+            last_null = field.empty_is_special().then_some(out.len());
+        }
+        out.extend_from_slice(&NULL_LENGTH);
     }
-    if ended { Ok(()) } else { expect_end(ty, source) }
+    if !ended {
+        expect_end(ty, source)?;
+    }
+    // Trailing nulls are never written, so one at the end was an empty value.
+    if let Some(at) = last_null {
+        out[at..at + 4].copy_from_slice(&[0; 4]);
+    }
+    Ok(())
 }
 
 pub(super) fn decode_vector(

@@ -30,7 +30,8 @@ fn print_known(ty: &CqlType, value: &[u8], out: &mut String) -> Result<(), Value
     let has_literal = !ty.empty_is_special()
         && !matches!(ty, CqlType::Inet | CqlType::Duration | CqlType::Counter);
     let is_fields = matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. });
-    if value.is_empty() && !has_literal && !is_fields {
+    let is_blob = matches!(ty, CqlType::Custom(_)) && !ty.is_legacy_timestamp();
+    if value.is_empty() && !has_literal && !is_fields && !is_blob {
         out.push_str("null");
         return Ok(());
     }

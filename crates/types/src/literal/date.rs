@@ -30,7 +30,7 @@ pub fn parse_time(text: &str) -> Option<i64> {
         return (0..NANOS_PER_DAY).contains(&nanos).then_some(nanos);
     }
     let (clock, rest) = split_clock(text)?;
-    if !rest.is_empty() || !clock.has_seconds || clock.hour > 23 {
+    if !rest.is_empty() || text.ends_with('.') || !clock.has_seconds || clock.hour > 23 {
         return None;
     }
     Some(clock.nanos())
@@ -107,7 +107,7 @@ impl Clock {
     }
 }
 
-/// Splits `h:m[:s[.fraction]]` off the front; the fraction has up to nine digits.
+/// Splits `h:m[:s[.fraction]]` off the front; the fraction has none to nine digits.
 pub(super) fn split_clock(text: &str) -> Option<(Clock, &str)> {
     let (hour, rest) = split_number(text, 1..=2)?;
     let (minute, rest) = split_number(rest.strip_prefix(':')?, 1..=2)?;
@@ -118,8 +118,11 @@ pub(super) fn split_clock(text: &str) -> Option<(Clock, &str)> {
         clock.has_seconds = true;
         if let Some(after) = rest.strip_prefix('.') {
             let digits = after.bytes().take_while(u8::is_ascii_digit).count();
-            (clock.fraction_ns, rest) = split_number(after, 1..=9)?;
-            clock.fraction_ns *= 10u32.pow(9 - digits as u32);
+            rest = after;
+            if digits > 0 {
+                (clock.fraction_ns, rest) = split_number(after, 1..=9)?;
+                clock.fraction_ns *= 10u32.pow(9 - digits as u32);
+            }
         }
     }
     let in_day = clock.hour < 24 || clock.nanos() == 24 * 3600 * NANOS_PER_SECOND;

@@ -63,8 +63,8 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
         }
         (CqlType::Map { key, value, .. }, Json::Object(members)) => map(ty, key, value, members)?,
         (CqlType::Tuple(types), Json::Array(items)) => {
-            if items.len() > types.len() {
-                return Err(wrong("at most as many elements as the tuple has"));
+            if items.len() != types.len() {
+                return Err(wrong("as many elements as the tuple has"));
             }
             let fields = types.iter().zip(items).enumerate().map(|(index, (ty, item))| {
                 from_json_value(ty, item).map_err(|error| part(ty, format!("field {index}"), error))

@@ -118,9 +118,9 @@ fn scalar(ty: &CqlType, value: &[u8], out: &mut String) {
             | CqlType::Decimal,
             Some(text),
         ) => out.push_str(&text),
-        (CqlType::Timestamp, Some(_)) => match value.try_into() {
+        (CqlType::Timestamp | CqlType::Custom(_), Some(text)) => match value.try_into() {
             Ok(bytes) => push_quoted(&print_json_timestamp(i64::from_be_bytes(bytes)), out),
-            Err(_) => push_blob(value, out),
+            Err(_) => push_quoted(&text, out),
         },
         (CqlType::Duration, Some(_)) => match Duration::decode(value) {
             Ok(duration) => push_quoted(&print_json_duration(&duration), out),
@@ -150,7 +150,7 @@ fn user_type(definition: &UserType, value: &[u8], out: &mut String) -> Result<()
     });
     let print_field = |(name, ty, field): (&String, &CqlType, Option<&[u8]>), out: &mut String| {
         // Names that are not in lower case keep their CQL quotes inside the JSON string.
-        if name.chars().any(char::is_uppercase) {
+        if name.to_lowercase() != *name {
             push_quoted(&format!("\"{name}\""), out);
         } else {
             push_quoted(name, out);

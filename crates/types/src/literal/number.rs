@@ -8,24 +8,25 @@ const MAX_DIGITS: usize = 100_000;
 
 /// `1.5`, `1.0E10`, `NaN`, `-Infinity`: plain from 10^-3 up to 10^7, otherwise with an exponent.
 pub fn print_double(value: f64) -> String {
-    let magnitude = value.abs();
-    java_style(value, (1e-3..1e7).contains(&magnitude), format!("{value:e}"))
+    let plain = (1e-3..1e7).contains(&value.abs());
+    java_style(value, plain, [format!("{value:e}"), format!("{value:.1e}")])
 }
 
 /// [`print_double`] with the digits that tell apart 32-bit floats.
 pub fn print_float(value: f32) -> String {
-    let magnitude = value.abs();
-    java_style(f64::from(value), (1e-3..1e7).contains(&magnitude), format!("{value:e}"))
+    let plain = (1e-3..1e7).contains(&value.abs());
+    java_style(f64::from(value), plain, [format!("{value:e}"), format!("{value:.1e}")])
 }
 
-/// `scientific` is Rust's `1.5e-7`: the shortest digits.
-fn java_style(value: f64, plain: bool, scientific: String) -> String {
+/// Takes Rust's `1.5e-7` with the fewest digits, and with two. Java prints at least two digits, the nearest ones.
+fn java_style(value: f64, plain: bool, [shortest, two_digits]: [String; 2]) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }
     if value.is_infinite() {
         return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
     }
+    let scientific = if shortest.contains('.') { shortest } else { two_digits };
     let (sign, unsigned) = match scientific.strip_prefix('-') {
         Some(unsigned) => ("-", unsigned),
         None => ("", scientific.as_str()),
@@ -41,6 +42,7 @@ fn java_style(value: f64, plain: bool, scientific: String) -> String {
     }
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let digits = format!("{first}{rest}");
+    let digits = digits.trim_end_matches('0').to_owned();
     let (whole, fraction) = match usize::try_from(exponent + 1) {
         Ok(0) => ("0".to_owned(), digits),
         Ok(point) if point < digits.len() => {
@@ -57,6 +59,8 @@ fn java_style(value: f64, plain: bool, scientific: String) -> String {
 pub(super) fn parse_float<F: std::str::FromStr>(text: &str) -> Option<F> {
     let text = text.trim();
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    // There is one NaN; a sign in front of it is lost.
+    let text = if unsigned == "NaN" { unsigned } else { text };
     let word = unsigned.starts_with(|c: char| c.is_ascii_alphabetic());
     if word && unsigned != "NaN" && unsigned != "Infinity" {
         return None;

@@ -48,7 +48,7 @@ fn print_with(millis: i64, separator: char) -> String {
 }
 
 /// Milliseconds east of UTC: nothing, `Z`, `+hh`, `+hhmm`, `+hh:mm`, or after a blank `UTC`, `GMT` or `UT` with or without
-/// an offset.
+/// `+hh:mm`.
 fn parse_zone(text: &str) -> Option<i64> {
     let (text, blank) = match text.strip_prefix(' ') {
         Some("") => return None,
@@ -61,7 +61,7 @@ fn parse_zone(text: &str) -> Option<i64> {
     let named = ["UTC", "GMT", "UT"].iter().find_map(|name| text.strip_prefix(name));
     match named {
         Some("") if blank => Some(0),
-        Some(offset) if blank => parse_offset(offset),
+        Some(offset) if blank && offset.contains(':') => parse_offset(offset),
         Some(_) => None,
         None => parse_offset(text),
     }

@@ -54,7 +54,11 @@ impl CqlType {
             Self::Map { key, value, .. } => print_parameters("map", [&**key, &**value], out),
             Self::Tuple(types) => print_parameters("tuple", types.iter(), out),
             Self::UserDefined { definition, .. } => {
-                out.push_str(&quote_if_needed(&definition.name));
+                // Nothing keeps a UDT from being called "int".
+                let ambiguous = SIMPLE.iter().any(|(name, _)| *name == definition.name);
+                let name = quote_if_needed(&definition.name);
+                let name = if ambiguous { format!("\"{name}\"").into() } else { name };
+                out.push_str(&name);
             }
             Self::Vector { element, dimension } => {
                 out.push_str("vector<");
