@@ -5,6 +5,7 @@ mod error;
 mod keyword;
 mod lexer;
 mod parser;
+mod print;
 mod token;
 
 pub use ast::Parsed;

@@ -25,15 +25,7 @@ impl<'a> Parser<'a> {
         let targets = if whole { Vec::new() } else { self.list(Self::delete_target)? };
         self.keyword(Keyword::FROM)?;
         let table = self.qualified_name("name of a table")?;
-        let mut using = Using::default();
-        if self.accept_keyword(Keyword::USING) {
-            if self.accept_word("timeout") {
-                using.timeout = Some(self.duration_or_marker()?);
-            } else {
-                self.keyword(Keyword::TIMESTAMP)?;
-                using.timestamp = Some(self.integer_or_marker()?);
-            }
-        }
+        let using = self.using_options(false)?;
         self.keyword(Keyword::WHERE)?;
         let where_clause = self.where_clause()?;
         let condition = self.if_condition()?;
@@ -77,6 +69,10 @@ impl<'a> Parser<'a> {
 
     /// `USING option AND ...`, if it stands here. Of an option given twice, the last counts, as in Cassandra.
     pub(super) fn using(&mut self) -> Result<Using<'a>> {
+        self.using_options(true)
+    }
+
+    fn using_options(&mut self, may_expire: bool) -> Result<Using<'a>> {
         let mut using = Using::default();
         if !self.accept_keyword(Keyword::USING) {
             return Ok(using);
@@ -84,12 +80,16 @@ impl<'a> Parser<'a> {
         self.conjunction(|parser| {
             if parser.accept_keyword(Keyword::TIMESTAMP) {
                 using.timestamp = Some(parser.integer_or_marker()?);
-            } else if parser.accept_keyword(Keyword::TTL) {
+            } else if may_expire && parser.accept_keyword(Keyword::TTL) {
                 using.time_to_live = Some(parser.integer_or_marker()?);
             } else if parser.accept_word("timeout") {
                 using.timeout = Some(parser.duration_or_marker()?);
             } else {
-                return Err(parser.expected("TIMESTAMP or TTL"));
+                return Err(parser.expected(if may_expire {
+                    "TIMESTAMP or TTL"
+                } else {
+                    "TIMESTAMP"
+                }));
             }
             Ok(())
         })?;

@@ -1,0 +1,115 @@
+//! Printing: trees back to text, in one of two styles.
+//!
+//! `Display` of expressions, relations and types has the *result* style, in which Cassandra names the columns of a result:
+//! names without quotes, native functions with their keyspace, all bind markers as `?`. It is no CQL. `Display` of a whole
+//! `Parsed` has the *CQL* style, which parses to the same tree again (an unsupported statement excepted: its content is
+//! gone).
+
+mod expression;
+mod modification;
+mod relation;
+mod schema;
+mod select;
+mod statement;
+
+use std::fmt::{self, Write};
+
+use super::ast::{BindMarkers, Expression, Name, Parsed, QualifiedName, Relation, TypeName};
+use super::keyword::Keyword;
+use espalier_types::literal::quote_text;
+use espalier_types::type_name::quote_if_needed;
+
+/// Prints to `out`.
+struct Printer<'p, W> {
+    out: &'p mut W,
+    /// The names of the bind markers in the CQL style; `None` in the result style.
+    markers: Option<&'p BindMarkers<'p>>,
+}
+
+impl fmt::Display for Expression<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Printer { out: f, markers: None }.expression(self)
+    }
+}
+
+impl fmt::Display for Relation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Printer { out: f, markers: None }.relation(self)
+    }
+}
+
+impl fmt::Display for TypeName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Printer { out: f, markers: None }.type_name(self)
+    }
+}
+
+impl fmt::Display for Parsed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Printer { out: f, markers: Some(&self.bind_markers) }.statement(&self.statement)
+    }
+}
+
+impl<W: Write> Printer<'_, W> {
+    fn is_cql(&self) -> bool {
+        self.markers.is_some()
+    }
+
+    fn text(&mut self, text: &str) -> fmt::Result {
+        self.out.write_str(text)
+    }
+
+    fn name(&mut self, name: &Name<'_>) -> fmt::Result {
+        if !self.is_cql() {
+            return self.text(&name.text);
+        }
+        // Any keyword is quoted: some may stand in some places without quotes and not in others.
+        if Keyword::find(name.text.as_bytes()).is_some() {
+            return write!(self.out, "\"{name}\"");
+        }
+        self.text(&quote_if_needed(&name.text))
+    }
+
+    fn qualified_name(&mut self, name: &QualifiedName<'_>) -> fmt::Result {
+        if let Some(keyspace) = &name.keyspace {
+            self.name(keyspace)?;
+            self.text(".")?;
+        }
+        self.name(&name.name)
+    }
+
+    fn string(&mut self, string: &str) -> fmt::Result {
+        self.text(&quote_text(string))
+    }
+
+    /// `text` if `condition` holds.
+    fn text_if(&mut self, condition: bool, text: &str) -> fmt::Result {
+        if condition { self.text(text) } else { Ok(()) }
+    }
+
+    /// The items with `separator` between them.
+    fn separated<T>(
+        &mut self,
+        separator: &str,
+        items: &[T],
+        mut print: impl FnMut(&mut Self, &T) -> fmt::Result,
+    ) -> fmt::Result {
+        for (index, item) in items.iter().enumerate() {
+            self.text_if(index > 0, separator)?;
+            print(self, item)?;
+        }
+        Ok(())
+    }
+
+    /// The items with commas between them and `brackets` around them.
+    fn bracketed<T>(
+        &mut self,
+        brackets: [&str; 2],
+        items: &[T],
+        print: impl FnMut(&mut Self, &T) -> fmt::Result,
+    ) -> fmt::Result {
+        self.text(brackets[0])?;
+        self.separated(", ", items, print)?;
+        self.text(brackets[1])
+    }
+}

@@ -1,0 +1,91 @@
+//! Relations, in `WHERE` and in `IF`.
+
+use std::fmt::{self, Write};
+
+use super::Printer;
+use crate::grammar::ast::{
+    Condition, CustomIndexExpression, InValues, Predicate, Relation, RelationTarget, WhereClause,
+};
+
+impl<W: Write> Printer<'_, W> {
+    /// ` WHERE ...`, or nothing.
+    pub(super) fn where_clause(&mut self, clause: &WhereClause<'_>) -> fmt::Result {
+        let mut keyword = " WHERE ";
+        for relation in &clause.relations {
+            self.text(std::mem::replace(&mut keyword, " AND "))?;
+            self.relation(relation)?;
+        }
+        for expression in &clause.custom {
+            self.text(std::mem::replace(&mut keyword, " AND "))?;
+            self.custom_index_expression(expression)?;
+        }
+        Ok(())
+    }
+
+    fn custom_index_expression(&mut self, custom: &CustomIndexExpression<'_>) -> fmt::Result {
+        self.text("expr(")?;
+        self.name(&custom.index)?;
+        self.text(", ")?;
+        self.expression(&custom.value)?;
+        self.text(")")
+    }
+
+    /// ` IF ...`, or nothing.
+    pub(super) fn condition(&mut self, condition: &Condition<'_>) -> fmt::Result {
+        match condition {
+            Condition::None => Ok(()),
+            Condition::Exists => self.text(" IF EXISTS"),
+            Condition::Relations(relations) => {
+                self.text(" IF ")?;
+                self.separated(" AND ", relations, Self::relation)
+            }
+        }
+    }
+
+    pub(super) fn relation(&mut self, relation: &Relation<'_>) -> fmt::Result {
+        match &relation.target {
+            RelationTarget::Column(column) => self.name(column)?,
+            RelationTarget::Columns(columns) => self.bracketed(["(", ")"], columns, Self::name)?,
+            RelationTarget::Token(columns) => {
+                self.bracketed(["token(", ")"], columns, Self::name)?
+            }
+            RelationTarget::Element(column, key) => {
+                self.name(column)?;
+                self.text("[")?;
+                self.expression(key)?;
+                self.text("]")?;
+            }
+            RelationTarget::Field(column, field) => {
+                self.name(column)?;
+                self.text(".")?;
+                self.name(field)?;
+            }
+        }
+        self.predicate(&relation.predicate)
+    }
+
+    fn predicate(&mut self, predicate: &Predicate<'_>) -> fmt::Result {
+        let (operator, value) = match predicate {
+            Predicate::Compare(operator, value) => (operator.symbol(), value),
+            Predicate::Contains(value) => ("CONTAINS", value),
+            Predicate::ContainsKey(value) => ("CONTAINS KEY", value),
+            Predicate::Like(value) => ("LIKE", value),
+            Predicate::IsNotNull => return self.text(" IS NOT NULL"),
+            Predicate::In(InValues::BindMarker(marker)) => {
+                self.text(" IN ")?;
+                return self.marker(marker);
+            }
+            Predicate::In(InValues::Values(values)) => {
+                return self.bracketed([" IN (", ")"], values, Self::expression);
+            }
+            Predicate::Between(low, high) => {
+                self.text(" BETWEEN ")?;
+                self.expression(low)?;
+                self.text(" AND ")?;
+                return self.expression(high);
+            }
+        };
+        write!(self.out, " {operator} ")?;
+        self.expression(value)
+    }
+}

@@ -1,0 +1,176 @@
+//! `CREATE` and `ALTER` of keyspaces, tables and types.
+
+use std::fmt::{self, Write};
+
+use super::Printer;
+use crate::grammar::ast::{
+    AlterTable, AlterType, ColumnDefinition, ColumnMask, CreateTable, CreateType, Name, PrimaryKey,
+    Property, PropertyValue, TableChange, TableOptions, TypeChange, TypeName,
+};
+
+const PARENTHESES: [&str; 2] = ["(", ")"];
+
+impl<W: Write> Printer<'_, W> {
+    /// ` WITH ...`.
+    pub(super) fn properties(&mut self, properties: &[Property<'_>]) -> fmt::Result {
+        self.text(" WITH ")?;
+        self.separated(" AND ", properties, Self::property)
+    }
+
+    fn property(&mut self, property: &Property<'_>) -> fmt::Result {
+        self.name(&property.name)?;
+        self.text(" = ")?;
+        match &property.value {
+            PropertyValue::Text(text) => self.string(text),
+            PropertyValue::Map(entries) => {
+                self.bracketed(["{", "}"], entries, |printer, (key, value)| {
+                    printer.string(key)?;
+                    printer.text(": ")?;
+                    printer.string(value)
+                })
+            }
+        }
+    }
+
+    pub(super) fn create_table(&mut self, create: &CreateTable<'_>) -> fmt::Result {
+        self.text("CREATE TABLE ")?;
+        self.text_if(create.if_not_exists, "IF NOT EXISTS ")?;
+        self.qualified_name(&create.name)?;
+        self.text(" (")?;
+        self.separated(", ", &create.columns, Self::column_definition)?;
+        let between = !create.columns.is_empty() && !create.primary_keys.is_empty();
+        self.text_if(between, ", ")?;
+        self.separated(", ", &create.primary_keys, Self::primary_key)?;
+        self.text(")")?;
+        self.table_options(&create.options)
+    }
+
+    fn column_definition(&mut self, column: &ColumnDefinition<'_>) -> fmt::Result {
+        self.name_and_type(&column.name, &column.type_name)?;
+        self.text_if(column.is_static, " STATIC")?;
+        match &column.mask {
+            Some(mask) => self.column_mask(mask),
+            None => Ok(()),
+        }
+    }
+
+    fn name_and_type(&mut self, name: &Name<'_>, type_name: &TypeName<'_>) -> fmt::Result {
+        self.name(name)?;
+        self.text(" ")?;
+        self.type_name(type_name)
+    }
+
+    fn column_mask(&mut self, mask: &ColumnMask<'_>) -> fmt::Result {
+        self.text(" MASKED WITH ")?;
+        match &mask.function {
+            Some(function) => self.function_call(function),
+            None => self.text("DEFAULT"),
+        }
+    }
+
+    fn primary_key(&mut self, key: &PrimaryKey<'_>) -> fmt::Result {
+        self.text("PRIMARY KEY (")?;
+        self.bracketed(PARENTHESES, &key.partition, Self::name)?;
+        for column in &key.clustering {
+            self.text(", ")?;
+            self.name(column)?;
+        }
+        self.text(")")
+    }
+
+    /// ` WITH ...`, or nothing.
+    fn table_options(&mut self, options: &TableOptions<'_>) -> fmt::Result {
+        let mut keyword = " WITH ";
+        if options.compact_storage.is_some() {
+            self.text(std::mem::replace(&mut keyword, " AND "))?;
+            self.text("COMPACT STORAGE")?;
+        }
+        if !options.clustering_order.is_empty() {
+            self.text(std::mem::replace(&mut keyword, " AND "))?;
+            self.text("CLUSTERING ORDER BY ")?;
+            let order = &options.clustering_order;
+            self.bracketed(PARENTHESES, order, |printer, (column, descending)| {
+                printer.name(column)?;
+                printer.text(if *descending { " DESC" } else { " ASC" })
+            })?;
+        }
+        for property in &options.properties {
+            self.text(std::mem::replace(&mut keyword, " AND "))?;
+            self.property(property)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn alter_table(&mut self, alter: &AlterTable<'_>) -> fmt::Result {
+        self.text("ALTER TABLE ")?;
+        self.text_if(alter.if_exists, "IF EXISTS ")?;
+        self.qualified_name(&alter.name)?;
+        match &alter.change {
+            TableChange::Add { if_not_exists, columns } => {
+                self.text(" ADD ")?;
+                self.text_if(*if_not_exists, "IF NOT EXISTS ")?;
+                self.bracketed(PARENTHESES, columns, Self::column_definition)
+            }
+            TableChange::Drop { if_exists, columns, timestamp } => {
+                self.text(" DROP ")?;
+                self.text_if(*if_exists, "IF EXISTS ")?;
+                self.bracketed(PARENTHESES, columns, Self::name)?;
+                self.option(" USING TIMESTAMP ", timestamp)
+            }
+            TableChange::Rename { if_exists, columns } => self.renames(*if_exists, columns),
+            TableChange::Options(options) => self.table_options(options),
+            TableChange::DropCompactStorage => self.text(" DROP COMPACT STORAGE"),
+            TableChange::ColumnType { column, type_name } => self.retype(column, type_name),
+            TableChange::ColumnMask { if_exists, column, mask } => {
+                self.text(" ALTER ")?;
+                self.text_if(*if_exists, "IF EXISTS ")?;
+                self.name(column)?;
+                match mask {
+                    Some(mask) => self.column_mask(mask),
+                    None => self.text(" DROP MASKED"),
+                }
+            }
+        }
+    }
+
+    fn renames(&mut self, if_exists: bool, names: &[(Name<'_>, Name<'_>)]) -> fmt::Result {
+        self.text(" RENAME ")?;
+        self.text_if(if_exists, "IF EXISTS ")?;
+        self.separated(" AND ", names, |printer, (from, to)| {
+            printer.name(from)?;
+            printer.text(" TO ")?;
+            printer.name(to)
+        })
+    }
+
+    fn retype(&mut self, name: &Name<'_>, type_name: &TypeName<'_>) -> fmt::Result {
+        self.text(" ALTER ")?;
+        self.name(name)?;
+        self.text(" TYPE ")?;
+        self.type_name(type_name)
+    }
+
+    pub(super) fn create_type(&mut self, create: &CreateType<'_>) -> fmt::Result {
+        self.text("CREATE TYPE ")?;
+        self.text_if(create.if_not_exists, "IF NOT EXISTS ")?;
+        self.qualified_name(&create.name)?;
+        self.bracketed([" (", ")"], &create.fields, |printer, (name, type_name)| {
+            printer.name_and_type(name, type_name)
+        })
+    }
+
+    pub(super) fn alter_type(&mut self, alter: &AlterType<'_>) -> fmt::Result {
+        self.text("ALTER TYPE ")?;
+        self.text_if(alter.if_exists, "IF EXISTS ")?;
+        self.qualified_name(&alter.name)?;
+        match &alter.change {
+            TypeChange::Add { if_not_exists, field, type_name } => {
+                self.text(" ADD ")?;
+                self.text_if(*if_not_exists, "IF NOT EXISTS ")?;
+                self.name_and_type(field, type_name)
+            }
+            TypeChange::Rename { if_exists, fields } => self.renames(*if_exists, fields),
+            TypeChange::FieldType { field, type_name } => self.retype(field, type_name),
+        }
+    }
+}

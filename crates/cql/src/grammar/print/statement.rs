@@ -1,0 +1,95 @@
+//! Whole statements, and those that are a few words.
+
+use std::fmt::{self, Write};
+
+use super::Printer;
+use crate::grammar::ast::{Describe, DescribeTarget, QualifiedName, Statement, Truncate};
+
+impl<W: Write> Printer<'_, W> {
+    pub(super) fn statement(&mut self, statement: &Statement<'_>) -> fmt::Result {
+        match statement {
+            Statement::Select(select) => self.select(select),
+            Statement::Modification(modification) => self.modification(modification),
+            Statement::Batch(batch) => self.batch(batch),
+            Statement::Use(use_keyspace) => {
+                self.text("USE ")?;
+                self.name(&use_keyspace.keyspace)
+            }
+            Statement::Describe(describe) => self.describe(describe),
+            Statement::CreateKeyspace(create) => {
+                self.text("CREATE KEYSPACE ")?;
+                self.text_if(create.if_not_exists, "IF NOT EXISTS ")?;
+                self.name(&create.name)?;
+                self.properties(&create.properties)
+            }
+            Statement::AlterKeyspace(alter) => {
+                self.text("ALTER KEYSPACE ")?;
+                self.text_if(alter.if_exists, "IF EXISTS ")?;
+                self.name(&alter.name)?;
+                self.properties(&alter.properties)
+            }
+            Statement::DropKeyspace(drop) => {
+                self.text("DROP KEYSPACE ")?;
+                self.text_if(drop.if_exists, "IF EXISTS ")?;
+                self.name(&drop.name)
+            }
+            Statement::CreateTable(create) => self.create_table(create),
+            Statement::AlterTable(alter) => self.alter_table(alter),
+            Statement::DropTable(drop) => {
+                self.text("DROP TABLE ")?;
+                self.text_if(drop.if_exists, "IF EXISTS ")?;
+                self.qualified_name(&drop.name)
+            }
+            Statement::Truncate(truncate) => self.truncate(truncate),
+            Statement::CreateType(create) => self.create_type(create),
+            Statement::AlterType(alter) => self.alter_type(alter),
+            Statement::DropType(drop) => {
+                self.text("DROP TYPE ")?;
+                self.text_if(drop.if_exists, "IF EXISTS ")?;
+                self.qualified_name(&drop.name)
+            }
+            Statement::Unsupported(unsupported) => write!(self.out, "{unsupported}"),
+        }
+    }
+
+    fn truncate(&mut self, truncate: &Truncate<'_>) -> fmt::Result {
+        self.text("TRUNCATE ")?;
+        self.qualified_name(&truncate.table)?;
+        self.option(" USING TIMEOUT ", &truncate.timeout)
+    }
+
+    fn describe(&mut self, describe: &Describe<'_>) -> fmt::Result {
+        self.text("DESCRIBE ")?;
+        match &describe.target {
+            DescribeTarget::Cluster => self.text("CLUSTER"),
+            DescribeTarget::Schema { full: false } => self.text("SCHEMA"),
+            DescribeTarget::Schema { full: true } => self.text("FULL SCHEMA"),
+            DescribeTarget::Keyspaces => self.text("KEYSPACES"),
+            DescribeTarget::Keyspace { name, only } => {
+                self.text_if(*only, "ONLY ")?;
+                self.text("KEYSPACE")?;
+                name.iter().try_for_each(|name| {
+                    self.text(" ")?;
+                    self.name(name)
+                })
+            }
+            DescribeTarget::Tables => self.text("TABLES"),
+            DescribeTarget::Table(name) => self.described("TABLE ", name),
+            DescribeTarget::Index(name) => self.described("INDEX ", name),
+            DescribeTarget::MaterializedView(name) => self.described("MATERIALIZED VIEW ", name),
+            DescribeTarget::Types => self.text("TYPES"),
+            DescribeTarget::Type(name) => self.described("TYPE ", name),
+            DescribeTarget::Functions => self.text("FUNCTIONS"),
+            DescribeTarget::Function(name) => self.described("FUNCTION ", name),
+            DescribeTarget::Aggregates => self.text("AGGREGATES"),
+            DescribeTarget::Aggregate(name) => self.described("AGGREGATE ", name),
+            DescribeTarget::Any(name) => self.qualified_name(name),
+        }?;
+        self.text_if(describe.with_internals, " WITH INTERNALS")
+    }
+
+    fn described(&mut self, kind: &str, name: &QualifiedName<'_>) -> fmt::Result {
+        self.text(kind)?;
+        self.qualified_name(name)
+    }
+}

@@ -1,0 +1,131 @@
+//! Statements made to break parsers: nested without end, or very long.
+
+use std::time::{Duration, Instant};
+
+use espalier_cql::grammar::{MAXIMUM_NESTING, parse, parse_type};
+
+const DEEP: usize = 100_000;
+
+fn nested(start: &str, open: &str, inside: &str, close: &str, end: &str, depth: usize) -> String {
+    [start, &open.repeat(depth), inside, &close.repeat(depth), end].concat()
+}
+
+/// Ways to nest: before, opening, inside, closing, after.
+const NESTS: &[[&str; 5]] = &[
+    ["SELECT ", "(", "a", ")", " FROM t"],
+    ["SELECT ", "[", "a", "]", " FROM t"],
+    ["SELECT ", "{", "a", "}", " FROM t"],
+    ["SELECT ", "{a:", "a", "}", " FROM t"],
+    ["SELECT ", "f(", "a", ")", " FROM t"],
+    ["SELECT ", "cast(", "a", " as int)", " FROM t"],
+    ["SELECT ", "(int)", "a", "", " FROM t"],
+    ["SELECT ", "(a)[", "1..2", "]", " FROM t"],
+    ["SELECT ", "(a)[", "a", "..2]", " FROM t"],
+    ["SELECT ", "- ", "a", "", " FROM t"],
+    ["SELECT ", "", "a", ".b", " FROM t"],
+    ["SELECT ", "", "a", "[1]", " FROM t"],
+    ["SELECT ", "", "a", "[1..2]", " FROM t"],
+    ["SELECT ", "(", "a", ").b", " FROM t"],
+    ["SELECT writetime(", "", "a", ".b", ") FROM t"],
+    ["SELECT a FROM t WHERE ", "(", "a = 1", ")", ""],
+    ["SELECT a FROM t WHERE k = ", "(", "1", ")", ""],
+    ["SELECT a FROM t WHERE k = ", "[", "1", "]", ""],
+    ["SELECT a FROM t WHERE k = ", "{", "1", "}", ""],
+    ["SELECT a FROM t WHERE k = ", "{a:", "1", "}", ""],
+    ["SELECT a FROM t WHERE k = ", "{1:", "1", "}", ""],
+    ["SELECT a FROM t WHERE k = ", "(int)", "1", "", ""],
+    ["SELECT a FROM t WHERE k = ", "(int)(", "1", ")", ""],
+    ["SELECT a FROM t WHERE k = ", "cast(", "1", " as int)", ""],
+    ["SELECT a FROM t WHERE k = ", "f(", "1", ")", ""],
+    ["CREATE TABLE t (k ", "frozen<", "a", ">", " PRIMARY KEY)"],
+    ["CREATE TABLE t (k ", "tuple<int,", "int", ">", " PRIMARY KEY)"],
+    ["CREATE TABLE t (k ", "map<int,", "int", ">", " PRIMARY KEY)"],
+    ["CREATE TABLE t (k int PRIMARY KEY) WITH a = ", "{1:", "1", "}", ""],
+];
+
+#[test]
+fn deep_nesting_is_refused() {
+    for [start, open, inside, close, end] in NESTS {
+        let depth = MAXIMUM_NESTING as usize / 3;
+        let shallow = nested(start, open, inside, close, end, depth);
+        // Properties do not nest at all, and `(a)[..][..]` is no term.
+        let never = *open == "{1:" && start.starts_with("CREATE") || *open == "(a)[";
+        assert!(parse(&shallow).is_ok() || never, "{shallow}");
+        let deep = nested(start, open, inside, close, end, DEEP);
+        let error = parse(&deep).unwrap_err();
+        let told = error.message.contains("nested deeper") || never;
+        assert!(told, "{start}{open}: {error}");
+        // Without anything that closes.
+        assert!(parse(&nested(start, open, "", "", "", DEEP)).is_err());
+    }
+    assert!(parse_type(&nested("", "list<", "int", ">", "", DEEP)).is_err());
+}
+
+/// Depth from chains inside parentheses inside chains adds up.
+#[test]
+fn depth_of_chains_adds_up() {
+    let mut selector = "a".to_owned();
+    for _ in 0..20 {
+        selector = format!("({selector}{})", ".b".repeat(20));
+    }
+    let error = parse(&format!("SELECT {selector} FROM t")).unwrap_err();
+    assert!(error.message.contains("nested deeper"), "{error}");
+    // Side by side, it does not.
+    let selectors = vec![format!("a{}", ".b".repeat(50)); 50].join(", ");
+    assert!(parse(&format!("SELECT [{selectors}], ({selectors}) FROM t")).is_ok());
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)] // A test may look at the clock.
+fn long_statements_parse_in_linear_time() {
+    let many = |item: &str, separator: &str| {
+        let count = (1 << 20) / (item.len() + separator.len());
+        vec![item; count].join(separator)
+    };
+    let statements = [
+        format!("SELECT {} FROM t", many("a", ", ")),
+        format!("SELECT {} FROM t", many("(a)", ", ")),
+        format!("SELECT {} FROM t", many("(a)[1..2]", ", ")),
+        format!("SELECT {} FROM t", many("a", " + ")),
+        format!("SELECT {} FROM t", many("a", " * ")),
+        format!("SELECT (tuple<{}>)? FROM t", many("int", ", ")),
+        format!("SELECT a FROM t WHERE k IN ({})", many("1", ", ")),
+        format!("SELECT a FROM t WHERE k IN ({})", many("(f(1))", ", ")),
+        format!("SELECT a FROM t WHERE {}", many("k = ?", " AND ")),
+        format!("SELECT a FROM t WHERE k = {}", many("?", " - ")),
+        format!("SELECT a FROM t WHERE k = '{}'", many("''", "")),
+        format!("SELECT a FROM t WHERE k = 0x{}", many("ab", "")),
+        format!("SELECT a FROM t WHERE k = {}", many("1", "")),
+        format!("SELECT a FROM t WHERE k = {}", many("1d", "")),
+        format!("SELECT {} FROM t", many("P1", "")),
+        format!("SELECT a FROM t {}", many("/* comment */", " ")),
+        format!("SELECT a FROM t {}", many(";", "")),
+        format!("INSERT INTO t (a) VALUES ({{{}}})", many("'k': (1, [2])", ", ")),
+        format!("UPDATE t SET {} WHERE k = 1", many("m['a'] = :b", ", ")),
+        format!("BEGIN BATCH {} APPLY BATCH", many("UPDATE t SET a = 1 WHERE k = 1", "; ")),
+        format!("CREATE TABLE t ({}, PRIMARY KEY (k))", many("k frozen<list<int>>", ", ")),
+        format!("CREATE TABLE t (k int PRIMARY KEY,{})", many(",", "")),
+    ];
+    for statement in &statements {
+        assert!(statement.len() > 1 << 20, "{}", statement.len());
+        let start = Instant::now();
+        let parsed = parse(statement).unwrap();
+        // Linear takes hundredths of a second without optimisation, quadratic takes hours.
+        assert!(start.elapsed() < Duration::from_secs(5), "{}", &statement[..60]);
+        drop(parsed);
+    }
+    // The same for what is refused at its end.
+    for statement in &statements {
+        let start = Instant::now();
+        assert!(parse(&format!("{statement} ~")).is_err());
+        assert!(start.elapsed() < Duration::from_secs(5), "{}", &statement[..60]);
+    }
+}
+
+#[test]
+fn positions_count_characters_and_lines() {
+    let error = parse("SELECT 'é',\n  '日本' FORM t").unwrap_err();
+    assert_eq!((error.line, error.column), (2, 7));
+    assert_eq!(&"SELECT 'é',\n  '日本' FORM t"[error.offset..][..4], "FORM");
+    assert!(error.to_string().starts_with("line 2:7 "));
+}
