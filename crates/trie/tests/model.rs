@@ -1,4 +1,5 @@
 //! The trie does what a `BTreeMap` does, through any sequence of operations, and loses no block.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -124,7 +125,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 400 }))]
+    #![proptest_config(common::config(400))]
 
     #[test]
     fn does_what_a_map_does(

@@ -102,6 +102,14 @@ impl<C: Cursor> Entries<C> {
         }
     }
 
+    /// The same entries behind a pointer, for lists of walks of different kinds.
+    pub fn boxed<'a>(self) -> Entries<Box<dyn Cursor<Content = C::Content> + 'a>>
+    where
+        C: 'a,
+    {
+        Entries { cursor: Box::new(self.cursor), path: self.path, pending: self.pending }
+    }
+
     /// The cursor, wherever it is.
     pub fn into_cursor(self) -> C {
         self.cursor

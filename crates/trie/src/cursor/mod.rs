@@ -74,11 +74,14 @@ pub trait Cursor {
     /// be the returning position of the same node, if it has content.
     fn skip_children(&mut self) -> Position;
 
-    /// Moves to the first position that is not earlier than `target`; stays if already there.
+    /// Moves to the first position that is not before `target`: so a walk seeks among the children of
+    /// a node, or leaves a branch.
     ///
-    /// `target` is at most one byte deeper than the present position. It stands for a child of the
-    /// present node, or for one of the nodes that lead to it (at its returning position), or for
-    /// a sibling of one of those: so a walk seeks among the children of a node, or leaves a branch.
+    /// `target` is where one of these would be, whether or not it is there: a child of the present
+    /// node (the cursor stays if the children are behind); a later sibling of the present node or of
+    /// one that leads to it; or the returning position, in a reverse walk, of the present node, one
+    /// that leads to it, or any of the others. Of other targets only this much is promised: that
+    /// the walk does not go back.
     fn skip_to(&mut self, target: Position) -> Position;
 
     /// The direction of the walk.

@@ -27,8 +27,8 @@ impl Direction {
 
 /// The depth reached, the byte that led there, and whether the children are already behind.
 ///
-/// Positions compare in the order of the walk. They are comparable only between cursors of the
-/// same direction that walk in step, as in [`crate::cursor::Union`].
+/// Positions compare in the order of the walk, for cursors of the same direction that walk in step,
+/// as in [`crate::cursor::Union`]. Of one cursor, they compare only if neither is below the other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(u64);
 
@@ -106,6 +106,15 @@ impl Position {
     /// The direction of the walk.
     pub const fn direction(self) -> Direction {
         if self.0 & REVERSE == 0 { Direction::Forward } else { Direction::Reverse }
+    }
+
+    /// Whether a cursor that is here has nothing to do to get to `target`, a position as
+    /// [`super::Cursor::skip_to`] requires. That is not quite `self >= target`: a child of the
+    /// present node is ahead, though deeper.
+    pub const fn is_at_or_after(self, target: Position) -> bool {
+        let into_children =
+            target.depth() > self.depth() && !self.is_returning() && !self.is_exhausted();
+        !into_children && self.0 >= target.0
     }
 
     /// The child of this node by `byte`.

@@ -67,7 +67,7 @@ impl<T: Clone> Cursor for Singleton<T> {
     }
 
     fn skip_to(&mut self, target: Position) -> Position {
-        if target <= self.position {
+        if self.position.is_at_or_after(target) {
             return self.position;
         }
         if target.depth() as usize == self.depth() + 1 && self.has_child() {

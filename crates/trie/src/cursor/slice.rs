@@ -6,8 +6,10 @@
 //! content where that is out of the range, since the path begins with them.
 
 use super::{Cursor, Direction, PathReceiver, Position};
+use std::cmp::Ordering;
 use std::ops::Bound;
 
+#[derive(Clone)]
 struct Edge {
     key: Box<[u8]>,
     inclusive: bool,
@@ -34,6 +36,7 @@ enum Near {
 }
 
 /// A walk over the keys between two bounds, either of which may be open.
+#[derive(Clone)]
 pub struct Slice<C> {
     cursor: C,
     near: Option<Edge>,
@@ -53,12 +56,12 @@ impl<C: Cursor> Slice<C> {
             Direction::Forward => (Edge::new(left), Edge::new(right)),
             Direction::Reverse => (Edge::new(right), Edge::new(left)),
         };
-        let near_state = match &near {
-            None => Near::Past,
-            Some(edge) if edge.key.is_empty() => Near::At,
-            Some(_) => Near::Before,
-        };
         let position = cursor.position();
+        let near_state = match &near {
+            Some(edge) if edge.key.is_empty() => Near::At,
+            Some(_) if !position.is_returning() => Near::Before,
+            _ => Near::Past,
+        };
         let mut slice = Slice { cursor, near, near_state, far, far_matched: 0, position };
         slice.arrive(position);
         slice
@@ -67,37 +70,39 @@ impl<C: Cursor> Slice<C> {
     /// Takes note of where `cursor` now is, and ends the walk if that is beyond the far bound.
     fn arrive(&mut self, position: Position) -> Position {
         self.position = position;
-        if let Some(far) = &self.far
-            && !position.is_exhausted()
-        {
-            let depth = position.depth() as usize;
-            if depth > 0 {
-                let parent = depth - 1;
-                self.far_matched = self.far_matched.min(parent);
-                if self.far_matched == parent {
-                    match far.key.get(parent) {
-                        Some(byte) => {
-                            let at_bound =
-                                Position::new(position.direction(), position.depth(), *byte);
-                            if position.descending() > at_bound {
-                                return self.finish();
-                            }
-                            if position.descending() == at_bound {
-                                self.far_matched = depth;
-                            }
-                        }
-                        // An extension of the bound is after it going forward, before it in reverse.
-                        None if !position.direction().is_reverse() => return self.finish(),
-                        None => {}
-                    }
-                }
-            }
-            // In reverse, a proper prefix of the left bound comes after it.
-            if position.is_returning() && self.far_matched == depth && depth < far.key.len() {
-                return self.finish();
-            }
+        if position.is_exhausted() || self.far.is_none() {
+            return position;
         }
-        self.position
+        let depth = position.depth() as usize;
+        let parent = depth.saturating_sub(1);
+        self.far_matched = self.far_matched.min(parent);
+        if depth > 0 && self.far_matched == parent && self.compare_with_far(parent).is_gt() {
+            return self.finish();
+        }
+        // In reverse, a proper prefix of the left bound comes after it.
+        let far_length = self.far.as_ref().map_or(0, |far| far.key.len());
+        if position.is_returning() && self.far_matched == depth && depth < far_length {
+            return self.finish();
+        }
+        position
+    }
+
+    /// Whether the present node, a child of one on the path to the far bound, is before it in the
+    /// order of the walk, on the path to it, or beyond.
+    fn compare_with_far(&mut self, parent: usize) -> Ordering {
+        let position = self.position.descending();
+        match self.far.as_ref().and_then(|far| far.key.get(parent)) {
+            Some(&byte) => {
+                let bound = Position::new(position.direction(), position.depth(), byte);
+                if position == bound {
+                    self.far_matched = parent + 1;
+                }
+                position.cmp(&bound)
+            }
+            // An extension of the bound is after it going forward, before it in reverse.
+            None if position.direction().is_reverse() => Ordering::Less,
+            None => Ordering::Greater,
+        }
     }
 
     fn finish(&mut self) -> Position {
@@ -213,7 +218,7 @@ impl<C: Cursor> Cursor for Slice<C> {
     }
 
     fn skip_to(&mut self, target: Position) -> Position {
-        if target <= self.position {
+        if self.position.is_at_or_after(target) {
             return self.position;
         }
         let into_children = target.depth() > self.position.depth();

@@ -84,6 +84,16 @@ where
     }
 
     fn skip_to(&mut self, target: Position) -> Position {
-        self.first.skip_to(target).min(self.second.skip_to(target))
+        let (first, second) = (self.first.position(), self.second.position());
+        let lead = first.min(second);
+        if lead.is_at_or_after(target) {
+            return lead;
+        }
+        // A cursor that is not at the node whose child is the target is already after it.
+        let into_children = target.depth() > lead.depth();
+        let moves = |at: Position| if into_children { at == lead } else { at < target };
+        let new_first = if moves(first) { self.first.skip_to(target) } else { first };
+        let new_second = if moves(second) { self.second.skip_to(target) } else { second };
+        new_first.min(new_second)
     }
 }

@@ -21,7 +21,7 @@ where
     C: Cursor,
     F: Fn(&mut dyn Iterator<Item = C::Content>) -> Option<T>,
 {
-    /// All cursors must walk in `direction` and be at the root.
+    /// All cursors must walk in `direction` and be at the root. Of no cursors, the walk is exhausted.
     pub fn new(
         direction: super::Direction,
         cursors: impl IntoIterator<Item = C>,
@@ -56,8 +56,8 @@ where
         }
     }
 
-    /// Moves every cursor that is earlier than `limit`, or at it if `inclusive`, and restores the
-    /// heap. Such cursors form a connected part of the heap around its root.
+    /// Moves every cursor at a position that `is_leader` accepts, which must accept all positions
+    /// up to some, and restores the heap. Such cursors form a connected part around its root.
     fn move_leaders(
         &mut self,
         index: usize,
@@ -121,9 +121,15 @@ where
     }
 
     fn skip_to(&mut self, target: Position) -> Position {
+        let lead = self.position();
+        if lead.is_at_or_after(target) {
+            return lead;
+        }
+        // As in a union of two.
+        let into_children = target.depth() > lead.depth();
         self.move_leaders(
             0,
-            move |position| position < target,
+            move |position| if into_children { position == lead } else { position < target },
             move |cursor| cursor.skip_to(target),
         );
         self.position()

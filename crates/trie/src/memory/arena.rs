@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(first_of(CHUNKS), 1 << INDEX_BITS);
         for chunk in 0..CHUNKS {
             let (first, size) = (first_of(chunk), size_of_chunk(chunk));
-            assert!(size >= 1 << SMALLEST_BITS && size <= 1 << LARGEST_BITS);
+            assert!((1 << SMALLEST_BITS..=1 << LARGEST_BITS).contains(&size));
             assert_eq!(chunk_of(first), chunk);
             assert_eq!(chunk_of(first + size - 1), chunk);
         }

@@ -305,7 +305,7 @@ impl<'a, C> Cursor for MemoryCursor<'a, C> {
     }
 
     fn skip_to(&mut self, target: Position) -> Position {
-        if target <= self.position {
+        if self.position.is_at_or_after(target) {
             return self.position;
         }
         let position = if target.depth() > self.position.depth() {

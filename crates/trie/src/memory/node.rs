@@ -161,7 +161,7 @@ fn present(links: &[Link]) -> impl Iterator<Item = (u8, Pointer)> {
 ///
 /// # Safety
 /// As for [`open`]; and the block consists of eight initialised pointers.
-pub(crate) unsafe fn words<'a>(blocks: &'a Blocks, pointer: Pointer) -> &'a [Link; 8] {
+pub(crate) unsafe fn words(blocks: &Blocks, pointer: Pointer) -> &[Link; 8] {
     // SAFETY: the caller's promise; blocks are aligned for words.
     unsafe { &*blocks.unit(pointer.index()).cast() }
 }
@@ -170,7 +170,7 @@ pub(crate) unsafe fn words<'a>(blocks: &'a Blocks, pointer: Pointer) -> &'a [Lin
 ///
 /// # Safety
 /// As for [`open`]; and the word is one that the node's type has, initialised.
-pub(crate) unsafe fn word<'a>(blocks: &'a Blocks, pointer: Pointer, word: usize) -> &'a Link {
+pub(crate) unsafe fn word(blocks: &Blocks, pointer: Pointer, word: usize) -> &Link {
     debug_assert!(word < 8);
     // SAFETY: the caller's promise.
     unsafe { &*blocks.unit(pointer.index()).cast::<Link>().add(word) }

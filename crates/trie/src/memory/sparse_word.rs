@@ -31,7 +31,7 @@ impl SparseWord {
 
     /// For children with these bytes, all different, at the same indices. Two to six of them.
     pub(crate) fn new(bytes: &[u8]) -> SparseWord {
-        let mut word = SparseWord(u64::from(bytes[0]) * EACH_BYTE | 0x7fff << ORDER_SHIFT);
+        let mut word = SparseWord((u64::from(bytes[0]) * EACH_BYTE) | (0x7fff << ORDER_SHIFT));
         for (count, &byte) in bytes.iter().enumerate() {
             word = word.with(count, byte);
         }

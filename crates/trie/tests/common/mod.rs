@@ -1,10 +1,86 @@
 //! Keys that are unkind to a trie, and a model of it.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
+pub mod naive;
+pub mod steps;
+
+use espalier_trie::cursor::{Cursor, Direction, Entries, PathReceiver, Position};
+use espalier_trie::memory::InMemoryTrie;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
+/// So many cases, or as PROPTEST_CASES says; a few under Miri.
+pub fn config(cases: u32) -> ProptestConfig {
+    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => default,
+        None => ProptestConfig { cases: if cfg!(miri) { 6 } else { cases }, ..default },
+    }
+}
+
 pub type Model = BTreeMap<Vec<u8>, u32>;
+
+pub fn model() -> impl Strategy<Value = Model> {
+    prop::collection::btree_map(key(), any::<u32>(), 0..40)
+}
+
+pub fn direction() -> impl Strategy<Value = Direction> {
+    prop::sample::select(&[Direction::Forward, Direction::Reverse][..])
+}
+
+pub fn trie(model: &Model) -> InMemoryTrie<u32> {
+    let mut trie = InMemoryTrie::new();
+    for (key, &value) in model {
+        trie.put(key, value).unwrap();
+    }
+    trie
+}
+
+/// The entries of the model in the direction of a walk.
+pub fn entries_of(model: &Model, direction: Direction) -> Vec<(Vec<u8>, u32)> {
+    let entries = model.clone().into_iter();
+    if direction.is_reverse() { entries.rev().collect() } else { entries.collect() }
+}
+
+pub fn entries_left<C: Cursor<Content = u32>>(entries: &mut Entries<C>) -> Vec<(Vec<u8>, u32)> {
+    let mut list = Vec::new();
+    while let Some((key, value)) = entries.next_entry() {
+        list.push((key.to_vec(), value));
+    }
+    list
+}
+
+/// A cursor with contents by value.
+#[derive(Clone)]
+pub struct Copied<C>(pub C);
+
+impl<'a, C: Cursor<Content = &'a u32>> Cursor for Copied<C> {
+    type Content = u32;
+
+    fn position(&self) -> Position {
+        self.0.position()
+    }
+
+    fn content(&self) -> Option<u32> {
+        self.0.content().copied()
+    }
+
+    fn advance(&mut self) -> Position {
+        self.0.advance()
+    }
+
+    fn advance_multiple(&mut self, path: &mut dyn PathReceiver) -> Position {
+        self.0.advance_multiple(path)
+    }
+
+    fn skip_children(&mut self) -> Position {
+        self.0.skip_children()
+    }
+
+    fn skip_to(&mut self, target: Position) -> Position {
+        self.0.skip_to(target)
+    }
+}
 
 /// Keys over alphabets from two bytes to all, prefixes of each other, and runs whose lengths are
 /// about those of one and two chain blocks.

@@ -1,0 +1,111 @@
+//! A cursor over a sorted list of all positions: obviously right, and slow.
+
+use super::Model;
+use espalier_trie::cursor::{Cursor, Direction, Position};
+use std::collections::BTreeSet;
+
+#[derive(Clone, Debug)]
+struct Listed {
+    path: Vec<u8>,
+    returning: bool,
+    content: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Naive {
+    direction: Direction,
+    list: Vec<Listed>,
+    at: usize,
+}
+
+/// Sorts paths as the walk lists them. Forward, by the bytes. In reverse, by the bytes complemented;
+/// the way down sorts before all extensions and the way back after them.
+fn sort_key(direction: Direction, path: &[u8], returning: bool) -> Vec<u16> {
+    let in_order = |&byte: &u8| u16::from(if direction.is_reverse() { !byte } else { byte });
+    path.iter().map(in_order).chain(returning.then_some(1000)).collect()
+}
+
+impl Naive {
+    pub fn new(model: &Model, direction: Direction) -> Naive {
+        let nodes: BTreeSet<&[u8]> =
+            model.keys().flat_map(|key| (0..=key.len()).map(|length| &key[..length])).collect();
+        let mut list = Vec::new();
+        for path in &nodes {
+            let has_children = nodes
+                .range::<[u8], _>((std::ops::Bound::Excluded(*path), std::ops::Bound::Unbounded));
+            let has_children = has_children.take(1).any(|next| next.starts_with(path));
+            let content = model.get(*path).copied();
+            let listed = |returning, content| Listed { path: path.to_vec(), returning, content };
+            match (direction, content) {
+                (Direction::Forward, content) => list.push(listed(false, content)),
+                (Direction::Reverse, None) => list.push(listed(false, None)),
+                (Direction::Reverse, Some(content)) => {
+                    if has_children {
+                        list.push(listed(false, None));
+                    }
+                    list.push(listed(true, Some(content)));
+                }
+            }
+        }
+        if list.is_empty() {
+            list.push(Listed { path: Vec::new(), returning: false, content: None });
+        }
+        list.sort_by_key(|listed| sort_key(direction, &listed.path, listed.returning));
+        Naive { direction, list, at: 0 }
+    }
+
+    pub fn path(&self) -> Option<&[u8]> {
+        self.list.get(self.at).map(|listed| &listed.path[..])
+    }
+}
+
+impl Cursor for Naive {
+    type Content = u32;
+
+    fn position(&self) -> Position {
+        let Some(listed) = self.list.get(self.at) else {
+            return Position::exhausted(self.direction);
+        };
+        let byte = listed.path.last().copied().unwrap_or(0);
+        let position = Position::new(self.direction, listed.path.len() as u32, byte);
+        if listed.returning { position.returning() } else { position }
+    }
+
+    fn content(&self) -> Option<u32> {
+        self.list.get(self.at)?.content
+    }
+
+    fn advance(&mut self) -> Position {
+        self.at = (self.at + 1).min(self.list.len());
+        self.position()
+    }
+
+    fn skip_children(&mut self) -> Position {
+        if let Some(from) = self.list.get(self.at).cloned() {
+            let is_below = |listed: &Listed| {
+                listed.path.len() > from.path.len() && listed.path.starts_with(&from.path)
+            };
+            self.at += 1;
+            while self.list.get(self.at).is_some_and(is_below) {
+                self.at += 1;
+            }
+        }
+        self.position()
+    }
+
+    fn skip_to(&mut self, target: Position) -> Position {
+        if let Some(from) = self.path() {
+            let depth = target.depth() as usize;
+            assert!(depth <= from.len() + 1, "the target is at most a child of the present node");
+            let mut path = from[..depth.saturating_sub(1)].to_vec();
+            path.extend((depth > 0).then_some(target.byte()));
+            let target = sort_key(self.direction, &path, target.is_returning());
+            while self.list.get(self.at).is_some_and(|listed| {
+                sort_key(self.direction, &listed.path, listed.returning) < target
+            }) {
+                self.at += 1;
+            }
+        }
+        self.position()
+    }
+}

@@ -1,0 +1,254 @@
+//! The structure as text: which nodes keys make, and what becomes of them.
+#![allow(clippy::unwrap_used)]
+
+use espalier_trie::memory::InMemoryTrie;
+
+fn trie(keys: &[&str]) -> InMemoryTrie<String> {
+    let mut trie = InMemoryTrie::new();
+    for key in keys {
+        trie.put(key.as_bytes(), key.to_string()).unwrap();
+    }
+    trie
+}
+
+#[track_caller]
+fn assert_dump(trie: &InMemoryTrie<String>, expected: &str) {
+    trie.verify().unwrap();
+    let dump = trie.dump(|content| format!("{content:?}"));
+    let expected: Vec<&str> =
+        expected.trim().lines().map(|line| line.strip_prefix("        ").unwrap_or(line)).collect();
+    let expected = expected.join("\n");
+    assert!(dump.trim() == expected, "the trie is\n{dump}\nand was expected to be\n{expected}");
+}
+
+#[test]
+fn the_words_of_the_paper() {
+    // Figure 1.
+    let words = [
+        "a", "allow", "an", "any", "bit", "in", "node", "of", "on", "the", "this", "to", "trie",
+        "tries", "types", "with", "without",
+    ];
+    assert_dump(
+        &trie(&words),
+        r#"
+        split 17 (19 18 20 21)
+          61 sparse 3 prefix 4 = "a"
+            6c chain 2+25 [6c6f77]
+              leaf = "allow"
+            6e chain 5+27 prefix [79] = "an"
+              leaf = "any"
+          62 chain 6+26 [6974]
+            leaf = "bit"
+          69 chain 1+27 [6e]
+            leaf = "in"
+          6e chain 8+25 [6f6465]
+            leaf = "node"
+          6f sparse 10
+            66 leaf = "of"
+            6e leaf = "on"
+          74 sparse 9
+            68 sparse 12
+              65 leaf = "the"
+              69 chain 11+27 [73]
+                leaf = "this"
+            6f leaf = "to"
+            72 chain 13+26 [6965]
+              chain 14+27 prefix [73] = "trie"
+                leaf = "tries"
+            79 chain 15+25 [706573]
+              leaf = "types"
+          77 chain 16+25 [697468]
+            chain 7+25 prefix [6f7574] = "with"
+              leaf = "without""#,
+    );
+}
+
+#[test]
+fn chains_fill_blocks_from_the_end() {
+    let long = "0123456789012345678901234567890123456789";
+    assert_dump(
+        &trie(&[&long[..28]]),
+        r#"
+        chain 1+0 [30313233343536373839303132333435363738393031323334353637]
+          leaf = "0123456789012345678901234567""#,
+    );
+    assert_dump(
+        &trie(&[&long[..29]]),
+        r#"
+        chain 2+27 [30]
+          chain 1+0 [31323334353637383930313233343536373839303132333435363738]
+            leaf = "01234567890123456789012345678""#,
+    );
+    assert_dump(
+        &trie(&[long]),
+        r#"
+        chain 2+16 [303132333435363738393031]
+          chain 1+0 [32333435363738393031323334353637383930313233343536373839]
+            leaf = "0123456789012345678901234567890123456789""#,
+    );
+}
+
+#[test]
+fn a_fork_leaves_the_rest_of_a_chain_where_it_is() {
+    assert_dump(
+        &trie(&["abcdefgh", "abcDEF"]),
+        r#"
+        chain 4+25 [616263]
+          sparse 3
+            44 chain 2+26 [4546]
+              leaf = "abcDEF"
+            64 chain 1+24 [65666768]
+              leaf = "abcdefgh""#,
+    );
+    assert_dump(
+        &trie(&["abcdefgh", "abcdefgH"]),
+        r#"
+        chain 3+21 [61626364656667]
+          sparse 2
+            48 leaf = "abcdefgH"
+            68 leaf = "abcdefgh""#,
+    );
+    assert_dump(
+        &trie(&["abcdefgh", "Abc"]),
+        r#"
+        sparse 3
+          41 chain 2+26 [6263]
+            leaf = "Abc"
+          61 chain 1+21 [62636465666768]
+            leaf = "abcdefgh""#,
+    );
+}
+
+#[test]
+fn a_content_shares_the_block_of_a_short_chain() {
+    assert_dump(
+        &trie(&["", "abc"]),
+        r#"
+        chain 1+25 prefix [616263] = ""
+          leaf = "abc""#,
+    );
+    assert_dump(
+        &trie(&["abcdef", "abc"]),
+        r#"
+        chain 3+25 [616263]
+          chain 2+25 prefix [646566] = "abc"
+            leaf = "abcdef""#,
+    );
+    assert_dump(
+        &trie(&["ab", "ab0123456789012345678901234"]),
+        r#"
+        chain 1+26 [6162]
+          chain 2+3 prefix 3 [30313233343536373839303132333435363738393031323334] = "ab"
+            leaf = "ab0123456789012345678901234""#,
+    );
+    assert_dump(
+        &trie(&["ab", "ab01234567890123456789012"]),
+        r#"
+        chain 1+26 [6162]
+          chain 2+5 prefix [3031323334353637383930313233343536373839303132] = "ab"
+            leaf = "ab01234567890123456789012""#,
+    );
+    assert_dump(
+        &trie(&["", "a", "b"]),
+        r#"
+        sparse 2 prefix 3 = ""
+          61 leaf = "a"
+          62 leaf = "b""#,
+    );
+}
+
+#[test]
+fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
+    let mut trie = trie(&["a", "b", "c", "d", "e", "f"]);
+    assert_dump(
+        &trie,
+        r#"
+        sparse 2
+          61 leaf = "a"
+          62 leaf = "b"
+          63 leaf = "c"
+          64 leaf = "d"
+          65 leaf = "e"
+          66 leaf = "f""#,
+    );
+    trie.put(b"g", "g".into()).unwrap();
+    assert_dump(
+        &trie,
+        r#"
+        split 1 (4 3)
+          61 leaf = "a"
+          62 leaf = "b"
+          63 leaf = "c"
+          64 leaf = "d"
+          65 leaf = "e"
+          66 leaf = "f"
+          67 leaf = "g""#,
+    );
+    trie.put(b"G", "G".into()).unwrap();
+    trie.put(b"", "".into()).unwrap();
+    assert_dump(
+        &trie,
+        r#"
+        split 1 (4 2 3) prefix = ""
+          47 leaf = "G"
+          61 leaf = "a"
+          62 leaf = "b"
+          63 leaf = "c"
+          64 leaf = "d"
+          65 leaf = "e"
+          66 leaf = "f"
+          67 leaf = "g""#,
+    );
+    for key in ["a", "b", "c"] {
+        trie.remove(key.as_bytes()).unwrap();
+    }
+    assert_dump(
+        &trie,
+        r#"
+        split 1 (4 2 3) prefix = ""
+          47 leaf = "G"
+          64 leaf = "d"
+          65 leaf = "e"
+          66 leaf = "f"
+          67 leaf = "g""#,
+    );
+    trie.remove(b"d").unwrap();
+    assert_dump(
+        &trie,
+        r#"
+        sparse 5 prefix 6 = ""
+          47 leaf = "G"
+          65 leaf = "e"
+          66 leaf = "f"
+          67 leaf = "g""#,
+    );
+}
+
+#[test]
+fn the_last_child_of_a_fork_joins_the_chains_around_it() {
+    let mut trie = trie(&["abcdefgh", "abcDEF"]);
+    trie.remove(b"abcDEF").unwrap();
+    assert_dump(
+        &trie,
+        r#"
+        chain 5+20 [6162636465666768]
+          leaf = "abcdefgh""#,
+    );
+    trie.put(b"abc", "abc".into()).unwrap();
+    assert_dump(
+        &trie,
+        r#"
+        chain 3+25 [616263]
+          chain 2+23 prefix [6465666768] = "abc"
+            leaf = "abcdefgh""#,
+    );
+    trie.remove(b"abcdefgh").unwrap();
+    assert_dump(
+        &trie,
+        r#"
+        chain 3+25 [616263]
+          leaf = "abc""#,
+    );
+    trie.remove(b"abc").unwrap();
+    assert_dump(&trie, "");
+}

@@ -1,0 +1,139 @@
+//! What only the owner can do: changes in place, limits, accounting.
+
+mod common;
+
+use common::{config, key};
+use espalier_trie::memory::{InMemoryTrie, TrieFull};
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+#[test]
+fn contents_change_in_place_without_readers() {
+    let mut trie = InMemoryTrie::new();
+    trie.put(b"a", String::from("one")).unwrap();
+    let address = trie.get(b"a").unwrap() as *const String;
+    trie.update(b"a", |content| content.push('!')).unwrap();
+    *trie.get_mut(b"a").unwrap() += "?";
+    assert_eq!(trie.get(b"a").unwrap(), "one!?");
+    assert_eq!(trie.get(b"a").unwrap() as *const String, address);
+    assert!(trie.get_mut(b"b").is_none());
+    assert_eq!(trie.update(b"b", |_| ()).unwrap(), None);
+
+    let reader = trie.reader();
+    let guard = reader.pin();
+    let before = guard.get(b"a").unwrap();
+    assert!(trie.get_mut(b"a").is_none(), "a reader may be looking");
+    trie.update(b"a", |content| content.clear()).unwrap();
+    assert_eq!(before, "one!?");
+    assert_eq!(guard.get(b"a").unwrap(), "");
+}
+
+#[test]
+fn contents_need_not_be_shareable() {
+    let drops = Rc::new(Cell::new(0));
+    struct Counted(Rc<Cell<u32>>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+    let mut trie = InMemoryTrie::new();
+    for key in [&b"a"[..], b"ab", b"abc", b""] {
+        trie.put(key, Counted(Rc::clone(&drops))).unwrap();
+    }
+    trie.put(b"ab", Counted(Rc::clone(&drops))).unwrap();
+    assert_eq!(drops.get(), 1);
+    assert!(trie.remove(b"").unwrap());
+    assert_eq!(drops.get(), 2);
+    drop(trie);
+    assert_eq!(drops.get(), 5);
+}
+
+#[test]
+fn a_change_that_panics_changes_nothing() {
+    let mut trie = InMemoryTrie::new();
+    trie.put(b"abc", Box::new(1)).unwrap();
+    for key in [&b"abc"[..], b"abx", b"a"] {
+        let change = || trie.apply(key, |_| panic!("as intended"));
+        assert!(catch_unwind(AssertUnwindSafe(change)).is_err());
+        trie.verify().unwrap();
+        assert_eq!(trie.content_count(), 1);
+        assert_eq!(trie.get(b"abc").map(|content| **content), Some(1));
+    }
+}
+
+#[test]
+fn content_slots_run_out() {
+    let mut trie = InMemoryTrie::with_limits(1000, 3);
+    for key in [b"a", b"b", b"c"] {
+        trie.put(key, Box::new(1)).unwrap();
+    }
+    let dump = trie.dump(|content| content.to_string());
+    assert_eq!(trie.put(b"d", Box::new(1)), Err(TrieFull::Contents { used: 3 }));
+    assert_eq!(trie.dump(|content| content.to_string()), dump);
+    assert!(trie.remove(b"a").unwrap());
+    assert_eq!(trie.put(b"d", Box::new(1)), Ok(false));
+}
+
+#[test]
+fn a_key_longer_than_the_trie_is_refused() {
+    let mut trie = InMemoryTrie::with_limits(1000, 3);
+    let key = vec![7; 28 * 1000];
+    assert_eq!(trie.put(&key, ()), Err(TrieFull::Blocks { used: 0 }));
+    assert_eq!(trie.put(&key[..28 * 980], ()), Ok(false));
+    assert_eq!(trie.stats().blocks(), 980);
+    assert_eq!(trie.stats().greatest_depth, 28 * 980);
+}
+
+proptest! {
+    #![proptest_config(config(200))]
+
+    /// However small the trie, it either takes a key or says that it is full and stays as it was.
+    #[test]
+    fn blocks_run_out(
+        limit in 0..120u32,
+        keys in prop::collection::vec((key(), any::<bool>()), 1..120),
+        with_reader in any::<bool>(),
+    ) {
+        let mut trie = InMemoryTrie::<u32>::with_limits(limit, 1000);
+        let reader = with_reader.then(|| trie.reader());
+        let mut model = common::Model::new();
+        for (number, (key, put)) in (0..).zip(&keys) {
+            let before = trie.dump(|content| content.to_string());
+            if *put {
+                match trie.put(key, number) {
+                    Ok(replaced) => {
+                        prop_assert_eq!(replaced, model.insert(key.clone(), number).is_some());
+                    }
+                    Err(TrieFull::Blocks { used }) => {
+                        prop_assert_eq!(trie.dump(|content| content.to_string()), before);
+                        prop_assert!(used + 16 + key.len() as u32 / 28 > limit);
+                    }
+                    Err(other) => prop_assert!(false, "{other}"),
+                }
+            } else if let Some((key, _)) = model.first_key_value() {
+                let key = key.clone();
+                match trie.remove(&key) {
+                    Ok(removed) => {
+                        prop_assert!(removed);
+                        model.remove(&key);
+                    }
+                    Err(_) => prop_assert_eq!(trie.dump(|content| content.to_string()), before),
+                }
+            }
+            trie.verify().unwrap();
+            prop_assert!(trie.stats().blocks() <= limit as usize);
+            prop_assert_eq!(trie.content_count(), model.len());
+            prop_assert_eq!(
+                trie.used_bytes() + trie.retired_bytes() + trie.free_bytes(),
+                trie.allocated_bytes()
+            );
+        }
+        for (key, value) in &model {
+            prop_assert_eq!(trie.get(key), Some(value));
+        }
+        drop(reader);
+    }
+}
