@@ -5,39 +5,10 @@
 mod bti_support;
 
 use bti_support::*;
-use espalier_sstable::index::bti::partition_index::{IndexPosition, PartitionIndexReader};
 use espalier_sstable::index::bti::row_index::{
     Block, BlockStart, NegativeDeletions, RowIndexReader, RowIndexWriter,
 };
-use espalier_trie::page::{Cursor, MemoryPages};
-
-/// Positions of the entries, in file order.
-fn entry_positions(fixture: &Fixture) -> Vec<u64> {
-    let file = &fixture.partitions;
-    let reader = PartitionIndexReader::open(MemoryPages(file), file.len() as u64);
-    let index = block_on(reader).unwrap();
-    let mut cursor = index.cursor();
-    let mut positions = Vec::new();
-    let mut next = block_on(cursor.first()).unwrap();
-    while let Some(candidate) = next {
-        if let IndexPosition::RowIndex(position) = candidate.position {
-            positions.push(position);
-        }
-        next = block_on(cursor.next()).unwrap();
-    }
-    positions
-}
-
-fn separators(rows: &[u8], root: u64) -> Vec<Vec<u8>> {
-    let mut cursor = Cursor::new(MemoryPages(rows), root);
-    let mut separators = Vec::new();
-    let mut more = block_on(cursor.first()).unwrap();
-    while more {
-        separators.push(cursor.key().to_vec());
-        more = block_on(cursor.next()).unwrap();
-    }
-    separators
-}
+use espalier_trie::page::MemoryPages;
 
 fn forward(index: &RowIndexReader<MemoryPages<'_>>, from: Option<&[u8]>) -> Vec<Block> {
     let mut blocks = block_on(index.forward(from)).unwrap();
@@ -55,7 +26,7 @@ fn every_node_and_block_of_real_indexes() {
     for fixture in fixtures() {
         let name = &fixture.name;
         let mut extents = Vec::new();
-        for position in entry_positions(&fixture) {
+        for position in row_entry_positions(&fixture.partitions) {
             let rows = MemoryPages(&fixture.rows);
             let index = block_on(RowIndexReader::open(rows, position)).unwrap();
             let entry = index.entry();
@@ -139,7 +110,7 @@ fn below(separator: &[u8]) -> Vec<u8> {
 fn our_index_with_the_same_separators() {
     let mut equal = 0;
     for fixture in fixtures() {
-        let positions = entry_positions(&fixture);
+        let positions = row_entry_positions(&fixture.partitions);
         if positions.is_empty() {
             continue;
         }

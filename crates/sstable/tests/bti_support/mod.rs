@@ -10,7 +10,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use espalier_mutation::murmur3;
-use espalier_trie::page::{MemoryPages, Node, PAGE_SIZE, Walker};
+use espalier_sstable::index::bti::partition_index::{IndexPosition, PartitionIndexReader};
+use espalier_trie::page::{Cursor, MemoryPages, Node, PAGE_SIZE, Walker};
 
 pub fn block_on<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -198,4 +199,32 @@ pub fn partition_payload_size(bits: u8) -> usize {
 /// Size of a payload of Rows.db.
 pub fn row_payload_size(bits: u8) -> usize {
     usize::from(bits & 7) + if bits >= 8 { 12 } else { 0 }
+}
+
+/// Positions in Rows.db of the entries that Partitions.db names, in key order.
+pub fn row_entry_positions(partitions: &[u8]) -> Vec<u64> {
+    let reader = PartitionIndexReader::open(MemoryPages(partitions), partitions.len() as u64);
+    let index = block_on(reader).unwrap();
+    let mut cursor = index.cursor();
+    let mut positions = Vec::new();
+    let mut next = block_on(cursor.first()).unwrap();
+    while let Some(candidate) = next {
+        if let IndexPosition::RowIndex(position) = candidate.position {
+            positions.push(position);
+        }
+        next = block_on(cursor.next()).unwrap();
+    }
+    positions
+}
+
+/// The separators of a row index.
+pub fn separators(rows: &[u8], root: u64) -> Vec<Vec<u8>> {
+    let mut cursor = Cursor::new(MemoryPages(rows), root);
+    let mut separators = Vec::new();
+    let mut more = block_on(cursor.first()).unwrap();
+    while more {
+        separators.push(cursor.key().to_vec());
+        more = block_on(cursor.next()).unwrap();
+    }
+    separators
 }
