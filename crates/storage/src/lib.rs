@@ -1,2 +1,30 @@
 //! Commit log, memtable, tables, read path, flush, recovery.
+//!
+//! ```text
+//! write  Database::apply -> commitlog (encode, append) + memtable (trie) -> ticket -> flush -> SSTable
+//! read   Database::read  -> memtables + SSTables -> MergedPartition -> live rows
+//! ```
+
+pub mod commitlog;
+mod configuration;
+mod database;
+mod error;
+mod flush;
+pub mod memtable;
+mod metrics;
+mod read;
+mod recovery;
+mod shared;
 pub mod system;
+mod table;
+
+pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
+pub use configuration::StorageConfiguration;
+pub use database::Database;
+pub use error::StorageError;
+pub use memtable::RowLookup;
+pub use metrics::StorageMetrics;
+pub use read::{
+    ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
+};
+pub use shared::SharedDatabase;

@@ -1,0 +1,125 @@
+//! Column mappings: what the column ids in a segment mean.
+//!
+//! Ids live as long as the process; names live in the schema. Before a segment's first mutation of a table version
+//! stands a record that names its columns, so that a segment can be replayed whatever became of the table since.
+//!
+//! ```text
+//! body  kind 2, vint mapping number, table id 16 bytes, keyspace, table, vint count, columns
+//! column vint id, kind u8 (0 static, 1 regular), name, type as CQL text
+//! ```
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Cell, ColumnData, Row,
+    schema::{ColumnId, ColumnKind, TableId, TableMetadata},
+};
+use hashbrown::HashMap;
+use uuid::Uuid;
+
+use super::{
+    layout::KIND_COLUMNS,
+    wire::{self, BodyError, BodyReader},
+};
+
+/// The record that describes one version of a table.
+#[derive(Clone, Debug)]
+pub struct ColumnMapping {
+    /// Names the mapping within the log of a shard, for the life of the process.
+    pub(crate) number: u32,
+    /// The record's body.
+    pub(crate) body: Bytes,
+}
+
+impl ColumnMapping {
+    pub(crate) fn new(number: u32, table: &TableMetadata) -> Self {
+        let mut body = vec![KIND_COLUMNS];
+        wire::put_vint(u64::from(number), &mut body);
+        body.extend_from_slice(table.id.0.as_bytes());
+        wire::put_bytes(table.keyspace.as_bytes(), &mut body);
+        wire::put_bytes(table.name.as_bytes(), &mut body);
+        let columns = || table.static_columns().iter().chain(table.regular_columns());
+        wire::put_vint(columns().count() as u64, &mut body);
+        for column in columns() {
+            wire::put_vint(u64::from(column.id.0), &mut body);
+            body.push(u8::from(column.kind == ColumnKind::Regular));
+            wire::put_bytes(column.name.as_bytes(), &mut body);
+            wire::put_bytes(column.column_type.cql_name().as_bytes(), &mut body);
+        }
+        Self { number, body: body.into() }
+    }
+}
+
+/// A mapping read from a segment, and what it translates to.
+pub(crate) struct Translation {
+    pub(crate) table: TableId,
+    /// The table as it is now; `None` if it was dropped.
+    pub(crate) metadata: Option<Arc<TableMetadata>>,
+    /// Id in the segment -> id now, or the reason why its cells are not wanted.
+    columns: HashMap<ColumnId, ColumnId, foldhash::fast::FixedState>,
+    /// Whether every id means the same now.
+    is_identity: bool,
+}
+
+impl Translation {
+    /// Reads a mapping's body (behind the kind). Returns its number too.
+    pub(crate) fn decode(
+        reader: &mut BodyReader,
+        table_by_id: impl FnOnce(TableId) -> Option<Arc<TableMetadata>>,
+    ) -> Result<(u32, Translation), BodyError> {
+        let number = reader.vint_u32()?;
+        let table = TableId(Uuid::from_bytes(reader.array()?));
+        let (_keyspace, _name) = (reader.bytes()?, reader.bytes()?);
+        let metadata = table_by_id(table);
+        let count = reader.count()?;
+        let mut columns = HashMap::default();
+        let mut is_identity = true;
+        for _ in 0..count {
+            let id = ColumnId(reader.vint_u32()?);
+            let kind = match reader.byte()? {
+                0 => ColumnKind::Static,
+                1 => ColumnKind::Regular,
+                _ => return Err(reader.error("an unknown kind of column")),
+            };
+            let name = reader.text()?;
+            let _type = reader.bytes()?;
+            let now = metadata.as_ref().and_then(|table| table.column(&name));
+            match now.filter(|column| column.kind == kind) {
+                Some(column) => {
+                    is_identity &= column.id == id
+                        && metadata.as_ref().is_none_or(|t| !t.dropped_columns.contains_key(&name));
+                    columns.insert(id, column.id);
+                }
+                // Dropped since; its cells are ignored.
+                None => is_identity = false,
+            }
+        }
+        Ok((number, Translation { table, metadata, columns, is_identity }))
+    }
+
+    /// Gives a row's columns their present ids, without those that are dropped.
+    pub(crate) fn translate(&self, row: &mut Row) {
+        if self.is_identity {
+            return;
+        }
+        let Some(table) = &self.metadata else { return };
+        row.columns.retain_mut(|(id, data)| {
+            let Some(now) = self.columns.get(id) else { return false };
+            *id = *now;
+            let Some(column) = table.column_by_id(*now) else { return false };
+            let dropped_at = table.dropped_columns.get(&column.name).map(|d| d.dropped_time_us);
+            let survives = |cell: &Cell| dropped_at.is_none_or(|at| cell.timestamp > at);
+            match data {
+                ColumnData::Simple(cell) => !column.is_complex() && survives(cell),
+                ColumnData::Complex(complex) => {
+                    complex.cells.retain(|(_, cell)| survives(cell));
+                    let deletion_survives = !complex.deletion.is_live()
+                        && dropped_at.is_none_or(|at| complex.deletion.marked_for_delete_at > at);
+                    column.is_complex() && (deletion_survives || !complex.cells.is_empty())
+                }
+            }
+        });
+        row.columns.sort_by_key(|(id, _)| *id);
+    }
+}

@@ -1,0 +1,103 @@
+//! A mutation as the body of a record.
+//!
+//! ```text
+//! body       kind 3, vint count of updates, updates
+//! update     vint mapping number, vint length and partition key, flags u8, then by flag
+//!   1        partition deletion: timestamp i64, local deletion time u32
+//!   2        static row: u32 length and packed row
+//!   4        vint count, rows: clustering, u32 length and packed row
+//!   8        vint count, range tombstones: start bound, end bound, timestamp i64, local deletion time u32
+//! clustering vint count, for each value vint length + 1 (0: null) and bytes; a bound has its kind u8 in front
+//! ```
+//!
+//! Rows are packed once, here; the memtable copies the packed bytes from the same buffer.
+
+use std::ops::Range;
+
+use espalier_mutation::{Mutation, PartitionUpdate, Row, pack_row};
+
+use super::{layout::KIND_MUTATION, wire};
+
+pub(crate) const UPDATE_DELETION: u8 = 1;
+pub(crate) const UPDATE_STATIC: u8 = 2;
+pub(crate) const UPDATE_ROWS: u8 = 4;
+pub(crate) const UPDATE_RANGES: u8 = 8;
+
+/// The body of a mutation's record, and where in it the packed rows lie. Kept and reused: it allocates only while it
+/// has to grow, and its owner cuts it after a large mutation.
+#[derive(Default)]
+pub(crate) struct EncodedMutation {
+    pub(crate) body: Vec<u8>,
+    /// Of each update in turn: the static row, if any, then its rows in their order.
+    pub(crate) packed_rows: Vec<Range<u32>>,
+}
+
+impl EncodedMutation {
+    /// Encodes; `mapping_number` names the table version of each update in turn.
+    pub(crate) fn encode(&mut self, mutation: &Mutation, mut mapping_number: impl FnMut(usize) -> u32) {
+        self.body.clear();
+        self.packed_rows.clear();
+        self.body.push(KIND_MUTATION);
+        wire::put_vint(mutation.updates.len() as u64, &mut self.body);
+        for (index, update) in mutation.updates.iter().enumerate() {
+            self.put_update(update, mapping_number(index));
+        }
+    }
+
+    /// The packed form of row `index`, counted over the whole mutation.
+    pub(crate) fn packed_row(&self, index: usize) -> &[u8] {
+        let range = self.packed_rows.get(index).cloned().unwrap_or_default();
+        self.body.get(range.start as usize..range.end as usize).unwrap_or_default()
+    }
+
+    /// Gives memory back that a large mutation has left.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        if self.body.capacity() > bytes {
+            self.body = Vec::new();
+            self.packed_rows = Vec::new();
+        }
+    }
+
+    fn put_update(&mut self, update: &PartitionUpdate, mapping: u32) {
+        wire::put_vint(u64::from(mapping), &mut self.body);
+        wire::put_bytes(&update.key.key, &mut self.body);
+        let flag = |condition: bool, flag: u8| if condition { flag } else { 0 };
+        self.body.push(
+            flag(!update.deletion.is_live(), UPDATE_DELETION)
+                | flag(update.static_row.is_some(), UPDATE_STATIC)
+                | flag(!update.rows.is_empty(), UPDATE_ROWS)
+                | flag(!update.range_tombstones.is_empty(), UPDATE_RANGES),
+        );
+        if !update.deletion.is_live() {
+            wire::put_deletion(update.deletion, &mut self.body);
+        }
+        if let Some(row) = &update.static_row {
+            self.put_packed(row);
+        }
+        if !update.rows.is_empty() {
+            wire::put_vint(update.rows.len() as u64, &mut self.body);
+            for row in &update.rows {
+                wire::put_values(&row.clustering.values, &mut self.body);
+                self.put_packed(row);
+            }
+        }
+        if !update.range_tombstones.is_empty() {
+            wire::put_vint(update.range_tombstones.len() as u64, &mut self.body);
+            for tombstone in &update.range_tombstones {
+                wire::put_bound(&tombstone.start, &mut self.body);
+                wire::put_bound(&tombstone.end, &mut self.body);
+                wire::put_deletion(tombstone.deletion, &mut self.body);
+            }
+        }
+    }
+
+    fn put_packed(&mut self, row: &Row) {
+        let length_at = self.body.len();
+        self.body.extend_from_slice(&[0; 4]);
+        pack_row(row, &mut self.body);
+        let start = length_at + 4;
+        let length = (self.body.len() - start) as u32;
+        self.body[length_at..start].copy_from_slice(&length.to_le_bytes());
+        self.packed_rows.push(start as u32..self.body.len() as u32);
+    }
+}

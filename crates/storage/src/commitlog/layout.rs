@@ -1,0 +1,189 @@
+//! The bytes of a commit log segment, shared by writer and reader.
+//!
+//! ```text
+//! segment  header, records, unused space (zeros, or what a recycled file held before)
+//! header   "ESPALLOG", version u32, shard u32, shard count u32, segment id u64, crc32 u32 of what precedes
+//! record   length u32 of the body, crc32 u32, body
+//! body     kind u8, then
+//!   1 marker    magic u64, durable segment u64, durable offset u32
+//!   2 columns   mapping number, table id, table name, columns        (see `columns`)
+//!   3 mutation  partition updates                                   (see `encode`)
+//! ```
+//!
+//! Integers are little-endian. The crc of a record starts from the crc of the segment's id, so that what a recycled
+//! file held before never passes for a record.
+//!
+//! **Markers.** Every run of records that is written at once begins with a marker, which says up to where the log was
+//! durable when the run was handed to the disk. A segment receives its first byte only when its predecessor's last
+//! record is durable; its first marker therefore tells where the predecessor ends. At replay this tells a torn tail
+//! (nothing durable is missing) from corruption (something durable is).
+
+use crc32fast::Hasher;
+
+use super::LogPosition;
+
+pub(crate) const HEADER_BYTES: usize = 32;
+pub(crate) const VERSION: u32 = 1;
+const HEADER_MAGIC: [u8; 8] = *b"ESPALLOG";
+
+/// Length and checksum in front of each body.
+pub(crate) const RECORD_OVERHEAD: usize = 8;
+
+pub(crate) const KIND_MARKER: u8 = 1;
+pub(crate) const KIND_COLUMNS: u8 = 2;
+pub(crate) const KIND_MUTATION: u8 = 3;
+
+/// Eight bytes that hardly occur by chance; a reader looks for them behind damage. Arbitrary.
+pub(crate) const MARKER_MAGIC: [u8; 8] = [0xE5, 0xBA, 0x11, 0xE2, 0x10, 0x6D, 0xA2, 0x7C];
+pub(crate) const MARKER_BODY_BYTES: usize = 21;
+pub(crate) const MARKER_BYTES: usize = RECORD_OVERHEAD + MARKER_BODY_BYTES;
+
+/// The header of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) shard: u32,
+    pub(crate) shard_count: u32,
+    pub(crate) id: u64,
+}
+
+impl SegmentHeader {
+    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(&HEADER_MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.shard.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.shard_count.to_le_bytes());
+        bytes[20..28].copy_from_slice(&self.id.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[..28]);
+        bytes[28..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// The header, if the bytes are one. A version that is not ours is told apart by its error.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<SegmentHeader, HeaderError> {
+        let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(HeaderError::Damaged)?;
+        let word = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        if bytes[..8] != HEADER_MAGIC || word(28) != crc32fast::hash(&bytes[..28]) {
+            return Err(HeaderError::Damaged);
+        }
+        if word(8) != VERSION {
+            return Err(HeaderError::Version(word(8)));
+        }
+        let id = u64::from(word(20)) | u64::from(word(24)) << 32;
+        Ok(SegmentHeader { shard: word(12), shard_count: word(16), id })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderError {
+    /// Not a header: a file that was being made, or damage.
+    Damaged,
+    /// A header of another version.
+    Version(u32),
+}
+
+/// Where the checksums of a segment's records start from.
+pub(crate) fn checksum_seed(segment: u64) -> u32 {
+    crc32fast::hash(&segment.to_le_bytes())
+}
+
+pub(crate) fn record_checksum(seed: u32, body: &[u8]) -> u32 {
+    let mut hasher = Hasher::new_with_initial(seed);
+    hasher.update(&(body.len() as u32).to_le_bytes());
+    hasher.update(body);
+    hasher.finalize()
+}
+
+/// Appends a record.
+pub(crate) fn put_record(seed: u32, body: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.extend_from_slice(&record_checksum(seed, body).to_le_bytes());
+    out.extend_from_slice(body);
+}
+
+pub(crate) fn marker_body(durable: LogPosition) -> [u8; MARKER_BODY_BYTES] {
+    let mut body = [0; MARKER_BODY_BYTES];
+    body[0] = KIND_MARKER;
+    body[1..9].copy_from_slice(&MARKER_MAGIC);
+    body[9..17].copy_from_slice(&durable.segment.to_le_bytes());
+    body[17..].copy_from_slice(&durable.offset.to_le_bytes());
+    body
+}
+
+/// What the marker says to be durable, if the body is a marker.
+pub(crate) fn decode_marker(body: &[u8]) -> Option<LogPosition> {
+    let body: &[u8; MARKER_BODY_BYTES] = body.try_into().ok()?;
+    if body[0] != KIND_MARKER || body[1..9] != MARKER_MAGIC {
+        return None;
+    }
+    let segment = u64::from_le_bytes(body[9..17].try_into().ok()?);
+    let offset = u32::from_le_bytes(body[17..].try_into().ok()?);
+    Some(LogPosition { segment, offset })
+}
+
+/// Which log a segment belongs to; part of its file's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogKind {
+    /// Writes to the tables.
+    Data,
+    /// Writes to the tables of `system_schema`, which must be known before the others can be read.
+    Schema,
+}
+
+impl LogKind {
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Data => "commitlog",
+            Self::Schema => "schemalog",
+        }
+    }
+
+    /// The file name of a segment: `commitlog-<shard>-<id>.log`.
+    pub(crate) fn file_name(self, shard: u32, id: u64) -> String {
+        format!("{}-{shard}-{id}.log", self.prefix())
+    }
+
+    /// Shard and id from a segment's file name.
+    pub(crate) fn parse_file_name(self, name: &str) -> Option<(u32, u64)> {
+        let rest = name.strip_prefix(self.prefix())?.strip_prefix('-')?.strip_suffix(".log")?;
+        let (shard, id) = rest.split_once('-')?;
+        Some((shard.parse().ok()?, id.parse().ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_headers_round_trip() {
+        let header = SegmentHeader { shard: 3, shard_count: 8, id: 1 << 40 };
+        assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header));
+        let name = LogKind::Data.file_name(3, 77);
+        assert_eq!(name, "commitlog-3-77.log");
+        assert_eq!(LogKind::Data.parse_file_name(&name), Some((3, 77)));
+        assert_eq!(LogKind::Schema.parse_file_name(&name), None);
+    }
+
+    #[test]
+    fn any_flipped_bit_of_a_header_is_seen() {
+        let good = SegmentHeader { shard: 0, shard_count: 1, id: 7 }.encode();
+        for bit in 0..good.len() * 8 {
+            let mut bad = good;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(SegmentHeader::decode(&bad), Err(HeaderError::Damaged), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn records_of_another_segment_do_not_pass() {
+        let body = marker_body(LogPosition { segment: 1, offset: 2 });
+        assert_ne!(
+            record_checksum(checksum_seed(1), &body),
+            record_checksum(checksum_seed(2), &body)
+        );
+        assert_eq!(decode_marker(&body), Some(LogPosition { segment: 1, offset: 2 }));
+    }
+}

@@ -1,0 +1,456 @@
+//! The log of one shard: appending, and which segments there are.
+//!
+//! Appending copies a record into the run of bytes that will be written next; it never waits. Two tasks do the rest:
+//! the writer (`writer`) takes whole runs to the disk and resolves tickets, the allocator (`allocator`) keeps one
+//! segment ready ahead of time, so that no write waits for a file to be made.
+//!
+//! Invariants: positions of one log grow with time; a segment receives bytes only after its predecessor's last record
+//! is durable (see `layout`); a ticket resolves with success only if its record is durable, or at once under periodic
+//! sync. Memory: the bytes of runs not yet on disk, at most [`MAXIMUM_PENDING_BYTES`] and one record beyond.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    path::PathBuf,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use espalier_runtime::{
+    JoinHandle,
+    file::{FileError, FileSystem},
+    spawn_local,
+    sync::Notify,
+};
+
+use super::{
+    ColumnMapping, CommitLogConfiguration, CommitLogSync, CommitTicket, LogPosition,
+    layout::{self, MARKER_BYTES, RECORD_OVERHEAD},
+    round::Round,
+    segment::Segment,
+};
+use crate::StorageError;
+
+/// Bytes that may wait for the disk before appending stops. Arbitrary: some rounds of a busy shard.
+const MAXIMUM_PENDING_BYTES: usize = 8 << 20;
+
+/// The commit log of a shard. Clones are the same log.
+#[derive(Clone)]
+pub struct CommitLog {
+    pub(super) shared: Rc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) configuration: CommitLogConfiguration,
+    pub(super) file_system: FileSystem,
+    /// The next segment id, shared by all shards and logs.
+    ids: Arc<AtomicU64>,
+    pub(super) state: RefCell<State>,
+    /// There are runs to write, or the log closes.
+    pub(super) work: Notify,
+    /// A segment is ready, or runs were written: those who found no room may try again.
+    pub(super) room: Notify,
+    /// A segment is wanted, or segments became free.
+    pub(super) allocator_work: Notify,
+    /// The segments take more than their share.
+    pub(super) pressure: Notify,
+    pub(super) counters: Counters,
+}
+
+/// What a log has done.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) bytes_appended: Cell<u64>,
+    pub(super) records_appended: Cell<u64>,
+    pub(super) rounds: Cell<u64>,
+    pub(super) failed_rounds: Cell<u64>,
+    pub(super) segments_created: Cell<u64>,
+    pub(super) segments_recycled: Cell<u64>,
+}
+
+/// Counters and gauges of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct CommitLogMetrics {
+    pub bytes_appended: u64,
+    pub records_appended: u64,
+    /// Writes to the disk, each followed by a sync unless `commitlog_sync` is periodic.
+    pub rounds: u64,
+    pub failed_rounds: u64,
+    pub segments_created: u64,
+    pub segments_recycled: u64,
+    pub segments: u64,
+    pub pending_bytes: u64,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    /// All segments that may hold unflushed writes, oldest first; the last one may be `active`.
+    pub(super) live: VecDeque<Rc<Segment>>,
+    /// The one that is appended to.
+    pub(super) active: Option<Rc<Segment>>,
+    /// The next one.
+    pub(super) ready: Option<Rc<Segment>>,
+    /// Files of segments that nobody needs any more, for the next ones.
+    pub(super) recyclable: Vec<PathBuf>,
+    /// Files to remove.
+    pub(super) obsolete: Vec<PathBuf>,
+    /// Appended, not yet taken by the writer.
+    pub(super) runs: Vec<Run>,
+    pub(super) pending_bytes: usize,
+    /// Of those who wait for `runs`.
+    pub(super) round: Rc<Round>,
+    /// Everything before it survives a crash.
+    pub(super) durable: LogPosition,
+    /// Why the last segment could not be made.
+    pub(super) allocation_failure: Option<Arc<FileError>>,
+    /// Buffers that the disk has given back.
+    pub(super) buffers: Vec<Vec<u8>>,
+    pub(super) is_closing: bool,
+    /// Id of the segment that is being made.
+    pub(super) being_made: Option<u64>,
+    /// Segments of the round that is being written.
+    pub(super) being_written: Vec<u64>,
+    tasks: Vec<JoinHandle<()>>,
+    /// Wakes the writer under periodic sync.
+    clock: Option<JoinHandle<()>>,
+}
+
+/// Records that are written at once. Begins with a marker that is filled in when it is written.
+pub(super) struct Run {
+    pub(super) segment: Rc<Segment>,
+    pub(super) offset: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A record that was appended.
+pub struct Appended {
+    /// Where it begins.
+    pub start: LogPosition,
+    /// Where the next one begins.
+    pub end: LogPosition,
+    /// Resolves when the record is acknowledged.
+    pub ticket: CommitTicket,
+}
+
+/// Why a record was not appended.
+#[derive(Debug)]
+pub enum AppendError {
+    /// There is no room right now; [`CommitLog::wait_for_room`] tells when to try again.
+    NoRoom,
+    /// It would fail again.
+    Failed(StorageError),
+}
+
+impl CommitLog {
+    /// A log that continues after `adopted` segments of an earlier run (id, path, end), oldest first. The first
+    /// segment is made in the background. `ids` gives the ids of segments, greater than all there have been.
+    pub fn open(
+        configuration: CommitLogConfiguration,
+        file_system: FileSystem,
+        ids: Arc<AtomicU64>,
+        adopted: Vec<(u64, PathBuf, u32)>,
+    ) -> CommitLog {
+        let mut state = State::default();
+        for (id, path, end) in adopted {
+            state.durable = LogPosition { segment: id, offset: end };
+            state.live.push_back(Rc::new(Segment::adopted(id, path, end)));
+        }
+        let log = CommitLog {
+            shared: Rc::new(Shared {
+                configuration,
+                file_system,
+                ids,
+                state: RefCell::new(state),
+                work: Notify::new(),
+                room: Notify::new(),
+                allocator_work: Notify::new(),
+                pressure: Notify::new(),
+                counters: Counters::default(),
+            }),
+        };
+        let tasks = vec![
+            spawn_local(super::writer::run(log.shared.clone())),
+            spawn_local(super::allocator::run(log.shared.clone())),
+        ];
+        let clock = match log.shared.configuration.sync {
+            CommitLogSync::Periodic { period } => {
+                Some(spawn_local(super::writer::nudge_periodically(log.shared.clone(), period)))
+            }
+            _ => None,
+        };
+        let mut state = log.shared.state.borrow_mut();
+        (state.tasks, state.clock) = (tasks, clock);
+        drop(state);
+        log
+    }
+
+    /// The settings.
+    pub fn configuration(&self) -> &CommitLogConfiguration {
+        &self.shared.configuration
+    }
+
+    /// Appends a record, and before it the mappings it refers to that the segment does not have yet. Never waits.
+    pub fn append(&self, body: &[u8], mappings: &[&ColumnMapping]) -> Result<Appended, AppendError> {
+        let maximum = self.shared.configuration.maximum_record_bytes();
+        let mapping_bytes = |segment: &Segment| {
+            let missing = mappings.iter().filter(|mapping| !segment.is_mapped(mapping.number));
+            missing.map(|mapping| mapping.body.len() + RECORD_OVERHEAD).sum::<usize>()
+        };
+        let needed = body.len() + RECORD_OVERHEAD;
+        let mut guard = self.shared.state.borrow_mut();
+        let state = &mut *guard;
+        if state.is_closing {
+            return Err(AppendError::Failed(StorageError::ShuttingDown));
+        }
+        if needed > maximum {
+            let error = StorageError::MutationTooLarge { bytes: needed, maximum };
+            return Err(AppendError::Failed(error));
+        }
+        if state.pending_bytes >= MAXIMUM_PENDING_BYTES {
+            return Err(AppendError::NoRoom);
+        }
+        let size = self.shared.configuration.segment_bytes;
+        let fits = |segment: &Rc<Segment>| {
+            let with_mappings = needed + mapping_bytes(segment) + MARKER_BYTES;
+            u64::from(segment.end.get()) + with_mappings as u64 <= u64::from(size)
+        };
+        let segment = match &state.active {
+            Some(active) if fits(active) => active.clone(),
+            _ => self.activate(state)?,
+        };
+        if !fits(&segment) {
+            // Only with mappings of half a segment.
+            let bytes = needed + mapping_bytes(&segment);
+            let error = StorageError::MutationTooLarge { bytes, maximum };
+            return Err(AppendError::Failed(error));
+        }
+        let was_idle = state.runs.is_empty();
+        let run = match state.runs.last_mut() {
+            Some(run) if Rc::ptr_eq(&run.segment, &segment) => run,
+            _ => {
+                let mut bytes = state.buffers.pop().unwrap_or_default();
+                bytes.clear();
+                bytes.resize(MARKER_BYTES, 0);
+                let offset = segment.end.get();
+                state.runs.push(Run { segment: segment.clone(), offset, bytes });
+                match state.runs.last_mut() {
+                    Some(run) => run,
+                    None => return Err(AppendError::NoRoom),
+                }
+            }
+        };
+        let length_before = run.bytes.len();
+        for mapping in mappings {
+            if !segment.is_mapped(mapping.number) {
+                layout::put_record(segment.seed, &mapping.body, &mut run.bytes);
+                segment.set_mapped(mapping.number);
+            }
+        }
+        let start = run.offset + run.bytes.len() as u32;
+        layout::put_record(segment.seed, body, &mut run.bytes);
+        let end = run.offset + run.bytes.len() as u32;
+        segment.end.set(end);
+        state.pending_bytes += run.bytes.len() - length_before;
+        let counters = &self.shared.counters;
+        counters.records_appended.set(counters.records_appended.get() + 1);
+        counters.bytes_appended.set(counters.bytes_appended.get() + needed as u64);
+        let ticket = match self.shared.configuration.sync {
+            CommitLogSync::Periodic { .. } => CommitTicket::acknowledged(),
+            _ => CommitTicket::of(&state.round),
+        };
+        if was_idle {
+            self.shared.work.notify_one();
+        }
+        let position = |offset| LogPosition { segment: segment.id, offset };
+        Ok(Appended { start: position(start), end: position(end), ticket })
+    }
+
+    /// Makes the ready segment the active one.
+    fn activate(&self, state: &mut State) -> Result<Rc<Segment>, AppendError> {
+        let Some(next) = state.ready.take() else {
+            self.shared.allocator_work.notify_one();
+            return Err(match &state.allocation_failure {
+                Some(failure) => {
+                    AppendError::Failed(StorageError::CommitLogWrite(failure.clone()))
+                }
+                None => AppendError::NoRoom,
+            });
+        };
+        state.active = Some(next.clone());
+        state.live.push_back(next.clone());
+        self.shared.allocator_work.notify_one();
+        let live_bytes =
+            state.live.len() as u64 * u64::from(self.shared.configuration.segment_bytes);
+        if live_bytes > self.shared.configuration.total_bytes {
+            self.shared.pressure.notify_one();
+        }
+        Ok(next)
+    }
+
+    /// Waits until an append that found no room may be tried again.
+    pub async fn wait_for_room(&self) {
+        self.shared.room.notified().await;
+    }
+
+    /// Waits until the segments take more than their share.
+    pub async fn wait_for_pressure(&self) {
+        self.shared.pressure.notified().await;
+    }
+
+    /// Whether the segments take more than their share.
+    pub fn is_under_pressure(&self) -> bool {
+        let segments = self.shared.state.borrow().live.len() as u64;
+        let bytes = segments * u64::from(self.shared.configuration.segment_bytes);
+        bytes > self.shared.configuration.total_bytes
+    }
+
+    /// The oldest segment that is kept for unflushed writes and is not being appended to.
+    pub fn oldest_segment(&self) -> Option<u64> {
+        let state = self.shared.state.borrow();
+        let oldest = state.live.front()?;
+        let is_active = state.active.as_ref().is_some_and(|active| active.id == oldest.id);
+        (!is_active).then_some(oldest.id)
+    }
+
+    /// Where the next record would go, or a place that all later records lie behind.
+    pub fn position(&self) -> LogPosition {
+        let state = self.shared.state.borrow();
+        match state.active.as_ref().or(state.live.back()) {
+            Some(segment) => LogPosition { segment: segment.id, offset: segment.end.get() },
+            None => LogPosition::NONE,
+        }
+    }
+
+    /// A place that all records so far lie before and all later ones behind, also before the first segment is used.
+    pub fn truncation_position(&self) -> LogPosition {
+        let state = self.shared.state.borrow();
+        if let Some(active) = &state.active {
+            return LogPosition { segment: active.id, offset: active.end.get() };
+        }
+        let next = state.ready.as_ref().map(|ready| ready.id).or(state.being_made);
+        let segment = next.unwrap_or_else(|| self.shared.ids.load(Ordering::Relaxed));
+        LogPosition { segment, offset: 0 }
+    }
+
+    /// Whether both are the same log.
+    pub fn is_same(&self, other: &CommitLog) -> bool {
+        Rc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Whether [`CommitLog::close`] was called.
+    pub fn is_closing(&self) -> bool {
+        self.shared.state.borrow().is_closing
+    }
+
+    /// The parts of this log between two positions, one interval for each segment: segments of other shards lie
+    /// between the ids, so a single interval would claim theirs too.
+    pub fn intervals(&self, from: LogPosition, to: LogPosition) -> Vec<(LogPosition, LogPosition)> {
+        let state = self.shared.state.borrow();
+        let inside =
+            state.live.iter().filter(|segment| (from.segment..=to.segment).contains(&segment.id));
+        inside
+            .map(|segment| {
+                let at = |offset| LogPosition { segment: segment.id, offset };
+                let start = if segment.id == from.segment { from } else { at(0) };
+                let end = if segment.id == to.segment { to } else { at(segment.end.get()) };
+                (start, end)
+            })
+            .collect()
+    }
+
+    /// Gives up the segments before the one with id `oldest_needed`: nothing in them is unflushed.
+    pub fn reclaim(&self, oldest_needed: u64) {
+        let mut state = self.shared.state.borrow_mut();
+        let mut freed = false;
+        while let Some(segment) = state.live.front().cloned() {
+            let is_active = state.active.as_ref().is_some_and(|active| active.id == segment.id);
+            // A segment with runs still to be written is as good as active.
+            let is_pending = state.runs.iter().any(|run| run.segment.id == segment.id)
+                || state.being_written.contains(&segment.id);
+            if segment.id >= oldest_needed || is_active || is_pending {
+                break;
+            }
+            if state.durable.segment < segment.id && !segment.is_damaged.get() {
+                break; // written, but not yet synced
+            }
+            state.live.pop_front();
+            freed = true;
+            let recycle = segment.file.is_some()
+                && !segment.is_damaged.get()
+                && state.recyclable.len() < RECYCLED_SEGMENTS;
+            match recycle {
+                true => state.recyclable.push(segment.path.clone()),
+                false => state.obsolete.push(segment.path.clone()),
+            }
+        }
+        drop(state);
+        if freed {
+            self.shared.allocator_work.notify_one();
+        }
+    }
+
+    /// Writes and syncs what is pending and stops. Files stay; see [`CommitLog::remove_files`].
+    pub async fn close(&self) {
+        let (tasks, clock) = {
+            let mut state = self.shared.state.borrow_mut();
+            state.is_closing = true;
+            (std::mem::take(&mut state.tasks), state.clock.take())
+        };
+        if let Some(clock) = clock {
+            clock.cancel().await;
+        }
+        self.shared.work.notify_all();
+        self.shared.work.notify_one();
+        self.shared.allocator_work.notify_one();
+        self.shared.room.notify_all();
+        self.shared.pressure.notify_all();
+        for task in tasks {
+            task.await;
+        }
+    }
+
+    /// Removes all files of a closed log: everything in it is flushed.
+    pub async fn remove_files(&self) -> Result<(), FileError> {
+        let paths: Vec<PathBuf> = {
+            let mut guard = self.shared.state.borrow_mut();
+            let state = &mut *guard;
+            state.active = None;
+            let segments = state.live.drain(..).chain(state.ready.take());
+            let paths: Vec<PathBuf> = segments.map(|segment| segment.path.clone()).collect();
+            paths.into_iter().chain(state.recyclable.drain(..)).chain(state.obsolete.drain(..)).collect()
+        };
+        for path in paths {
+            self.shared.file_system.remove_file(&path).await?;
+        }
+        self.shared.file_system.sync_dir(&self.shared.configuration.directory).await
+    }
+
+    /// Counters and gauges.
+    pub fn metrics(&self) -> CommitLogMetrics {
+        let (state, counters) = (self.shared.state.borrow(), &self.shared.counters);
+        CommitLogMetrics {
+            bytes_appended: counters.bytes_appended.get(),
+            records_appended: counters.records_appended.get(),
+            rounds: counters.rounds.get(),
+            failed_rounds: counters.failed_rounds.get(),
+            segments_created: counters.segments_created.get(),
+            segments_recycled: counters.segments_recycled.get(),
+            segments: state.live.len() as u64,
+            pending_bytes: state.pending_bytes as u64,
+        }
+    }
+}
+
+/// Free files that are kept for the next segments. One is enough for a steady stream of writes: a flush frees the
+/// segments that follow.
+const RECYCLED_SEGMENTS: usize = 2;
+
+impl Shared {
+    pub(super) fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+}

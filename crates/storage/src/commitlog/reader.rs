@@ -1,0 +1,191 @@
+//! Reading one segment, record by record, with a window of [`WINDOW_BYTES`] in memory (or one record, if larger).
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use espalier_runtime::file::{File, FileError, FileSystem};
+
+use super::{
+    LogPosition,
+    layout::{
+        HEADER_BYTES, HeaderError, MARKER_BODY_BYTES, MARKER_BYTES, MARKER_MAGIC, RECORD_OVERHEAD,
+        SegmentHeader, checksum_seed, decode_marker, record_checksum,
+    },
+};
+
+const WINDOW_BYTES: usize = 256 << 10;
+
+/// Reads the records of a segment in order.
+pub(crate) struct SegmentReader {
+    file: File,
+    path: PathBuf,
+    id: u64,
+    seed: u32,
+    length: u64,
+    /// Offset of the next record.
+    offset: u64,
+    window: Bytes,
+    window_start: u64,
+}
+
+/// What stands at a place of a segment.
+pub(crate) enum Read {
+    /// A record that its checksum vouches for.
+    Record {
+        /// Where it begins.
+        offset: u64,
+        /// Its body.
+        body: Bytes,
+    },
+    /// No record: the end, or damage.
+    Nothing {
+        /// Where one would begin.
+        offset: u64,
+        /// What stands there.
+        reason: &'static str,
+    },
+}
+
+/// Opening a segment.
+pub(crate) enum Opened {
+    Segment(SegmentHeader, SegmentReader),
+    /// A file that was never in use: being made, or recycled, when the node stopped.
+    Unused,
+    /// Written by a later version.
+    Version(u32),
+}
+
+impl SegmentReader {
+    /// Opens a segment file whose name says `id`.
+    pub(crate) async fn open(
+        file_system: &FileSystem,
+        path: &Path,
+        id: u64,
+    ) -> Result<Opened, FileError> {
+        let file = file_system.open_read(path).await?;
+        let length = file.length().await?;
+        let head = file.read_at(0, HEADER_BYTES).await?;
+        let header = match SegmentHeader::decode(&head) {
+            Ok(header) => header,
+            Err(HeaderError::Version(version)) => return Ok(Opened::Version(version)),
+            Err(HeaderError::Damaged) => return Ok(Opened::Unused),
+        };
+        if header.id != id {
+            return Ok(Opened::Unused);
+        }
+        let reader = SegmentReader {
+            file,
+            path: path.to_owned(),
+            id,
+            seed: checksum_seed(id),
+            length,
+            offset: HEADER_BYTES as u64,
+            window: Bytes::new(),
+            window_start: 0,
+        };
+        Ok(Opened::Segment(header, reader))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Offset of the next record.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// `count` bytes at `offset`, which must lie before the end of the file; fewer only there.
+    async fn bytes_at(&mut self, offset: u64, count: usize) -> Result<Bytes, FileError> {
+        let window_end = self.window_start + self.window.len() as u64;
+        if offset < self.window_start || offset + count as u64 > window_end {
+            self.window = self.file.read_at(offset, count.max(WINDOW_BYTES)).await?.into_bytes();
+            self.window_start = offset;
+        }
+        let from = (offset - self.window_start) as usize;
+        let to = (from + count).min(self.window.len());
+        Ok(self.window.slice(from.min(to)..to))
+    }
+
+    /// The next record.
+    pub(crate) async fn next(&mut self) -> Result<Read, FileError> {
+        let offset = self.offset;
+        let nothing = |reason| Ok(Read::Nothing { offset, reason });
+        let left = self.length.saturating_sub(offset);
+        if left < RECORD_OVERHEAD as u64 {
+            return nothing("the end of the file");
+        }
+        let head = self.bytes_at(offset, RECORD_OVERHEAD).await?;
+        let Some(&[a, b, c, d, e, f, g, h]) = head.first_chunk::<RECORD_OVERHEAD>() else {
+            return nothing("the end of the file");
+        };
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        let crc = u32::from_le_bytes([e, f, g, h]);
+        if length == 0 {
+            return nothing("an empty record");
+        }
+        if (length + RECORD_OVERHEAD) as u64 > left {
+            return nothing("a record that is longer than the rest of the segment");
+        }
+        let body = self.bytes_at(offset + RECORD_OVERHEAD as u64, length).await?;
+        if body.len() != length || record_checksum(self.seed, &body) != crc {
+            return nothing("a record with a wrong checksum");
+        }
+        self.offset += (RECORD_OVERHEAD + length) as u64;
+        Ok(Read::Record { offset, body })
+    }
+
+    /// The durable position of the segment's first marker: where its predecessor ends.
+    pub(crate) async fn first_marker(&mut self) -> Result<Option<LogPosition>, FileError> {
+        let first = self.next().await?;
+        self.offset = HEADER_BYTES as u64;
+        Ok(match first {
+            Read::Record { body, .. } => decode_marker(&body),
+            Read::Nothing { .. } => None,
+        })
+    }
+
+    /// The greatest offset in this segment that a marker behind `from` says to be durable.
+    pub(crate) async fn durable_offset_behind(&mut self, from: u64) -> Result<u32, FileError> {
+        let mut durable = 0;
+        let mut at = from;
+        while at + (MARKER_BYTES as u64) <= self.length {
+            let window = self.bytes_at(at, WINDOW_BYTES.min((self.length - at) as usize)).await?;
+            for found in occurrences(&window, &MARKER_MAGIC) {
+                // The magic stands behind the record's length and checksum and the body's kind.
+                let Some(start) = found.checked_sub(RECORD_OVERHEAD + 1) else { continue };
+                let Some(record) = window.get(start..start + MARKER_BYTES) else { continue };
+                let (head, body) = record.split_at(RECORD_OVERHEAD);
+                let crc = record_checksum(self.seed, body).to_le_bytes();
+                if head[..4] != (MARKER_BODY_BYTES as u32).to_le_bytes() || head[4..] != crc {
+                    continue;
+                }
+                if let Some(position) = decode_marker(body)
+                    && position.segment == self.id
+                {
+                    durable = durable.max(position.offset);
+                }
+            }
+            espalier_runtime::maybe_yield().await;
+            if window.len() < MARKER_BYTES {
+                break;
+            }
+            at += (window.len() - MARKER_BYTES + 1) as u64;
+        }
+        Ok(durable)
+    }
+}
+
+fn occurrences<'a>(haystack: &'a [u8], needle: &'a [u8; 8]) -> impl Iterator<Item = usize> + 'a {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let rest = haystack.get(at..)?;
+            let found = rest.iter().position(|&byte| byte == needle[0])?;
+            at += found + 1;
+            if rest.get(found..)?.starts_with(needle) {
+                return Some(at - 1);
+            }
+        }
+    })
+}

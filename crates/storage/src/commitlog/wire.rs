@@ -1,0 +1,169 @@
+//! Reading and writing the parts of record bodies. Every length is checked against what is there before it is used.
+
+use bytes::Bytes;
+use espalier_mutation::{BoundKind, Clustering, ClusteringBound, DeletionTime};
+
+/// A record's body that is not one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {offset} of a record of {length} bytes")]
+pub struct BodyError {
+    /// What is wrong.
+    pub what: &'static str,
+    /// Where reading stopped.
+    pub offset: usize,
+    /// Length of the record's body.
+    pub length: usize,
+}
+
+pub(crate) fn put_vint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub(crate) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    put_vint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+/// Values of a clustering or of a bound; null is told from empty by a length that is one too high.
+pub(crate) fn put_values(values: &[Option<Bytes>], out: &mut Vec<u8>) {
+    put_vint(values.len() as u64, out);
+    for value in values {
+        match value {
+            None => out.push(0),
+            Some(value) => {
+                put_vint(value.len() as u64 + 1, out);
+                out.extend_from_slice(value);
+            }
+        }
+    }
+}
+
+pub(crate) fn put_deletion(deletion: DeletionTime, out: &mut Vec<u8>) {
+    out.extend_from_slice(&deletion.marked_for_delete_at.to_le_bytes());
+    out.extend_from_slice(&deletion.local_deletion_time.to_le_bytes());
+}
+
+pub(crate) fn put_bound(bound: &ClusteringBound, out: &mut Vec<u8>) {
+    out.push(bound.kind as u8);
+    put_values(&bound.values, out);
+}
+
+/// Reads a body from its start; what it returns shares the body's memory.
+pub(crate) struct BodyReader {
+    body: Bytes,
+    offset: usize,
+}
+
+impl BodyReader {
+    pub(crate) fn new(body: Bytes) -> Self {
+        Self { body, offset: 0 }
+    }
+
+    pub(crate) fn error(&self, what: &'static str) -> BodyError {
+        BodyError { what, offset: self.offset, length: self.body.len() }
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.offset == self.body.len()
+    }
+
+    pub(crate) fn remaining(&self) -> usize {
+        self.body.len() - self.offset
+    }
+
+    pub(crate) fn take(&mut self, count: usize) -> Result<Bytes, BodyError> {
+        if count > self.remaining() {
+            return Err(self.error("a length beyond the end"));
+        }
+        let taken = self.body.slice(self.offset..self.offset + count);
+        self.offset += count;
+        Ok(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], BodyError> {
+        let rest = self.body.get(self.offset..).unwrap_or_default();
+        let Some(array) = rest.first_chunk::<N>() else {
+            return Err(self.error("an end too early"));
+        };
+        self.offset += N;
+        Ok(*array)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, BodyError> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, BodyError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn vint(&mut self) -> Result<u64, BodyError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.error("an endless number"))
+    }
+
+    pub(crate) fn vint_u32(&mut self) -> Result<u32, BodyError> {
+        u32::try_from(self.vint()?).map_err(|_| self.error("a number over 32 bits"))
+    }
+
+    /// A count of things that take at least one byte each, so that nobody reserves memory for more.
+    pub(crate) fn count(&mut self) -> Result<usize, BodyError> {
+        match usize::try_from(self.vint()?) {
+            Ok(count) if count <= self.remaining() => Ok(count),
+            _ => Err(self.error("a count beyond the end")),
+        }
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<Bytes, BodyError> {
+        let length = self.count()?;
+        self.take(length)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, BodyError> {
+        let bytes = self.bytes()?;
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(self.error("a name that is not UTF-8")),
+        }
+    }
+
+    pub(crate) fn deletion(&mut self) -> Result<DeletionTime, BodyError> {
+        let timestamp = i64::from_le_bytes(self.array()?);
+        Ok(DeletionTime::new(timestamp, self.u32()?))
+    }
+
+    pub(crate) fn values(&mut self) -> Result<Box<[Option<Bytes>]>, BodyError> {
+        let count = self.count()?;
+        (0..count)
+            .map(|_| match self.vint()? {
+                0 => Ok(None),
+                more => {
+                    let length = usize::try_from(more - 1).unwrap_or(usize::MAX);
+                    self.take(length).map(Some)
+                }
+            })
+            .collect()
+    }
+
+    pub(crate) fn clustering(&mut self) -> Result<Clustering, BodyError> {
+        Ok(Clustering { values: self.values()? })
+    }
+
+    pub(crate) fn bound(&mut self) -> Result<ClusteringBound, BodyError> {
+        let number = self.byte()?;
+        let kind =
+            BoundKind::from_number(number).ok_or_else(|| self.error("an unknown kind of bound"))?;
+        Ok(ClusteringBound { kind, values: self.values()? })
+    }
+}

@@ -1,0 +1,196 @@
+//! The task that takes runs of records to the disk.
+//!
+//! One round at a time: all runs that have gathered are written, then synced, then their tickets resolve; meanwhile the
+//! next runs gather. Under load the rounds grow, so that the price of a sync is shared by ever more writes and no
+//! artificial window is needed.
+//!
+//! A failed write or sync leaves the tail of its segment in an unknown state (a later sync of the same file may succeed
+//! without the data). So the segment is never written again: all writes that wait fail, and later ones begin in the
+//! next segment, whose first marker says where the failed one ends.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use espalier_runtime::{file::FileError, time};
+
+use super::{
+    CommitLogSync, LogPosition,
+    layout::{self, MARKER_BYTES},
+    log::{Run, Shared},
+    round::Round,
+    segment::Segment,
+};
+use crate::StorageError;
+
+/// Buffers kept for later runs, and how large they may be.
+const KEPT_BUFFERS: usize = 2;
+const KEPT_BUFFER_BYTES: usize = 4 << 20;
+
+struct Progress {
+    /// The segment written last, and where its records end.
+    written: Option<(Rc<Segment>, u32)>,
+    /// Whether something of it is not synced.
+    is_dirty: bool,
+    last_sync: time::Instant,
+}
+
+/// Writes until the log closes.
+pub(super) async fn run(shared: Rc<Shared>) {
+    let mut progress =
+        Progress { written: None, is_dirty: false, last_sync: time::Instant::now() };
+    loop {
+        if !wait_for_runs(&shared, &progress).await {
+            break;
+        }
+        if let CommitLogSync::Group { window } = shared.configuration.sync
+            && !window.is_zero()
+            && !shared.state.borrow().is_closing
+        {
+            time::sleep(window).await;
+        }
+        let (runs, round) = {
+            let mut state = shared.state.borrow_mut();
+            state.pending_bytes = 0;
+            state.being_written = state.runs.iter().map(|run| run.segment.id).collect();
+            (std::mem::take(&mut state.runs), std::mem::take(&mut state.round))
+        };
+        write_round(&shared, &mut progress, runs, round).await;
+        shared.state.borrow_mut().being_written.clear();
+        shared.room.notify_all();
+    }
+    if progress.is_dirty
+        && let Err(error) = sync(&shared, &mut progress).await
+    {
+        tracing::error!(%error, "the last sync of the commit log failed");
+    }
+}
+
+/// Whether there is something to do; `false` when the log closes.
+async fn wait_for_runs(shared: &Shared, progress: &Progress) -> bool {
+    loop {
+        {
+            let state = shared.state.borrow();
+            if !state.runs.is_empty() || is_sync_due(shared, progress) {
+                return true;
+            }
+            if state.is_closing {
+                return false;
+            }
+        }
+        shared.work.notified().await;
+    }
+}
+
+fn is_sync_due(shared: &Shared, progress: &Progress) -> bool {
+    match shared.configuration.sync {
+        CommitLogSync::Periodic { period } => {
+            progress.is_dirty && progress.last_sync.elapsed() >= period
+        }
+        _ => progress.is_dirty,
+    }
+}
+
+async fn write_round(shared: &Shared, progress: &mut Progress, runs: Vec<Run>, round: Rc<Round>) {
+    let mut failure = None;
+    for run in runs {
+        let (segment, start) = (run.segment.clone(), run.offset);
+        match &failure {
+            // Nothing follows a hole.
+            Some(_) => abandon(shared, &segment, start),
+            None => {
+                if let Err(error) = write_run(shared, progress, run).await {
+                    abandon(shared, &segment, start);
+                    failure = Some(error);
+                }
+            }
+        }
+    }
+    if failure.is_none() && is_sync_due(shared, progress) {
+        failure = sync(shared, progress).await.err();
+    }
+    let counters = &shared.counters;
+    counters.rounds.set(counters.rounds.get() + 1);
+    match failure {
+        None => round.resolve(Ok(())),
+        Some(error) => fail(shared, progress, error, round),
+    }
+}
+
+async fn write_run(shared: &Shared, progress: &mut Progress, run: Run) -> Result<(), FileError> {
+    let Run { segment, offset, mut bytes } = run;
+    let is_other = progress.written.as_ref().is_some_and(|(last, _)| last.id != segment.id);
+    if is_other && progress.is_dirty {
+        // A segment's first byte follows its predecessor's last sync.
+        sync(shared, progress).await?;
+    }
+    let durable = shared.state.borrow().durable;
+    let marker = layout::marker_body(durable);
+    let crc = layout::record_checksum(segment.seed, &marker);
+    bytes[..4].copy_from_slice(&(marker.len() as u32).to_le_bytes());
+    bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+    bytes[8..MARKER_BYTES].copy_from_slice(&marker);
+    let end = offset + bytes.len() as u32;
+    let Some(file) = &segment.file else { return Ok(()) };
+    progress.is_dirty = true;
+    progress.written = Some((segment.clone(), end));
+    let buffer = file.write_at(u64::from(offset), bytes).await?;
+    let mut state = shared.state.borrow_mut();
+    if state.buffers.len() < KEPT_BUFFERS && buffer.capacity() <= KEPT_BUFFER_BYTES {
+        state.buffers.push(buffer);
+    }
+    Ok(())
+}
+
+async fn sync(shared: &Shared, progress: &mut Progress) -> Result<(), FileError> {
+    let Some((segment, end)) = progress.written.clone() else { return Ok(()) };
+    let Some(file) = &segment.file else { return Ok(()) };
+    let started = time::Instant::now();
+    if let Err(error) = file.sync_data().await {
+        abandon(shared, &segment, end);
+        return Err(error);
+    }
+    progress.is_dirty = false;
+    progress.last_sync = started;
+    shared.state.borrow_mut().durable = LogPosition { segment: segment.id, offset: end };
+    Ok(())
+}
+
+/// Ends a segment before its time.
+fn abandon(shared: &Shared, segment: &Rc<Segment>, end: u32) {
+    segment.is_damaged.set(true);
+    segment.end.set(segment.end.get().min(end));
+    let mut state = shared.state.borrow_mut();
+    if state.active.as_ref().is_some_and(|active| active.id == segment.id) {
+        state.active = None;
+    }
+}
+
+/// Fails all writes that wait: those of the round, and those that have gathered behind it.
+fn fail(shared: &Shared, progress: &mut Progress, error: FileError, round: Rc<Round>) {
+    tracing::error!(%error, "the commit log cannot be written");
+    let counters = &shared.counters;
+    counters.failed_rounds.set(counters.failed_rounds.get() + 1);
+    if let Some((segment, end)) = progress.written.take() {
+        abandon(shared, &segment, end);
+    }
+    progress.is_dirty = false;
+    let (runs, later) = {
+        let mut state = shared.state.borrow_mut();
+        state.pending_bytes = 0;
+        (std::mem::take(&mut state.runs), std::mem::take(&mut state.round))
+    };
+    for run in runs {
+        abandon(shared, &run.segment, run.offset);
+    }
+    shared.allocator_work.notify_one();
+    let error = StorageError::CommitLogWrite(Arc::new(error));
+    round.resolve(Err(error.clone()));
+    later.resolve(Err(error));
+}
+
+/// Under periodic sync: wakes the writer at the end of each period.
+pub(super) async fn nudge_periodically(shared: Rc<Shared>, period: Duration) {
+    while !shared.state.borrow().is_closing {
+        time::sleep(period).await;
+        shared.work.notify_one();
+    }
+}

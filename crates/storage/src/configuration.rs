@@ -1,0 +1,55 @@
+//! The settings of storage, by the names that cassandra.yaml and scylla.yaml give them.
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::commitlog::{CommitLogSync, ReplayPolicy};
+
+/// Settings of the whole node; what is shared among shards is divided by their number.
+#[derive(Clone, Debug)]
+pub struct StorageConfiguration {
+    /// Where keyspaces have their directories (`data_file_directories`, of which there is one).
+    pub data_directory: PathBuf,
+    /// Where the segments lie (`commitlog_directory`).
+    pub commitlog_directory: PathBuf,
+    /// When a write is acknowledged (`commitlog_sync` and what belongs to it).
+    pub commitlog_sync: CommitLogSync,
+    /// Bytes of a segment (`commitlog_segment_size`). A mutation may have half of it.
+    pub commitlog_segment_bytes: u32,
+    /// Bytes of all segments of all shards (`commitlog_total_space`).
+    pub commitlog_total_bytes: u64,
+    /// What to do about a damaged segment at start (`commit_failure_policy`).
+    pub commit_failure_policy: ReplayPolicy,
+    /// Memory for the memtables of all shards, in bytes (`memtable_heap_space` and its like). Never passed.
+    pub memtable_bytes: usize,
+    /// Share of the memory at which the largest memtable is flushed (`memtable_cleanup_threshold`).
+    pub memtable_cleanup_threshold: f64,
+    /// Memory for pages and chunks of SSTables, of all shards, in bytes.
+    pub page_cache_bytes: usize,
+    /// Version letters of the SSTables that are written (`sstable_format`): `da` unless told otherwise.
+    pub sstable_format: String,
+    /// Bytes of rows between entries of the row index (`column_index_size`).
+    pub column_index_bytes: u32,
+    /// How long a write waits for room in memtables or log before it fails (`write_request_timeout`).
+    pub write_timeout: Duration,
+}
+
+impl StorageConfiguration {
+    /// The defaults, below a working directory.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        Self {
+            data_directory: directory.join("data"),
+            commitlog_directory: directory.join("commitlog"),
+            commitlog_sync: CommitLogSync::default(),
+            commitlog_segment_bytes: 32 << 20,
+            commitlog_total_bytes: 1 << 30,
+            commit_failure_policy: ReplayPolicy::Stop,
+            memtable_bytes: 256 << 20,
+            memtable_cleanup_threshold: 0.5,
+            page_cache_bytes: 256 << 20,
+            sstable_format: "da".into(),
+            column_index_bytes: 16 << 10,
+            write_timeout: Duration::from_secs(2),
+        }
+    }
+}

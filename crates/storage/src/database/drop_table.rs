@@ -1,0 +1,71 @@
+//! The end of a table.
+//!
+//! The schema no longer has it, so a crash at any point here leaves at worst a directory with a note that its table was
+//! dropped; the next start removes it. Readers that are under way keep their files open.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::{Schema, TableId};
+
+use super::{
+    Database,
+    open::{FoundTable, FoundTables},
+};
+use crate::{StorageError, table::DROPPED_FILE_NAME};
+
+impl Database {
+    /// Removes a table that the schema has lost. Failures are told in the log only: the table is gone either way.
+    pub(super) async fn drop_table(&self, old: &Schema, id: TableId) {
+        let directory = match self.table(id) {
+            Ok(table) => table.directory.clone(),
+            Err(_) => return,
+        };
+        let file_system = &self.inner.file_system;
+        let has_files = file_system.exists(&directory).await.unwrap_or(true);
+        if has_files
+            && let Err(error) =
+                file_system.write_atomically(directory.join(DROPPED_FILE_NAME), Vec::new()).await
+        {
+            tracing::warn!(%error, "a dropped table's directory cannot be marked");
+        }
+        let forgotten =
+            self.on_all_shards(move |database| async move { database.forget_table(id).await });
+        forgotten.await;
+        let has_files = file_system.exists(&directory).await.unwrap_or(true);
+        if has_files && let Err(error) = file_system.remove_dir_all(&directory).await {
+            let name = old.table_by_id(id).map_or_else(String::new, |table| table.name.clone());
+            tracing::warn!(%error, table = name, "a dropped table's files are left");
+        }
+    }
+
+    /// Takes a table off this shard, after a flush of it that may be under way.
+    async fn forget_table(&self, id: TableId) {
+        let Ok(table) = self.table(id) else { return };
+        table.set_dropped();
+        let _turn = table.flush_lock.acquire(1).await;
+        self.inner.tables.borrow_mut().remove(&id);
+        table.clear();
+        self.reclaim_log();
+    }
+
+    /// At start: removes the directories of tables that were dropped.
+    pub(super) async fn remove_dropped(
+        &self,
+        schema: &Arc<Schema>,
+        found: &FoundTables,
+    ) -> Result<(), StorageError> {
+        let file_system = &self.inner.file_system;
+        for FoundTable { directory, .. } in found.iter() {
+            if schema.table_by_id(directory.id).is_some() {
+                continue;
+            }
+            if file_system.exists(directory.path.join(DROPPED_FILE_NAME)).await? {
+                file_system.remove_dir_all(&directory.path).await?;
+            } else {
+                let path = directory.path.display();
+                tracing::warn!(%path, "this directory's table is not in the schema");
+            }
+        }
+        Ok(())
+    }
+}

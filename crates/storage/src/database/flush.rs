@@ -1,0 +1,126 @@
+//! Flushing on demand, and what flushes need to know of the database.
+
+use std::rc::Rc;
+
+use espalier_mutation::schema::TableId;
+use espalier_runtime::{file::FileSystem, sync::Notify};
+use espalier_sstable::versions::{Version, VersionFeatures};
+
+use super::Database;
+use crate::{
+    StorageError,
+    commitlog::CommitLog,
+    memtable::{Memtable, MemtableBudget},
+    table::Table,
+};
+
+impl Database {
+    /// Writes what a keyspace, or one table of it, has in memory on all shards to SSTables.
+    pub async fn flush(&self, keyspace: &str, table: Option<&str>) -> Result<(), StorageError> {
+        let schema = self.schema();
+        let ids: Vec<TableId> = match table {
+            Some(name) => {
+                let unknown = || StorageError::UnknownTableName {
+                    keyspace: keyspace.to_owned(),
+                    table: name.to_owned(),
+                };
+                vec![schema.table(keyspace, name).ok_or_else(unknown)?.id]
+            }
+            None => {
+                let keyspace = schema.keyspace(keyspace);
+                keyspace.iter().flat_map(|k| k.tables.values()).map(|table| table.id).collect()
+            }
+        };
+        let outcomes = self.on_all_shards(move |database| {
+            let ids = ids.clone();
+            async move {
+                for id in ids {
+                    // Not here: dropped meanwhile, or of another shard alone.
+                    if let Ok(table) = database.table(id) {
+                        database.flush_table(&table).await?;
+                    }
+                }
+                Ok(())
+            }
+        });
+        outcomes.await.into_iter().collect()
+    }
+
+    /// Flushes all tables on this shard.
+    pub(super) async fn flush_here(&self) -> Result<(), StorageError> {
+        let mut outcome = Ok(());
+        for table in self.tables_here() {
+            if let Err(error) = self.flush_table(&table).await {
+                outcome = Err(error);
+            }
+        }
+        outcome
+    }
+
+    /// Lets the logs give up the segments whose writes are all flushed.
+    pub(crate) fn reclaim_log(&self) {
+        for log in self.logs() {
+            let tables = self.inner.tables.borrow();
+            let oldest = tables
+                .values()
+                .filter(|table| self.log_for(table).is_some_and(|its| its.is_same(log)))
+                .filter_map(|table| table.oldest_unflushed())
+                .min();
+            log.reclaim(oldest.map_or(u64::MAX, |position| position.segment));
+        }
+    }
+
+    /// The log that a table's writes go to.
+    pub(crate) fn log_for(&self, table: &Table) -> Option<&CommitLog> {
+        if table.is_schema() { self.inner.schema_log.get() } else { self.inner.log.get() }
+    }
+
+    /// The logs of this shard that are open.
+    pub(crate) fn logs(&self) -> impl Iterator<Item = &CommitLog> {
+        self.inner.log.get().into_iter().chain(self.inner.schema_log.get())
+    }
+
+    pub(crate) fn tables_here(&self) -> Vec<Rc<Table>> {
+        self.inner.tables.borrow().values().cloned().collect()
+    }
+
+    pub(crate) fn budget(&self) -> &MemtableBudget {
+        &self.inner.budget
+    }
+
+    pub(crate) fn file_system(&self) -> &FileSystem {
+        &self.inner.file_system
+    }
+
+    pub(crate) fn flush_wanted(&self) -> &Notify {
+        &self.inner.flush_wanted
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.inner.is_closing.get()
+    }
+
+    pub(crate) fn next_generation(&self, table: TableId) -> u64 {
+        self.inner.shared.next_generation(table)
+    }
+
+    /// What the configured `sstable_format` can do.
+    pub(crate) fn sstable_features(&self) -> Result<&'static VersionFeatures, StorageError> {
+        let name = &self.inner.configuration.sstable_format;
+        Version::parse(name)
+            .and_then(|version| version.features())
+            .ok_or(StorageError::NotSupported("the configured sstable_format"))
+    }
+
+    pub(crate) fn count_flush(&self, memtable: &Memtable) {
+        let counters = &self.inner.counters;
+        counters.flushes.set(counters.flushes.get() + 1);
+        let bytes = memtable.used_bytes() as u64;
+        counters.flushed_bytes.set(counters.flushed_bytes.get() + bytes);
+    }
+
+    pub(crate) fn count_failed_flush(&self) {
+        let failed = &self.inner.counters.failed_flushes;
+        failed.set(failed.get() + 1);
+    }
+}

@@ -1,0 +1,83 @@
+//! Making a shard's tables what the schema says.
+
+use std::{rc::Rc, sync::Arc};
+
+use espalier_mutation::schema::{Schema, TableMetadata};
+
+use super::{Database, open::FoundTables};
+use crate::{
+    StorageError,
+    commitlog::ColumnMapping,
+    system::SCHEMA_KEYSPACE,
+    table::{SSTable, Table},
+};
+
+impl Database {
+    /// Installs a schema snapshot: creates tables that are new (opening what `found` has of them), alters those that
+    /// changed. Tables that are gone stay until [`Database::forget_tables`].
+    pub(super) async fn install_schema(
+        &self,
+        schema: &Arc<Schema>,
+        found: &FoundTables,
+    ) -> Result<(), StorageError> {
+        for metadata in schema.tables() {
+            let is_schema = metadata.keyspace == SCHEMA_KEYSPACE;
+            if is_schema && self.inner.context.index != 0 {
+                continue;
+            }
+            let keyspace = schema.keyspace(&metadata.keyspace);
+            let is_durable = keyspace.is_none_or(|keyspace| keyspace.durable_writes);
+            let present = self.inner.tables.borrow().get(&metadata.id).cloned();
+            let table = match present {
+                Some(table) => {
+                    if *table.metadata() != **metadata {
+                        let mapping = ColumnMapping::new(self.next_mapping_number(), metadata);
+                        table.alter(metadata.clone(), mapping);
+                    }
+                    table
+                }
+                None => self.create_table(metadata, found).await?,
+            };
+            table.set_durable(is_durable);
+        }
+        *self.inner.schema.borrow_mut() = schema.clone();
+        Ok(())
+    }
+
+    async fn create_table(
+        &self,
+        metadata: &Arc<TableMetadata>,
+        found: &FoundTables,
+    ) -> Result<Rc<Table>, StorageError> {
+        let files = found.iter().find(|found| found.directory.id == metadata.id);
+        let directory = match files {
+            Some(files) => files.directory.path.clone(),
+            None => {
+                let data = &self.inner.configuration.data_directory;
+                data.join(&metadata.keyspace).join(metadata.directory_name())
+            }
+        };
+        let mapping = ColumnMapping::new(self.next_mapping_number(), metadata);
+        let budget = self.inner.budget.clone();
+        let table = Rc::new(Table::new(metadata.clone(), mapping, directory, budget));
+        let mut sstables = Vec::new();
+        for descriptor in files.iter().flat_map(|files| &files.sstables) {
+            let sstable = self.open_sstable(metadata, descriptor.clone()).await?;
+            if self.may_own_part(metadata, &sstable) {
+                sstables.push(sstable);
+            }
+        }
+        table.change_view(|view| view.with_sstables(sstables));
+        self.inner.tables.borrow_mut().insert(metadata.id, table.clone());
+        Ok(table)
+    }
+
+    /// Whether a part of an SSTable belongs to this shard.
+    fn may_own_part(&self, metadata: &TableMetadata, sstable: &SSTable) -> bool {
+        if metadata.keyspace == SCHEMA_KEYSPACE {
+            return true;
+        }
+        let (first, last) = self.inner.context.token_range();
+        sstable.overlaps(first, last)
+    }
+}

@@ -1,0 +1,179 @@
+//! Logged batches: all of a mutation or nothing of it, over several shards and crashes.
+//!
+//! What one shard owns is one record of its commit log, and so is all or nothing by itself. A mutation of several shards
+//! is first written as a whole to `system.batches`; then it is applied; then the note is deleted. A node that stops in
+//! between applies what the notes say when it starts; applying a write twice is harmless. How durable the note is when
+//! the parts are written is up to `commitlog_sync`, as for every other write.
+//!
+//! ```text
+//! note  vint count of mappings, each vint length and body of a columns record; vint length and body of a mutation record
+//! ```
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Cell, Clustering, ClusteringSlices, ColumnData, ComplexColumn, DecoratedKey, DeletionTime,
+    Direction, KeyRange, Liveness, Mutation, PartitionUpdate, Row,
+    schema::{Schema, TableMetadata},
+};
+use espalier_runtime::{random, spawn_local, time};
+use hashbrown::HashMap;
+
+use super::Database;
+use crate::{
+    StorageError,
+    commitlog::{
+        BodyError, BodyReader, ColumnMapping, EncodedMutation, KIND_COLUMNS, KIND_MUTATION,
+        Translation, decode_mutation, put_bytes, put_vint,
+    },
+    read::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget},
+};
+
+const TABLE: (&str, &str) = ("system", "batches");
+const CONTENT_COLUMN: &str = "mutations";
+
+/// Pause before the parts of a batch that failed are tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+impl Database {
+    /// Writes all of a mutation, or, if the node stops before this resolves, perhaps all of it or nothing. An error
+    /// means that it is not acknowledged; the node goes on to try.
+    pub async fn apply_logged_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
+        if self.split_by_shard(mutation.clone()).len() <= 1 {
+            return self.apply(mutation).await;
+        }
+        let schema = self.schema();
+        let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
+            return Err(StorageError::NotSupported("a logged batch without the table system.batches"));
+        };
+        let id = random::timeuuid_now();
+        let key = DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()));
+        let note = note(&table, &key, encode(&mutation, &schema)?);
+        self.apply(Mutation { updates: vec![note] }).await?;
+        let outcome = self.apply(mutation.clone()).await;
+        match outcome {
+            Ok(()) => self.remove_note(&table, key).await?,
+            Err(_) => {
+                let database = self.clone();
+                let retry = async move { database.retry_batch(&table, key, mutation).await };
+                spawn_local(retry).detach();
+            }
+        }
+        outcome
+    }
+
+    async fn retry_batch(&self, table: &TableMetadata, key: DecoratedKey, mutation: Mutation) {
+        while !self.is_closing() {
+            time::sleep(RETRY_PAUSE).await;
+            if self.apply(mutation.clone()).await.is_ok() {
+                if let Err(error) = self.remove_note(table, key).await {
+                    tracing::warn!(%error, "a finished batch will be applied again at the next start");
+                }
+                return;
+            }
+        }
+    }
+
+    async fn remove_note(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKey,
+    ) -> Result<(), StorageError> {
+        let mut removal = PartitionUpdate::new(table.id, key);
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        removal.deletion = DeletionTime::new(time::next_timestamp_micros(), now_s);
+        self.apply(Mutation { updates: vec![removal] }).await
+    }
+
+    /// At start: applies the batches that were noted and not finished.
+    pub(super) async fn finish_logged_batches(&self) -> Result<(), StorageError> {
+        let schema = self.schema();
+        let Some(table) = schema.table(TABLE.0, TABLE.1) else { return Ok(()) };
+        let command = ReadCommand {
+            table: table.clone(),
+            target: ReadTarget::Range(KeyRange::full()),
+            slices: Arc::new(ClusteringSlices::all()),
+            direction: Direction::Forward,
+            columns: ColumnSelection::All,
+            now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
+            limits: ReadLimits::NONE,
+            resume: None,
+        };
+        for partition in self.read(command).await?.partitions {
+            for row in &partition.rows {
+                let Some(content) = content(table, row) else { continue };
+                let mutation = decode(content, &schema).map_err(|error| StorageError::Corrupt {
+                    what: "a batch in system.batches".into(),
+                    reason: error.to_string(),
+                })?;
+                self.apply(mutation).await?;
+            }
+            self.remove_note(table, partition.key).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The row of `system.batches` that holds a batch.
+fn note(table: &TableMetadata, key: &DecoratedKey, content: Bytes) -> PartitionUpdate {
+    let timestamp = time::next_timestamp_micros();
+    let mut row = Row::empty(Clustering::empty());
+    row.liveness = Liveness::live(timestamp);
+    if let Some(column) = table.column(CONTENT_COLUMN) {
+        let cell = Cell::live(timestamp, content);
+        let data = match column.is_complex() {
+            false => ColumnData::Simple(cell),
+            true => {
+                let path = Bytes::copy_from_slice(random::timeuuid_now().as_bytes());
+                let cells = vec![(path, cell)];
+                ColumnData::Complex(ComplexColumn { deletion: DeletionTime::LIVE, cells })
+            }
+        };
+        row.columns.push((column.id, data));
+    }
+    let mut update = PartitionUpdate::new(table.id, key.clone());
+    update.rows.push(row);
+    update
+}
+
+fn content(table: &TableMetadata, row: &Row) -> Option<Bytes> {
+    match row.column(table.column(CONTENT_COLUMN)?.id)? {
+        ColumnData::Simple(cell) => Some(cell.value.clone()),
+        ColumnData::Complex(column) => column.cells.first().map(|(_, cell)| cell.value.clone()),
+    }
+}
+
+fn encode(mutation: &Mutation, schema: &Schema) -> Result<Bytes, StorageError> {
+    let mut note = Vec::new();
+    put_vint(mutation.updates.len() as u64, &mut note);
+    for (index, update) in mutation.updates.iter().enumerate() {
+        let table = schema
+            .table_by_id(update.table)
+            .ok_or(StorageError::UnknownTable(update.table))?;
+        put_bytes(&ColumnMapping::new(index as u32, table).body, &mut note);
+    }
+    let mut encoded = EncodedMutation::default();
+    encoded.encode(mutation, |index| index as u32);
+    put_bytes(&encoded.body, &mut note);
+    Ok(note.into())
+}
+
+fn decode(note: Bytes, schema: &Schema) -> Result<Mutation, BodyError> {
+    let mut reader = BodyReader::new(note);
+    let mut translations = HashMap::new();
+    for _ in 0..reader.count()? {
+        let mut mapping = BodyReader::new(reader.bytes()?);
+        if mapping.byte()? != KIND_COLUMNS {
+            return Err(mapping.error("something else than a column mapping"));
+        }
+        let table_by_id = |id| schema.table_by_id(id).cloned();
+        let (number, translation) = Translation::decode(&mut mapping, table_by_id)?;
+        translations.insert(number, translation);
+    }
+    let mut body = BodyReader::new(reader.bytes()?);
+    if body.byte()? != KIND_MUTATION {
+        return Err(body.error("something else than a mutation"));
+    }
+    decode_mutation(&mut body, |number| translations.get(&number)).map(|(mutation, _)| mutation)
+}

@@ -1,0 +1,39 @@
+//! What this shard has done.
+
+use std::cell::Cell;
+
+use super::Database;
+use crate::{commitlog::CommitLogMetrics, metrics::StorageMetrics};
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) writes: Cell<u64>,
+    pub(super) reads: Cell<u64>,
+    pub(super) flushes: Cell<u64>,
+    pub(super) failed_flushes: Cell<u64>,
+    pub(super) flushed_bytes: Cell<u64>,
+}
+
+impl Database {
+    /// Counters and gauges of this shard; [`StorageMetrics::add`] sums shards up.
+    pub fn metrics(&self) -> StorageMetrics {
+        let (inner, counters) = (&self.inner, &self.inner.counters);
+        let tables = inner.tables.borrow();
+        let sstables: usize = tables.values().map(|table| table.borrow_view().sstables.len()).sum();
+        StorageMetrics {
+            writes: counters.writes.get(),
+            reads: counters.reads.get(),
+            flushes: counters.flushes.get(),
+            failed_flushes: counters.failed_flushes.get(),
+            flushed_bytes: counters.flushed_bytes.get(),
+            memtable_bytes: inner.budget.used_bytes() as u64,
+            memtable_limit_bytes: inner.budget.limit_bytes() as u64,
+            tables: tables.len() as u64,
+            sstables: sstables as u64,
+            commit_log: inner
+                .log
+                .get()
+                .map_or_else(CommitLogMetrics::default, |log| log.metrics()),
+        }
+    }
+}

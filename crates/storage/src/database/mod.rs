@@ -1,0 +1,120 @@
+//! The handle that cql and server hold: one for each shard; everything on it finds the owning shard by token itself.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `open`, `install`, `replay`, `shutdown` | start and end |
+//! | `routing`, `registry` | which shard owns what, and how a call reaches it |
+//! | `write`, `logged_batch`, `counters` | the write path: commit log and memtable |
+//! | `read` | reads on this shard and over all of them |
+//! | `flush` | flushing on demand; the log's segments |
+//! | `schema_change`, `truncate`, `drop_table` | what all shards do together |
+
+mod counters;
+mod drop_table;
+mod flush;
+mod install;
+mod logged_batch;
+mod metrics;
+mod open;
+mod read;
+mod registry;
+mod replay;
+mod routing;
+mod schema_change;
+mod shutdown;
+mod sstables;
+mod truncate;
+mod write;
+
+use metrics::Counters;
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
+
+use espalier_mutation::schema::{Schema, TableId};
+use espalier_runtime::{
+    ShardContext,
+    file::FileSystem,
+    sync::{Event, Notify, Semaphore},
+};
+use espalier_sstable::PageCache;
+use hashbrown::HashMap;
+use uuid::Uuid;
+
+use crate::{
+    SharedDatabase, StorageConfiguration, StorageError,
+    commitlog::{CommitLog, EncodedMutation},
+    memtable::MemtableBudget,
+    table::Table,
+};
+
+/// A database on one shard. Clones are the same handle; it stays on its thread.
+#[derive(Clone)]
+pub struct Database {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    context: ShardContext,
+    file_system: FileSystem,
+    configuration: Arc<StorageConfiguration>,
+    shared: Arc<SharedDatabase>,
+    /// Set once, when the shard has read back what an earlier run has left.
+    log: OnceCell<CommitLog>,
+    /// On shard 0: the log of the schema tables.
+    schema_log: OnceCell<CommitLog>,
+    /// Of all shards; installed here when `tables` is what it says.
+    schema: RefCell<Arc<Schema>>,
+    tables: RefCell<HashMap<TableId, Rc<Table>, foldhash::fast::FixedState>>,
+    budget: MemtableBudget,
+    encoder: RefCell<EncodedMutation>,
+    lookup_path: RefCell<Vec<u8>>,
+    next_mapping: Cell<u32>,
+    /// Memtables take more than they should, or the log does.
+    flush_wanted: Notify,
+    page_cache: PageCache,
+    /// Shards other than 0: shard 0 is done with opening, and with what outcome.
+    opened: Event,
+    open_outcome: RefCell<Result<(), StorageError>>,
+    is_closing: Cell<bool>,
+    /// On shard 0: who changes the schema.
+    schema_turn: Semaphore,
+    /// Who updates counters.
+    counter_turn: Semaphore,
+    counters: Counters,
+}
+
+impl Database {
+    /// The schema on this shard: a snapshot.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.inner.schema.borrow().clone()
+    }
+
+    /// The settings.
+    pub fn configuration(&self) -> &StorageConfiguration {
+        &self.inner.configuration
+    }
+
+    /// The id of this node: goes into SSTables, and names its share of counters.
+    pub fn host_id(&self) -> Uuid {
+        self.inner.shared.host_id()
+    }
+
+    /// Which shard this is.
+    pub fn shard(&self) -> ShardContext {
+        self.inner.context
+    }
+
+    fn table(&self, id: TableId) -> Result<Rc<Table>, StorageError> {
+        self.inner.tables.borrow().get(&id).cloned().ok_or(StorageError::UnknownTable(id))
+    }
+
+    fn next_mapping_number(&self) -> u32 {
+        let number = self.inner.next_mapping.get();
+        self.inner.next_mapping.set(number + 1);
+        number
+    }
+}

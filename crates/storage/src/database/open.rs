@@ -1,0 +1,349 @@
+//! Starting: schema first, then the tables' files, then what the commit log has left.
+//!
+//! Shard 0 leads. The others register themselves and wait until it says that the node can serve, or why it cannot.
+//!
+//! 1. Look for segments, and for the directories of tables; remove what is half-done.
+//! 2. Open the schema tables, replay their log, read the schema out of them.
+//! 3. All shards install the schema and open their SSTables.
+//! 4. All shards replay the segments of their number. If the number of shards has changed: flush all, remove segments.
+//! 5. All shards open their logs. Logged batches that were not finished are finished.
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    rc::Rc,
+    sync::{Arc, atomic::Ordering},
+};
+
+use espalier_mutation::{
+    ClusteringSlices, Direction, KeyRange,
+    schema::{Schema, TableId},
+};
+use espalier_runtime::{
+    ShardContext,
+    file::FileSystem,
+    spawn_local,
+    sync::{Event, Notify, Semaphore},
+    time,
+};
+use espalier_sstable::{Descriptor, PageCache, SSTableId};
+use uuid::Uuid;
+
+use super::{Database, Inner, registry};
+use crate::{
+    SharedDatabase, StorageConfiguration, StorageError,
+    commitlog::{CommitLog, CommitLogConfiguration, FoundSegment, LogKind, find_segments},
+    memtable::MemtableBudget,
+    read::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget},
+    recovery::{Recovered, TableRecovery, load_or_make_host_id, schema_of},
+    system::{self, SCHEMA_KEYSPACE},
+    table::{TableDirectory, TruncationRecord, find_sstables, find_tables},
+};
+
+/// The SSTables of each table, as shard 0 found them.
+pub(super) type FoundTables = Arc<Vec<FoundTable>>;
+
+/// One table's directory.
+#[derive(Clone, Debug)]
+pub(super) struct FoundTable {
+    pub(super) directory: TableDirectory,
+    pub(super) sstables: Vec<Descriptor>,
+}
+
+/// Bytes of a segment of the schema's log: schemas are small, and so should be what a first start preallocates.
+const SCHEMA_SEGMENT_BYTES: u32 = 4 << 20;
+
+impl Database {
+    /// Opens the database on this shard. Called once on the thread of each shard, with the same `shared`; returns
+    /// everywhere when the node can serve, or with the reason why it cannot.
+    pub async fn open(
+        context: ShardContext,
+        file_system: FileSystem,
+        configuration: Arc<StorageConfiguration>,
+        shared: Arc<SharedDatabase>,
+    ) -> Result<Database, StorageError> {
+        let database = Self::unopened(context, file_system, configuration, shared);
+        registry::register(&database);
+        if context.index > 0 {
+            database.inner.opened.wait().await;
+            let outcome = database.inner.open_outcome.borrow().clone();
+            return outcome.map(|()| database);
+        }
+        let outcome = database.lead_open().await;
+        for shard in 1..context.count {
+            let outcome = outcome.clone();
+            let tell = move |database: Database| async move {
+                *database.inner.open_outcome.borrow_mut() = outcome;
+                database.inner.opened.set();
+            };
+            database.on_shard(shard, tell).await;
+        }
+        outcome.map(|()| database)
+    }
+
+    fn unopened(
+        context: ShardContext,
+        file_system: FileSystem,
+        configuration: Arc<StorageConfiguration>,
+        shared: Arc<SharedDatabase>,
+    ) -> Database {
+        let limit = (configuration.memtable_bytes / context.count.max(1)).max(1);
+        let threshold = configuration.memtable_cleanup_threshold.clamp(0.01, 1.0);
+        let flush = (limit as f64 * threshold) as usize;
+        let page_cache = PageCache::new(configuration.page_cache_bytes / context.count.max(1));
+        let inner = Inner {
+            context,
+            file_system,
+            log: OnceCell::new(),
+            schema_log: OnceCell::new(),
+            schema: RefCell::new(shared.schema()),
+            tables: RefCell::default(),
+            budget: MemtableBudget::new(limit, flush),
+            page_cache,
+            encoder: RefCell::default(),
+            lookup_path: RefCell::default(),
+            next_mapping: Cell::new(0),
+            flush_wanted: Notify::new(),
+            opened: Event::new(),
+            open_outcome: RefCell::new(Ok(())),
+            is_closing: Cell::new(false),
+            schema_turn: Semaphore::new(1),
+            counter_turn: Semaphore::new(1),
+            counters: super::Counters::default(),
+            configuration,
+            shared,
+        };
+        Database { inner: Rc::new(inner) }
+    }
+
+    async fn lead_open(&self) -> Result<(), StorageError> {
+        let configuration = self.inner.configuration.clone();
+        let file_system = self.inner.file_system.clone();
+        for directory in [&configuration.data_directory, &configuration.commitlog_directory] {
+            file_system.create_dir_all(directory).await?;
+        }
+        let host_id = load_or_make_host_id(&file_system, &configuration.data_directory).await?;
+        self.inner.shared.set_host_id(host_id);
+        let log_directory = &configuration.commitlog_directory;
+        let schema_segments = find_segments(&file_system, log_directory, LogKind::Schema).await?;
+        let segments = find_segments(&file_system, log_directory, LogKind::Data).await?;
+        // As in Cassandra, ids start from the clock, so that they grow even if the log's directory was emptied.
+        let clock = u64::try_from(time::now_millis()).unwrap_or(0);
+        let greatest = segments.greatest_id.max(schema_segments.greatest_id);
+        self.inner.shared.segment_ids.store(clock.max(greatest + 1), Ordering::Relaxed);
+        let found = self.find_tables().await?;
+        self.open_schema(&found, schema_segments.segments).await?;
+        for path in segments.unused.iter().chain(&schema_segments.unused) {
+            file_system.remove_file(path).await?;
+        }
+        let schema = self.inner.shared.schema();
+        self.remove_dropped(&schema, &found).await?;
+        let recovered = self.install_everywhere(&schema, &found).await?;
+        self.replay_everywhere(segments.segments, &schema, &recovered).await?;
+        self.finish_truncations(&found).await?;
+        self.finish_logged_batches().await
+    }
+
+    async fn find_tables(&self) -> Result<FoundTables, StorageError> {
+        let inner = &self.inner;
+        let mut found = Vec::new();
+        let data_directory = &inner.configuration.data_directory;
+        for directory in find_tables(&inner.file_system, data_directory).await? {
+            let mut sstables = find_sstables(&inner.file_system, &directory.path).await?;
+            for descriptor in &sstables {
+                if let SSTableId::Generation(generation) = descriptor.id {
+                    inner.shared.note_generation(directory.id, generation.get());
+                }
+            }
+            self.remove_truncated(&directory, &mut sstables).await?;
+            found.push(FoundTable { directory, sstables });
+        }
+        Ok(Arc::new(found))
+    }
+
+    /// Finds the schema: the tables of `system_schema`, and what their log has not given to SSTables yet.
+    async fn open_schema(
+        &self,
+        found: &FoundTables,
+        segments: Vec<FoundSegment>,
+    ) -> Result<(), StorageError> {
+        let keyspaces = system::keyspaces().into_iter();
+        let keyspaces = keyspaces.map(|keyspace| (keyspace.name.clone(), Arc::new(keyspace)));
+        let built_in = Arc::new(Schema::new(keyspaces.collect(), Uuid::nil()));
+        self.inner.shared.set_schema(built_in.clone());
+        self.install_schema(&built_in, found).await?;
+        let recovered = self.recover_tables(found, |table| {
+            built_in.table_by_id(table).is_some_and(|table| table.keyspace == SCHEMA_KEYSPACE)
+        });
+        let recovered = recovered.await?;
+        let summary = self.replay_here(segments, &built_in, &recovered, false).await?;
+        let log = self.open_log(LogKind::Schema, summary.segments);
+        let _ = self.inner.schema_log.set(log);
+        let schema = self.read_schema(&built_in).await?;
+        self.inner.shared.set_schema(Arc::new(schema));
+        Ok(())
+    }
+
+    /// The schema as the schema tables have it.
+    async fn read_schema(&self, built_in: &Schema) -> Result<Schema, StorageError> {
+        let tables = built_in.keyspace(SCHEMA_KEYSPACE);
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let mut contents = Vec::new();
+        for table in tables.iter().flat_map(|keyspace| keyspace.tables.values()) {
+            let command = ReadCommand {
+                table: table.clone(),
+                target: ReadTarget::Range(KeyRange::full()),
+                slices: Arc::new(ClusteringSlices::all()),
+                direction: Direction::Forward,
+                columns: ColumnSelection::All,
+                now_s,
+                limits: ReadLimits::NONE,
+                resume: None,
+            };
+            contents.push((table.name.as_str(), self.read_here(&command).await?.partitions));
+        }
+        schema_of(contents)
+    }
+
+    /// All shards install the schema and open their SSTables. Returns what these say about the commit log.
+    async fn install_everywhere(
+        &self,
+        schema: &Arc<Schema>,
+        found: &FoundTables,
+    ) -> Result<Recovered, StorageError> {
+        let (schema, found) = (schema.clone(), found.clone());
+        let outcomes = self.on_all_shards(move |database| {
+            let (schema, found) = (schema.clone(), found.clone());
+            async move {
+                database.install_schema(&schema, &found).await?;
+                spawn_local(crate::flush::run_scheduler(database.clone())).detach();
+                database.recover_tables(&found, |_| true).await
+            }
+        });
+        let mut all = hashbrown::HashMap::<TableId, TableRecovery, _>::default();
+        for outcome in outcomes.await {
+            for (table, recovery) in outcome?.iter() {
+                let joined = all.entry(*table).or_default();
+                joined.flushed.extend(&recovery.flushed);
+                joined.truncation.clone_from(&recovery.truncation);
+            }
+        }
+        for recovery in all.values_mut() {
+            recovery.flushed.sort_unstable();
+            recovery.flushed.dedup();
+        }
+        Ok(Arc::new(all))
+    }
+
+    async fn recover_tables(
+        &self,
+        found: &FoundTables,
+        wanted: impl Fn(TableId) -> bool,
+    ) -> Result<Recovered, StorageError> {
+        let mut all = hashbrown::HashMap::<TableId, TableRecovery, _>::default();
+        for FoundTable { directory, .. } in found.iter() {
+            let Ok(table) = self.table(directory.id) else { continue };
+            if !wanted(directory.id) {
+                continue;
+            }
+            let truncation =
+                TruncationRecord::load(&self.inner.file_system, &directory.path).await?;
+            let host = self.host_id();
+            let view = table.view();
+            let flushed =
+                view.sstables.iter().flat_map(|sstable| sstable.commit_log_intervals(host)).collect();
+            all.insert(directory.id, TableRecovery { flushed, truncation });
+        }
+        Ok(Arc::new(all))
+    }
+
+    async fn replay_everywhere(
+        &self,
+        segments: Vec<FoundSegment>,
+        schema: &Arc<Schema>,
+        recovered: &Recovered,
+    ) -> Result<(), StorageError> {
+        let count = self.inner.context.count;
+        let is_resharded = segments.iter().any(|segment| segment.shard_count as usize != count);
+        let mut shares: Vec<Vec<FoundSegment>> = vec![Vec::new(); count];
+        for segment in &segments {
+            shares[segment.shard as usize % count].push(segment.clone());
+        }
+        let shares = Arc::new(shares);
+        let (schema, recovered) = (schema.clone(), recovered.clone());
+        let outcomes = self.on_all_shards(move |database| {
+            let (schema, recovered, shares) = (schema.clone(), recovered.clone(), shares.clone());
+            async move {
+                let share = shares[database.inner.context.index].clone();
+                let replay = database.replay_here(share, &schema, &recovered, is_resharded);
+                replay.await.map(|summary| summary.segments)
+            }
+        });
+        let replayed: Vec<_> = outcomes.await.into_iter().collect::<Result<_, _>>()?;
+        if is_resharded {
+            let flushed = self.on_all_shards(|database| async move { database.flush_here().await });
+            flushed.await.into_iter().collect::<Result<Vec<()>, _>>()?;
+            for segment in &segments {
+                self.inner.file_system.remove_file(&segment.path).await?;
+            }
+            self.inner.file_system.sync_dir(&self.inner.configuration.commitlog_directory).await?;
+        }
+        let replayed = Arc::new(replayed);
+        let opened = self.on_all_shards(move |database| {
+            let replayed = replayed.clone();
+            async move {
+                let adopted = match is_resharded {
+                    true => Vec::new(),
+                    false => replayed[database.inner.context.index].clone(),
+                };
+                let log = database.open_log(LogKind::Data, adopted);
+                let _ = database.inner.log.set(log);
+                database.reclaim_log();
+            }
+        });
+        opened.await;
+        Ok(())
+    }
+
+    fn open_log(
+        &self,
+        kind: LogKind,
+        adopted: Vec<(u64, std::path::PathBuf, u32)>,
+    ) -> CommitLog {
+        let inner = &self.inner;
+        let configuration = &inner.configuration;
+        let (segment_bytes, total_bytes) = match kind {
+            LogKind::Data => (
+                configuration.commitlog_segment_bytes,
+                configuration.commitlog_total_bytes / inner.context.count as u64,
+            ),
+            LogKind::Schema => (SCHEMA_SEGMENT_BYTES, 4 * u64::from(SCHEMA_SEGMENT_BYTES)),
+        };
+        let log = CommitLog::open(
+            CommitLogConfiguration {
+                directory: configuration.commitlog_directory.clone(),
+                kind,
+                shard: inner.context.index as u32,
+                shard_count: inner.context.count as u32,
+                sync: match kind {
+                    LogKind::Data => configuration.commitlog_sync,
+                    // A schema change is durable when it is acknowledged, whatever the setting for data.
+                    LogKind::Schema => crate::commitlog::CommitLogSync::Batch,
+                },
+                segment_bytes,
+                total_bytes,
+            },
+            inner.file_system.clone(),
+            inner.shared.segment_ids.clone(),
+            adopted,
+        );
+        let (watched, flush_wanted) = (log.clone(), inner.flush_wanted.clone());
+        spawn_local(async move {
+            while !watched.is_closing() {
+                watched.wait_for_pressure().await;
+                flush_wanted.notify_one();
+            }
+        })
+        .detach();
+        log
+    }
+}

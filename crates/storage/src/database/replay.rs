@@ -1,0 +1,106 @@
+//! Applying what the commit log has left.
+
+use espalier_mutation::{Mutation, schema::Schema};
+
+use super::Database;
+use crate::{
+    StorageError,
+    commitlog::{FoundSegment, LogPosition},
+    recovery::{Recovered, ReplaySummary, replay_segments},
+};
+
+/// Mutations of other shards that are sent together when the number of shards has changed.
+const BATCH: usize = 256;
+
+impl Database {
+    /// Replays segments on this shard. Writes that another shard owns now go there; that happens only if the number of
+    /// shards has changed, and then nothing refers to the old segments.
+    pub(super) async fn replay_here(
+        &self,
+        segments: Vec<FoundSegment>,
+        schema: &Schema,
+        recovered: &Recovered,
+        is_resharded: bool,
+    ) -> Result<ReplaySummary, StorageError> {
+        let policy = self.inner.configuration.commit_failure_policy;
+        let mut others: Vec<Vec<Mutation>> = vec![Vec::new(); self.inner.context.count];
+        let summary = replay_segments(
+            &self.inner.file_system,
+            segments,
+            policy,
+            schema,
+            recovered,
+            async |mutation, position| {
+                if !is_resharded {
+                    return self.apply_replayed(&mutation, Some(position)).await;
+                }
+                for (shard, part) in self.split_by_shard(mutation) {
+                    if shard == self.inner.context.index {
+                        self.apply_replayed(&part, None).await?;
+                        continue;
+                    }
+                    others[shard].push(part);
+                    if others[shard].len() >= BATCH {
+                        self.send_replayed(shard, std::mem::take(&mut others[shard])).await?;
+                    }
+                }
+                Ok(())
+            },
+        )
+        .await?;
+        for (shard, rest) in others.into_iter().enumerate() {
+            if !rest.is_empty() {
+                self.send_replayed(shard, rest).await?;
+            }
+        }
+        if summary.mutations > 0 {
+            let ReplaySummary { mutations, skipped, segments } = &summary;
+            tracing::info!(mutations, skipped, segments = segments.len(), "replayed the commit log");
+        }
+        Ok(summary)
+    }
+
+    async fn send_replayed(&self, shard: usize, batch: Vec<Mutation>) -> Result<(), StorageError> {
+        self.on_shard(shard, move |database| async move {
+            for mutation in &batch {
+                database.apply_replayed(mutation, None).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Applies a write to memtables without logging it; `position` is where it is in the log, if that segment is kept.
+    async fn apply_replayed(
+        &self,
+        mutation: &Mutation,
+        position: Option<LogPosition>,
+    ) -> Result<(), StorageError> {
+        while !self.inner.budget.has_room() {
+            self.inner.flush_wanted.notify_one();
+            if let Some(reason) = self.flush_failure() {
+                return Err(StorageError::MemtablesFull {
+                    used_bytes: self.inner.budget.used_bytes(),
+                    limit_bytes: self.inner.budget.limit_bytes(),
+                    reason,
+                });
+            }
+            self.inner.budget.wait_for_room().await;
+        }
+        let mut encoder = self.inner.encoder.borrow_mut();
+        encoder.encode(mutation, |_| 0);
+        let mut first_row = 0;
+        for update in &mutation.updates {
+            let table = self.table(update.table)?;
+            let memtable = table.memtable();
+            if let Some(start) = position {
+                let end = LogPosition { offset: start.offset + 1, ..start };
+                memtable.add_position(start, end);
+            }
+            let packed = |index| encoder.packed_row(first_row + index);
+            memtable.apply(&table.metadata(), update, packed)?;
+            first_row += usize::from(update.static_row.is_some()) + update.rows.len();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! Which shard owns what, and how calls get there.
+//!
+//! A partition belongs to the shard of its token, except in `system_schema`: its tables live on shard 0 alone, which
+//! serialises schema changes and must have the schema before anything else can be read.
+
+use std::{future::Future, ops::Range};
+
+use espalier_mutation::{
+    DecoratedKey, KeyRange, Mutation, PartitionUpdate, Token,
+    schema::{TableId, TableMetadata},
+};
+use espalier_runtime::{shard_of_token, submit_to};
+
+use super::{Database, registry};
+use crate::system::SCHEMA_KEYSPACE;
+
+impl Database {
+    /// The shard that owns a partition of a table.
+    pub fn shard_of(&self, table: &TableMetadata, key: &DecoratedKey) -> usize {
+        if table.keyspace == SCHEMA_KEYSPACE { 0 } else { self.shard_of_token(key.token) }
+    }
+
+    #[inline]
+    fn shard_of_token(&self, token: Token) -> usize {
+        shard_of_token(token.0, self.inner.context.count)
+    }
+
+    /// Whether the table lives on shard 0 alone.
+    pub(super) fn is_on_first_shard(&self, id: TableId) -> bool {
+        let schema = self.inner.schema.borrow();
+        schema.table_by_id(id).is_some_and(|table| table.keyspace == SCHEMA_KEYSPACE)
+    }
+
+    /// Whether this shard owns the partition.
+    #[inline]
+    pub(super) fn owns(&self, table: &TableMetadata, key: &DecoratedKey) -> bool {
+        self.inner.context.count == 1 || self.shard_of(table, key) == self.inner.context.index
+    }
+
+    /// The shards that own a part of a range, in ring order.
+    pub(super) fn shards_of_range(&self, table: &TableMetadata, range: &KeyRange) -> Range<usize> {
+        if table.keyspace == SCHEMA_KEYSPACE {
+            return 0..1;
+        }
+        let first = range.start.token().map_or(0, |token| self.shard_of_token(token));
+        let last = match range.end.token() {
+            Some(token) => self.shard_of_token(token),
+            None => self.inner.context.count - 1,
+        };
+        first..last + 1
+    }
+
+    /// The parts of a mutation by owner. Empty if there is nothing in it.
+    pub(super) fn split_by_shard(&self, mutation: Mutation) -> Vec<(usize, Mutation)> {
+        let owner = |update: &PartitionUpdate| match self.is_on_first_shard(update.table) {
+            true => 0,
+            false => self.shard_of_token(update.key.token),
+        };
+        if self.inner.context.count == 1 {
+            return vec![(0, mutation)];
+        }
+        if let [update] = mutation.updates.as_slice() {
+            return vec![(owner(update), mutation)];
+        }
+        let mut parts: Vec<(usize, Mutation)> = Vec::new();
+        for update in mutation.updates {
+            let shard = owner(&update);
+            match parts.iter_mut().find(|(other, _)| *other == shard) {
+                Some((_, part)) => part.updates.push(update),
+                None => parts.push((shard, Mutation { updates: vec![update] })),
+            }
+        }
+        parts
+    }
+
+    /// Runs `work` with the handle of another shard, or with this one.
+    pub(crate) fn on_shard<R, F, W>(&self, shard: usize, work: W) -> impl Future<Output = R> + use<R, F, W>
+    where
+        R: Send + 'static,
+        F: Future<Output = R> + 'static,
+        W: FnOnce(Database) -> F + Send + 'static,
+    {
+        let instance = self.inner.shared.instance;
+        let here = (shard == self.inner.context.index).then(|| self.clone());
+        async move {
+            match here {
+                Some(database) => work(database).await,
+                None => {
+                    submit_to(shard, move || async move {
+                        work(registry::find(instance).await).await
+                    })
+                    .await
+                }
+            }
+        }
+    }
+
+    /// Runs `work` on all shards at once; outputs in shard order.
+    pub(crate) async fn on_all_shards<R, F, W>(&self, work: W) -> Vec<R>
+    where
+        R: Send + 'static,
+        F: Future<Output = R> + 'static,
+        W: Fn(Database) -> F + Clone + Send + 'static,
+    {
+        let calls = (0..self.inner.context.count).map(|shard| self.on_shard(shard, work.clone()));
+        futures_util::future::join_all(calls).await
+    }
+}

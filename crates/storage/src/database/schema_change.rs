@@ -1,0 +1,103 @@
+//! Schema changes, one at a time, led by shard 0.
+//!
+//! The change is written to the schema tables and synced; then all shards install the new snapshot; then the files of
+//! dropped tables go. A crash before the sync leaves the old schema, a crash behind it the new one.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    Mutation,
+    schema::{Schema, TableId},
+};
+use espalier_runtime::time;
+
+use super::Database;
+use crate::{StorageError, system};
+
+impl Database {
+    /// Changes the schema. `change` gets the present schema and returns the new one, `None` for no change, or its own
+    /// error. Other changes wait meanwhile. Returns whether something changed, when all shards have the new schema.
+    pub async fn change_schema<E: Send>(
+        &self,
+        change: impl FnOnce(&Schema) -> Result<Option<Schema>, E> + Send,
+    ) -> Result<Result<bool, E>, StorageError> {
+        // The turn is taken on shard 0, the change is computed here, since it may borrow from its caller.
+        let turn = Turn::take(self).await;
+        let old = self.inner.shared.schema();
+        let outcome = match change(&old) {
+            Err(error) => Ok(Err(error)),
+            Ok(None) => Ok(Ok(false)),
+            Ok(Some(new)) => {
+                let new = Arc::new(new);
+                let lead =
+                    self.on_shard(0, |database| async move { database.lead_change(old, new).await });
+                lead.await.map(|()| Ok(true))
+            }
+        };
+        turn.give_back().await;
+        outcome
+    }
+
+    async fn lead_change(&self, old: Arc<Schema>, new: Arc<Schema>) -> Result<(), StorageError> {
+        if self.is_closing() {
+            return Err(StorageError::ShuttingDown);
+        }
+        let timestamp_us = time::next_timestamp_micros();
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let mutation = system::schema_mutation(&old, &new, timestamp_us, now_s);
+        if !mutation.updates.is_empty() {
+            self.apply_here(&mutation).await?;
+        }
+        self.inner.shared.set_schema(new.clone());
+        let dropped: Vec<TableId> = old
+            .tables()
+            .map(|table| table.id)
+            .filter(|id| new.table_by_id(*id).is_none())
+            .collect();
+        let installed = new.clone();
+        let outcomes = self.on_all_shards(move |database| {
+            let schema = installed.clone();
+            async move { database.install_schema(&schema, &Arc::default()).await }
+        });
+        outcomes.await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        for id in dropped {
+            self.drop_table(&old, id).await;
+        }
+        // For drivers, which wait until all nodes show the same version.
+        let version = system::schema_version_update(new.version, timestamp_us);
+        self.apply(Mutation { updates: vec![version] }).await?;
+        Ok(())
+    }
+}
+
+/// The right to change the schema. Given back also when the caller goes away in the middle.
+struct Turn(Option<Database>);
+
+impl Turn {
+    async fn take(database: &Database) -> Turn {
+        database
+            .on_shard(0, |database| async move {
+                database.inner.schema_turn.acquire(1).await.forget();
+            })
+            .await;
+        Turn(Some(database.clone()))
+    }
+
+    async fn give_back(mut self) {
+        if let Some(database) = self.0.take() {
+            release(&database).await;
+        }
+    }
+}
+
+fn release(database: &Database) -> impl Future<Output = ()> + use<> {
+    database.on_shard(0, |database| async move { database.inner.schema_turn.release(1) })
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(database) = self.0.take() {
+            espalier_runtime::spawn_local(release(&database)).detach();
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The orderly end: nothing is left in memory, so the next start finds no commit log to replay.
+
+use super::Database;
+use crate::StorageError;
+
+impl Database {
+    /// Refuses new writes, flushes all tables on all shards, and closes the logs. If every flush succeeds the log's
+    /// files are removed; if not, they stay, synced, for the next start.
+    pub async fn shutdown(&self) -> Result<(), StorageError> {
+        let outcomes =
+            self.on_all_shards(|database| async move { database.shut_down_here().await });
+        outcomes.await.into_iter().collect()
+    }
+
+    async fn shut_down_here(&self) -> Result<(), StorageError> {
+        if self.inner.is_closing.replace(true) {
+            return Ok(());
+        }
+        self.inner.budget.wake_waiters();
+        let flushed = self.flush_here().await;
+        self.inner.flush_wanted.notify_one();
+        for log in self.logs() {
+            log.close().await;
+            if flushed.is_ok() {
+                log.remove_files().await?;
+            }
+        }
+        flushed
+    }
+}

@@ -1,0 +1,109 @@
+//! Truncation: everything written to a table before it is gone, also after a crash.
+//!
+//! 1. All shards hold flushes of the table off and note their place in the commit log.
+//! 2. All shards set memtables and SSTables of the table aside.
+//! 3. A truncation record is made durable. Up to here a failure brings everything back.
+//! 4. What was set aside is removed; then the record forgets the generation numbers, so that files that somebody puts
+//!    into the directory later are not taken for dead ones.
+
+use espalier_mutation::schema::TableId;
+use espalier_sstable::{Descriptor, SSTableId};
+
+use super::{
+    Database,
+    open::{FoundTable, FoundTables},
+};
+use crate::{
+    StorageError,
+    commitlog::LogPosition,
+    table::{TableDirectory, TruncationRecord, remove_sstable_files},
+};
+
+impl Database {
+    /// Removes all that was written to a table so far.
+    pub async fn truncate(&self, table: TableId) -> Result<(), StorageError> {
+        self.on_shard(0, move |database| async move { database.lead_truncation(table).await }).await
+    }
+
+    async fn lead_truncation(&self, id: TableId) -> Result<(), StorageError> {
+        let table = self.table(id)?;
+        let directory = table.directory.clone();
+        let held = self.on_all_shards(move |database| async move { database.hold(id).await });
+        held.await;
+        // No flush is under way anywhere: all files there are have lesser numbers, all later ones greater.
+        let generations = self.inner.shared.next_generation(id);
+        let aside = self.on_all_shards(move |database| async move { database.set_aside(id) });
+        let positions = aside.await;
+        let record = TruncationRecord { generations, positions };
+        let saved = record.save(&self.inner.file_system, &directory).await;
+        let is_done = saved.is_ok();
+        let ended = self.on_all_shards(move |database| async move {
+            database.end_truncation(id, is_done).await;
+        });
+        ended.await;
+        saved?;
+        TruncationRecord { generations: 0, ..record }.save(&self.inner.file_system, &directory).await
+    }
+
+    async fn hold(&self, id: TableId) {
+        if let Ok(table) = self.table(id) {
+            let turn = table.flush_lock.acquire(1).await;
+            table.hold(turn);
+        }
+    }
+
+    fn set_aside(&self, id: TableId) -> LogPosition {
+        let Ok(table) = self.table(id) else { return LogPosition::NONE };
+        table.set_aside();
+        self.log_for(&table).map_or(LogPosition::NONE, |log| log.truncation_position())
+    }
+
+    async fn end_truncation(&self, id: TableId, is_done: bool) {
+        let Ok(table) = self.table(id) else { return };
+        let files = table.end_truncation(is_done);
+        for descriptor in files {
+            if let Err(error) = remove_sstable_files(&self.inner.file_system, &descriptor).await {
+                tracing::warn!(%error, "files of a truncated table are left until the next start");
+            }
+        }
+        self.reclaim_log();
+    }
+
+    /// At start: the files that a truncation had no time to remove.
+    pub(super) async fn remove_truncated(
+        &self,
+        directory: &TableDirectory,
+        sstables: &mut Vec<Descriptor>,
+    ) -> Result<(), StorageError> {
+        let file_system = &self.inner.file_system;
+        let Some(record) = TruncationRecord::load(file_system, &directory.path).await? else {
+            return Ok(());
+        };
+        self.inner.shared.note_generation(directory.id, record.generations);
+        let is_dead = |descriptor: &Descriptor| match descriptor.id {
+            SSTableId::Generation(generation) => generation.get() <= record.generations,
+            SSTableId::Uuid(_) => false,
+        };
+        for descriptor in sstables.iter().filter(|descriptor| is_dead(descriptor)) {
+            remove_sstable_files(file_system, descriptor).await?;
+        }
+        sstables.retain(|descriptor| !is_dead(descriptor));
+        Ok(())
+    }
+
+    /// At the end of a start: records whose files are removed forget the numbers.
+    pub(super) async fn finish_truncations(&self, found: &FoundTables) -> Result<(), StorageError> {
+        let file_system = &self.inner.file_system;
+        for FoundTable { directory, .. } in found.iter() {
+            if self.table(directory.id).is_err() {
+                continue;
+            }
+            let record = TruncationRecord::load(file_system, &directory.path).await?;
+            if let Some(record) = record.filter(|record| record.generations > 0) {
+                let record = TruncationRecord { generations: 0, ..record };
+                record.save(file_system, &directory.path).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! The write path: encode once, append to the commit log, apply to the memtables, all without giving way.
+
+use std::rc::Rc;
+
+use espalier_mutation::{Mutation, PartitionUpdate};
+use espalier_runtime::time;
+use smallvec::SmallVec;
+
+use super::Database;
+use crate::{
+    StorageError,
+    commitlog::{AppendError, ColumnMapping, CommitLog, CommitTicket},
+    table::Table,
+};
+
+/// Memory that the encoder may keep between writes.
+const KEPT_ENCODER_BYTES: usize = 1 << 20;
+
+/// Why a write was not done.
+enum WriteError {
+    NoLogRoom,
+    NoMemory,
+    Failed(StorageError),
+}
+
+impl Database {
+    /// Writes; resolves when the write is acknowledged by the rules of `commitlog_sync`. Updates of one shard are
+    /// durable together or not at all; over several shards see [`Database::apply_logged_batch`].
+    pub async fn apply(&self, mutation: Mutation) -> Result<(), StorageError> {
+        let mut parts = self.split_by_shard(mutation);
+        if parts.len() > 1 {
+            let calls = parts.into_iter().map(|(shard, part)| self.apply_on(shard, part));
+            return futures_util::future::join_all(calls).await.into_iter().collect();
+        }
+        match parts.pop() {
+            Some((shard, mutation)) if shard == self.inner.context.index => {
+                self.apply_here(&mutation).await
+            }
+            Some((shard, mutation)) => self.apply_on(shard, mutation).await,
+            None => Ok(()),
+        }
+    }
+
+    fn apply_on(
+        &self,
+        shard: usize,
+        mutation: Mutation,
+    ) -> impl Future<Output = Result<(), StorageError>> + use<> {
+        self.on_shard(shard, move |database| async move { database.apply_here(&mutation).await })
+    }
+
+    /// Writes without waiting for anything: `None` if some partition belongs to another shard or there is no room right
+    /// now. The ticket resolves when the write is acknowledged.
+    pub fn try_apply(&self, mutation: &Mutation) -> Option<Result<CommitTicket, StorageError>> {
+        if self.inner.context.count > 1 {
+            let schema = self.inner.schema.borrow();
+            for update in &mutation.updates {
+                let Some(table) = schema.table_by_id(update.table) else {
+                    return Some(Err(StorageError::UnknownTable(update.table)));
+                };
+                if !self.owns(table, &update.key) {
+                    return None;
+                }
+            }
+        }
+        match self.write_now(mutation) {
+            Ok(ticket) => Some(Ok(ticket)),
+            Err(WriteError::Failed(error)) => Some(Err(error)),
+            Err(WriteError::NoLogRoom | WriteError::NoMemory) => None,
+        }
+    }
+
+    /// Writes on this shard, waiting for room and for durability.
+    pub(super) async fn apply_here(&self, mutation: &Mutation) -> Result<(), StorageError> {
+        self.write_when_room(mutation).await?.await
+    }
+
+    /// Writes on this shard, waiting for room but not for durability.
+    pub(super) async fn write_when_room(
+        &self,
+        mutation: &Mutation,
+    ) -> Result<CommitTicket, StorageError> {
+        let mut deadline = None;
+        loop {
+            let error = match self.write_now(mutation) {
+                Ok(ticket) => return Ok(ticket),
+                Err(error) => error,
+            };
+            let timeout = self.inner.configuration.write_timeout;
+            let deadline = *deadline.get_or_insert_with(|| time::Instant::now() + timeout);
+            let waited = match &error {
+                WriteError::NoLogRoom => {
+                    time::timeout_at(deadline, self.log_of(mutation)?.wait_for_room()).await
+                }
+                WriteError::NoMemory => {
+                    time::timeout_at(deadline, self.inner.budget.wait_for_room()).await
+                }
+                WriteError::Failed(error) => return Err(error.clone()),
+            };
+            if waited.is_err() {
+                return Err(self.out_of_room(&error));
+            }
+        }
+    }
+
+    fn out_of_room(&self, error: &WriteError) -> StorageError {
+        let reason = self.flush_failure().unwrap_or_else(|| "flushing is too slow".into());
+        match error {
+            WriteError::NoLogRoom => StorageError::CommitLogFull { reason },
+            _ => StorageError::MemtablesFull {
+                used_bytes: self.inner.budget.used_bytes(),
+                limit_bytes: self.inner.budget.limit_bytes(),
+                reason,
+            },
+        }
+    }
+
+    /// Why a flush on this shard failed last, if one did and has not succeeded since.
+    pub(super) fn flush_failure(&self) -> Option<String> {
+        let tables = self.inner.tables.borrow();
+        tables.values().find_map(|table| table.flush_failure())
+    }
+
+    fn log_of(&self, mutation: &Mutation) -> Result<&CommitLog, StorageError> {
+        let is_schema =
+            mutation.updates.first().is_some_and(|update| self.is_on_first_shard(update.table));
+        let log = if is_schema { self.inner.schema_log.get() } else { self.inner.log.get() };
+        log.ok_or(StorageError::ShuttingDown)
+    }
+
+    fn write_now(&self, mutation: &Mutation) -> Result<CommitTicket, WriteError> {
+        let inner = &*self.inner;
+        if inner.is_closing.get() {
+            return Err(WriteError::Failed(StorageError::ShuttingDown));
+        }
+        if !inner.budget.has_room() {
+            inner.flush_wanted.notify_one();
+            return Err(WriteError::NoMemory);
+        }
+        let mut tables: SmallVec<[Rc<Table>; 2]> = SmallVec::new();
+        for update in &mutation.updates {
+            tables.push(self.table(update.table).map_err(WriteError::Failed)?);
+        }
+        let mut encoder = inner.encoder.borrow_mut();
+        let mappings: SmallVec<[Rc<ColumnMapping>; 2]> =
+            tables.iter().map(|table| table.mapping()).collect();
+        encoder.encode(mutation, |index| mappings.get(index).map_or(0, |mapping| mapping.number));
+        let is_durable = tables.iter().any(|table| table.is_durable());
+        let mut positions = None;
+        let mut ticket = CommitTicket::acknowledged();
+        if is_durable {
+            let log = match tables.first() {
+                Some(table) if table.is_schema() => inner.schema_log.get(),
+                _ => inner.log.get(),
+            };
+            let log = log.ok_or(WriteError::Failed(StorageError::ShuttingDown))?;
+            let mappings: SmallVec<[&ColumnMapping; 2]> =
+                mappings.iter().map(|mapping| &**mapping).collect();
+            let appended = log.append(&encoder.body, &mappings).map_err(|error| match error {
+                AppendError::NoRoom => WriteError::NoLogRoom,
+                AppendError::Failed(error) => WriteError::Failed(error),
+            })?;
+            positions = Some((appended.start, appended.end));
+            ticket = appended.ticket;
+        }
+        let mut first_row = 0;
+        for (update, table) in mutation.updates.iter().zip(&tables) {
+            let memtable = table.memtable();
+            if let Some((start, end)) = positions {
+                memtable.add_position(start, end);
+            }
+            let packed = |index| encoder.packed_row(first_row + index);
+            memtable.apply(&table.metadata(), update, packed).map_err(WriteError::Failed)?;
+            first_row += packed_rows(update);
+        }
+        encoder.shrink_to(KEPT_ENCODER_BYTES);
+        if inner.budget.wants_flush() {
+            inner.flush_wanted.notify_one();
+        }
+        Ok(ticket)
+    }
+}
+
+fn packed_rows(update: &PartitionUpdate) -> usize {
+    usize::from(update.static_row.is_some()) + update.rows.len()
+}

@@ -1,0 +1,98 @@
+//! What can go wrong in storage. Errors are cheap to clone: one failed write to the disk answers many writers.
+
+use std::{path::PathBuf, sync::Arc};
+
+use espalier_mutation::{PackError, schema::TableId};
+use espalier_runtime::file::FileError;
+use espalier_sstable::SSTableError;
+
+/// A failed operation: what, where and why.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StorageError {
+    /// The schema has no such table (any more).
+    #[error("there is no table with id {0}")]
+    UnknownTable(TableId),
+    /// The schema has no table of that name.
+    #[error("there is no table {keyspace}.{table}")]
+    UnknownTableName {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+    },
+    /// A write that would not fit into half a segment of the commit log.
+    #[error("a mutation of {bytes} bytes is larger than the maximum of {maximum} bytes")]
+    MutationTooLarge {
+        /// Its length in the commit log.
+        bytes: usize,
+        /// The limit.
+        maximum: usize,
+    },
+    /// The commit log could not be written. The write may or may not survive; later writes fail too until the disk
+    /// takes them again.
+    #[error("the commit log cannot be written: {0}")]
+    CommitLogWrite(Arc<FileError>),
+    /// No segment can be had in time.
+    #[error("the commit log has no room: {reason}")]
+    CommitLogFull {
+        /// Why none is free.
+        reason: String,
+    },
+    /// Damage in the commit log that loses acknowledged writes.
+    #[error("commit log {path} is corrupt at offset {offset}: {reason}")]
+    CommitLogCorrupt {
+        /// The segment.
+        path: PathBuf,
+        /// Bytes from its start.
+        offset: u64,
+        /// What was found.
+        reason: String,
+    },
+    /// The memtables are full and flushing does not make room.
+    #[error("memtables are full ({used_bytes} of {limit_bytes} bytes) and cannot be flushed: {reason}")]
+    MemtablesFull {
+        /// Bytes in use on this shard.
+        used_bytes: usize,
+        /// The shard's share.
+        limit_bytes: usize,
+        /// Why no flush makes room.
+        reason: String,
+    },
+    /// A file operation failed.
+    #[error("{0}")]
+    File(Arc<FileError>),
+    /// A table file is damaged, or cannot be read or written.
+    #[error("{0}")]
+    SSTable(#[from] SSTableError),
+    /// A row in memory that is not one: a defect of this program or of the machine.
+    #[error("a row in the memtable of {table}: {source}")]
+    PackedRow {
+        /// Keyspace and table.
+        table: String,
+        /// What was found.
+        source: PackError,
+    },
+    /// Something on disk or in memory that cannot be.
+    #[error("{what}: {reason}")]
+    Corrupt {
+        /// The file or structure.
+        what: String,
+        /// What was found.
+        reason: String,
+    },
+    /// The schema tables do not make a schema, or the change cannot be written.
+    #[error("schema: {0}")]
+    Schema(String),
+    /// The operation does not exist here.
+    #[error("{0} is not supported")]
+    NotSupported(&'static str),
+    /// The database is shutting down.
+    #[error("the database is shutting down")]
+    ShuttingDown,
+}
+
+impl From<FileError> for StorageError {
+    fn from(error: FileError) -> Self {
+        Self::File(Arc::new(error))
+    }
+}

@@ -1,0 +1,10 @@
+//! From memtable to SSTable.
+//!
+//! A flush freezes the memtable (a new one takes its place at once), streams it in order into an SSTable, and swaps the
+//! two; readers see one or the other. Then the commit log may give up the segments whose writes are all in SSTables.
+//! When the disk refuses, the memtable stays readable, the reason is kept, and the flush is tried again.
+
+mod scheduler;
+mod write;
+
+pub(crate) use scheduler::run as run_scheduler;

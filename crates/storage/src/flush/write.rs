@@ -1,0 +1,181 @@
+//! One flush.
+
+use std::{collections::BTreeSet, num::NonZeroU64, rc::Rc, sync::Arc};
+
+use espalier_mutation::{
+    ClusteringSlices, ColumnData, Direction, KeyBound, Row, Unfiltered, UnfilteredStream,
+    reconcile::MergedPartition, schema::TableMetadata,
+};
+use espalier_runtime::{file::FileError, maybe_yield};
+use espalier_sstable::{
+    Descriptor, EncodingStats, PresentColumns, SSTableId, SSTableWriter, WriterOptions,
+    statistics::encoding_stats::{DELETION_TIME_EPOCH_S, TIMESTAMP_EPOCH_US},
+};
+
+use crate::{
+    Database, StorageError,
+    commitlog::LogPosition,
+    memtable::{Memtable, MemtablePartition, MemtableStatistics},
+    table::{SSTable, Table},
+};
+
+impl Database {
+    /// Writes all that the table has in memory on this shard to SSTables. Waits for a flush of it that is under way.
+    pub(crate) async fn flush_table(&self, table: &Rc<Table>) -> Result<(), StorageError> {
+        let _turn = table.flush_lock.acquire(1).await;
+        if table.is_dropped() {
+            return Ok(());
+        }
+        if !table.memtable().is_empty() {
+            table.switch_memtable();
+        }
+        loop {
+            // Oldest first; a memtable whose flush failed before is among them.
+            let Some(memtable) = table.view().flushing.first().cloned() else { break };
+            match self.flush_memtable(table, &memtable).await {
+                Ok(sstable) => {
+                    table.change_view(|view| view.with_flushed(&memtable, sstable));
+                    table.set_flush_failure(None);
+                    self.count_flush(&memtable);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "a flush failed; its memtable stays");
+                    table.set_flush_failure(Some(error.to_string()));
+                    self.count_failed_flush();
+                    // Those who wait for room learn the reason.
+                    return Err(error);
+                }
+            }
+        }
+        self.reclaim_log();
+        Ok(())
+    }
+
+    async fn flush_memtable(
+        &self,
+        table: &Rc<Table>,
+        memtable: &Rc<Memtable>,
+    ) -> Result<Option<Rc<SSTable>>, StorageError> {
+        let metadata = table.metadata();
+        let options = self.writer_options(table, memtable, &metadata)?;
+        let descriptor = options.descriptor.clone();
+        self.make_directory(table).await?;
+        let mut writer = SSTableWriter::create(self.file_system(), options).await?;
+        if let Err(error) = copy(memtable, &metadata, &mut writer).await {
+            if let Err(error) = writer.abort().await {
+                tracing::warn!(%error, "files of a failed flush are left");
+            }
+            return Err(error);
+        }
+        let written = writer.finish().await?;
+        match written {
+            Some(_) => self.open_sstable(&metadata, descriptor).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn make_directory(&self, table: &Table) -> Result<(), FileError> {
+        // A first flush of the table on any shard makes it; this is cheap if it is there.
+        if self.file_system().exists(&table.directory).await? {
+            return Ok(());
+        }
+        self.file_system().create_dir_all(&table.directory).await
+    }
+
+    fn writer_options(
+        &self,
+        table: &Table,
+        memtable: &Memtable,
+        metadata: &Arc<TableMetadata>,
+    ) -> Result<WriterOptions, StorageError> {
+        let generation = NonZeroU64::MIN.saturating_add(self.next_generation(metadata.id) - 1);
+        let features = self.sstable_features()?;
+        let descriptor = Descriptor::new(
+            table.directory.clone(),
+            features,
+            SSTableId::Generation(generation),
+        );
+        let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;
+        let statistics = memtable.statistics();
+        let columns = metadata.static_columns().iter().chain(metadata.regular_columns());
+        let present: BTreeSet<_> =
+            columns.map(|column| column.id).filter(|id| statistics.has_column(*id)).collect();
+        options.columns = PresentColumns::Only(present);
+        options.encoding_stats = encoding_stats(&statistics);
+        options.estimated_partitions = statistics.partitions;
+        options.column_index_size = self.configuration().column_index_bytes;
+        let intervals = match memtable.positions() {
+            Some((first, last)) => self.log_intervals(table, first, last),
+            None => Vec::new(),
+        };
+        crate::table::set_commit_log_facts(
+            &mut options.facts,
+            &intervals,
+            self.host_id(),
+        );
+        Ok(options)
+    }
+
+    fn log_intervals(
+        &self,
+        table: &Table,
+        first: LogPosition,
+        last: LogPosition,
+    ) -> Vec<(LogPosition, LogPosition)> {
+        self.log_for(table).map_or_else(Vec::new, |log| log.intervals(first, last))
+    }
+}
+
+/// The minima as the header of an SSTable wants them: the epochs stand for none.
+fn encoding_stats(statistics: &MemtableStatistics) -> EncodingStats {
+    let some = |value: u32, none: u32| if value == u32::MAX { none } else { value };
+    let timestamp = match statistics.minimum_timestamp {
+        i64::MAX => TIMESTAMP_EPOCH_US,
+        timestamp => timestamp,
+    };
+    let deletion_time = some(statistics.minimum_local_deletion_time, DELETION_TIME_EPOCH_S);
+    EncodingStats::from_baselines(timestamp, deletion_time, some(statistics.minimum_ttl, 0))
+}
+
+/// Streams all partitions of a frozen memtable, giving way in between.
+async fn copy(
+    memtable: &Rc<Memtable>,
+    table: &Arc<TableMetadata>,
+    writer: &mut SSTableWriter,
+) -> Result<(), StorageError> {
+    let all = Arc::new(ClusteringSlices::all());
+    let mut bound = KeyBound::Unbounded;
+    while let Some(key) = memtable.next_partition(&bound)? {
+        let stream = MemtablePartition::open(memtable, table, &key, &all, Direction::Forward)?;
+        // The merge of one stream drops what its own deletions cover.
+        let streams = stream.into_iter().collect();
+        let merged = MergedPartition::new(table.clone(), Direction::Forward, streams).await?;
+        if let Some(mut partition) = merged {
+            let mut header = partition.header().clone();
+            if let Some(row) = &mut header.static_row {
+                remove_dropped(row, table);
+            }
+            writer.start_partition(header)?;
+            while let Some(mut fragment) = partition.next().await? {
+                maybe_yield().await;
+                if let Unfiltered::Row(row) = &mut fragment {
+                    remove_dropped(row, table);
+                }
+                writer.add(fragment).await?;
+            }
+            writer.end_partition().await?;
+        }
+        bound = KeyBound::AfterKey(key);
+        maybe_yield().await;
+    }
+    Ok(())
+}
+
+/// Removes the data of columns that were dropped while the memtable was in use.
+fn remove_dropped(row: &mut Row, table: &TableMetadata) {
+    row.columns.retain(|(id, data): &(_, ColumnData)| {
+        table.column_by_id(*id).is_some_and(|column| {
+            column.is_complex() == matches!(data, ColumnData::Complex(_))
+        })
+    });
+}

@@ -1,0 +1,72 @@
+//! The memory that all memtables of a shard may take together.
+//!
+//! Guaranteed: no write begins once the limit is reached, so that the limit is passed by one write's growth at most (a
+//! chunk of the trie, 8 MiB). Memory that readers still hold of flushed memtables counts until they let go.
+
+use std::{cell::Cell, rc::Rc};
+
+use espalier_runtime::sync::Notify;
+
+/// Clones share the count.
+#[derive(Clone)]
+pub struct MemtableBudget {
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    limit_bytes: usize,
+    flush_bytes: usize,
+    used_bytes: Cell<usize>,
+    room: Notify,
+}
+
+impl MemtableBudget {
+    /// A budget of `limit_bytes`; flushing should begin at `flush_bytes`.
+    pub fn new(limit_bytes: usize, flush_bytes: usize) -> Self {
+        let shared =
+            Shared { limit_bytes, flush_bytes, used_bytes: Cell::new(0), room: Notify::new() };
+        Self { shared: Rc::new(shared) }
+    }
+
+    /// Bytes in use.
+    pub fn used_bytes(&self) -> usize {
+        self.shared.used_bytes.get()
+    }
+
+    /// Bytes that may be in use.
+    pub fn limit_bytes(&self) -> usize {
+        self.shared.limit_bytes
+    }
+
+    /// Whether a write may begin.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.shared.used_bytes.get() < self.shared.limit_bytes
+    }
+
+    /// Whether a flush should begin.
+    #[inline]
+    pub fn wants_flush(&self) -> bool {
+        self.shared.used_bytes.get() >= self.shared.flush_bytes
+    }
+
+    /// Waits until memory was given back.
+    pub async fn wait_for_room(&self) {
+        self.shared.room.notified().await;
+    }
+
+    /// Wakes those who wait, so that they look again.
+    pub(crate) fn wake_waiters(&self) {
+        self.shared.room.notify_all();
+    }
+
+    #[inline]
+    pub(crate) fn grow(&self, bytes: usize) {
+        self.shared.used_bytes.set(self.shared.used_bytes.get() + bytes);
+    }
+
+    pub(crate) fn shrink(&self, bytes: usize) {
+        self.shared.used_bytes.set(self.shared.used_bytes.get().saturating_sub(bytes));
+        self.shared.room.notify_all();
+    }
+}

@@ -1,0 +1,70 @@
+//! What the memtable's trie holds at its keys.
+
+use bytes::Bytes;
+use espalier_mutation::DeletionTime;
+
+/// Rows up to this length lie in the trie's own slot; longer ones on the heap.
+const INLINE_BYTES: usize = 30;
+
+/// The content of a trie key. 32 bytes, half a cache line.
+#[derive(Clone)]
+pub(crate) enum Content {
+    /// At the end of the partition key: the partition exists, perhaps with a deletion.
+    Partition(DeletionTime),
+    /// In the deletion branch: the range deletion in force behind this bound.
+    Boundary(Boundary),
+    /// A row or static row: the bytes of a [`StoredRow`].
+    Inline { length: u8, bytes: [u8; INLINE_BYTES] },
+    /// A longer one.
+    Heap(Box<[u8]>),
+}
+
+/// The place where range deletions change.
+#[derive(Clone)]
+pub(crate) struct Boundary {
+    pub(crate) after: DeletionTime,
+    /// The bound's values as they were written first, where the path does not give them back exactly.
+    pub(crate) kept_values: Option<Box<Bytes>>,
+}
+
+const _: () = assert!(size_of::<Content>() == 32);
+
+impl Content {
+    /// A row from the two parts of its bytes.
+    #[inline]
+    pub(crate) fn row(prefix: &[u8], packed: &[u8]) -> Content {
+        let length = prefix.len() + packed.len();
+        if length <= INLINE_BYTES {
+            let mut bytes = [0; INLINE_BYTES];
+            bytes[..prefix.len()].copy_from_slice(prefix);
+            bytes[prefix.len()..length].copy_from_slice(packed);
+            return Content::Inline { length: length as u8, bytes };
+        }
+        let mut bytes = Vec::with_capacity(length);
+        bytes.extend_from_slice(prefix);
+        bytes.extend_from_slice(packed);
+        Content::Heap(bytes.into_boxed_slice())
+    }
+
+    /// The bytes of a row; `None` if it is none.
+    #[inline]
+    pub(crate) fn row_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Content::Inline { length, bytes } => bytes.get(..usize::from(*length)),
+            Content::Heap(bytes) => Some(bytes),
+            Content::Partition(_) | Content::Boundary(_) => None,
+        }
+    }
+
+    /// Bytes that it takes besides its slot in the trie.
+    #[inline]
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Content::Heap(bytes) => bytes.len(),
+            Content::Boundary(Boundary { kept_values: Some(values), .. }) => {
+                size_of::<Bytes>() + values.len()
+            }
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! One row without waiting and without copying: the fast path of single-row reads.
+
+use bytes::Bytes;
+use espalier_mutation::{
+    ClusteringSlice, DecoratedKey, DeletionTime, PackedCell, PackedRow, schema::TableMetadata,
+};
+
+use super::{Memtable, content::Content, path, range_tombstones, write::split_stored};
+
+/// A row as a memtable holds it, not yet reconciled with the deletions that cover it.
+#[derive(Clone, Copy, Debug)]
+pub struct RowLookup<'a> {
+    /// Deletion of the partition.
+    pub partition_deletion: DeletionTime,
+    /// The range deletion in force at the row.
+    pub range_deletion: DeletionTime,
+    /// The row.
+    pub row: Option<PackedRow<'a>>,
+    /// The partition's static row.
+    pub static_row: Option<PackedRow<'a>>,
+}
+
+impl RowLookup<'_> {
+    /// Of a partition that does not exist.
+    pub const NOTHING: RowLookup<'static> = RowLookup {
+        partition_deletion: DeletionTime::LIVE,
+        range_deletion: DeletionTime::LIVE,
+        row: None,
+        static_row: None,
+    };
+
+    /// The strongest deletion over the cells of the row.
+    pub fn deletion(&self) -> DeletionTime {
+        let above = self.partition_deletion.max(self.range_deletion);
+        self.row.as_ref().map_or(above, |row| above.max(row.deletion))
+    }
+
+    /// The strongest deletion over the cells of the static row.
+    pub fn static_deletion(&self) -> DeletionTime {
+        match &self.static_row {
+            Some(row) => self.partition_deletion.max(row.deletion),
+            None => self.partition_deletion,
+        }
+    }
+
+    /// Whether the row's liveness makes it exist at second `now_s`, whatever its cells.
+    pub fn is_liveness_visible(&self, now_s: u32) -> bool {
+        let deletion = self.deletion();
+        self.row.as_ref().is_some_and(|row| {
+            row.liveness.is_live(now_s) && !deletion.deletes(row.liveness.timestamp)
+        })
+    }
+
+    /// Whether a reader sees the cell under `deletion` (that of the row, or of its complex column if that is
+    /// stronger).
+    pub fn is_cell_visible(deletion: DeletionTime, cell: &PackedCell<'_>, now_s: u32) -> bool {
+        !deletion.deletes(cell.timestamp) && cell.is_live(now_s)
+    }
+}
+
+/// What a look at one memtable found.
+pub(crate) enum Found<R> {
+    /// The partition is not there.
+    NoPartition,
+    /// It is; what the caller made of it.
+    Row(R),
+    /// The row is damaged; the slow path will say how.
+    Unreadable,
+}
+
+impl Memtable {
+    /// Whether there is anything of the partition. `partition` is for its path.
+    pub(crate) fn has(&self, key: &DecoratedKey, partition: &mut Vec<u8>) -> bool {
+        partition.clear();
+        path::put_partition(key, partition);
+        let trie = self.trie.borrow();
+        if trie.get(partition).is_some() {
+            return true;
+        }
+        if !self.is_single_row {
+            return false;
+        }
+        partition.push(path::FIRST_ROW);
+        trie.get(partition).is_some()
+    }
+
+    /// Calls `take` with the row. `buffer` is for the path, so that nothing is allocated.
+    #[inline]
+    pub(crate) fn look_up<R>(
+        &self,
+        table: &TableMetadata,
+        key: &DecoratedKey,
+        clustering: &[Option<Bytes>],
+        buffer: &mut Vec<u8>,
+        take: impl FnOnce(RowLookup<'_>) -> R,
+    ) -> Found<R> {
+        let trie = self.trie.borrow();
+        buffer.clear();
+        path::put_partition(key, buffer);
+        let prefix_length = buffer.len();
+        let mut lookup = RowLookup::NOTHING;
+        if self.is_single_row {
+            buffer.push(path::FIRST_ROW);
+            let row = trie.get(buffer);
+            // Contents beyond rows are partition deletions.
+            let has_deletions =
+                trie.content_count() as u64 > self.statistics.borrow().rows;
+            if has_deletions && let Some(Content::Partition(deletion)) = trie.get(&buffer[..prefix_length])
+            {
+                lookup.partition_deletion = *deletion;
+            } else if row.is_none() {
+                return Found::NoPartition;
+            }
+            return match self.packed(row) {
+                Ok(row) => Found::Row(take(RowLookup { row, ..lookup })),
+                Err(()) => Found::Unreadable,
+            };
+        }
+        let Some(Content::Partition(deletion)) = trie.get(buffer) else {
+            return Found::NoPartition;
+        };
+        lookup.partition_deletion = *deletion;
+        if table.has_static_columns() {
+            buffer.push(path::STATIC);
+            let Ok(row) = self.packed(trie.get(buffer)) else { return Found::Unreadable };
+            lookup.static_row = row;
+            buffer.truncate(prefix_length);
+        }
+        path::put_row(table.comparator(), clustering, buffer);
+        let Ok(row) = self.packed(trie.get(buffer)) else { return Found::Unreadable };
+        lookup.row = row;
+        if self.has_boundaries.get() {
+            let (prefix, row_path) = buffer.split_at(prefix_length);
+            lookup.range_deletion =
+                range_tombstones::deletion_before(&trie, prefix, row_path, true);
+        }
+        Found::Row(take(lookup))
+    }
+
+    #[inline]
+    fn packed<'a>(&self, content: Option<&'a Content>) -> Result<Option<PackedRow<'a>>, ()> {
+        let Some(content) = content else { return Ok(None) };
+        let bytes = content.row_bytes().ok_or(())?;
+        PackedRow::new(split_stored(self.is_exact, bytes).1).map(Some).map_err(|_| ())
+    }
+}
+
+/// Whether the slice is exactly one row.
+pub(crate) fn is_single_row(table: &TableMetadata, slice: &ClusteringSlice) -> bool {
+    slice.start.values.len() == table.clustering_columns().len()
+        && slice.start.values == slice.end.values
+        && slice.start.kind.weight() < 0
+        && slice.end.kind.weight() > 0
+}

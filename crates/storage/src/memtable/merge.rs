@@ -1,0 +1,52 @@
+//! A row that meets an older write of the same row.
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Clustering, PackError, PackedColumn, PackedRow, pack_row, reconcile::merge_rows,
+    schema::TableMetadata, unpack_row,
+};
+
+/// Whether `new` stays as it is and nothing of `old` does: the usual overwrite of the same simple columns by a later
+/// write. Says `false` when it would have to think.
+#[inline]
+pub(crate) fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
+    if table.is_counter() {
+        return false;
+    }
+    let (Ok(old), Ok(new)) = (PackedRow::new(old), PackedRow::new(new)) else { return false };
+    if !old.deletion.is_live() || !new.deletion.is_live() {
+        return false;
+    }
+    if !old.liveness.is_none() && new.liveness.timestamp <= old.liveness.timestamp {
+        return false;
+    }
+    let mut news = new.columns();
+    for column in old.columns() {
+        let Ok(PackedColumn::Simple(old_id, old_cell)) = column else { return false };
+        loop {
+            let Some(Ok(PackedColumn::Simple(new_id, new_cell))) = news.next() else { return false };
+            if new_id == old_id && new_cell.timestamp > old_cell.timestamp {
+                break;
+            }
+            if new_id >= old_id {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// The reconciliation of two packed rows, packed into `out`.
+pub(crate) fn merge_packed(
+    table: &TableMetadata,
+    old: &[u8],
+    new: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), PackError> {
+    let unpacked =
+        |packed: &[u8]| unpack_row(Clustering::empty(), &Bytes::copy_from_slice(packed));
+    let merged = merge_rows(table, unpacked(old)?, unpacked(new)?);
+    out.clear();
+    pack_row(&merged, out);
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Memtables: the newest writes of a table's part on one shard, in one trie down to the row.
+//!
+//! The trie's path is token, partition key, clustering; the content is packed rows, partition deletions, and the places
+//! where range deletions change (`path`). Works 002 has a trie of partitions; going on to the row is the step its
+//! authors name as the next one.
+//!
+//! **Isolation.** A write to one partition is applied without giving way, so a reader that reads without giving way
+//! sees all of it or nothing. A reader that comes back for more keeps its view by an overlay (`isolation`): writers
+//! leave the old version of what it has still to read there.
+//!
+//! **Memory bound.** [`Memtable::memory_bytes`] is exactly what trie and contents take; the shard's budget
+//! (`MemtableBudget`) is checked before each write. Besides it: the overlays, as much as is overwritten while a long
+//! read of the same partition is under way.
+
+mod budget;
+mod content;
+mod isolation;
+mod lookup;
+mod merge;
+mod partition;
+mod path;
+mod range_tombstones;
+mod scan;
+mod statistics;
+mod walk;
+mod write;
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Weak,
+};
+
+use espalier_mutation::schema::TableMetadata;
+use espalier_runtime::shard;
+use espalier_trie::memory::InMemoryTrie;
+
+pub use budget::MemtableBudget;
+pub(crate) use lookup::Found;
+pub use lookup::RowLookup;
+pub use partition::MemtablePartition;
+pub use statistics::MemtableStatistics;
+
+use crate::commitlog::LogPosition;
+use content::Content;
+use isolation::Overlay;
+
+/// The writes of one table on one shard since the last flush began.
+pub struct Memtable {
+    trie: RefCell<InMemoryTrie<Content>>,
+    statistics: RefCell<MemtableStatistics>,
+    /// Bytes of contents outside of the trie's slots.
+    heap_bytes: Cell<usize>,
+    /// Whether there is any boundary of range deletions.
+    has_boundaries: Cell<bool>,
+    /// The first write's place in the commit log, and the end of the last one's.
+    positions: Cell<Option<(LogPosition, LogPosition)>>,
+    /// Whether paths give clusterings back byte for byte.
+    is_exact: bool,
+    /// Whether a partition is a single row, and so needs no content of its own: no clustering, no static columns.
+    is_single_row: bool,
+    /// Reads that will come back.
+    overlays: RefCell<Vec<Weak<Overlay>>>,
+    buffers: RefCell<write::Buffers>,
+    budget: MemtableBudget,
+    /// What it has taken from the budget.
+    counted_bytes: Cell<usize>,
+}
+
+impl Memtable {
+    /// An empty one, whose memory is taken from `budget`.
+    pub fn new(table: &TableMetadata, budget: MemtableBudget) -> Self {
+        Self {
+            trie: RefCell::default(),
+            statistics: RefCell::default(),
+            heap_bytes: Cell::new(0),
+            has_boundaries: Cell::new(false),
+            positions: Cell::new(None),
+            is_exact: path::is_exact(table.comparator()),
+            is_single_row: table.clustering_columns().is_empty() && !table.has_static_columns(),
+            overlays: RefCell::default(),
+            buffers: RefCell::default(),
+            budget,
+            counted_bytes: Cell::new(0),
+        }
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.trie.borrow().is_empty()
+    }
+
+    /// All memory of trie and contents.
+    pub fn memory_bytes(&self) -> usize {
+        self.trie.borrow().allocated_bytes() + self.heap_bytes.get()
+    }
+
+    /// Memory of what is reachable, without free blocks: what a flush is worth.
+    pub fn used_bytes(&self) -> usize {
+        self.trie.borrow().used_bytes() + self.heap_bytes.get()
+    }
+
+    /// Minima and counts for the flush.
+    pub fn statistics(&self) -> MemtableStatistics {
+        self.statistics.borrow().clone()
+    }
+
+    /// Where its first write stands in the commit log, and the end of its last one; `None` if none was logged.
+    pub fn positions(&self) -> Option<(LogPosition, LogPosition)> {
+        self.positions.get()
+    }
+
+    /// Notes that the memtable holds a write of the log.
+    pub(crate) fn add_position(&self, start: LogPosition, end: LogPosition) {
+        self.positions.set(Some(match self.positions.get() {
+            Some((first, last)) => (first.min(start), last.max(end)),
+            None => (start, end),
+        }));
+    }
+
+    /// Tells the budget what the memtable has grown by.
+    #[inline]
+    fn settle(&self) {
+        let bytes = self.memory_bytes();
+        let counted = self.counted_bytes.replace(bytes);
+        if bytes >= counted {
+            self.budget.grow(bytes - counted);
+        } else {
+            self.budget.shrink(counted - bytes);
+        }
+    }
+}
+
+/// A trie of this size is dropped on a helper thread: freeing each of its rows would hold the core for too long.
+const LARGE_BYTES: usize = 256 << 10;
+
+impl Drop for Memtable {
+    fn drop(&mut self) {
+        let (budget, counted) = (self.budget.clone(), self.counted_bytes.get());
+        if counted < LARGE_BYTES || shard::loop_report().is_none() {
+            budget.shrink(counted);
+            return;
+        }
+        let trie = std::mem::take(self.trie.get_mut());
+        espalier_runtime::spawn_local(async move {
+            espalier_runtime::spawn_blocking(move || drop(trie)).await;
+            budget.shrink(counted);
+        })
+        .detach();
+    }
+}
+
+#[cfg(test)]
+mod tests;

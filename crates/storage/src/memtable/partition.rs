@@ -1,0 +1,320 @@
+//! One partition of a memtable as a stream of rows and range tombstone markers.
+//!
+//! Two walks go side by side, over the rows and over the deletion branch, and are merged by comparing paths. The stream
+//! reads some fragments at a time, without giving way, so that an ordinary read is one look at the trie; it keeps its
+//! view by an overlay if it has to come back. Memory: at most [`LARGEST_FILL`] fragments.
+
+use std::{collections::VecDeque, rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, Clustering, ClusteringBound, ClusteringSlice, ClusteringSlices, DecoratedKey,
+    DeletionTime, Direction, PartitionHeader, RangeTombstoneMarker, Row, Unfiltered,
+    UnfilteredStream, schema::TableMetadata, unpack_row,
+};
+
+use super::{
+    Memtable,
+    content::{Boundary, Content},
+    isolation::Overlay,
+    path,
+    walk::{At, View},
+    write::split_stored,
+};
+use crate::{StorageError, commitlog::BodyReader};
+
+const FIRST_FILL: usize = 16;
+const LARGEST_FILL: usize = 256;
+
+/// One partition of one memtable. See [`UnfilteredStream`].
+pub struct MemtablePartition {
+    memtable: Rc<Memtable>,
+    table: Arc<TableMetadata>,
+    header: PartitionHeader,
+    /// The partition's path.
+    prefix: Vec<u8>,
+    direction: Direction,
+    slices: Arc<ClusteringSlices>,
+    /// How many slices are done, in the direction of the walk.
+    slices_done: usize,
+    /// The present slice.
+    range: Option<Range>,
+    overlay: Option<Rc<Overlay>>,
+    buffer: VecDeque<Unfiltered>,
+    next_fill: usize,
+}
+
+/// A slice under way: the paths of the place reached and of the far bound, and the deletion in force at that place.
+struct Range {
+    at: Vec<u8>,
+    far: Vec<u8>,
+    open: DeletionTime,
+}
+
+impl MemtablePartition {
+    /// The slices of a partition; `None` if the memtable has nothing of it.
+    pub fn open(
+        memtable: &Rc<Memtable>,
+        table: &Arc<TableMetadata>,
+        key: &DecoratedKey,
+        slices: &Arc<ClusteringSlices>,
+        direction: Direction,
+    ) -> Result<Option<Self>, StorageError> {
+        let mut prefix = Vec::with_capacity(key.key.len() + 16);
+        path::put_partition(key, &mut prefix);
+        let Some(header) = memtable.header(table, key, &mut prefix)? else { return Ok(None) };
+        let mut partition = Self {
+            memtable: memtable.clone(),
+            table: table.clone(),
+            header,
+            prefix,
+            direction,
+            slices: slices.clone(),
+            slices_done: 0,
+            range: None,
+            overlay: None,
+            buffer: VecDeque::new(),
+            next_fill: FIRST_FILL,
+        };
+        partition.fill()?;
+        if !partition.is_done() {
+            let overlay = Rc::new(Overlay::new(&partition.prefix, direction));
+            memtable.register(&overlay);
+            partition.overlay = Some(overlay);
+            partition.note_position();
+        }
+        Ok(Some(partition))
+    }
+
+    fn is_done(&self) -> bool {
+        self.slices_done >= self.slices.slices.len()
+    }
+
+    fn note_position(&self) {
+        if let (Some(overlay), Some(range)) = (&self.overlay, &self.range) {
+            overlay.set_position(&range.at);
+        }
+    }
+
+    /// Reads the next fragments into the buffer.
+    fn fill(&mut self) -> Result<(), StorageError> {
+        let wanted = self.next_fill;
+        self.next_fill = (wanted * 4).min(LARGEST_FILL);
+        let memtable = self.memtable.clone();
+        let (prefix, overlay) = (std::mem::take(&mut self.prefix), self.overlay.clone());
+        {
+            let trie = memtable.trie.borrow();
+            let saved = overlay.as_ref().map(|overlay| overlay.state());
+            let view = View {
+                trie: &trie,
+                prefix: &prefix,
+                overlay: saved.as_deref(),
+                has_boundaries: memtable.has_boundaries.get(),
+            };
+            while self.buffer.len() < wanted && !self.is_done() {
+                let mut range = match self.range.take() {
+                    Some(range) => range,
+                    None => self.enter_slice(&view),
+                };
+                let is_finished = self.walk_slice(&view, &mut range, wanted)?;
+                if is_finished {
+                    self.leave_slice(&range);
+                } else {
+                    self.range = Some(range);
+                }
+            }
+        }
+        self.prefix = prefix;
+        self.note_position();
+        Ok(())
+    }
+
+    /// The near and far bound of the present slice.
+    fn bounds(&self) -> (ClusteringBound, ClusteringBound) {
+        let slices = &self.slices.slices;
+        let slice: &ClusteringSlice = match self.direction {
+            Direction::Forward => &slices[self.slices_done],
+            Direction::Reverse => &slices[slices.len() - 1 - self.slices_done],
+        };
+        match self.direction {
+            Direction::Forward => (slice.start.clone(), slice.end.clone()),
+            Direction::Reverse => (slice.end.clone(), slice.start.clone()),
+        }
+    }
+
+    /// Goes to the near bound of the next slice; a range deletion that reaches into it opens there.
+    fn enter_slice(&mut self, view: &View<'_>) -> Range {
+        let (near, far) = self.bounds();
+        let mut range = Range { at: Vec::new(), far: Vec::new(), open: DeletionTime::LIVE };
+        path::put_bound(self.table.comparator(), &near, &mut range.at);
+        path::put_bound(self.table.comparator(), &far, &mut range.far);
+        let is_forward = self.direction == Direction::Forward;
+        range.open = view.deletion_before(&range.at, is_forward);
+        if !range.open.is_live() {
+            self.push_marker(near, DeletionTime::LIVE, range.open);
+        }
+        range
+    }
+
+    fn leave_slice(&mut self, range: &Range) {
+        if !range.open.is_live() {
+            let (_, far) = self.bounds();
+            self.push_marker(far, range.open, DeletionTime::LIVE);
+        }
+        self.slices_done += 1;
+    }
+
+    /// A marker where the deletion in force changes, told in the direction of the walk.
+    fn push_marker(&mut self, mut position: ClusteringBound, from: DeletionTime, to: DeletionTime) {
+        let (before, after) = match self.direction {
+            Direction::Forward => (from, to),
+            Direction::Reverse => (to, from),
+        };
+        let weight = position.kind.weight();
+        position.kind = BoundKind::for_marker(weight, !before.is_live(), !after.is_live());
+        let marker = RangeTombstoneMarker { position, before, after };
+        self.buffer.push_back(Unfiltered::Marker(marker));
+    }
+
+    /// Reads on in a slice; `true` at its end, `false` when the buffer has `wanted` fragments.
+    fn walk_slice(
+        &mut self,
+        view: &View<'_>,
+        range: &mut Range,
+        wanted: usize,
+    ) -> Result<bool, StorageError> {
+        let far = std::mem::take(&mut range.far);
+        let mut rows = view.rows(self.direction, &range.at, &far);
+        let mut boundaries = view.boundaries(self.direction, &range.at, &far);
+        let is_finished = loop {
+            if self.buffer.len() >= wanted {
+                break false;
+            }
+            let boundary_is_next = match (rows.at(), boundaries.at()) {
+                (None, None) => break true,
+                (Some(_), None) => false,
+                (None, Some(_)) => true,
+                (Some(_), Some(_)) => match self.direction {
+                    Direction::Forward => boundaries.key() < rows.key(),
+                    Direction::Reverse => boundaries.key() > rows.key(),
+                },
+            };
+            let walk = if boundary_is_next { &mut boundaries } else { &mut rows };
+            range.at.clear();
+            range.at.extend_from_slice(walk.key());
+            match walk.at() {
+                Some(At::Row(content)) => {
+                    let row = self.memtable.row(&self.table, &range.at, content)?;
+                    self.buffer.push_back(Unfiltered::Row(row));
+                }
+                Some(At::Boundary(boundary)) => {
+                    let next = match self.direction {
+                        Direction::Forward => boundary.after,
+                        Direction::Reverse => view.deletion_before(&range.at, false),
+                    };
+                    let position = bound(&self.table, &range.at, boundary)?;
+                    let open = std::mem::replace(&mut range.open, next);
+                    self.push_marker(position, open, next);
+                }
+                None => {}
+            }
+            walk.advance();
+        };
+        drop((rows, boundaries));
+        range.far = far;
+        Ok(is_finished)
+    }
+}
+
+impl UnfilteredStream for MemtablePartition {
+    type Error = StorageError;
+
+    fn header(&self) -> &PartitionHeader {
+        &self.header
+    }
+
+    async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
+        if self.buffer.is_empty() && !self.is_done() {
+            self.fill()?;
+        }
+        Ok(self.buffer.pop_front())
+    }
+}
+
+impl Memtable {
+    /// Deletion and static row of a partition, if it exists. `prefix` is its path, and is so again afterwards.
+    fn header(
+        &self,
+        table: &TableMetadata,
+        key: &DecoratedKey,
+        prefix: &mut Vec<u8>,
+    ) -> Result<Option<PartitionHeader>, StorageError> {
+        let trie = self.trie.borrow();
+        let deletion = match trie.get(prefix) {
+            Some(Content::Partition(deletion)) => *deletion,
+            _ if !self.is_single_row => return Ok(None),
+            _ => {
+                prefix.push(path::FIRST_ROW);
+                let exists = trie.get(prefix).is_some();
+                prefix.pop();
+                if !exists {
+                    return Ok(None);
+                }
+                DeletionTime::LIVE
+            }
+        };
+        let mut static_row = None;
+        if !self.is_single_row && table.has_static_columns() {
+            prefix.push(path::STATIC);
+            let content = trie.get(prefix);
+            prefix.pop();
+            if let Some(content) = content {
+                static_row = Some(self.row(table, &[], content)?);
+            }
+        }
+        Ok(Some(PartitionHeader { key: key.clone(), deletion, static_row }))
+    }
+
+    /// A stored row, taken apart. `row_path` is empty for a static row.
+    pub(super) fn row(
+        &self,
+        table: &TableMetadata,
+        row_path: &[u8],
+        content: &Content,
+    ) -> Result<Row, StorageError> {
+        let (kept, packed) = split_stored(self.is_exact, content.row_bytes().unwrap_or_default());
+        let clustering = if row_path.is_empty() || self.is_single_row {
+            Clustering::empty()
+        } else if self.is_exact {
+            path::clustering(table.comparator(), row_path).map_err(|error| corrupt(table, &error))?
+        } else {
+            let mut reader = BodyReader::new(Bytes::copy_from_slice(kept));
+            reader.clustering().map_err(|error| corrupt(table, &error))?
+        };
+        unpack_row(clustering, &Bytes::copy_from_slice(packed)).map_err(|source| {
+            StorageError::PackedRow { table: format!("{}.{}", table.keyspace, table.name), source }
+        })
+    }
+}
+
+/// A stored bound. Its kind tells only the side.
+fn bound(
+    table: &TableMetadata,
+    bound_path: &[u8],
+    boundary: &Boundary,
+) -> Result<ClusteringBound, StorageError> {
+    let Some(kept) = &boundary.kept_values else {
+        return path::bound(table.comparator(), bound_path).map_err(|error| corrupt(table, &error));
+    };
+    let kind = path::kind_of(bound_path.last().copied().unwrap_or_default());
+    let mut reader = BodyReader::new(Bytes::clone(kept));
+    let values = reader.values().map_err(|error| corrupt(table, &error))?;
+    Ok(ClusteringBound { kind, values })
+}
+
+fn corrupt(table: &TableMetadata, error: &dyn std::error::Error) -> StorageError {
+    StorageError::Corrupt {
+        what: format!("the memtable of {}.{}", table.keyspace, table.name),
+        reason: error.to_string(),
+    }
+}

@@ -1,0 +1,117 @@
+//! The keys of the memtable's trie.
+//!
+//! ```text
+//! partition   40 token 40 escaped key 38
+//!   + 10 bound       a place where range deletions change: prefix values, then 20 (before) or 60 (behind)
+//!   + 18             the static row
+//!   + clustering     a row: its values, then 38 (a table without clustering columns: just 38)
+//! ```
+//!
+//! All byte-comparable, so the order of keys is: the partition, its deletion branch, its static row, its rows in
+//! clustering order. The deletion branch and the rows use the same encoding, so that bounds and rows compare by their
+//! bytes: 20 < 38 < 3E, 3F, 40, 41 < 60.
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, Clustering, ClusteringBound, ClusteringComparator, DecoratedKey, Token,
+};
+use espalier_types::{
+    CqlType, DecodeError,
+    byte_comparable::{
+        GT_NEXT, LT_NEXT, NEXT_COMPONENT, TERMINATOR, decode_clustering, decode_decorated_key, encode_clustering,
+        encode_decorated_key,
+    },
+};
+
+/// Leads to the boundaries of range deletions.
+pub(crate) const DELETIONS: u8 = 0x10;
+/// The static row.
+pub(crate) const STATIC: u8 = 0x18;
+/// No row's clustering begins with less.
+pub(crate) const FIRST_ROW: u8 = TERMINATOR;
+
+/// Appends the path of a partition.
+#[inline]
+pub(crate) fn put_partition(key: &DecoratedKey, path: &mut Vec<u8>) {
+    encode_decorated_key(key.token.0, &key.key, path);
+}
+
+/// Appends what the paths of all partitions with a token have in common.
+pub(crate) fn put_token(token: Token, path: &mut Vec<u8>) {
+    path.push(NEXT_COMPONENT);
+    path.extend_from_slice(&(token.0 ^ i64::MIN).to_be_bytes());
+}
+
+/// The partition whose path this is.
+pub(crate) fn partition_key(path: &[u8]) -> Result<DecoratedKey, DecodeError> {
+    let (token, key) = decode_decorated_key(path)?;
+    Ok(DecoratedKey { token: Token(token), key: key.into() })
+}
+
+/// Appends the path of a row within its partition.
+#[inline]
+pub(crate) fn put_row(
+    comparator: &ClusteringComparator,
+    values: &[Option<Bytes>],
+    path: &mut Vec<u8>,
+) {
+    encode_clustering(&comparator.types, values, TERMINATOR, path);
+}
+
+/// Appends a bound, as in the deletion branch (without [`DELETIONS`]).
+pub(crate) fn put_bound(
+    comparator: &ClusteringComparator,
+    bound: &ClusteringBound,
+    path: &mut Vec<u8>,
+) {
+    let terminator = if bound.kind.weight() < 0 { LT_NEXT } else { GT_NEXT };
+    encode_clustering(&comparator.types, &bound.values, terminator, path);
+}
+
+/// The clustering of a row from its path within the partition.
+pub(crate) fn clustering(
+    comparator: &ClusteringComparator,
+    path: &[u8],
+) -> Result<Clustering, DecodeError> {
+    let (values, _) = decode_clustering(&comparator.types, path)?;
+    Ok(Clustering { values: values.into() })
+}
+
+/// The bound from its path in the deletion branch. It is given as a start; what it is follows from the deletions.
+pub(crate) fn bound(
+    comparator: &ClusteringComparator,
+    path: &[u8],
+) -> Result<ClusteringBound, DecodeError> {
+    let (values, terminator) = decode_clustering(&comparator.types, path)?;
+    Ok(ClusteringBound { kind: kind_of(terminator), values: values.into() })
+}
+
+/// The start kind of a bound with this terminator.
+pub(crate) fn kind_of(terminator: u8) -> BoundKind {
+    if terminator == LT_NEXT { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart }
+}
+
+/// Whether paths give the values of clustering columns back byte for byte. Where two different serialised values are
+/// equal (decimal 1.0 and 1.00), the row keeps the bytes that were written first.
+pub(crate) fn is_exact(comparator: &ClusteringComparator) -> bool {
+    comparator.types.iter().all(|(column_type, _)| {
+        matches!(
+            column_type,
+            CqlType::Ascii
+                | CqlType::Text
+                | CqlType::Blob
+                | CqlType::Inet
+                | CqlType::Tinyint
+                | CqlType::Smallint
+                | CqlType::Int
+                | CqlType::Bigint
+                | CqlType::Timestamp
+                | CqlType::Date
+                | CqlType::Time
+                | CqlType::Timeuuid
+                | CqlType::Uuid
+                | CqlType::Float
+                | CqlType::Double
+        )
+    })
+}

@@ -1,0 +1,154 @@
+//! Range deletions in the deletion branch of a partition: at each boundary, the deletion in force behind it.
+//!
+//! The same normal form as `RangeTombstoneList`: boundaries ascend, neighbours differ, the deletion before the first
+//! and behind the last is live. A new range splits at its two ends and raises what lies between.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use espalier_mutation::{ClusteringBound, DeletionTime, RangeTombstone, schema::TableMetadata};
+use espalier_trie::{
+    cursor::{Cursor as _, Direction, Slice},
+    memory::{InMemoryTrie, TrieFull},
+};
+
+use super::{
+    Memtable,
+    content::{Boundary, Content},
+    path,
+};
+
+/// The path of a partition's deletion branch.
+pub(super) fn branch_of(prefix: &[u8]) -> Vec<u8> {
+    let mut branch = Vec::with_capacity(prefix.len() + 32);
+    branch.extend_from_slice(prefix);
+    branch.push(path::DELETIONS);
+    branch
+}
+
+/// All boundaries of a partition, by their path in the deletion branch.
+pub(super) fn all(trie: &InMemoryTrie<Content>, prefix: &[u8]) -> Vec<(Vec<u8>, Boundary)> {
+    let mut boundaries = Vec::new();
+    let mut entries =
+        trie.cursor_from(&branch_of(prefix), Direction::Forward).into_entries();
+    while let Some((key, content)) = entries.next_entry() {
+        if let Content::Boundary(boundary) = content {
+            boundaries.push((key.to_vec(), boundary.clone()));
+        }
+    }
+    boundaries
+}
+
+/// The deletion in force behind the last boundary before `at` (or at it, if `inclusive`).
+pub(super) fn deletion_before(
+    trie: &InMemoryTrie<Content>,
+    prefix: &[u8],
+    at: &[u8],
+    inclusive: bool,
+) -> DeletionTime {
+    let mut entries =
+        trie.cursor_from(&branch_of(prefix), Direction::Reverse).into_entries();
+    entries.seek(at);
+    while let Some((key, content)) = entries.next_entry() {
+        if let Content::Boundary(boundary) = content
+            && (inclusive || key != at)
+        {
+            return boundary.after;
+        }
+    }
+    DeletionTime::LIVE
+}
+
+impl Memtable {
+    pub(super) fn add_range_tombstone(
+        &self,
+        table: &TableMetadata,
+        prefix: &[u8],
+        tombstone: &RangeTombstone,
+    ) -> Result<(), TrieFull> {
+        let mut start = Vec::new();
+        path::put_bound(table.comparator(), &tombstone.start, &mut start);
+        let mut end = Vec::new();
+        path::put_bound(table.comparator(), &tombstone.end, &mut end);
+        if start >= end || tombstone.deletion.is_live() {
+            return Ok(());
+        }
+        let mut trie = self.trie.borrow_mut();
+        let before = deletion_before(&trie, prefix, &start, false);
+        let within = within(&trie, prefix, &start, &end);
+        let mut wanted: Vec<(Vec<u8>, Boundary)> = Vec::with_capacity(within.len() + 2);
+        // The old deletion in force as the walk goes on, and the new one behind the last wanted boundary.
+        let (mut old, mut last) = (before, before);
+        let mut stand = |key: Vec<u8>, after: DeletionTime, kept_values: Option<Box<Bytes>>| {
+            if after != last {
+                wanted.push((key, Boundary { after, kept_values }));
+                last = after;
+            }
+        };
+        let mut removed: Vec<Vec<u8>> = Vec::new();
+        if within.first().is_none_or(|(key, _)| *key != start) {
+            let kept = self.kept_values(&tombstone.start);
+            stand(start.clone(), old.max(tombstone.deletion), kept);
+        }
+        let mut end_stands = false;
+        for (key, boundary) in within {
+            old = boundary.after;
+            end_stands = key == end;
+            let after = if end_stands { old } else { old.max(tombstone.deletion) };
+            removed.push(key.clone());
+            stand(key, after, boundary.kept_values);
+        }
+        if !end_stands {
+            stand(end, old, self.kept_values(&tombstone.end));
+        }
+        let mut key = branch_of(prefix);
+        let length = key.len();
+        let mut heap = self.heap_bytes.get();
+        for gone in &removed {
+            key.truncate(length);
+            key.extend_from_slice(gone);
+            heap -= trie.get(&key).map_or(0, Content::heap_bytes);
+            if !wanted.iter().any(|(wanted, _)| wanted == gone) {
+                trie.remove(&key)?;
+            }
+        }
+        for (path, boundary) in wanted {
+            key.truncate(length);
+            key.extend_from_slice(&path);
+            let content = Content::Boundary(boundary);
+            heap += content.heap_bytes();
+            trie.put(&key, content)?;
+        }
+        self.heap_bytes.set(heap);
+        self.has_boundaries.set(true);
+        Ok(())
+    }
+
+    /// The bound's values as written, if its path would not give them back.
+    fn kept_values(&self, bound: &ClusteringBound) -> Option<Box<Bytes>> {
+        if self.is_exact || bound.values.is_empty() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        crate::commitlog::put_values(&bound.values, &mut bytes);
+        Some(Box::new(bytes.into()))
+    }
+}
+
+/// The boundaries from `start` to `end`, both included.
+fn within(
+    trie: &InMemoryTrie<Content>,
+    prefix: &[u8],
+    start: &[u8],
+    end: &[u8],
+) -> Vec<(Vec<u8>, Boundary)> {
+    let cursor = trie.cursor_from(&branch_of(prefix), Direction::Forward);
+    let mut entries = Slice::new(cursor, Bound::Included(start), Bound::Included(end)).into_entries();
+    let mut boundaries = Vec::new();
+    while let Some((key, content)) = entries.next_entry() {
+        if let Content::Boundary(boundary) = content {
+            boundaries.push((key.to_vec(), boundary.clone()));
+        }
+    }
+    boundaries
+}

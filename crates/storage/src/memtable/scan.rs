@@ -1,0 +1,47 @@
+//! Going from partition to partition.
+
+use espalier_mutation::{DecoratedKey, KeyBound};
+use espalier_trie::cursor::Direction;
+
+use super::{Memtable, content::Content, path};
+use crate::StorageError;
+
+/// Greater than whatever follows a partition's path or a token in a key.
+const BEHIND: u8 = 0xFF;
+
+impl Memtable {
+    /// The first partition behind a bound.
+    pub(crate) fn next_partition(
+        &self,
+        bound: &KeyBound,
+    ) -> Result<Option<DecoratedKey>, StorageError> {
+        let mut from = Vec::with_capacity(32);
+        match bound {
+            KeyBound::Unbounded => {}
+            KeyBound::BeforeToken(token) => path::put_token(*token, &mut from),
+            KeyBound::AfterToken(token) => {
+                path::put_token(*token, &mut from);
+                from.push(BEHIND);
+            }
+            KeyBound::BeforeKey(key) => path::put_partition(key, &mut from),
+            KeyBound::AfterKey(key) => {
+                path::put_partition(key, &mut from);
+                from.push(BEHIND);
+            }
+        }
+        let trie = self.trie.borrow();
+        let mut entries = trie.entries(Direction::Forward);
+        entries.seek(&from);
+        let Some((key, content)) = entries.next_entry() else { return Ok(None) };
+        let partition = match content {
+            Content::Partition(_) => Some(key),
+            // The only content of a single-row partition: its row, one byte below.
+            _ => key.split_last().map(|(_, partition)| partition),
+        };
+        let partition = partition.unwrap_or_default();
+        path::partition_key(partition).map(Some).map_err(|error| StorageError::Corrupt {
+            what: "a partition key in a memtable".into(),
+            reason: error.to_string(),
+        })
+    }
+}

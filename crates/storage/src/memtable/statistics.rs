@@ -1,0 +1,112 @@
+//! What a flush must know before it writes the first row, kept up to date by every write. Source: reference 7.5.
+
+use espalier_mutation::{
+    Cell, ColumnData, DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, Row, schema::ColumnId,
+};
+
+/// Minima and columns of everything that was written, also of what later writes have overwritten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemtableStatistics {
+    /// Least write timestamp in µs; `i64::MAX` if there is none.
+    pub minimum_timestamp: i64,
+    /// Greatest write timestamp in µs; `i64::MIN` if there is none.
+    pub maximum_timestamp: i64,
+    /// Least local deletion time in seconds; `u32::MAX` if nothing expires or is deleted.
+    pub minimum_local_deletion_time: u32,
+    /// Least TTL in seconds; `u32::MAX` if nothing expires.
+    pub minimum_ttl: u32,
+    /// Bit set of the ids of the columns that have cells or deletions.
+    columns: Vec<u64>,
+    /// How many partitions there are.
+    pub partitions: u64,
+    /// How many rows there are, without static rows.
+    pub rows: u64,
+}
+
+impl Default for MemtableStatistics {
+    fn default() -> Self {
+        Self {
+            minimum_timestamp: i64::MAX,
+            maximum_timestamp: i64::MIN,
+            minimum_local_deletion_time: u32::MAX,
+            minimum_ttl: u32::MAX,
+            columns: Vec::new(),
+            partitions: 0,
+            rows: 0,
+        }
+    }
+}
+
+impl MemtableStatistics {
+    /// Whether some write had data in the column.
+    pub fn has_column(&self, id: ColumnId) -> bool {
+        let word = self.columns.get(id.0 as usize / 64).copied().unwrap_or(0);
+        word & (1 << (id.0 % 64)) != 0
+    }
+
+    pub(crate) fn add_deletion(&mut self, deletion: DeletionTime) {
+        if !deletion.is_live() {
+            self.add_timestamp(deletion.marked_for_delete_at);
+            self.add_local_deletion_time(deletion.local_deletion_time);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add_row(&mut self, row: &Row) {
+        self.add_liveness(&row.liveness);
+        self.add_deletion(row.deletion);
+        for (id, data) in &row.columns {
+            self.add_column(*id);
+            match data {
+                ColumnData::Simple(cell) => self.add_cell(cell),
+                ColumnData::Complex(column) => {
+                    self.add_deletion(column.deletion);
+                    column.cells.iter().for_each(|(_, cell)| self.add_cell(cell));
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn add_column(&mut self, id: ColumnId) {
+        let word = id.0 as usize / 64;
+        if self.columns.len() <= word {
+            self.columns.resize(word + 1, 0);
+        }
+        self.columns[word] |= 1 << (id.0 % 64);
+    }
+
+    #[inline]
+    fn add_cell(&mut self, cell: &Cell) {
+        self.add_timestamp(cell.timestamp);
+        if cell.local_deletion_time != NO_DELETION_TIME {
+            self.add_local_deletion_time(cell.local_deletion_time);
+        }
+        if cell.ttl != 0 {
+            self.minimum_ttl = self.minimum_ttl.min(cell.ttl);
+        }
+    }
+
+    #[inline]
+    fn add_liveness(&mut self, liveness: &Liveness) {
+        if liveness.timestamp == NO_TIMESTAMP {
+            return;
+        }
+        self.add_timestamp(liveness.timestamp);
+        if liveness.is_expiring() {
+            self.add_local_deletion_time(liveness.local_expiration);
+            self.minimum_ttl = self.minimum_ttl.min(liveness.ttl);
+        }
+    }
+
+    #[inline]
+    fn add_timestamp(&mut self, timestamp: i64) {
+        self.minimum_timestamp = self.minimum_timestamp.min(timestamp);
+        self.maximum_timestamp = self.maximum_timestamp.max(timestamp);
+    }
+
+    #[inline]
+    fn add_local_deletion_time(&mut self, seconds: u32) {
+        self.minimum_local_deletion_time = self.minimum_local_deletion_time.min(seconds);
+    }
+}

@@ -1,0 +1,246 @@
+//! Applying a partition update to the trie.
+
+use bytes::Bytes;
+use espalier_mutation::{PackError, PartitionUpdate, schema::TableMetadata};
+use espalier_trie::memory::TrieFull;
+
+use super::{Memtable, content::Content, merge, path};
+use crate::{StorageError, commitlog::put_values};
+
+/// Kept between writes, so that an ordinary one allocates nothing but its row.
+#[derive(Default)]
+pub(super) struct Buffers {
+    /// The path of what is written.
+    path: Vec<u8>,
+    /// The values of a clustering that its path does not give back.
+    kept: Vec<u8>,
+    /// A merged row.
+    merged: Vec<u8>,
+}
+
+/// What a row was and has become.
+#[derive(Default)]
+struct Change {
+    is_new: bool,
+    heap_before: usize,
+    heap_after: usize,
+    error: Option<PackError>,
+}
+
+/// The kept clustering values and the packed row in the bytes of a stored row.
+#[inline]
+pub(super) fn split_stored(is_exact: bool, bytes: &[u8]) -> (&[u8], &[u8]) {
+    if is_exact {
+        return (&[], bytes);
+    }
+    let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return (&[], bytes) };
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize).unwrap_or((&[], rest))
+}
+
+impl Memtable {
+    /// Applies an update. `packed` gives the packed form of the static row, if there is one, and of the rows, counted
+    /// together. Never gives way: readers of this shard see all of it or nothing.
+    pub(crate) fn apply<'p>(
+        &self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+        packed: impl Fn(usize) -> &'p [u8],
+    ) -> Result<(), StorageError> {
+        let outcome = self.apply_inner(table, update, packed);
+        self.settle();
+        outcome.map_err(|failure| match failure {
+            Failure::Full => StorageError::MemtablesFull {
+                used_bytes: self.memory_bytes(),
+                limit_bytes: self.memory_bytes(),
+                reason: "a memtable's trie has no room left".into(),
+            },
+            Failure::Packed(source) => StorageError::PackedRow {
+                table: format!("{}.{}", table.keyspace, table.name),
+                source,
+            },
+        })
+    }
+
+    fn apply_inner<'p>(
+        &self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+        packed: impl Fn(usize) -> &'p [u8],
+    ) -> Result<(), Failure> {
+        let mut buffers = self.buffers.borrow_mut();
+        let Buffers { path, kept, merged } = &mut *buffers;
+        path.clear();
+        path::put_partition(&update.key, path);
+        let prefix_length = path.len();
+        if !self.overlays.borrow().is_empty() {
+            self.preserve(table, path, update);
+        }
+        self.add_statistics(update);
+        if self.is_single_row {
+            if !update.deletion.is_live() {
+                self.put_partition(path, update)?;
+            }
+            for (index, _) in update.rows.iter().enumerate() {
+                path.truncate(prefix_length);
+                path.push(path::FIRST_ROW);
+                let change = {
+                    let mut trie = self.trie.borrow_mut();
+                    let packed = packed(index + usize::from(update.static_row.is_some()));
+                    trie.put_with(path, |old| change_row(table, true, old, &[], packed, merged))?
+                };
+                self.count(&change, true);
+                if change.is_new {
+                    path.truncate(prefix_length);
+                    self.count_single_row_partition(path);
+                }
+                change.error.map_or(Ok(()), Err)?;
+            }
+            return Ok(());
+        }
+        self.put_partition(path, update)?;
+        {
+            let mut trie = self.trie.borrow_mut();
+            let mut branch = trie.descend(path);
+            let mut index = 0;
+            if update.static_row.is_some() {
+                self.keep(&[], kept);
+                let change = branch.put_with(&[path::STATIC], |old| {
+                    change_row(table, self.is_exact, old, kept, packed(index), merged)
+                })?;
+                self.count(&change, false);
+                change.error.map_or(Ok(()), Err)?;
+                index += 1;
+            }
+            for row in &update.rows {
+                path.clear();
+                path::put_row(table.comparator(), &row.clustering.values, path);
+                self.keep(&row.clustering.values, kept);
+                let change = branch.put_with(path, |old| {
+                    change_row(table, self.is_exact, old, kept, packed(index), merged)
+                })?;
+                self.count(&change, true);
+                change.error.map_or(Ok(()), Err)?;
+                index += 1;
+            }
+        }
+        if !update.range_tombstones.is_empty() {
+            path.clear();
+            path::put_partition(&update.key, path);
+            for tombstone in &update.range_tombstones {
+                self.add_range_tombstone(table, path, tombstone)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the partition exist, with its deletion.
+    fn put_partition(&self, path: &[u8], update: &PartitionUpdate) -> Result<(), Failure> {
+        let mut trie = self.trie.borrow_mut();
+        match trie.get(path) {
+            Some(Content::Partition(deletion)) if !update.deletion.supersedes(deletion) => {
+                return Ok(());
+            }
+            Some(_) => {}
+            None => {
+                let has_row = self.is_single_row
+                    && trie.get(&[path, &[path::FIRST_ROW]].concat()).is_some();
+                if !has_row {
+                    self.statistics.borrow_mut().partitions += 1;
+                }
+            }
+        }
+        trie.put(path, Content::Partition(update.deletion))?;
+        Ok(())
+    }
+
+    fn count_single_row_partition(&self, path: &[u8]) {
+        let mut statistics = self.statistics.borrow_mut();
+        // Contents beyond rows are partitions with a deletion, which were counted when they came.
+        let is_counted = statistics.rows < self.trie.borrow().content_count() as u64
+            && self.trie.borrow().get(path).is_some();
+        if !is_counted {
+            statistics.partitions += 1;
+        }
+    }
+
+    #[inline]
+    fn count(&self, change: &Change, is_row: bool) {
+        if change.is_new && is_row {
+            self.statistics.borrow_mut().rows += 1;
+        }
+        self.heap_bytes.set(self.heap_bytes.get() - change.heap_before + change.heap_after);
+    }
+
+    fn keep(&self, values: &[Option<Bytes>], kept: &mut Vec<u8>) {
+        kept.clear();
+        if self.is_exact {
+            return;
+        }
+        kept.extend_from_slice(&[0; 4]);
+        put_values(values, kept);
+        let length = (kept.len() - 4) as u32;
+        kept[..4].copy_from_slice(&length.to_le_bytes());
+    }
+
+    #[inline]
+    fn add_statistics(&self, update: &PartitionUpdate) {
+        let mut statistics = self.statistics.borrow_mut();
+        statistics.add_deletion(update.deletion);
+        update.static_row.iter().for_each(|row| statistics.add_row(row));
+        update.rows.iter().for_each(|row| statistics.add_row(row));
+        for tombstone in &update.range_tombstones {
+            statistics.add_deletion(tombstone.deletion);
+        }
+    }
+}
+
+/// What becomes of a stored row when a packed one arrives. `kept` is what precedes the packed bytes of a new row.
+#[inline]
+fn change_row(
+    table: &TableMetadata,
+    is_exact: bool,
+    old: Option<&Content>,
+    kept: &[u8],
+    packed: &[u8],
+    merged: &mut Vec<u8>,
+) -> (Content, Change) {
+    let Some(old) = old else {
+        let content = Content::row(kept, packed);
+        let heap_after = content.heap_bytes();
+        return (content, Change { is_new: true, heap_after, ..Change::default() });
+    };
+    let bytes = old.row_bytes().unwrap_or_default();
+    let old_packed = split_stored(is_exact, bytes).1;
+    let old_kept = &bytes[..bytes.len() - old_packed.len()];
+    let mut change = Change { heap_before: old.heap_bytes(), ..Change::default() };
+    let content = if merge::replaces(table, old_packed, packed) {
+        Content::row(old_kept, packed)
+    } else {
+        match merge::merge_packed(table, old_packed, packed, merged) {
+            Ok(()) => Content::row(old_kept, merged),
+            Err(error) => {
+                change.error = Some(error);
+                old.clone()
+            }
+        }
+    };
+    change.heap_after = content.heap_bytes();
+    (content, change)
+}
+
+enum Failure {
+    Full,
+    Packed(PackError),
+}
+
+impl From<TrieFull> for Failure {
+    fn from(_: TrieFull) -> Self {
+        Self::Full
+    }
+}
+
+impl From<PackError> for Failure {
+    fn from(error: PackError) -> Self {
+        Self::Packed(error)
+    }
+}

@@ -1,0 +1,44 @@
+//! Counters and gauges, plain numbers: `/metrics` gives them names.
+
+use crate::commitlog::CommitLogMetrics;
+
+/// What one shard, or several summed up, have done and hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct StorageMetrics {
+    pub writes: u64,
+    pub reads: u64,
+    pub flushes: u64,
+    pub failed_flushes: u64,
+    /// Memory of the memtables that were flushed.
+    pub flushed_bytes: u64,
+    pub memtable_bytes: u64,
+    pub memtable_limit_bytes: u64,
+    pub tables: u64,
+    pub sstables: u64,
+    pub commit_log: CommitLogMetrics,
+}
+
+impl StorageMetrics {
+    /// The sum over shards.
+    pub fn add(&mut self, other: &StorageMetrics) {
+        let Self { commit_log: log, .. } = self;
+        log.bytes_appended += other.commit_log.bytes_appended;
+        log.records_appended += other.commit_log.records_appended;
+        log.rounds += other.commit_log.rounds;
+        log.failed_rounds += other.commit_log.failed_rounds;
+        log.segments_created += other.commit_log.segments_created;
+        log.segments_recycled += other.commit_log.segments_recycled;
+        log.segments += other.commit_log.segments;
+        log.pending_bytes += other.commit_log.pending_bytes;
+        self.writes += other.writes;
+        self.reads += other.reads;
+        self.flushes += other.flushes;
+        self.failed_flushes += other.failed_flushes;
+        self.flushed_bytes += other.flushed_bytes;
+        self.memtable_bytes += other.memtable_bytes;
+        self.memtable_limit_bytes += other.memtable_limit_bytes;
+        self.tables += other.tables;
+        self.sstables += other.sstables;
+    }
+}

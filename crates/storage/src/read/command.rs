@@ -1,0 +1,105 @@
+//! What is asked of storage, and what it answers.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    Clustering, ClusteringSlices, DecoratedKey, Direction, KeyRange, Row,
+    schema::{ColumnId, TableMetadata},
+};
+
+/// A read. Cheap to clone and to send to the shard that owns the data.
+#[derive(Clone, Debug)]
+pub struct ReadCommand {
+    /// The table, as the caller knows it.
+    pub table: Arc<TableMetadata>,
+    /// One partition or a range of them.
+    pub target: ReadTarget,
+    /// Which rows of each partition.
+    pub slices: Arc<ClusteringSlices>,
+    /// Order of the rows; partitions always come in ring order.
+    pub direction: Direction,
+    /// Which columns to return.
+    pub columns: ColumnSelection,
+    /// Second at which cells are live or expired.
+    pub now_s: u32,
+    /// When to stop.
+    pub limits: ReadLimits,
+    /// Where an earlier read stopped.
+    pub resume: Option<ReadPosition>,
+}
+
+/// Which partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadTarget {
+    /// One.
+    Partition(DecoratedKey),
+    /// All in a range.
+    Range(KeyRange),
+}
+
+/// Which columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnSelection {
+    /// All that are in the table.
+    All,
+    /// These; in any order. Rows exist by the others too.
+    Only(Arc<[ColumnId]>),
+}
+
+impl ColumnSelection {
+    /// Whether the column is wanted.
+    pub fn contains(&self, id: ColumnId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(ids) => ids.contains(&id),
+        }
+    }
+}
+
+/// When a read stops. A partition that has only a static row counts as a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// Rows in all.
+    pub rows: usize,
+    /// Rows of one partition.
+    pub rows_per_partition: usize,
+    /// Bytes of values and keys; the row that reaches it is the last one.
+    pub bytes: usize,
+}
+
+impl ReadLimits {
+    /// Everything.
+    pub const NONE: ReadLimits =
+        ReadLimits { rows: usize::MAX, rows_per_partition: usize::MAX, bytes: usize::MAX };
+}
+
+/// Where a read goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadPosition {
+    /// The partition reached.
+    pub key: DecoratedKey,
+    /// The last row returned; `None`: go on behind the partition.
+    pub clustering: Option<Clustering>,
+    /// Rows of this partition returned so far.
+    pub rows_of_partition: usize,
+}
+
+/// The answer to a [`ReadCommand`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadResult {
+    /// In ring order; none is empty of rows and static row both.
+    pub partitions: Vec<PartitionRows>,
+    /// There may be more behind it.
+    pub next: Option<ReadPosition>,
+}
+
+/// What was found of a partition, reconciled: only what is live, no deletions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionRows {
+    /// Its key.
+    pub key: DecoratedKey,
+    /// Its static row, if it is live.
+    pub static_row: Option<Row>,
+    /// Its rows, in the order asked for.
+    pub rows: Vec<Row>,
+}

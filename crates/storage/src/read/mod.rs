@@ -1,0 +1,18 @@
+//! The read path on one shard: which sources may hold what is asked for, their merge, what is live in it, limits.
+//!
+//! Memory: what is returned (bounded by the limits), and one fragment of each source.
+
+mod command;
+mod partition;
+mod purge;
+mod range_scan;
+mod resume;
+mod shard_read;
+mod source;
+
+pub use command::{
+    ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
+};
+
+pub(crate) use purge::row_bytes;
+pub(crate) use shard_read::read_on_shard;

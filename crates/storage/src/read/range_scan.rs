@@ -1,0 +1,104 @@
+//! Walking the partitions of a range over all sources at once.
+//!
+//! Memtables are asked for the next key each time; each SSTable has a scan that stands at a partition. The least key is
+//! next, and all sources that stand there are merged. Memory: one scan (256 KiB read ahead) for each SSTable.
+
+use std::rc::Rc;
+
+use espalier_mutation::{DecoratedKey, Direction, KeyBound, KeyRange};
+use espalier_sstable::{ColumnSelection, Scan};
+
+use super::{
+    ReadCommand,
+    shard_read::{memtable_sources, sources_of},
+    source::Source,
+};
+use crate::{StorageError, table::TableView};
+
+/// A walk over the partitions of a range.
+pub(crate) struct RangeScan<'a> {
+    view: &'a Rc<TableView>,
+    command: &'a ReadCommand,
+    range: KeyRange,
+    scans: Vec<Scan>,
+    /// The partition that was given last; scans that stand at it go on.
+    last: Option<DecoratedKey>,
+}
+
+impl<'a> RangeScan<'a> {
+    pub(crate) async fn new(
+        view: &'a Rc<TableView>,
+        command: &'a ReadCommand,
+        range: KeyRange,
+    ) -> Result<Self, StorageError> {
+        let mut scans = Vec::new();
+        for sstable in view.sstables.iter() {
+            let reader = sstable.reader();
+            if !reader.may_contain_range(&range)
+                || !sstable.may_contain_slices(&command.table, &command.slices)
+            {
+                continue;
+            }
+            let slices = command.slices.clone();
+            let mut scan = reader.scan(range.clone(), slices, &ColumnSelection::All).await?;
+            if scan.next_partition().await?.is_some() {
+                scans.push(scan);
+            }
+        }
+        Ok(Self { view, command, range, scans, last: None })
+    }
+
+    /// The key of the next partition.
+    pub(crate) async fn next_partition(&mut self) -> Result<Option<DecoratedKey>, StorageError> {
+        let mut least: Option<DecoratedKey> = None;
+        let mut offer = |key: DecoratedKey| {
+            if least.as_ref().is_none_or(|least| key < *least) {
+                least = Some(key);
+            }
+        };
+        for scan in &mut self.scans {
+            let stands_at_last = |scan: &Scan| {
+                self.last.is_some() && scan.header().map(|header| &header.key) == self.last.as_ref()
+            };
+            if stands_at_last(scan) {
+                scan.next_partition().await?;
+            }
+            if let Some(header) = scan.header() {
+                offer(header.key.clone());
+            }
+        }
+        let bound = match &self.last {
+            Some(last) => KeyBound::AfterKey(last.clone()),
+            None => self.range.start.clone(),
+        };
+        for memtable in self.view.memtables() {
+            if let Some(key) = memtable.next_partition(&bound)?
+                && !self.range.ends_before(&key)
+            {
+                offer(key);
+            }
+        }
+        self.last.clone_from(&least);
+        Ok(least)
+    }
+
+    /// The streams of the partition that [`Self::next_partition`] gave last.
+    pub(crate) async fn sources(
+        &mut self,
+        key: &DecoratedKey,
+    ) -> Result<Vec<Source<'_>>, StorageError> {
+        let (view, command) = (self.view, self.command);
+        if command.direction == Direction::Reverse {
+            // Scans go forward only.
+            return sources_of(view, command, key, &command.slices).await;
+        }
+        let mut sources: Vec<Source<'_>> =
+            memtable_sources(view, command, key, &command.slices)?;
+        for scan in &mut self.scans {
+            if scan.header().is_some_and(|header| header.key == *key) {
+                sources.extend(scan.partition().map(Source::Scanned));
+            }
+        }
+        Ok(sources)
+    }
+}

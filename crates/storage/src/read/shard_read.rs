@@ -1,0 +1,180 @@
+//! A read command on the shard that owns the data (or this shard's part of it).
+
+use std::{rc::Rc, sync::Arc};
+
+use espalier_mutation::{
+    ClusteringSlices, DecoratedKey, DeletionTime, KeyBound, KeyRange, UnfilteredStream,
+};
+use espalier_runtime::maybe_yield;
+use espalier_sstable::ColumnSelection;
+
+use super::{
+    PartitionRows, ReadCommand, ReadPosition, ReadResult, ReadTarget,
+    partition::{Remaining, Resumed, read_partition},
+    range_scan::RangeScan,
+    resume::slices_behind,
+    source::Source,
+};
+use crate::{StorageError, memtable::MemtablePartition, table::TableView};
+
+/// Reads from a snapshot of the table. `own` is the range of partitions that this shard owns: SSTables may hold others.
+pub(crate) async fn read_on_shard(
+    view: &Rc<TableView>,
+    command: &ReadCommand,
+    own: &KeyRange,
+) -> Result<ReadResult, StorageError> {
+    let mut remaining = Remaining { rows: command.limits.rows, bytes: command.limits.bytes };
+    if remaining.is_used_up() || command.limits.rows_per_partition == 0 {
+        return Ok(ReadResult::default());
+    }
+    match &command.target {
+        ReadTarget::Partition(key) => {
+            let mut result = ReadResult::default();
+            let resume = command.resume.as_ref().filter(|position| position.key == *key);
+            let partitions = &mut result.partitions;
+            let stopped =
+                read_one(view, command, key, resume, &mut remaining, partitions).await?;
+            // Behind the only partition there is nothing.
+            result.next = stopped.filter(|position| position.clustering.is_some());
+            Ok(result)
+        }
+        ReadTarget::Range(range) => {
+            let range = intersection(range, own);
+            read_range(view, command, range, remaining).await
+        }
+    }
+}
+
+async fn read_range(
+    view: &Rc<TableView>,
+    command: &ReadCommand,
+    mut range: KeyRange,
+    mut remaining: Remaining,
+) -> Result<ReadResult, StorageError> {
+    let mut result = ReadResult::default();
+    if let Some(position) = &command.resume {
+        let key = &position.key;
+        // The partition that was begun is finished first, if it is ours.
+        if position.clustering.is_some() && range.contains(key) {
+            let (resume, partitions) = (Some(position), &mut result.partitions);
+            result.next =
+                read_one(view, command, key, resume, &mut remaining, partitions).await?;
+            if result.next.is_some() {
+                return Ok(result);
+            }
+        }
+        if range.starts_before(key) {
+            range.start = KeyBound::AfterKey(key.clone());
+        }
+    }
+    let mut scan = RangeScan::new(view, command, range).await?;
+    while let Some(key) = scan.next_partition().await? {
+        let sources = scan.sources(&key).await?;
+        let resumed = Resumed::default();
+        let slices = &command.slices;
+        let (found, stopped) =
+            read_partition(command, &key, slices, sources, resumed, &mut remaining).await?;
+        result.partitions.extend(found);
+        result.next = stopped;
+        if result.next.is_some() {
+            break;
+        }
+        maybe_yield().await;
+    }
+    Ok(result)
+}
+
+/// Reads one partition into `partitions`; the position says where to go on if a limit was reached.
+async fn read_one(
+    view: &Rc<TableView>,
+    command: &ReadCommand,
+    key: &DecoratedKey,
+    resume: Option<&ReadPosition>,
+    remaining: &mut Remaining,
+    partitions: &mut Vec<PartitionRows>,
+) -> Result<Option<ReadPosition>, StorageError> {
+    let mut slices = command.slices.clone();
+    let mut resumed = Resumed::default();
+    if let Some(position) = resume {
+        let Some(last) = &position.clustering else { return Ok(None) };
+        let comparator = command.table.comparator();
+        if comparator.types.is_empty() {
+            return Ok(None);
+        }
+        resumed = Resumed { has_rows: true, rows_of_partition: position.rows_of_partition };
+        slices = Arc::new(slices_behind(&slices, comparator, last, command.direction));
+        if slices.slices.is_empty() {
+            return Ok(None);
+        }
+    }
+    let sources = sources_of(view, command, key, &slices).await?;
+    let (found, stopped) =
+        read_partition(command, key, &slices, sources, resumed, remaining).await?;
+    partitions.extend(found);
+    Ok(stopped)
+}
+
+/// The streams that may hold something of a partition, newest first.
+pub(super) async fn sources_of(
+    view: &TableView,
+    command: &ReadCommand,
+    key: &DecoratedKey,
+    slices: &Arc<ClusteringSlices>,
+) -> Result<Vec<Source<'static>>, StorageError> {
+    let mut sources = memtable_sources(view, command, key, slices)?;
+    let deletion = |sources: &[Source<'_>]| {
+        sources.iter().fold(DeletionTime::LIVE, |all, source| all.max(source.header().deletion))
+    };
+    let mut strongest = deletion(&sources);
+    for sstable in view.sstables.iter() {
+        // They come by descending greatest timestamp: from the first that is all deleted on, all are.
+        if sstable.is_covered_by(strongest) {
+            break;
+        }
+        if !sstable.may_contain(key) || !sstable.may_contain_slices(&command.table, slices) {
+            continue;
+        }
+        let stream = sstable.reader().read_partition(
+            key,
+            slices.clone(),
+            command.direction,
+            &ColumnSelection::All,
+        );
+        if let Some(stream) = stream.await? {
+            strongest = strongest.max(stream.header().deletion);
+            sources.push(Source::SSTable(stream));
+        }
+    }
+    Ok(sources)
+}
+
+/// The streams of the memtables.
+pub(super) fn memtable_sources(
+    view: &TableView,
+    command: &ReadCommand,
+    key: &DecoratedKey,
+    slices: &Arc<ClusteringSlices>,
+) -> Result<Vec<Source<'static>>, StorageError> {
+    let mut sources = Vec::with_capacity(2);
+    for memtable in view.memtables() {
+        let stream =
+            MemtablePartition::open(memtable, &command.table, key, slices, command.direction)?;
+        sources.extend(stream.map(Source::Memtable));
+    }
+    Ok(sources)
+}
+
+/// What two ranges have in common, where `own` is bounded by tokens or not at all.
+fn intersection(range: &KeyRange, own: &KeyRange) -> KeyRange {
+    let start = match (range.start.token(), own.start.token()) {
+        (None, _) => &own.start,
+        (Some(token), Some(first)) if token < first => &own.start,
+        _ => &range.start,
+    };
+    let end = match (range.end.token(), own.end.token()) {
+        (None, _) => &own.end,
+        (Some(token), Some(last)) if token > last => &own.end,
+        _ => &range.end,
+    };
+    KeyRange { start: start.clone(), end: end.clone() }
+}

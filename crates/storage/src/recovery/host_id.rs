@@ -1,0 +1,35 @@
+//! The id of this node: made once, at the first start, and kept in a file of the data directory.
+//!
+//! It must be known before anything is replayed, since it tells which SSTables speak of this node's commit log.
+
+use std::path::Path;
+
+use espalier_runtime::{file::FileSystem, random};
+use uuid::Uuid;
+
+use crate::StorageError;
+
+const FILE_NAME: &str = "host_id";
+
+/// The node's id; makes it if there is none.
+pub(crate) async fn load_or_make_host_id(
+    file_system: &FileSystem,
+    data_directory: &Path,
+) -> Result<Uuid, StorageError> {
+    let path = data_directory.join(FILE_NAME);
+    match file_system.read(&path).await {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            Uuid::try_parse(text.trim()).map_err(|error| StorageError::Corrupt {
+                what: path.display().to_string(),
+                reason: error.to_string(),
+            })
+        }
+        Err(error) if error.is_not_found() => {
+            let id = random::uuid_v4();
+            file_system.write_atomically(&path, format!("{id}\n")).await?;
+            Ok(id)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

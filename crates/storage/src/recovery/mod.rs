@@ -1,0 +1,124 @@
+//! Reading back what an earlier run has left in the commit log.
+//!
+//! Each shard replays the segments of its own number into its memtables; if the number of shards has changed, writes go
+//! to the shard that owns them now, everything is flushed, and the old segments are removed. Otherwise the old segments
+//! are kept as they are until ordinary flushes have made them unneeded, so that a restart writes nothing.
+//!
+//! What an SSTable of this node says to hold (commit log intervals in its statistics) is left out, and so is what came
+//! before a truncation, and what belongs to tables that are gone. Replaying something twice is harmless.
+
+mod host_id;
+mod schema;
+
+pub(crate) use host_id::load_or_make_host_id;
+pub(crate) use schema::schema_of;
+
+use std::{path::PathBuf, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Mutation,
+    schema::{Schema, TableId},
+};
+use espalier_runtime::file::FileSystem;
+use hashbrown::HashMap;
+
+use crate::{
+    StorageError,
+    commitlog::{
+        BodyError, BodyReader, FoundSegment, KIND_COLUMNS, KIND_MARKER, KIND_MUTATION, LogPosition,
+        ReplayPolicy, Translation, decode_mutation, read_segment,
+    },
+    table::TruncationRecord,
+};
+
+/// What is known of a table before its writes are replayed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TableRecovery {
+    /// Parts of the commit log whose writes are in SSTables.
+    pub(crate) flushed: Vec<(LogPosition, LogPosition)>,
+    pub(crate) truncation: Option<TruncationRecord>,
+}
+
+impl TableRecovery {
+    /// Whether a write at this place must not be replayed.
+    fn is_settled(&self, shard: u32, position: LogPosition) -> bool {
+        self.flushed.iter().any(|(start, end)| *start <= position && position < *end)
+            || self.truncation.as_ref().is_some_and(|record| record.covers(shard, position))
+    }
+}
+
+/// What is known of all tables.
+pub(crate) type Recovered = Arc<HashMap<TableId, TableRecovery, foldhash::fast::FixedState>>;
+
+/// What a shard's replay did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReplaySummary {
+    /// The segments as they were read: id, file, end.
+    pub(crate) segments: Vec<(u64, PathBuf, u32)>,
+    pub(crate) mutations: u64,
+    /// Updates that were in SSTables, truncated, or of tables that are gone.
+    pub(crate) skipped: u64,
+}
+
+/// Reads segments and gives each mutation that is still wanted to `apply`, with its place in the log.
+pub(crate) async fn replay_segments(
+    file_system: &FileSystem,
+    segments: Vec<FoundSegment>,
+    policy: ReplayPolicy,
+    schema: &Schema,
+    recovered: &Recovered,
+    mut apply: impl AsyncFnMut(Mutation, LogPosition) -> Result<(), StorageError>,
+) -> Result<ReplaySummary, StorageError> {
+    let mut summary = ReplaySummary::default();
+    for segment in segments {
+        let mut translations: HashMap<u32, Translation> = HashMap::new();
+        let (mut mutations, mut skipped) = (0, 0);
+        let end = read_segment(file_system, &segment, policy, async |position, body| {
+            let corrupt = |error: BodyError| StorageError::CommitLogCorrupt {
+                path: segment.path.clone(),
+                offset: u64::from(position.offset),
+                reason: error.to_string(),
+            };
+            let decoded = decode(body, schema, &mut translations).map_err(corrupt)?;
+            let Some((mut mutation, unknown)) = decoded else { return Ok(()) };
+            let before = mutation.updates.len();
+            mutation.updates.retain(|update| {
+                let settled = recovered.get(&update.table);
+                settled.is_none_or(|table| !table.is_settled(segment.shard, position))
+            });
+            skipped += (unknown + before - mutation.updates.len()) as u64;
+            if mutation.updates.is_empty() {
+                return Ok(());
+            }
+            mutations += 1;
+            apply(mutation, position).await
+        })
+        .await?;
+        summary.mutations += mutations;
+        summary.skipped += skipped;
+        summary.segments.push((segment.id, segment.path.clone(), end));
+    }
+    Ok(summary)
+}
+
+fn decode(
+    body: Bytes,
+    schema: &Schema,
+    translations: &mut HashMap<u32, Translation>,
+) -> Result<Option<(Mutation, usize)>, BodyError> {
+    let mut reader = BodyReader::new(body);
+    match reader.byte()? {
+        KIND_MARKER => Ok(None),
+        KIND_COLUMNS => {
+            let table_by_id = |id| schema.table_by_id(id).cloned();
+            let (number, translation) = Translation::decode(&mut reader, table_by_id)?;
+            translations.insert(number, translation);
+            Ok(None)
+        }
+        KIND_MUTATION => {
+            decode_mutation(&mut reader, |number| translations.get(&number)).map(Some)
+        }
+        _ => Err(reader.error("an unknown kind of record")),
+    }
+}

@@ -1,0 +1,76 @@
+//! What the shards of a database share: counters that must not repeat, and the schema snapshot.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use espalier_mutation::schema::{Schema, TableId};
+use hashbrown::HashMap;
+use uuid::Uuid;
+
+static INSTANCES: AtomicU64 = AtomicU64::new(1);
+
+/// Made once for each database and given to [`crate::Database::open`] on every shard.
+pub struct SharedDatabase {
+    /// Tells this database from others in the same process.
+    pub(crate) instance: u64,
+    /// The next id of a commit log segment.
+    pub(crate) segment_ids: Arc<AtomicU64>,
+    /// The schema that all shards have installed, or are about to.
+    schema: ArcSwap<Schema>,
+    /// The last generation number given to a file of a table. A lock taken when a file is begun, not on hot paths.
+    generations: Mutex<HashMap<TableId, u64>>,
+    host_id: OnceLock<Uuid>,
+}
+
+impl SharedDatabase {
+    /// What the shards of one database share.
+    pub fn new() -> Arc<Self> {
+        let nothing = Schema::new(BTreeMap::new(), Uuid::nil());
+        Arc::new(Self {
+            instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
+            segment_ids: Arc::new(AtomicU64::new(1)),
+            schema: ArcSwap::from_pointee(nothing),
+            generations: Mutex::default(),
+            host_id: OnceLock::new(),
+        })
+    }
+
+    /// The id of this node; nil before the database is open.
+    pub fn host_id(&self) -> Uuid {
+        self.host_id.get().copied().unwrap_or_default()
+    }
+
+    pub(crate) fn set_host_id(&self, id: Uuid) {
+        let _ = self.host_id.set(id);
+    }
+
+    /// The schema snapshot, from any thread.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.schema.load_full()
+    }
+
+    pub(crate) fn set_schema(&self, schema: Arc<Schema>) {
+        self.schema.store(schema);
+    }
+
+    /// A generation number that no file of the table has.
+    pub(crate) fn next_generation(&self, table: TableId) -> u64 {
+        let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = generations.entry(table).or_insert(0);
+        *last += 1;
+        *last
+    }
+
+    /// Notes that a file of the table has this number.
+    pub(crate) fn note_generation(&self, table: TableId, generation: u64) {
+        let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = generations.entry(table).or_insert(0);
+        *last = generation.max(*last);
+    }
+}

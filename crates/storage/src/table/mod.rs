@@ -1,0 +1,169 @@
+//! A table's part on one shard: the memtable that takes writes, those being flushed, the SSTables.
+
+mod aside;
+mod directory;
+mod sstable;
+mod truncation;
+mod view;
+
+use std::{
+    cell::{Cell, RefCell},
+    path::PathBuf,
+    rc::Rc,
+    sync::Arc,
+};
+
+use espalier_mutation::schema::TableMetadata;
+use espalier_runtime::sync::Semaphore;
+
+use aside::Aside;
+pub(crate) use directory::{DROPPED_FILE_NAME, TableDirectory, find_sstables, find_tables};
+pub(crate) use sstable::{SSTable, remove_sstable_files, set_commit_log_facts};
+pub(crate) use truncation::TruncationRecord;
+pub(crate) use view::TableView;
+
+use crate::{
+    commitlog::{ColumnMapping, LogPosition},
+    memtable::{Memtable, MemtableBudget},
+    system::SCHEMA_KEYSPACE,
+};
+
+/// One table on one shard.
+pub(crate) struct Table {
+    metadata: RefCell<Arc<TableMetadata>>,
+    /// Describes the present version of the table to the commit log.
+    mapping: RefCell<Rc<ColumnMapping>>,
+    view: RefCell<Rc<TableView>>,
+    budget: MemtableBudget,
+    pub(crate) directory: PathBuf,
+    /// Flush and truncation: one at a time.
+    pub(crate) flush_lock: Semaphore,
+    /// Why the last flush failed, if it did.
+    flush_failure: RefCell<Option<String>>,
+    aside: RefCell<Aside>,
+    is_dropped: Cell<bool>,
+    /// `durable_writes` of the keyspace.
+    is_durable: Cell<bool>,
+    /// In `system_schema`: logged in the schema's own log.
+    is_schema: bool,
+}
+
+impl Table {
+    pub(crate) fn new(
+        metadata: Arc<TableMetadata>,
+        mapping: ColumnMapping,
+        directory: PathBuf,
+        budget: MemtableBudget,
+    ) -> Self {
+        let memtable = Rc::new(Memtable::new(&metadata, budget.clone()));
+        let is_schema = metadata.keyspace == SCHEMA_KEYSPACE;
+        Self {
+            metadata: RefCell::new(metadata),
+            mapping: RefCell::new(Rc::new(mapping)),
+            view: RefCell::new(Rc::new(TableView::new(memtable))),
+            budget,
+            directory,
+            flush_lock: Semaphore::new(1),
+            flush_failure: RefCell::default(),
+            aside: RefCell::default(),
+            is_dropped: Cell::new(false),
+            is_durable: Cell::new(true),
+            is_schema,
+        }
+    }
+
+    /// Whether writes go to the commit log.
+    #[inline]
+    pub(crate) fn is_durable(&self) -> bool {
+        self.is_durable.get()
+    }
+
+    pub(crate) fn set_durable(&self, is_durable: bool) {
+        self.is_durable.set(is_durable);
+    }
+
+    /// Whether it is one of the schema tables.
+    #[inline]
+    pub(crate) fn is_schema(&self) -> bool {
+        self.is_schema
+    }
+
+    /// The table's present version.
+    pub(crate) fn metadata(&self) -> Arc<TableMetadata> {
+        self.metadata.borrow().clone()
+    }
+
+    pub(crate) fn mapping(&self) -> Rc<ColumnMapping> {
+        self.mapping.borrow().clone()
+    }
+
+    /// Installs a new version of the table.
+    pub(crate) fn alter(&self, metadata: Arc<TableMetadata>, mapping: ColumnMapping) {
+        *self.metadata.borrow_mut() = metadata;
+        *self.mapping.borrow_mut() = Rc::new(mapping);
+    }
+
+    /// A snapshot: what it holds stays readable as long as it is held.
+    #[inline]
+    pub(crate) fn view(&self) -> Rc<TableView> {
+        self.view.borrow().clone()
+    }
+
+    /// The snapshot for a look that does not give way.
+    #[inline]
+    pub(crate) fn borrow_view(&self) -> std::cell::Ref<'_, Rc<TableView>> {
+        self.view.borrow()
+    }
+
+    /// The memtable that takes writes.
+    #[inline]
+    pub(crate) fn memtable(&self) -> Rc<Memtable> {
+        self.view.borrow().memtable.clone()
+    }
+
+    /// Replaces the snapshot by what `change` makes of it.
+    pub(crate) fn change_view(&self, change: impl FnOnce(&TableView) -> TableView) {
+        let changed = Rc::new(change(&self.view.borrow()));
+        // The old one may drop memtables, which must not find the view borrowed.
+        let old = self.view.replace(changed);
+        drop(old);
+    }
+
+    /// An empty memtable in place of the present one, which is returned and stays readable.
+    pub(crate) fn switch_memtable(&self) -> Rc<Memtable> {
+        let frozen = self.memtable();
+        let fresh = Rc::new(Memtable::new(&self.metadata(), self.budget.clone()));
+        self.change_view(|view| view.with_frozen_memtable(fresh));
+        frozen
+    }
+
+    /// The place in the commit log from where on it has unflushed writes.
+    pub(crate) fn oldest_unflushed(&self) -> Option<LogPosition> {
+        let view = self.view.borrow();
+        let aside = self.aside_memtables();
+        let memtables = view.memtables().chain(&aside);
+        memtables.filter_map(|memtable| memtable.positions()).map(|(first, _)| first).min()
+    }
+
+    /// Why the last flush failed, if it did.
+    pub(crate) fn flush_failure(&self) -> Option<String> {
+        self.flush_failure.borrow().clone()
+    }
+
+    pub(crate) fn set_flush_failure(&self, reason: Option<String>) {
+        *self.flush_failure.borrow_mut() = reason;
+    }
+
+    /// Memory of the memtable that takes writes.
+    pub(crate) fn memtable_bytes(&self) -> usize {
+        self.view.borrow().memtable.memory_bytes()
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.is_dropped.get()
+    }
+
+    pub(crate) fn set_dropped(&self) {
+        self.is_dropped.set(true);
+    }
+}

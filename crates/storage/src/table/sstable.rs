@@ -1,0 +1,138 @@
+//! An SSTable as one shard has it open.
+//!
+//! A file whose keys span the ranges of several shards is opened by each of them; each looks only at its own part.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    ClusteringSlices, DecoratedKey, DeletionTime, schema::TableMetadata,
+};
+use espalier_runtime::file::FileSystem;
+use espalier_sstable::{
+    Component, Descriptor, PageCache, SSTableReader, WriterFacts,
+    statistics::{CommitLogInterval, CommitLogPosition, StatsComponent},
+};
+use uuid::Uuid;
+
+use crate::{StorageError, commitlog::LogPosition};
+
+/// An opened SSTable, and what reads ask of it before they touch the disk.
+pub(crate) struct SSTable {
+    reader: SSTableReader,
+}
+
+impl SSTable {
+    pub(crate) async fn open(
+        file_system: &FileSystem,
+        table: &Arc<TableMetadata>,
+        descriptor: Descriptor,
+        cache: &PageCache,
+    ) -> Result<Self, StorageError> {
+        let table = Some(table.clone());
+        let reader = SSTableReader::open(file_system, descriptor, table, cache).await?;
+        Ok(Self { reader })
+    }
+
+    pub(crate) fn reader(&self) -> &SSTableReader {
+        &self.reader
+    }
+
+    pub(crate) fn descriptor(&self) -> &Descriptor {
+        self.reader.descriptor()
+    }
+
+    fn stats(&self) -> &StatsComponent {
+        &self.reader.statistics().stats
+    }
+
+    /// Greatest write timestamp in µs.
+    pub(crate) fn maximum_timestamp(&self) -> i64 {
+        self.stats().max_timestamp
+    }
+
+    /// Whether the key range and the filter allow the partition to be inside.
+    #[inline]
+    pub(crate) fn may_contain(&self, key: &DecoratedKey) -> bool {
+        self.reader.may_contain(key)
+    }
+
+    /// Whether its keys meet a range of tokens, both ends included.
+    pub(crate) fn overlaps(&self, first: i64, last: i64) -> bool {
+        self.reader.first_key().token.0 <= last && first <= self.reader.last_key().token.0
+    }
+
+    /// Whether rows, range deletions or partition deletions may be in the slices of any partition.
+    pub(crate) fn may_contain_slices(
+        &self,
+        table: &TableMetadata,
+        slices: &ClusteringSlices,
+    ) -> bool {
+        let stats = self.stats();
+        if slices.is_all() || stats.has_partition_deletions || table.has_static_columns() {
+            return true;
+        }
+        if table.clustering_columns().is_empty() {
+            return true;
+        }
+        let (comparator, covered) = (table.comparator(), &stats.covered_clustering);
+        slices.slices.iter().any(|slice| {
+            comparator.compare(slice.start.position(), covered.end.position()).is_le()
+                && comparator.compare(covered.start.position(), slice.end.position()).is_le()
+        })
+    }
+
+    /// Whether a partition deletion covers everything inside.
+    pub(crate) fn is_covered_by(&self, deletion: DeletionTime) -> bool {
+        deletion.deletes(self.maximum_timestamp())
+    }
+
+    /// Which parts of this node's commit log are inside.
+    pub(crate) fn commit_log_intervals(&self, host: Uuid) -> Vec<(LogPosition, LogPosition)> {
+        if self.stats().originating_host_id != Some(host) {
+            return Vec::new();
+        }
+        let position = |position: CommitLogPosition| LogPosition {
+            segment: u64::try_from(position.segment).unwrap_or(0),
+            offset: u32::try_from(position.offset).unwrap_or(0),
+        };
+        let intervals = self.stats().commit_log_intervals.iter();
+        intervals.map(|interval| (position(interval.start), position(interval.end))).collect()
+    }
+}
+
+/// Notes in an SSTable's statistics which parts of this node's commit log it holds.
+pub(crate) fn set_commit_log_facts(
+    facts: &mut WriterFacts,
+    intervals: &[(LogPosition, LogPosition)],
+    host: Uuid,
+) {
+    let position = |position: LogPosition| CommitLogPosition {
+        segment: position.segment as i64,
+        offset: position.offset as i32,
+    };
+    facts.commit_log_intervals = intervals
+        .iter()
+        .map(|(start, end)| CommitLogInterval { start: position(*start), end: position(*end) })
+        .collect();
+    facts.originating_host_id = Some(host);
+}
+
+/// Removes the files of an SSTable, first the one without which the others are garbage. Readers that have it open keep
+/// what they have; files that are gone already do not matter.
+pub(crate) async fn remove_sstable_files(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+) -> Result<(), StorageError> {
+    let prefix = format!("{descriptor}-");
+    let entries = file_system.read_dir(&descriptor.directory).await?;
+    let names = entries.iter().filter_map(|entry| entry.name.strip_prefix(&prefix));
+    let mut components: Vec<Component> = names.map(Component::parse).collect();
+    components.sort_by_key(|component| *component != Component::Toc);
+    for component in components {
+        match file_system.remove_file(descriptor.path(&component)).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(file_system.sync_dir(&descriptor.directory).await?)
+}

@@ -1,0 +1,129 @@
+//! The note that a table was truncated: what was written before never comes back, whatever a crash leaves behind.
+//!
+//! A small file in the table's directory, replaced atomically:
+//!
+//! ```text
+//! espalier truncation 1
+//! generations 12            SSTables with this number or less are dead; 0 once they are removed
+//! shard 0 1700000000001 33  writes of shard 0 before this place of the commit log are dead (segment, offset)
+//! crc 1a2b3c4d              of all lines above
+//! ```
+
+use std::path::Path;
+
+use espalier_runtime::file::FileSystem;
+
+use crate::{StorageError, commitlog::LogPosition};
+
+/// File name in the table's directory.
+pub(crate) const FILE_NAME: &str = "truncated";
+const FIRST_LINE: &str = "espalier truncation 1";
+
+/// When and where a table was truncated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TruncationRecord {
+    /// SSTables up to this generation number are dead; 0 for none.
+    pub(crate) generations: u64,
+    /// Of each shard, the place in its commit log before which writes are dead.
+    pub(crate) positions: Vec<LogPosition>,
+}
+
+impl TruncationRecord {
+    /// Whether a write of `shard` at this place came before the truncation. Ids of segments grow over restarts, so the
+    /// writes of a shard that did not exist then are told by the segments that did.
+    pub(crate) fn covers(&self, shard: u32, position: LogPosition) -> bool {
+        match self.positions.get(shard as usize) {
+            Some(before) => position < *before,
+            None => {
+                let newest = self.positions.iter().map(|position| position.segment).max();
+                newest.is_some_and(|newest| position.segment < newest)
+            }
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("{FIRST_LINE}\ngenerations {}\n", self.generations);
+        for (shard, position) in self.positions.iter().enumerate() {
+            text += &format!("shard {shard} {} {}\n", position.segment, position.offset);
+        }
+        let crc = crc32fast::hash(text.as_bytes());
+        text + &format!("crc {crc:08x}\n")
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (body, crc) = text.trim_end().rsplit_once('\n')?;
+        let crc = u32::from_str_radix(crc.strip_prefix("crc ")?, 16).ok()?;
+        if crc32fast::hash(format!("{body}\n").as_bytes()) != crc {
+            return None;
+        }
+        let mut lines = body.lines();
+        if lines.next() != Some(FIRST_LINE) {
+            return None;
+        }
+        let generations = lines.next()?.strip_prefix("generations ")?.parse().ok()?;
+        let mut record = Self { generations, positions: Vec::new() };
+        for line in lines {
+            let mut words = line.strip_prefix("shard ")?.split(' ');
+            if words.next()?.parse() != Ok(record.positions.len()) {
+                return None;
+            }
+            let segment = words.next()?.parse().ok()?;
+            let offset = words.next()?.parse().ok()?;
+            record.positions.push(LogPosition { segment, offset });
+        }
+        Some(record)
+    }
+
+    /// Reads the record of a table; `None` if it was never truncated.
+    pub(crate) async fn load(
+        file_system: &FileSystem,
+        directory: &Path,
+    ) -> Result<Option<Self>, StorageError> {
+        let path = directory.join(FILE_NAME);
+        let bytes = match file_system.read(&path).await {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        match std::str::from_utf8(&bytes).ok().and_then(Self::parse) {
+            Some(record) => Ok(Some(record)),
+            None => Err(StorageError::Corrupt {
+                what: path.display().to_string(),
+                reason: "not a truncation record".into(),
+            }),
+        }
+    }
+
+    /// Makes the record durable.
+    pub(crate) async fn save(
+        &self,
+        file_system: &FileSystem,
+        directory: &Path,
+    ) -> Result<(), StorageError> {
+        file_system.create_dir_all(directory).await?;
+        Ok(file_system.write_atomically(directory.join(FILE_NAME), self.to_text()).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trip_and_damage() {
+        let record = TruncationRecord {
+            generations: 12,
+            positions: vec![
+                LogPosition { segment: 100, offset: 33 },
+                LogPosition { segment: 99, offset: 7 },
+            ],
+        };
+        let text = record.to_text();
+        assert_eq!(TruncationRecord::parse(&text), Some(record.clone()));
+        assert_eq!(TruncationRecord::parse(&text.replace("12", "13")), None);
+        let at = |segment, offset| LogPosition { segment, offset };
+        assert!(record.covers(0, at(100, 32)) && !record.covers(0, at(100, 33)));
+        assert!(record.covers(1, at(98, 50)) && !record.covers(1, at(100, 0)));
+        assert!(record.covers(7, at(99, 0)) && !record.covers(7, at(100, 0)));
+    }
+}

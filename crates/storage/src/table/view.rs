@@ -1,0 +1,64 @@
+//! An immutable snapshot of what a table consists of. A read pins one; flush, compaction and truncation replace it.
+
+use std::rc::Rc;
+
+use super::SSTable;
+use crate::memtable::Memtable;
+
+/// Memtables and SSTables that together are the table.
+#[derive(Clone)]
+pub(crate) struct TableView {
+    /// Takes writes.
+    pub(crate) memtable: Rc<Memtable>,
+    /// Being flushed, oldest first.
+    pub(crate) flushing: Rc<[Rc<Memtable>]>,
+    /// In descending order of their greatest write timestamp.
+    pub(crate) sstables: Rc<[Rc<SSTable>]>,
+}
+
+impl TableView {
+    pub(crate) fn new(memtable: Rc<Memtable>) -> Self {
+        Self { memtable, flushing: Rc::new([]), sstables: Rc::new([]) }
+    }
+
+    /// All memtables, the one that takes writes first.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &Rc<Memtable>> {
+        std::iter::once(&self.memtable).chain(self.flushing.iter())
+    }
+
+    pub(super) fn with_frozen_memtable(&self, fresh: Rc<Memtable>) -> Self {
+        let flushing = self.flushing.iter().chain([&self.memtable]).cloned().collect();
+        Self { memtable: fresh, flushing, sstables: self.sstables.clone() }
+    }
+
+    /// With an SSTable in place of the memtable that was written to it, or with nothing in its place.
+    pub(crate) fn with_flushed(&self, flushed: &Rc<Memtable>, sstable: Option<Rc<SSTable>>) -> Self {
+        let flushing =
+            self.flushing.iter().filter(|memtable| !Rc::ptr_eq(memtable, flushed)).cloned().collect();
+        Self { flushing, ..self.with_sstables(sstable) }
+    }
+
+    /// With older memtables that were set aside.
+    pub(super) fn with_memtables_back(&self, older: &[Rc<Memtable>]) -> Self {
+        let flushing = older.iter().chain(self.flushing.iter()).cloned().collect();
+        Self { flushing, ..self.clone() }
+    }
+
+    /// With more SSTables.
+    pub(crate) fn with_sstables(&self, more: impl IntoIterator<Item = Rc<SSTable>>) -> Self {
+        let mut sstables: Vec<Rc<SSTable>> = self.sstables.iter().cloned().chain(more).collect();
+        sstables.sort_by_key(|sstable| std::cmp::Reverse(sstable.maximum_timestamp()));
+        Self { sstables: sstables.into(), ..self.clone() }
+    }
+
+    /// Without the SSTables and the flushing memtables that are named.
+    pub(crate) fn without(&self, sstables: &[Rc<SSTable>], memtables: &[Rc<Memtable>]) -> Self {
+        let keep = |sstable: &&Rc<SSTable>| !sstables.iter().any(|gone| Rc::ptr_eq(gone, sstable));
+        let stays = |memtable: &&Rc<Memtable>| !memtables.iter().any(|g| Rc::ptr_eq(g, memtable));
+        Self {
+            memtable: self.memtable.clone(),
+            flushing: self.flushing.iter().filter(stays).cloned().collect(),
+            sstables: self.sstables.iter().filter(keep).cloned().collect(),
+        }
+    }
+}

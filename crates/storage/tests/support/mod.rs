@@ -1,0 +1,219 @@
+//! What the tests share: a small schema store, tables, and a database on one shard.
+#![allow(dead_code)]
+
+use std::{collections::BTreeMap, future::Future, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Cell, Clustering, ClusteringSlices, ColumnData, DecoratedKey, Direction, KeyRange, Liveness,
+    Mutation, PartitionUpdate, Row,
+    schema::{KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata},
+};
+use espalier_runtime::{ShardContext, block_on, file::FileSystem};
+use espalier_storage::{
+    ColumnSelection, Database, PartitionRows, ReadCommand, ReadLimits, ReadResult, ReadTarget,
+    SharedDatabase, StorageConfiguration, StorageError,
+};
+use espalier_types::CqlType;
+use uuid::Uuid;
+
+pub const NOW: u32 = 1_700_000_000;
+
+pub fn configuration() -> StorageConfiguration {
+    let mut configuration = StorageConfiguration::new("node");
+    configuration.commitlog_segment_bytes = 1 << 20;
+    configuration.commitlog_total_bytes = 16 << 20;
+    configuration
+}
+
+/// Opens a database on a shard of its own, without other threads.
+pub async fn open(
+    file_system: &FileSystem,
+    configuration: StorageConfiguration,
+) -> Result<Database, StorageError> {
+    let shared = SharedDatabase::new();
+    let context = ShardContext { index: 0, count: 1 };
+    Database::open(context, file_system.clone(), Arc::new(configuration), shared).await
+}
+
+/// Runs a test body on one shard.
+pub fn run<F: Future>(body: F) -> F::Output {
+    block_on(body)
+}
+
+/// `k blob, c int, s blob static, v blob, w blob, m map<int, blob>, PRIMARY KEY (k, c)`.
+pub fn wide_table() -> TableMetadata {
+    TableBuilder::new("ks", "wide", TableId(Uuid::from_u128(0xa1)))
+        .partition_key("k", CqlType::Blob)
+        .clustering("c", CqlType::Int, false)
+        .static_column("s", CqlType::Blob)
+        .regular("v", CqlType::Blob)
+        .regular("w", CqlType::Blob)
+        .regular(
+            "m",
+            CqlType::Map {
+                key: Arc::new(CqlType::Int),
+                value: Arc::new(CqlType::Blob),
+                frozen: false,
+            },
+        )
+        .build()
+}
+
+/// `k blob PRIMARY KEY, v blob`.
+pub fn narrow_table() -> TableMetadata {
+    TableBuilder::new("ks", "narrow", TableId(Uuid::from_u128(0xa2)))
+        .partition_key("k", CqlType::Blob)
+        .regular("v", CqlType::Blob)
+        .build()
+}
+
+/// Adds tables to the schema, in keyspace `ks`.
+pub async fn create(database: &Database, tables: Vec<TableMetadata>) {
+    let change = |schema: &Schema| -> Result<Option<Schema>, std::convert::Infallible> {
+        Ok(Some(with_tables(schema, tables)))
+    };
+    database.change_schema(change).await.unwrap().unwrap();
+}
+
+/// `schema` with these tables added, or replaced, in keyspace `ks`.
+pub fn with_tables(schema: &Schema, tables: Vec<TableMetadata>) -> Schema {
+    let mut all = match schema.keyspace("ks") {
+        Some(keyspace) => keyspace.tables.clone(),
+        None => BTreeMap::new(),
+    };
+    all.extend(tables.into_iter().map(|table| (table.name.clone(), Arc::new(table))));
+    with_keyspace(schema, all)
+}
+
+/// `schema` without a table of keyspace `ks`.
+pub fn without_table(schema: &Schema, name: &str) -> Schema {
+    let mut tables = schema.keyspace("ks").unwrap().tables.clone();
+    tables.remove(name);
+    with_keyspace(schema, tables)
+}
+
+fn with_keyspace(schema: &Schema, tables: BTreeMap<String, Arc<TableMetadata>>) -> Schema {
+    let keyspace = KeyspaceMetadata {
+        name: "ks".into(),
+        replication: BTreeMap::from([("class".into(), "SimpleStrategy".into())]),
+        durable_writes: true,
+        tables,
+        types: BTreeMap::new(),
+    };
+    let mut keyspaces = schema.keyspaces.clone();
+    keyspaces.insert("ks".into(), Arc::new(keyspace));
+    Schema::new(keyspaces, espalier_runtime::random::uuid_v4())
+}
+
+pub fn table(database: &Database, name: &str) -> Arc<TableMetadata> {
+    database.schema().table("ks", name).unwrap().clone()
+}
+
+pub fn key(key: impl AsRef<[u8]>) -> DecoratedKey {
+    DecoratedKey::new(Bytes::copy_from_slice(key.as_ref()))
+}
+
+pub fn int(value: i32) -> Bytes {
+    Bytes::copy_from_slice(&value.to_be_bytes())
+}
+
+/// A row as INSERT leaves it.
+pub fn row(
+    table: &TableMetadata,
+    clustering: Option<i32>,
+    timestamp: i64,
+    values: &[(&str, &str)],
+) -> Row {
+    let mut row = Row::empty(Clustering::new(clustering.map(int)));
+    row.liveness = Liveness::live(timestamp);
+    for (name, value) in values {
+        let column = table.column(name).unwrap();
+        let cell = Cell::live(timestamp, Bytes::copy_from_slice(value.as_bytes()));
+        row.column_or_insert(column.id, || ColumnData::Simple(cell));
+    }
+    row
+}
+
+/// An insert of one row.
+pub fn insert(
+    table: &TableMetadata,
+    partition: &str,
+    clustering: Option<i32>,
+    timestamp: i64,
+    values: &[(&str, &str)],
+) -> Mutation {
+    let mut update = PartitionUpdate::new(table.id, key(partition));
+    update.rows.push(row(table, clustering, timestamp, values));
+    Mutation { updates: vec![update] }
+}
+
+pub fn command(table: &Arc<TableMetadata>, target: ReadTarget) -> ReadCommand {
+    ReadCommand {
+        table: table.clone(),
+        target,
+        slices: Arc::new(ClusteringSlices::all()),
+        direction: Direction::Forward,
+        columns: ColumnSelection::All,
+        now_s: NOW,
+        limits: ReadLimits::NONE,
+        resume: None,
+    }
+}
+
+pub async fn read_all(database: &Database, table: &Arc<TableMetadata>) -> ReadResult {
+    database.read(command(table, ReadTarget::Range(KeyRange::full()))).await.unwrap()
+}
+
+pub async fn read_partition(
+    database: &Database,
+    table: &Arc<TableMetadata>,
+    partition: &str,
+) -> Option<PartitionRows> {
+    let target = ReadTarget::Partition(key(partition));
+    let mut result = database.read(command(table, target)).await.unwrap();
+    assert!(result.partitions.len() <= 1);
+    result.partitions.pop()
+}
+
+/// The text of a column, for tables of blobs that hold text.
+pub fn text(table: &TableMetadata, row: &Row, column: &str) -> Option<String> {
+    match row.column(table.column(column)?.id)? {
+        ColumnData::Simple(cell) => Some(String::from_utf8_lossy(&cell.value).into_owned()),
+        ColumnData::Complex(_) => None,
+    }
+}
+
+/// Rows as lines: `partition/clustering column=value ...`.
+pub fn show(table: &TableMetadata, result: &ReadResult) -> Vec<String> {
+    let mut lines = Vec::new();
+    for partition in &result.partitions {
+        let name = String::from_utf8_lossy(&partition.key.key).into_owned();
+        if let Some(row) = &partition.static_row {
+            lines.push(format!("{name}/static{}", show_row(table, row)));
+        }
+        for row in &partition.rows {
+            let clustering: Vec<String> = row
+                .clustering
+                .values
+                .iter()
+                .map(|value| match value.as_deref().and_then(|v| v.first_chunk()) {
+                    Some(bytes) => i32::from_be_bytes(*bytes).to_string(),
+                    None => format!("{value:?}"),
+                })
+                .collect();
+            lines.push(format!("{name}/{}{}", clustering.join(","), show_row(table, row)));
+        }
+    }
+    lines
+}
+
+fn show_row(table: &TableMetadata, row: &Row) -> String {
+    let mut line = String::new();
+    for column in table.columns() {
+        if let Some(value) = text(table, row, &column.name) {
+            line += &format!(" {}={value}", column.name);
+        }
+    }
+    line
+}
