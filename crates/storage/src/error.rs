@@ -49,7 +49,9 @@ pub enum StorageError {
         reason: String,
     },
     /// The memtables are full and flushing does not make room.
-    #[error("memtables are full ({used_bytes} of {limit_bytes} bytes) and cannot be flushed: {reason}")]
+    #[error(
+        "memtables are full ({used_bytes} of {limit_bytes} bytes) and cannot be flushed: {reason}"
+    )]
     MemtablesFull {
         /// Bytes in use on this shard.
         used_bytes: usize,

@@ -34,7 +34,11 @@ pub(crate) struct EncodedMutation {
 
 impl EncodedMutation {
     /// Encodes; `mapping_number` names the table version of each update in turn.
-    pub(crate) fn encode(&mut self, mutation: &Mutation, mut mapping_number: impl FnMut(usize) -> u32) {
+    pub(crate) fn encode(
+        &mut self,
+        mutation: &Mutation,
+        mut mapping_number: impl FnMut(usize) -> u32,
+    ) {
         self.body.clear();
         self.packed_rows.clear();
         self.body.push(KIND_MUTATION);

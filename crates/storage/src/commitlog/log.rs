@@ -194,7 +194,11 @@ impl CommitLog {
     }
 
     /// Appends a record, and before it the mappings it refers to that the segment does not have yet. Never waits.
-    pub fn append(&self, body: &[u8], mappings: &[&ColumnMapping]) -> Result<Appended, AppendError> {
+    pub fn append(
+        &self,
+        body: &[u8],
+        mappings: &[&ColumnMapping],
+    ) -> Result<Appended, AppendError> {
         let maximum = self.shared.configuration.maximum_record_bytes();
         let mapping_bytes = |segment: &Segment| {
             let missing = mappings.iter().filter(|mapping| !segment.is_mapped(mapping.number));
@@ -274,9 +278,7 @@ impl CommitLog {
         let Some(next) = state.ready.take() else {
             self.shared.allocator_work.notify_one();
             return Err(match &state.allocation_failure {
-                Some(failure) => {
-                    AppendError::Failed(StorageError::CommitLogWrite(failure.clone()))
-                }
+                Some(failure) => AppendError::Failed(StorageError::CommitLogWrite(failure.clone())),
                 None => AppendError::NoRoom,
             });
         };
@@ -421,7 +423,11 @@ impl CommitLog {
             state.active = None;
             let segments = state.live.drain(..).chain(state.ready.take());
             let paths: Vec<PathBuf> = segments.map(|segment| segment.path.clone()).collect();
-            paths.into_iter().chain(state.recyclable.drain(..)).chain(state.obsolete.drain(..)).collect()
+            paths
+                .into_iter()
+                .chain(state.recyclable.drain(..))
+                .chain(state.obsolete.drain(..))
+                .collect()
         };
         for path in paths {
             self.shared.file_system.remove_file(&path).await?;

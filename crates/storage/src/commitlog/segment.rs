@@ -81,8 +81,11 @@ impl Segment {
         if !is_recycled {
             file.allocate(u64::from(configuration.segment_bytes)).await?;
         }
-        let header =
-            SegmentHeader { shard: configuration.shard, shard_count: configuration.shard_count, id };
+        let header = SegmentHeader {
+            shard: configuration.shard,
+            shard_count: configuration.shard_count,
+            id,
+        };
         file.write_at(0, header.encode().to_vec()).await?;
         file.sync_all().await?;
         if !is_recycled {

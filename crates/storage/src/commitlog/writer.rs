@@ -35,8 +35,7 @@ struct Progress {
 
 /// Writes until the log closes.
 pub(super) async fn run(shared: Rc<Shared>) {
-    let mut progress =
-        Progress { written: None, is_dirty: false, last_sync: time::Instant::now() };
+    let mut progress = Progress { written: None, is_dirty: false, last_sync: time::Instant::now() };
     loop {
         if !wait_for_runs(&shared, &progress).await {
             break;

@@ -23,9 +23,8 @@ impl Database {
     pub async fn apply_counters(&self, update: PartitionUpdate) -> Result<(), StorageError> {
         let shard = {
             let schema = self.inner.schema.borrow();
-            let table = schema
-                .table_by_id(update.table)
-                .ok_or(StorageError::UnknownTable(update.table))?;
+            let table =
+                schema.table_by_id(update.table).ok_or(StorageError::UnknownTable(update.table))?;
             self.shard_of(table, &update.key)
         };
         let add = |database: Database| async move { database.add_counters_here(update).await };
@@ -74,7 +73,10 @@ impl Database {
             direction: Direction::Forward,
             columns: ColumnSelection::All,
             now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
-            limits: ReadLimits { rows: if only_static { 1 } else { usize::MAX }, ..ReadLimits::NONE },
+            limits: ReadLimits {
+                rows: if only_static { 1 } else { usize::MAX },
+                ..ReadLimits::NONE
+            },
             resume: None,
         };
         Ok(self.read_here(&command).await?.partitions)

@@ -45,7 +45,9 @@ impl Database {
         }
         let schema = self.schema();
         let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
-            return Err(StorageError::NotSupported("a logged batch without the table system.batches"));
+            return Err(StorageError::NotSupported(
+                "a logged batch without the table system.batches",
+            ));
         };
         let id = random::timeuuid_now();
         let key = DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()));
@@ -148,9 +150,8 @@ fn encode(mutation: &Mutation, schema: &Schema) -> Result<Bytes, StorageError> {
     let mut note = Vec::new();
     put_vint(mutation.updates.len() as u64, &mut note);
     for (index, update) in mutation.updates.iter().enumerate() {
-        let table = schema
-            .table_by_id(update.table)
-            .ok_or(StorageError::UnknownTable(update.table))?;
+        let table =
+            schema.table_by_id(update.table).ok_or(StorageError::UnknownTable(update.table))?;
         put_bytes(&ColumnMapping::new(index as u32, table).body, &mut note);
     }
     let mut encoded = EncodedMutation::default();

@@ -30,10 +30,7 @@ impl Database {
             memtable_limit_bytes: inner.budget.limit_bytes() as u64,
             tables: tables.len() as u64,
             sstables: sstables as u64,
-            commit_log: inner
-                .log
-                .get()
-                .map_or_else(CommitLogMetrics::default, |log| log.metrics()),
+            commit_log: inner.log.get().map_or_else(CommitLogMetrics::default, |log| log.metrics()),
         }
     }
 }

@@ -249,8 +249,11 @@ impl Database {
                 TruncationRecord::load(&self.inner.file_system, &directory.path).await?;
             let host = self.host_id();
             let view = table.view();
-            let flushed =
-                view.sstables.iter().flat_map(|sstable| sstable.commit_log_intervals(host)).collect();
+            let flushed = view
+                .sstables
+                .iter()
+                .flat_map(|sstable| sstable.commit_log_intervals(host))
+                .collect();
             all.insert(directory.id, TableRecovery { flushed, truncation });
         }
         Ok(Arc::new(all))
@@ -304,11 +307,7 @@ impl Database {
         Ok(())
     }
 
-    fn open_log(
-        &self,
-        kind: LogKind,
-        adopted: Vec<(u64, std::path::PathBuf, u32)>,
-    ) -> CommitLog {
+    fn open_log(&self, kind: LogKind, adopted: Vec<(u64, std::path::PathBuf, u32)>) -> CommitLog {
         let inner = &self.inner;
         let configuration = &inner.configuration;
         let (segment_bytes, total_bytes) = match kind {

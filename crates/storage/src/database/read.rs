@@ -44,14 +44,22 @@ impl Database {
         Ok(result)
     }
 
-    async fn read_on(&self, shard: usize, command: ReadCommand) -> Result<ReadResult, StorageError> {
+    async fn read_on(
+        &self,
+        shard: usize,
+        command: ReadCommand,
+    ) -> Result<ReadResult, StorageError> {
         if shard == self.inner.context.index {
             return self.read_here(&command).await;
         }
-        self.on_shard(shard, move |database| async move { database.read_here(&command).await }).await
+        self.on_shard(shard, move |database| async move { database.read_here(&command).await })
+            .await
     }
 
-    pub(super) async fn read_here(&self, command: &ReadCommand) -> Result<ReadResult, StorageError> {
+    pub(super) async fn read_here(
+        &self,
+        command: &ReadCommand,
+    ) -> Result<ReadResult, StorageError> {
         let view = self.table(command.table.id)?.view();
         self.inner.counters.reads.set(self.inner.counters.reads.get() + 1);
         read_on_shard(&view, command, &self.own_range(&command.table)).await

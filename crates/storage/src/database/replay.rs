@@ -55,7 +55,12 @@ impl Database {
         }
         if summary.mutations > 0 {
             let ReplaySummary { mutations, skipped, segments } = &summary;
-            tracing::info!(mutations, skipped, segments = segments.len(), "replayed the commit log");
+            tracing::info!(
+                mutations,
+                skipped,
+                segments = segments.len(),
+                "replayed the commit log"
+            );
         }
         Ok(summary)
     }

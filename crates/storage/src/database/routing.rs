@@ -74,7 +74,11 @@ impl Database {
     }
 
     /// Runs `work` with the handle of another shard, or with this one.
-    pub(crate) fn on_shard<R, F, W>(&self, shard: usize, work: W) -> impl Future<Output = R> + use<R, F, W>
+    pub(crate) fn on_shard<R, F, W>(
+        &self,
+        shard: usize,
+        work: W,
+    ) -> impl Future<Output = R> + use<R, F, W>
     where
         R: Send + 'static,
         F: Future<Output = R> + 'static,
@@ -86,9 +90,10 @@ impl Database {
             match here {
                 Some(database) => work(database).await,
                 None => {
-                    submit_to(shard, move || async move {
-                        work(registry::find(instance).await).await
-                    })
+                    submit_to(
+                        shard,
+                        move || async move { work(registry::find(instance).await).await },
+                    )
                     .await
                 }
             }

@@ -29,8 +29,8 @@ impl Database {
             Ok(None) => Ok(Ok(false)),
             Ok(Some(new)) => {
                 let new = Arc::new(new);
-                let lead =
-                    self.on_shard(0, |database| async move { database.lead_change(old, new).await });
+                let lead = self
+                    .on_shard(0, |database| async move { database.lead_change(old, new).await });
                 lead.await.map(|()| Ok(true))
             }
         };

@@ -42,7 +42,9 @@ impl Database {
         });
         ended.await;
         saved?;
-        TruncationRecord { generations: 0, ..record }.save(&self.inner.file_system, &directory).await
+        TruncationRecord { generations: 0, ..record }
+            .save(&self.inner.file_system, &directory)
+            .await
     }
 
     async fn hold(&self, id: TableId) {

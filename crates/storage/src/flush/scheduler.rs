@@ -48,6 +48,10 @@ fn victim(database: &Database) -> Option<Rc<Table>> {
         let holds = |table: &&Rc<Table>| {
             table.oldest_unflushed().is_some_and(|position| position.segment <= oldest)
         };
-        tables.iter().filter(|table| database.log_for(table).is_some_and(|its| its.is_same(log))).find(holds).cloned()
+        tables
+            .iter()
+            .filter(|table| database.log_for(table).is_some_and(|its| its.is_same(log)))
+            .find(holds)
+            .cloned()
     })
 }

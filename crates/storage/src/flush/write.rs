@@ -90,11 +90,8 @@ impl Database {
     ) -> Result<WriterOptions, StorageError> {
         let generation = NonZeroU64::MIN.saturating_add(self.next_generation(metadata.id) - 1);
         let features = self.sstable_features()?;
-        let descriptor = Descriptor::new(
-            table.directory.clone(),
-            features,
-            SSTableId::Generation(generation),
-        );
+        let descriptor =
+            Descriptor::new(table.directory.clone(), features, SSTableId::Generation(generation));
         let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;
         let statistics = memtable.statistics();
         let columns = metadata.static_columns().iter().chain(metadata.regular_columns());
@@ -108,11 +105,7 @@ impl Database {
             Some((first, last)) => self.log_intervals(table, first, last),
             None => Vec::new(),
         };
-        crate::table::set_commit_log_facts(
-            &mut options.facts,
-            &intervals,
-            self.host_id(),
-        );
+        crate::table::set_commit_log_facts(&mut options.facts, &intervals, self.host_id());
         Ok(options)
     }
 
@@ -174,8 +167,8 @@ async fn copy(
 /// Removes the data of columns that were dropped while the memtable was in use.
 fn remove_dropped(row: &mut Row, table: &TableMetadata) {
     row.columns.retain(|(id, data): &(_, ColumnData)| {
-        table.column_by_id(*id).is_some_and(|column| {
-            column.is_complex() == matches!(data, ColumnData::Complex(_))
-        })
+        table
+            .column_by_id(*id)
+            .is_some_and(|column| column.is_complex() == matches!(data, ColumnData::Complex(_)))
     });
 }

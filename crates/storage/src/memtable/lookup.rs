@@ -103,9 +103,9 @@ impl Memtable {
             buffer.push(path::FIRST_ROW);
             let row = trie.get(buffer);
             // Contents beyond rows are partition deletions.
-            let has_deletions =
-                trie.content_count() as u64 > self.statistics.borrow().rows;
-            if has_deletions && let Some(Content::Partition(deletion)) = trie.get(&buffer[..prefix_length])
+            let has_deletions = trie.content_count() as u64 > self.statistics.borrow().rows;
+            if has_deletions
+                && let Some(Content::Partition(deletion)) = trie.get(&buffer[..prefix_length])
             {
                 lookup.partition_deletion = *deletion;
             } else if row.is_none() {

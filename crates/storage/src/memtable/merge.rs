@@ -24,7 +24,9 @@ pub(crate) fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
     for column in old.columns() {
         let Ok(PackedColumn::Simple(old_id, old_cell)) = column else { return false };
         loop {
-            let Some(Ok(PackedColumn::Simple(new_id, new_cell))) = news.next() else { return false };
+            let Some(Ok(PackedColumn::Simple(new_id, new_cell))) = news.next() else {
+                return false;
+            };
             if new_id == old_id && new_cell.timestamp > old_cell.timestamp {
                 break;
             }
@@ -43,8 +45,7 @@ pub(crate) fn merge_packed(
     new: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), PackError> {
-    let unpacked =
-        |packed: &[u8]| unpack_row(Clustering::empty(), &Bytes::copy_from_slice(packed));
+    let unpacked = |packed: &[u8]| unpack_row(Clustering::empty(), &Bytes::copy_from_slice(packed));
     let merged = merge_rows(table, unpacked(old)?, unpacked(new)?);
     out.clear();
     pack_row(&merged, out);

@@ -286,7 +286,8 @@ impl Memtable {
         let clustering = if row_path.is_empty() || self.is_single_row {
             Clustering::empty()
         } else if self.is_exact {
-            path::clustering(table.comparator(), row_path).map_err(|error| corrupt(table, &error))?
+            path::clustering(table.comparator(), row_path)
+                .map_err(|error| corrupt(table, &error))?
         } else {
             let mut reader = BodyReader::new(Bytes::copy_from_slice(kept));
             reader.clustering().map_err(|error| corrupt(table, &error))?

@@ -18,8 +18,8 @@ use espalier_mutation::{
 use espalier_types::{
     CqlType, DecodeError,
     byte_comparable::{
-        GT_NEXT, LT_NEXT, NEXT_COMPONENT, TERMINATOR, decode_clustering, decode_decorated_key, encode_clustering,
-        encode_decorated_key,
+        GT_NEXT, LT_NEXT, NEXT_COMPONENT, TERMINATOR, decode_clustering, decode_decorated_key,
+        encode_clustering, encode_decorated_key,
     },
 };
 

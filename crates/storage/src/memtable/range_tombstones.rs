@@ -29,8 +29,7 @@ pub(super) fn branch_of(prefix: &[u8]) -> Vec<u8> {
 /// All boundaries of a partition, by their path in the deletion branch.
 pub(super) fn all(trie: &InMemoryTrie<Content>, prefix: &[u8]) -> Vec<(Vec<u8>, Boundary)> {
     let mut boundaries = Vec::new();
-    let mut entries =
-        trie.cursor_from(&branch_of(prefix), Direction::Forward).into_entries();
+    let mut entries = trie.cursor_from(&branch_of(prefix), Direction::Forward).into_entries();
     while let Some((key, content)) = entries.next_entry() {
         if let Content::Boundary(boundary) = content {
             boundaries.push((key.to_vec(), boundary.clone()));
@@ -46,8 +45,7 @@ pub(super) fn deletion_before(
     at: &[u8],
     inclusive: bool,
 ) -> DeletionTime {
-    let mut entries =
-        trie.cursor_from(&branch_of(prefix), Direction::Reverse).into_entries();
+    let mut entries = trie.cursor_from(&branch_of(prefix), Direction::Reverse).into_entries();
     entries.seek(at);
     while let Some((key, content)) = entries.next_entry() {
         if let Content::Boundary(boundary) = content
@@ -143,7 +141,8 @@ fn within(
     end: &[u8],
 ) -> Vec<(Vec<u8>, Boundary)> {
     let cursor = trie.cursor_from(&branch_of(prefix), Direction::Forward);
-    let mut entries = Slice::new(cursor, Bound::Included(start), Bound::Included(end)).into_entries();
+    let mut entries =
+        Slice::new(cursor, Bound::Included(start), Bound::Included(end)).into_entries();
     let mut boundaries = Vec::new();
     while let Some((key, content)) = entries.next_entry() {
         if let Content::Boundary(boundary) = content {

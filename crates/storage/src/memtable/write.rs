@@ -142,8 +142,8 @@ impl Memtable {
             }
             Some(_) => {}
             None => {
-                let has_row = self.is_single_row
-                    && trie.get(&[path, &[path::FIRST_ROW]].concat()).is_some();
+                let has_row =
+                    self.is_single_row && trie.get(&[path, &[path::FIRST_ROW]].concat()).is_some();
                 if !has_row {
                     self.statistics.borrow_mut().partitions += 1;
                 }

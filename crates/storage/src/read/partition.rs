@@ -87,11 +87,8 @@ pub(crate) async fn read_partition(
         let size = static_row.as_ref().map_or(0, row_bytes);
         remaining.bytes = remaining.bytes.saturating_sub(size);
         if remaining.is_used_up() {
-            stopped = Some(ReadPosition {
-                key: key.clone(),
-                clustering: None,
-                rows_of_partition: 1,
-            });
+            stopped =
+                Some(ReadPosition { key: key.clone(), clustering: None, rows_of_partition: 1 });
         }
     }
     Ok((Some(PartitionRows { key: key.clone(), static_row, rows }), stopped))

@@ -92,8 +92,7 @@ impl<'a> RangeScan<'a> {
             // Scans go forward only.
             return sources_of(view, command, key, &command.slices).await;
         }
-        let mut sources: Vec<Source<'_>> =
-            memtable_sources(view, command, key, &command.slices)?;
+        let mut sources: Vec<Source<'_>> = memtable_sources(view, command, key, &command.slices)?;
         for scan in &mut self.scans {
             if scan.header().is_some_and(|header| header.key == *key) {
                 sources.extend(scan.partition().map(Source::Scanned));

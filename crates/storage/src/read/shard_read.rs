@@ -32,8 +32,7 @@ pub(crate) async fn read_on_shard(
             let mut result = ReadResult::default();
             let resume = command.resume.as_ref().filter(|position| position.key == *key);
             let partitions = &mut result.partitions;
-            let stopped =
-                read_one(view, command, key, resume, &mut remaining, partitions).await?;
+            let stopped = read_one(view, command, key, resume, &mut remaining, partitions).await?;
             // Behind the only partition there is nothing.
             result.next = stopped.filter(|position| position.clustering.is_some());
             Ok(result)
@@ -57,8 +56,7 @@ async fn read_range(
         // The partition that was begun is finished first, if it is ours.
         if position.clustering.is_some() && range.contains(key) {
             let (resume, partitions) = (Some(position), &mut result.partitions);
-            result.next =
-                read_one(view, command, key, resume, &mut remaining, partitions).await?;
+            result.next = read_one(view, command, key, resume, &mut remaining, partitions).await?;
             if result.next.is_some() {
                 return Ok(result);
             }

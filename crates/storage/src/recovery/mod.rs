@@ -116,9 +116,7 @@ fn decode(
             translations.insert(number, translation);
             Ok(None)
         }
-        KIND_MUTATION => {
-            decode_mutation(&mut reader, |number| translations.get(&number)).map(Some)
-        }
+        KIND_MUTATION => decode_mutation(&mut reader, |number| translations.get(&number)).map(Some),
         _ => Err(reader.error("an unknown kind of record")),
     }
 }

@@ -2,7 +2,6 @@
 
 use espalier_mutation::schema::Schema;
 use md5::{Digest, Md5};
-use uuid::Uuid;
 
 use crate::{
     PartitionRows, StorageError,
@@ -24,6 +23,6 @@ pub(crate) fn schema_of(tables: Vec<(&str, Vec<PartitionRows>)>) -> Result<Schem
             }
         }
     }
-    let version = Uuid::new_v8(digest.finalize().into());
+    let version = uuid::Builder::from_md5_bytes(digest.finalize().into()).into_uuid();
     read_schema(&rows, version).map_err(|error| StorageError::Schema(error.to_string()))
 }

@@ -38,7 +38,9 @@ impl Table {
         let files = match is_done {
             true => sstables.iter().map(|sstable| sstable.descriptor().clone()).collect(),
             false => {
-                self.change_view(|view| view.with_memtables_back(&memtables).with_sstables(sstables));
+                self.change_view(|view| {
+                    view.with_memtables_back(&memtables).with_sstables(sstables)
+                });
                 Vec::new()
             }
         };

@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, DeletionTime, schema::TableMetadata,
-};
+use espalier_mutation::{ClusteringSlices, DecoratedKey, DeletionTime, schema::TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     Component, Descriptor, PageCache, SSTableReader, WriterFacts,

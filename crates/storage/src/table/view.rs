@@ -32,9 +32,17 @@ impl TableView {
     }
 
     /// With an SSTable in place of the memtable that was written to it, or with nothing in its place.
-    pub(crate) fn with_flushed(&self, flushed: &Rc<Memtable>, sstable: Option<Rc<SSTable>>) -> Self {
-        let flushing =
-            self.flushing.iter().filter(|memtable| !Rc::ptr_eq(memtable, flushed)).cloned().collect();
+    pub(crate) fn with_flushed(
+        &self,
+        flushed: &Rc<Memtable>,
+        sstable: Option<Rc<SSTable>>,
+    ) -> Self {
+        let flushing = self
+            .flushing
+            .iter()
+            .filter(|memtable| !Rc::ptr_eq(memtable, flushed))
+            .cloned()
+            .collect();
         Self { flushing, ..self.with_sstables(sstable) }
     }
 
