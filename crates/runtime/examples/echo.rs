@@ -108,7 +108,7 @@ fn serve_shard(
     address: mpsc::Sender<SocketAddr>,
     report: mpsc::Sender<Report>,
 ) {
-    let options = ShardOptions { count: 1, pin_to: Some(vec![cpu]) };
+    let options = ShardOptions { count: 1, pin_to: Some(vec![cpu]), ..ShardOptions::default() };
     let started = start_shards(&options, move |_| {
         let (address, report) = (address.clone(), report.clone());
         async move {

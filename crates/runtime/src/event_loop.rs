@@ -43,6 +43,9 @@ pub(crate) struct LoopState {
     kernel_looks: Cell<u64>,
     sleeps: Cell<u64>,
     asleep_ticks: Cell<u64>,
+    idle_spin_ticks: Cell<u64>,
+    /// When this thread last had something to do, and how many tasks it had polled by then.
+    last_busy: Cell<(u64, u64)>,
 }
 
 /// Counters of the event loop of one thread.
@@ -54,11 +57,20 @@ pub struct LoopReport {
     pub sleeps: u64,
     /// How long the thread slept in the kernel, in microseconds.
     pub asleep_us: u64,
+    /// Tasks that are spawned and not done.
+    pub live_tasks: usize,
+    /// Tasks that ended by a panic, joined or not.
+    pub panicked_tasks: u64,
 }
 
 /// Whether the calling thread is inside an event loop.
 pub(crate) fn is_running() -> bool {
     CURRENT.with(|current| current.borrow().is_some())
+}
+
+/// Whether the calling thread is inside an event loop that takes new tasks.
+pub(crate) fn may_spawn() -> bool {
+    is_running() && !preempt::is_ending()
 }
 
 /// The state of the loop of the calling thread.
@@ -120,6 +132,8 @@ impl EventLoop {
             kernel_looks: Cell::new(0),
             sleeps: Cell::new(0),
             asleep_ticks: Cell::new(0),
+            idle_spin_ticks: Cell::new(0),
+            last_busy: Cell::new((0, 0)),
         });
         Ok(EventLoop { runtime, state })
     }
@@ -165,6 +179,8 @@ impl LoopState {
             kernel_looks: self.kernel_looks.get(),
             sleeps: self.sleeps.get(),
             asleep_us: ticks::to_microseconds(self.asleep_ticks.get()),
+            live_tasks: self.tasks.live(),
+            panicked_tasks: self.tasks.panicked(),
         }
     }
 
@@ -235,9 +251,29 @@ impl LoopState {
         }
     }
 
+    /// Looks again and again for `duration` before the thread sleeps for lack of work.
+    pub(crate) fn set_idle_spin(&self, duration: Duration) {
+        self.idle_spin_ticks.set(ticks::from_duration(duration));
+    }
+
+    /// Whether it is too early to sleep: a task ran not long ago.
+    fn spins(&self) -> bool {
+        let longest = self.idle_spin_ticks.get();
+        if longest == 0 {
+            return false;
+        }
+        let (since, polled) = self.last_busy.get();
+        let (now, polled_now) = (ticks::now(), preempt::tasks_polled());
+        if polled_now != polled {
+            self.last_busy.set((now, polled_now));
+            return true;
+        }
+        now.wrapping_sub(since) < longest
+    }
+
     fn look_at_kernel(&self, runtime: &Runtime, busy: bool) {
         self.kernel_looks.set(self.kernel_looks.get() + 1);
-        if busy {
+        if busy || self.spins() {
             runtime.poll_with(Some(Duration::ZERO));
         } else if !time::advance_when_idle() {
             let from = ticks::now();

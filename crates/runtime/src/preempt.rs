@@ -181,6 +181,11 @@ pub(crate) fn task_begins_at(now: u64) {
     CORE.with(|core| core.task_started.set(now));
 }
 
+/// How many times tasks were polled on this thread.
+pub(crate) fn tasks_polled() -> u64 {
+    CORE.with(|core| core.tasks_polled.get())
+}
+
 /// Remembers which task is being polled.
 #[inline]
 pub(crate) fn set_current_task(location: &'static Location<'static>) {

@@ -3,18 +3,18 @@
 #![allow(clippy::unwrap_used)]
 
 use espalier_runtime::mailbox::MAX_IN_FLIGHT;
-use espalier_runtime::time::{sleep, timeout};
+use espalier_runtime::time::{Instant, sleep, timeout};
 use espalier_runtime::{
     ShardOptions, current_shard, random, spawn_local, start_shards, submit_to, yield_now,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LOST: Duration = Duration::from_secs(60);
 
 fn shards(count: usize) -> ShardOptions {
-    ShardOptions { count, pin_to: None }
+    ShardOptions { count, ..ShardOptions::default() }
 }
 
 /// One message at a time: both shards fall asleep between any two, a million wakes in all.

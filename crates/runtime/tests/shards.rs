@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 fn shards(count: usize) -> ShardOptions {
-    ShardOptions { count, pin_to: None }
+    ShardOptions { count, ..ShardOptions::default() }
 }
 
 #[test]
@@ -134,11 +134,39 @@ fn block_on_inside_of_a_loop_is_a_mistake() {
 #[test]
 fn pinned_shards_stay_on_their_processor() {
     let cpus = espalier_runtime::cpu::allowed_cpus();
-    let options = ShardOptions { count: 2, pin_to: Some(cpus.clone()) };
+    let options = ShardOptions { count: 2, pin_to: Some(cpus.clone()), ..ShardOptions::default() };
     let started =
         start_shards(&options, |_| async { espalier_runtime::cpu::allowed_cpus() }).unwrap();
     let pinned = started.join().unwrap();
     for (index, allowed) in pinned.iter().enumerate() {
         assert_eq!(allowed, &[cpus[index % cpus.len()]]);
     }
+}
+
+#[test]
+fn a_panic_in_a_task_alone_is_counted() {
+    block_on(async {
+        spawn_local(async { panic!("on purpose") }).detach();
+        spawn_local(std::future::pending::<()>()).detach();
+        yield_now().await;
+        yield_now().await;
+        let report = espalier_runtime::shard::loop_report().unwrap();
+        assert_eq!((report.panicked_tasks, report.live_tasks), (1, 1));
+    });
+}
+
+#[test]
+fn a_spinning_shard_answers_and_then_sleeps() {
+    let idle_spin = Duration::from_micros(200);
+    let options = ShardOptions { count: 2, idle_spin, ..ShardOptions::default() };
+    let started = start_shards(&options, |context| async move {
+        for call in 0..100 {
+            assert_eq!(submit_to(1 - context.index, move || async move { call }).await, call);
+        }
+        let before = espalier_runtime::shard::loop_report().unwrap();
+        sleep(Duration::from_millis(50)).await;
+        let after = espalier_runtime::shard::loop_report().unwrap();
+        (after.asleep_us - before.asleep_us) > 20_000
+    });
+    assert_eq!(started.unwrap().join().unwrap(), [true, true]);
 }

@@ -92,7 +92,7 @@ fn shutting_down_ends_a_read_under_way() {
 
 #[test]
 fn an_accepted_connection_is_handed_to_another_shard() {
-    let options = ShardOptions { count: 2, pin_to: None };
+    let options = ShardOptions { count: 2, ..ShardOptions::default() };
     let started = start_shards(&options, |context| async move {
         if context.index == 1 {
             return;

@@ -10,15 +10,16 @@ use std::time::Duration;
 
 #[test]
 fn signals_reach_sleeping_shards() {
-    let started = start_shards(&ShardOptions { count: 2, pin_to: None }, |context| async move {
-        let stop = stop_requested().unwrap();
-        if context.index == 0 {
-            submit_to(1, || async {}).await;
-            sleep(Duration::from_millis(20)).await;
-            kill_process(getpid(), Signal::TERM).unwrap();
-        }
-        stop.await
-    });
+    let started =
+        start_shards(&ShardOptions { count: 2, ..ShardOptions::default() }, |context| async move {
+            let stop = stop_requested().unwrap();
+            if context.index == 0 {
+                submit_to(1, || async {}).await;
+                sleep(Duration::from_millis(20)).await;
+                kill_process(getpid(), Signal::TERM).unwrap();
+            }
+            stop.await
+        });
     assert_eq!(started.unwrap().join().unwrap(), [StopSignal::Terminate; 2]);
     block_on(async {
         let stop = stop_requested().unwrap();

@@ -8,7 +8,8 @@ use super::io_bytes::{Filling, IoBytes, Sending, SendingVectored};
 use super::page_buffer::{PageBuffer, PageBufferMut};
 use super::system::parent_of;
 use super::{DirectoryEntry, File, Metadata, PAGE_BYTES, Result};
-use crate::task::spawn_blocking;
+use crate::event_loop;
+use crate::task::{spawn_blocking, spawn_local};
 use compio::BufResult;
 use compio::io::{AsyncReadAt, AsyncWriteAt};
 use rustix::fs::{FallocateFlags, OFlags};
@@ -20,6 +21,9 @@ use std::path::{Path, PathBuf};
 
 /// From this length on, an exact read looks at the file's length before it allocates.
 const LARGE_READ: usize = 1 << 20;
+
+/// From this length on, a removed file is closed by a helper thread.
+const LARGE_REMOVED: i64 = 4 << 20;
 
 pub(super) struct RealFile {
     path: PathBuf,
@@ -209,6 +213,20 @@ impl RealFile {
     async fn appending_at_end(self) -> Result<Self> {
         self.end.set(self.length().await?);
         Ok(self)
+    }
+}
+
+impl Drop for RealFile {
+    /// Freeing the blocks of a large removed file can take the kernel many milliseconds, and whoever closes it
+    /// last waits for that: a helper thread, not the shard.
+    fn drop(&mut self) {
+        let Ok(status) = rustix::fs::fstat(&self.file) else { return };
+        if status.st_nlink > 0 || status.st_size < LARGE_REMOVED || !event_loop::may_spawn() {
+            return;
+        }
+        if let Ok(descriptor) = self.file.as_fd().try_clone_to_owned() {
+            spawn_local(spawn_blocking(move || drop(descriptor))).detach();
+        }
     }
 }
 

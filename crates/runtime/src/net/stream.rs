@@ -4,12 +4,16 @@ use crate::file::{Filling, IoBytes, Sending, SendingVectored};
 use crate::preempt::maybe_yield;
 use bytes::BytesMut;
 use compio::BufResult;
+use compio::buf::IoVectoredBuf as _;
 use compio::io::{AsyncRead, AsyncWrite};
 use rustix::io::Errno;
-use rustix::net::SendFlags;
-use std::io;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+
+/// Buffers that are sent at once without an operation in the completion queue; arbitrary.
+const SLICES_AT_ONCE: usize = 16;
 
 /// Which directions of a connection to close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,13 +111,33 @@ impl TcpStream {
         }
     }
 
+    fn send_now_vectored<B: IoBytes>(&self, buffers: &SendingVectored<B>) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); SLICES_AT_ONCE];
+        let mut count = 0;
+        for (slice, bytes) in slices.iter_mut().zip(buffers.iter_slice()) {
+            *slice = IoSlice::new(bytes);
+            count += 1;
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let mut nothing_beside = SendAncillaryBuffer::default();
+        match rustix::net::sendmsg(&self.inner, &slices[..count], &mut nothing_beside, flags) {
+            Ok(sent) => Ok(sent),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     /// Writes all of several buffers, with as few system calls as the kernel allows; gives them back.
     pub async fn write_all_vectored<B: IoBytes>(
         &self,
         buffers: Vec<B>,
     ) -> (io::Result<()>, Vec<B>) {
         let mut sending = SendingVectored::new(buffers);
-        let mut done = sending.advance(0);
+        let mut done = match self.send_now_vectored(&sending) {
+            Ok(sent) => sending.advance(sent),
+            Err(error) => return (Err(error), sending.buffers),
+        };
+        maybe_yield().await;
         while !done {
             let BufResult(result, back) = (&self.inner).write_vectored(sending).await;
             sending = back;

@@ -8,7 +8,7 @@ pub(crate) use registry::Registry;
 
 use crate::event_loop::{self, EventLoop};
 use crate::preempt;
-use registry::{SignOff, TaskName};
+use registry::{PanicWatch, SignOff, TaskName};
 use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::pin::Pin;
@@ -154,6 +154,7 @@ impl<F: Future> Future for Tracked<F> {
             future.set(None);
             return Poll::Ready(None);
         }
+        let _watch = PanicWatch;
         match future.as_mut().as_pin_mut() {
             Some(future) => future.poll(context).map(Some),
             None => Poll::Ready(None),

@@ -13,6 +13,7 @@ pub(crate) struct Registry {
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
     live: Cell<usize>,
+    panicked: Cell<u64>,
 }
 
 #[derive(Default)]
@@ -78,6 +79,11 @@ impl Registry {
         self.live.get()
     }
 
+    /// How many tasks ended by a panic.
+    pub(crate) fn panicked(&self) -> u64 {
+        self.panicked.get()
+    }
+
     /// Wakes all tasks, to find that the loop ends.
     pub(crate) fn wake_all(&self) {
         let wakers: Vec<Waker> =
@@ -93,6 +99,20 @@ impl Drop for SignOff {
     fn drop(&mut self) {
         if let Some(state) = event_loop::current() {
             state.tasks.leave(self.0);
+        }
+    }
+}
+
+/// Counts the task as panicked if it is dropped while unwinding.
+pub(super) struct PanicWatch;
+
+impl Drop for PanicWatch {
+    #[inline]
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(state) = event_loop::current()
+        {
+            state.tasks.panicked.set(state.tasks.panicked.get() + 1);
         }
     }
 }

@@ -98,7 +98,9 @@ impl SimulatedFile {
 
     pub(in super::super) async fn write_at<B: IoBytes>(&self, offset: u64, buffer: B) -> Result<B> {
         self.disk.interleave().await;
-        self.write(offset, buffer.io_bytes())?;
+        if !buffer.io_bytes().is_empty() {
+            self.write(offset, buffer.io_bytes())?;
+        }
         Ok(buffer)
     }
 
@@ -117,7 +119,9 @@ impl SimulatedFile {
         let mut state = self.disk.lock();
         let write = |state: &mut DiskState| {
             let effect = state.admit(Operation::Write, &self.path)?;
-            self.require_writable()?;
+            if !self.writable {
+                return Err(Errno::BADF.into());
+            }
             let at = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
             at.checked_add(bytes.len())
                 .filter(|&end| end < isize::MAX as usize)
@@ -153,7 +157,7 @@ impl SimulatedFile {
             }
             Ok(())
         };
-        self.resize(Operation::Allocate, grow).await
+        self.resize(Operation::Allocate, Errno::BADF, grow).await
     }
 
     pub(in super::super) async fn truncate(&self, length: u64) -> Result<()> {
@@ -161,7 +165,7 @@ impl SimulatedFile {
             let wanted = usize::try_from(length).map_err(|_| Errno::FBIG)?;
             state.change(self.node, Change::SetLength(wanted))
         };
-        self.resize(Operation::Truncate, set).await?;
+        self.resize(Operation::Truncate, Errno::INVAL, set).await?;
         self.end.set(length);
         Ok(())
     }
@@ -169,12 +173,16 @@ impl SimulatedFile {
     async fn resize(
         &self,
         operation: Operation,
+        not_writable: Errno,
         act: impl FnOnce(&mut DiskState) -> io::Result<()>,
     ) -> Result<()> {
         self.disk.interleave().await;
         let mut state = self.disk.lock();
-        let admitted = state.admit(operation, &self.path).and_then(|_| self.require_writable());
-        let done = admitted.and_then(|()| act(&mut state));
+        let admitted = state.admit(operation, &self.path);
+        let done = admitted.and_then(|_| match self.writable {
+            true => act(&mut state),
+            false => Err(not_writable.into()),
+        });
         done.map_err(|why| FileError::new(&self.path, operation, why))
     }
 
@@ -185,9 +193,5 @@ impl SimulatedFile {
             .admit(Operation::Metadata, &self.path)
             .and_then(|_| Ok(state.file(self.node)?.content.len() as u64));
         length.map_err(|why| FileError::new(&self.path, Operation::Metadata, why))
-    }
-
-    fn require_writable(&self) -> io::Result<()> {
-        if self.writable { Ok(()) } else { Err(Errno::BADF.into()) }
     }
 }

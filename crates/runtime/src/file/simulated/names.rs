@@ -100,6 +100,16 @@ impl DiskState {
         }
     }
 
+    /// Whether `inner` is `outer` or lies below it.
+    fn holds(&mut self, outer: NodeId, inner: NodeId) -> bool {
+        if outer == inner {
+            return true;
+        }
+        let Ok(directory) = self.directory(outer) else { return false };
+        let children: Vec<NodeId> = directory.entries.values().copied().collect();
+        children.into_iter().any(|child| self.holds(child, inner))
+    }
+
     fn require_file(&mut self, id: NodeId) -> io::Result<u64> {
         Ok(self.file(id)?.content.len() as u64)
     }
@@ -176,13 +186,23 @@ impl SimulatedDisk {
         let rename = |state: &mut DiskState| {
             let (old, new) = (state.place(from)?, state.place(to)?);
             let node = state.entry(&old)?.ok_or(Errno::NOENT)?;
-            if old == new {
+            let replaced = state.entry(&new)?;
+            if replaced == Some(node) {
+                // Also two names of one file: both stay.
                 return Ok(());
             }
-            match state.entry(&new)?.map(|id| state.directory(id).map(|held| held.entries.len())) {
-                Some(Ok(0)) if state.directory(node).is_ok() => {}
-                Some(Ok(_)) => return Err(Errno::NOTEMPTY.into()),
-                Some(Err(_)) if state.directory(node).is_ok() => return Err(Errno::NOTDIR.into()),
+            let is_directory = state.directory(node).is_ok();
+            if is_directory && state.holds(node, new.0) {
+                return Err(Errno::INVAL.into());
+            }
+            if replaced.is_some_and(|id| state.holds(id, old.0)) {
+                return Err(Errno::NOTEMPTY.into());
+            }
+            match replaced.map(|id| state.directory(id).map(|held| held.entries.is_empty())) {
+                Some(Ok(true)) if is_directory => {}
+                Some(Ok(false)) if is_directory => return Err(Errno::NOTEMPTY.into()),
+                Some(Ok(_)) => return Err(Errno::ISDIR.into()),
+                Some(Err(_)) if is_directory => return Err(Errno::NOTDIR.into()),
                 _ => {}
             }
             state.change_names(vec![(old.0, old.1, None), (new.0, new.1, Some(node))])
@@ -194,11 +214,11 @@ impl SimulatedDisk {
     pub(in super::super) async fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
         let link = |state: &mut DiskState| {
             let node = state.lookup(from)?;
-            state.require_file(node)?;
             let place = state.place(to)?;
             if state.entry(&place)?.is_some() {
                 return Err(Errno::EXIST.into());
             }
+            state.require_file(node).map_err(|_| Errno::PERM)?;
             state.change_names(vec![(place.0, place.1, Some(node))])
         };
         let linked = self.names(from, Operation::HardLink, link).await;
