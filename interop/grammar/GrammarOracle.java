@@ -2,53 +2,83 @@ import java.io.*;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.*;
 import java.util.*;
+import java.util.function.Function;
+import java.util.stream.Collectors;
 
+import org.antlr.runtime.RecognitionException;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.cql3.CQLFragmentParser;
+import org.apache.cassandra.cql3.CQLStatement;
 import org.apache.cassandra.cql3.CqlParser;
+import org.apache.cassandra.cql3.statements.SelectStatement;
+import org.apache.cassandra.cql3.statements.schema.CreateTableStatement;
+import org.apache.cassandra.cql3.statements.schema.CreateTypeStatement;
+import org.apache.cassandra.dht.Murmur3Partitioner;
+import org.apache.cassandra.exceptions.CassandraException;
 import org.apache.cassandra.exceptions.SyntaxException;
+import org.apache.cassandra.schema.*;
+import org.apache.cassandra.service.ClientState;
 
 /**
- * Asks Cassandra's own parser whether statements are CQL.
+ * Asks Cassandra's own parser about statements.
  *
  * GrammarOracle cases FILE...  compares with the verdicts recorded in data-driven test files; exit status 1 if any differs.
- * GrammarOracle verdicts       statements on stdin, each ended by a NUL; prints one verdict a line.
+ * GrammarOracle names FILE     compares with the names of result columns recorded there, of selections from ks.t (see TABLE).
+ * GrammarOracle verdicts       statements on standard input, each ended by a NUL; prints one verdict a line.
  */
 public class GrammarOracle
 {
-    /** Null if the statement parses, or what the parser says. Anything but a SyntaxException comes after the grammar. */
-    static String complaint(String statement)
+    static final String TYPE = "CREATE TYPE ks.u (f int, \"G h\" text)";
+    static final String TABLE =
+        "CREATE TABLE ks.t (k int, \"Kc\" text, v int, w bigint, \"V w\" int, s text, b blob, l list<int>, se set<int>, " +
+        "m map<text, int>, u u, fu frozen<u>, t tuple<int, text>, vec vector<float, 2>, ts timestamp, d date, tu timeuuid, " +
+        "du duration, count int, PRIMARY KEY (k, \"Kc\"))";
+
+    public static void main(String[] args) throws Exception
+    {
+        DatabaseDescriptor.clientInitialization(false);
+        DatabaseDescriptor.setPartitionerUnsafe(Murmur3Partitioner.instance);
+        boolean same = true;
+        if (args.length > 1 && args[0].equals("cases"))
+            same = cases(Arrays.asList(args).subList(1, args.length));
+        else if (args.length == 2 && args[0].equals("names"))
+            same = names(args[1]);
+        else if (args.length == 1 && args[0].equals("verdicts"))
+            verdicts();
+        else
+        {
+            System.err.println("usage: GrammarOracle cases FILE... | names FILE | verdicts");
+            System.exit(2);
+        }
+        System.exit(same ? 0 : 1);
+    }
+
+    /**
+     * `accept`, `reject` and why, or `unknown`: it complained about the meaning before it saw all of the syntax, as it does
+     * of a second primary key or of a class that it does not have, or failed at that.
+     */
+    static String verdict(String statement)
     {
         try
         {
-            CQLFragmentParser.parseAny(CqlParser::query, statement, "query");
-            return null;
+            CQLFragmentParser.parseAnyUnhandled(CqlParser::query, statement);
+            return "accept";
         }
         catch (SyntaxException e)
         {
-            return e.getMessage().replace('\n', ' ');
+            String message = e.getMessage().replace('\n', ' ');
+            boolean isMeaning = message.contains("Unable to find abstract-type class")
+                                || message.contains("is not a valid JMX object name")
+                                || message.contains("does not support any of the requested permissions");
+            return isMeaning ? "unknown" : "reject " + message;
         }
-        catch (RuntimeException e)
+        catch (CassandraException | NoSuchElementException | NullPointerException e)
         {
-            return e.getClass().getName().startsWith("org.apache.cassandra.exceptions.") ? null : e.toString();
+            return "unknown";
         }
-        catch (StackOverflowError e)
+        catch (RecognitionException | RuntimeException | StackOverflowError e)
         {
-            return "StackOverflowError";
-        }
-    }
-
-    public static void main(String[] args) throws IOException
-    {
-        DatabaseDescriptor.clientInitialization();
-        if (args.length == 1 && args[0].equals("verdicts"))
-            verdicts();
-        else if (args.length > 1 && args[0].equals("cases"))
-            System.exit(cases(Arrays.asList(args).subList(1, args.length)) ? 0 : 1);
-        else
-        {
-            System.err.println("usage: GrammarOracle cases FILE... | verdicts");
-            System.exit(2);
+            return "reject " + e.toString().replace('\n', ' ');
         }
     }
 
@@ -57,39 +87,71 @@ public class GrammarOracle
         String input = new String(System.in.readAllBytes(), StandardCharsets.UTF_8);
         PrintStream out = new PrintStream(new BufferedOutputStream(System.out), false, StandardCharsets.UTF_8);
         for (int start = 0, end; (end = input.indexOf('\0', start)) >= 0; start = end + 1)
-        {
-            String complaint = complaint(input.substring(start, end));
-            out.println(complaint == null ? "accept" : "reject " + complaint);
-        }
+            out.println(verdict(input.substring(start, end)));
         out.flush();
     }
 
-    /** Cases are separated by blank lines: a statement, a line `----`, what Espalier makes of it. See tests/grammar_cases.rs. */
     static boolean cases(List<String> files) throws IOException
     {
-        int compared = 0, different = 0;
+        boolean same = true;
         for (String file : files)
         {
-            // Files of extensions hold what Espalier takes and Cassandra does not.
-            boolean extensions = Path.of(file).getFileName().toString().startsWith("extension");
-            for (String text : Files.readString(Path.of(file)).split("\n\n+"))
-            {
-                int bar = text.indexOf("\n----\n");
-                if (bar < 0)
-                    continue;
-                String statement = text.substring(0, bar).replaceAll("(?m)^#.*\n", "");
-                boolean accepted = !text.substring(bar + 6).startsWith("error: ");
-                String complaint = complaint(statement);
-                compared++;
-                if ((complaint == null) == (accepted != extensions))
-                    continue;
-                different++;
-                System.out.printf("%s: Espalier %s, Cassandra %s: %s%n", Path.of(file).getFileName(),
-                                  accepted ? "accepts" : "rejects",
-                                  complaint == null ? "accepts" : "rejects (" + complaint + ')', statement);
-            }
+            // This file holds the statements on which the two are known to differ.
+            boolean known = Path.of(file).getFileName().toString().equals("differences.txt");
+            same &= compare(file, output -> output.startsWith("error: ") == known ? "accept" : "reject", GrammarOracle::verdict);
         }
-        System.out.printf("%d statements compared, %d differences%n", compared, different);
-        return different == 0;
+        return same;
+    }
+
+    static boolean names(String file) throws Exception
+    {
+        Schema.instance.transform(SchemaTransformations.addKeyspace(KeyspaceMetadata.create("ks", KeyspaceParams.simple(1)), true));
+        Types.RawBuilder types = Types.rawBuilder("ks");
+        ((CreateTypeStatement.Raw) CQLFragmentParser.parseAnyUnhandled(CqlParser::query, TYPE)).addToRawBuilder(types);
+        Schema.instance.transform(SchemaTransformations.addTypes(types.build(), true));
+        CreateTableStatement table = (CreateTableStatement) prepare(TABLE);
+        Types built = Schema.instance.getKeyspaceMetadata("ks").types;
+        Schema.instance.transform(SchemaTransformations.addTable(table.builder(built).build(), true));
+        return compare(file, Function.identity(), statement -> {
+            try
+            {
+                SelectStatement select = (SelectStatement) prepare(statement);
+                return select.getResultMetadata().names.stream().map(c -> c.name.toString()).collect(Collectors.joining("\n"));
+            }
+            catch (RecognitionException | RuntimeException e)
+            {
+                return e.toString();
+            }
+        });
+    }
+
+    static CQLStatement prepare(String statement) throws RecognitionException
+    {
+        return CQLFragmentParser.parseAnyUnhandled(CqlParser::query, statement).prepare(ClientState.forInternalCalls("ks"));
+    }
+
+    /**
+     * Compares what is recorded of each case with what Cassandra says. Cases are separated by blank lines: a
+     * statement, a line `----`, an output; see crates/cql/tests/support/cases.rs.
+     */
+    static boolean compare(String file, Function<String, String> recorded, Function<String, String> cassandra) throws IOException
+    {
+        int compared = 0, different = 0;
+        for (String text : Files.readString(Path.of(file)).split("\n\n+"))
+        {
+            int bar = text.indexOf("\n----\n");
+            if (bar < 0)
+                continue;
+            String statement = text.substring(0, bar).replaceAll("(?m)^#.*\n", "");
+            String expected = recorded.apply(text.substring(bar + 6).stripTrailing());
+            String actual = cassandra.apply(statement);
+            compared++;
+            if (actual.equals(expected) || actual.startsWith("reject ") && expected.equals("reject") || actual.equals("unknown"))
+                continue;
+            different++;
+            System.out.printf("%s: %s%n  recorded:  %s%n  Cassandra: %s%n", file, statement, expected, actual);
+        }
+        System.out.printf("%s: %d statements, %d differences%n", file, compared, different);
+        return compared > 0 && different == 0;
     }
 }

@@ -40,7 +40,7 @@ fn tree_or_error(statement: &str) -> String {
 
 /// The names of the columns of the result of a `SELECT`, one line each.
 fn result_names(statement: &str) -> String {
-    let parsed = parse(statement).unwrap();
+    let parsed = parse(statement).expect("a SELECT");
     let Statement::Select(select) = parsed.statement else { panic!("no SELECT: {statement}") };
     let Selection::Selectors(selectors) = select.selection else { panic!("*: {statement}") };
     let names = selectors.iter().map(|selector| match &selector.alias {

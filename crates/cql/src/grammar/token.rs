@@ -70,6 +70,7 @@ pub(super) enum Invalid {
     UnterminatedName,
     UnterminatedComment,
     EmptyName,
+    Number,
 }
 
 impl Invalid {
@@ -80,6 +81,7 @@ impl Invalid {
             Self::UnterminatedName => "quoted name without an end",
             Self::UnterminatedComment => "comment without an end",
             Self::EmptyName => "empty name",
+            Self::Number => "malformed number",
         }
     }
 }

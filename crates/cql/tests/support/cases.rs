@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[allow(clippy::disallowed_methods)] // A test reads its data as it likes.
 pub fn check(name: &str, output: impl Fn(&str) -> String) {
     let path = folder().join(name);
-    let text = std::fs::read_to_string(&path).unwrap();
+    let text = std::fs::read_to_string(&path).expect("the cases");
     let mut rewritten = Vec::new();
     let mut differences = Vec::new();
     for case in
@@ -29,7 +29,7 @@ pub fn check(name: &str, output: impl Fn(&str) -> String) {
     }
     assert!(!rewritten.is_empty(), "{name} has no cases");
     if std::env::var_os("REWRITE").is_some() {
-        std::fs::write(&path, rewritten.join("\n\n") + "\n").unwrap();
+        std::fs::write(&path, rewritten.join("\n\n") + "\n").expect("to write the cases");
     } else {
         let count = differences.len();
         assert!(differences.is_empty(), "{name}: {count} differ\n{}", differences.join("\n"));
@@ -40,8 +40,8 @@ pub fn check(name: &str, output: impl Fn(&str) -> String) {
 #[allow(clippy::disallowed_methods)] // A test reads its data as it likes.
 pub fn all_inputs() -> Vec<String> {
     let mut inputs = Vec::new();
-    for entry in std::fs::read_dir(folder()).unwrap() {
-        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+    for entry in std::fs::read_dir(folder()).expect("the folder of cases") {
+        let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("the cases");
         let heads = text.split("\n\n").filter_map(|case| case.split_once("\n----"));
         inputs.extend(heads.map(|(head, _)| input(head)));
     }

@@ -1,10 +1,11 @@
 //! Tokens that begin with a digit, and those of letters and digits that are no words: UUIDs and durations.
 
-use super::{Cursor, TokenKind, is_word};
+use super::{Cursor, Invalid, TokenKind, is_word};
 
 impl Cursor<'_> {
     /// A number, UUID, blob or duration; the cursor is at its first digit.
     pub(super) fn number(&mut self) -> TokenKind {
+        let start = self.at;
         if self.uuid() {
             return TokenKind::Uuid;
         }
@@ -31,6 +32,13 @@ impl Cursor<'_> {
                 self.skip_while(|byte| byte.is_ascii_digit());
                 kind = TokenKind::Float;
             }
+        }
+        // Up to eight digits could begin a UUID, which has no sign: Cassandra's lexer takes `-1and` and refuses `1and`.
+        let signed = start > 0 && self.bytes[start - 1] == b'-';
+        let begins_uuid = !signed && self.at - start <= 8 && self.peek(0).is_ascii_hexdigit();
+        if kind == TokenKind::Integer && begins_uuid {
+            self.skip_while(is_word);
+            return TokenKind::Invalid(Invalid::Number);
         }
         kind
     }

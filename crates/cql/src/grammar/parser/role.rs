@@ -106,7 +106,7 @@ impl<'a> Parser<'a> {
     }
 
     fn user(&mut self, statement: &'static str, position: Position) -> Result<Unsupported<'a>> {
-        self.user_name()?;
+        self.plain_name("name of a user")?;
         if self.accept_keyword(Keyword::WITH) {
             self.accept_keyword(Keyword::HASHED);
             self.keyword(Keyword::PASSWORD)?;
@@ -121,16 +121,16 @@ impl<'a> Parser<'a> {
     /// What stands after `DROP USER`.
     pub(super) fn drop_user(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_exists()?;
-        self.user_name()?;
+        self.plain_name("name of a user")?;
         Ok(unsupported("DROP USER", Feature::Roles, None, position))
     }
 
     /// A word or a string; neither a keyword nor a quoted name.
-    fn user_name(&mut self) -> Result<()> {
+    fn plain_name(&mut self, expected: &'static str) -> Result<()> {
         if self.accept(TokenKind::Identifier) || self.string().is_some() {
             return Ok(());
         }
-        Err(self.expected("name of a user"))
+        Err(self.expected(expected))
     }
 
     /// `ADD IDENTITY ... TO ROLE ...`.
@@ -139,17 +139,17 @@ impl<'a> Parser<'a> {
         self.keyword(Keyword::ADD)?;
         self.keyword(Keyword::IDENTITY)?;
         self.if_not_exists()?;
-        self.role_name()?;
+        self.plain_name("identity")?;
         self.keyword(Keyword::TO)?;
         self.keyword(Keyword::ROLE)?;
-        self.role_name()?;
+        self.plain_name("role name")?;
         Ok(unsupported("ADD IDENTITY", Feature::Identities, None, position))
     }
 
     /// What stands after `DROP IDENTITY`.
     pub(super) fn drop_identity(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_exists()?;
-        self.role_name()?;
+        self.plain_name("identity")?;
         Ok(unsupported("DROP IDENTITY", Feature::Identities, None, position))
     }
 }

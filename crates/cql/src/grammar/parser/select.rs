@@ -61,7 +61,10 @@ impl<'a> Parser<'a> {
             TokenKind::Comma | TokenKind::Dot => true,
             TokenKind::Plus | TokenKind::Slash | TokenKind::Percent => true,
             TokenKind::Keyword(Keyword::FROM) => true,
-            TokenKind::Keyword(Keyword::AS) => self.is_name(2),
+            // In `json AS as a`, `as` is the column.
+            TokenKind::Keyword(Keyword::AS) => {
+                self.is_name(2) && !(self.is_keyword_ahead(2, Keyword::AS) && self.is_name(3))
+            }
             _ => false,
         };
         !names_column && self.accept_keyword(keyword)

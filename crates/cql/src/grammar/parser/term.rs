@@ -172,6 +172,7 @@ impl<'a> Parser<'a> {
             // In `SELECT (a) AS b`, `AS` is no column.
             TokenKind::Keyword(Keyword::AS) => !self.is_name(1),
             TokenKind::Keyword(Keyword::NULL | Keyword::TOKEN) => true,
+            TokenKind::Colon => self.is_name(1),
             _ => self.is_literal(0) || self.is_marker(0) || self.is_name(0),
         }
     }
