@@ -22,6 +22,7 @@ mod append_file;
 pub mod components;
 pub mod compression;
 mod data;
+pub mod dump;
 mod error;
 pub mod filter;
 pub mod index;

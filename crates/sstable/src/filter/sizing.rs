@@ -19,9 +19,12 @@ pub struct FilterSize {
     pub words: u64,
 }
 
-/// Chance of a false positive with `hash_count` hashes and `bits` bits for each key.
+/// Chance of a false positive with `hash_count` hashes and `bits` bits for each key, rounded to three digits: sizes are
+/// chosen by a printed table.
 fn chance(bits: u32, hash_count: u32) -> f64 {
-    (1.0 - (-f64::from(hash_count) / f64::from(bits)).exp()).powi(hash_count as i32)
+    let exact = (1.0 - (-f64::from(hash_count) / f64::from(bits)).exp()).powi(hash_count as i32);
+    let digits = 2 - exact.log10().floor() as i32;
+    (exact * 10f64.powi(digits)).round() / 10f64.powi(digits)
 }
 
 fn best_hash_count(bits: u32) -> u32 {

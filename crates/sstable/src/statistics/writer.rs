@@ -5,7 +5,7 @@ use espalier_types::vint;
 use uuid::Uuid;
 
 use super::{
-    drop_times::{DropTimes, MAXIMUM_BINS},
+    drop_times::DropTimes,
     estimated_histogram::EstimatedHistogram,
     layout::{CommitLogPosition, CoveredClustering, PartKind, Statistics, StatsComponent},
     serialization_header::{type_name, write_bytes},
@@ -122,7 +122,8 @@ fn write_histogram(histogram: &EstimatedHistogram, out: &mut Vec<u8>) {
 }
 
 fn write_drop_times(drop_times: &DropTimes, out: &mut Vec<u8>) {
-    out.put_u32(MAXIMUM_BINS as u32);
+    // What once was the maximum of bins is their number, too, in Cassandra 5.
+    out.put_u32(drop_times.bins.len() as u32);
     out.put_u32(drop_times.bins.len() as u32);
     for (time, count) in &drop_times.bins {
         out.put_u64(*time);

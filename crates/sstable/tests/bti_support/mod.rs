@@ -58,12 +58,17 @@ fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// The SSTable of one Partitions.db.
+pub fn load_one(partitions: &Path) -> Fixture {
+    load(Path::new(""), partitions)
+}
+
 fn load(root: &Path, partitions: &Path) -> Fixture {
     let component = |name: &str| {
         let path = partitions.to_string_lossy().replace("Partitions.db", name);
         std::fs::read(path).ok()
     };
-    let name = partitions.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+    let name = partitions.strip_prefix(root).unwrap_or(partitions).to_string_lossy().into_owned();
     let file_name = partitions.file_name().unwrap().to_string_lossy();
     let version = file_name[..2].to_owned();
     let data = component("Data.db").unwrap();

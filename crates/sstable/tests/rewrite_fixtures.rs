@@ -1,0 +1,123 @@
+//! What Cassandra wrote, read and written again, comes out byte for byte: plain Data.db, Partitions.db, Rows.db,
+//! Filter.db and Statistics.db.
+
+mod bti_support;
+mod support;
+
+use std::{path::Path, sync::Arc};
+
+use espalier_mutation::{ClusteringSlices, KeyRange, UnfilteredStream};
+use espalier_runtime::file::FileSystem;
+use espalier_sstable::{
+    ChunkFormat, ColumnSelection, Component, Descriptor, PresentColumns, SSTableReader,
+    SSTableWriter, WriterFacts, WriterOptions, WrittenSSTable, versions::VERSIONS,
+};
+use support::{block_on, cases, open};
+
+async fn rewrite(
+    reader: &SSTableReader,
+    directory: &Path,
+    column_index_size: u32,
+) -> espalier_sstable::Result<WrittenSSTable> {
+    let header = &reader.statistics().header;
+    let stats = &reader.statistics().stats;
+    let descriptor = Descriptor { directory: directory.into(), ..reader.descriptor().clone() };
+    let mut options = WriterOptions::for_table(descriptor, reader.table())?;
+    options.columns = PresentColumns::All;
+    options.encoding_stats = header.encoding_stats();
+    options.estimated_partitions = reader.partition_count();
+    options.bloom_filter_fp_chance = reader.statistics().bloom_filter_fp_chance;
+    options.chunks = ChunkFormat::Plain { chunk_length: 65_536 };
+    options.column_index_size = column_index_size;
+    options.facts = WriterFacts {
+        bloom_filter_fp_chance: 0.0,
+        level: stats.level,
+        repaired_at: stats.repaired_at,
+        originating_host_id: stats.originating_host_id,
+        commit_log_intervals: stats.commit_log_intervals.clone(),
+    };
+    let mut writer = SSTableWriter::create(&FileSystem::real(), options).await?;
+    let slices = Arc::new(ClusteringSlices::all());
+    let mut scan = reader.scan(KeyRange::full(), slices, &ColumnSelection::All).await?;
+    while let Some(mut partition) = scan.next_partition().await? {
+        writer.start_partition(partition.header().clone())?;
+        while let Some(unfiltered) = partition.next().await? {
+            writer.add(unfiltered).await?;
+        }
+        writer.end_partition().await?;
+    }
+    Ok(writer.finish().await?.unwrap())
+}
+
+/// What differs, if anything does.
+fn difference(name: &str, what: &str, ours: &[u8], theirs: &[u8]) -> Option<String> {
+    if ours == theirs {
+        return None;
+    }
+    let at = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
+    let near = |bytes: &[u8]| {
+        let start = at.saturating_sub(16).min(bytes.len());
+        format!("{:02x?}", &bytes[start..bytes.len().min(at + 32)])
+    };
+    Some(format!(
+        "{name}: {what} differs at {at} of {} (theirs {})\n  ours {}\ntheirs {}",
+        ours.len(),
+        theirs.len(),
+        near(ours),
+        near(theirs)
+    ))
+}
+
+#[test]
+fn files_of_cassandra_are_reproduced() {
+    let mut compared = 0;
+    let mut differences = Vec::new();
+    for case in cases() {
+        for descriptor in &case.sstables {
+            let Ok(reader) = block_on(open(descriptor)) else { continue };
+            let name = format!("{} {descriptor}", case.name);
+            let theirs = bti_support::load_one(&descriptor.path(&Component::Partitions));
+            // The block size is not in the file; both that were used are tried.
+            let mut is_same_index = false;
+            for column_index_size in [1024, 16 * 1024] {
+                let directory = tempfile::tempdir().unwrap();
+                let written = block_on(rewrite(&reader, directory.path(), column_index_size))
+                    .unwrap_or_else(|error| panic!("{name}: {error}"));
+                let ours = |component: Component| {
+                    std::fs::read(written.descriptor.path(&component)).unwrap_or_default()
+                };
+                let data = theirs.data.as_ref().unwrap();
+                differences.extend(difference(&name, "Data.db", &ours(Component::Data), data));
+                let same_rows = ours(Component::Rows) == theirs.rows;
+                is_same_index |= same_rows && ours(Component::Partitions) == theirs.partitions;
+                let filter = std::fs::read(descriptor.path(&Component::Filter)).unwrap_or_default();
+                let our_filter = ours(Component::Filter);
+                // A compaction does not know how many partitions it will write.
+                if filter.len() == our_filter.len() {
+                    differences.extend(difference(&name, "Filter.db", &our_filter, &filter));
+                } else {
+                    assert!(case.name.contains("compacted"), "{name}: {}", filter.len());
+                }
+                differences.extend(statistics_difference(&name, &written, &reader));
+            }
+            if !is_same_index {
+                differences.push(format!("{name}: neither block size gives the same index"));
+            }
+            compared += 1;
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    println!("{compared} SSTables reproduced");
+}
+
+fn statistics_difference(
+    name: &str,
+    written: &WrittenSSTable,
+    reader: &SSTableReader,
+) -> Option<String> {
+    let theirs = std::fs::read(reader.descriptor().path(&Component::Statistics)).unwrap();
+    let mut ours = written.statistics.clone();
+    // Compressors differ in what they make of the same bytes.
+    ours.stats.compression_ratio = reader.statistics().stats.compression_ratio;
+    difference(name, "Statistics.db", &ours.to_bytes(&VERSIONS[0]).unwrap(), &theirs)
+}
