@@ -1,5 +1,7 @@
 //! Files made by Apache Cassandra 5.0.9 hold what its own dump says, read front to back.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::sync::Arc;
@@ -14,7 +16,9 @@ use support::{Case, assert_same_content, block_on, cases, dump, open, rows, unio
 fn is_refused(error: &SSTableError) -> bool {
     let text = error.to_string();
     matches!(error, SSTableError::Unsupported { .. })
-        && ["ZstdCompressor", "SnappyCompressor", "DeflateCompressor"].iter().any(|c| text.contains(c))
+        && ["ZstdCompressor", "SnappyCompressor", "DeflateCompressor"]
+            .iter()
+            .any(|c| text.contains(c))
         && text.ends_with("is not supported")
 }
 

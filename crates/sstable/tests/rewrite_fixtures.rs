@@ -1,6 +1,8 @@
 //! What Cassandra wrote, read and written again, comes out byte for byte: plain Data.db, Partitions.db, Rows.db,
 //! Filter.db and Statistics.db.
 
+#![allow(clippy::unwrap_used)]
+
 mod bti_support;
 mod support;
 

@@ -63,7 +63,7 @@ impl ForwardRows {
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<Unfiltered>> {
-        let mut skipped = 0;
+        let mut skipped = 0u32;
         loop {
             let slices = self.slices.clone();
             let Some(slice) = slices.slices.get(self.slice) else { return Ok(None) };
@@ -81,7 +81,7 @@ impl ForwardRows {
                 if self.source.compare(&head, slice.start.position()).is_le() {
                     self.step_over(head).await?;
                     skipped += 1;
-                    if skipped % SKIPS_AT_ONCE == 0 {
+                    if skipped.is_multiple_of(SKIPS_AT_ONCE) {
                         espalier_runtime::maybe_yield().await;
                     }
                     continue;
@@ -214,7 +214,7 @@ impl ForwardRows {
         while let Some(head) = self.source.head().await? {
             self.source.skip(&head);
             skipped += 1;
-            if skipped % SKIPS_AT_ONCE == 0 {
+            if skipped.is_multiple_of(SKIPS_AT_ONCE) {
                 espalier_runtime::maybe_yield().await;
             }
             if self.source.stream.position() - start > limit {

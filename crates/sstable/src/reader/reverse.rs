@@ -324,7 +324,7 @@ impl ReverseRows {
                     self.entries.push(Entry::Marker(Box::new(marker)));
                 }
             }
-            if self.entries.len() % HEADS_AT_ONCE == 0 {
+            if self.entries.len().is_multiple_of(HEADS_AT_ONCE) {
                 espalier_runtime::maybe_yield().await;
             }
         }

@@ -2,6 +2,8 @@
 #![allow(dead_code, clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
 
+pub mod slicing;
+
 use std::{
     collections::BTreeMap,
     io::Read,
@@ -13,8 +15,8 @@ use espalier_mutation::{
     ClusteringSlices, KeyRange, UnfilteredStream,
     schema::{TableBuilder, TableId, TableMetadata},
 };
-use espalier_runtime::file::FileSystem;
 pub use espalier_runtime::block_on;
+use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     ColumnSelection, Component, Descriptor, PageCache, SSTableReader, dump::Dump,
 };
