@@ -1,3 +1,19 @@
-//! Grammar, statements, planning, execution, functions, system tables.
+//! CQL: from the text of a statement to reads and writes of the storage.
+//!
+//! `grammar` makes a tree of the text; a statement is planned against the schema once (`term`, `restrictions`, `select`,
+//! `modify`, `ddl`) and executed any number of times by the [`QueryProcessor`].
 
+mod current_row;
+mod error;
+mod functions;
 pub mod grammar;
+mod metadata;
+mod options;
+mod restrictions;
+mod result;
+mod term;
+
+pub use error::{Error, ErrorCode, ErrorDetail, Result};
+pub use metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id};
+pub use options::{ClientState, QueryOptions, Value, Values};
+pub use result::{ChangeKind, ChangeTarget, QueryResult, Rows, SchemaChange};

@@ -1,0 +1,94 @@
+//! Errors of CQL, with the codes of the native protocol. Source: native_protocol_v5.spec section 9.
+
+use crate::grammar::{SyntaxError, ast::Position};
+
+/// The codes of the native protocol that statements can end in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+#[allow(missing_docs)]
+pub enum ErrorCode {
+    ServerError = 0x0000,
+    ProtocolError = 0x000A,
+    Overloaded = 0x1001,
+    TruncateError = 0x1003,
+    WriteTimeout = 0x1100,
+    ReadTimeout = 0x1200,
+    ReadFailure = 0x1300,
+    FunctionFailure = 0x1400,
+    WriteFailure = 0x1500,
+    SyntaxError = 0x2000,
+    Unauthorized = 0x2100,
+    Invalid = 0x2200,
+    ConfigurationError = 0x2300,
+    AlreadyExists = 0x2400,
+    Unprepared = 0x2500,
+}
+
+/// Why a statement failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    /// The protocol's code.
+    pub code: ErrorCode,
+    /// What went wrong, and where in the text if it is known.
+    pub message: String,
+    /// Fields that some codes carry beside the message.
+    pub detail: ErrorDetail,
+}
+
+/// What some errors carry beside the message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ErrorDetail {
+    /// Nothing.
+    #[default]
+    None,
+    /// Code 0x2400; an empty table means that the keyspace exists.
+    AlreadyExists {
+        /// The keyspace.
+        keyspace: String,
+        /// The table, or empty.
+        table: String,
+    },
+    /// Code 0x2500: the statement id that is not known here.
+    Unprepared {
+        /// The id as it was sent.
+        id: Vec<u8>,
+    },
+}
+
+/// What planning and execution return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error without detail.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), detail: ErrorDetail::None }
+    }
+
+    /// 0x2200: the statement is well-formed but means nothing here.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Invalid, message)
+    }
+
+    /// 0x2200 with the place in the text: "line 1:7 message".
+    pub fn invalid_at(text: &str, position: Position, message: impl AsRef<str>) -> Self {
+        let place = position.line_column(text);
+        Self::invalid(format!("line {place} {}", message.as_ref()))
+    }
+
+    /// 0x2300: an option of a schema statement is wrong.
+    pub fn configuration(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::ConfigurationError, message)
+    }
+
+    /// 0x2200 naming a feature of Cassandra that is not here yet.
+    pub fn unsupported(feature: &str) -> Self {
+        Self::invalid(format!("{feature} is not supported yet"))
+    }
+}
+
+impl From<SyntaxError> for Error {
+    fn from(error: SyntaxError) -> Self {
+        Self::new(ErrorCode::SyntaxError, error.to_string())
+    }
+}

@@ -1,0 +1,93 @@
+//! Native functions: found by name, chosen among overloads by the types of their arguments.
+//!
+//! An overload is a concrete [`ResolvedFunction`]; generic functions (`token`, `min`, `blob_as_int`, casts, arithmetic) are
+//! made concrete for the arguments at hand by their family's module. All are pure but for the statement's clock and
+//! randomness, and none keeps state: aggregates are folds over [`aggregate::AggregateFunction`].
+
+pub mod aggregate;
+mod arithmetic;
+mod blob;
+mod cast;
+mod collection;
+mod json;
+mod mask;
+mod math;
+mod resolve;
+mod time;
+mod token;
+mod uuid;
+mod vector;
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use espalier_types::CqlType;
+
+use crate::{Result, term::Evaluation};
+
+pub use resolve::{Argument, prepare_call, resolve};
+
+/// The work of a function: serialised arguments (`None`: null) to a serialised result.
+pub type Implementation =
+    Arc<dyn Fn(&[Option<Bytes>], &Evaluation<'_>) -> Result<Option<Bytes>> + Send + Sync>;
+
+/// A function with concrete types.
+#[derive(Clone)]
+pub struct ResolvedFunction {
+    /// Its name without keyspace.
+    pub name: String,
+    /// The types of its arguments.
+    pub argument_types: Vec<CqlType>,
+    /// The type of its result.
+    pub return_type: CqlType,
+    /// Whether equal arguments always give an equal result (`now()`, `uuid()` do not).
+    pub is_pure: bool,
+    implementation: Implementation,
+}
+
+impl ResolvedFunction {
+    /// A function that is not called when an argument is null, and then is null itself.
+    pub fn strict(
+        name: &str,
+        argument_types: Vec<CqlType>,
+        return_type: CqlType,
+        call: impl Fn(&[Bytes], &Evaluation<'_>) -> Result<Option<Bytes>> + Send + Sync + 'static,
+    ) -> Self {
+        let implementation: Implementation = Arc::new(move |arguments, evaluation| {
+            match arguments.iter().cloned().collect::<Option<Vec<Bytes>>>() {
+                Some(arguments) => call(&arguments, evaluation),
+                None => Ok(None),
+            }
+        });
+        Self { name: name.into(), argument_types, return_type, is_pure: true, implementation }
+    }
+
+    /// A function that sees nulls.
+    pub fn nullable(
+        name: &str,
+        argument_types: Vec<CqlType>,
+        return_type: CqlType,
+        call: impl Fn(&[Option<Bytes>], &Evaluation<'_>) -> Result<Option<Bytes>> + Send + Sync + 'static,
+    ) -> Self {
+        let implementation = Arc::new(call);
+        Self { name: name.into(), argument_types, return_type, is_pure: true, implementation }
+    }
+
+    /// Marks a function whose result is not determined by its arguments.
+    pub fn impure(mut self) -> Self {
+        self.is_pure = false;
+        self
+    }
+
+    /// Calls it.
+    pub fn call(&self, arguments: &[Option<Bytes>], evaluation: &Evaluation<'_>) -> Result<Option<Bytes>> {
+        (self.implementation)(arguments, evaluation)
+    }
+}
+
+impl fmt::Debug for ResolvedFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let types: Vec<String> = self.argument_types.iter().map(CqlType::cql_name).collect();
+        write!(f, "{}({}) -> {}", self.name, types.join(", "), self.return_type.cql_name())
+    }
+}

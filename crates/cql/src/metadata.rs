@@ -1,0 +1,60 @@
+//! What clients are told about bind markers and result columns.
+
+use std::sync::Arc;
+
+use espalier_types::CqlType;
+use md5::{Digest, Md5};
+
+/// A result column or a bind marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnSpec {
+    /// Keyspace of the table.
+    pub keyspace: Arc<str>,
+    /// Table.
+    pub table: Arc<str>,
+    /// Column, alias, or what the marker stands for (`[limit]`, `in(k)`, ...).
+    pub name: String,
+    /// Type of the value.
+    pub column_type: CqlType,
+}
+
+/// The bind markers of a prepared statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BindMetadata {
+    /// One for each marker.
+    pub columns: Vec<ColumnSpec>,
+    /// For each partition key column the index of the marker that binds it; empty if one is not bound by a marker.
+    /// Drivers compute the routing token from it.
+    pub partition_key_indices: Vec<u16>,
+}
+
+/// The columns of a result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResultMetadata {
+    /// One for each column.
+    pub columns: Vec<ColumnSpec>,
+    /// Changes when the columns do (protocol v5).
+    pub id: [u8; 16],
+}
+
+impl ResultMetadata {
+    /// Computes the id.
+    pub fn new(columns: Vec<ColumnSpec>) -> Self {
+        let mut digest = Md5::new();
+        for column in &columns {
+            digest.update(column.name.as_bytes());
+            digest.update([0]);
+            digest.update(column.column_type.cql_name().as_bytes());
+            digest.update([0]);
+        }
+        Self { columns, id: digest.finalize().into() }
+    }
+}
+
+/// The id of a prepared statement: MD5 of the session's keyspace and the text, as Cassandra's.
+pub fn statement_id(keyspace: Option<&str>, text: &str) -> [u8; 16] {
+    let mut digest = Md5::new();
+    digest.update(keyspace.unwrap_or_default().as_bytes());
+    digest.update(text.as_bytes());
+    digest.finalize().into()
+}

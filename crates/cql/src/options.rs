@@ -1,0 +1,71 @@
+//! What comes along with a statement: bound values, page, timestamp; and what a connection remembers.
+
+use bytes::Bytes;
+
+/// What a connection remembers between statements.
+#[derive(Clone, Debug, Default)]
+pub struct ClientState {
+    /// Set by `USE`.
+    pub keyspace: Option<String>,
+}
+
+/// One bound value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Serialised; a slice of the request.
+    Bytes(Bytes),
+    /// Null.
+    Null,
+    /// Not set: the column is left as it is.
+    Unset,
+}
+
+/// The bound values of a statement.
+#[derive(Clone, Copy, Debug)]
+pub enum Values<'a> {
+    /// In the order of the markers.
+    Positional(&'a [Value]),
+    /// By the markers' names.
+    Named(&'a [(&'a str, Value)]),
+}
+
+impl Values<'_> {
+    /// No values.
+    pub const NONE: Values<'static> = Values::Positional(&[]);
+}
+
+/// What comes along with a statement. Source: native_protocol_v5.spec section 4.1.4.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryOptions<'a> {
+    /// Bound values.
+    pub values: Values<'a>,
+    /// Rows a page; `None` or not positive: all rows.
+    pub page_size: Option<i32>,
+    /// Where the page begins, as a former result told it.
+    pub paging_state: Option<&'a [u8]>,
+    /// Write timestamp in µs unless the statement has its own.
+    pub timestamp_us: Option<i64>,
+    /// The clock in seconds, for tests (v5).
+    pub now_s: Option<i32>,
+    /// Keyspace of this statement instead of the connection's (v5).
+    pub keyspace: Option<&'a str>,
+    /// Consistency level as sent; there is one node.
+    pub consistency: u16,
+    /// Serial consistency level as sent.
+    pub serial_consistency: Option<u16>,
+}
+
+impl Default for QueryOptions<'_> {
+    fn default() -> Self {
+        Self {
+            values: Values::NONE,
+            page_size: None,
+            paging_state: None,
+            timestamp_us: None,
+            now_s: None,
+            keyspace: None,
+            consistency: 1,
+            serial_consistency: None,
+        }
+    }
+}

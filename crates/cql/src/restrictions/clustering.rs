@@ -1,0 +1,219 @@
+//! Which rows of a partition: restrictions of clustering columns become slices.
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, schema::TableMetadata,
+};
+use espalier_types::{CqlType, collection};
+
+use super::{Alternatives, partition::check_product};
+use crate::{
+    Error, Result,
+    term::{Bound, Evaluation, Term},
+};
+
+/// A restriction of one clustering column, or of several neighbours at once.
+#[derive(Clone, Debug)]
+pub enum ClusteringRestriction {
+    /// `c = v`, `c IN (...)`.
+    Values(Alternatives),
+    /// `(c, d) = (v, w)`, `(c, d) IN (...)`: each a tuple of `columns` parts.
+    Tuples {
+        /// How many columns.
+        columns: usize,
+        /// The tuples.
+        alternatives: Alternatives,
+    },
+    /// `c > v AND c <= w`, `(c, d) > (v, w)`. The last restriction.
+    Range {
+        /// Values and whether they are included.
+        lower: Option<RangeBound>,
+        /// The same.
+        upper: Option<RangeBound>,
+    },
+}
+
+/// One side of a range: the value of one column, or a tuple of the values of several.
+#[derive(Clone, Debug)]
+pub struct RangeBound {
+    /// How many columns.
+    pub columns: usize,
+    /// The value of the one column, or a tuple of values.
+    pub term: Term,
+    /// Whether `term` is a tuple (`(c) > (v)` is one also for one column).
+    pub is_tuple: bool,
+    /// `>=` or `<=`.
+    pub inclusive: bool,
+}
+
+impl ClusteringRestriction {
+    /// How many columns it gives values to; `None` for a range.
+    pub fn equal_column_count(&self) -> Option<usize> {
+        match self {
+            Self::Values(_) => Some(1),
+            Self::Tuples { columns, .. } => Some(*columns),
+            Self::Range { .. } => None,
+        }
+    }
+}
+
+type Prefix = Vec<Option<Bytes>>;
+
+/// The slices that the restrictions leave, in clustering order.
+pub fn slices(
+    table: &TableMetadata,
+    restrictions: &[ClusteringRestriction],
+    evaluation: &Evaluation<'_>,
+) -> Result<ClusteringSlices> {
+    if restrictions.is_empty() {
+        return Ok(ClusteringSlices::all());
+    }
+    let columns = table.clustering_columns();
+    let mut prefixes: Vec<Prefix> = vec![Vec::with_capacity(columns.len())];
+    let mut slices = Vec::new();
+    let mut at = 0;
+    for restriction in restrictions {
+        let name = columns.get(at).map_or("", |column| column.name.as_str());
+        match restriction {
+            ClusteringRestriction::Values(alternatives) => {
+                let values = alternatives.evaluate(name, evaluation)?;
+                check_product(prefixes.len(), values.len())?;
+                prefixes = product(&prefixes, values.into_iter().map(|value| vec![Some(value)]).collect());
+                at += 1;
+            }
+            ClusteringRestriction::Tuples { columns: count, alternatives } => {
+                let tuples = alternatives
+                    .evaluate(name, evaluation)?
+                    .iter()
+                    .map(|tuple| tuple_values(tuple, *count, name))
+                    .collect::<Result<Vec<_>>>()?;
+                check_product(prefixes.len(), tuples.len())?;
+                prefixes = product(&prefixes, tuples);
+                at += count;
+            }
+            ClusteringRestriction::Range { lower, upper } => {
+                let lower = lower.as_ref().map(|bound| bound.values(name, evaluation)).transpose()?;
+                let upper = upper.as_ref().map(|bound| bound.values(name, evaluation)).transpose()?;
+                for prefix in &prefixes {
+                    range_slices(table, at, prefix, lower.as_ref(), upper.as_ref(), &mut slices);
+                }
+                return Ok(ClusteringSlices::normalise(slices, table.comparator()));
+            }
+        }
+    }
+    slices.extend(prefixes.into_iter().map(|prefix| ClusteringSlice::prefix(prefix.into())));
+    Ok(ClusteringSlices::normalise(slices, table.comparator()))
+}
+
+fn product(prefixes: &[Prefix], values: Vec<Prefix>) -> Vec<Prefix> {
+    prefixes
+        .iter()
+        .flat_map(|prefix| values.iter().map(move |value| prefix.iter().chain(value).cloned().collect()))
+        .collect()
+}
+
+fn tuple_values(tuple: &Bytes, count: usize, column: &str) -> Result<Prefix> {
+    let malformed = || Error::invalid(format!("Invalid tuple value in condition for column {column}"));
+    let null = || Error::invalid(format!("Invalid null value in condition for column {column}"));
+    let fields = collection::tuple_fields(tuple).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;
+    if fields.len() != count {
+        return Err(malformed());
+    }
+    fields
+        .into_iter()
+        .map(|field| field.map(|bytes| Some(tuple.slice_ref(bytes))).ok_or_else(null))
+        .collect()
+}
+
+impl RangeBound {
+    fn values(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<(Prefix, bool)> {
+        let null = || Error::invalid(format!("Invalid null value in condition for column {column}"));
+        let one = |term: &Term| match term.evaluate(evaluation)? {
+            Bound::Value(value) => Ok(value),
+            Bound::Null => Err(null()),
+            Bound::Unset => Err(Error::invalid(format!("Invalid unset value for column {column}"))),
+        };
+        let value = one(&self.term)?;
+        let values = match self.is_tuple {
+            true => tuple_values(&value, self.columns, column)?,
+            false => vec![Some(value)],
+        };
+        Ok((values, self.inclusive))
+    }
+}
+
+/// Slices for `lower < (c_at, ...) < upper` below a prefix.
+///
+/// A comparison of tuples is taken apart: `(a, b) > (1, 2)` is `a = 1 AND b > 2` or `a > 1`. Each part is a slice whose
+/// bounds differ in one column, so that ascending and descending columns may be mixed.
+fn range_slices(
+    table: &TableMetadata,
+    at: usize,
+    prefix: &Prefix,
+    lower: Option<&(Prefix, bool)>,
+    upper: Option<&(Prefix, bool)>,
+    slices: &mut Vec<ClusteringSlice>,
+) {
+    let lower_parts = lower.map(|(values, inclusive)| parts(table, at, prefix, values, *inclusive, true));
+    let upper_parts = upper.map(|(values, inclusive)| parts(table, at, prefix, values, *inclusive, false));
+    match (lower_parts, upper_parts) {
+        (Some(parts), None) | (None, Some(parts)) => slices.extend(parts),
+        (Some(lowers), Some(uppers)) => {
+            let comparator = table.comparator();
+            for l in &lowers {
+                for u in &uppers {
+                    let start = match comparator.compare(l.start.position(), u.start.position()) {
+                        std::cmp::Ordering::Less => &u.start,
+                        _ => &l.start,
+                    };
+                    let end = match comparator.compare(l.end.position(), u.end.position()) {
+                        std::cmp::Ordering::Less => &l.end,
+                        _ => &u.end,
+                    };
+                    slices.push(ClusteringSlice { start: start.clone(), end: end.clone() });
+                }
+            }
+        }
+        (None, None) => slices.push(ClusteringSlice::prefix(prefix.clone().into())),
+    }
+}
+
+fn parts(
+    table: &TableMetadata,
+    at: usize,
+    prefix: &Prefix,
+    values: &Prefix,
+    inclusive: bool,
+    is_lower: bool,
+) -> Vec<ClusteringSlice> {
+    let columns = table.clustering_columns();
+    let mut result = Vec::with_capacity(values.len());
+    for last in 0..values.len() {
+        let common: Prefix = prefix.iter().chain(&values[..last]).cloned().collect();
+        let bounded: Prefix = prefix.iter().chain(&values[..=last]).cloned().collect();
+        let reversed = columns.get(at + last).is_some_and(|column| column.reversed);
+        let inclusive = inclusive && last + 1 == values.len();
+        // In a descending column greater values come first: a lower bound is where the slice ends.
+        let slice = if is_lower != reversed {
+            let kind = if inclusive { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart };
+            ClusteringSlice {
+                start: ClusteringBound { kind, values: bounded.into() },
+                end: ClusteringBound { kind: BoundKind::InclusiveEnd, values: common.into() },
+            }
+        } else {
+            let kind = if inclusive { BoundKind::InclusiveEnd } else { BoundKind::ExclusiveEnd };
+            ClusteringSlice {
+                start: ClusteringBound { kind: BoundKind::InclusiveStart, values: common.into() },
+                end: ClusteringBound { kind, values: bounded.into() },
+            }
+        };
+        result.push(slice);
+    }
+    result
+}
+
+/// The type of a tuple of the columns from `at`.
+pub fn tuple_type(table: &TableMetadata, at: usize, count: usize) -> CqlType {
+    let columns = table.clustering_columns();
+    CqlType::Tuple(columns[at..at + count].iter().map(|column| column.column_type.clone()).collect())
+}

@@ -1,0 +1,166 @@
+//! Conditions that rows are tested against one by one.
+
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+use espalier_mutation::schema::ColumnDefinition;
+use espalier_types::{CqlType, collection};
+
+use super::Alternatives;
+use crate::{
+    Error, Result,
+    current_row::CurrentRow,
+    grammar::ast::ComparisonOperator,
+    term::{Evaluation, Term},
+};
+
+/// A condition on one value of a row.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Which value.
+    pub target: FilterTarget,
+    /// What must hold.
+    pub operator: FilterOperator,
+}
+
+/// What a condition looks at.
+#[derive(Clone, Debug)]
+pub enum FilterTarget {
+    /// A column.
+    Column(ColumnDefinition),
+    /// `m[key]`, `l[index]`.
+    Element(ColumnDefinition, Term),
+}
+
+/// What must hold.
+#[derive(Clone, Debug)]
+pub enum FilterOperator {
+    /// A comparison.
+    Compare(ComparisonOperator, Term),
+    /// Equal to one of these.
+    In(Alternatives),
+    /// A collection has the element (the value, in a map).
+    Contains(Term),
+    /// A map has the key.
+    ContainsKey(Term),
+}
+
+impl Filter {
+    /// Whether the row satisfies it. Null satisfies nothing.
+    pub fn accepts(&self, row: &CurrentRow<'_>, evaluation: &Evaluation<'_>) -> Result<bool> {
+        let (column, value_type, value) = match &self.target {
+            FilterTarget::Column(column) => (column, column.column_type.clone(), row.value(column)),
+            FilterTarget::Element(column, key) => {
+                let key = required(key, &column.name, evaluation)?;
+                let Some(collection) = row.value(column) else { return Ok(false) };
+                let (element_type, element) = element(&column.column_type, &collection, &key)?;
+                (column, element_type, element)
+            }
+        };
+        let Some(value) = value else { return Ok(false) };
+        let name = &column.name;
+        Ok(match &self.operator {
+            FilterOperator::Compare(operator, term) => {
+                let wanted = required(term, name, evaluation)?;
+                holds(*operator, value_type.compare(&value, &wanted))
+            }
+            FilterOperator::In(alternatives) => alternatives
+                .evaluate(name, evaluation)?
+                .iter()
+                .any(|wanted| value_type.compare(&value, wanted).is_eq()),
+            FilterOperator::Contains(term) => {
+                let wanted = required(term, name, evaluation)?;
+                contains(&value_type, &value, &wanted, false)?
+            }
+            FilterOperator::ContainsKey(term) => {
+                let wanted = required(term, name, evaluation)?;
+                contains(&value_type, &value, &wanted, true)?
+            }
+        })
+    }
+}
+
+/// Whether an ordering satisfies an operator.
+pub fn holds(operator: ComparisonOperator, ordering: Ordering) -> bool {
+    match operator {
+        ComparisonOperator::Equal => ordering.is_eq(),
+        ComparisonOperator::NotEqual => ordering.is_ne(),
+        ComparisonOperator::Less => ordering.is_lt(),
+        ComparisonOperator::LessOrEqual => ordering.is_le(),
+        ComparisonOperator::Greater => ordering.is_gt(),
+        ComparisonOperator::GreaterOrEqual => ordering.is_ge(),
+    }
+}
+
+fn required(term: &Term, column: &str, evaluation: &Evaluation<'_>) -> Result<Bytes> {
+    let value = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
+    value.ok_or_else(|| Error::invalid(format!("Invalid null value in condition for column {column}")))
+}
+
+fn malformed(error: impl std::fmt::Display) -> Error {
+    Error::new(crate::ErrorCode::ServerError, format!("a stored collection is malformed: {error}"))
+}
+
+/// The element of a collection in frozen form at a key (map), an index (list, vector) or itself (set).
+pub fn element(column_type: &CqlType, value: &Bytes, key: &[u8]) -> Result<(CqlType, Option<Bytes>)> {
+    Ok(match column_type {
+        CqlType::Map { key: key_type, value: value_type, .. } => {
+            let mut found = None;
+            for entry in collection::map_entries(value).map_err(malformed)? {
+                let (k, v) = entry.map_err(malformed)?;
+                if k.is_some_and(|k| key_type.compare(k, key).is_eq()) {
+                    found = v.map(|v| value.slice_ref(v));
+                    break;
+                }
+            }
+            (value_type.as_ref().clone(), found)
+        }
+        CqlType::List { element, .. } => {
+            let index = <[u8; 4]>::try_from(key).map(i32::from_be_bytes).unwrap_or(-1);
+            let Ok(index) = usize::try_from(index) else { return Ok((element.as_ref().clone(), None)) };
+            let mut elements = collection::list_elements(value).map_err(malformed)?;
+            let found = elements.nth(index).transpose().map_err(malformed)?.flatten();
+            (element.as_ref().clone(), found.map(|v| value.slice_ref(v)))
+        }
+        CqlType::Set { element, .. } => {
+            let mut found = None;
+            for candidate in collection::list_elements(value).map_err(malformed)? {
+                let candidate = candidate.map_err(malformed)?;
+                if let Some(candidate) = candidate.filter(|c| element.compare(c, key).is_eq()) {
+                    found = Some(value.slice_ref(candidate));
+                    break;
+                }
+            }
+            (element.as_ref().clone(), found)
+        }
+        other => return Err(Error::invalid(format!("{} has no elements", other.cql_name()))),
+    })
+}
+
+fn contains(column_type: &CqlType, value: &Bytes, wanted: &[u8], in_keys: bool) -> Result<bool> {
+    match column_type {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            for candidate in collection::list_elements(value).map_err(malformed)? {
+                if candidate.map_err(malformed)?.is_some_and(|c| element.compare(c, wanted).is_eq()) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        CqlType::Map { key, value: value_type, .. } => {
+            for entry in collection::map_entries(value).map_err(malformed)? {
+                let (k, v) = entry.map_err(malformed)?;
+                let found = if in_keys {
+                    k.is_some_and(|k| key.compare(k, wanted).is_eq())
+                } else {
+                    v.is_some_and(|v| value_type.compare(v, wanted).is_eq())
+                };
+                if found {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        other => Err(Error::invalid(format!("CONTAINS cannot be used on a column of type {}", other.cql_name()))),
+    }
+}

@@ -1,0 +1,69 @@
+//! What `WHERE` says, planned: which partitions, which slices of them, and what is left for filtering.
+//!
+//! Planning is done once ([`plan`]); at execution [`Restrictions::partitions`] and [`Restrictions::slices`] turn bound values
+//! into keys and slices. The number of both is bounded: a product of INs beyond [`MAXIMUM_CARTESIAN_PRODUCT`] is refused.
+
+mod clustering;
+mod filter;
+mod partition;
+mod plan;
+
+pub use clustering::ClusteringRestriction;
+pub use filter::{Filter, FilterOperator, FilterTarget};
+pub use partition::{PartitionRestriction, Partitions, TokenBound};
+pub use plan::{Purpose, plan};
+
+use espalier_mutation::{ClusteringSlices, schema::TableMetadata};
+
+use crate::{
+    Result,
+    current_row::CurrentRow,
+    term::{Evaluation, Term},
+};
+
+/// The most keys, and the most clustering prefixes, that a statement with INs may name.
+pub const MAXIMUM_CARTESIAN_PRODUCT: usize = 65_535;
+
+/// Values of `=` (one) or `IN`.
+#[derive(Clone, Debug)]
+pub enum Alternatives {
+    /// One term each.
+    Terms(Vec<Term>),
+    /// `IN ?`: a list that is bound as a whole.
+    List(Term, espalier_types::CqlType),
+}
+
+/// A planned `WHERE`.
+#[derive(Clone, Debug)]
+pub struct Restrictions {
+    /// Which partitions.
+    pub partition: PartitionRestriction,
+    /// Restrictions of a prefix of the clustering columns.
+    pub clustering: Vec<ClusteringRestriction>,
+    /// What rows must satisfy beside.
+    pub filters: Vec<Filter>,
+}
+
+impl Restrictions {
+    /// The slices of each partition.
+    pub fn slices(&self, table: &TableMetadata, evaluation: &Evaluation<'_>) -> Result<ClusteringSlices> {
+        clustering::slices(table, &self.clustering, evaluation)
+    }
+
+    /// Whether a single row of each partition is named: every clustering column by `=` or `IN`.
+    pub fn names_whole_rows(&self, table: &TableMetadata) -> bool {
+        let restricted: usize =
+            self.clustering.iter().filter_map(ClusteringRestriction::equal_column_count).sum();
+        restricted == table.clustering_columns().len()
+    }
+
+    /// Whether a row passes the filters.
+    pub fn accepts(&self, row: &CurrentRow<'_>, evaluation: &Evaluation<'_>) -> Result<bool> {
+        for filter in &self.filters {
+            if !filter.accepts(row, evaluation)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

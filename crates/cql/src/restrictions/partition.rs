@@ -1,0 +1,201 @@
+//! Which partitions: keys by `=` and `IN`, a token range, or all.
+
+use bytes::Bytes;
+use espalier_mutation::{
+    DecoratedKey, KeyBound, KeyRange, Token, build_composite,
+    schema::TableMetadata,
+};
+use espalier_types::collection;
+
+use super::{Alternatives, MAXIMUM_CARTESIAN_PRODUCT};
+use crate::{
+    Error, Result,
+    term::{Evaluation, Term},
+};
+
+/// Which partitions a statement is about.
+#[derive(Clone, Debug)]
+pub enum PartitionRestriction {
+    /// Every partition key column by `=` or `IN`.
+    Keys(Vec<Alternatives>),
+    /// `token(...)` relations; either side may be open.
+    Token {
+        /// Lower bound.
+        lower: Option<TokenBound>,
+        /// Upper bound.
+        upper: Option<TokenBound>,
+    },
+    /// No restriction that helps.
+    All,
+}
+
+/// One side of a token range.
+#[derive(Clone, Debug)]
+pub struct TokenBound {
+    /// A bigint.
+    pub term: Term,
+    /// `>=` or `<=`.
+    pub inclusive: bool,
+}
+
+/// The partitions of one execution.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Partitions {
+    /// These, in token order, each once.
+    Keys(Vec<DecoratedKey>),
+    /// Those in a range; `None`: the range is empty.
+    Range(Option<KeyRange>),
+}
+
+impl PartitionRestriction {
+    /// Evaluates.
+    pub fn partitions(&self, table: &TableMetadata, evaluation: &Evaluation<'_>) -> Result<Partitions> {
+        match self {
+            Self::All => Ok(Partitions::Range(Some(KeyRange::full()))),
+            Self::Token { lower, upper } => token_range(lower.as_ref(), upper.as_ref(), evaluation),
+            Self::Keys(columns) => keys(table, columns, evaluation).map(Partitions::Keys),
+        }
+    }
+}
+
+impl Alternatives {
+    /// The values; null is refused, a list bound as null too.
+    pub fn evaluate(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<Vec<Bytes>> {
+        let null = || Error::invalid(format!("Invalid null value in condition for column {column}"));
+        match self {
+            Self::Terms(terms) => terms
+                .iter()
+                .map(|term| {
+                    term.evaluate(evaluation)?.required(&format!("column {column}"))?.ok_or_else(null)
+                })
+                .collect(),
+            Self::List(term, _) => {
+                let list = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
+                let list = list.ok_or_else(null)?;
+                let elements = collection::list_elements(&list)
+                    .map_err(|error| Error::invalid(format!("Invalid list for IN on {column}: {error}")))?;
+                elements
+                    .map(|element| {
+                        let element = element
+                            .map_err(|error| Error::invalid(format!("Invalid list for IN on {column}: {error}")))?;
+                        element.map(|bytes| list.slice_ref(bytes)).ok_or_else(null)
+                    })
+                    .collect()
+            }
+        }
+    }
+}
+
+fn keys(
+    table: &TableMetadata,
+    columns: &[Alternatives],
+    evaluation: &Evaluation<'_>,
+) -> Result<Vec<DecoratedKey>> {
+    let definitions = table.partition_key_columns();
+    let values = definitions
+        .iter()
+        .zip(columns)
+        .map(|(column, alternatives)| alternatives.evaluate(&column.name, evaluation))
+        .collect::<Result<Vec<_>>>()?;
+    if let [alternatives] = values.as_slice() {
+        let keys = alternatives.iter().map(|value| single_key(table, value)).collect::<Result<Vec<_>>>()?;
+        return Ok(sorted(keys));
+    }
+    let mut combinations: Vec<Vec<Bytes>> = vec![Vec::with_capacity(values.len())];
+    for alternatives in &values {
+        check_product(combinations.len(), alternatives.len())?;
+        combinations = combinations
+            .iter()
+            .flat_map(|prefix| {
+                alternatives.iter().map(move |value| {
+                    let mut longer = prefix.clone();
+                    longer.push(value.clone());
+                    longer
+                })
+            })
+            .collect();
+    }
+    let keys = combinations.iter().map(|components| composite_key(components)).collect::<Result<Vec<_>>>()?;
+    Ok(sorted(keys))
+}
+
+pub(super) fn check_product(left: usize, right: usize) -> Result<()> {
+    if left.saturating_mul(right) > MAXIMUM_CARTESIAN_PRODUCT {
+        let message = format!(
+            "The IN restrictions name more than {MAXIMUM_CARTESIAN_PRODUCT} combinations of values; ask for fewer at a time"
+        );
+        return Err(Error::invalid(message));
+    }
+    Ok(())
+}
+
+fn sorted(mut keys: Vec<DecoratedKey>) -> Vec<DecoratedKey> {
+    if keys.len() > 1 {
+        keys.sort();
+        keys.dedup();
+    }
+    keys
+}
+
+fn single_key(table: &TableMetadata, value: &Bytes) -> Result<DecoratedKey> {
+    if value.is_empty() {
+        return Err(Error::invalid("Key may not be empty"));
+    }
+    let _ = table;
+    check_length(value.len())?;
+    Ok(DecoratedKey::new(value.clone()))
+}
+
+/// The key of the components of a partition key of several columns, or of the only one.
+pub fn composite_key(components: &[Bytes]) -> Result<DecoratedKey> {
+    for component in components {
+        check_length(component.len())?;
+    }
+    let key = build_composite(components);
+    check_length(key.len())?;
+    Ok(DecoratedKey::new(key))
+}
+
+fn check_length(length: usize) -> Result<()> {
+    if length > usize::from(u16::MAX) {
+        return Err(Error::invalid(format!("Key length of {length} is longer than maximum of {}", u16::MAX)));
+    }
+    Ok(())
+}
+
+fn token_range(
+    lower: Option<&TokenBound>,
+    upper: Option<&TokenBound>,
+    evaluation: &Evaluation<'_>,
+) -> Result<Partitions> {
+    let token = |bound: &TokenBound| -> Result<i64> {
+        let value = bound.term.evaluate(evaluation)?.required("the partition key token")?;
+        let bytes = value.ok_or_else(|| Error::invalid("Invalid null token value"))?;
+        let bytes = <[u8; 8]>::try_from(bytes.as_ref())
+            .map_err(|_| Error::invalid("Invalid token value: a bigint has 8 bytes"))?;
+        Ok(i64::from_be_bytes(bytes))
+    };
+    let start = match lower {
+        None => KeyBound::Unbounded,
+        Some(bound) if bound.inclusive => KeyBound::BeforeToken(Token(token(bound)?)),
+        Some(bound) => KeyBound::AfterToken(Token(token(bound)?)),
+    };
+    // An upper bound of the minimum token means the end of the ring, as drivers and tools that walk it expect.
+    let end = match upper {
+        None => KeyBound::Unbounded,
+        Some(bound) => match token(bound)? {
+            i64::MIN => KeyBound::Unbounded,
+            value if bound.inclusive => KeyBound::AfterToken(Token(value)),
+            value => KeyBound::BeforeToken(Token(value)),
+        },
+    };
+    let is_empty = match (start.token(), end.token()) {
+        (Some(start_token), Some(end_token)) => {
+            start_token > end_token
+                || (start_token == end_token
+                    && !(matches!(start, KeyBound::BeforeToken(_)) && matches!(end, KeyBound::AfterToken(_))))
+        }
+        _ => false,
+    };
+    Ok(Partitions::Range((!is_empty).then_some(KeyRange { start, end })))
+}

@@ -1,0 +1,100 @@
+//! Which values go into a column of which type.
+
+use espalier_types::CqlType;
+
+use crate::grammar::ast::{Expression, ExpressionKind, Literal};
+
+/// How well a value fits a type. An exact fit decides between overloaded functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Assignable {
+    /// Not at all.
+    No,
+    /// It can be converted or parsed as one.
+    Weakly,
+    /// It is one.
+    Exactly,
+}
+
+/// Whether values of type `from` can be stored in `to` as they are: the same type but for frozenness, text for ascii,
+/// anything for blob is not: bytes are converted by functions only.
+pub fn is_assignable(from: &CqlType, to: &CqlType) -> Assignable {
+    use CqlType as T;
+    if from.freeze() == to.freeze() {
+        return Assignable::Exactly;
+    }
+    match (from, to) {
+        (T::Ascii, T::Text) | (T::Timeuuid, T::Uuid) | (T::Bigint, T::Timestamp) => Assignable::Weakly,
+        (T::Bigint, T::Counter) | (T::Counter, T::Bigint) => Assignable::Weakly,
+        _ => Assignable::No,
+    }
+}
+
+/// Whether a literal, as written, may stand for a value of type `to`.
+pub fn literal_fits(literal: &Literal<'_>, to: &CqlType) -> Assignable {
+    use CqlType as T;
+    if let T::Custom(_) = to {
+        return match literal {
+            Literal::Blob(_) | Literal::String(_) => Assignable::Weakly,
+            _ => Assignable::No,
+        };
+    }
+    let (fits, exact) = match literal {
+        Literal::String(_) => (
+            matches!(to, T::Ascii | T::Text | T::Inet | T::Timestamp | T::Date | T::Time),
+            T::Text,
+        ),
+        Literal::Integer(_) => (
+            matches!(
+                to,
+                T::Bigint
+                    | T::Counter
+                    | T::Date
+                    | T::Decimal
+                    | T::Double
+                    | T::Duration
+                    | T::Float
+                    | T::Int
+                    | T::Smallint
+                    | T::Time
+                    | T::Timestamp
+                    | T::Tinyint
+                    | T::Varint
+            ),
+            T::Int,
+        ),
+        Literal::Float(_) => (matches!(to, T::Decimal | T::Double | T::Float), T::Double),
+        Literal::Uuid(_) => (matches!(to, T::Uuid | T::Timeuuid), T::Uuid),
+        Literal::Boolean(_) => (matches!(to, T::Boolean), T::Boolean),
+        Literal::Blob(_) => (matches!(to, T::Blob), T::Blob),
+        Literal::Duration(_) => (matches!(to, T::Duration), T::Duration),
+    };
+    match (fits, *to == exact) {
+        (true, true) => Assignable::Exactly,
+        (true, false) => Assignable::Weakly,
+        (false, _) => Assignable::No,
+    }
+}
+
+/// The type that an expression has by itself, where nothing tells what is expected.
+pub fn natural_type(expression: &Expression<'_>) -> Option<CqlType> {
+    match &expression.kind {
+        ExpressionKind::Literal(literal) => Some(match literal {
+            Literal::Integer(digits) => match digits.parse::<i128>() {
+                Ok(value) if i32::try_from(value).is_ok() => CqlType::Int,
+                Ok(value) if i64::try_from(value).is_ok() => CqlType::Bigint,
+                _ => CqlType::Varint,
+            },
+            Literal::Float(text) if text.parse::<f64>().is_ok_and(f64::is_finite) => CqlType::Double,
+            Literal::Float(text) if text.starts_with(|c: char| c == 'N' || c == 'I' || c == 'n' || c == 'i') => {
+                CqlType::Double
+            }
+            Literal::Float(_) => CqlType::Decimal,
+            Literal::String(_) => CqlType::Text,
+            Literal::Boolean(_) => CqlType::Boolean,
+            Literal::Uuid(_) => CqlType::Uuid,
+            Literal::Blob(_) => CqlType::Blob,
+            Literal::Duration(_) => CqlType::Duration,
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,164 @@
+//! Terms become bytes.
+
+use bytes::Bytes;
+use espalier_types::{CqlType, collection};
+
+use super::{CompositeTerm, Term};
+use crate::{
+    Error, Result,
+    grammar::ast::BindMarkers,
+    metadata::ColumnSpec,
+    options::{Value, Values},
+};
+
+/// What a term evaluates to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// A value.
+    Value(Bytes),
+    /// Null.
+    Null,
+    /// Not set; only a bind marker can be.
+    Unset,
+}
+
+impl Bound {
+    /// The value, `None` for null; unset is an error that names what was not set.
+    pub fn required(self, what: &str) -> Result<Option<Bytes>> {
+        match self {
+            Self::Value(value) => Ok(Some(value)),
+            Self::Null => Ok(None),
+            Self::Unset => Err(Error::invalid(format!("Invalid unset value for {what}"))),
+        }
+    }
+}
+
+/// What terms are evaluated with.
+#[derive(Clone, Copy, Debug)]
+pub struct Evaluation<'a> {
+    /// Bound values by index of their marker, checked against the markers' types.
+    pub values: &'a [Value],
+    /// The statement's clock in µs: `now()` and its like.
+    pub now_us: i64,
+}
+
+impl Term {
+    /// Evaluates.
+    pub fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
+        match self {
+            Self::Constant(Some(value)) => Ok(Bound::Value(value.clone())),
+            Self::Constant(None) => Ok(Bound::Null),
+            Self::Bind(index) => match evaluation.values.get(usize::from(*index)) {
+                Some(Value::Bytes(value)) => Ok(Bound::Value(value.clone())),
+                Some(Value::Null) => Ok(Bound::Null),
+                Some(Value::Unset) => Ok(Bound::Unset),
+                None => Err(Error::invalid("Invalid amount of bind variables")),
+            },
+            Self::Composite(composite) => composite.evaluate(evaluation),
+            Self::Call(function, arguments) => {
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(argument.evaluate(evaluation)?.required(&function.name)?);
+                }
+                Ok(match function.call(&values, evaluation)? {
+                    Some(value) => Bound::Value(value),
+                    None => Bound::Null,
+                })
+            }
+        }
+    }
+}
+
+impl CompositeTerm {
+    fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            parts.push(part.evaluate(evaluation)?.required("a part of a literal")?);
+        }
+        build(&self.column_type, parts).map(Bound::Value)
+    }
+}
+
+/// The serialised form of a literal of type `column_type` from its parts. Sets and maps are sorted, of equal keys the last
+/// one stays; a null inside a collection is refused.
+pub(super) fn build(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result<Bytes> {
+    let no_null = |part: Option<Bytes>| {
+        part.ok_or_else(|| Error::invalid("null is not supported inside collections"))
+    };
+    let bytes = match column_type {
+        CqlType::List { .. } => {
+            let elements = parts.into_iter().map(no_null).collect::<Result<Vec<_>>>()?;
+            collection::build_list(&elements)
+        }
+        CqlType::Vector { element, .. } => {
+            let elements = parts.into_iter().map(no_null).collect::<Result<Vec<_>>>()?;
+            collection::build_vector(element, &elements)
+        }
+        CqlType::Set { element, .. } => {
+            let mut elements = parts.into_iter().map(no_null).collect::<Result<Vec<_>>>()?;
+            elements.sort_by(|a, b| element.compare(a, b));
+            elements.dedup_by(|a, b| element.compare(a, b).is_eq());
+            collection::build_list(&elements)
+        }
+        CqlType::Map { key, .. } => {
+            let mut parts = parts.into_iter();
+            let mut entries: Vec<(Bytes, Bytes)> = Vec::with_capacity(parts.len() / 2);
+            while let (Some(k), Some(v)) = (parts.next(), parts.next()) {
+                entries.push((no_null(k)?, no_null(v)?));
+            }
+            entries.sort_by(|a, b| key.compare(&a.0, &b.0));
+            entries.dedup_by(|later, earlier| {
+                let same = key.compare(&later.0, &earlier.0).is_eq();
+                if same {
+                    std::mem::swap(&mut later.1, &mut earlier.1);
+                }
+                same
+            });
+            collection::build_map(&entries)
+        }
+        _ => collection::build_tuple(&parts),
+    };
+    Ok(bytes.into())
+}
+
+/// Puts the bound values in the order of the markers and checks each against its marker's type.
+pub fn bind_values(
+    markers: &[ColumnSpec],
+    values: Values<'_>,
+) -> Result<Vec<Value>> {
+    let mut bound = Vec::with_capacity(markers.len());
+    match values {
+        Values::Positional(values) => {
+            if values.len() != markers.len() {
+                return Err(Error::invalid(format!(
+                    "Invalid amount of bind variables: expected {}, got {}",
+                    markers.len(),
+                    values.len()
+                )));
+            }
+            bound.extend(values.iter().cloned());
+        }
+        Values::Named(values) => {
+            for marker in markers {
+                let found = values.iter().find(|(name, _)| *name == marker.name);
+                bound.push(match found {
+                    Some((_, value)) => value.clone(),
+                    None => Value::Unset,
+                });
+            }
+        }
+    }
+    for (marker, value) in markers.iter().zip(&bound) {
+        if let Value::Bytes(bytes) = value {
+            marker.column_type.validate(bytes).map_err(|error| {
+                Error::invalid(format!("Invalid value for \"{}\": {error}", marker.name))
+            })?;
+        }
+    }
+    Ok(bound)
+}
+
+/// The name that a marker has for clients: its own, or that of what it stands for.
+pub fn marker_name(markers: &BindMarkers<'_>, index: u32, receiver: &str) -> String {
+    markers.name(index).map_or_else(|| receiver.to_string(), |name| name.as_str().to_string())
+}

@@ -1,0 +1,49 @@
+//! Terms: what stands for a value in a statement, typed when the statement is prepared and evaluated when it runs.
+//!
+//! A constant is parsed once, at preparation. A bind marker is an index into the bound values, whose bytes are checked
+//! against the marker's type before anything else sees them.
+
+mod assignment;
+mod evaluate;
+mod prepare;
+
+use bytes::Bytes;
+use espalier_types::CqlType;
+
+pub use assignment::{Assignable, is_assignable, literal_fits, natural_type};
+pub use evaluate::{Bound, Evaluation, bind_values};
+pub use prepare::{Preparation, prepare_term};
+
+use crate::functions::ResolvedFunction;
+
+/// A typed term.
+#[derive(Clone, Debug)]
+pub enum Term {
+    /// A constant; `None` is null.
+    Constant(Option<Bytes>),
+    /// Bind marker by index.
+    Bind(u16),
+    /// A literal that holds terms which are not constant.
+    Composite(CompositeTerm),
+    /// A function of terms.
+    Call(Box<ResolvedFunction>, Vec<Term>),
+}
+
+/// A collection, tuple, UDT or vector literal with parts that are evaluated at execution.
+#[derive(Clone, Debug)]
+pub struct CompositeTerm {
+    /// The literal's type.
+    pub column_type: CqlType,
+    /// Elements in the order written; for maps key, value, key, value; for UDTs every field in order of declaration.
+    pub parts: Vec<Term>,
+}
+
+impl Term {
+    /// Whether it is the same at every execution.
+    pub fn is_constant(&self) -> bool {
+        matches!(self, Self::Constant(_))
+    }
+
+    /// The null constant.
+    pub const NULL: Term = Term::Constant(None);
+}

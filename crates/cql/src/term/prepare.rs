@@ -1,0 +1,349 @@
+//! From the syntax tree to typed terms.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::schema::Schema;
+use espalier_types::{CqlType, UserType, literal};
+
+use super::{
+    CompositeTerm, Term,
+    assignment::{Assignable, is_assignable, literal_fits},
+    evaluate::{build, marker_name},
+};
+use crate::{
+    Error, Result,
+    functions,
+    grammar::ast::{
+        BindMarker, BindMarkers, Expression, ExpressionKind, Literal, Name, Position, TypeName, TypeNameKind,
+    },
+    metadata::ColumnSpec,
+};
+
+/// What preparing a statement needs to know, and the markers that it collects.
+pub struct Preparation<'a> {
+    /// The statement's text, for errors.
+    pub text: &'a str,
+    /// The schema it is planned against.
+    pub schema: &'a Schema,
+    /// The keyspace in which unqualified types and functions are looked up.
+    pub keyspace: Arc<str>,
+    /// The table, as clients are told for markers.
+    pub table: Arc<str>,
+    /// Names of the markers.
+    pub markers: &'a BindMarkers<'a>,
+    /// What each marker stands for, as far as it is known.
+    pub bound: Vec<Option<ColumnSpec>>,
+}
+
+impl<'a> Preparation<'a> {
+    /// Without any marker resolved yet.
+    pub fn new(
+        text: &'a str,
+        schema: &'a Schema,
+        keyspace: Arc<str>,
+        table: Arc<str>,
+        markers: &'a BindMarkers<'a>,
+    ) -> Self {
+        Self { text, schema, keyspace, table, markers, bound: vec![None; markers.len()] }
+    }
+
+    /// 0x2200 with the place.
+    pub fn invalid(&self, position: Position, message: impl AsRef<str>) -> Error {
+        Error::invalid_at(self.text, position, message)
+    }
+
+    /// What a value for `name` of type `column_type` is called in messages and marker metadata.
+    pub fn receiver(&self, name: &str, column_type: &CqlType) -> ColumnSpec {
+        ColumnSpec {
+            keyspace: self.keyspace.clone(),
+            table: self.table.clone(),
+            name: name.to_string(),
+            column_type: column_type.clone(),
+        }
+    }
+
+    /// A marker that stands for `receiver`.
+    pub fn bind(&mut self, marker: BindMarker, receiver: &ColumnSpec) -> Result<Term> {
+        let mut spec = receiver.clone();
+        spec.name = marker_name(self.markers, marker.index, &receiver.name);
+        let index = u16::try_from(marker.index)
+            .map_err(|_| self.invalid(marker.position, "Too many bind markers: at most 65535"))?;
+        match self.bound.get_mut(usize::from(index)) {
+            Some(slot) => *slot = Some(spec),
+            None => return Err(self.invalid(marker.position, "Unknown bind marker")),
+        }
+        Ok(Term::Bind(index))
+    }
+
+    /// The metadata of all markers; every one has been resolved.
+    pub fn into_markers(self) -> Result<Vec<ColumnSpec>> {
+        self.bound
+            .into_iter()
+            .enumerate()
+            .map(|(index, spec)| {
+                spec.ok_or_else(|| {
+                    Error::invalid(format!("Cannot infer type for bind marker {index}"))
+                })
+            })
+            .collect()
+    }
+
+    /// A type as written, with user-defined types looked up.
+    pub fn resolve_type(&self, name: &TypeName<'_>) -> Result<CqlType> {
+        resolve_type(self.text, self.schema, &self.keyspace, name)
+    }
+}
+
+/// A type as written, with user-defined types looked up in `schema`.
+pub fn resolve_type(
+    text: &str,
+    schema: &Schema,
+    keyspace: &str,
+    name: &TypeName<'_>,
+) -> Result<CqlType> {
+    let resolve = |inner: &TypeName<'_>| resolve_type(text, schema, keyspace, inner);
+    Ok(match &name.kind {
+        TypeNameKind::Native(native) => native.clone(),
+        TypeNameKind::List(element) => CqlType::List { element: Arc::new(resolve(element)?), frozen: false },
+        TypeNameKind::Set(element) => CqlType::Set { element: Arc::new(resolve(element)?), frozen: false },
+        TypeNameKind::Map(key, value) => CqlType::Map {
+            key: Arc::new(resolve(key)?),
+            value: Arc::new(resolve(value)?),
+            frozen: false,
+        },
+        TypeNameKind::Tuple(parts) => CqlType::Tuple(
+            parts.iter().map(|part| Ok(resolve(part)?.freeze())).collect::<Result<Vec<_>>>()?.into(),
+        ),
+        TypeNameKind::Vector(element, dimension) => {
+            if *dimension == 0 {
+                return Err(Error::invalid_at(text, name.position, "vectors may only have positive dimensions; given 0"));
+            }
+            CqlType::Vector { element: Arc::new(resolve(element)?.freeze()), dimension: *dimension as usize }
+        }
+        TypeNameKind::Frozen(inner) => resolve(inner)?.freeze(),
+        TypeNameKind::UserDefined(type_name) => {
+            let owner = type_name.keyspace.as_ref().map_or(keyspace, Name::as_str);
+            let definition = schema.keyspace(owner).and_then(|k| k.types.get(type_name.name.as_str()));
+            match definition {
+                Some(definition) => {
+                    CqlType::UserDefined { definition: definition.clone(), frozen: false }
+                }
+                None => {
+                    let message = format!("Unknown type {owner}.{}", type_name.name);
+                    return Err(Error::invalid_at(text, name.position, message));
+                }
+            }
+        }
+        TypeNameKind::Custom(class) => CqlType::parse_marshal(class)
+            .map_err(|error| Error::invalid_at(text, name.position, error.to_string()))?,
+    })
+}
+
+/// A term for a value of `receiver`'s type.
+pub fn prepare_term(
+    preparation: &mut Preparation<'_>,
+    expression: &Expression<'_>,
+    receiver: &ColumnSpec,
+) -> Result<Term> {
+    let position = expression.position;
+    let target = &receiver.column_type;
+    match &expression.kind {
+        ExpressionKind::Null => Ok(Term::NULL),
+        ExpressionKind::BindMarker(marker) => preparation.bind(*marker, receiver),
+        ExpressionKind::Literal(literal) => {
+            constant(preparation, literal, position, receiver).map(|value| Term::Constant(Some(value)))
+        }
+        ExpressionKind::List(items) => match target {
+            CqlType::List { element, .. } => {
+                let part = preparation.receiver(&format!("value({})", receiver.name), element);
+                composite(preparation, items.iter().map(|item| (item, part.clone())), target)
+            }
+            CqlType::Vector { element, dimension } => {
+                if items.len() != *dimension {
+                    return Err(preparation.invalid(position, format!(
+                        "Invalid vector literal for {} of type {}: expected {dimension} elements, but given {}",
+                        receiver.name, target.cql_name(), items.len()
+                    )));
+                }
+                let part = preparation.receiver(&format!("value({})", receiver.name), element);
+                composite(preparation, items.iter().map(|item| (item, part.clone())), target)
+            }
+            _ => Err(wrong_literal(preparation, position, "list", receiver)),
+        },
+        ExpressionKind::Set(items) => match target {
+            CqlType::Set { element, .. } => {
+                let part = preparation.receiver(&format!("value({})", receiver.name), element);
+                composite(preparation, items.iter().map(|item| (item, part.clone())), target)
+            }
+            CqlType::Map { .. } if items.is_empty() => {
+                composite(preparation, std::iter::empty::<(&Expression<'_>, ColumnSpec)>(), target)
+            }
+            CqlType::UserDefined { definition, .. } if items.is_empty() => {
+                let parts = vec![None; definition.fields.len()];
+                Ok(Term::Constant(Some(build(target, parts)?)))
+            }
+            _ => Err(wrong_literal(preparation, position, "set", receiver)),
+        },
+        ExpressionKind::Map(entries) => match target {
+            CqlType::Map { key, value, .. } => {
+                let key = preparation.receiver(&format!("key({})", receiver.name), key);
+                let value = preparation.receiver(&format!("value({})", receiver.name), value);
+                let parts: Vec<_> = entries
+                    .iter()
+                    .flat_map(|(k, v)| [(k, key.clone()), (v, value.clone())])
+                    .collect();
+                composite(preparation, parts.into_iter(), target)
+            }
+            _ => Err(wrong_literal(preparation, position, "map", receiver)),
+        },
+        ExpressionKind::UserDefined(fields) => match target {
+            CqlType::UserDefined { definition, .. } => {
+                user_defined(preparation, position, fields, definition, receiver)
+            }
+            _ => Err(wrong_literal(preparation, position, "user type", receiver)),
+        },
+        ExpressionKind::Tuple(items) => match target {
+            CqlType::Tuple(types) => {
+                if items.len() > types.len() {
+                    return Err(preparation.invalid(position, format!(
+                        "Invalid tuple literal for {}: too many elements. Type {} expects {} but got {}",
+                        receiver.name, target.cql_name(), types.len(), items.len()
+                    )));
+                }
+                let parts: Vec<_> = items
+                    .iter()
+                    .zip(types.iter())
+                    .enumerate()
+                    .map(|(i, (item, part))| {
+                        (item, preparation.receiver(&format!("{}[{i}]", receiver.name), part))
+                    })
+                    .collect();
+                composite(preparation, parts.into_iter(), target)
+            }
+            _ if items.len() == 1 => prepare_term(preparation, &items[0], receiver),
+            _ => Err(wrong_literal(preparation, position, "tuple", receiver)),
+        },
+        ExpressionKind::TypeHint(type_name, inner) => {
+            let hinted = preparation.resolve_type(type_name)?;
+            if is_assignable(&hinted, target) == Assignable::No {
+                return Err(preparation.invalid(position, format!(
+                    "Cannot assign value {inner} to {} of type {}",
+                    receiver.name, target.cql_name()
+                )));
+            }
+            let hinted = ColumnSpec { column_type: hinted, ..receiver.clone() };
+            prepare_term(preparation, inner, &hinted)
+        }
+        ExpressionKind::Function(_)
+        | ExpressionKind::Cast(..)
+        | ExpressionKind::Negate(_)
+        | ExpressionKind::Arithmetic(_) => {
+            let (term, found) = functions::prepare_call(preparation, expression, Some(receiver))?;
+            if is_assignable(&found, target) == Assignable::No {
+                return Err(preparation.invalid(position, format!(
+                    "Type error: cannot assign result of {expression} (type {}) to {} (type {})",
+                    found.cql_name(), receiver.name, target.cql_name()
+                )));
+            }
+            Ok(term)
+        }
+        ExpressionKind::Column(_)
+        | ExpressionKind::CountRows
+        | ExpressionKind::CellMetadata(..)
+        | ExpressionKind::Field(..)
+        | ExpressionKind::Element(..)
+        | ExpressionKind::Slice(..) => {
+            Err(preparation.invalid(position, format!("{expression} is not a value here")))
+        }
+    }
+}
+
+fn wrong_literal(preparation: &Preparation<'_>, position: Position, kind: &str, receiver: &ColumnSpec) -> Error {
+    preparation.invalid(
+        position,
+        format!("Invalid {kind} literal for {} of type {}", receiver.name, receiver.column_type.cql_name()),
+    )
+}
+
+fn composite<'e>(
+    preparation: &mut Preparation<'_>,
+    parts: impl Iterator<Item = (&'e Expression<'e>, ColumnSpec)>,
+    column_type: &CqlType,
+) -> Result<Term> {
+    let terms = parts
+        .map(|(part, receiver)| prepare_term(preparation, part, &receiver))
+        .collect::<Result<Vec<_>>>()?;
+    finish(terms, column_type)
+}
+
+/// A constant if all parts are.
+fn finish(parts: Vec<Term>, column_type: &CqlType) -> Result<Term> {
+    if !parts.iter().all(Term::is_constant) {
+        return Ok(Term::Composite(CompositeTerm { column_type: column_type.clone(), parts }));
+    }
+    let values = parts.into_iter().map(|part| match part {
+        Term::Constant(value) => value,
+        _ => None,
+    });
+    Ok(Term::Constant(Some(build(column_type, values.collect())?)))
+}
+
+fn user_defined(
+    preparation: &mut Preparation<'_>,
+    position: Position,
+    fields: &[(Name<'_>, Expression<'_>)],
+    definition: &UserType,
+    receiver: &ColumnSpec,
+) -> Result<Term> {
+    for (name, _) in fields {
+        if !definition.fields.iter().any(|(field, _)| field == name.as_str()) {
+            return Err(preparation.invalid(name.position, format!(
+                "Unknown field '{name}' in value of user defined type {}", definition.name
+            )));
+        }
+    }
+    let mut parts = Vec::with_capacity(definition.fields.len());
+    for (field, field_type) in &definition.fields {
+        let given = fields.iter().rev().find(|(name, _)| name.as_str() == field);
+        let part = preparation.receiver(&format!("{}.{field}", receiver.name), field_type);
+        parts.push(match given {
+            Some((_, expression)) => prepare_term(preparation, expression, &part)?,
+            None => Term::NULL,
+        });
+    }
+    let _ = position;
+    finish(parts, &receiver.column_type)
+}
+
+/// A literal parsed as a value of the receiver's type.
+fn constant(
+    preparation: &Preparation<'_>,
+    value: &Literal<'_>,
+    position: Position,
+    receiver: &ColumnSpec,
+) -> Result<Bytes> {
+    let target = &receiver.column_type;
+    let (kind, text): (&str, std::borrow::Cow<'_, str>) = match value {
+        Literal::Integer(text) => ("INTEGER", (*text).into()),
+        Literal::Float(text) => ("FLOAT", (*text).into()),
+        Literal::String(text) => ("STRING", text.as_ref().into()),
+        Literal::Boolean(value) => ("BOOLEAN", value.to_string().into()),
+        Literal::Uuid(text) => ("UUID", (*text).into()),
+        Literal::Blob(text) => ("HEX", (*text).into()),
+        Literal::Duration(text) => ("DURATION", (*text).into()),
+    };
+    let wrong = |reason: String| {
+        let name = target.cql_name();
+        let message = format!("Invalid {kind} constant ({text}) for \"{}\" of type {name}{reason}", receiver.name);
+        preparation.invalid(position, message)
+    };
+    if literal_fits(value, target) == Assignable::No {
+        return Err(wrong(String::new()));
+    }
+    let parsed = match target {
+        CqlType::Counter => literal::from_text(&CqlType::Bigint, &text),
+        _ => literal::from_text(target, &text),
+    };
+    parsed.map_err(|error| wrong(format!(": {error}")))
+}
