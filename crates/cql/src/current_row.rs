@@ -48,16 +48,16 @@ pub fn collapse(column_type: &CqlType, column: &ComplexColumn) -> Option<Bytes> 
     let bytes = match column_type {
         CqlType::List { .. } => {
             let elements: Vec<&[u8]> = column.cells.iter().map(|(_, cell)| cell.value.as_ref()).collect();
-            collection::build_list(&elements)
+            collection::list_of(&elements)
         }
         CqlType::Set { .. } => {
             let elements: Vec<&[u8]> = column.cells.iter().map(|(path, _)| path.as_ref()).collect();
-            collection::build_list(&elements)
+            collection::list_of(&elements)
         }
         CqlType::Map { .. } => {
             let entries: Vec<(&[u8], &[u8])> =
                 column.cells.iter().map(|(path, cell)| (path.as_ref(), cell.value.as_ref())).collect();
-            collection::build_map(&entries)
+            collection::map_of(entries)
         }
         CqlType::UserDefined { definition, .. } => {
             let mut fields: Vec<Option<&[u8]>> = vec![None; definition.fields.len()];
@@ -67,9 +67,9 @@ pub fn collapse(column_type: &CqlType, column: &ComplexColumn) -> Option<Bytes> 
                     *field = Some(cell.value.as_ref());
                 }
             }
-            collection::build_tuple(&fields)
+            collection::tuple_of(fields)
         }
         _ => return column.cells.first().map(|(_, cell)| cell.value.clone()),
     };
-    Some(bytes.into())
+    Some(bytes)
 }

@@ -8,6 +8,7 @@ mod error;
 mod functions;
 pub mod grammar;
 mod metadata;
+mod modify;
 mod options;
 mod restrictions;
 mod result;

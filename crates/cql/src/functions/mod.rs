@@ -2,21 +2,10 @@
 //!
 //! An overload is a concrete [`ResolvedFunction`]; generic functions (`token`, `min`, `blob_as_int`, casts, arithmetic) are
 //! made concrete for the arguments at hand by their family's module. All are pure but for the statement's clock and
-//! randomness, and none keeps state: aggregates are folds over [`aggregate::AggregateFunction`].
+//! randomness, and none keeps state.
 
-pub mod aggregate;
-mod arithmetic;
-mod blob;
-mod cast;
-mod collection;
-mod json;
-mod mask;
-mod math;
 mod resolve;
-mod time;
 mod token;
-mod uuid;
-mod vector;
 
 use std::{fmt, sync::Arc};
 

@@ -2,7 +2,7 @@
 
 use espalier_types::CqlType;
 
-use super::{ResolvedFunction, arithmetic, blob, cast, collection, json, mask, math, time, token, uuid, vector};
+use super::{ResolvedFunction, token};
 use crate::{
     Result,
     grammar::ast::{Expression, ExpressionKind, QualifiedName},
@@ -68,17 +68,9 @@ fn overloads(
     arguments: &[Argument<'_>],
     receiver: Option<&CqlType>,
 ) -> Vec<ResolvedFunction> {
-    let known: Vec<Option<CqlType>> = arguments.iter().map(Argument::known_type).collect();
+    let _ = (arguments, receiver);
     let mut found = Vec::new();
-    found.extend(time::overloads(name));
-    found.extend(uuid::overloads(name));
-    found.extend(math::overloads(name, &known));
-    found.extend(blob::overloads(name, &known));
     found.extend(token::overloads(name, preparation));
-    found.extend(collection::overloads(name, &known));
-    found.extend(vector::overloads(name, &known));
-    found.extend(mask::overloads(name, &known));
-    found.extend(json::overloads(name, &known, receiver));
     found
 }
 
@@ -141,40 +133,6 @@ pub fn prepare_call(
             let (terms, arguments) = prepare_arguments(preparation, &operands)?;
             let function = resolve(preparation, &call.name, &arguments, wanted)?;
             finish_call(preparation, function, &operands, terms)
-        }
-        ExpressionKind::Cast(inner, type_name) => {
-            let target = preparation.resolve_type(type_name)?;
-            let (terms, arguments) = prepare_arguments(preparation, &[inner])?;
-            let function = cast::resolve(preparation, expression.position, &arguments, &target)?;
-            finish_call(preparation, function, &[inner], terms)
-        }
-        ExpressionKind::Negate(inner) => {
-            let (terms, arguments) = prepare_arguments(preparation, &[inner])?;
-            let function = arithmetic::resolve_negation(preparation, expression.position, &arguments, wanted)?;
-            finish_call(preparation, function, &[inner], terms)
-        }
-        ExpressionKind::Arithmetic(chain) => {
-            let mut left: (Option<Term>, Argument<'_>) = {
-                let (mut terms, mut arguments) = prepare_arguments(preparation, &[&*chain.first])?;
-                (terms.pop().flatten(), arguments.pop().unwrap_or(Argument::Untyped(&chain.first)))
-            };
-            let mut left_expression: &Expression<'_> = &chain.first;
-            for (operator, right) in &chain.rest {
-                let (mut terms, mut arguments) = prepare_arguments(preparation, &[right])?;
-                let right_argument = arguments.pop().unwrap_or(Argument::Untyped(right));
-                let pair = [left.1.clone(), right_argument];
-                let function =
-                    arithmetic::resolve(preparation, expression.position, *operator, &pair, wanted)?;
-                let terms = vec![left.0.take(), terms.pop().flatten()];
-                let (term, result) =
-                    finish_call(preparation, function, &[left_expression, right], terms)?;
-                left = (Some(term), Argument::Typed(result));
-                left_expression = right;
-            }
-            match left {
-                (Some(term), Argument::Typed(result)) => Ok((term, result)),
-                _ => Err(preparation.invalid(expression.position, "arithmetic without operators")),
-            }
         }
         _ => {
             let Some(natural) = natural_type(expression) else {

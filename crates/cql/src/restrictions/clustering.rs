@@ -115,7 +115,7 @@ fn product(prefixes: &[Prefix], values: Vec<Prefix>) -> Vec<Prefix> {
 fn tuple_values(tuple: &Bytes, count: usize, column: &str) -> Result<Prefix> {
     let malformed = || Error::invalid(format!("Invalid tuple value in condition for column {column}"));
     let null = || Error::invalid(format!("Invalid null value in condition for column {column}"));
-    let fields = collection::tuple_fields(tuple).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;
+    let fields = collection::fields(tuple).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;
     if fields.len() != count {
         return Err(malformed());
     }

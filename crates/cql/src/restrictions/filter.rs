@@ -106,10 +106,10 @@ pub fn element(column_type: &CqlType, value: &Bytes, key: &[u8]) -> Result<(CqlT
     Ok(match column_type {
         CqlType::Map { key: key_type, value: value_type, .. } => {
             let mut found = None;
-            for entry in collection::map_entries(value).map_err(malformed)? {
+            for entry in collection::entries(value).map_err(malformed)? {
                 let (k, v) = entry.map_err(malformed)?;
-                if k.is_some_and(|k| key_type.compare(k, key).is_eq()) {
-                    found = v.map(|v| value.slice_ref(v));
+                if key_type.compare(k, key).is_eq() {
+                    found = Some(value.slice_ref(v));
                     break;
                 }
             }
@@ -118,13 +118,13 @@ pub fn element(column_type: &CqlType, value: &Bytes, key: &[u8]) -> Result<(CqlT
         CqlType::List { element, .. } => {
             let index = <[u8; 4]>::try_from(key).map(i32::from_be_bytes).unwrap_or(-1);
             let Ok(index) = usize::try_from(index) else { return Ok((element.as_ref().clone(), None)) };
-            let mut elements = collection::list_elements(value).map_err(malformed)?;
+            let mut elements = collection::elements(value).map_err(malformed)?;
             let found = elements.nth(index).transpose().map_err(malformed)?.flatten();
             (element.as_ref().clone(), found.map(|v| value.slice_ref(v)))
         }
         CqlType::Set { element, .. } => {
             let mut found = None;
-            for candidate in collection::list_elements(value).map_err(malformed)? {
+            for candidate in collection::elements(value).map_err(malformed)? {
                 let candidate = candidate.map_err(malformed)?;
                 if let Some(candidate) = candidate.filter(|c| element.compare(c, key).is_eq()) {
                     found = Some(value.slice_ref(candidate));
@@ -140,7 +140,7 @@ pub fn element(column_type: &CqlType, value: &Bytes, key: &[u8]) -> Result<(CqlT
 fn contains(column_type: &CqlType, value: &Bytes, wanted: &[u8], in_keys: bool) -> Result<bool> {
     match column_type {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-            for candidate in collection::list_elements(value).map_err(malformed)? {
+            for candidate in collection::elements(value).map_err(malformed)? {
                 if candidate.map_err(malformed)?.is_some_and(|c| element.compare(c, wanted).is_eq()) {
                     return Ok(true);
                 }
@@ -148,12 +148,12 @@ fn contains(column_type: &CqlType, value: &Bytes, wanted: &[u8], in_keys: bool) 
             Ok(false)
         }
         CqlType::Map { key, value: value_type, .. } => {
-            for entry in collection::map_entries(value).map_err(malformed)? {
+            for entry in collection::entries(value).map_err(malformed)? {
                 let (k, v) = entry.map_err(malformed)?;
                 let found = if in_keys {
-                    k.is_some_and(|k| key.compare(k, wanted).is_eq())
+                    key.compare(k, wanted).is_eq()
                 } else {
-                    v.is_some_and(|v| value_type.compare(v, wanted).is_eq())
+                    value_type.compare(v, wanted).is_eq()
                 };
                 if found {
                     return Ok(true);

@@ -72,7 +72,7 @@ impl Alternatives {
             Self::List(term, _) => {
                 let list = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
                 let list = list.ok_or_else(null)?;
-                let elements = collection::list_elements(&list)
+                let elements = collection::elements(&list)
                     .map_err(|error| Error::invalid(format!("Invalid list for IN on {column}: {error}")))?;
                 elements
                     .map(|element| {

@@ -88,17 +88,17 @@ pub(super) fn build(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result<
     let bytes = match column_type {
         CqlType::List { .. } => {
             let elements = parts.into_iter().map(no_null).collect::<Result<Vec<_>>>()?;
-            collection::build_list(&elements)
+            collection::list_of(&elements)
         }
         CqlType::Vector { element, .. } => {
             let elements = parts.into_iter().map(no_null).collect::<Result<Vec<_>>>()?;
-            collection::build_vector(element, &elements)
+            collection::vector_of(element, &elements)
         }
         CqlType::Set { element, .. } => {
             let mut elements = parts.into_iter().map(no_null).collect::<Result<Vec<_>>>()?;
             elements.sort_by(|a, b| element.compare(a, b));
             elements.dedup_by(|a, b| element.compare(a, b).is_eq());
-            collection::build_list(&elements)
+            collection::list_of(&elements)
         }
         CqlType::Map { key, .. } => {
             let mut parts = parts.into_iter();
@@ -114,11 +114,11 @@ pub(super) fn build(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result<
                 }
                 same
             });
-            collection::build_map(&entries)
+            collection::map_of(entries)
         }
-        _ => collection::build_tuple(&parts),
+        _ => collection::tuple_of(parts),
     };
-    Ok(bytes.into())
+    Ok(bytes)
 }
 
 /// Puts the bound values in the order of the markers and checks each against its marker's type.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::schema::Schema;
-use espalier_types::{CqlType, UserType, literal};
+use espalier_types::{CqlType, UserType};
 
 use super::{
     CompositeTerm, Term,
@@ -342,8 +342,8 @@ fn constant(
         return Err(wrong(String::new()));
     }
     let parsed = match target {
-        CqlType::Counter => literal::from_text(&CqlType::Bigint, &text),
-        _ => literal::from_text(target, &text),
+        CqlType::Counter => espalier_types::literal::from_text(&CqlType::Bigint, &text),
+        _ => espalier_types::literal::from_text(target, &text),
     };
     parsed.map_err(|error| wrong(format!(": {error}")))
 }

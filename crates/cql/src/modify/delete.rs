@@ -1,0 +1,101 @@
+//! DELETE.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::{ColumnKind, TableMetadata};
+use espalier_types::CqlType;
+
+use super::{
+    ModificationKind, Operation, PlannedModification,
+    plan::{find_column, plan_using},
+};
+use crate::{
+    Error, Result,
+    grammar::ast::{Condition, Delete, DeleteTarget},
+    restrictions::{self, ClusteringRestriction, Purpose},
+    term::{Preparation, Term, prepare_term},
+};
+
+/// Plans a DELETE.
+pub fn plan_delete(
+    preparation: &mut Preparation<'_>,
+    table: &Arc<TableMetadata>,
+    statement: &Delete<'_>,
+) -> Result<PlannedModification> {
+    if !matches!(statement.condition, Condition::None) {
+        return Err(Error::unsupported("A lightweight transaction (DELETE ... IF)"));
+    }
+    let (timestamp, _) = plan_using(preparation, table, &statement.using)?;
+    let mut operations = Vec::with_capacity(statement.targets.len());
+    for target in &statement.targets {
+        operations.push(plan_target(preparation, table, target)?);
+    }
+    let restrictions = restrictions::plan(preparation, table, &statement.where_clause, Purpose::Modify)?;
+    let plan = PlannedModification {
+        table: table.clone(),
+        kind: ModificationKind::Delete,
+        restrictions,
+        operations,
+        timestamp,
+        time_to_live: None,
+    };
+    if !plan.operations.is_empty() {
+        check_clustering(&plan)?;
+    }
+    Ok(plan)
+}
+
+fn plan_target(
+    preparation: &mut Preparation<'_>,
+    table: &TableMetadata,
+    target: &DeleteTarget<'_>,
+) -> Result<(ColumnKind, Operation)> {
+    let (DeleteTarget::Column(name) | DeleteTarget::Element(name, _) | DeleteTarget::Field(name, _)) = target;
+    let column = find_column(preparation, table, name)?;
+    if column.is_primary_key() {
+        return Err(preparation.invalid(name.position, format!("Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)")));
+    }
+    let operation = match target {
+        DeleteTarget::Column(_) => Operation::Delete(column.clone()),
+        DeleteTarget::Element(_, key) => {
+            let (label, key_type) = match &column.column_type {
+                CqlType::Map { key, .. } if column.is_complex() => ("key", key.as_ref().clone()),
+                CqlType::Set { element, .. } if column.is_complex() => ("value", element.as_ref().clone()),
+                CqlType::List { .. } if column.is_complex() => ("idx", CqlType::Int),
+                _ => return Err(preparation.invalid(name.position, format!("Invalid deletion operation for column {name} of type {}", column.column_type.cql_name()))),
+            };
+            let receiver = preparation.receiver(&format!("{label}({})", column.name), &key_type);
+            Operation::DeleteElement(column.clone(), prepare_term(preparation, key, &receiver)?)
+        }
+        DeleteTarget::Field(_, field) => {
+            let CqlType::UserDefined { definition, frozen: false } = &column.column_type else {
+                return Err(preparation.invalid(name.position, format!("Invalid field deletion operation for column {name} of type {}", column.column_type.cql_name())));
+            };
+            let Some(index) = definition.fields.iter().position(|(other, _)| other == field.as_str()) else {
+                return Err(preparation.invalid(field.position, format!("UDT column {name} does not have a field named {field}")));
+            };
+            Operation::SetField(column.clone(), index as u16, Term::NULL)
+        }
+    };
+    Ok((column.kind, operation))
+}
+
+fn check_clustering(plan: &PlannedModification) -> Result<()> {
+    let clustering = &plan.restrictions.clustering;
+    if plan.is_static_only() {
+        return match clustering.is_empty() {
+            true => Ok(()),
+            false => Err(Error::invalid("Invalid restrictions on clustering columns since the DELETE statement modifies only static columns")),
+        };
+    }
+    if clustering.iter().any(|r| matches!(r, ClusteringRestriction::Range { .. })) {
+        return Err(Error::invalid("Range deletions are not supported for specific columns"));
+    }
+    if plan.restrictions.names_whole_rows(&plan.table) {
+        return Ok(());
+    }
+    let given: usize = clustering.iter().filter_map(ClusteringRestriction::equal_column_count).sum();
+    let missing: Vec<&str> =
+        plan.table.clustering_columns().iter().skip(given).map(|column| column.name.as_str()).collect();
+    Err(Error::invalid(format!("Some clustering keys are missing: {}", missing.join(", "))))
+}

@@ -1,0 +1,95 @@
+//! INSERT.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::{ColumnKind, TableMetadata};
+
+use super::{
+    ModificationKind, Operation, PlannedModification,
+    plan::{find_column, plan_using},
+};
+use crate::{
+    Error, Result,
+    grammar::ast::{Insert, InsertSource},
+    restrictions::{Alternatives, ClusteringRestriction, PartitionRestriction, Restrictions},
+    term::{Preparation, Term, prepare_term},
+};
+
+/// Plans an INSERT.
+pub fn plan_insert(
+    preparation: &mut Preparation<'_>,
+    table: &Arc<TableMetadata>,
+    statement: &Insert<'_>,
+) -> Result<PlannedModification> {
+    if statement.if_not_exists {
+        return Err(Error::unsupported("A lightweight transaction (INSERT ... IF NOT EXISTS)"));
+    }
+    if table.is_counter() {
+        return Err(Error::invalid("INSERT statements are not allowed on counter tables, use UPDATE instead"));
+    }
+    let InsertSource::Values { columns, values } = &statement.source else {
+        return Err(Error::unsupported("INSERT JSON"));
+    };
+    if columns.len() != values.len() {
+        return Err(preparation.invalid(statement.position, "Unmatched column names/values"));
+    }
+    let mut key: Vec<Option<Term>> = vec![None; table.partition_key_columns().len()];
+    let mut clustering: Vec<Option<Term>> = vec![None; table.clustering_columns().len()];
+    let mut operations = Vec::with_capacity(columns.len());
+    for (index, (name, value)) in columns.iter().zip(values).enumerate() {
+        let column = find_column(preparation, table, name)?;
+        if columns[..index].contains(name) {
+            return Err(preparation.invalid(name.position, format!("The column names contains duplicates: {name}")));
+        }
+        let receiver = preparation.receiver(&column.name, &column.column_type);
+        let term = prepare_term(preparation, value, &receiver)?;
+        match column.kind {
+            ColumnKind::PartitionKey => key[column.position] = Some(term),
+            ColumnKind::Clustering => clustering[column.position] = Some(term),
+            kind if column.is_complex() => operations.push((kind, Operation::Replace(column.clone(), term))),
+            kind => operations.push((kind, Operation::Set(column.clone(), term))),
+        }
+    }
+    // Cells in order of column ids let a row be built without sorting.
+    operations.sort_by_key(|(_, operation)| match operation {
+        Operation::Set(column, _) | Operation::Replace(column, _) => column.id,
+        _ => espalier_mutation::schema::ColumnId(u32::MAX),
+    });
+    let key = all_given(table.partition_key_columns(), key, "partition key parts")?;
+    let only_static = !operations.is_empty() && operations.iter().all(|(kind, _)| *kind == ColumnKind::Static);
+    let clustering = if only_static && clustering.iter().all(Option::is_none) {
+        Vec::new()
+    } else {
+        all_given(table.clustering_columns(), clustering, "clustering keys")?
+    };
+    let (timestamp, time_to_live) = plan_using(preparation, table, &statement.using)?;
+    Ok(PlannedModification {
+        table: table.clone(),
+        kind: ModificationKind::Insert,
+        restrictions: Restrictions {
+            partition: PartitionRestriction::Keys(key),
+            clustering: clustering.into_iter().map(ClusteringRestriction::Values).collect(),
+            filters: Vec::new(),
+        },
+        operations,
+        timestamp,
+        time_to_live,
+    })
+}
+
+fn all_given(
+    columns: &[espalier_mutation::schema::ColumnDefinition],
+    terms: Vec<Option<Term>>,
+    what: &str,
+) -> Result<Vec<Alternatives>> {
+    let missing: Vec<&str> = columns
+        .iter()
+        .zip(&terms)
+        .filter(|(_, term)| term.is_none())
+        .map(|(column, _)| column.name.as_str())
+        .collect();
+    if !missing.is_empty() {
+        return Err(Error::invalid(format!("Some {what} are missing: {}", missing.join(", "))));
+    }
+    Ok(terms.into_iter().flatten().map(|term| Alternatives::Terms(vec![term])).collect())
+}

@@ -1,0 +1,206 @@
+//! INSERT, UPDATE and DELETE: planned once, turned into partition updates at each execution.
+
+mod delete;
+mod insert;
+mod list_path;
+mod operation;
+mod plan;
+mod update;
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    BoundKind, Clustering, ClusteringSlice, DeletionTime, Liveness, NO_DELETION_TIME, PartitionUpdate,
+    RangeTombstone, Row,
+    schema::{ColumnKind, TableMetadata},
+};
+
+pub use operation::{Operation, WriteContext};
+pub use plan::plan_modification;
+
+use crate::{
+    Error, Result,
+    restrictions::{Partitions, Restrictions},
+    term::{Bound, Evaluation, Term},
+};
+
+/// A planned INSERT, UPDATE or DELETE.
+#[derive(Clone, Debug)]
+pub struct PlannedModification {
+    /// The table.
+    pub table: Arc<TableMetadata>,
+    /// Which statement it was.
+    pub kind: ModificationKind,
+    /// Which partitions and rows.
+    pub restrictions: Restrictions,
+    /// What happens to columns; empty in a DELETE of whole rows.
+    pub operations: Vec<(ColumnKind, Operation)>,
+    /// `USING TIMESTAMP`.
+    pub timestamp: Option<Term>,
+    /// `USING TTL`.
+    pub time_to_live: Option<Term>,
+}
+
+/// Which statement a modification was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ModificationKind {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// The clocks of an execution.
+#[derive(Clone, Copy, Debug)]
+pub struct Clocks {
+    /// Write timestamp in µs for what has none of its own.
+    pub timestamp_us: i64,
+    /// Second for local deletion and expiry times.
+    pub now_s: u32,
+}
+
+/// Gives the row as it is, for the few operations that need to know it (lists by index or value).
+pub type CurrentRows<'a> = &'a dyn Fn(&espalier_mutation::DecoratedKey, Option<&Clustering>) -> Option<Row>;
+
+impl PlannedModification {
+    /// Whether executing needs the rows as they are.
+    pub fn needs_read(&self) -> bool {
+        self.operations.iter().any(|(_, operation)| operation.needs_read())
+    }
+
+    /// Whether only static columns change.
+    pub fn is_static_only(&self) -> bool {
+        !self.operations.is_empty() && self.operations.iter().all(|(kind, _)| *kind == ColumnKind::Static)
+    }
+
+    /// The timestamp of the writes in µs.
+    pub fn timestamp_us(&self, evaluation: &Evaluation<'_>, clocks: Clocks) -> Result<i64> {
+        match &self.timestamp {
+            None => Ok(clocks.timestamp_us),
+            Some(term) => evaluate_timestamp(term, evaluation, clocks.timestamp_us),
+        }
+    }
+
+    /// The partition updates of one execution.
+    pub fn updates(
+        &self,
+        evaluation: &Evaluation<'_>,
+        clocks: Clocks,
+        current: CurrentRows<'_>,
+    ) -> Result<Vec<PartitionUpdate>> {
+        let timestamp = self.timestamp_us(evaluation, clocks)?;
+        let (ttl, expiry) = self.expiry(evaluation, clocks.now_s)?;
+        let context = WriteContext { table: &self.table, evaluation, timestamp, ttl, expiry, now_s: clocks.now_s };
+        let keys = match self.restrictions.partition.partitions(&self.table, evaluation)? {
+            Partitions::Keys(keys) => keys,
+            Partitions::Range(_) => return Err(Error::invalid("Some partition key parts are missing")),
+        };
+        let slices = self.restrictions.slices(&self.table, evaluation)?;
+        let mut updates = Vec::with_capacity(keys.len());
+        for key in keys {
+            let mut update = PartitionUpdate::new(self.table.id, key);
+            if self.operations.is_empty() && self.kind == ModificationKind::Delete {
+                self.delete_rows(&mut update, &slices.slices, timestamp, clocks.now_s);
+            } else {
+                self.write_rows(&mut update, &slices.slices, &context, current)?;
+            }
+            updates.push(update);
+        }
+        Ok(updates)
+    }
+
+    fn delete_rows(&self, update: &mut PartitionUpdate, slices: &[ClusteringSlice], timestamp: i64, now_s: u32) {
+        let deletion = DeletionTime::new(timestamp, now_s);
+        if self.restrictions.clustering.is_empty() {
+            update.deletion = deletion;
+            return;
+        }
+        let whole_rows = self.restrictions.names_whole_rows(&self.table);
+        for slice in slices {
+            if whole_rows && slice.start.kind == BoundKind::InclusiveStart && slice.start.values == slice.end.values {
+                let clustering = Clustering { values: slice.start.values.clone() };
+                update.rows.push(Row { deletion, ..Row::empty(clustering) });
+            } else {
+                let (start, end) = (slice.start.clone(), slice.end.clone());
+                update.range_tombstones.push(RangeTombstone { start, end, deletion });
+            }
+        }
+    }
+
+    fn write_rows(
+        &self,
+        update: &mut PartitionUpdate,
+        slices: &[ClusteringSlice],
+        context: &WriteContext<'_>,
+        current: CurrentRows<'_>,
+    ) -> Result<()> {
+        let mut static_row = Row::empty(Clustering::empty());
+        for (_, operation) in self.operations.iter().filter(|(kind, _)| *kind == ColumnKind::Static) {
+            let present = operation.needs_read().then(|| current(&update.key, None)).flatten();
+            operation.apply(context, &mut static_row, present.as_ref())?;
+        }
+        if !static_row.is_empty() {
+            update.static_row = Some(static_row);
+        }
+        let static_only = self.is_static_only() && self.restrictions.clustering.is_empty();
+        if static_only && !self.table.clustering_columns().is_empty() {
+            return Ok(());
+        }
+        for slice in slices {
+            let mut row = Row::empty(Clustering { values: slice.start.values.clone() });
+            if self.kind == ModificationKind::Insert {
+                row.liveness = match context.ttl {
+                    0 => Liveness::live(context.timestamp),
+                    ttl => Liveness { timestamp: context.timestamp, ttl, local_expiration: context.expiry },
+                };
+            }
+            for (_, operation) in self.operations.iter().filter(|(kind, _)| *kind != ColumnKind::Static) {
+                let present =
+                    operation.needs_read().then(|| current(&update.key, Some(&row.clustering))).flatten();
+                operation.apply(context, &mut row, present.as_ref())?;
+            }
+            if !row.is_empty() {
+                update.rows.push(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// (ttl in seconds or 0, second of expiry).
+    fn expiry(&self, evaluation: &Evaluation<'_>, now_s: u32) -> Result<(u32, u32)> {
+        let default = self.table.options.default_time_to_live;
+        let ttl = match &self.time_to_live {
+            None => default,
+            Some(term) => match term.evaluate(evaluation)? {
+                Bound::Unset | Bound::Null => default,
+                Bound::Value(bytes) => {
+                    let ttl = <[u8; 4]>::try_from(bytes.as_ref()).map(i32::from_be_bytes).unwrap_or(0);
+                    u32::try_from(ttl).map_err(|_| {
+                        Error::invalid(format!("A TTL must be greater or equal to 0, but was {ttl}"))
+                    })?
+                }
+            },
+        };
+        let maximum = espalier_mutation::MAXIMUM_TTL_SECONDS;
+        if ttl > maximum {
+            return Err(Error::invalid(format!("ttl is too large. requested ({ttl}) maximum ({maximum})")));
+        }
+        if ttl == 0 || self.kind == ModificationKind::Delete {
+            return Ok((0, NO_DELETION_TIME));
+        }
+        // The largest expiry that version `da` of the files can hold (February 2106).
+        Ok((ttl, now_s.saturating_add(ttl).min(NO_DELETION_TIME - 2)))
+    }
+}
+
+/// A timestamp term; unset and null mean `default_us`.
+pub fn evaluate_timestamp(term: &Term, evaluation: &Evaluation<'_>, default_us: i64) -> Result<i64> {
+    match term.evaluate(evaluation)? {
+        Bound::Unset | Bound::Null => Ok(default_us),
+        Bound::Value(bytes) => match <[u8; 8]>::try_from(bytes.as_ref()).map(i64::from_be_bytes) {
+            Ok(i64::MIN) => Err(Error::invalid("Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]")),
+            Ok(timestamp) => Ok(timestamp),
+            Err(_) => Err(Error::invalid("Invalid timestamp value: a bigint has 8 bytes")),
+        },
+    }
+}

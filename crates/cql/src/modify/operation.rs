@@ -1,0 +1,295 @@
+//! What a statement does to one column.
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Cell, ColumnData, ComplexColumn, DeletionTime, Row,
+    schema::{ColumnDefinition, TableMetadata},
+};
+use espalier_types::{CqlType, collection};
+
+use super::list_path;
+use crate::{
+    Error, Result,
+    term::{Bound, Evaluation, Term},
+};
+
+/// What happens to a column. Collections and UDTs named here are multi-cell; frozen ones are plain values.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// A plain value; null deletes it.
+    Set(ColumnDefinition, Term),
+    /// A whole collection or UDT: what was there before is deleted.
+    Replace(ColumnDefinition, Term),
+    /// Elements are added: list append, set or map union.
+    Add(ColumnDefinition, Term),
+    /// List elements are put in front.
+    Prepend(ColumnDefinition, Term),
+    /// Elements of a set or keys of a map are removed, or elements of a list by value.
+    Remove(ColumnDefinition, Term),
+    /// `m[key] = value`, `l[index] = value`; null deletes.
+    SetElement(ColumnDefinition, Term, Term),
+    /// `u.field = value`; null deletes.
+    SetField(ColumnDefinition, u16, Term),
+    /// The whole column is deleted.
+    Delete(ColumnDefinition),
+    /// `DELETE m[key]`, `s[element]`, `l[index]`.
+    DeleteElement(ColumnDefinition, Term),
+    /// A counter changes by a term, or by its negation.
+    Count(ColumnDefinition, Term, bool),
+}
+
+/// What cells are made with.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteContext<'a> {
+    /// The table.
+    pub table: &'a TableMetadata,
+    /// Bound values and clock.
+    pub evaluation: &'a Evaluation<'a>,
+    /// Write timestamp in µs.
+    pub timestamp: i64,
+    /// Seconds, or 0.
+    pub ttl: u32,
+    /// Second of expiry if there is a ttl.
+    pub expiry: u32,
+    /// Local deletion time of tombstones.
+    pub now_s: u32,
+}
+
+impl WriteContext<'_> {
+    fn cell(&self, value: Bytes) -> Cell {
+        match self.ttl {
+            0 => Cell::live(self.timestamp, value),
+            ttl => Cell::expiring(self.timestamp, ttl, self.expiry, value),
+        }
+    }
+
+    fn tombstone(&self) -> Cell {
+        Cell::tombstone(self.timestamp, self.now_s)
+    }
+
+    fn cell_or_tombstone(&self, value: Option<Bytes>) -> Cell {
+        value.map_or_else(|| self.tombstone(), |value| self.cell(value))
+    }
+
+    /// Deletes what was written before this statement, but not what it writes itself.
+    fn deletion_before(&self) -> DeletionTime {
+        DeletionTime::new(self.timestamp.saturating_sub(1), self.now_s)
+    }
+}
+
+impl Operation {
+    /// Whether the row as it is must be known.
+    pub fn needs_read(&self) -> bool {
+        let is_list = |column: &ColumnDefinition| matches!(column.column_type, CqlType::List { .. });
+        match self {
+            Self::Remove(column, _) | Self::SetElement(column, _, _) | Self::DeleteElement(column, _) => is_list(column),
+            _ => false,
+        }
+    }
+
+    /// Writes the change into `row`. `present` is the row as it is, where [`Self::needs_read`] says so.
+    pub fn apply(&self, context: &WriteContext<'_>, row: &mut Row, present: Option<&Row>) -> Result<()> {
+        let evaluate = |term: &Term| term.evaluate(context.evaluation);
+        match self {
+            Self::Set(column, term) => match evaluate(term)? {
+                Bound::Unset => {}
+                Bound::Null => row.set_cell(column.id, context.tombstone()),
+                Bound::Value(value) => row.set_cell(column.id, context.cell(value)),
+            },
+            Self::Replace(column, term) => match evaluate(term)? {
+                Bound::Unset => {}
+                Bound::Null => self.complex(row, column).deletion = DeletionTime::new(context.timestamp, context.now_s),
+                Bound::Value(value) => {
+                    let complex = self.complex(row, column);
+                    complex.deletion = context.deletion_before();
+                    add(context, column, complex, &value)?;
+                }
+            },
+            Self::Add(column, term) => {
+                if let Bound::Value(value) = evaluate(term)? {
+                    add(context, column, self.complex(row, column), &value)?;
+                }
+            }
+            Self::Prepend(column, term) => {
+                if let Bound::Value(value) = evaluate(term)? {
+                    let elements = elements(&value)?;
+                    let complex = self.complex(row, column);
+                    for element in elements.iter().rev() {
+                        put(context.table, column, complex, list_path::prepend(context.evaluation.now_us), context.cell(element.clone()));
+                    }
+                }
+            }
+            Self::Remove(column, term) => {
+                let Bound::Value(value) = evaluate(term)? else { return Ok(()) };
+                let removed = elements(&value)?;
+                let paths = match (&column.column_type, present) {
+                    (CqlType::List { element, .. }, present) => list_cells(column, present)
+                        .iter()
+                        .filter(|(_, cell)| removed.iter().any(|r| element.compare(r, &cell.value).is_eq()))
+                        .map(|(path, _)| path.clone())
+                        .collect(),
+                    _ => removed,
+                };
+                let complex = self.complex(row, column);
+                for path in paths {
+                    put(context.table, column, complex, path, context.tombstone());
+                }
+            }
+            Self::SetElement(column, key, term) => {
+                let value = match evaluate(term)? {
+                    Bound::Unset => return Ok(()),
+                    Bound::Null => None,
+                    Bound::Value(value) => Some(value),
+                };
+                let path = element_path(column, evaluate(key)?, present, true)?;
+                if let Some(path) = path {
+                    let cell = context.cell_or_tombstone(value);
+                    put(context.table, column, self.complex(row, column), path, cell);
+                }
+            }
+            Self::SetField(column, index, term) => {
+                let value = match evaluate(term)? {
+                    Bound::Unset => return Ok(()),
+                    Bound::Null => None,
+                    Bound::Value(value) => Some(value),
+                };
+                let path = Bytes::copy_from_slice(&index.to_be_bytes());
+                let cell = context.cell_or_tombstone(value);
+                put(context.table, column, self.complex(row, column), path, cell);
+            }
+            Self::Delete(column) if column.is_complex() => {
+                self.complex(row, column).deletion = DeletionTime::new(context.timestamp, context.now_s);
+            }
+            Self::Delete(column) => row.set_cell(column.id, context.tombstone()),
+            Self::DeleteElement(column, key) => {
+                if let Some(path) = element_path(column, evaluate(key)?, present, false)? {
+                    let cell = context.tombstone();
+                    put(context.table, column, self.complex(row, column), path, cell);
+                }
+            }
+            Self::Count(column, term, negated) => match evaluate(term)? {
+                Bound::Unset => {}
+                Bound::Null => return Err(Error::invalid("Invalid null value for counter increment")),
+                Bound::Value(value) => {
+                    let delta = <[u8; 8]>::try_from(value.as_ref())
+                        .map(i64::from_be_bytes)
+                        .map_err(|_| Error::invalid("Invalid value for counter increment: a bigint has 8 bytes"))?;
+                    let delta = if *negated {
+                        delta.checked_neg().ok_or_else(|| {
+                            Error::invalid(format!("The negation of {delta} overflows supported counter precision"))
+                        })?
+                    } else {
+                        delta
+                    };
+                    row.set_cell(column.id, Cell::live(context.timestamp, Bytes::copy_from_slice(&delta.to_be_bytes())));
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn complex<'r>(&self, row: &'r mut Row, column: &ColumnDefinition) -> &'r mut ComplexColumn {
+        let data = row.column_or_insert(column.id, || ColumnData::Complex(ComplexColumn::default()));
+        if let ColumnData::Simple(_) = data {
+            *data = ColumnData::Complex(ComplexColumn::default());
+        }
+        match data {
+            ColumnData::Complex(complex) => complex,
+            ColumnData::Simple(_) => unreachable!("made complex just above"),
+        }
+    }
+}
+
+/// Puts a cell at its place among the paths; a cell with the same path is replaced (the later assignment wins).
+fn put(table: &TableMetadata, column: &ColumnDefinition, complex: &mut ComplexColumn, path: Bytes, cell: Cell) {
+    match complex.cells.binary_search_by(|(other, _)| table.compare_paths(column.id, other, &path)) {
+        Ok(index) => complex.cells[index] = (path, cell),
+        Err(index) => complex.cells.insert(index, (path, cell)),
+    }
+}
+
+fn malformed(error: impl std::fmt::Display) -> Error {
+    Error::invalid(format!("Invalid collection value: {error}"))
+}
+
+fn elements(value: &Bytes) -> Result<Vec<Bytes>> {
+    collection::elements(value)
+        .map_err(malformed)?
+        .map(|element| match element.map_err(malformed)? {
+            Some(element) => Ok(value.slice_ref(element)),
+            None => Err(Error::invalid("null is not supported inside collections")),
+        })
+        .collect()
+}
+
+/// Adds all parts of a frozen collection or UDT as cells.
+fn add(context: &WriteContext<'_>, column: &ColumnDefinition, complex: &mut ComplexColumn, value: &Bytes) -> Result<()> {
+    match &column.column_type {
+        CqlType::List { .. } => {
+            for element in elements(value)? {
+                put(context.table, column, complex, list_path::append(context.evaluation.now_us), context.cell(element));
+            }
+        }
+        CqlType::Set { .. } => {
+            for element in elements(value)? {
+                put(context.table, column, complex, element, context.cell(Bytes::new()));
+            }
+        }
+        CqlType::Map { .. } => {
+            for entry in collection::entries(value).map_err(malformed)? {
+                let (key, element) = entry.map_err(malformed)?;
+                let (key, element) = (value.slice_ref(key), value.slice_ref(element));
+                put(context.table, column, complex, key, context.cell(element));
+            }
+        }
+        CqlType::UserDefined { .. } => {
+            for (index, field) in collection::fields(value).enumerate() {
+                if let Some(field) = field.map_err(malformed)? {
+                    let path = Bytes::copy_from_slice(&(index as u16).to_be_bytes());
+                    put(context.table, column, complex, path, context.cell(value.slice_ref(field)));
+                }
+            }
+        }
+        other => return Err(Error::invalid(format!("{} has no elements", other.cql_name()))),
+    }
+    Ok(())
+}
+
+fn list_cells<'r>(column: &ColumnDefinition, present: Option<&'r Row>) -> &'r [(Bytes, Cell)] {
+    match present.and_then(|row| row.column(column.id)) {
+        Some(ColumnData::Complex(complex)) => &complex.cells,
+        _ => &[],
+    }
+}
+
+/// The path of `c[key]`; for lists that of the cell at the index.
+fn element_path(
+    column: &ColumnDefinition,
+    key: Bound,
+    present: Option<&Row>,
+    is_assignment: bool,
+) -> Result<Option<Bytes>> {
+    let what = match column.column_type {
+        CqlType::List { .. } => "list index",
+        CqlType::Set { .. } => "set element",
+        _ => "map key",
+    };
+    let key = match key {
+        Bound::Value(key) => key,
+        Bound::Null => return Err(Error::invalid(format!("Invalid null value for {what}"))),
+        Bound::Unset => return Err(Error::invalid(format!("Invalid unset value for {what}"))),
+    };
+    if !matches!(column.column_type, CqlType::List { .. }) {
+        return Ok(Some(key));
+    }
+    let index = <[u8; 4]>::try_from(key.as_ref()).map(i32::from_be_bytes).unwrap_or(-1);
+    let cells = list_cells(column, present);
+    if cells.is_empty() {
+        let attempt = if is_assignment { "set" } else { "delete" };
+        return Err(Error::invalid(format!("Attempted to {attempt} an element on a list which is null")));
+    }
+    match usize::try_from(index).ok().and_then(|index| cells.get(index)) {
+        Some((path, _)) => Ok(Some(path.clone())),
+        None => Err(Error::invalid(format!("List index {index} out of bound, list has size {}", cells.len()))),
+    }
+}

@@ -1,0 +1,57 @@
+//! What all three statements share when they are planned.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
+use espalier_types::CqlType;
+
+use super::{PlannedModification, delete, insert, update};
+use crate::{
+    Error, Result,
+    grammar::ast::{Modification, Name, Using},
+    term::{Preparation, Term, prepare_term},
+};
+
+/// Plans an INSERT, UPDATE or DELETE on `table`.
+pub fn plan_modification(
+    preparation: &mut Preparation<'_>,
+    table: &Arc<TableMetadata>,
+    statement: &Modification<'_>,
+) -> Result<PlannedModification> {
+    match statement {
+        Modification::Insert(statement) => insert::plan_insert(preparation, table, statement),
+        Modification::Update(statement) => update::plan_update(preparation, table, statement),
+        Modification::Delete(statement) => delete::plan_delete(preparation, table, statement),
+    }
+}
+
+/// The column of that name.
+pub(super) fn find_column<'t>(
+    preparation: &Preparation<'_>,
+    table: &'t TableMetadata,
+    name: &Name<'_>,
+) -> Result<&'t ColumnDefinition> {
+    table.column(name.as_str()).ok_or_else(|| {
+        let message = format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name);
+        preparation.invalid(name.position, message)
+    })
+}
+
+/// `USING TIMESTAMP` and `USING TTL`, checked against what the table allows.
+pub(super) fn plan_using(
+    preparation: &mut Preparation<'_>,
+    table: &TableMetadata,
+    using: &Using<'_>,
+) -> Result<(Option<Term>, Option<Term>)> {
+    let mut prepare = |expression: &Option<_>, name: &str, column_type: CqlType| {
+        let Some(expression) = expression else { return Ok(None) };
+        if table.is_counter() {
+            return Err(Error::invalid(format!("Cannot provide custom {} for counter updates",
+                if name == "[ttl]" { "TTL" } else { "timestamp" })));
+        }
+        let receiver = preparation.receiver(name, &column_type);
+        prepare_term(preparation, expression, &receiver).map(Some)
+    };
+    let timestamp = prepare(&using.timestamp, "[timestamp]", CqlType::Bigint)?;
+    Ok((timestamp, prepare(&using.time_to_live, "[ttl]", CqlType::Int)?))
+}

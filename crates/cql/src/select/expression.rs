@@ -1,0 +1,271 @@
+//! What is computed of a row.
+
+use bytes::Bytes;
+use espalier_mutation::{Cell, ColumnData, schema::ColumnDefinition};
+use espalier_types::{CqlType, collection};
+
+use crate::{
+    Error, Result,
+    current_row::CurrentRow,
+    functions::{
+        ResolvedFunction,
+        aggregate::{AggregateFunction, State},
+    },
+    grammar::ast::CellMetadata,
+    restrictions::element,
+    term::{Evaluation, Term},
+};
+
+/// A selector, typed.
+#[derive(Clone, Debug)]
+pub enum SelectExpression {
+    /// A column.
+    Column(ColumnDefinition),
+    /// A value that no row changes.
+    Term(Term),
+    /// A function of others.
+    Call(Box<ResolvedFunction>, Vec<SelectExpression>),
+    /// A collection, tuple or UDT of others; parts as in a literal.
+    Composite(CqlType, Vec<SelectExpression>),
+    /// An aggregate over the rows of a group: its number among the statement's aggregates.
+    Aggregate(usize, AggregateFunction, Option<Box<SelectExpression>>),
+    /// `writetime(c)`, `ttl(c)`.
+    Metadata(CellMetadata, ColumnDefinition, MetadataPart),
+    /// `u.field`.
+    Field(Box<SelectExpression>, usize),
+    /// `c[key]` of a collection with this type.
+    Element(Box<SelectExpression>, CqlType, Box<SelectExpression>),
+    /// `c[from..to]` of a set or map with this type.
+    Slice(Box<SelectExpression>, CqlType, Option<Term>, Option<Term>),
+}
+
+/// Which cells of a column `writetime` and `ttl` look at.
+#[derive(Clone, Debug)]
+pub enum MetadataPart {
+    /// The cell, or all cells: a list for a multi-cell column.
+    Whole,
+    /// The cell with this path: an element or a field.
+    Path(Term),
+}
+
+/// What expressions are computed from.
+#[derive(Clone, Copy)]
+pub struct RowContext<'a> {
+    /// The row (of a group: its first).
+    pub row: CurrentRow<'a>,
+    /// Bound values and clock.
+    pub evaluation: &'a Evaluation<'a>,
+    /// Second for `ttl()`.
+    pub now_s: u32,
+    /// Results of the aggregates, once the group is complete.
+    pub aggregates: &'a [Option<Bytes>],
+}
+
+impl SelectExpression {
+    /// Computes the value; `None` is null.
+    pub fn value(&self, context: &RowContext<'_>) -> Result<Option<Bytes>> {
+        match self {
+            Self::Column(column) => Ok(context.row.value(column)),
+            Self::Term(term) => term.evaluate(context.evaluation)?.required("a selector"),
+            Self::Call(function, arguments) => {
+                let values = arguments.iter().map(|a| a.value(context)).collect::<Result<Vec<_>>>()?;
+                function.call(&values, context.evaluation)
+            }
+            Self::Composite(column_type, parts) => {
+                let values = parts.iter().map(|part| part.value(context)).collect::<Result<Vec<_>>>()?;
+                crate::term::build_literal(column_type, values).map(Some)
+            }
+            Self::Aggregate(number, ..) => Ok(context.aggregates.get(*number).cloned().flatten()),
+            Self::Metadata(metadata, column, part) => metadata_value(*metadata, column, part, context),
+            Self::Field(inner, index) => {
+                let Some(value) = inner.value(context)? else { return Ok(None) };
+                let field = collection::fields(&value).nth(*index).transpose().map_err(malformed)?.flatten();
+                Ok(field.map(|field| value.slice_ref(field)))
+            }
+            Self::Element(inner, column_type, key) => {
+                let (Some(value), Some(key)) = (inner.value(context)?, key.value(context)?) else { return Ok(None) };
+                element(column_type, &value, &key).map(|(_, element)| element)
+            }
+            Self::Slice(inner, column_type, from, to) => {
+                let Some(value) = inner.value(context)? else { return Ok(None) };
+                let bound = |term: &Option<Term>| match term {
+                    Some(term) => term.evaluate(context.evaluation)?.required("a slice bound"),
+                    None => Ok(None),
+                };
+                slice(column_type, &value, bound(from)?.as_deref(), bound(to)?.as_deref())
+            }
+        }
+    }
+
+    /// Visits every aggregate below.
+    pub fn for_each_aggregate(&self, visit: &mut dyn FnMut(usize, &AggregateFunction, Option<&SelectExpression>)) {
+        match self {
+            Self::Aggregate(number, function, argument) => visit(*number, function, argument.as_deref()),
+            Self::Call(_, parts) | Self::Composite(_, parts) => {
+                parts.iter().for_each(|part| part.for_each_aggregate(visit));
+            }
+            Self::Field(inner, _) | Self::Slice(inner, ..) => inner.for_each_aggregate(visit),
+            Self::Element(inner, _, key) => {
+                inner.for_each_aggregate(visit);
+                key.for_each_aggregate(visit);
+            }
+            Self::Column(_) | Self::Term(_) | Self::Metadata(..) => {}
+        }
+    }
+
+    /// Visits every column that is read.
+    pub fn for_each_column(&self, visit: &mut dyn FnMut(&ColumnDefinition)) {
+        match self {
+            Self::Column(column) | Self::Metadata(_, column, _) => visit(column),
+            Self::Call(_, parts) | Self::Composite(_, parts) => {
+                parts.iter().for_each(|part| part.for_each_column(visit));
+            }
+            Self::Aggregate(_, _, Some(inner)) | Self::Field(inner, _) | Self::Slice(inner, ..) => {
+                inner.for_each_column(visit);
+            }
+            Self::Element(inner, _, key) => {
+                inner.for_each_column(visit);
+                key.for_each_column(visit);
+            }
+            Self::Term(_) | Self::Aggregate(_, _, None) => {}
+        }
+    }
+}
+
+/// The states of a statement's aggregates while a group is read.
+pub struct Aggregation<'s> {
+    parts: Vec<(&'s AggregateFunction, Option<&'s SelectExpression>, State)>,
+}
+
+impl<'s> Aggregation<'s> {
+    /// Fresh states for all aggregates of the selectors.
+    pub fn new(selectors: &'s [SelectExpression]) -> Self {
+        let mut found: Vec<(usize, &'s AggregateFunction, Option<&'s SelectExpression>)> = Vec::new();
+        fn collect<'s>(
+            expression: &'s SelectExpression,
+            found: &mut Vec<(usize, &'s AggregateFunction, Option<&'s SelectExpression>)>,
+        ) {
+            match expression {
+                SelectExpression::Aggregate(number, function, argument) => {
+                    found.push((*number, function, argument.as_deref()));
+                }
+                SelectExpression::Call(_, parts) | SelectExpression::Composite(_, parts) => {
+                    parts.iter().for_each(|part| collect(part, found));
+                }
+                SelectExpression::Field(inner, _) | SelectExpression::Slice(inner, ..) => collect(inner, found),
+                SelectExpression::Element(inner, _, key) => {
+                    collect(inner, found);
+                    collect(key, found);
+                }
+                SelectExpression::Column(_) | SelectExpression::Term(_) | SelectExpression::Metadata(..) => {}
+            }
+        }
+        selectors.iter().for_each(|selector| collect(selector, &mut found));
+        found.sort_by_key(|(number, ..)| *number);
+        let parts = found.into_iter().map(|(_, function, argument)| (function, argument, function.start())).collect();
+        Self { parts }
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, context: &RowContext<'_>) -> Result<()> {
+        for (function, argument, state) in &mut self.parts {
+            let value = match argument {
+                Some(argument) => argument.value(context)?,
+                None => None,
+            };
+            function.add(state, value.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// The results, by number.
+    pub fn finish(self) -> Result<Vec<Option<Bytes>>> {
+        self.parts.into_iter().map(|(function, _, state)| function.finish(state)).collect()
+    }
+}
+
+fn malformed(error: impl std::fmt::Display) -> Error {
+    Error::new(crate::ErrorCode::ServerError, format!("a stored value is malformed: {error}"))
+}
+
+fn metadata_value(
+    metadata: CellMetadata,
+    column: &ColumnDefinition,
+    part: &MetadataPart,
+    context: &RowContext<'_>,
+) -> Result<Option<Bytes>> {
+    let of_cell = |cell: &Cell| match metadata {
+        CellMetadata::WriteTime | CellMetadata::MaximumWriteTime => {
+            Some(Bytes::copy_from_slice(&cell.timestamp.to_be_bytes()))
+        }
+        CellMetadata::TimeToLive => cell.is_expiring().then(|| {
+            let left = cell.local_deletion_time.saturating_sub(context.now_s);
+            Bytes::copy_from_slice(&left.to_be_bytes())
+        }),
+    };
+    let Some(data) = context.row.data(column) else { return Ok(None) };
+    match (data, part) {
+        (ColumnData::Simple(cell), _) => Ok(of_cell(cell)),
+        (ColumnData::Complex(complex), MetadataPart::Path(term)) => {
+            let Some(path) = term.evaluate(context.evaluation)?.required("an element")? else { return Ok(None) };
+            let table = context.row.table;
+            let found = complex.cells.iter().find(|(other, _)| table.compare_paths(column.id, other, &path).is_eq());
+            Ok(found.and_then(|(_, cell)| of_cell(cell)))
+        }
+        (ColumnData::Complex(complex), MetadataPart::Whole) => {
+            if metadata == CellMetadata::MaximumWriteTime {
+                let latest = complex.cells.iter().max_by_key(|(_, cell)| cell.timestamp);
+                return Ok(latest.and_then(|(_, cell)| of_cell(cell)));
+            }
+            if let CqlType::UserDefined { definition, .. } = &column.column_type {
+                // One for each field, in order; null where the field is.
+                let mut fields = vec![None; definition.fields.len()];
+                for (path, cell) in &complex.cells {
+                    let index = <[u8; 2]>::try_from(path.as_ref()).map(u16::from_be_bytes);
+                    if let Some(field) = index.ok().and_then(|index| fields.get_mut(usize::from(index))) {
+                        *field = of_cell(cell);
+                    }
+                }
+                return Ok(Some(nullable_list(&fields)));
+            }
+            let parts: Vec<Option<Bytes>> = complex.cells.iter().map(|(_, cell)| of_cell(cell)).collect();
+            Ok(Some(nullable_list(&parts)))
+        }
+    }
+}
+
+fn nullable_list(parts: &[Option<Bytes>]) -> Bytes {
+    let mut list = Vec::with_capacity(4 + parts.len() * 12);
+    list.extend_from_slice(&(parts.len() as u32).to_be_bytes());
+    for part in parts {
+        collection::write_value(part.as_deref(), &mut list);
+    }
+    list.into()
+}
+
+fn slice(column_type: &CqlType, value: &Bytes, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Option<Bytes>> {
+    let inside = |key_type: &CqlType, key: &[u8]| {
+        from.is_none_or(|from| key_type.compare(key, from).is_ge())
+            && to.is_none_or(|to| key_type.compare(key, to).is_le())
+    };
+    match column_type {
+        CqlType::Set { element, .. } => {
+            let mut kept = Vec::new();
+            for candidate in collection::elements(value).map_err(malformed)? {
+                kept.extend(candidate.map_err(malformed)?.filter(|candidate| inside(element, candidate)));
+            }
+            Ok((!kept.is_empty()).then(|| collection::list_of(kept)))
+        }
+        CqlType::Map { key, .. } => {
+            let mut kept = Vec::new();
+            for entry in collection::entries(value).map_err(malformed)? {
+                let (k, v) = entry.map_err(malformed)?;
+                if inside(key, k) {
+                    kept.push((k, v));
+                }
+            }
+            Ok((!kept.is_empty()).then(|| collection::map_of(kept)))
+        }
+        other => Err(Error::invalid(format!("Slices of {} are not supported", other.cql_name()))),
+    }
+}

@@ -1,0 +1,235 @@
+//! Planning of SELECT.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use espalier_mutation::schema::{ColumnKind, TableMetadata};
+use espalier_storage::ColumnSelection;
+use espalier_types::CqlType;
+
+use super::{PlannedSelect, SelectExpression, selection::SelectionPreparation};
+use crate::{
+    Error, Result,
+    grammar::ast::{ExpressionKind, Ordering, Select, Selection},
+    metadata::{ColumnSpec, ResultMetadata},
+    restrictions::{self, Alternatives, FilterTarget, PartitionRestriction, Purpose, Restrictions},
+    term::{Preparation, prepare_term},
+};
+
+/// Plans a SELECT on `table`.
+pub fn plan_select(
+    preparation: &mut Preparation<'_>,
+    table: &Arc<TableMetadata>,
+    statement: &Select<'_>,
+) -> Result<PlannedSelect> {
+    if statement.json {
+        return Err(Error::unsupported("SELECT JSON"));
+    }
+    let (selectors, specs, aggregates) = plan_selection(preparation, table, statement)?;
+    let purpose = Purpose::Select { allow_filtering: statement.allow_filtering };
+    let restrictions = restrictions::plan(preparation, table, &statement.where_clause, purpose)?;
+    if statement.distinct {
+        check_distinct(table, &selectors, &restrictions)?;
+    }
+    let group_by = plan_group_by(preparation, table, statement, &restrictions)?;
+    let (is_reversed, sort) = plan_ordering(preparation, table, &statement.order_by, &restrictions)?;
+    let mut limit = |expression: &Option<_>, name: &str| {
+        let receiver = preparation.receiver(name, &CqlType::Int);
+        expression.as_ref().map(|e| prepare_term(preparation, e, &receiver)).transpose()
+    };
+    let per_partition_limit = limit(&statement.per_partition_limit, "[per_partition_limit]")?;
+    if per_partition_limit.is_some() && statement.distinct {
+        return Err(Error::invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries"));
+    }
+    let limit = limit(&statement.limit, "[limit]")?;
+    if per_partition_limit.is_some() && aggregates > 0 && group_by.is_none() {
+        return Err(Error::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
+    }
+    Ok(PlannedSelect {
+        columns: needed_columns(table, &selectors, &restrictions),
+        table: table.clone(),
+        restrictions,
+        metadata: Arc::new(ResultMetadata::new(specs)),
+        is_distinct: statement.distinct,
+        is_reversed,
+        sort,
+        is_aggregate: aggregates > 0 || group_by.is_some(),
+        group_by,
+        limit,
+        per_partition_limit,
+        selectors,
+    })
+}
+
+fn plan_selection(
+    preparation: &mut Preparation<'_>,
+    table: &Arc<TableMetadata>,
+    statement: &Select<'_>,
+) -> Result<(Vec<SelectExpression>, Vec<ColumnSpec>, usize)> {
+    let spec = |name: String, column_type: CqlType| ColumnSpec {
+        keyspace: table.keyspace.as_str().into(),
+        table: table.name.as_str().into(),
+        name,
+        column_type,
+    };
+    let selectors = match &statement.selection {
+        Selection::All => {
+            let columns = table.columns();
+            let selectors = columns.iter().cloned().map(SelectExpression::Column).collect();
+            let specs = columns.iter().map(|column| spec(column.name.clone(), column.column_type.clone())).collect();
+            return Ok((selectors, specs, 0));
+        }
+        Selection::Selectors(selectors) => selectors,
+    };
+    let mut selection = SelectionPreparation { preparation, table, aggregates: 0 };
+    let (mut expressions, mut specs) = (Vec::with_capacity(selectors.len()), Vec::with_capacity(selectors.len()));
+    for selector in selectors {
+        let (expression, column_type) = selection.prepare(&selector.expression, None)?;
+        let name = match &selector.alias {
+            Some(alias) => alias.as_str().to_string(),
+            None => selector.expression.to_string(),
+        };
+        expressions.push(expression);
+        specs.push(spec(name, column_type));
+    }
+    let aggregates = selection.aggregates;
+    Ok((expressions, specs, aggregates))
+}
+
+fn check_distinct(table: &TableMetadata, selectors: &[SelectExpression], restrictions: &Restrictions) -> Result<()> {
+    let mut wrong = None;
+    for selector in selectors {
+        selector.for_each_column(&mut |column| {
+            if !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static) {
+                wrong.get_or_insert(column.name.clone());
+            }
+        });
+    }
+    if let Some(column) = wrong {
+        return Err(Error::invalid(format!(
+            "SELECT DISTINCT queries must only request partition key columns and/or static columns (not {column})"
+        )));
+    }
+    let only_statics = restrictions.filters.iter().all(|filter| {
+        let (FilterTarget::Column(column) | FilterTarget::Element(column, _)) = &filter.target;
+        matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static)
+    });
+    if !restrictions.clustering.is_empty() || !only_statics {
+        return Err(Error::invalid("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns."));
+    }
+    let _ = table;
+    Ok(())
+}
+
+fn plan_group_by(
+    preparation: &Preparation<'_>,
+    table: &TableMetadata,
+    statement: &Select<'_>,
+    restrictions: &Restrictions,
+) -> Result<Option<usize>> {
+    if statement.group_by.is_empty() {
+        return Ok(None);
+    }
+    if statement.distinct {
+        return Err(Error::invalid("Grouping on clustering columns is not allowed for SELECT DISTINCT queries"));
+    }
+    let key: Vec<_> = table.partition_key_columns().iter().chain(table.clustering_columns()).collect();
+    let partition_is_single = matches!(&restrictions.partition, PartitionRestriction::Keys(columns)
+        if columns.iter().all(is_single));
+    let mut at = 0;
+    for expression in &statement.group_by {
+        let ExpressionKind::Column(name) = &expression.kind else {
+            return Err(preparation.invalid(expression.position, "GROUP BY functions are not supported yet"));
+        };
+        let Some(index) = key.iter().position(|column| column.name == name.as_str()) else {
+            return Err(preparation.invalid(name.position, "Group by is currently only supported on the columns of the PRIMARY KEY"));
+        };
+        // Columns restricted by = may be left out: they are the same in all rows.
+        let skipped_are_fixed = (at..index).all(|skipped| {
+            let partition_columns = table.partition_key_columns().len();
+            if skipped < partition_columns {
+                partition_is_single
+            } else {
+                matches!(restrictions.clustering.get(skipped - partition_columns),
+                    Some(restrictions::ClusteringRestriction::Values(alternatives)) if is_single(alternatives))
+            }
+        });
+        if index < at || !skipped_are_fixed {
+            return Err(preparation.invalid(name.position, "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"));
+        }
+        at = index + 1;
+    }
+    if at < table.partition_key_columns().len() && !partition_is_single {
+        return Err(Error::invalid("Group by is not supported on only a part of the partition key"));
+    }
+    Ok(Some(at.max(table.partition_key_columns().len())))
+}
+
+fn is_single(alternatives: &Alternatives) -> bool {
+    matches!(alternatives, Alternatives::Terms(terms) if terms.len() == 1)
+}
+
+fn plan_ordering(
+    preparation: &Preparation<'_>,
+    table: &TableMetadata,
+    order_by: &[Ordering<'_>],
+    restrictions: &Restrictions,
+) -> Result<(bool, Vec<(usize, bool)>)> {
+    if order_by.is_empty() {
+        return Ok((false, Vec::new()));
+    }
+    let PartitionRestriction::Keys(keys) = &restrictions.partition else {
+        return Err(Error::invalid("ORDER BY is only supported when the partition key is restricted by an EQ or an IN."));
+    };
+    let mut reversed = None;
+    let mut sort = Vec::new();
+    let mut at = 0;
+    for ordering in order_by {
+        let name = &ordering.column;
+        if ordering.nearest_to.is_some() {
+            return Err(preparation.invalid(name.position, "ANN ordering is not supported yet"));
+        }
+        let column = table.column(name.as_str()).ok_or_else(|| {
+            preparation.invalid(name.position, format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name))
+        })?;
+        if column.kind != ColumnKind::Clustering {
+            let message = format!("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got {name}");
+            return Err(preparation.invalid(name.position, message));
+        }
+        let fixed = |position: usize| matches!(restrictions.clustering.get(position),
+            Some(restrictions::ClusteringRestriction::Values(alternatives)) if is_single(alternatives));
+        if column.position < at || !(at..column.position).all(fixed) {
+            return Err(preparation.invalid(name.position, "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY"));
+        }
+        at = column.position + 1;
+        let against = ordering.descending != column.reversed;
+        if *reversed.get_or_insert(against) != against {
+            return Err(Error::invalid("Unsupported order by relation"));
+        }
+        sort.push((column.position, ordering.descending));
+    }
+    let is_in = !keys.iter().all(is_single);
+    Ok((reversed.unwrap_or(false), if is_in { sort } else { Vec::new() }))
+}
+
+/// The static and regular columns that selectors and filters look at.
+fn needed_columns(table: &TableMetadata, selectors: &[SelectExpression], restrictions: &Restrictions) -> ColumnSelection {
+    let mut ids = BTreeSet::new();
+    for selector in selectors {
+        selector.for_each_column(&mut |column| {
+            if !column.is_primary_key() {
+                ids.insert(column.id);
+            }
+        });
+    }
+    for filter in &restrictions.filters {
+        let (FilterTarget::Column(column) | FilterTarget::Element(column, _)) = &filter.target;
+        if !column.is_primary_key() {
+            ids.insert(column.id);
+        }
+    }
+    let data_columns = table.static_columns().len() + table.regular_columns().len();
+    if ids.len() == data_columns {
+        return ColumnSelection::All;
+    }
+    ColumnSelection::Only(ids.into_iter().collect())
+}

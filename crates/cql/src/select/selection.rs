@@ -1,0 +1,286 @@
+//! From selectors as written to [`SelectExpression`]s and their types.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
+use espalier_types::CqlType;
+
+use super::expression::{MetadataPart, SelectExpression};
+use crate::{
+    Error, Result,
+    functions::{self, Argument, aggregate::AggregateFunction},
+    grammar::ast::{CellMetadata, Expression, ExpressionKind, FunctionCall, Name},
+    term::{Preparation, prepare_term},
+};
+
+/// Collects what selectors refer to while they are prepared.
+pub struct SelectionPreparation<'p, 'a> {
+    /// Markers, schema, text.
+    pub preparation: &'p mut Preparation<'a>,
+    /// The table.
+    pub table: &'p Arc<TableMetadata>,
+    /// How many aggregates have been met.
+    pub aggregates: usize,
+}
+
+impl SelectionPreparation<'_, '_> {
+    fn invalid(&self, expression: &Expression<'_>, message: impl AsRef<str>) -> Error {
+        self.preparation.invalid(expression.position, message)
+    }
+
+    fn column(&self, name: &Name<'_>) -> Result<&ColumnDefinition> {
+        self.table.column(name.as_str()).ok_or_else(|| {
+            let message = format!("Undefined column name {name} in table {}.{}", self.table.keyspace, self.table.name);
+            self.preparation.invalid(name.position, message)
+        })
+    }
+
+    /// A selector and its type. `expected` is the type that literals and markers take where a function asks for one.
+    pub fn prepare(
+        &mut self,
+        expression: &Expression<'_>,
+        expected: Option<&CqlType>,
+    ) -> Result<(SelectExpression, CqlType)> {
+        match &expression.kind {
+            ExpressionKind::Column(name) => {
+                let column = self.column(name)?;
+                Ok((SelectExpression::Column(column.clone()), column.column_type.clone()))
+            }
+            ExpressionKind::CountRows => {
+                let count = AggregateFunction::count_rows();
+                Ok((self.aggregate(count, None), CqlType::Bigint))
+            }
+            ExpressionKind::CellMetadata(metadata, inner) => self.metadata(expression, *metadata, inner),
+            ExpressionKind::Field(inner, name) => {
+                let (inner, inner_type) = self.prepare(inner, None)?;
+                let CqlType::UserDefined { definition, .. } = &inner_type else {
+                    return Err(self.invalid(expression, format!("Invalid field selection: {} is not a UDT", inner_type.cql_name())));
+                };
+                let Some(index) = definition.fields.iter().position(|(field, _)| field == name.as_str()) else {
+                    return Err(self.invalid(expression, format!("{} of type {} has no field {name}", expression, inner_type.cql_name())));
+                };
+                let field_type = definition.fields[index].1.clone();
+                Ok((SelectExpression::Field(Box::new(inner), index), field_type))
+            }
+            ExpressionKind::Element(inner, key) => {
+                let (inner, inner_type) = self.prepare(inner, None)?;
+                let (key_type, element_type) = match &inner_type {
+                    CqlType::Map { key, value, .. } => (key.as_ref(), value.as_ref()),
+                    CqlType::Set { element, .. } => (element.as_ref(), element.as_ref()),
+                    CqlType::List { element, .. } => (&CqlType::Int, element.as_ref()),
+                    other => {
+                        return Err(self.invalid(expression, format!("Invalid element selection: {} is not a collection", other.cql_name())));
+                    }
+                };
+                let key_type = key_type.clone();
+                let element_type = element_type.clone();
+                let (key, _) = self.prepare(key, Some(&key_type))?;
+                Ok((SelectExpression::Element(Box::new(inner), inner_type, Box::new(key)), element_type))
+            }
+            ExpressionKind::Slice(inner, from, to) => {
+                let (inner, inner_type) = self.prepare(inner, None)?;
+                let key_type = match &inner_type {
+                    CqlType::Map { key, .. } => key.as_ref().clone(),
+                    CqlType::Set { element, .. } => element.as_ref().clone(),
+                    other => return Err(self.invalid(expression, format!("Slice selections are allowed only on sets and maps, not on {}", other.cql_name()))),
+                };
+                let receiver = self.preparation.receiver("slice bound", &key_type);
+                let mut bound = |bound: &Option<Box<Expression<'_>>>| {
+                    bound.as_ref().map(|bound| prepare_term(self.preparation, bound, &receiver)).transpose()
+                };
+                let (from, to) = (bound(from)?, bound(to)?);
+                Ok((SelectExpression::Slice(Box::new(inner), inner_type.clone(), from, to), inner_type))
+            }
+            ExpressionKind::Function(call) => self.call(expression, call, expected),
+            ExpressionKind::Cast(inner, type_name) => {
+                let target = self.preparation.resolve_type(type_name)?;
+                let (inner, inner_type) = self.prepare(inner, None)?;
+                let arguments = [Argument::Typed(inner_type)];
+                let function = functions::resolve_cast(self.preparation, expression.position, &arguments, &target)?;
+                Ok((SelectExpression::Call(Box::new(function), vec![inner]), target))
+            }
+            ExpressionKind::Negate(inner) => {
+                let (inner, inner_type) = self.prepare(inner, expected)?;
+                let arguments = [Argument::Typed(inner_type)];
+                let function = functions::resolve_negation(self.preparation, expression.position, &arguments, expected)?;
+                let result = function.return_type.clone();
+                Ok((SelectExpression::Call(Box::new(function), vec![inner]), result))
+            }
+            ExpressionKind::Arithmetic(chain) => {
+                let (mut left, mut left_type) = self.prepare(&chain.first, expected)?;
+                for (operator, right) in &chain.rest {
+                    let (right, right_type) = self.prepare(right, Some(&left_type.clone()))?;
+                    let arguments = [Argument::Typed(left_type), Argument::Typed(right_type)];
+                    let function = functions::resolve_arithmetic(self.preparation, expression.position, *operator, &arguments, expected)?;
+                    left_type = function.return_type.clone();
+                    left = SelectExpression::Call(Box::new(function), vec![left, right]);
+                }
+                Ok((left, left_type))
+            }
+            ExpressionKind::Tuple(parts) if parts.len() == 1 && !matches!(expected, Some(CqlType::Tuple(_))) => {
+                self.prepare(&parts[0], expected)
+            }
+            ExpressionKind::Tuple(parts) => {
+                let parts = parts.iter().map(|part| self.prepare(part, None)).collect::<Result<Vec<_>>>()?;
+                let (parts, types): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+                let tuple = CqlType::Tuple(types.into_iter().map(|part| part.freeze()).collect());
+                Ok((SelectExpression::Composite(tuple.clone(), parts), tuple))
+            }
+            ExpressionKind::List(parts) if expected.is_none() && !parts.is_empty() => {
+                let (parts, element) = self.uniform(parts)?;
+                let list = CqlType::List { element: Arc::new(element), frozen: true };
+                Ok((SelectExpression::Composite(list.clone(), parts), list))
+            }
+            ExpressionKind::Set(parts) if expected.is_none() && !parts.is_empty() => {
+                let (parts, element) = self.uniform(parts)?;
+                let set = CqlType::Set { element: Arc::new(element), frozen: true };
+                Ok((SelectExpression::Composite(set.clone(), parts), set))
+            }
+            ExpressionKind::TypeHint(type_name, inner) => {
+                let hinted = self.preparation.resolve_type(type_name)?;
+                let (inner, _) = self.prepare(inner, Some(&hinted))?;
+                Ok((inner, hinted))
+            }
+            _ => self.term(expression, expected),
+        }
+    }
+
+    fn uniform(&mut self, parts: &[Expression<'_>]) -> Result<(Vec<SelectExpression>, CqlType)> {
+        let mut element: Option<CqlType> = None;
+        let mut prepared = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (part, part_type) = self.prepare(part, element.as_ref())?;
+            element.get_or_insert(part_type.freeze());
+            prepared.push(part);
+        }
+        Ok((prepared, element.unwrap_or(CqlType::Blob)))
+    }
+
+    fn aggregate(&mut self, function: AggregateFunction, argument: Option<SelectExpression>) -> SelectExpression {
+        self.aggregates += 1;
+        SelectExpression::Aggregate(self.aggregates - 1, function, argument.map(Box::new))
+    }
+
+    fn term(&mut self, expression: &Expression<'_>, expected: Option<&CqlType>) -> Result<(SelectExpression, CqlType)> {
+        match expected.cloned().or_else(|| crate::term::natural_type(expression)) {
+            Some(known) => {
+                let receiver = self.preparation.receiver(&expression.to_string(), &known);
+                let term = prepare_term(self.preparation, expression, &receiver)?;
+                Ok((SelectExpression::Term(term), known))
+            }
+            None => Err(self.invalid(expression, format!("Cannot infer type for term {expression} in selection clause (try using a cast to force a type)"))),
+        }
+    }
+
+    fn metadata(
+        &mut self,
+        expression: &Expression<'_>,
+        metadata: CellMetadata,
+        inner: &Expression<'_>,
+    ) -> Result<(SelectExpression, CqlType)> {
+        let one = match metadata {
+            CellMetadata::TimeToLive => CqlType::Int,
+            _ => CqlType::Bigint,
+        };
+        let (name, part) = match &inner.kind {
+            ExpressionKind::Column(name) => (name, None),
+            ExpressionKind::Element(column, key) => match &column.kind {
+                ExpressionKind::Column(name) => (name, Some(Err(key))),
+                _ => return Err(self.invalid(expression, "Cannot use selection function on this expression")),
+            },
+            ExpressionKind::Field(column, field) => match &column.kind {
+                ExpressionKind::Column(name) => (name, Some(Ok(field))),
+                _ => return Err(self.invalid(expression, "Cannot use selection function on this expression")),
+            },
+            _ => return Err(self.invalid(expression, format!("Cannot use selection function {} on {inner}", metadata.function_name()))),
+        };
+        let column = self.column(name)?.clone();
+        if column.is_primary_key() {
+            return Err(self.invalid(expression, format!("Cannot use selection function {} on PRIMARY KEY part {name}", metadata.function_name())));
+        }
+        if !column.is_complex() && part.is_some() {
+            return Err(self.invalid(expression, format!("Cannot use selection function {} on part of the frozen column {name}", metadata.function_name())));
+        }
+        let Some(part) = part else {
+            let result = if column.is_complex() && metadata != CellMetadata::MaximumWriteTime {
+                CqlType::List { element: Arc::new(one), frozen: true }
+            } else {
+                one
+            };
+            return Ok((SelectExpression::Metadata(metadata, column, MetadataPart::Whole), result));
+        };
+        let path = match (part, &column.column_type) {
+            (Ok(field), CqlType::UserDefined { definition, .. }) => {
+                let index = definition.fields.iter().position(|(other, _)| other == field.as_str());
+                let Some(index) = index else {
+                    return Err(self.invalid(expression, format!("{name} has no field {field}")));
+                };
+                crate::term::Term::Constant(Some(Bytes::copy_from_slice(&(index as u16).to_be_bytes())))
+            }
+            (Err(key), CqlType::Map { key: key_type, .. } | CqlType::Set { element: key_type, .. }) => {
+                let receiver = self.preparation.receiver(&format!("key({name})"), key_type);
+                prepare_term(self.preparation, key, &receiver)?
+            }
+            _ => return Err(self.invalid(expression, format!("Cannot use selection function {} on {inner}", metadata.function_name()))),
+        };
+        Ok((SelectExpression::Metadata(metadata, column, MetadataPart::Path(path)), one))
+    }
+
+    fn call(
+        &mut self,
+        expression: &Expression<'_>,
+        call: &FunctionCall<'_>,
+        expected: Option<&CqlType>,
+    ) -> Result<(SelectExpression, CqlType)> {
+        let is_native = call.name.keyspace.as_ref().is_none_or(|keyspace| keyspace.as_str() == "system");
+        let name = call.name.name.as_str();
+        if is_native && AggregateFunction::is_aggregate(name) {
+            if let [argument] = call.arguments.as_slice() {
+                let before = self.aggregates;
+                let (argument, argument_type) = self.prepare(argument, None)?;
+                if self.aggregates != before {
+                    return Err(self.invalid(expression, "aggregate functions cannot be used as arguments of aggregate functions"));
+                }
+                if let Some(function) = AggregateFunction::resolve(name, &argument_type) {
+                    let result = function.return_type();
+                    return Ok((self.aggregate(function, Some(argument)), result));
+                }
+            }
+            return Err(self.invalid(expression, format!("Invalid call to function {name}, none of its type signatures match")));
+        }
+        // Columns and calls have types of their own; literals and markers wait for the function to be chosen.
+        let mut prepared: Vec<Option<SelectExpression>> = Vec::with_capacity(call.arguments.len());
+        let mut arguments = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            let waits = matches!(
+                argument.kind,
+                ExpressionKind::Literal(_)
+                    | ExpressionKind::Null
+                    | ExpressionKind::BindMarker(_)
+                    | ExpressionKind::List(_)
+                    | ExpressionKind::Set(_)
+                    | ExpressionKind::Map(_)
+                    | ExpressionKind::UserDefined(_)
+            );
+            if waits {
+                prepared.push(None);
+                arguments.push(Argument::Untyped(argument));
+            } else {
+                let (argument, argument_type) = self.prepare(argument, None)?;
+                prepared.push(Some(argument));
+                arguments.push(Argument::Typed(argument_type));
+            }
+        }
+        let function = functions::resolve(self.preparation, &call.name, &arguments, expected)?;
+        let mut parts = Vec::with_capacity(prepared.len());
+        for ((part, argument), wanted) in prepared.into_iter().zip(&call.arguments).zip(&function.argument_types) {
+            parts.push(match part {
+                Some(part) => part,
+                None => self.prepare(argument, Some(wanted))?.0,
+            });
+        }
+        let result = function.return_type.clone();
+        Ok((SelectExpression::Call(Box::new(function), parts), result))
+    }
+}
