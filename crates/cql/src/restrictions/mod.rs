@@ -9,8 +9,8 @@ mod partition;
 mod plan;
 
 pub use clustering::ClusteringRestriction;
-pub use filter::{Filter, FilterOperator, FilterTarget};
-pub use partition::{PartitionRestriction, Partitions, TokenBound};
+pub use filter::{Filter, FilterOperator, FilterTarget, element};
+pub use partition::{PartitionRestriction, Partitions};
 pub use plan::{Purpose, plan};
 
 use espalier_mutation::{ClusteringSlices, schema::TableMetadata};

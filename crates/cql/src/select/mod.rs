@@ -8,6 +8,7 @@ mod expression;
 mod group;
 mod paging;
 mod plan;
+mod point;
 mod selection;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use espalier_storage::ColumnSelection;
 pub use execute::execute;
 pub use expression::SelectExpression;
 pub use plan::plan_select;
+pub use point::{PointColumn, execute_point};
 
 use crate::{metadata::ResultMetadata, restrictions::Restrictions, term::Term};
 
@@ -48,4 +50,6 @@ pub struct PlannedSelect {
     pub limit: Option<Term>,
     /// `PER PARTITION LIMIT`.
     pub per_partition_limit: Option<Term>,
+    /// How to answer it as a point read, if it is one.
+    pub point: Option<Vec<PointColumn>>,
 }

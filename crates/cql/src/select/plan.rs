@@ -44,7 +44,7 @@ pub fn plan_select(
     if per_partition_limit.is_some() && aggregates > 0 && group_by.is_none() {
         return Err(Error::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
     }
-    Ok(PlannedSelect {
+    let mut plan = PlannedSelect {
         columns: needed_columns(table, &selectors, &restrictions),
         table: table.clone(),
         restrictions,
@@ -57,7 +57,10 @@ pub fn plan_select(
         limit,
         per_partition_limit,
         selectors,
-    })
+        point: None,
+    };
+    plan.point = super::point::plan_point(&plan);
+    Ok(plan)
 }
 
 fn plan_selection(

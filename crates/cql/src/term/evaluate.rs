@@ -75,13 +75,13 @@ impl CompositeTerm {
         for part in &self.parts {
             parts.push(part.evaluate(evaluation)?.required("a part of a literal")?);
         }
-        build(&self.column_type, parts).map(Bound::Value)
+        build_literal(&self.column_type, parts).map(Bound::Value)
     }
 }
 
 /// The serialised form of a literal of type `column_type` from its parts. Sets and maps are sorted, of equal keys the last
 /// one stays; a null inside a collection is refused.
-pub(super) fn build(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result<Bytes> {
+pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result<Bytes> {
     let no_null = |part: Option<Bytes>| {
         part.ok_or_else(|| Error::invalid("null is not supported inside collections"))
     };

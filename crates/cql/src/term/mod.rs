@@ -11,8 +11,8 @@ use bytes::Bytes;
 use espalier_types::CqlType;
 
 pub use assignment::{Assignable, is_assignable, literal_fits, natural_type};
-pub use evaluate::{Bound, Evaluation, bind_values};
-pub use prepare::{Preparation, prepare_term};
+pub use evaluate::{Bound, Evaluation, bind_values, build_literal};
+pub use prepare::{Preparation, prepare_term, resolve_type};
 
 use crate::functions::ResolvedFunction;
 

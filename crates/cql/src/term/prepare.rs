@@ -9,7 +9,7 @@ use espalier_types::{CqlType, UserType};
 use super::{
     CompositeTerm, Term,
     assignment::{Assignable, is_assignable, literal_fits},
-    evaluate::{build, marker_name},
+    evaluate::{build_literal, marker_name},
 };
 use crate::{
     Error, Result,
@@ -181,7 +181,7 @@ pub fn prepare_term(
             }
             CqlType::UserDefined { definition, .. } if items.is_empty() => {
                 let parts = vec![None; definition.fields.len()];
-                Ok(Term::Constant(Some(build(target, parts)?)))
+                Ok(Term::Constant(Some(build_literal(target, parts)?)))
             }
             _ => Err(wrong_literal(preparation, position, "set", receiver)),
         },
@@ -286,7 +286,7 @@ fn finish(parts: Vec<Term>, column_type: &CqlType) -> Result<Term> {
         Term::Constant(value) => value,
         _ => None,
     });
-    Ok(Term::Constant(Some(build(column_type, values.collect())?)))
+    Ok(Term::Constant(Some(build_literal(column_type, values.collect())?)))
 }
 
 fn user_defined(

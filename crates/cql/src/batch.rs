@@ -1,0 +1,104 @@
+//! BATCH: modifications that are applied together.
+
+use std::collections::BTreeMap;
+
+use espalier_mutation::{DecoratedKey, Mutation, PartitionUpdate, schema::TableId};
+
+use crate::{
+    Error, Result,
+    grammar::ast::BatchKind,
+    modify::{Clocks, CurrentRows, PlannedModification, evaluate_timestamp},
+    term::{Evaluation, Term},
+};
+
+/// The most a batch may hold, as `batch_size_fail_threshold`; a single statement is not bound by it.
+pub const MAXIMUM_BATCH_BYTES: usize = 16 << 20;
+
+/// A planned BATCH statement.
+#[derive(Debug)]
+pub struct PlannedBatch {
+    /// Logged, unlogged or counter.
+    pub kind: BatchKind,
+    /// `USING TIMESTAMP` of the whole batch.
+    pub timestamp: Option<Term>,
+    /// Its statements.
+    pub statements: Vec<PlannedModification>,
+}
+
+/// Collects the partition updates of a batch's statements.
+#[derive(Debug, Default)]
+pub struct BatchUpdates {
+    updates: BTreeMap<(TableId, DecoratedKey), PartitionUpdate>,
+}
+
+impl BatchUpdates {
+    /// Adds what one statement does.
+    pub fn add(
+        &mut self,
+        statement: &PlannedModification,
+        evaluation: &Evaluation<'_>,
+        clocks: Clocks,
+        current: CurrentRows<'_>,
+    ) -> Result<()> {
+        for update in statement.updates(evaluation, clocks, current)? {
+            match self.updates.entry((update.table, update.key.clone())) {
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert(update);
+                }
+                std::collections::btree_map::Entry::Occupied(mut entry) => {
+                    merge(&statement.table, entry.get_mut(), update);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The mutation.
+    pub fn into_mutation(self) -> Mutation {
+        Mutation { updates: self.updates.into_values().filter(|update| !update.is_empty()).collect() }
+    }
+}
+
+fn merge(table: &espalier_mutation::schema::TableMetadata, into: &mut PartitionUpdate, from: PartitionUpdate) {
+    into.deletion = into.deletion.max(from.deletion);
+    into.rows.extend(from.rows);
+    into.range_tombstones.extend(from.range_tombstones);
+    into.static_row = match (into.static_row.take(), from.static_row) {
+        (Some(left), Some(right)) => Some(espalier_mutation::reconcile::merge_rows(table, left, right)),
+        (left, right) => left.or(right),
+    };
+}
+
+/// Refuses batches that mix what cannot be mixed.
+pub fn check_statements<'s>(
+    kind: BatchKind,
+    statements: impl Iterator<Item = &'s PlannedModification>,
+    batch_has_timestamp: bool,
+) -> Result<bool> {
+    let (mut counters, mut others) = (false, false);
+    for statement in statements {
+        let is_counter = statement.table.is_counter();
+        counters |= is_counter;
+        others |= !is_counter;
+        if batch_has_timestamp && statement.timestamp.is_some() {
+            return Err(Error::invalid("Timestamp must be set either on BATCH or individual statements"));
+        }
+    }
+    match kind {
+        BatchKind::Counter if others => Err(Error::invalid("Cannot include non-counter statement in a counter batch")),
+        BatchKind::Logged if counters => Err(Error::invalid("Cannot include a counter statement in a logged batch")),
+        _ if counters && others => Err(Error::invalid("Counter and non-counter mutations cannot exist in the same batch")),
+        _ if counters && batch_has_timestamp => Err(Error::invalid("Cannot provide custom timestamp for counter BATCH")),
+        _ => Ok(counters),
+    }
+}
+
+impl PlannedBatch {
+    /// The batch's timestamp in µs.
+    pub fn timestamp_us(&self, evaluation: &Evaluation<'_>, default_us: i64) -> Result<i64> {
+        match &self.timestamp {
+            None => Ok(default_us),
+            Some(term) => evaluate_timestamp(term, evaluation, default_us),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Keyspaces. Replication is kept and shown; there is one node, so it decides nothing here.
+
+use std::collections::BTreeMap;
+
+use espalier_mutation::schema::KeyspaceMetadata;
+
+use super::{Context, Outcome, already_exists, changed, check_changeable, check_name};
+use crate::{
+    ChangeKind, ChangeTarget, Error, Result,
+    grammar::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property, PropertyValue},
+};
+
+pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome {
+    let name = statement.name.as_str();
+    check_name("Keyspace", name)?;
+    check_changeable(name)?;
+    if context.schema.keyspace(name).is_some() {
+        return if statement.if_not_exists { Ok(None) } else { Err(already_exists(name, "")) };
+    }
+    let mut keyspace = KeyspaceMetadata {
+        name: name.to_string(),
+        replication: BTreeMap::new(),
+        durable_writes: true,
+        tables: BTreeMap::new(),
+        types: BTreeMap::new(),
+    };
+    set_properties(&mut keyspace, &statement.properties)?;
+    if keyspace.replication.is_empty() {
+        return Err(Error::configuration("Missing mandatory option 'replication'"));
+    }
+    let change = changed(ChangeKind::Created, ChangeTarget::Keyspace, name, "");
+    Ok(Some((context.with_keyspace(name, Some(keyspace)), change)))
+}
+
+pub fn alter(context: &Context<'_>, statement: &AlterKeyspace<'_>) -> Outcome {
+    let name = statement.name.as_str();
+    check_changeable(name)?;
+    let Some(keyspace) = context.schema.keyspace(name) else {
+        return if statement.if_exists { Ok(None) } else { Err(Error::invalid(format!("Keyspace '{name}' doesn't exist"))) };
+    };
+    let mut keyspace = keyspace.as_ref().clone();
+    set_properties(&mut keyspace, &statement.properties)?;
+    let change = changed(ChangeKind::Updated, ChangeTarget::Keyspace, name, "");
+    Ok(Some((context.with_keyspace(name, Some(keyspace)), change)))
+}
+
+pub fn drop(context: &Context<'_>, statement: &DropKeyspace<'_>) -> Outcome {
+    let name = statement.name.as_str();
+    check_changeable(name)?;
+    if context.schema.keyspace(name).is_none() {
+        return if statement.if_exists { Ok(None) } else { Err(Error::invalid(format!("Keyspace '{name}' doesn't exist"))) };
+    }
+    let change = changed(ChangeKind::Dropped, ChangeTarget::Keyspace, name, "");
+    Ok(Some((context.with_keyspace(name, None), change)))
+}
+
+fn set_properties(keyspace: &mut KeyspaceMetadata, properties: &[Property<'_>]) -> Result<()> {
+    for property in properties {
+        match (property.name.as_str(), &property.value) {
+            ("replication", PropertyValue::Map(entries)) => {
+                keyspace.replication =
+                    entries.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+                check_replication(&mut keyspace.replication)?;
+            }
+            ("durable_writes", PropertyValue::Text(text)) => {
+                keyspace.durable_writes = text.parse().map_err(|_| {
+                    Error::configuration(format!("Invalid value for boolean property durable_writes: {text}"))
+                })?;
+            }
+            ("replication" | "durable_writes", _) => {
+                return Err(Error::configuration(format!("Invalid value for property '{}'", property.name)));
+            }
+            // ScyllaDB's schemas have it; there are no tablets here.
+            ("tablets", _) => {}
+            (unknown, _) => return Err(Error::new(crate::ErrorCode::SyntaxError, format!("Unknown property '{unknown}'"))),
+        }
+    }
+    Ok(())
+}
+
+fn check_replication(replication: &mut BTreeMap<String, String>) -> Result<()> {
+    let Some(class) = replication.get("class").cloned() else {
+        return Err(Error::configuration("Missing replication strategy class"));
+    };
+    let simple = class.rsplit('.').next().unwrap_or_default().to_string();
+    let known = ["SimpleStrategy", "NetworkTopologyStrategy", "LocalStrategy", "EverywhereStrategy"];
+    if !known.contains(&simple.as_str()) {
+        return Err(Error::configuration(format!("Unable to find replication strategy class 'org.apache.cassandra.locator.{class}'")));
+    }
+    for (name, value) in replication.iter().filter(|(name, _)| *name != "class") {
+        let factor = value.split('/').next().unwrap_or_default();
+        if factor.parse::<u32>().is_err() {
+            return Err(Error::configuration(format!("Replication factor must be numeric; found {value} for {name}")));
+        }
+    }
+    if simple == "SimpleStrategy" && !replication.contains_key("replication_factor") {
+        return Err(Error::configuration("SimpleStrategy requires a replication_factor strategy option."));
+    }
+    replication.insert("class".into(), format!("org.apache.cassandra.locator.{simple}"));
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! CREATE, ALTER and DROP of keyspaces, tables and types: from the schema as it is to the schema as it shall be.
+//!
+//! Each statement is a pure function of text and schema ([`apply`]); storage calls it where schema changes are serialised,
+//! writes the difference to the schema tables and shows the new schema to all shards.
+
+mod alter_table;
+mod create_table;
+mod keyspace;
+mod options;
+mod user_type;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
+use espalier_runtime::random;
+use espalier_storage::Database;
+
+use crate::{
+    ChangeKind, ChangeTarget, Error, ErrorCode, ErrorDetail, QueryResult, Result, SchemaChange,
+    grammar::{
+        self,
+        ast::{Name, QualifiedName, Statement},
+    },
+};
+
+/// Keyspaces that users may read but not change.
+pub const SYSTEM_KEYSPACES: [&str; 7] = [
+    "system",
+    "system_schema",
+    "system_auth",
+    "system_distributed",
+    "system_traces",
+    "system_views",
+    "system_virtual_schema",
+];
+
+/// The new schema and what changed; `None` if `IF [NOT] EXISTS` left all as it was.
+type Outcome = Result<Option<(Schema, SchemaChange)>>;
+
+/// Executes a schema statement.
+pub async fn execute(database: &Database, text: &str, keyspace: Option<&str>) -> Result<QueryResult> {
+    let (text, keyspace) = (text.to_string(), keyspace.map(str::to_string));
+    let change = Arc::new(Mutex::new(None));
+    let reported = change.clone();
+    let changed = database
+        .change_schema(move |schema: &Schema| -> Result<Option<Schema>> {
+            let outcome = apply(&text, keyspace.as_deref(), schema)?;
+            Ok(outcome.map(|(schema, change)| {
+                *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(change);
+                schema
+            }))
+        })
+        .await??;
+    let change = change.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Ok(match change {
+        Some(change) if changed => QueryResult::SchemaChange(change),
+        _ => QueryResult::Void,
+    })
+}
+
+/// What a schema statement makes of a schema.
+pub fn apply(text: &str, keyspace: Option<&str>, schema: &Schema) -> Outcome {
+    let parsed = grammar::parse(text)?;
+    let context = Context { text, keyspace, schema };
+    match &parsed.statement {
+        Statement::CreateKeyspace(statement) => keyspace::create(&context, statement),
+        Statement::AlterKeyspace(statement) => keyspace::alter(&context, statement),
+        Statement::DropKeyspace(statement) => keyspace::drop(&context, statement),
+        Statement::CreateTable(statement) => create_table::create(&context, statement),
+        Statement::AlterTable(statement) => alter_table::alter(&context, statement),
+        Statement::DropTable(statement) => create_table::drop(&context, statement),
+        Statement::CreateType(statement) => user_type::create(&context, statement),
+        Statement::AlterType(statement) => user_type::alter(&context, statement),
+        Statement::DropType(statement) => user_type::drop(&context, statement),
+        _ => Err(Error::new(ErrorCode::ServerError, "not a schema statement")),
+    }
+}
+
+/// What all schema statements look at.
+struct Context<'a> {
+    text: &'a str,
+    keyspace: Option<&'a str>,
+    schema: &'a Schema,
+}
+
+impl Context<'_> {
+    fn keyspace_name<'n>(&'n self, name: &'n QualifiedName<'_>) -> Result<&'n str> {
+        let keyspace = name.keyspace.as_ref().map(Name::as_str).or(self.keyspace);
+        keyspace.ok_or_else(|| {
+            Error::invalid("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+        })
+    }
+
+    /// The keyspace of a name, if it may be changed.
+    fn changeable_keyspace(&self, name: &QualifiedName<'_>) -> Result<&Arc<KeyspaceMetadata>> {
+        let keyspace = self.keyspace_name(name)?;
+        check_changeable(keyspace)?;
+        self.schema.keyspace(keyspace).ok_or_else(|| {
+            Error::invalid_at(self.text, name.position(), format!("Keyspace '{keyspace}' doesn't exist"))
+        })
+    }
+
+    /// The schema with a keyspace replaced or, for `None`, removed.
+    fn with_keyspace(&self, name: &str, keyspace: Option<KeyspaceMetadata>) -> Schema {
+        let mut keyspaces: BTreeMap<String, Arc<KeyspaceMetadata>> = self.schema.keyspaces.clone();
+        match keyspace {
+            Some(keyspace) => keyspaces.insert(name.to_string(), Arc::new(keyspace)),
+            None => keyspaces.remove(name),
+        };
+        Schema::new(keyspaces, random::uuid_v4())
+    }
+
+    /// The schema with a table put into its keyspace.
+    fn with_table(&self, keyspace: &KeyspaceMetadata, table: TableMetadata) -> Schema {
+        let mut keyspace = keyspace.clone();
+        keyspace.tables.insert(table.name.clone(), Arc::new(table));
+        self.with_keyspace(&keyspace.name.clone(), Some(keyspace))
+    }
+}
+
+fn check_changeable(keyspace: &str) -> Result<()> {
+    if SYSTEM_KEYSPACES.contains(&keyspace) {
+        return Err(Error::new(ErrorCode::Unauthorized, format!("{keyspace} keyspace is not user-modifiable.")));
+    }
+    Ok(())
+}
+
+/// Names of keyspaces, tables and types: letters, digits and underscores, at most 48, as Cassandra's directories want.
+fn check_name(kind: &str, name: &str) -> Result<()> {
+    let is_word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_word {
+        return Err(Error::invalid(format!(
+            "{kind} name must not be empty or not contain non-alphanumeric-underscore characters (got \"{name}\")"
+        )));
+    }
+    if name.len() > 48 {
+        return Err(Error::invalid(format!("{kind} name must not be more than 48 characters long (got {} characters for \"{name}\")", name.len())));
+    }
+    Ok(())
+}
+
+fn already_exists(keyspace: &str, table: &str) -> Error {
+    let message = match table {
+        "" => format!("Cannot add existing keyspace \"{keyspace}\""),
+        table => format!("Cannot add already existing table \"{table}\" to keyspace \"{keyspace}\""),
+    };
+    let detail = ErrorDetail::AlreadyExists { keyspace: keyspace.into(), table: table.into() };
+    Error { code: ErrorCode::AlreadyExists, message, detail }
+}
+
+fn changed(change: ChangeKind, target: ChangeTarget, keyspace: &str, name: &str) -> SchemaChange {
+    SchemaChange { change, target, keyspace: keyspace.into(), name: name.into() }
+}

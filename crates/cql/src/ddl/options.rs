@@ -1,0 +1,126 @@
+//! `WITH` of tables: properties become [`TableOptions`], each checked.
+
+use std::collections::BTreeMap;
+
+use espalier_mutation::schema::TableOptions;
+
+use crate::{
+    Error, ErrorCode, Result,
+    grammar::ast::{Property, PropertyValue},
+};
+
+/// Changes `options` by the properties. `id` is for the caller: it is skipped here.
+pub fn set_options(options: &mut TableOptions, properties: &[Property<'_>]) -> Result<()> {
+    for property in properties {
+        set_option(options, property.name.as_str(), &property.value)?;
+    }
+    options.compression_options().map(|_| ()).map_err(Error::configuration)
+}
+
+fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>) -> Result<()> {
+    match name {
+        "additional_write_policy" => options.additional_write_policy = text(name, value)?,
+        "allow_auto_snapshot" => options.allow_auto_snapshot = parse(name, value)?,
+        "bloom_filter_fp_chance" => {
+            let chance: f64 = parse(name, value)?;
+            // The smallest chance that the table of hash counts reaches.
+            if !(chance > 6.71e-5 && chance <= 1.0) {
+                return Err(Error::configuration(format!(
+                    "bloom_filter_fp_chance must be larger than 6.71e-5 and less than or equal to 1.0 (got {chance})"
+                )));
+            }
+            options.bloom_filter_fp_chance = chance;
+        }
+        "caching" => options.caching = map(name, value)?,
+        "cdc" => options.cdc = parse(name, value)?,
+        "comment" => options.comment = text(name, value)?,
+        "compaction" => {
+            let mut compaction = map(name, value)?;
+            let Some(class) = compaction.get("class").cloned() else {
+                return Err(Error::configuration("Missing sub-option 'class' for the 'compaction' option."));
+            };
+            if !class.contains('.') {
+                compaction.insert("class".into(), format!("org.apache.cassandra.db.compaction.{class}"));
+            }
+            options.compaction = compaction;
+        }
+        "compression" => {
+            let mut compression = map(name, value)?;
+            if let Some(class) = compression.get("class").filter(|class| !class.contains('.') && !class.is_empty()) {
+                let class = format!("org.apache.cassandra.io.compress.{class}");
+                compression.insert("class".into(), class);
+            }
+            let disabled = compression.get("enabled").is_some_and(|enabled| enabled.eq_ignore_ascii_case("false"));
+            let empty = compression.is_empty() || compression.get("sstable_compression").is_some_and(String::is_empty);
+            options.compression = if disabled || empty {
+                BTreeMap::from([("enabled".to_string(), "false".to_string())])
+            } else {
+                compression.entry("chunk_length_in_kb".into()).or_insert_with(|| "16".into());
+                compression
+            };
+        }
+        "memtable" => options.memtable = text(name, value)?,
+        "crc_check_chance" => {
+            let chance: f64 = parse(name, value)?;
+            if !(0.0..=1.0).contains(&chance) {
+                return Err(Error::configuration(format!("crc_check_chance must be between 0.0 and 1.0 (got {chance})")));
+            }
+            options.crc_check_chance = chance;
+        }
+        "default_time_to_live" => {
+            let seconds: i64 = parse(name, value)?;
+            let maximum = i64::from(espalier_mutation::MAXIMUM_TTL_SECONDS);
+            if !(0..=maximum).contains(&seconds) {
+                return Err(Error::configuration(format!("default_time_to_live must be between 0 and {maximum} (got {seconds})")));
+            }
+            options.default_time_to_live = seconds as u32;
+        }
+        "extensions" => {
+            options.extensions = map(name, value)?
+                .into_iter()
+                .map(|(key, value)| {
+                    let bytes = espalier_types::literal::from_text(&espalier_types::CqlType::Blob, &value)
+                        .map_err(|error| Error::configuration(format!("extensions: {error}")))?;
+                    Ok((key, bytes.to_vec()))
+                })
+                .collect::<Result<_>>()?;
+        }
+        "gc_grace_seconds" => options.gc_grace_seconds = parse(name, value)?,
+        "incremental_backups" => options.incremental_backups = parse(name, value)?,
+        "max_index_interval" => options.max_index_interval = parse(name, value)?,
+        "memtable_flush_period_in_ms" => options.memtable_flush_period_in_ms = parse(name, value)?,
+        "min_index_interval" => options.min_index_interval = parse(name, value)?,
+        "read_repair" => options.read_repair = text(name, value)?,
+        "speculative_retry" => options.speculative_retry = text(name, value)?,
+        "id" => {}
+        // Options of older versions that 5.0 still takes and ignores.
+        "dclocal_read_repair_chance" | "read_repair_chance" => {}
+        unknown => return Err(Error::new(ErrorCode::SyntaxError, format!("Unknown property '{unknown}'"))),
+    }
+    if options.max_index_interval < options.min_index_interval || options.min_index_interval == 0 {
+        return Err(Error::configuration(format!(
+            "max_index_interval ({}) must not be less than min_index_interval ({}), which must be at least 1",
+            options.max_index_interval, options.min_index_interval
+        )));
+    }
+    Ok(())
+}
+
+fn text(name: &str, value: &PropertyValue<'_>) -> Result<String> {
+    match value {
+        PropertyValue::Text(text) => Ok(text.to_string()),
+        PropertyValue::Map(_) => Err(Error::new(ErrorCode::SyntaxError, format!("Invalid value for property '{name}'. It should be a string"))),
+    }
+}
+
+fn map(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, String>> {
+    match value {
+        PropertyValue::Map(entries) => Ok(entries.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()),
+        PropertyValue::Text(_) => Err(Error::new(ErrorCode::SyntaxError, format!("Invalid value for property '{name}'. It should be a map."))),
+    }
+}
+
+fn parse<T: std::str::FromStr>(name: &str, value: &PropertyValue<'_>) -> Result<T> {
+    let text = text(name, value)?;
+    text.parse().map_err(|_| Error::configuration(format!("Invalid value for property {name}: '{text}'")))
+}

@@ -1,0 +1,200 @@
+//! From text to a plan.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::{Schema, TableId, TableMetadata};
+
+use crate::{
+    Error, Result,
+    batch::{PlannedBatch, check_statements},
+    grammar::{
+        self,
+        ast::{BindMarkers, Modification, Parsed, QualifiedName, Statement},
+    },
+    metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id},
+    modify::plan_modification,
+    prepared::{Plan, Prepared},
+    restrictions::{Alternatives, PartitionRestriction},
+    select::plan_select,
+    term::{Preparation, Term, prepare_term},
+};
+
+/// Parses and plans a statement.
+pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<Prepared> {
+    let parsed = grammar::parse(text)?;
+    let mut planner = Planner { text, keyspace, schema, tables: Vec::new() };
+    let (plan, markers, key) = planner.statement(&parsed)?;
+    let tables = planner.tables;
+    let result = match &plan {
+        Plan::Select(select) => select.metadata.clone(),
+        Plan::Describe => Arc::new(ResultMetadata::default()),
+        _ => Arc::new(ResultMetadata::default()),
+    };
+    Ok(Prepared {
+        id: statement_id(keyspace, text),
+        text: text.to_string(),
+        keyspace: keyspace.map(str::to_string),
+        bind: BindMetadata { columns: markers, partition_key_indices: key },
+        result,
+        plan,
+        schema: schema.clone(),
+        tables,
+    })
+}
+
+struct Planner<'a> {
+    text: &'a str,
+    keyspace: Option<&'a str>,
+    schema: &'a Arc<Schema>,
+    tables: Vec<(TableId, u64)>,
+}
+
+type Planned = (Plan, Vec<ColumnSpec>, Vec<u16>);
+
+impl<'a> Planner<'a> {
+    fn statement(&mut self, parsed: &Parsed<'a>) -> Result<Planned> {
+        let plain = |plan| Ok((plan, Vec::new(), Vec::new()));
+        match &parsed.statement {
+            Statement::Select(select) => {
+                let table = self.table(&select.table)?;
+                let mut preparation = self.preparation(&table, &parsed.bind_markers);
+                let planned = plan_select(&mut preparation, &table, select)?;
+                let key = key_indices(&planned.restrictions.partition);
+                Ok((Plan::Select(Box::new(planned)), preparation.into_markers()?, key))
+            }
+            Statement::Modification(statement) => {
+                let table = self.table(modified_table(statement))?;
+                let mut preparation = self.preparation(&table, &parsed.bind_markers);
+                let planned = plan_modification(&mut preparation, &table, statement)?;
+                let key = key_indices(&planned.restrictions.partition);
+                Ok((Plan::Modification(Box::new(planned)), preparation.into_markers()?, key))
+            }
+            Statement::Batch(batch) => self.batch(batch, &parsed.bind_markers),
+            Statement::Use(statement) => {
+                let keyspace = statement.keyspace.as_str();
+                if self.schema.keyspace(keyspace).is_none() {
+                    return Err(Error::invalid(format!("Keyspace '{keyspace}' does not exist")));
+                }
+                plain(Plan::Use(keyspace.to_string()))
+            }
+            Statement::Truncate(statement) => {
+                let table = self.table(&statement.table)?;
+                plain(Plan::Truncate(table.id))
+            }
+            Statement::Describe(_) => plain(Plan::Describe),
+            Statement::Unsupported(unsupported) => Err(Error::invalid_at(
+                self.text,
+                unsupported.position,
+                format!("{} is not supported yet", unsupported.feature),
+            )),
+            Statement::CreateKeyspace(_)
+            | Statement::AlterKeyspace(_)
+            | Statement::DropKeyspace(_)
+            | Statement::CreateTable(_)
+            | Statement::AlterTable(_)
+            | Statement::DropTable(_)
+            | Statement::CreateType(_)
+            | Statement::AlterType(_)
+            | Statement::DropType(_) => plain(Plan::Schema),
+        }
+    }
+
+    fn preparation(&self, table: &TableMetadata, markers: &'a BindMarkers<'a>) -> Preparation<'a>
+    where
+        Self: 'a,
+    {
+        Preparation::new(
+            self.text,
+            self.schema,
+            table.keyspace.as_str().into(),
+            table.name.as_str().into(),
+            markers,
+        )
+    }
+
+    fn table(&mut self, name: &QualifiedName<'_>) -> Result<Arc<TableMetadata>> {
+        let table = find_table(self.text, self.keyspace, self.schema, name)?;
+        self.tables.push((table.id, table.version));
+        Ok(table)
+    }
+
+    fn batch(&mut self, batch: &grammar::ast::Batch<'a>, markers: &'a BindMarkers<'a>) -> Result<Planned> {
+        let mut bound: Vec<Option<ColumnSpec>> = vec![None; markers.len()];
+        let mut statements = Vec::with_capacity(batch.statements.len());
+        let mut key = Vec::new();
+        for statement in &batch.statements {
+            let table = self.table(modified_table(statement))?;
+            let mut preparation = self.preparation(&table, markers);
+            preparation.bound = std::mem::take(&mut bound);
+            let planned = plan_modification(&mut preparation, &table, statement)?;
+            if statements.is_empty() {
+                key = key_indices(&planned.restrictions.partition);
+            }
+            bound = preparation.bound;
+            statements.push(planned);
+        }
+        let mut preparation = Preparation::new(self.text, self.schema, "".into(), "".into(), markers);
+        preparation.bound = bound;
+        if batch.using.time_to_live.is_some() {
+            return Err(Error::invalid("Global TTL on the BATCH statement is not supported."));
+        }
+        let receiver = preparation.receiver("[timestamp]", &espalier_types::CqlType::Bigint);
+        let timestamp = batch
+            .using
+            .timestamp
+            .as_ref()
+            .map(|timestamp| prepare_term(&mut preparation, timestamp, &receiver))
+            .transpose()?;
+        check_statements(batch.kind, statements.iter(), timestamp.is_some())?;
+        let plan = PlannedBatch { kind: batch.kind, timestamp, statements };
+        Ok((Plan::Batch(Box::new(plan)), preparation.into_markers()?, key))
+    }
+}
+
+/// The table that a name means.
+pub fn find_table(
+    text: &str,
+    keyspace: Option<&str>,
+    schema: &Schema,
+    name: &QualifiedName<'_>,
+) -> Result<Arc<TableMetadata>> {
+    let owner = match (&name.keyspace, keyspace) {
+        (Some(owner), _) => owner.as_str(),
+        (None, Some(keyspace)) => keyspace,
+        (None, None) => {
+            return Err(Error::invalid(
+                "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename",
+            ));
+        }
+    };
+    let Some(found) = schema.keyspace(owner) else {
+        return Err(Error::invalid_at(text, name.position(), format!("keyspace {owner} does not exist")));
+    };
+    match found.tables.get(name.name.as_str()) {
+        Some(table) => Ok(table.clone()),
+        None => {
+            Err(Error::invalid_at(text, name.position(), format!("unconfigured table {}", name.name)))
+        }
+    }
+}
+
+fn modified_table<'s, 'a>(statement: &'s Modification<'a>) -> &'s QualifiedName<'a> {
+    match statement {
+        Modification::Insert(statement) => &statement.table,
+        Modification::Update(statement) => &statement.table,
+        Modification::Delete(statement) => &statement.table,
+    }
+}
+
+/// For each partition key column the marker that binds it, if every one is bound by `=` to a marker.
+fn key_indices(partition: &PartitionRestriction) -> Vec<u16> {
+    let PartitionRestriction::Keys(columns) = partition else { return Vec::new() };
+    let indices = columns.iter().map(|alternatives| match alternatives {
+        Alternatives::Terms(terms) => match terms.as_slice() {
+            [Term::Bind(index)] => Some(*index),
+            _ => None,
+        },
+        Alternatives::List(..) => None,
+    });
+    indices.collect::<Option<Vec<u16>>>().unwrap_or_default()
+}

@@ -1,0 +1,424 @@
+//! Statements are prepared and executed here: one processor on each shard, over that shard's `Database`.
+
+use std::{cell::RefCell, rc::Rc, sync::Arc};
+
+use espalier_mutation::{
+    Clustering, ClusteringSlice, ClusteringSlices, DecoratedKey, Direction, Mutation, Row,
+    schema::TableMetadata,
+};
+use espalier_runtime::time;
+use espalier_storage::{
+    ColumnSelection, CommitTicket, Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
+};
+use hashbrown::HashMap;
+
+use crate::{
+    ClientState, Error, ErrorCode, ErrorDetail, QueryOptions, QueryResult, Result, Value, Values,
+    batch::{BatchUpdates, check_statements},
+    ddl,
+    describe,
+    grammar::ast::BatchKind,
+    metadata::statement_id,
+    modify::{Clocks, PlannedModification},
+    planner,
+    prepared::{Plan, Prepared, PreparedCache},
+    select,
+    term::{Evaluation, bind_values},
+};
+
+/// Executes statements on one shard. Cheap to clone; not `Send`.
+#[derive(Clone)]
+pub struct QueryProcessor {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    database: Database,
+    shared: Arc<PreparedCache>,
+    local: RefCell<HashMap<[u8; 16], Arc<Prepared>, foldhash::fast::RandomState>>,
+}
+
+/// The answer of the fast path.
+pub enum Now {
+    /// Done.
+    Done(Result<QueryResult>),
+    /// A write that is applied; the client is answered (with `Void`) once the ticket resolves.
+    AfterSync(CommitTicket),
+    /// Something must be waited for: use [`QueryProcessor::execute`].
+    MustWait,
+}
+
+/// A BATCH message of the protocol.
+pub struct Batch<'a> {
+    /// Logged, unlogged or counter.
+    pub kind: BatchKind,
+    /// Its statements.
+    pub statements: Vec<BatchStatement<'a>>,
+}
+
+/// A statement of a BATCH message.
+pub struct BatchStatement<'a> {
+    /// Text, or a prepared statement.
+    pub statement: BatchedStatement<'a>,
+    /// Its bound values.
+    pub values: Values<'a>,
+}
+
+/// What a BATCH message names.
+pub enum BatchedStatement<'a> {
+    /// A statement to be planned now.
+    Text(&'a str),
+    /// A prepared one.
+    Prepared(Arc<Prepared>),
+}
+
+impl From<StorageError> for Error {
+    fn from(error: StorageError) -> Self {
+        Error::new(error_code(&error), error.to_string())
+    }
+}
+
+fn error_code(error: &StorageError) -> ErrorCode {
+    if error.is_overloaded() {
+        ErrorCode::Overloaded
+    } else if error.is_invalid() {
+        ErrorCode::Invalid
+    } else {
+        ErrorCode::ServerError
+    }
+}
+
+impl QueryProcessor {
+    /// A processor over a shard's database; `shared` is the same on all shards.
+    pub fn new(database: Database, shared: Arc<PreparedCache>) -> Self {
+        Self { inner: Rc::new(Inner { database, shared, local: RefCell::default() }) }
+    }
+
+    /// The database below.
+    pub fn database(&self) -> &Database {
+        &self.inner.database
+    }
+
+    /// Prepares a statement, or finds it prepared.
+    pub fn prepare(&self, text: &str, client: &ClientState) -> Result<Arc<Prepared>> {
+        let keyspace = client.keyspace.as_deref();
+        let id = statement_id(keyspace, text);
+        if let Some(prepared) = self.prepared(&id) {
+            return Ok(prepared);
+        }
+        let prepared = Arc::new(planner::plan(text, keyspace, &self.inner.database.schema())?);
+        self.keep(&prepared);
+        Ok(prepared)
+    }
+
+    fn keep(&self, prepared: &Arc<Prepared>) {
+        self.inner.shared.insert(prepared.clone());
+        let mut local = self.inner.local.borrow_mut();
+        if local.len() >= crate::prepared::MAXIMUM_STATEMENTS {
+            local.clear();
+        }
+        local.insert(prepared.id, prepared.clone());
+    }
+
+    /// The statement with that id, planned against the schema as it is. `None` if it is unknown or its table is gone.
+    pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
+        let id: [u8; 16] = id.try_into().ok()?;
+        let schema = self.inner.database.schema();
+        if let Some(prepared) = self.inner.local.borrow().get(&id) {
+            if prepared.is_fresh(&schema) {
+                return Some(prepared.clone());
+            }
+        }
+        let prepared = self.inner.shared.get(&id)?;
+        if prepared.is_fresh(&schema) {
+            self.inner.local.borrow_mut().insert(id, prepared.clone());
+            return Some(prepared);
+        }
+        let replanned = planner::plan(&prepared.text, prepared.keyspace.as_deref(), &schema).ok()?;
+        let replanned = Arc::new(replanned);
+        self.keep(&replanned);
+        Some(replanned)
+    }
+
+    /// Plans and executes a statement.
+    pub async fn query(
+        &self,
+        text: &str,
+        client: &mut ClientState,
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
+        let keyspace = options.keyspace.or(client.keyspace.as_deref());
+        let prepared = planner::plan(text, keyspace, &self.inner.database.schema())?;
+        if let Plan::Use(keyspace) = &prepared.plan {
+            client.keyspace = Some(keyspace.clone());
+        }
+        self.run(&prepared, keyspace.map(str::to_string), options).await
+    }
+
+    /// Executes a prepared statement.
+    pub async fn execute(
+        &self,
+        prepared: &Arc<Prepared>,
+        client: &ClientState,
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
+        let keyspace = prepared.keyspace.clone().or_else(|| client.keyspace.clone());
+        self.run(prepared, keyspace, options).await
+    }
+
+    async fn run(
+        &self,
+        prepared: &Prepared,
+        keyspace: Option<String>,
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
+        let database = &self.inner.database;
+        let values = bind_values(&prepared.bind.columns, options.values)?;
+        let evaluation = Evaluation { values: &values, now_us: time::now_micros() };
+        let clocks = clocks(options);
+        match &prepared.plan {
+            Plan::Select(select) => {
+                let rows = select::execute(select, database, &evaluation, options, clocks.now_s).await?;
+                Ok(QueryResult::Rows(rows))
+            }
+            Plan::Modification(statement) => {
+                self.modify(statement, &evaluation, clocks).await?;
+                Ok(QueryResult::Void)
+            }
+            Plan::Batch(batch) => {
+                let timestamp_us = batch.timestamp_us(&evaluation, clocks.timestamp_us)?;
+                let clocks = Clocks { timestamp_us, ..clocks };
+                let mut updates = BatchUpdates::default();
+                let mut is_counter = false;
+                for statement in &batch.statements {
+                    is_counter |= statement.table.is_counter();
+                    let rows = self.current_rows(statement, &evaluation, clocks.now_s).await?;
+                    updates.add(statement, &evaluation, clocks, &|key, clustering| find(&rows, key, clustering))?;
+                }
+                self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
+                Ok(QueryResult::Void)
+            }
+            Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
+            Plan::Truncate(table) => {
+                database.truncate(*table).await.map_err(|error| Error::new(ErrorCode::TruncateError, error.to_string()))?;
+                Ok(QueryResult::Void)
+            }
+            Plan::Schema => ddl::execute(database, &prepared.text, keyspace.as_deref()).await,
+            Plan::Describe => {
+                describe::execute(&database.schema(), &prepared.text, keyspace.as_deref(), options)
+            }
+        }
+    }
+
+    async fn modify(
+        &self,
+        statement: &PlannedModification,
+        evaluation: &Evaluation<'_>,
+        clocks: Clocks,
+    ) -> Result<()> {
+        let rows = self.current_rows(statement, evaluation, clocks.now_s).await?;
+        let updates = statement.updates(evaluation, clocks, &|key, clustering| find(&rows, key, clustering))?;
+        if statement.table.is_counter() {
+            return self.apply_counters(updates).await;
+        }
+        let updates: Vec<_> = updates.into_iter().filter(|update| !update.is_empty()).collect();
+        if updates.is_empty() {
+            return Ok(());
+        }
+        Ok(self.inner.database.apply(Mutation { updates }).await?)
+    }
+
+    async fn apply_counters(&self, updates: Vec<espalier_mutation::PartitionUpdate>) -> Result<()> {
+        for update in updates {
+            let deletes = !update.deletion.is_live() || !update.range_tombstones.is_empty();
+            let counts = update.static_row.iter().chain(&update.rows).any(|row| !row.columns.is_empty() && row.columns.iter().any(|(_, data)| {
+                matches!(data, espalier_mutation::ColumnData::Simple(cell) if !cell.is_tombstone())
+            }));
+            if counts {
+                self.inner.database.apply_counters(update).await?;
+            } else if deletes || !update.is_empty() {
+                self.inner.database.apply(Mutation { updates: vec![update] }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn apply_batch(&self, kind: BatchKind, is_counter: bool, mutation: Mutation) -> Result<()> {
+        if mutation.updates.is_empty() {
+            return Ok(());
+        }
+        if is_counter {
+            return self.apply_counters(mutation.updates).await;
+        }
+        match kind {
+            BatchKind::Logged if mutation.updates.len() > 1 => {
+                Ok(self.inner.database.apply_logged_batch(mutation).await?)
+            }
+            _ => Ok(self.inner.database.apply(mutation).await?),
+        }
+    }
+
+    /// Executes a BATCH message.
+    pub async fn batch(&self, batch: Batch<'_>, client: &ClientState, options: &QueryOptions<'_>) -> Result<QueryResult> {
+        let clocks = clocks(options);
+        let now_us = time::now_micros();
+        let keyspace = options.keyspace.or(client.keyspace.as_deref());
+        let schema = self.inner.database.schema();
+        let mut planned = Vec::with_capacity(batch.statements.len());
+        for statement in &batch.statements {
+            planned.push(match &statement.statement {
+                BatchedStatement::Text(text) => Arc::new(planner::plan(text, keyspace, &schema)?),
+                BatchedStatement::Prepared(prepared) => prepared.clone(),
+            });
+        }
+        let modification = |prepared: &Arc<Prepared>| match &prepared.plan {
+            Plan::Modification(_) => Ok(()),
+            _ => Err(Error::invalid("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")),
+        };
+        planned.iter().try_for_each(modification)?;
+        let statements = planned.iter().filter_map(|prepared| match &prepared.plan {
+            Plan::Modification(statement) => Some(statement.as_ref()),
+            _ => None,
+        });
+        let is_counter = check_statements(batch.kind, statements.clone(), false)?;
+        let mut updates = BatchUpdates::default();
+        for ((prepared, statement), sent) in planned.iter().zip(statements).zip(&batch.statements) {
+            let values = bind_values(&prepared.bind.columns, sent.values)?;
+            let evaluation = Evaluation { values: &values, now_us };
+            let rows = self.current_rows(statement, &evaluation, clocks.now_s).await?;
+            updates.add(statement, &evaluation, clocks, &|key, clustering| find(&rows, key, clustering))?;
+        }
+        self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
+        Ok(QueryResult::Void)
+    }
+
+    /// Everything that needs no waiting, at once.
+    pub fn execute_now(&self, prepared: &Arc<Prepared>, _client: &ClientState, options: &QueryOptions<'_>) -> Now {
+        match &prepared.plan {
+            Plan::Modification(statement) => self.modify_now(prepared, statement, options),
+            Plan::Select(select) if select.point.is_some() => {
+                let values = match bind_values(&prepared.bind.columns, options.values) {
+                    Ok(values) => values,
+                    Err(error) => return Now::Done(Err(error)),
+                };
+                let evaluation = Evaluation { values: &values, now_us: 0 };
+                match select::execute_point(select, &self.inner.database, &evaluation, clocks_now_s(options)) {
+                    Some(result) => Now::Done(result.map(QueryResult::Rows)),
+                    None => Now::MustWait,
+                }
+            }
+            _ => Now::MustWait,
+        }
+    }
+
+    fn modify_now(&self, prepared: &Prepared, statement: &PlannedModification, options: &QueryOptions<'_>) -> Now {
+        if statement.needs_read() || statement.table.is_counter() {
+            return Now::MustWait;
+        }
+        let applied = (|| {
+            let values = bind_values(&prepared.bind.columns, options.values)?;
+            let evaluation = Evaluation { values: &values, now_us: time::now_micros() };
+            let updates = statement.updates(&evaluation, clocks(options), &|_, _| None)?;
+            let updates: Vec<_> = updates.into_iter().filter(|update| !update.is_empty()).collect();
+            if updates.is_empty() {
+                return Ok(Some(None));
+            }
+            match self.inner.database.try_apply(&Mutation { updates }) {
+                None => Ok(None),
+                Some(Ok(ticket)) => Ok(Some(Some(ticket))),
+                Some(Err(error)) => Err(Error::from(error)),
+            }
+        })();
+        match applied {
+            Ok(None) => Now::MustWait,
+            Ok(Some(None)) => Now::Done(Ok(QueryResult::Void)),
+            Ok(Some(Some(ticket))) if ticket.is_acknowledged() => Now::Done(Ok(QueryResult::Void)),
+            Ok(Some(Some(ticket))) => Now::AfterSync(ticket),
+            Err(error) => Now::Done(Err(error)),
+        }
+    }
+
+    /// The rows that list operations by index or value need to know.
+    async fn current_rows(
+        &self,
+        statement: &PlannedModification,
+        evaluation: &Evaluation<'_>,
+        now_s: u32,
+    ) -> Result<KnownRows> {
+        let mut known = Vec::new();
+        if !statement.needs_read() {
+            return Ok(known);
+        }
+        let table: &Arc<TableMetadata> = &statement.table;
+        let slices = Arc::new(statement.restrictions.slices(table, evaluation)?);
+        let crate::restrictions::Partitions::Keys(keys) =
+            statement.restrictions.partition.partitions(table, evaluation)?
+        else {
+            return Ok(known);
+        };
+        for key in keys {
+            let command = read_rows(table, key.clone(), slices.clone(), now_s);
+            for partition in self.inner.database.read(command).await?.partitions {
+                known.extend(partition.static_row.map(|row| (key.clone(), None, row)));
+                known.extend(partition.rows.into_iter().map(|row| (key.clone(), Some(row.clustering.clone()), row)));
+            }
+        }
+        Ok(known)
+    }
+}
+
+type KnownRows = Vec<(DecoratedKey, Option<Clustering>, Row)>;
+
+fn find(rows: &KnownRows, key: &DecoratedKey, clustering: Option<&Clustering>) -> Option<Row> {
+    rows.iter().find(|(k, c, _)| k == key && c.as_ref() == clustering).map(|(_, _, row)| row.clone())
+}
+
+fn read_rows(
+    table: &Arc<TableMetadata>,
+    key: DecoratedKey,
+    slices: Arc<ClusteringSlices>,
+    now_s: u32,
+) -> ReadCommand {
+    let _: Option<&ClusteringSlice> = slices.slices.first();
+    ReadCommand {
+        table: table.clone(),
+        target: ReadTarget::Partition(key),
+        slices,
+        direction: Direction::Forward,
+        columns: ColumnSelection::All,
+        now_s,
+        limits: ReadLimits { rows: usize::MAX, rows_per_partition: usize::MAX, bytes: usize::MAX },
+        resume: None,
+    }
+}
+
+fn clocks_now_s(options: &QueryOptions<'_>) -> u32 {
+    match options.now_s.and_then(|now| u32::try_from(now).ok()) {
+        Some(now_s) => now_s,
+        None => u32::try_from(time::now_seconds()).unwrap_or(u32::MAX - 3),
+    }
+}
+
+fn clocks(options: &QueryOptions<'_>) -> Clocks {
+    Clocks {
+        timestamp_us: options.timestamp_us.unwrap_or_else(time::next_timestamp_micros),
+        now_s: clocks_now_s(options),
+    }
+}
+
+/// The error for an id that is not known.
+pub fn unprepared(id: &[u8]) -> Error {
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    Error {
+        code: ErrorCode::Unprepared,
+        message: format!("Prepared query with ID {hex} not found (either the query was not prepared on this host (maybe the host has been restarted?) or you have prepared too many queries and it has been evicted from the internal cache)"),
+        detail: ErrorDetail::Unprepared { id: id.to_vec() },
+    }
+}
+
+/// A bound value for tests and tools.
+impl From<&'static [u8]> for Value {
+    fn from(bytes: &'static [u8]) -> Self {
+        Value::Bytes(bytes::Bytes::from_static(bytes))
+    }
+}

@@ -1,0 +1,382 @@
+//! Execution: storage is read in bounded chunks until the page is full, the limit is reached or nothing is left.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::{ClusteringSlices, DecoratedKey, Direction, Row, split_composite, schema::TableMetadata};
+use espalier_storage::{Database, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadTarget};
+
+use super::{PlannedSelect, group::Output, paging::PagingState};
+use crate::{
+    Error, Result,
+    current_row::CurrentRow,
+    options::QueryOptions,
+    restrictions::Partitions,
+    result::Rows,
+    term::{Bound, Evaluation, Term},
+};
+
+/// Rows read at a time where not every row read is a row of the page (filters, aggregates).
+const CHUNK_ROWS: usize = 4096;
+/// Bytes of rows read at a time, softly: a page is cut short rather than grow beyond this.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// Whether to go on.
+#[derive(PartialEq)]
+enum Flow {
+    More,
+    SkipPartition,
+    Done,
+}
+
+struct Execution<'s> {
+    select: &'s PlannedSelect,
+    evaluation: &'s Evaluation<'s>,
+    output: Output<'s>,
+    page_size: usize,
+    /// Result rows that LIMIT still allows.
+    rows_left: usize,
+    per_partition_limit: usize,
+    /// The last row that is in the output (or in a complete group), and rows of its partition so far.
+    last: Option<ReadPosition>,
+    partition_rows: usize,
+    /// Where the chunk at hand began.
+    resumed: Option<ReadPosition>,
+    /// Set when the page is full before everything was seen.
+    next: Option<ReadPosition>,
+}
+
+/// Executes a SELECT.
+pub async fn execute(
+    select: &PlannedSelect,
+    database: &Database,
+    evaluation: &Evaluation<'_>,
+    options: &QueryOptions<'_>,
+    now_s: u32,
+) -> Result<Rows> {
+    let table = &select.table;
+    let limit = evaluate_limit(select.limit.as_ref(), evaluation, "LIMIT")?;
+    let state = options.paging_state.map(|state| PagingState::decode(table, state)).transpose()?;
+    let page_size = match options.page_size.and_then(|size| usize::try_from(size).ok()) {
+        Some(size) if size > 0 => size,
+        _ => usize::MAX,
+    };
+    let partitions = select.restrictions.partition.partitions(table, evaluation)?;
+    let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
+    let resumed = state.as_ref().map(|state| state.position.clone());
+    let mut execution = Execution {
+        select,
+        evaluation,
+        output: Output::new(select, evaluation, now_s),
+        page_size,
+        rows_left: match &state {
+            Some(state) if state.rows_left != u32::MAX => limit.min(state.rows_left as usize),
+            _ => limit,
+        },
+        per_partition_limit: evaluate_limit(select.per_partition_limit.as_ref(), evaluation, "PER PARTITION LIMIT")?,
+        last: None,
+        partition_rows: resumed.as_ref().map_or(0, |position| position.rows_of_partition),
+        resumed: resumed.clone(),
+        next: None,
+    };
+    if !slices.slices.is_empty() {
+        if select.sort.is_empty() {
+            execution.read_all(database, partitions, slices, resumed, now_s).await?;
+        } else {
+            if page_size != usize::MAX && options.page_size.is_some_and(|size| size > 0) {
+                execution.page_size = usize::MAX;
+            }
+            execution.read_sorted(database, partitions, slices, now_s).await?;
+        }
+    }
+    if select.is_aggregate && execution.next.is_none() && (execution.output.has_group() || select.group_by.is_none()) {
+        execution.output.finish_group()?;
+    }
+    let rows_left = execution.rows_left;
+    let paging_state = execution.next.take().map(|position| {
+        let rows_left = if limit == usize::MAX { u32::MAX } else { u32::try_from(rows_left).unwrap_or(u32::MAX) };
+        PagingState { position, rows_left }.encode()
+    });
+    Ok(Rows {
+        metadata: select.metadata.clone(),
+        row_count: i32::try_from(execution.output.row_count)
+            .map_err(|_| Error::invalid("The result has more than 2147483647 rows; use paging"))?,
+        content: execution.output.content,
+        paging_state,
+        warnings: Vec::new(),
+    })
+}
+
+/// A limit; absent or unset: none.
+fn evaluate_limit(term: Option<&Term>, evaluation: &Evaluation<'_>, name: &str) -> Result<usize> {
+    let Some(term) = term else { return Ok(usize::MAX) };
+    match term.evaluate(evaluation)? {
+        Bound::Unset => Ok(usize::MAX),
+        Bound::Null => Err(Error::invalid(format!("Invalid null value of {name}"))),
+        Bound::Value(bytes) => match <[u8; 4]>::try_from(bytes.as_ref()).map(i32::from_be_bytes) {
+            Ok(limit) if limit > 0 => Ok(limit as usize),
+            Ok(_) => Err(Error::invalid(format!("{name} must be strictly positive"))),
+            Err(_) => Err(Error::invalid(format!("Invalid value of {name}: an int has 4 bytes"))),
+        },
+    }
+}
+
+/// The values of the partition key columns.
+pub fn key_components(table: &TableMetadata, key: &DecoratedKey) -> Result<Vec<Bytes>> {
+    match table.partition_key_columns().len() {
+        1 => Ok(vec![key.key.clone()]),
+        count => split_composite(&key.key, count)
+            .map_err(|error| Error::new(crate::ErrorCode::ServerError, error.to_string())),
+    }
+}
+
+impl Execution<'_> {
+    async fn read_all(
+        &mut self,
+        database: &Database,
+        partitions: Partitions,
+        slices: Arc<ClusteringSlices>,
+        resume: Option<ReadPosition>,
+        now_s: u32,
+    ) -> Result<()> {
+        let mut targets: VecDeque<ReadTarget> = match partitions {
+            Partitions::Keys(keys) => keys.into_iter().map(ReadTarget::Partition).collect(),
+            Partitions::Range(range) => range.into_iter().map(ReadTarget::Range).collect(),
+        };
+        let mut resume = resume;
+        if let Some(position) = &resume {
+            while matches!(targets.front(), Some(ReadTarget::Partition(key)) if *key < position.key) {
+                targets.pop_front();
+            }
+            let elsewhere = matches!(targets.front(), Some(ReadTarget::Partition(key)) if *key != position.key);
+            if elsewhere {
+                resume = None;
+                self.partition_rows = 0;
+            }
+        }
+        while let Some(target) = targets.pop_front() {
+            loop {
+                self.resumed = resume.clone();
+                let command = self.command(target.clone(), slices.clone(), resume.take(), now_s);
+                let result = database.read(command).await?;
+                let flow = self.consume(&result.partitions, result.next.is_some(), !targets.is_empty())?;
+                if flow == Flow::Done {
+                    return Ok(());
+                }
+                resume = match (flow, result.next) {
+                    (_, None) => break,
+                    (Flow::SkipPartition, Some(next)) => {
+                        Some(ReadPosition { key: next.key, clustering: None, rows_of_partition: 0 })
+                    }
+                    (_, Some(next)) => Some(next),
+                };
+            }
+            self.partition_rows = 0;
+        }
+        Ok(())
+    }
+
+    /// How much to read: exactly what the page lacks if every row read is a row of the page.
+    fn command(
+        &self,
+        target: ReadTarget,
+        slices: Arc<ClusteringSlices>,
+        resume: Option<ReadPosition>,
+        now_s: u32,
+    ) -> ReadCommand {
+        let select = self.select;
+        let exact = select.restrictions.filters.is_empty() && !select.is_aggregate;
+        let lacking = (self.page_size - self.output.row_count.min(self.page_size)).min(self.rows_left);
+        ReadCommand {
+            table: select.table.clone(),
+            target,
+            slices,
+            direction: if select.is_reversed { Direction::Reverse } else { Direction::Forward },
+            columns: select.columns.clone(),
+            now_s,
+            limits: ReadLimits {
+                rows: if exact { lacking.min(CHUNK_ROWS * 16) } else { CHUNK_ROWS },
+                rows_per_partition: match (select.is_distinct, exact) {
+                    (true, _) => 1,
+                    (false, true) => self.per_partition_limit,
+                    (false, false) => usize::MAX,
+                },
+                bytes: CHUNK_BYTES,
+            },
+            resume,
+        }
+    }
+
+    fn consume(&mut self, partitions: &[PartitionRows], more_in_target: bool, more_targets: bool) -> Result<Flow> {
+        let table = self.select.table.clone();
+        for (index, partition) in partitions.iter().enumerate() {
+            let components = key_components(&table, &partition.key)?;
+            let is_last_partition = index + 1 == partitions.len();
+            let same = |position: &Option<ReadPosition>| {
+                position.as_ref().is_some_and(|position| position.key == partition.key)
+            };
+            let continued = same(&self.last) || same(&self.resumed);
+            if !continued {
+                self.partition_rows = 0;
+            }
+            if self.select.is_distinct || partition.rows.is_empty() {
+                // A static row alone counts as a row only where no rows were asked for by clustering.
+                let shown = self.select.is_distinct || self.select.restrictions.clustering.is_empty();
+                if shown && !continued {
+                    let row = if self.select.is_distinct { partition.rows.first() } else { None };
+                    let more = more_in_target || more_targets || !is_last_partition;
+                    if self.row(partition, &components, row, more)? == Flow::Done {
+                        return Ok(Flow::Done);
+                    }
+                }
+                continue;
+            }
+            for (row_index, row) in partition.rows.iter().enumerate() {
+                if self.partition_rows >= self.per_partition_limit {
+                    if is_last_partition {
+                        return Ok(Flow::SkipPartition);
+                    }
+                    break;
+                }
+                let more =
+                    more_in_target || more_targets || !is_last_partition || row_index + 1 < partition.rows.len();
+                if self.row(partition, &components, Some(row), more)? == Flow::Done {
+                    return Ok(Flow::Done);
+                }
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    fn row(
+        &mut self,
+        partition: &PartitionRows,
+        components: &[Bytes],
+        row: Option<&Row>,
+        more: bool,
+    ) -> Result<Flow> {
+        let current = CurrentRow {
+            table: &self.select.table,
+            partition_key: components,
+            static_row: partition.static_row.as_ref(),
+            row: if self.select.is_distinct { None } else { row },
+        };
+        if !self.select.restrictions.accepts(&current, self.evaluation)? {
+            return Ok(Flow::More);
+        }
+        let position = |rows_of_partition| ReadPosition {
+            key: partition.key.clone(),
+            clustering: row
+                .filter(|row| !row.clustering.values.is_empty() && !self.select.is_distinct)
+                .map(|row| row.clustering.clone()),
+            rows_of_partition,
+        };
+        if self.select.is_aggregate {
+            if self.output.begins_group(&current) {
+                self.output.finish_group()?;
+                self.rows_left -= 1;
+                if self.rows_left == 0 {
+                    self.next = None;
+                    // The limit is reached with a complete group: nothing more is shown.
+                    return Ok(Flow::Done);
+                }
+                if self.output.row_count >= self.page_size {
+                    self.next = self.last.clone();
+                    return Ok(Flow::Done);
+                }
+            }
+            self.output.accumulate(current)?;
+            self.partition_rows += 1;
+            self.last = Some(position(self.partition_rows));
+            return Ok(Flow::More);
+        }
+        self.output.emit(current)?;
+        self.partition_rows += 1;
+        self.rows_left -= 1;
+        let at = position(self.partition_rows);
+        if self.rows_left == 0 {
+            return Ok(Flow::Done);
+        }
+        if self.output.row_count >= self.page_size {
+            self.next = more.then_some(at);
+            return Ok(Flow::Done);
+        }
+        self.last = Some(at);
+        Ok(Flow::More)
+    }
+
+    /// IN on the partition key with ORDER BY: all rows are read, sorted and cut.
+    async fn read_sorted(
+        &mut self,
+        database: &Database,
+        partitions: Partitions,
+        slices: Arc<ClusteringSlices>,
+        now_s: u32,
+    ) -> Result<()> {
+        let Partitions::Keys(keys) = partitions else { return Ok(()) };
+        let select = self.select;
+        let mut rows: Vec<(Arc<Vec<Bytes>>, Option<Arc<Row>>, Row)> = Vec::new();
+        for key in keys {
+            let mut resume = None;
+            let mut of_partition = 0usize;
+            loop {
+                let mut command = self.command(ReadTarget::Partition(key.clone()), slices.clone(), resume.take(), now_s);
+                command.limits.rows = CHUNK_ROWS;
+                let result = database.read(command).await?;
+                for partition in result.partitions {
+                    let components = Arc::new(key_components(&select.table, &partition.key)?);
+                    let static_row = partition.static_row.map(Arc::new);
+                    for row in partition.rows {
+                        let current = CurrentRow {
+                            table: &select.table,
+                            partition_key: &components,
+                            static_row: static_row.as_deref(),
+                            row: Some(&row),
+                        };
+                        if of_partition < self.per_partition_limit
+                            && select.restrictions.accepts(&current, self.evaluation)?
+                        {
+                            of_partition += 1;
+                            rows.push((components.clone(), static_row.clone(), row));
+                        }
+                    }
+                }
+                match result.next {
+                    Some(next) => resume = Some(next),
+                    None => break,
+                }
+            }
+        }
+        let columns = select.table.clustering_columns();
+        rows.sort_by(|(_, _, left), (_, _, right)| {
+            for (position, descending) in &select.sort {
+                let value = |row: &Row| row.clustering.values.get(*position).cloned().flatten().unwrap_or_default();
+                let order = columns
+                    .get(*position)
+                    .map_or(std::cmp::Ordering::Equal, |column| column.column_type.compare(&value(left), &value(right)));
+                let order = if *descending { order.reverse() } else { order };
+                if order.is_ne() {
+                    return order;
+                }
+            }
+            std::cmp::Ordering::Equal
+        });
+        for (components, static_row, row) in rows.iter().take(self.rows_left) {
+            let current = CurrentRow {
+                table: &select.table,
+                partition_key: components,
+                static_row: static_row.as_deref(),
+                row: Some(row),
+            };
+            if select.is_aggregate {
+                if self.output.begins_group(&current) {
+                    self.output.finish_group()?;
+                }
+                self.output.accumulate(current)?;
+            } else {
+                self.output.emit(current)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Where rows become result rows: one by one, or a group at a time.
+
+use bytes::Bytes;
+use espalier_mutation::Row;
+
+use super::{
+    PlannedSelect, SelectExpression,
+    expression::{Aggregation, RowContext},
+};
+use crate::{Result, current_row::CurrentRow, term::Evaluation};
+
+/// Collects the encoded result rows of a page.
+pub struct Output<'s> {
+    select: &'s PlannedSelect,
+    evaluation: &'s Evaluation<'s>,
+    now_s: u32,
+    /// Encoded rows.
+    pub content: Vec<u8>,
+    /// How many.
+    pub row_count: usize,
+    group: Option<Group<'s>>,
+}
+
+/// The group being read: what its first row was, and the aggregates so far.
+struct Group<'s> {
+    partition_key: Vec<Bytes>,
+    static_row: Option<Row>,
+    row: Option<Row>,
+    aggregation: Aggregation<'s>,
+}
+
+impl<'s> Output<'s> {
+    /// An empty page.
+    pub fn new(select: &'s PlannedSelect, evaluation: &'s Evaluation<'s>, now_s: u32) -> Self {
+        Self { select, evaluation, now_s, content: Vec::new(), row_count: 0, group: None }
+    }
+
+    fn context<'c>(&'c self, row: CurrentRow<'c>, aggregates: &'c [Option<Bytes>]) -> RowContext<'c> {
+        RowContext { row, evaluation: self.evaluation, now_s: self.now_s, aggregates }
+    }
+
+    /// Writes a result row.
+    pub fn emit(&mut self, row: CurrentRow<'_>) -> Result<()> {
+        self.encode(row, &[])
+    }
+
+    fn encode(&mut self, row: CurrentRow<'_>, aggregates: &[Option<Bytes>]) -> Result<()> {
+        let mut content = std::mem::take(&mut self.content);
+        let context = self.context(row, aggregates);
+        let written = self.select.selectors.iter().try_for_each(|selector| match selector {
+            SelectExpression::Column(column) => {
+                put(row.value(column).as_deref(), &mut content);
+                Ok(())
+            }
+            other => other.value(&context).map(|value| put(value.as_deref(), &mut content)),
+        });
+        self.content = content;
+        self.row_count += 1;
+        written
+    }
+
+    /// Whether `row` would begin a new group while another is open.
+    pub fn begins_group(&self, row: &CurrentRow<'_>) -> bool {
+        let (Some(group), Some(columns)) = (&self.group, self.select.group_by) else { return false };
+        let partition_columns = group.partition_key.len();
+        if group.partition_key != row.partition_key {
+            return true;
+        }
+        let clustering = |row: Option<&Row>| -> Option<Vec<Option<Bytes>>> {
+            row.map(|row| row.clustering.values.iter().take(columns - partition_columns).cloned().collect())
+        };
+        columns > partition_columns && clustering(group.row.as_ref()) != clustering(row.row)
+    }
+
+    /// Adds a row to the open group, or opens one with it.
+    pub fn accumulate(&mut self, row: CurrentRow<'_>) -> Result<()> {
+        let select = self.select;
+        let group = self.group.get_or_insert_with(|| Group {
+            partition_key: row.partition_key.to_vec(),
+            static_row: row.static_row.cloned(),
+            row: row.row.cloned(),
+            aggregation: Aggregation::new(&select.selectors),
+        });
+        let context = RowContext { row, evaluation: self.evaluation, now_s: self.now_s, aggregates: &[] };
+        group.aggregation.add(&context)
+    }
+
+    /// Writes the open group's result row. Without GROUP BY there is one also if no row was read.
+    pub fn finish_group(&mut self) -> Result<()> {
+        let table = self.select.table.clone();
+        let group = match self.group.take() {
+            Some(group) => group,
+            None if self.select.group_by.is_none() => Group {
+                partition_key: Vec::new(),
+                static_row: None,
+                row: None,
+                aggregation: Aggregation::new(&self.select.selectors),
+            },
+            None => return Ok(()),
+        };
+        let aggregates = group.aggregation.finish()?;
+        let row = CurrentRow {
+            table: &table,
+            partition_key: &group.partition_key,
+            static_row: group.static_row.as_ref(),
+            row: group.row.as_ref(),
+        };
+        self.encode(row, &aggregates)
+    }
+
+    /// Whether a group is open.
+    pub fn has_group(&self) -> bool {
+        self.group.is_some()
+    }
+}
+
+/// A cell in the protocol's form.
+pub fn put(value: Option<&[u8]>, out: &mut Vec<u8>) {
+    match value {
+        None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+        Some(value) => {
+            out.extend_from_slice(&(value.len() as i32).to_be_bytes());
+            out.extend_from_slice(value);
+        }
+    }
+}
