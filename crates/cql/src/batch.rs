@@ -11,9 +11,6 @@ use crate::{
     term::{Evaluation, Term},
 };
 
-/// The most a batch may hold, as `batch_size_fail_threshold`; a single statement is not bound by it.
-pub const MAXIMUM_BATCH_BYTES: usize = 16 << 20;
-
 /// A planned BATCH statement.
 #[derive(Debug)]
 pub struct PlannedBatch {
@@ -55,16 +52,24 @@ impl BatchUpdates {
 
     /// The mutation.
     pub fn into_mutation(self) -> Mutation {
-        Mutation { updates: self.updates.into_values().filter(|update| !update.is_empty()).collect() }
+        Mutation {
+            updates: self.updates.into_values().filter(|update| !update.is_empty()).collect(),
+        }
     }
 }
 
-fn merge(table: &espalier_mutation::schema::TableMetadata, into: &mut PartitionUpdate, from: PartitionUpdate) {
+fn merge(
+    table: &espalier_mutation::schema::TableMetadata,
+    into: &mut PartitionUpdate,
+    from: PartitionUpdate,
+) {
     into.deletion = into.deletion.max(from.deletion);
     into.rows.extend(from.rows);
     into.range_tombstones.extend(from.range_tombstones);
     into.static_row = match (into.static_row.take(), from.static_row) {
-        (Some(left), Some(right)) => Some(espalier_mutation::reconcile::merge_rows(table, left, right)),
+        (Some(left), Some(right)) => {
+            Some(espalier_mutation::reconcile::merge_rows(table, left, right))
+        }
         (left, right) => left.or(right),
     };
 }
@@ -81,14 +86,24 @@ pub fn check_statements<'s>(
         counters |= is_counter;
         others |= !is_counter;
         if batch_has_timestamp && statement.timestamp.is_some() {
-            return Err(Error::invalid("Timestamp must be set either on BATCH or individual statements"));
+            return Err(Error::invalid(
+                "Timestamp must be set either on BATCH or individual statements",
+            ));
         }
     }
     match kind {
-        BatchKind::Counter if others => Err(Error::invalid("Cannot include non-counter statement in a counter batch")),
-        BatchKind::Logged if counters => Err(Error::invalid("Cannot include a counter statement in a logged batch")),
-        _ if counters && others => Err(Error::invalid("Counter and non-counter mutations cannot exist in the same batch")),
-        _ if counters && batch_has_timestamp => Err(Error::invalid("Cannot provide custom timestamp for counter BATCH")),
+        BatchKind::Counter if others => {
+            Err(Error::invalid("Cannot include non-counter statement in a counter batch"))
+        }
+        BatchKind::Logged if counters => {
+            Err(Error::invalid("Cannot include a counter statement in a logged batch"))
+        }
+        _ if counters && others => {
+            Err(Error::invalid("Counter and non-counter mutations cannot exist in the same batch"))
+        }
+        _ if counters && batch_has_timestamp => {
+            Err(Error::invalid("Cannot provide custom timestamp for counter BATCH"))
+        }
         _ => Ok(counters),
     }
 }

@@ -47,7 +47,8 @@ pub fn collapse(column_type: &CqlType, column: &ComplexColumn) -> Option<Bytes> 
     }
     let bytes = match column_type {
         CqlType::List { .. } => {
-            let elements: Vec<&[u8]> = column.cells.iter().map(|(_, cell)| cell.value.as_ref()).collect();
+            let elements: Vec<&[u8]> =
+                column.cells.iter().map(|(_, cell)| cell.value.as_ref()).collect();
             collection::list_of(&elements)
         }
         CqlType::Set { .. } => {
@@ -55,15 +56,19 @@ pub fn collapse(column_type: &CqlType, column: &ComplexColumn) -> Option<Bytes> 
             collection::list_of(&elements)
         }
         CqlType::Map { .. } => {
-            let entries: Vec<(&[u8], &[u8])> =
-                column.cells.iter().map(|(path, cell)| (path.as_ref(), cell.value.as_ref())).collect();
+            let entries: Vec<(&[u8], &[u8])> = column
+                .cells
+                .iter()
+                .map(|(path, cell)| (path.as_ref(), cell.value.as_ref()))
+                .collect();
             collection::map_of(entries)
         }
         CqlType::UserDefined { definition, .. } => {
             let mut fields: Vec<Option<&[u8]>> = vec![None; definition.fields.len()];
             for (path, cell) in &column.cells {
                 let index = <[u8; 2]>::try_from(path.as_ref()).map(u16::from_be_bytes);
-                if let Some(field) = index.ok().and_then(|index| fields.get_mut(usize::from(index))) {
+                if let Some(field) = index.ok().and_then(|index| fields.get_mut(usize::from(index)))
+                {
                     *field = Some(cell.value.as_ref());
                 }
             }

@@ -3,18 +3,27 @@
 //! `grammar` makes a tree of the text; a statement is planned against the schema once (`term`, `restrictions`, `select`,
 //! `modify`, `ddl`) and executed any number of times by the [`QueryProcessor`].
 
+mod batch;
 mod current_row;
+mod ddl;
+mod describe;
 mod error;
 mod functions;
 pub mod grammar;
 mod metadata;
 mod modify;
 mod options;
+mod planner;
+mod prepared;
+mod processor;
 mod restrictions;
 mod result;
+mod select;
 mod term;
 
 pub use error::{Error, ErrorCode, ErrorDetail, Result};
 pub use metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id};
 pub use options::{ClientState, QueryOptions, Value, Values};
+pub use prepared::{Prepared, PreparedCache};
+pub use processor::{Batch, BatchStatement, BatchedStatement, Now, QueryProcessor, unprepared};
 pub use result::{ChangeKind, ChangeTarget, QueryResult, Rows, SchemaChange};

@@ -52,7 +52,7 @@ struct Planner<'a> {
 type Planned = (Plan, Vec<ColumnSpec>, Vec<u16>);
 
 impl<'a> Planner<'a> {
-    fn statement(&mut self, parsed: &Parsed<'a>) -> Result<Planned> {
+    fn statement(&mut self, parsed: &'a Parsed<'a>) -> Result<Planned> {
         let plain = |plan| Ok((plan, Vec::new(), Vec::new()));
         match &parsed.statement {
             Statement::Select(select) => {
@@ -118,7 +118,11 @@ impl<'a> Planner<'a> {
         Ok(table)
     }
 
-    fn batch(&mut self, batch: &grammar::ast::Batch<'a>, markers: &'a BindMarkers<'a>) -> Result<Planned> {
+    fn batch(
+        &mut self,
+        batch: &'a grammar::ast::Batch<'a>,
+        markers: &'a BindMarkers<'a>,
+    ) -> Result<Planned> {
         let mut bound: Vec<Option<ColumnSpec>> = vec![None; markers.len()];
         let mut statements = Vec::with_capacity(batch.statements.len());
         let mut key = Vec::new();
@@ -133,7 +137,8 @@ impl<'a> Planner<'a> {
             bound = preparation.bound;
             statements.push(planned);
         }
-        let mut preparation = Preparation::new(self.text, self.schema, "".into(), "".into(), markers);
+        let mut preparation =
+            Preparation::new(self.text, self.schema, "".into(), "".into(), markers);
         preparation.bound = bound;
         if batch.using.time_to_live.is_some() {
             return Err(Error::invalid("Global TTL on the BATCH statement is not supported."));
@@ -168,13 +173,19 @@ pub fn find_table(
         }
     };
     let Some(found) = schema.keyspace(owner) else {
-        return Err(Error::invalid_at(text, name.position(), format!("keyspace {owner} does not exist")));
+        return Err(Error::invalid_at(
+            text,
+            name.position(),
+            format!("keyspace {owner} does not exist"),
+        ));
     };
     match found.tables.get(name.name.as_str()) {
         Some(table) => Ok(table.clone()),
-        None => {
-            Err(Error::invalid_at(text, name.position(), format!("unconfigured table {}", name.name)))
-        }
+        None => Err(Error::invalid_at(
+            text,
+            name.position(),
+            format!("unconfigured table {}", name.name),
+        )),
     }
 }
 
@@ -194,7 +205,7 @@ fn key_indices(partition: &PartitionRestriction) -> Vec<u16> {
             [Term::Bind(index)] => Some(*index),
             _ => None,
         },
-        Alternatives::List(..) => None,
+        Alternatives::List(_) => None,
     });
     indices.collect::<Option<Vec<u16>>>().unwrap_or_default()
 }

@@ -55,10 +55,9 @@ impl Prepared {
     /// Whether the tables are as they were when it was planned.
     pub(crate) fn is_fresh(&self, schema: &Arc<Schema>) -> bool {
         Arc::ptr_eq(&self.schema, schema)
-            || self
-                .tables
-                .iter()
-                .all(|(id, version)| schema.table_by_id(*id).is_some_and(|table| table.version == *version))
+            || self.tables.iter().all(|(id, version)| {
+                schema.table_by_id(*id).is_some_and(|table| table.version == *version)
+            })
     }
 
     /// Whether its metadata names result columns.

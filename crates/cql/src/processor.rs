@@ -15,8 +15,7 @@ use hashbrown::HashMap;
 use crate::{
     ClientState, Error, ErrorCode, ErrorDetail, QueryOptions, QueryResult, Result, Value, Values,
     batch::{BatchUpdates, check_statements},
-    ddl,
-    describe,
+    ddl, describe,
     grammar::ast::BatchKind,
     metadata::statement_id,
     modify::{Clocks, PlannedModification},
@@ -134,7 +133,8 @@ impl QueryProcessor {
             self.inner.local.borrow_mut().insert(id, prepared.clone());
             return Some(prepared);
         }
-        let replanned = planner::plan(&prepared.text, prepared.keyspace.as_deref(), &schema).ok()?;
+        let replanned =
+            planner::plan(&prepared.text, prepared.keyspace.as_deref(), &schema).ok()?;
         let replanned = Arc::new(replanned);
         self.keep(&replanned);
         Some(replanned)
@@ -147,12 +147,12 @@ impl QueryProcessor {
         client: &mut ClientState,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
-        let keyspace = options.keyspace.or(client.keyspace.as_deref());
-        let prepared = planner::plan(text, keyspace, &self.inner.database.schema())?;
+        let keyspace = options.keyspace.map(str::to_string).or_else(|| client.keyspace.clone());
+        let prepared = planner::plan(text, keyspace.as_deref(), &self.inner.database.schema())?;
         if let Plan::Use(keyspace) = &prepared.plan {
             client.keyspace = Some(keyspace.clone());
         }
-        self.run(&prepared, keyspace.map(str::to_string), options).await
+        self.run(&prepared, keyspace, options).await
     }
 
     /// Executes a prepared statement.
@@ -178,7 +178,8 @@ impl QueryProcessor {
         let clocks = clocks(options);
         match &prepared.plan {
             Plan::Select(select) => {
-                let rows = select::execute(select, database, &evaluation, options, clocks.now_s).await?;
+                let rows =
+                    select::execute(select, database, &evaluation, options, clocks.now_s).await?;
                 Ok(QueryResult::Rows(rows))
             }
             Plan::Modification(statement) => {
@@ -193,14 +194,19 @@ impl QueryProcessor {
                 for statement in &batch.statements {
                     is_counter |= statement.table.is_counter();
                     let rows = self.current_rows(statement, &evaluation, clocks.now_s).await?;
-                    updates.add(statement, &evaluation, clocks, &|key, clustering| find(&rows, key, clustering))?;
+                    updates.add(statement, &evaluation, clocks, &|key, clustering| {
+                        find(&rows, key, clustering)
+                    })?;
                 }
                 self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
                 Ok(QueryResult::Void)
             }
             Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
             Plan::Truncate(table) => {
-                database.truncate(*table).await.map_err(|error| Error::new(ErrorCode::TruncateError, error.to_string()))?;
+                database
+                    .truncate(*table)
+                    .await
+                    .map_err(|error| Error::new(ErrorCode::TruncateError, error.to_string()))?;
                 Ok(QueryResult::Void)
             }
             Plan::Schema => ddl::execute(database, &prepared.text, keyspace.as_deref()).await,
@@ -217,7 +223,8 @@ impl QueryProcessor {
         clocks: Clocks,
     ) -> Result<()> {
         let rows = self.current_rows(statement, evaluation, clocks.now_s).await?;
-        let updates = statement.updates(evaluation, clocks, &|key, clustering| find(&rows, key, clustering))?;
+        let updates = statement
+            .updates(evaluation, clocks, &|key, clustering| find(&rows, key, clustering))?;
         if statement.table.is_counter() {
             return self.apply_counters(updates).await;
         }
@@ -231,9 +238,11 @@ impl QueryProcessor {
     async fn apply_counters(&self, updates: Vec<espalier_mutation::PartitionUpdate>) -> Result<()> {
         for update in updates {
             let deletes = !update.deletion.is_live() || !update.range_tombstones.is_empty();
-            let counts = update.static_row.iter().chain(&update.rows).any(|row| !row.columns.is_empty() && row.columns.iter().any(|(_, data)| {
+            let counts = update.static_row.iter().chain(&update.rows).any(|row| {
+                !row.columns.is_empty() && row.columns.iter().any(|(_, data)| {
                 matches!(data, espalier_mutation::ColumnData::Simple(cell) if !cell.is_tombstone())
-            }));
+            })
+            });
             if counts {
                 self.inner.database.apply_counters(update).await?;
             } else if deletes || !update.is_empty() {
@@ -243,7 +252,12 @@ impl QueryProcessor {
         Ok(())
     }
 
-    async fn apply_batch(&self, kind: BatchKind, is_counter: bool, mutation: Mutation) -> Result<()> {
+    async fn apply_batch(
+        &self,
+        kind: BatchKind,
+        is_counter: bool,
+        mutation: Mutation,
+    ) -> Result<()> {
         if mutation.updates.is_empty() {
             return Ok(());
         }
@@ -259,7 +273,12 @@ impl QueryProcessor {
     }
 
     /// Executes a BATCH message.
-    pub async fn batch(&self, batch: Batch<'_>, client: &ClientState, options: &QueryOptions<'_>) -> Result<QueryResult> {
+    pub async fn batch(
+        &self,
+        batch: Batch<'_>,
+        client: &ClientState,
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
         let clocks = clocks(options);
         let now_us = time::now_micros();
         let keyspace = options.keyspace.or(client.keyspace.as_deref());
@@ -273,7 +292,9 @@ impl QueryProcessor {
         }
         let modification = |prepared: &Arc<Prepared>| match &prepared.plan {
             Plan::Modification(_) => Ok(()),
-            _ => Err(Error::invalid("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")),
+            _ => Err(Error::invalid(
+                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
+            )),
         };
         planned.iter().try_for_each(modification)?;
         let statements = planned.iter().filter_map(|prepared| match &prepared.plan {
@@ -286,14 +307,21 @@ impl QueryProcessor {
             let values = bind_values(&prepared.bind.columns, sent.values)?;
             let evaluation = Evaluation { values: &values, now_us };
             let rows = self.current_rows(statement, &evaluation, clocks.now_s).await?;
-            updates.add(statement, &evaluation, clocks, &|key, clustering| find(&rows, key, clustering))?;
+            updates.add(statement, &evaluation, clocks, &|key, clustering| {
+                find(&rows, key, clustering)
+            })?;
         }
         self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
         Ok(QueryResult::Void)
     }
 
     /// Everything that needs no waiting, at once.
-    pub fn execute_now(&self, prepared: &Arc<Prepared>, _client: &ClientState, options: &QueryOptions<'_>) -> Now {
+    pub fn execute_now(
+        &self,
+        prepared: &Arc<Prepared>,
+        _client: &ClientState,
+        options: &QueryOptions<'_>,
+    ) -> Now {
         match &prepared.plan {
             Plan::Modification(statement) => self.modify_now(prepared, statement, options),
             Plan::Select(select) if select.point.is_some() => {
@@ -302,7 +330,12 @@ impl QueryProcessor {
                     Err(error) => return Now::Done(Err(error)),
                 };
                 let evaluation = Evaluation { values: &values, now_us: 0 };
-                match select::execute_point(select, &self.inner.database, &evaluation, clocks_now_s(options)) {
+                match select::execute_point(
+                    select,
+                    &self.inner.database,
+                    &evaluation,
+                    clocks_now_s(options),
+                ) {
                     Some(result) => Now::Done(result.map(QueryResult::Rows)),
                     None => Now::MustWait,
                 }
@@ -311,7 +344,12 @@ impl QueryProcessor {
         }
     }
 
-    fn modify_now(&self, prepared: &Prepared, statement: &PlannedModification, options: &QueryOptions<'_>) -> Now {
+    fn modify_now(
+        &self,
+        prepared: &Prepared,
+        statement: &PlannedModification,
+        options: &QueryOptions<'_>,
+    ) -> Now {
         if statement.needs_read() || statement.table.is_counter() {
             return Now::MustWait;
         }
@@ -360,7 +398,12 @@ impl QueryProcessor {
             let command = read_rows(table, key.clone(), slices.clone(), now_s);
             for partition in self.inner.database.read(command).await?.partitions {
                 known.extend(partition.static_row.map(|row| (key.clone(), None, row)));
-                known.extend(partition.rows.into_iter().map(|row| (key.clone(), Some(row.clustering.clone()), row)));
+                known.extend(
+                    partition
+                        .rows
+                        .into_iter()
+                        .map(|row| (key.clone(), Some(row.clustering.clone()), row)),
+                );
             }
         }
         Ok(known)
@@ -370,7 +413,9 @@ impl QueryProcessor {
 type KnownRows = Vec<(DecoratedKey, Option<Clustering>, Row)>;
 
 fn find(rows: &KnownRows, key: &DecoratedKey, clustering: Option<&Clustering>) -> Option<Row> {
-    rows.iter().find(|(k, c, _)| k == key && c.as_ref() == clustering).map(|(_, _, row)| row.clone())
+    rows.iter()
+        .find(|(k, c, _)| k == key && c.as_ref() == clustering)
+        .map(|(_, _, row)| row.clone())
 }
 
 fn read_rows(
@@ -411,7 +456,9 @@ pub fn unprepared(id: &[u8]) -> Error {
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     Error {
         code: ErrorCode::Unprepared,
-        message: format!("Prepared query with ID {hex} not found (either the query was not prepared on this host (maybe the host has been restarted?) or you have prepared too many queries and it has been evicted from the internal cache)"),
+        message: format!(
+            "Prepared query with ID {hex} not found (either the query was not prepared on this host (maybe the host has been restarted?) or you have prepared too many queries and it has been evicted from the internal cache)"
+        ),
         detail: ErrorDetail::Unprepared { id: id.to_vec() },
     }
 }

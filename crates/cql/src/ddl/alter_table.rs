@@ -8,7 +8,9 @@ use espalier_runtime::time;
 use super::{Context, Outcome, changed, create_table::check_column_type, options::set_options};
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
-    grammar::ast::{AlterTable, ColumnDefinition, Expression, ExpressionKind, Literal, Name, TableChange},
+    grammar::ast::{
+        AlterTable, ColumnDefinition, Expression, ExpressionKind, Literal, Name, TableChange,
+    },
     term::resolve_type,
 };
 
@@ -16,29 +18,46 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     let keyspace_name = context.keyspace_name(&statement.name)?;
     super::check_changeable(keyspace_name)?;
-    let found = context.schema.keyspace(keyspace_name).and_then(|k| k.tables.get(name).map(|table| (k, table)));
+    let found = context
+        .schema
+        .keyspace(keyspace_name)
+        .and_then(|k| k.tables.get(name).map(|table| (k, table)));
     let Some((keyspace, table)) = found else {
         if statement.if_exists {
             return Ok(None);
         }
-        return Err(Error::invalid_at(context.text, statement.name.position(), format!("Table '{keyspace_name}.{name}' doesn't exist")));
+        return Err(Error::invalid_at(
+            context.text,
+            statement.name.position(),
+            format!("Table '{keyspace_name}.{name}' doesn't exist"),
+        ));
     };
     let altered = match &statement.change {
-        TableChange::Add { if_not_exists, columns } => add(context, keyspace, table, *if_not_exists, columns)?,
-        TableChange::Drop { if_exists, columns, timestamp } => drop(context, table, *if_exists, columns, timestamp.as_ref())?,
+        TableChange::Add { if_not_exists, columns } => {
+            add(context, keyspace, table, *if_not_exists, columns)?
+        }
+        TableChange::Drop { if_exists, columns, timestamp } => {
+            drop(context, table, *if_exists, columns, timestamp.as_ref())?
+        }
         TableChange::Rename { if_exists, columns } => rename(context, table, *if_exists, columns)?,
         TableChange::Options(options) => {
             if !options.clustering_order.is_empty() || options.compact_storage.is_some() {
-                return Err(Error::invalid("Cannot alter the clustering order or the storage of a table"));
+                return Err(Error::invalid(
+                    "Cannot alter the clustering order or the storage of a table",
+                ));
             }
             let mut changed_options = table.options.clone();
             set_options(&mut changed_options, &options.properties)?;
             table.rebuild().options(changed_options).build()
         }
         TableChange::DropCompactStorage => {
-            return Err(Error::invalid("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE"));
+            return Err(Error::invalid(
+                "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE",
+            ));
         }
-        TableChange::ColumnType { .. } => return Err(Error::invalid("Altering column types is no longer supported")),
+        TableChange::ColumnType { .. } => {
+            return Err(Error::invalid("Altering column types is no longer supported"));
+        }
         TableChange::ColumnMask { .. } => return Err(Error::unsupported("Dynamic data masking")),
     };
     let change = changed(ChangeKind::Updated, ChangeTarget::Table, keyspace_name, name);
@@ -56,7 +75,8 @@ fn add(
     let mut added: Vec<&Name<'_>> = Vec::new();
     for column in columns {
         let name = column.name.as_str();
-        let invalid = |message: String| Error::invalid_at(context.text, column.name.position, message);
+        let invalid =
+            |message: String| Error::invalid_at(context.text, column.name.position, message);
         if table.column(name).is_some() || added.contains(&&column.name) {
             if if_not_exists {
                 continue;
@@ -69,21 +89,36 @@ fn add(
         if column.is_static && table.clustering_columns().is_empty() {
             return Err(invalid("Static columns are only useful (and thus allowed) if the table has at least one clustering column".into()));
         }
-        let column_type = resolve_type(context.text, context.schema, &keyspace.name, &column.type_name)?;
+        let column_type =
+            resolve_type(context.text, context.schema, &keyspace.name, &column.type_name)?;
         check_column_type(context, column, &column_type)?;
-        if column_type.is_counter() != table.is_counter() && !(table.static_columns().is_empty() && table.regular_columns().is_empty()) {
+        if column_type.is_counter() != table.is_counter()
+            && !(table.static_columns().is_empty() && table.regular_columns().is_empty())
+        {
             return Err(invalid("Cannot have a counter column in a non counter table, or another in a counter table".into()));
         }
         if let Some(dropped) = table.dropped_columns.get(name) {
             let kind = if column.is_static { ColumnKind::Static } else { ColumnKind::Regular };
             if dropped.kind != kind {
-                return Err(invalid(format!("Cannot re-add previously dropped column '{name}' of kind {:?}, incompatible with previous kind {:?}", kind.name(), dropped.kind.name())));
+                return Err(invalid(format!(
+                    "Cannot re-add previously dropped column '{name}' of kind {:?}, incompatible with previous kind {:?}",
+                    kind.name(),
+                    dropped.kind.name()
+                )));
             }
-            if dropped.column_type.freeze() != column_type.freeze() || dropped.column_type.is_multi_cell() != column_type.is_multi_cell() {
-                return Err(invalid(format!("Cannot re-add previously dropped column '{name}' of type {}, incompatible with previous type {}", column_type.cql_name(), dropped.column_type.cql_name())));
+            if dropped.column_type.freeze() != column_type.freeze()
+                || dropped.column_type.is_multi_cell() != column_type.is_multi_cell()
+            {
+                return Err(invalid(format!(
+                    "Cannot re-add previously dropped column '{name}' of type {}, incompatible with previous type {}",
+                    column_type.cql_name(),
+                    dropped.column_type.cql_name()
+                )));
             }
             if table.is_counter() {
-                return Err(invalid(format!("Cannot re-add previously dropped counter column {name}")));
+                return Err(invalid(format!(
+                    "Cannot re-add previously dropped counter column {name}"
+                )));
             }
         }
         builder = match column.is_static {
@@ -104,18 +139,33 @@ fn drop(
 ) -> Result<TableMetadata> {
     let dropped_time_us = match timestamp.map(|timestamp| (&timestamp.kind, timestamp.position)) {
         None => time::next_timestamp_micros(),
-        Some((ExpressionKind::Literal(Literal::Integer(digits)), position)) => digits
-            .parse()
-            .map_err(|_| Error::invalid_at(context.text, position, format!("Invalid timestamp {digits}")))?,
-        Some((_, position)) => return Err(Error::invalid_at(context.text, position, "The timestamp of a DROP must be an integer")),
+        Some((ExpressionKind::Literal(Literal::Integer(digits)), position)) => {
+            digits.parse().map_err(|_| {
+                Error::invalid_at(context.text, position, format!("Invalid timestamp {digits}"))
+            })?
+        }
+        Some((_, position)) => {
+            return Err(Error::invalid_at(
+                context.text,
+                position,
+                "The timestamp of a DROP must be an integer",
+            ));
+        }
     };
     let mut builder = table.rebuild();
     for name in columns {
         let invalid = |message: String| Error::invalid_at(context.text, name.position, message);
         match table.column(name.as_str()) {
             None if if_exists => continue,
-            None => return Err(invalid(format!("Column {name} was not found in table '{}.{}'", table.keyspace, table.name))),
-            Some(column) if column.is_primary_key() => return Err(invalid(format!("Cannot drop PRIMARY KEY column {name}"))),
+            None => {
+                return Err(invalid(format!(
+                    "Column {name} was not found in table '{}.{}'",
+                    table.keyspace, table.name
+                )));
+            }
+            Some(column) if column.is_primary_key() => {
+                return Err(invalid(format!("Cannot drop PRIMARY KEY column {name}")));
+            }
             Some(_) => builder = builder.drop_column(name.as_str(), dropped_time_us),
         }
     }
@@ -133,12 +183,20 @@ fn rename(
         let invalid = |message: String| Error::invalid_at(context.text, from.position, message);
         match table.column(from.as_str()) {
             None if if_exists => continue,
-            None => return Err(invalid(format!("Column {from} was not found in table '{}.{}'", table.keyspace, table.name))),
+            None => {
+                return Err(invalid(format!(
+                    "Column {from} was not found in table '{}.{}'",
+                    table.keyspace, table.name
+                )));
+            }
             Some(column) if !column.is_primary_key() => {
                 return Err(invalid(format!("Cannot rename non PRIMARY KEY column {from}")));
             }
             Some(_) if table.column(to.as_str()).is_some() => {
-                return Err(invalid(format!("Cannot rename column {from} to {to} in table '{}.{}'; another column with that name already exists", table.keyspace, table.name)));
+                return Err(invalid(format!(
+                    "Cannot rename column {from} to {to} in table '{}.{}'; another column with that name already exists",
+                    table.keyspace, table.name
+                )));
             }
             Some(_) => {
                 builder = builder.update_columns(|column| {

@@ -16,7 +16,11 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     check_name("Table", name)?;
     if keyspace.tables.contains_key(name) {
-        return if statement.if_not_exists { Ok(None) } else { Err(already_exists(&keyspace.name, name)) };
+        return if statement.if_not_exists {
+            Ok(None)
+        } else {
+            Err(already_exists(&keyspace.name, name))
+        };
     }
     let invalid = |position, message: String| Error::invalid_at(context.text, position, message);
     if let Some(position) = statement.options.compact_storage {
@@ -24,22 +28,50 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     }
     let key = match statement.primary_keys.as_slice() {
         [key] => key,
-        [] => return Err(invalid(statement.position, format!("No PRIMARY KEY specifed for table '{}.{name}' (exactly one required)", keyspace.name))),
-        [_, second, ..] => return Err(invalid(second.position, "Multiple PRIMARY KEYs specifed (exactly one required)".into())),
+        [] => {
+            return Err(invalid(
+                statement.position,
+                format!(
+                    "No PRIMARY KEY specifed for table '{}.{name}' (exactly one required)",
+                    keyspace.name
+                ),
+            ));
+        }
+        [_, second, ..] => {
+            return Err(invalid(
+                second.position,
+                "Multiple PRIMARY KEYs specifed (exactly one required)".into(),
+            ));
+        }
     };
     for (index, column) in statement.columns.iter().enumerate() {
         if statement.columns[..index].iter().any(|other| other.name == column.name) {
-            return Err(invalid(column.name.position, format!("Duplicate column '{}' declaration for table '{name}'", column.name)));
+            return Err(invalid(
+                column.name.position,
+                format!("Duplicate column '{}' declaration for table '{name}'", column.name),
+            ));
         }
         if column.mask.is_some() {
-            return Err(invalid(column.name.position, "Dynamic data masking is not supported yet".into()));
+            return Err(invalid(
+                column.name.position,
+                "Dynamic data masking is not supported yet".into(),
+            ));
         }
     }
     let find = |key_column: &Name<'_>| {
         let found = statement.columns.iter().find(|column| column.name == *key_column);
-        found.ok_or_else(|| invalid(key_column.position, format!("Unknown column '{key_column}' referenced in PRIMARY KEY for table '{name}'")))
+        found.ok_or_else(|| {
+            invalid(
+                key_column.position,
+                format!(
+                    "Unknown column '{key_column}' referenced in PRIMARY KEY for table '{name}'"
+                ),
+            )
+        })
     };
-    let resolve = |column: &ColumnDefinition<'_>| resolve_type(context.text, context.schema, &keyspace.name, &column.type_name);
+    let resolve = |column: &ColumnDefinition<'_>| {
+        resolve_type(context.text, context.schema, &keyspace.name, &column.type_name)
+    };
     let key_type = |column: &ColumnDefinition<'_>| -> Result<CqlType> {
         let column_type = resolve(column)?;
         check_key_type(context, column, &column_type)?;
@@ -48,11 +80,15 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let mut seen: Vec<&Name<'_>> = Vec::new();
     for key_column in key.partition.iter().chain(&key.clustering) {
         if seen.contains(&key_column) {
-            return Err(invalid(key_column.position, format!("Duplicate column '{key_column}' in PRIMARY KEY clause for table '{name}'")));
+            return Err(invalid(
+                key_column.position,
+                format!("Duplicate column '{key_column}' in PRIMARY KEY clause for table '{name}'"),
+            ));
         }
         seen.push(key_column);
     }
-    let mut builder = TableBuilder::new(keyspace.name.as_str(), name, table_id(context, statement)?);
+    let mut builder =
+        TableBuilder::new(keyspace.name.as_str(), name, table_id(context, statement)?);
     for key_column in &key.partition {
         builder = builder.partition_key(key_column.as_str(), key_type(find(key_column)?)?);
     }
@@ -64,7 +100,10 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
         }
     }
     if !order.is_empty() && order.len() != key.clustering.len() {
-        return Err(invalid(key.position, "Missing CLUSTERING ORDER for some clustering columns".into()));
+        return Err(invalid(
+            key.position,
+            "Missing CLUSTERING ORDER for some clustering columns".into(),
+        ));
     }
     for (index, key_column) in key.clustering.iter().enumerate() {
         let reversed = order.get(index).is_some_and(|(_, descending)| *descending);
@@ -89,11 +128,17 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     }
     for column in statement.columns.iter().filter(|column| seen.contains(&&column.name)) {
         if column.is_static {
-            return Err(invalid(column.name.position, format!("Static column '{}' cannot be part of the PRIMARY KEY", column.name)));
+            return Err(invalid(
+                column.name.position,
+                format!("Static column '{}' cannot be part of the PRIMARY KEY", column.name),
+            ));
         }
     }
     if let (Some(_), Some(position)) = (counters, others) {
-        return Err(invalid(position, "Cannot mix counter and non counter columns in the same table".into()));
+        return Err(invalid(
+            position,
+            "Cannot mix counter and non counter columns in the same table".into(),
+        ));
     }
     let mut options = TableOptions::default();
     set_options(&mut options, &statement.options.properties)?;
@@ -116,45 +161,83 @@ fn table_id(context: &Context<'_>, statement: &CreateTable<'_>) -> Result<TableI
         return Err(Error::configuration("Invalid table id"));
     };
     if let Some(other) = context.schema.table_by_id(id) {
-        return Err(Error::invalid_at(context.text, property.name.position, format!("Table id {id} is already used by {}.{}", other.keyspace, other.name)));
+        return Err(Error::invalid_at(
+            context.text,
+            property.name.position,
+            format!("Table id {id} is already used by {}.{}", other.keyspace, other.name),
+        ));
     }
     Ok(id)
 }
 
-fn check_key_type(context: &Context<'_>, column: &ColumnDefinition<'_>, column_type: &CqlType) -> Result<()> {
-    let invalid = |message: String| Err(Error::invalid_at(context.text, column.name.position, message));
+fn check_key_type(
+    context: &Context<'_>,
+    column: &ColumnDefinition<'_>,
+    column_type: &CqlType,
+) -> Result<()> {
+    let invalid =
+        |message: String| Err(Error::invalid_at(context.text, column.name.position, message));
     if column_type.is_counter() {
-        return invalid(format!("counter type is not supported for PRIMARY KEY column '{}'", column.name));
+        return invalid(format!(
+            "counter type is not supported for PRIMARY KEY column '{}'",
+            column.name
+        ));
     }
     if matches!(column_type, CqlType::Duration) {
-        return invalid(format!("duration type is not supported for PRIMARY KEY column '{}'", column.name));
+        return invalid(format!(
+            "duration type is not supported for PRIMARY KEY column '{}'",
+            column.name
+        ));
     }
     if column_type.is_multi_cell() {
-        return invalid(format!("Invalid non-frozen collection or user type {} for PRIMARY KEY column '{}'", column_type.cql_name(), column.name));
+        return invalid(format!(
+            "Invalid non-frozen collection or user type {} for PRIMARY KEY column '{}'",
+            column_type.cql_name(),
+            column.name
+        ));
     }
     check_column_type(context, column, column_type)
 }
 
 /// Non-frozen collections and UDTs hold frozen values only.
-pub fn check_column_type(context: &Context<'_>, column: &ColumnDefinition<'_>, column_type: &CqlType) -> Result<()> {
+pub fn check_column_type(
+    context: &Context<'_>,
+    column: &ColumnDefinition<'_>,
+    column_type: &CqlType,
+) -> Result<()> {
     let parts: Vec<&CqlType> = match column_type {
-        CqlType::List { element, frozen: false } | CqlType::Set { element, frozen: false } => vec![element],
+        CqlType::List { element, frozen: false } | CqlType::Set { element, frozen: false } => {
+            vec![element]
+        }
         CqlType::Map { key, value, frozen: false } => vec![key, value],
-        CqlType::UserDefined { definition, frozen: false } => definition.fields.iter().map(|(_, part)| part).collect(),
+        CqlType::UserDefined { definition, frozen: false } => {
+            definition.fields.iter().map(|(_, part)| part).collect()
+        }
         _ => Vec::new(),
     };
-    let invalid = |message: String| Err(Error::invalid_at(context.text, column.name.position, message));
+    let invalid =
+        |message: String| Err(Error::invalid_at(context.text, column.name.position, message));
     for part in parts {
         if part.is_multi_cell() {
-            return invalid(format!("Non-frozen collections and user types are not allowed inside {}: {}", column_type.cql_name(), part.cql_name()));
+            return invalid(format!(
+                "Non-frozen collections and user types are not allowed inside {}: {}",
+                column_type.cql_name(),
+                part.cql_name()
+            ));
         }
         if part.is_counter() {
-            return invalid(format!("Counters are not allowed inside collections: {}", column_type.cql_name()));
+            return invalid(format!(
+                "Counters are not allowed inside collections: {}",
+                column_type.cql_name()
+            ));
         }
     }
     if let CqlType::Set { element: part, .. } | CqlType::Map { key: part, .. } = column_type {
         if matches!(part.as_ref(), CqlType::Duration) {
-            return invalid(format!("Durations are not allowed as set elements or map keys: {}", column_type.cql_name()));
+            return invalid(format!(
+                "Durations are not allowed as set elements or map keys: {}",
+                column_type.cql_name()
+            ));
         }
     }
     Ok(())
@@ -164,11 +247,19 @@ pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     let keyspace_name = context.keyspace_name(&statement.name)?;
     super::check_changeable(keyspace_name)?;
-    let Some(keyspace) = context.schema.keyspace(keyspace_name).filter(|keyspace| keyspace.tables.contains_key(name)) else {
+    let Some(keyspace) = context
+        .schema
+        .keyspace(keyspace_name)
+        .filter(|keyspace| keyspace.tables.contains_key(name))
+    else {
         if statement.if_exists {
             return Ok(None);
         }
-        return Err(Error::invalid_at(context.text, statement.name.position(), format!("Table '{keyspace_name}.{name}' doesn't exist")));
+        return Err(Error::invalid_at(
+            context.text,
+            statement.name.position(),
+            format!("Table '{keyspace_name}.{name}' doesn't exist"),
+        ));
     };
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.tables.remove(name);

@@ -36,7 +36,11 @@ pub fn alter(context: &Context<'_>, statement: &AlterKeyspace<'_>) -> Outcome {
     let name = statement.name.as_str();
     check_changeable(name)?;
     let Some(keyspace) = context.schema.keyspace(name) else {
-        return if statement.if_exists { Ok(None) } else { Err(Error::invalid(format!("Keyspace '{name}' doesn't exist"))) };
+        return if statement.if_exists {
+            Ok(None)
+        } else {
+            Err(Error::invalid(format!("Keyspace '{name}' doesn't exist")))
+        };
     };
     let mut keyspace = keyspace.as_ref().clone();
     set_properties(&mut keyspace, &statement.properties)?;
@@ -48,7 +52,11 @@ pub fn drop(context: &Context<'_>, statement: &DropKeyspace<'_>) -> Outcome {
     let name = statement.name.as_str();
     check_changeable(name)?;
     if context.schema.keyspace(name).is_none() {
-        return if statement.if_exists { Ok(None) } else { Err(Error::invalid(format!("Keyspace '{name}' doesn't exist"))) };
+        return if statement.if_exists {
+            Ok(None)
+        } else {
+            Err(Error::invalid(format!("Keyspace '{name}' doesn't exist")))
+        };
     }
     let change = changed(ChangeKind::Dropped, ChangeTarget::Keyspace, name, "");
     Ok(Some((context.with_keyspace(name, None), change)))
@@ -58,21 +66,33 @@ fn set_properties(keyspace: &mut KeyspaceMetadata, properties: &[Property<'_>]) 
     for property in properties {
         match (property.name.as_str(), &property.value) {
             ("replication", PropertyValue::Map(entries)) => {
-                keyspace.replication =
-                    entries.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+                keyspace.replication = entries
+                    .iter()
+                    .map(|(key, value)| (key.to_string(), value.to_string()))
+                    .collect();
                 check_replication(&mut keyspace.replication)?;
             }
             ("durable_writes", PropertyValue::Text(text)) => {
                 keyspace.durable_writes = text.parse().map_err(|_| {
-                    Error::configuration(format!("Invalid value for boolean property durable_writes: {text}"))
+                    Error::configuration(format!(
+                        "Invalid value for boolean property durable_writes: {text}"
+                    ))
                 })?;
             }
             ("replication" | "durable_writes", _) => {
-                return Err(Error::configuration(format!("Invalid value for property '{}'", property.name)));
+                return Err(Error::configuration(format!(
+                    "Invalid value for property '{}'",
+                    property.name
+                )));
             }
             // ScyllaDB's schemas have it; there are no tablets here.
             ("tablets", _) => {}
-            (unknown, _) => return Err(Error::new(crate::ErrorCode::SyntaxError, format!("Unknown property '{unknown}'"))),
+            (unknown, _) => {
+                return Err(Error::new(
+                    crate::ErrorCode::SyntaxError,
+                    format!("Unknown property '{unknown}'"),
+                ));
+            }
         }
     }
     Ok(())
@@ -83,18 +103,25 @@ fn check_replication(replication: &mut BTreeMap<String, String>) -> Result<()> {
         return Err(Error::configuration("Missing replication strategy class"));
     };
     let simple = class.rsplit('.').next().unwrap_or_default().to_string();
-    let known = ["SimpleStrategy", "NetworkTopologyStrategy", "LocalStrategy", "EverywhereStrategy"];
+    let known =
+        ["SimpleStrategy", "NetworkTopologyStrategy", "LocalStrategy", "EverywhereStrategy"];
     if !known.contains(&simple.as_str()) {
-        return Err(Error::configuration(format!("Unable to find replication strategy class 'org.apache.cassandra.locator.{class}'")));
+        return Err(Error::configuration(format!(
+            "Unable to find replication strategy class 'org.apache.cassandra.locator.{class}'"
+        )));
     }
     for (name, value) in replication.iter().filter(|(name, _)| *name != "class") {
         let factor = value.split('/').next().unwrap_or_default();
         if factor.parse::<u32>().is_err() {
-            return Err(Error::configuration(format!("Replication factor must be numeric; found {value} for {name}")));
+            return Err(Error::configuration(format!(
+                "Replication factor must be numeric; found {value} for {name}"
+            )));
         }
     }
     if simple == "SimpleStrategy" && !replication.contains_key("replication_factor") {
-        return Err(Error::configuration("SimpleStrategy requires a replication_factor strategy option."));
+        return Err(Error::configuration(
+            "SimpleStrategy requires a replication_factor strategy option.",
+        ));
     }
     replication.insert("class".into(), format!("org.apache.cassandra.locator.{simple}"));
     Ok(())

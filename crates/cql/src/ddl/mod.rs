@@ -41,7 +41,11 @@ pub const SYSTEM_KEYSPACES: [&str; 7] = [
 type Outcome = Result<Option<(Schema, SchemaChange)>>;
 
 /// Executes a schema statement.
-pub async fn execute(database: &Database, text: &str, keyspace: Option<&str>) -> Result<QueryResult> {
+pub async fn execute(
+    database: &Database,
+    text: &str,
+    keyspace: Option<&str>,
+) -> Result<QueryResult> {
     let (text, keyspace) = (text.to_string(), keyspace.map(str::to_string));
     let change = Arc::new(Mutex::new(None));
     let reported = change.clone();
@@ -99,7 +103,11 @@ impl Context<'_> {
         let keyspace = self.keyspace_name(name)?;
         check_changeable(keyspace)?;
         self.schema.keyspace(keyspace).ok_or_else(|| {
-            Error::invalid_at(self.text, name.position(), format!("Keyspace '{keyspace}' doesn't exist"))
+            Error::invalid_at(
+                self.text,
+                name.position(),
+                format!("Keyspace '{keyspace}' doesn't exist"),
+            )
         })
     }
 
@@ -123,7 +131,10 @@ impl Context<'_> {
 
 fn check_changeable(keyspace: &str) -> Result<()> {
     if SYSTEM_KEYSPACES.contains(&keyspace) {
-        return Err(Error::new(ErrorCode::Unauthorized, format!("{keyspace} keyspace is not user-modifiable.")));
+        return Err(Error::new(
+            ErrorCode::Unauthorized,
+            format!("{keyspace} keyspace is not user-modifiable."),
+        ));
     }
     Ok(())
 }
@@ -137,7 +148,10 @@ fn check_name(kind: &str, name: &str) -> Result<()> {
         )));
     }
     if name.len() > 48 {
-        return Err(Error::invalid(format!("{kind} name must not be more than 48 characters long (got {} characters for \"{name}\")", name.len())));
+        return Err(Error::invalid(format!(
+            "{kind} name must not be more than 48 characters long (got {} characters for \"{name}\")",
+            name.len()
+        )));
     }
     Ok(())
 }
@@ -145,7 +159,9 @@ fn check_name(kind: &str, name: &str) -> Result<()> {
 fn already_exists(keyspace: &str, table: &str) -> Error {
     let message = match table {
         "" => format!("Cannot add existing keyspace \"{keyspace}\""),
-        table => format!("Cannot add already existing table \"{table}\" to keyspace \"{keyspace}\""),
+        table => {
+            format!("Cannot add already existing table \"{table}\" to keyspace \"{keyspace}\"")
+        }
     };
     let detail = ErrorDetail::AlreadyExists { keyspace: keyspace.into(), table: table.into() };
     Error { code: ErrorCode::AlreadyExists, message, detail }

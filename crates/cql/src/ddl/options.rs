@@ -37,21 +37,29 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         "compaction" => {
             let mut compaction = map(name, value)?;
             let Some(class) = compaction.get("class").cloned() else {
-                return Err(Error::configuration("Missing sub-option 'class' for the 'compaction' option."));
+                return Err(Error::configuration(
+                    "Missing sub-option 'class' for the 'compaction' option.",
+                ));
             };
             if !class.contains('.') {
-                compaction.insert("class".into(), format!("org.apache.cassandra.db.compaction.{class}"));
+                compaction
+                    .insert("class".into(), format!("org.apache.cassandra.db.compaction.{class}"));
             }
             options.compaction = compaction;
         }
         "compression" => {
             let mut compression = map(name, value)?;
-            if let Some(class) = compression.get("class").filter(|class| !class.contains('.') && !class.is_empty()) {
+            if let Some(class) =
+                compression.get("class").filter(|class| !class.contains('.') && !class.is_empty())
+            {
                 let class = format!("org.apache.cassandra.io.compress.{class}");
                 compression.insert("class".into(), class);
             }
-            let disabled = compression.get("enabled").is_some_and(|enabled| enabled.eq_ignore_ascii_case("false"));
-            let empty = compression.is_empty() || compression.get("sstable_compression").is_some_and(String::is_empty);
+            let disabled = compression
+                .get("enabled")
+                .is_some_and(|enabled| enabled.eq_ignore_ascii_case("false"));
+            let empty = compression.is_empty()
+                || compression.get("sstable_compression").is_some_and(String::is_empty);
             options.compression = if disabled || empty {
                 BTreeMap::from([("enabled".to_string(), "false".to_string())])
             } else {
@@ -63,7 +71,9 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         "crc_check_chance" => {
             let chance: f64 = parse(name, value)?;
             if !(0.0..=1.0).contains(&chance) {
-                return Err(Error::configuration(format!("crc_check_chance must be between 0.0 and 1.0 (got {chance})")));
+                return Err(Error::configuration(format!(
+                    "crc_check_chance must be between 0.0 and 1.0 (got {chance})"
+                )));
             }
             options.crc_check_chance = chance;
         }
@@ -71,7 +81,9 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
             let seconds: i64 = parse(name, value)?;
             let maximum = i64::from(espalier_mutation::MAXIMUM_TTL_SECONDS);
             if !(0..=maximum).contains(&seconds) {
-                return Err(Error::configuration(format!("default_time_to_live must be between 0 and {maximum} (got {seconds})")));
+                return Err(Error::configuration(format!(
+                    "default_time_to_live must be between 0 and {maximum} (got {seconds})"
+                )));
             }
             options.default_time_to_live = seconds as u32;
         }
@@ -79,8 +91,11 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
             options.extensions = map(name, value)?
                 .into_iter()
                 .map(|(key, value)| {
-                    let bytes = espalier_types::literal::from_text(&espalier_types::CqlType::Blob, &value)
-                        .map_err(|error| Error::configuration(format!("extensions: {error}")))?;
+                    let bytes =
+                        espalier_types::literal::from_text(&espalier_types::CqlType::Blob, &value)
+                            .map_err(|error| {
+                                Error::configuration(format!("extensions: {error}"))
+                            })?;
                     Ok((key, bytes.to_vec()))
                 })
                 .collect::<Result<_>>()?;
@@ -95,7 +110,9 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         "id" => {}
         // Options of older versions that 5.0 still takes and ignores.
         "dclocal_read_repair_chance" | "read_repair_chance" => {}
-        unknown => return Err(Error::new(ErrorCode::SyntaxError, format!("Unknown property '{unknown}'"))),
+        unknown => {
+            return Err(Error::new(ErrorCode::SyntaxError, format!("Unknown property '{unknown}'")));
+        }
     }
     if options.max_index_interval < options.min_index_interval || options.min_index_interval == 0 {
         return Err(Error::configuration(format!(
@@ -109,18 +126,27 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
 fn text(name: &str, value: &PropertyValue<'_>) -> Result<String> {
     match value {
         PropertyValue::Text(text) => Ok(text.to_string()),
-        PropertyValue::Map(_) => Err(Error::new(ErrorCode::SyntaxError, format!("Invalid value for property '{name}'. It should be a string"))),
+        PropertyValue::Map(_) => Err(Error::new(
+            ErrorCode::SyntaxError,
+            format!("Invalid value for property '{name}'. It should be a string"),
+        )),
     }
 }
 
 fn map(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, String>> {
     match value {
-        PropertyValue::Map(entries) => Ok(entries.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()),
-        PropertyValue::Text(_) => Err(Error::new(ErrorCode::SyntaxError, format!("Invalid value for property '{name}'. It should be a map."))),
+        PropertyValue::Map(entries) => {
+            Ok(entries.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect())
+        }
+        PropertyValue::Text(_) => Err(Error::new(
+            ErrorCode::SyntaxError,
+            format!("Invalid value for property '{name}'. It should be a map."),
+        )),
     }
 }
 
 fn parse<T: std::str::FromStr>(name: &str, value: &PropertyValue<'_>) -> Result<T> {
     let text = text(name, value)?;
-    text.parse().map_err(|_| Error::configuration(format!("Invalid value for property {name}: '{text}'")))
+    text.parse()
+        .map_err(|_| Error::configuration(format!("Invalid value for property {name}: '{text}'")))
 }

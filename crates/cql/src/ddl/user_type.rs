@@ -23,7 +23,11 @@ pub fn create(context: &Context<'_>, statement: &CreateType<'_>) -> Outcome {
     let mut fields: Vec<(String, CqlType)> = Vec::with_capacity(statement.fields.len());
     for (field, type_name) in &statement.fields {
         if fields.iter().any(|(other, _)| other == field.as_str()) {
-            return Err(Error::invalid_at(context.text, field.position, format!("Duplicate field name {field} in type '{name}'")));
+            return Err(Error::invalid_at(
+                context.text,
+                field.position,
+                format!("Duplicate field name {field} in type '{name}'"),
+            ));
         }
         let field_type = resolve_type(context.text, context.schema, &keyspace.name, type_name)?;
         check_field(context, field.position, name, field.as_str(), &field_type)?;
@@ -45,10 +49,15 @@ fn check_field(
     field_type: &CqlType,
 ) -> Result<()> {
     if field_type.is_counter() {
-        return Err(Error::invalid_at(context.text, position, "A user type cannot contain counters"));
+        return Err(Error::invalid_at(
+            context.text,
+            position,
+            "A user type cannot contain counters",
+        ));
     }
     if matches!(field_type, CqlType::UserDefined { frozen: false, .. }) {
-        let message = format!("A user type cannot contain non-frozen UDTs: field {field} of '{type_name}'");
+        let message =
+            format!("A user type cannot contain non-frozen UDTs: field {field} of '{type_name}'");
         return Err(Error::invalid_at(context.text, position, message));
     }
     Ok(())
@@ -59,37 +68,68 @@ pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
     let keyspace = context.changeable_keyspace(&statement.name)?;
     let Some(old) = keyspace.types.get(name) else {
         let message = format!("Type {}.{name} doesn't exist", keyspace.name);
-        return if statement.if_exists { Ok(None) } else { Err(Error::invalid_at(context.text, statement.name.position(), message)) };
+        return if statement.if_exists {
+            Ok(None)
+        } else {
+            Err(Error::invalid_at(context.text, statement.name.position(), message))
+        };
     };
     let mut definition = old.as_ref().clone();
     match &statement.change {
-        TypeChange::Add { if_not_exists, name: field, type_name } => {
+        TypeChange::Add { if_not_exists, field, type_name } => {
             if definition.fields.iter().any(|(other, _)| other == field.as_str()) {
                 if *if_not_exists {
                     return Ok(None);
                 }
-                return Err(Error::invalid_at(context.text, field.position, format!("Cannot add field {field} to type {name}: a field with name {field} already exists")));
+                return Err(Error::invalid_at(
+                    context.text,
+                    field.position,
+                    format!(
+                        "Cannot add field {field} to type {name}: a field with name {field} already exists"
+                    ),
+                ));
             }
             let field_type = resolve_type(context.text, context.schema, &keyspace.name, type_name)?;
             check_field(context, field.position, name, field.as_str(), &field_type)?;
             if refers_to(&field_type, &keyspace.name, name) {
-                return Err(Error::invalid_at(context.text, field.position, format!("Cannot add new field {field} of type {} to user type {name} as it would create a circular reference", field_type.cql_name())));
+                return Err(Error::invalid_at(
+                    context.text,
+                    field.position,
+                    format!(
+                        "Cannot add new field {field} of type {} to user type {name} as it would create a circular reference",
+                        field_type.cql_name()
+                    ),
+                ));
             }
             definition.fields.push((field.as_str().to_string(), field_type));
         }
         TypeChange::Rename { if_exists, fields } => {
             for (from, to) in fields {
                 if definition.fields.iter().any(|(other, _)| other == to.as_str()) {
-                    return Err(Error::invalid_at(context.text, to.position, format!("Unable to rename field {from} to {to} of type {name}: it exists already")));
+                    return Err(Error::invalid_at(
+                        context.text,
+                        to.position,
+                        format!(
+                            "Unable to rename field {from} to {to} of type {name}: it exists already"
+                        ),
+                    ));
                 }
                 match definition.fields.iter_mut().find(|(other, _)| other == from.as_str()) {
                     Some((field, _)) => *field = to.as_str().to_string(),
                     None if *if_exists => {}
-                    None => return Err(Error::invalid_at(context.text, from.position, format!("Unknown field {from} in user type {name}"))),
+                    None => {
+                        return Err(Error::invalid_at(
+                            context.text,
+                            from.position,
+                            format!("Unknown field {from} in user type {name}"),
+                        ));
+                    }
                 }
             }
         }
-        TypeChange::FieldType { .. } => return Err(Error::invalid("Altering field types is no longer supported")),
+        TypeChange::FieldType { .. } => {
+            return Err(Error::invalid("Altering field types is no longer supported"));
+        }
     }
     let keyspace = replace_type(keyspace, definition);
     let change = changed(ChangeKind::Updated, ChangeTarget::Type, &keyspace.name, name);
@@ -102,17 +142,33 @@ pub fn drop(context: &Context<'_>, statement: &DropType<'_>) -> Outcome {
     let keyspace = context.changeable_keyspace(&statement.name)?;
     if !keyspace.types.contains_key(name) {
         let message = format!("Type '{}.{name}' doesn't exist", keyspace.name);
-        return if statement.if_exists { Ok(None) } else { Err(Error::invalid_at(context.text, statement.name.position(), message)) };
+        return if statement.if_exists {
+            Ok(None)
+        } else {
+            Err(Error::invalid_at(context.text, statement.name.position(), message))
+        };
     }
     let users: Vec<&str> = keyspace
         .types
         .values()
-        .filter(|other| other.fields.iter().any(|(_, field)| refers_to(field, &keyspace.name, name)))
+        .filter(|other| {
+            other.fields.iter().any(|(_, field)| refers_to(field, &keyspace.name, name))
+        })
         .map(|other| other.name.as_str())
-        .chain(keyspace.tables.values().filter(|table| table_uses(table, name)).map(|table| table.name.as_str()))
+        .chain(
+            keyspace
+                .tables
+                .values()
+                .filter(|table| table_uses(table, name))
+                .map(|table| table.name.as_str()),
+        )
         .collect();
     if !users.is_empty() {
-        return Err(Error::invalid(format!("Cannot drop user type '{}.{name}' as it is still used by {}", keyspace.name, users.join(", "))));
+        return Err(Error::invalid(format!(
+            "Cannot drop user type '{}.{name}' as it is still used by {}",
+            keyspace.name,
+            users.join(", ")
+        )));
     }
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.types.remove(name);
@@ -127,11 +183,15 @@ fn table_uses(table: &TableMetadata, name: &str) -> bool {
 
 fn refers_to(column_type: &CqlType, keyspace: &str, name: &str) -> bool {
     match column_type {
-        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
-            refers_to(element, keyspace, name)
+        CqlType::List { element, .. }
+        | CqlType::Set { element, .. }
+        | CqlType::Vector { element, .. } => refers_to(element, keyspace, name),
+        CqlType::Map { key, value, .. } => {
+            refers_to(key, keyspace, name) || refers_to(value, keyspace, name)
         }
-        CqlType::Map { key, value, .. } => refers_to(key, keyspace, name) || refers_to(value, keyspace, name),
-        CqlType::Tuple(parts) | CqlType::Composite(parts) => parts.iter().any(|part| refers_to(part, keyspace, name)),
+        CqlType::Tuple(parts) | CqlType::Composite(parts) => {
+            parts.iter().any(|part| refers_to(part, keyspace, name))
+        }
         CqlType::UserDefined { definition, .. } => {
             (definition.name == name && definition.keyspace == keyspace)
                 || definition.fields.iter().any(|(_, field)| refers_to(field, keyspace, name))
@@ -149,7 +209,11 @@ fn replace_type(keyspace: &KeyspaceMetadata, definition: UserType) -> KeyspaceMe
         let replaced = if *other == name {
             definition.clone()
         } else if user_type.fields.iter().any(|(_, field)| refers_to(field, &owner, &name)) {
-            let fields = user_type.fields.iter().map(|(field, t)| (field.clone(), replace(t, &definition))).collect();
+            let fields = user_type
+                .fields
+                .iter()
+                .map(|(field, t)| (field.clone(), replace(t, &definition)))
+                .collect();
             Arc::new(UserType { fields, ..user_type.as_ref().clone() })
         } else {
             user_type.clone()
@@ -177,11 +241,17 @@ fn replace_type(keyspace: &KeyspaceMetadata, definition: UserType) -> KeyspaceMe
 fn replace(column_type: &CqlType, definition: &Arc<UserType>) -> CqlType {
     let inner = |part: &CqlType| replace(part, definition);
     match column_type {
-        CqlType::List { element, frozen } => CqlType::List { element: Arc::new(inner(element)), frozen: *frozen },
-        CqlType::Set { element, frozen } => CqlType::Set { element: Arc::new(inner(element)), frozen: *frozen },
-        CqlType::Map { key, value, frozen } => {
-            CqlType::Map { key: Arc::new(inner(key)), value: Arc::new(inner(value)), frozen: *frozen }
+        CqlType::List { element, frozen } => {
+            CqlType::List { element: Arc::new(inner(element)), frozen: *frozen }
         }
+        CqlType::Set { element, frozen } => {
+            CqlType::Set { element: Arc::new(inner(element)), frozen: *frozen }
+        }
+        CqlType::Map { key, value, frozen } => CqlType::Map {
+            key: Arc::new(inner(key)),
+            value: Arc::new(inner(value)),
+            frozen: *frozen,
+        },
         CqlType::Vector { element, dimension } => {
             CqlType::Vector { element: Arc::new(inner(element)), dimension: *dimension }
         }
@@ -191,7 +261,8 @@ fn replace(column_type: &CqlType, definition: &Arc<UserType>) -> CqlType {
             if old.name == definition.name && old.keyspace == definition.keyspace =>
         {
             // Inside a frozen value everything is frozen.
-            let definition = if *frozen { Arc::new(frozen_definition(definition)) } else { definition.clone() };
+            let definition =
+                if *frozen { Arc::new(frozen_definition(definition)) } else { definition.clone() };
             CqlType::UserDefined { definition, frozen: *frozen }
         }
         CqlType::UserDefined { definition: old, frozen } => {

@@ -4,6 +4,7 @@
 //! made concrete for the arguments at hand by their family's module. All are pure but for the statement's clock and
 //! randomness, and none keeps state.
 
+pub mod aggregate;
 mod resolve;
 mod token;
 
@@ -14,7 +15,9 @@ use espalier_types::CqlType;
 
 use crate::{Result, term::Evaluation};
 
-pub use resolve::{Argument, prepare_call, resolve};
+pub use resolve::{
+    Argument, prepare_call, resolve, resolve_arithmetic, resolve_cast, resolve_negation,
+};
 
 /// The work of a function: serialised arguments (`None`: null) to a serialised result.
 pub type Implementation =
@@ -42,12 +45,13 @@ impl ResolvedFunction {
         return_type: CqlType,
         call: impl Fn(&[Bytes], &Evaluation<'_>) -> Result<Option<Bytes>> + Send + Sync + 'static,
     ) -> Self {
-        let implementation: Implementation = Arc::new(move |arguments, evaluation| {
-            match arguments.iter().cloned().collect::<Option<Vec<Bytes>>>() {
-                Some(arguments) => call(&arguments, evaluation),
-                None => Ok(None),
-            }
-        });
+        let implementation: Implementation =
+            Arc::new(move |arguments, evaluation| {
+                match arguments.iter().cloned().collect::<Option<Vec<Bytes>>>() {
+                    Some(arguments) => call(&arguments, evaluation),
+                    None => Ok(None),
+                }
+            });
         Self { name: name.into(), argument_types, return_type, is_pure: true, implementation }
     }
 
@@ -56,7 +60,10 @@ impl ResolvedFunction {
         name: &str,
         argument_types: Vec<CqlType>,
         return_type: CqlType,
-        call: impl Fn(&[Option<Bytes>], &Evaluation<'_>) -> Result<Option<Bytes>> + Send + Sync + 'static,
+        call: impl Fn(&[Option<Bytes>], &Evaluation<'_>) -> Result<Option<Bytes>>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         let implementation = Arc::new(call);
         Self { name: name.into(), argument_types, return_type, is_pure: true, implementation }
@@ -69,7 +76,11 @@ impl ResolvedFunction {
     }
 
     /// Calls it.
-    pub fn call(&self, arguments: &[Option<Bytes>], evaluation: &Evaluation<'_>) -> Result<Option<Bytes>> {
+    pub fn call(
+        &self,
+        arguments: &[Option<Bytes>],
+        evaluation: &Evaluation<'_>,
+    ) -> Result<Option<Bytes>> {
         (self.implementation)(arguments, evaluation)
     }
 }

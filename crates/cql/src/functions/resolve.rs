@@ -7,7 +7,9 @@ use crate::{
     Result,
     grammar::ast::{Expression, ExpressionKind, QualifiedName},
     metadata::ColumnSpec,
-    term::{Assignable, Preparation, Term, is_assignable, literal_fits, natural_type, prepare_term},
+    term::{
+        Assignable, Preparation, Term, is_assignable, literal_fits, natural_type, prepare_term,
+    },
 };
 
 /// What is known of an argument when its function is chosen.
@@ -43,11 +45,16 @@ fn expression_fits(expression: &Expression<'_>, wanted: &CqlType) -> Assignable 
     match (&expression.kind, wanted) {
         (ExpressionKind::Literal(literal), _) => literal_fits(literal, wanted),
         (ExpressionKind::Null | ExpressionKind::BindMarker(_), _) => Assignable::Weakly,
-        (ExpressionKind::List(items), CqlType::List { element, .. } | CqlType::Vector { element, .. })
+        (
+            ExpressionKind::List(items),
+            CqlType::List { element, .. } | CqlType::Vector { element, .. },
+        )
         | (ExpressionKind::Set(items), CqlType::Set { element, .. }) => {
             all(&mut items.iter().map(|item| (item, element.as_ref())))
         }
-        (ExpressionKind::Set(items), CqlType::Map { .. } | CqlType::UserDefined { .. }) if items.is_empty() => {
+        (ExpressionKind::Set(items), CqlType::Map { .. } | CqlType::UserDefined { .. })
+            if items.is_empty() =>
+        {
             Assignable::Weakly
         }
         (ExpressionKind::Map(entries), CqlType::Map { key, value, .. }) => {
@@ -82,7 +89,8 @@ pub fn resolve(
     receiver: Option<&CqlType>,
 ) -> Result<ResolvedFunction> {
     let position = name.position();
-    let known_keyspace = name.keyspace.as_ref().is_none_or(|keyspace| keyspace.as_str() == "system");
+    let known_keyspace =
+        name.keyspace.as_ref().is_none_or(|keyspace| keyspace.as_str() == "system");
     let candidates = if known_keyspace {
         overloads(preparation, name.name.as_str(), arguments, receiver)
     } else {
@@ -104,14 +112,19 @@ pub fn resolve(
             return None;
         }
         let exact = fits.iter().filter(|fit| **fit == Assignable::Exactly).count();
-        let result = receiver.map_or(Assignable::Weakly, |wanted| is_assignable(&function.return_type, wanted));
+        let result = receiver
+            .map_or(Assignable::Weakly, |wanted| is_assignable(&function.return_type, wanted));
         Some((result != Assignable::No, exact, result))
     };
-    let best = candidates.iter().filter_map(|function| fit(function).map(|fit| (fit, function))).max_by_key(|(fit, _)| *fit);
+    let best = candidates
+        .iter()
+        .filter_map(|function| fit(function).map(|fit| (fit, function)))
+        .max_by_key(|(fit, _)| *fit);
     match best {
         Some((_, function)) => Ok(function.clone()),
         None => {
-            let signatures: Vec<String> = candidates.iter().map(|function| format!("{function:?}")).collect();
+            let signatures: Vec<String> =
+                candidates.iter().map(|function| format!("{function:?}")).collect();
             Err(preparation.invalid(position, format!(
                 "Invalid call to function {name}, none of its type signatures match (known type signatures: {})",
                 signatures.join(", ")
@@ -136,7 +149,9 @@ pub fn prepare_call(
         }
         _ => {
             let Some(natural) = natural_type(expression) else {
-                let message = format!("Cannot infer type for term {expression} (try using a cast to force a type)");
+                let message = format!(
+                    "Cannot infer type for term {expression} (try using a cast to force a type)"
+                );
                 return Err(preparation.invalid(expression.position, message));
             };
             let receiver = preparation.receiver(&expression.to_string(), &natural);
@@ -197,4 +212,29 @@ fn finish_call(
     }
     let result = function.return_type.clone();
     Ok((Term::Call(Box::new(function), arguments), result))
+}
+pub fn resolve_cast(
+    p: &Preparation<'_>,
+    at: crate::grammar::ast::Position,
+    _a: &[Argument<'_>],
+    _t: &CqlType,
+) -> Result<ResolvedFunction> {
+    Err(p.invalid(at, "x"))
+}
+pub fn resolve_negation(
+    p: &Preparation<'_>,
+    at: crate::grammar::ast::Position,
+    _a: &[Argument<'_>],
+    _t: Option<&CqlType>,
+) -> Result<ResolvedFunction> {
+    Err(p.invalid(at, "x"))
+}
+pub fn resolve_arithmetic(
+    p: &Preparation<'_>,
+    at: crate::grammar::ast::Position,
+    _o: crate::grammar::ast::ArithmeticOperator,
+    _a: &[Argument<'_>],
+    _t: Option<&CqlType>,
+) -> Result<ResolvedFunction> {
+    Err(p.invalid(at, "x"))
 }

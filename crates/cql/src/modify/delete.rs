@@ -30,7 +30,8 @@ pub fn plan_delete(
     for target in &statement.targets {
         operations.push(plan_target(preparation, table, target)?);
     }
-    let restrictions = restrictions::plan(preparation, table, &statement.where_clause, Purpose::Modify)?;
+    let restrictions =
+        restrictions::plan(preparation, table, &statement.where_clause, Purpose::Modify)?;
     let plan = PlannedModification {
         table: table.clone(),
         kind: ModificationKind::Delete,
@@ -50,29 +51,55 @@ fn plan_target(
     table: &TableMetadata,
     target: &DeleteTarget<'_>,
 ) -> Result<(ColumnKind, Operation)> {
-    let (DeleteTarget::Column(name) | DeleteTarget::Element(name, _) | DeleteTarget::Field(name, _)) = target;
+    let (DeleteTarget::Column(name)
+    | DeleteTarget::Element(name, _)
+    | DeleteTarget::Field(name, _)) = target;
     let column = find_column(preparation, table, name)?;
     if column.is_primary_key() {
-        return Err(preparation.invalid(name.position, format!("Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)")));
+        return Err(preparation.invalid(
+            name.position,
+            format!("Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)"),
+        ));
     }
     let operation = match target {
         DeleteTarget::Column(_) => Operation::Delete(column.clone()),
         DeleteTarget::Element(_, key) => {
             let (label, key_type) = match &column.column_type {
                 CqlType::Map { key, .. } if column.is_complex() => ("key", key.as_ref().clone()),
-                CqlType::Set { element, .. } if column.is_complex() => ("value", element.as_ref().clone()),
+                CqlType::Set { element, .. } if column.is_complex() => {
+                    ("value", element.as_ref().clone())
+                }
                 CqlType::List { .. } if column.is_complex() => ("idx", CqlType::Int),
-                _ => return Err(preparation.invalid(name.position, format!("Invalid deletion operation for column {name} of type {}", column.column_type.cql_name()))),
+                _ => {
+                    return Err(preparation.invalid(
+                        name.position,
+                        format!(
+                            "Invalid deletion operation for column {name} of type {}",
+                            column.column_type.cql_name()
+                        ),
+                    ));
+                }
             };
             let receiver = preparation.receiver(&format!("{label}({})", column.name), &key_type);
             Operation::DeleteElement(column.clone(), prepare_term(preparation, key, &receiver)?)
         }
         DeleteTarget::Field(_, field) => {
             let CqlType::UserDefined { definition, frozen: false } = &column.column_type else {
-                return Err(preparation.invalid(name.position, format!("Invalid field deletion operation for column {name} of type {}", column.column_type.cql_name())));
+                return Err(preparation.invalid(
+                    name.position,
+                    format!(
+                        "Invalid field deletion operation for column {name} of type {}",
+                        column.column_type.cql_name()
+                    ),
+                ));
             };
-            let Some(index) = definition.fields.iter().position(|(other, _)| other == field.as_str()) else {
-                return Err(preparation.invalid(field.position, format!("UDT column {name} does not have a field named {field}")));
+            let Some(index) =
+                definition.fields.iter().position(|(other, _)| other == field.as_str())
+            else {
+                return Err(preparation.invalid(
+                    field.position,
+                    format!("UDT column {name} does not have a field named {field}"),
+                ));
             };
             Operation::SetField(column.clone(), index as u16, Term::NULL)
         }
@@ -85,7 +112,9 @@ fn check_clustering(plan: &PlannedModification) -> Result<()> {
     if plan.is_static_only() {
         return match clustering.is_empty() {
             true => Ok(()),
-            false => Err(Error::invalid("Invalid restrictions on clustering columns since the DELETE statement modifies only static columns")),
+            false => Err(Error::invalid(
+                "Invalid restrictions on clustering columns since the DELETE statement modifies only static columns",
+            )),
         };
     }
     if clustering.iter().any(|r| matches!(r, ClusteringRestriction::Range { .. })) {
@@ -94,8 +123,14 @@ fn check_clustering(plan: &PlannedModification) -> Result<()> {
     if plan.restrictions.names_whole_rows(&plan.table) {
         return Ok(());
     }
-    let given: usize = clustering.iter().filter_map(ClusteringRestriction::equal_column_count).sum();
-    let missing: Vec<&str> =
-        plan.table.clustering_columns().iter().skip(given).map(|column| column.name.as_str()).collect();
+    let given: usize =
+        clustering.iter().filter_map(ClusteringRestriction::equal_column_count).sum();
+    let missing: Vec<&str> = plan
+        .table
+        .clustering_columns()
+        .iter()
+        .skip(given)
+        .map(|column| column.name.as_str())
+        .collect();
     Err(Error::invalid(format!("Some clustering keys are missing: {}", missing.join(", "))))
 }

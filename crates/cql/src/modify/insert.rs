@@ -25,7 +25,9 @@ pub fn plan_insert(
         return Err(Error::unsupported("A lightweight transaction (INSERT ... IF NOT EXISTS)"));
     }
     if table.is_counter() {
-        return Err(Error::invalid("INSERT statements are not allowed on counter tables, use UPDATE instead"));
+        return Err(Error::invalid(
+            "INSERT statements are not allowed on counter tables, use UPDATE instead",
+        ));
     }
     let InsertSource::Values { columns, values } = &statement.source else {
         return Err(Error::unsupported("INSERT JSON"));
@@ -39,14 +41,17 @@ pub fn plan_insert(
     for (index, (name, value)) in columns.iter().zip(values).enumerate() {
         let column = find_column(preparation, table, name)?;
         if columns[..index].contains(name) {
-            return Err(preparation.invalid(name.position, format!("The column names contains duplicates: {name}")));
+            return Err(preparation
+                .invalid(name.position, format!("The column names contains duplicates: {name}")));
         }
         let receiver = preparation.receiver(&column.name, &column.column_type);
         let term = prepare_term(preparation, value, &receiver)?;
         match column.kind {
             ColumnKind::PartitionKey => key[column.position] = Some(term),
             ColumnKind::Clustering => clustering[column.position] = Some(term),
-            kind if column.is_complex() => operations.push((kind, Operation::Replace(column.clone(), term))),
+            kind if column.is_complex() => {
+                operations.push((kind, Operation::Replace(column.clone(), term)))
+            }
             kind => operations.push((kind, Operation::Set(column.clone(), term))),
         }
     }
@@ -56,7 +61,8 @@ pub fn plan_insert(
         _ => espalier_mutation::schema::ColumnId(u32::MAX),
     });
     let key = all_given(table.partition_key_columns(), key, "partition key parts")?;
-    let only_static = !operations.is_empty() && operations.iter().all(|(kind, _)| *kind == ColumnKind::Static);
+    let only_static =
+        !operations.is_empty() && operations.iter().all(|(kind, _)| *kind == ColumnKind::Static);
     let clustering = if only_static && clustering.iter().all(Option::is_none) {
         Vec::new()
     } else {

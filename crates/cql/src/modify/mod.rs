@@ -10,8 +10,8 @@ mod update;
 use std::sync::Arc;
 
 use espalier_mutation::{
-    BoundKind, Clustering, ClusteringSlice, DeletionTime, Liveness, NO_DELETION_TIME, PartitionUpdate,
-    RangeTombstone, Row,
+    BoundKind, Clustering, ClusteringSlice, DeletionTime, Liveness, NO_DELETION_TIME,
+    PartitionUpdate, RangeTombstone, Row,
     schema::{ColumnKind, TableMetadata},
 };
 
@@ -60,7 +60,8 @@ pub struct Clocks {
 }
 
 /// Gives the row as it is, for the few operations that need to know it (lists by index or value).
-pub type CurrentRows<'a> = &'a dyn Fn(&espalier_mutation::DecoratedKey, Option<&Clustering>) -> Option<Row>;
+pub type CurrentRows<'a> =
+    &'a dyn Fn(&espalier_mutation::DecoratedKey, Option<&Clustering>) -> Option<Row>;
 
 impl PlannedModification {
     /// Whether executing needs the rows as they are.
@@ -70,7 +71,8 @@ impl PlannedModification {
 
     /// Whether only static columns change.
     pub fn is_static_only(&self) -> bool {
-        !self.operations.is_empty() && self.operations.iter().all(|(kind, _)| *kind == ColumnKind::Static)
+        !self.operations.is_empty()
+            && self.operations.iter().all(|(kind, _)| *kind == ColumnKind::Static)
     }
 
     /// The timestamp of the writes in µs.
@@ -90,10 +92,19 @@ impl PlannedModification {
     ) -> Result<Vec<PartitionUpdate>> {
         let timestamp = self.timestamp_us(evaluation, clocks)?;
         let (ttl, expiry) = self.expiry(evaluation, clocks.now_s)?;
-        let context = WriteContext { table: &self.table, evaluation, timestamp, ttl, expiry, now_s: clocks.now_s };
+        let context = WriteContext {
+            table: &self.table,
+            evaluation,
+            timestamp,
+            ttl,
+            expiry,
+            now_s: clocks.now_s,
+        };
         let keys = match self.restrictions.partition.partitions(&self.table, evaluation)? {
             Partitions::Keys(keys) => keys,
-            Partitions::Range(_) => return Err(Error::invalid("Some partition key parts are missing")),
+            Partitions::Range(_) => {
+                return Err(Error::invalid("Some partition key parts are missing"));
+            }
         };
         let slices = self.restrictions.slices(&self.table, evaluation)?;
         let mut updates = Vec::with_capacity(keys.len());
@@ -109,7 +120,13 @@ impl PlannedModification {
         Ok(updates)
     }
 
-    fn delete_rows(&self, update: &mut PartitionUpdate, slices: &[ClusteringSlice], timestamp: i64, now_s: u32) {
+    fn delete_rows(
+        &self,
+        update: &mut PartitionUpdate,
+        slices: &[ClusteringSlice],
+        timestamp: i64,
+        now_s: u32,
+    ) {
         let deletion = DeletionTime::new(timestamp, now_s);
         if self.restrictions.clustering.is_empty() {
             update.deletion = deletion;
@@ -117,7 +134,10 @@ impl PlannedModification {
         }
         let whole_rows = self.restrictions.names_whole_rows(&self.table);
         for slice in slices {
-            if whole_rows && slice.start.kind == BoundKind::InclusiveStart && slice.start.values == slice.end.values {
+            if whole_rows
+                && slice.start.kind == BoundKind::InclusiveStart
+                && slice.start.values == slice.end.values
+            {
                 let clustering = Clustering { values: slice.start.values.clone() };
                 update.rows.push(Row { deletion, ..Row::empty(clustering) });
             } else {
@@ -135,7 +155,8 @@ impl PlannedModification {
         current: CurrentRows<'_>,
     ) -> Result<()> {
         let mut static_row = Row::empty(Clustering::empty());
-        for (_, operation) in self.operations.iter().filter(|(kind, _)| *kind == ColumnKind::Static) {
+        for (_, operation) in self.operations.iter().filter(|(kind, _)| *kind == ColumnKind::Static)
+        {
             let present = operation.needs_read().then(|| current(&update.key, None)).flatten();
             operation.apply(context, &mut static_row, present.as_ref())?;
         }
@@ -151,12 +172,20 @@ impl PlannedModification {
             if self.kind == ModificationKind::Insert {
                 row.liveness = match context.ttl {
                     0 => Liveness::live(context.timestamp),
-                    ttl => Liveness { timestamp: context.timestamp, ttl, local_expiration: context.expiry },
+                    ttl => Liveness {
+                        timestamp: context.timestamp,
+                        ttl,
+                        local_expiration: context.expiry,
+                    },
                 };
             }
-            for (_, operation) in self.operations.iter().filter(|(kind, _)| *kind != ColumnKind::Static) {
-                let present =
-                    operation.needs_read().then(|| current(&update.key, Some(&row.clustering))).flatten();
+            for (_, operation) in
+                self.operations.iter().filter(|(kind, _)| *kind != ColumnKind::Static)
+            {
+                let present = operation
+                    .needs_read()
+                    .then(|| current(&update.key, Some(&row.clustering)))
+                    .flatten();
                 operation.apply(context, &mut row, present.as_ref())?;
             }
             if !row.is_empty() {
@@ -174,16 +203,21 @@ impl PlannedModification {
             Some(term) => match term.evaluate(evaluation)? {
                 Bound::Unset | Bound::Null => default,
                 Bound::Value(bytes) => {
-                    let ttl = <[u8; 4]>::try_from(bytes.as_ref()).map(i32::from_be_bytes).unwrap_or(0);
+                    let ttl =
+                        <[u8; 4]>::try_from(bytes.as_ref()).map(i32::from_be_bytes).unwrap_or(0);
                     u32::try_from(ttl).map_err(|_| {
-                        Error::invalid(format!("A TTL must be greater or equal to 0, but was {ttl}"))
+                        Error::invalid(format!(
+                            "A TTL must be greater or equal to 0, but was {ttl}"
+                        ))
                     })?
                 }
             },
         };
         let maximum = espalier_mutation::MAXIMUM_TTL_SECONDS;
         if ttl > maximum {
-            return Err(Error::invalid(format!("ttl is too large. requested ({ttl}) maximum ({maximum})")));
+            return Err(Error::invalid(format!(
+                "ttl is too large. requested ({ttl}) maximum ({maximum})"
+            )));
         }
         if ttl == 0 || self.kind == ModificationKind::Delete {
             return Ok((0, NO_DELETION_TIME));
@@ -194,11 +228,17 @@ impl PlannedModification {
 }
 
 /// A timestamp term; unset and null mean `default_us`.
-pub fn evaluate_timestamp(term: &Term, evaluation: &Evaluation<'_>, default_us: i64) -> Result<i64> {
+pub fn evaluate_timestamp(
+    term: &Term,
+    evaluation: &Evaluation<'_>,
+    default_us: i64,
+) -> Result<i64> {
     match term.evaluate(evaluation)? {
         Bound::Unset | Bound::Null => Ok(default_us),
         Bound::Value(bytes) => match <[u8; 8]>::try_from(bytes.as_ref()).map(i64::from_be_bytes) {
-            Ok(i64::MIN) => Err(Error::invalid("Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]")),
+            Ok(i64::MIN) => Err(Error::invalid(
+                "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]",
+            )),
             Ok(timestamp) => Ok(timestamp),
             Err(_) => Err(Error::invalid("Invalid timestamp value: a bigint has 8 bytes")),
         },

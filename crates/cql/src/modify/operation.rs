@@ -80,15 +80,23 @@ impl WriteContext<'_> {
 impl Operation {
     /// Whether the row as it is must be known.
     pub fn needs_read(&self) -> bool {
-        let is_list = |column: &ColumnDefinition| matches!(column.column_type, CqlType::List { .. });
+        let is_list =
+            |column: &ColumnDefinition| matches!(column.column_type, CqlType::List { .. });
         match self {
-            Self::Remove(column, _) | Self::SetElement(column, _, _) | Self::DeleteElement(column, _) => is_list(column),
+            Self::Remove(column, _)
+            | Self::SetElement(column, _, _)
+            | Self::DeleteElement(column, _) => is_list(column),
             _ => false,
         }
     }
 
     /// Writes the change into `row`. `present` is the row as it is, where [`Self::needs_read`] says so.
-    pub fn apply(&self, context: &WriteContext<'_>, row: &mut Row, present: Option<&Row>) -> Result<()> {
+    pub fn apply(
+        &self,
+        context: &WriteContext<'_>,
+        row: &mut Row,
+        present: Option<&Row>,
+    ) -> Result<()> {
         let evaluate = |term: &Term| term.evaluate(context.evaluation);
         match self {
             Self::Set(column, term) => match evaluate(term)? {
@@ -98,7 +106,10 @@ impl Operation {
             },
             Self::Replace(column, term) => match evaluate(term)? {
                 Bound::Unset => {}
-                Bound::Null => self.complex(row, column).deletion = DeletionTime::new(context.timestamp, context.now_s),
+                Bound::Null => {
+                    self.complex(row, column).deletion =
+                        DeletionTime::new(context.timestamp, context.now_s)
+                }
                 Bound::Value(value) => {
                     let complex = self.complex(row, column);
                     complex.deletion = context.deletion_before();
@@ -115,7 +126,13 @@ impl Operation {
                     let elements = elements(&value)?;
                     let complex = self.complex(row, column);
                     for element in elements.iter().rev() {
-                        put(context.table, column, complex, list_path::prepend(context.evaluation.now_us), context.cell(element.clone()));
+                        put(
+                            context.table,
+                            column,
+                            complex,
+                            list_path::prepend(context.evaluation.now_us),
+                            context.cell(element.clone()),
+                        );
                     }
                 }
             }
@@ -125,7 +142,9 @@ impl Operation {
                 let paths = match (&column.column_type, present) {
                     (CqlType::List { element, .. }, present) => list_cells(column, present)
                         .iter()
-                        .filter(|(_, cell)| removed.iter().any(|r| element.compare(r, &cell.value).is_eq()))
+                        .filter(|(_, cell)| {
+                            removed.iter().any(|r| element.compare(r, &cell.value).is_eq())
+                        })
                         .map(|(path, _)| path.clone())
                         .collect(),
                     _ => removed,
@@ -158,7 +177,8 @@ impl Operation {
                 put(context.table, column, self.complex(row, column), path, cell);
             }
             Self::Delete(column) if column.is_complex() => {
-                self.complex(row, column).deletion = DeletionTime::new(context.timestamp, context.now_s);
+                self.complex(row, column).deletion =
+                    DeletionTime::new(context.timestamp, context.now_s);
             }
             Self::Delete(column) => row.set_cell(column.id, context.tombstone()),
             Self::DeleteElement(column, key) => {
@@ -169,19 +189,30 @@ impl Operation {
             }
             Self::Count(column, term, negated) => match evaluate(term)? {
                 Bound::Unset => {}
-                Bound::Null => return Err(Error::invalid("Invalid null value for counter increment")),
+                Bound::Null => {
+                    return Err(Error::invalid("Invalid null value for counter increment"));
+                }
                 Bound::Value(value) => {
                     let delta = <[u8; 8]>::try_from(value.as_ref())
                         .map(i64::from_be_bytes)
-                        .map_err(|_| Error::invalid("Invalid value for counter increment: a bigint has 8 bytes"))?;
+                        .map_err(|_| {
+                            Error::invalid(
+                                "Invalid value for counter increment: a bigint has 8 bytes",
+                            )
+                        })?;
                     let delta = if *negated {
                         delta.checked_neg().ok_or_else(|| {
-                            Error::invalid(format!("The negation of {delta} overflows supported counter precision"))
+                            Error::invalid(format!(
+                                "The negation of {delta} overflows supported counter precision"
+                            ))
                         })?
                     } else {
                         delta
                     };
-                    row.set_cell(column.id, Cell::live(context.timestamp, Bytes::copy_from_slice(&delta.to_be_bytes())));
+                    row.set_cell(
+                        column.id,
+                        Cell::live(context.timestamp, Bytes::copy_from_slice(&delta.to_be_bytes())),
+                    );
                 }
             },
         }
@@ -189,7 +220,8 @@ impl Operation {
     }
 
     fn complex<'r>(&self, row: &'r mut Row, column: &ColumnDefinition) -> &'r mut ComplexColumn {
-        let data = row.column_or_insert(column.id, || ColumnData::Complex(ComplexColumn::default()));
+        let data =
+            row.column_or_insert(column.id, || ColumnData::Complex(ComplexColumn::default()));
         if let ColumnData::Simple(_) = data {
             *data = ColumnData::Complex(ComplexColumn::default());
         }
@@ -201,8 +233,15 @@ impl Operation {
 }
 
 /// Puts a cell at its place among the paths; a cell with the same path is replaced (the later assignment wins).
-fn put(table: &TableMetadata, column: &ColumnDefinition, complex: &mut ComplexColumn, path: Bytes, cell: Cell) {
-    match complex.cells.binary_search_by(|(other, _)| table.compare_paths(column.id, other, &path)) {
+fn put(
+    table: &TableMetadata,
+    column: &ColumnDefinition,
+    complex: &mut ComplexColumn,
+    path: Bytes,
+    cell: Cell,
+) {
+    match complex.cells.binary_search_by(|(other, _)| table.compare_paths(column.id, other, &path))
+    {
         Ok(index) => complex.cells[index] = (path, cell),
         Err(index) => complex.cells.insert(index, (path, cell)),
     }
@@ -223,11 +262,22 @@ fn elements(value: &Bytes) -> Result<Vec<Bytes>> {
 }
 
 /// Adds all parts of a frozen collection or UDT as cells.
-fn add(context: &WriteContext<'_>, column: &ColumnDefinition, complex: &mut ComplexColumn, value: &Bytes) -> Result<()> {
+fn add(
+    context: &WriteContext<'_>,
+    column: &ColumnDefinition,
+    complex: &mut ComplexColumn,
+    value: &Bytes,
+) -> Result<()> {
     match &column.column_type {
         CqlType::List { .. } => {
             for element in elements(value)? {
-                put(context.table, column, complex, list_path::append(context.evaluation.now_us), context.cell(element));
+                put(
+                    context.table,
+                    column,
+                    complex,
+                    list_path::append(context.evaluation.now_us),
+                    context.cell(element),
+                );
             }
         }
         CqlType::Set { .. } => {
@@ -286,10 +336,15 @@ fn element_path(
     let cells = list_cells(column, present);
     if cells.is_empty() {
         let attempt = if is_assignment { "set" } else { "delete" };
-        return Err(Error::invalid(format!("Attempted to {attempt} an element on a list which is null")));
+        return Err(Error::invalid(format!(
+            "Attempted to {attempt} an element on a list which is null"
+        )));
     }
     match usize::try_from(index).ok().and_then(|index| cells.get(index)) {
         Some((path, _)) => Ok(Some(path.clone())),
-        None => Err(Error::invalid(format!("List index {index} out of bound, list has size {}", cells.len()))),
+        None => Err(Error::invalid(format!(
+            "List index {index} out of bound, list has size {}",
+            cells.len()
+        ))),
     }
 }

@@ -32,7 +32,8 @@ pub(super) fn find_column<'t>(
     name: &Name<'_>,
 ) -> Result<&'t ColumnDefinition> {
     table.column(name.as_str()).ok_or_else(|| {
-        let message = format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name);
+        let message =
+            format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name);
         preparation.invalid(name.position, message)
     })
 }
@@ -46,8 +47,10 @@ pub(super) fn plan_using(
     let mut prepare = |expression: &Option<_>, name: &str, column_type: CqlType| {
         let Some(expression) = expression else { return Ok(None) };
         if table.is_counter() {
-            return Err(Error::invalid(format!("Cannot provide custom {} for counter updates",
-                if name == "[ttl]" { "TTL" } else { "timestamp" })));
+            return Err(Error::invalid(format!(
+                "Cannot provide custom {} for counter updates",
+                if name == "[ttl]" { "TTL" } else { "timestamp" }
+            )));
         }
         let receiver = preparation.receiver(name, &column_type);
         prepare_term(preparation, expression, &receiver).map(Some)

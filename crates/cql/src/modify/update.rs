@@ -36,7 +36,8 @@ pub fn plan_update(
         }
         operations.push((column.kind, plan_assignment(preparation, column, assignment)?));
     }
-    let restrictions = restrictions::plan(preparation, table, &statement.where_clause, Purpose::Modify)?;
+    let restrictions =
+        restrictions::plan(preparation, table, &statement.where_clause, Purpose::Modify)?;
     let plan = PlannedModification {
         table: table.clone(),
         kind: ModificationKind::Update,
@@ -63,11 +64,18 @@ fn check_clustering(plan: &PlannedModification) -> Result<()> {
     if plan.restrictions.names_whole_rows(table) {
         return Ok(());
     }
-    let given = plan.restrictions.clustering.iter().map(|r| r.equal_column_count().unwrap_or(0)).sum::<usize>();
+    let given = plan
+        .restrictions
+        .clustering
+        .iter()
+        .map(|r| r.equal_column_count().unwrap_or(0))
+        .sum::<usize>();
     let missing: Vec<&str> =
         table.clustering_columns().iter().skip(given).map(|column| column.name.as_str()).collect();
     if plan.restrictions.clustering.iter().any(|r| r.equal_column_count().is_none()) {
-        return Err(Error::invalid("Slice restrictions are not supported on the clustering columns in UPDATE statements"));
+        return Err(Error::invalid(
+            "Slice restrictions are not supported on the clustering columns in UPDATE statements",
+        ));
     }
     Err(Error::invalid(format!("Some clustering keys are missing: {}", missing.join(", "))))
 }
@@ -81,13 +89,20 @@ fn plan_assignment(
     let column_type = &column.column_type;
     let receiver = preparation.receiver(&column.name, column_type);
     let refuse = |preparation: &Preparation<'_>, what: &str| {
-        let message = format!("Invalid operation ({what}) for column {} of type {}", column.name, column_type.cql_name());
+        let message = format!(
+            "Invalid operation ({what}) for column {} of type {}",
+            column.name,
+            column_type.cql_name()
+        );
         Err(preparation.invalid(position, message))
     };
     let is_list = matches!(column_type, CqlType::List { .. });
     match &assignment.operation {
         AssignmentOperation::Set(_) if column_type.is_counter() => {
-            let message = format!("Cannot set the value of counter column {} (counters can only be incremented/decremented, not set)", column.name);
+            let message = format!(
+                "Cannot set the value of counter column {} (counters can only be incremented/decremented, not set)",
+                column.name
+            );
             Err(preparation.invalid(position, message))
         }
         AssignmentOperation::Set(value) => {
@@ -108,13 +123,15 @@ fn plan_assignment(
                 return refuse(preparation, if is_add { "+" } else { "-" });
             }
             if is_add {
-                return Ok(Operation::Add(column.clone(), prepare_term(preparation, value, &receiver)?));
+                return Ok(Operation::Add(
+                    column.clone(),
+                    prepare_term(preparation, value, &receiver)?,
+                ));
             }
             // Keys of a map are removed by a set of them.
             let receiver = match column_type {
-                CqlType::Map { key, .. } => {
-                    preparation.receiver(&column.name, &CqlType::Set { element: key.clone(), frozen: false })
-                }
+                CqlType::Map { key, .. } => preparation
+                    .receiver(&column.name, &CqlType::Set { element: key.clone(), frozen: false }),
                 _ => receiver,
             };
             Ok(Operation::Remove(column.clone(), prepare_term(preparation, value, &receiver)?))
@@ -132,26 +149,43 @@ fn plan_assignment(
         }
         AssignmentOperation::SetElement(key, value) => {
             let (key_type, value_type) = match column_type {
-                CqlType::Map { key, value, .. } if column.is_complex() => (key.as_ref().clone(), value.as_ref().clone()),
-                CqlType::List { element, .. } if column.is_complex() => (CqlType::Int, element.as_ref().clone()),
+                CqlType::Map { key, value, .. } if column.is_complex() => {
+                    (key.as_ref().clone(), value.as_ref().clone())
+                }
+                CqlType::List { element, .. } if column.is_complex() => {
+                    (CqlType::Int, element.as_ref().clone())
+                }
                 _ => return refuse(preparation, "[...] = value"),
             };
             let label = if is_list { "idx" } else { "key" };
-            let key_receiver = preparation.receiver(&format!("{label}({})", column.name), &key_type);
+            let key_receiver =
+                preparation.receiver(&format!("{label}({})", column.name), &key_type);
             let key = prepare_term(preparation, key, &key_receiver)?;
-            let value_receiver = preparation.receiver(&format!("value({})", column.name), &value_type);
-            Ok(Operation::SetElement(column.clone(), key, prepare_term(preparation, value, &value_receiver)?))
+            let value_receiver =
+                preparation.receiver(&format!("value({})", column.name), &value_type);
+            Ok(Operation::SetElement(
+                column.clone(),
+                key,
+                prepare_term(preparation, value, &value_receiver)?,
+            ))
         }
         AssignmentOperation::SetField(field, value) => {
             let CqlType::UserDefined { definition, frozen: false } = column_type else {
                 return refuse(preparation, ".field = value");
             };
-            let Some(index) = definition.fields.iter().position(|(name, _)| name == field.as_str()) else {
-                let message = format!("UDT column {} does not have a field named {field}", column.name);
+            let Some(index) = definition.fields.iter().position(|(name, _)| name == field.as_str())
+            else {
+                let message =
+                    format!("UDT column {} does not have a field named {field}", column.name);
                 return Err(preparation.invalid(field.position, message));
             };
-            let receiver = preparation.receiver(&format!("{}.{field}", column.name), &definition.fields[index].1);
-            Ok(Operation::SetField(column.clone(), index as u16, prepare_term(preparation, value, &receiver)?))
+            let receiver = preparation
+                .receiver(&format!("{}.{field}", column.name), &definition.fields[index].1);
+            Ok(Operation::SetField(
+                column.clone(),
+                index as u16,
+                prepare_term(preparation, value, &receiver)?,
+            ))
         }
     }
 }

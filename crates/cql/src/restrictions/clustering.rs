@@ -78,7 +78,8 @@ pub fn slices(
             ClusteringRestriction::Values(alternatives) => {
                 let values = alternatives.evaluate(name, evaluation)?;
                 check_product(prefixes.len(), values.len())?;
-                prefixes = product(&prefixes, values.into_iter().map(|value| vec![Some(value)]).collect());
+                prefixes =
+                    product(&prefixes, values.into_iter().map(|value| vec![Some(value)]).collect());
                 at += 1;
             }
             ClusteringRestriction::Tuples { columns: count, alternatives } => {
@@ -92,8 +93,10 @@ pub fn slices(
                 at += count;
             }
             ClusteringRestriction::Range { lower, upper } => {
-                let lower = lower.as_ref().map(|bound| bound.values(name, evaluation)).transpose()?;
-                let upper = upper.as_ref().map(|bound| bound.values(name, evaluation)).transpose()?;
+                let lower =
+                    lower.as_ref().map(|bound| bound.values(name, evaluation)).transpose()?;
+                let upper =
+                    upper.as_ref().map(|bound| bound.values(name, evaluation)).transpose()?;
                 for prefix in &prefixes {
                     range_slices(table, at, prefix, lower.as_ref(), upper.as_ref(), &mut slices);
                 }
@@ -108,14 +111,18 @@ pub fn slices(
 fn product(prefixes: &[Prefix], values: Vec<Prefix>) -> Vec<Prefix> {
     prefixes
         .iter()
-        .flat_map(|prefix| values.iter().map(move |value| prefix.iter().chain(value).cloned().collect()))
+        .flat_map(|prefix| {
+            values.iter().map(move |value| prefix.iter().chain(value).cloned().collect())
+        })
         .collect()
 }
 
 fn tuple_values(tuple: &Bytes, count: usize, column: &str) -> Result<Prefix> {
-    let malformed = || Error::invalid(format!("Invalid tuple value in condition for column {column}"));
+    let malformed =
+        || Error::invalid(format!("Invalid tuple value in condition for column {column}"));
     let null = || Error::invalid(format!("Invalid null value in condition for column {column}"));
-    let fields = collection::fields(tuple).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;
+    let fields =
+        collection::fields(tuple).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;
     if fields.len() != count {
         return Err(malformed());
     }
@@ -127,7 +134,8 @@ fn tuple_values(tuple: &Bytes, count: usize, column: &str) -> Result<Prefix> {
 
 impl RangeBound {
     fn values(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<(Prefix, bool)> {
-        let null = || Error::invalid(format!("Invalid null value in condition for column {column}"));
+        let null =
+            || Error::invalid(format!("Invalid null value in condition for column {column}"));
         let one = |term: &Term| match term.evaluate(evaluation)? {
             Bound::Value(value) => Ok(value),
             Bound::Null => Err(null()),
@@ -154,8 +162,10 @@ fn range_slices(
     upper: Option<&(Prefix, bool)>,
     slices: &mut Vec<ClusteringSlice>,
 ) {
-    let lower_parts = lower.map(|(values, inclusive)| parts(table, at, prefix, values, *inclusive, true));
-    let upper_parts = upper.map(|(values, inclusive)| parts(table, at, prefix, values, *inclusive, false));
+    let lower_parts =
+        lower.map(|(values, inclusive)| parts(table, at, prefix, values, *inclusive, true));
+    let upper_parts =
+        upper.map(|(values, inclusive)| parts(table, at, prefix, values, *inclusive, false));
     match (lower_parts, upper_parts) {
         (Some(parts), None) | (None, Some(parts)) => slices.extend(parts),
         (Some(lowers), Some(uppers)) => {
@@ -195,7 +205,8 @@ fn parts(
         let inclusive = inclusive && last + 1 == values.len();
         // In a descending column greater values come first: a lower bound is where the slice ends.
         let slice = if is_lower != reversed {
-            let kind = if inclusive { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart };
+            let kind =
+                if inclusive { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart };
             ClusteringSlice {
                 start: ClusteringBound { kind, values: bounded.into() },
                 end: ClusteringBound { kind: BoundKind::InclusiveEnd, values: common.into() },
@@ -215,5 +226,7 @@ fn parts(
 /// The type of a tuple of the columns from `at`.
 pub fn tuple_type(table: &TableMetadata, at: usize, count: usize) -> CqlType {
     let columns = table.clustering_columns();
-    CqlType::Tuple(columns[at..at + count].iter().map(|column| column.column_type.clone()).collect())
+    CqlType::Tuple(
+        columns[at..at + count].iter().map(|column| column.column_type.clone()).collect(),
+    )
 }

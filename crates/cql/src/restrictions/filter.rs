@@ -94,7 +94,9 @@ pub fn holds(operator: ComparisonOperator, ordering: Ordering) -> bool {
 
 fn required(term: &Term, column: &str, evaluation: &Evaluation<'_>) -> Result<Bytes> {
     let value = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
-    value.ok_or_else(|| Error::invalid(format!("Invalid null value in condition for column {column}")))
+    value.ok_or_else(|| {
+        Error::invalid(format!("Invalid null value in condition for column {column}"))
+    })
 }
 
 fn malformed(error: impl std::fmt::Display) -> Error {
@@ -102,7 +104,11 @@ fn malformed(error: impl std::fmt::Display) -> Error {
 }
 
 /// The element of a collection in frozen form at a key (map), an index (list, vector) or itself (set).
-pub fn element(column_type: &CqlType, value: &Bytes, key: &[u8]) -> Result<(CqlType, Option<Bytes>)> {
+pub fn element(
+    column_type: &CqlType,
+    value: &Bytes,
+    key: &[u8],
+) -> Result<(CqlType, Option<Bytes>)> {
     Ok(match column_type {
         CqlType::Map { key: key_type, value: value_type, .. } => {
             let mut found = None;
@@ -117,7 +123,9 @@ pub fn element(column_type: &CqlType, value: &Bytes, key: &[u8]) -> Result<(CqlT
         }
         CqlType::List { element, .. } => {
             let index = <[u8; 4]>::try_from(key).map(i32::from_be_bytes).unwrap_or(-1);
-            let Ok(index) = usize::try_from(index) else { return Ok((element.as_ref().clone(), None)) };
+            let Ok(index) = usize::try_from(index) else {
+                return Ok((element.as_ref().clone(), None));
+            };
             let mut elements = collection::elements(value).map_err(malformed)?;
             let found = elements.nth(index).transpose().map_err(malformed)?.flatten();
             (element.as_ref().clone(), found.map(|v| value.slice_ref(v)))
@@ -141,7 +149,8 @@ fn contains(column_type: &CqlType, value: &Bytes, wanted: &[u8], in_keys: bool) 
     match column_type {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
             for candidate in collection::elements(value).map_err(malformed)? {
-                if candidate.map_err(malformed)?.is_some_and(|c| element.compare(c, wanted).is_eq()) {
+                if candidate.map_err(malformed)?.is_some_and(|c| element.compare(c, wanted).is_eq())
+                {
                     return Ok(true);
                 }
             }
@@ -161,6 +170,9 @@ fn contains(column_type: &CqlType, value: &Bytes, wanted: &[u8], in_keys: bool) 
             }
             Ok(false)
         }
-        other => Err(Error::invalid(format!("CONTAINS cannot be used on a column of type {}", other.cql_name()))),
+        other => Err(Error::invalid(format!(
+            "CONTAINS cannot be used on a column of type {}",
+            other.cql_name()
+        ))),
     }
 }

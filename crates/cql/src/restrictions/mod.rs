@@ -30,7 +30,7 @@ pub enum Alternatives {
     /// One term each.
     Terms(Vec<Term>),
     /// `IN ?`: a list that is bound as a whole.
-    List(Term, espalier_types::CqlType),
+    List(Term),
 }
 
 /// A planned `WHERE`.
@@ -46,7 +46,11 @@ pub struct Restrictions {
 
 impl Restrictions {
     /// The slices of each partition.
-    pub fn slices(&self, table: &TableMetadata, evaluation: &Evaluation<'_>) -> Result<ClusteringSlices> {
+    pub fn slices(
+        &self,
+        table: &TableMetadata,
+        evaluation: &Evaluation<'_>,
+    ) -> Result<ClusteringSlices> {
         clustering::slices(table, &self.clustering, evaluation)
     }
 

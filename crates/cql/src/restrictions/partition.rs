@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    DecoratedKey, KeyBound, KeyRange, Token, build_composite,
-    schema::TableMetadata,
+    DecoratedKey, KeyBound, KeyRange, Token, build_composite, schema::TableMetadata,
 };
 use espalier_types::collection;
 
@@ -49,7 +48,11 @@ pub enum Partitions {
 
 impl PartitionRestriction {
     /// Evaluates.
-    pub fn partitions(&self, table: &TableMetadata, evaluation: &Evaluation<'_>) -> Result<Partitions> {
+    pub fn partitions(
+        &self,
+        table: &TableMetadata,
+        evaluation: &Evaluation<'_>,
+    ) -> Result<Partitions> {
         match self {
             Self::All => Ok(Partitions::Range(Some(KeyRange::full()))),
             Self::Token { lower, upper } => token_range(lower.as_ref(), upper.as_ref(), evaluation),
@@ -61,23 +64,28 @@ impl PartitionRestriction {
 impl Alternatives {
     /// The values; null is refused, a list bound as null too.
     pub fn evaluate(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<Vec<Bytes>> {
-        let null = || Error::invalid(format!("Invalid null value in condition for column {column}"));
+        let null =
+            || Error::invalid(format!("Invalid null value in condition for column {column}"));
         match self {
             Self::Terms(terms) => terms
                 .iter()
                 .map(|term| {
-                    term.evaluate(evaluation)?.required(&format!("column {column}"))?.ok_or_else(null)
+                    term.evaluate(evaluation)?
+                        .required(&format!("column {column}"))?
+                        .ok_or_else(null)
                 })
                 .collect(),
-            Self::List(term, _) => {
+            Self::List(term) => {
                 let list = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
                 let list = list.ok_or_else(null)?;
-                let elements = collection::elements(&list)
-                    .map_err(|error| Error::invalid(format!("Invalid list for IN on {column}: {error}")))?;
+                let elements = collection::elements(&list).map_err(|error| {
+                    Error::invalid(format!("Invalid list for IN on {column}: {error}"))
+                })?;
                 elements
                     .map(|element| {
-                        let element = element
-                            .map_err(|error| Error::invalid(format!("Invalid list for IN on {column}: {error}")))?;
+                        let element = element.map_err(|error| {
+                            Error::invalid(format!("Invalid list for IN on {column}: {error}"))
+                        })?;
                         element.map(|bytes| list.slice_ref(bytes)).ok_or_else(null)
                     })
                     .collect()
@@ -98,7 +106,10 @@ fn keys(
         .map(|(column, alternatives)| alternatives.evaluate(&column.name, evaluation))
         .collect::<Result<Vec<_>>>()?;
     if let [alternatives] = values.as_slice() {
-        let keys = alternatives.iter().map(|value| single_key(table, value)).collect::<Result<Vec<_>>>()?;
+        let keys = alternatives
+            .iter()
+            .map(|value| single_key(table, value))
+            .collect::<Result<Vec<_>>>()?;
         return Ok(sorted(keys));
     }
     let mut combinations: Vec<Vec<Bytes>> = vec![Vec::with_capacity(values.len())];
@@ -115,7 +126,10 @@ fn keys(
             })
             .collect();
     }
-    let keys = combinations.iter().map(|components| composite_key(components)).collect::<Result<Vec<_>>>()?;
+    let keys = combinations
+        .iter()
+        .map(|components| composite_key(components))
+        .collect::<Result<Vec<_>>>()?;
     Ok(sorted(keys))
 }
 
@@ -158,7 +172,10 @@ pub fn composite_key(components: &[Bytes]) -> Result<DecoratedKey> {
 
 fn check_length(length: usize) -> Result<()> {
     if length > usize::from(u16::MAX) {
-        return Err(Error::invalid(format!("Key length of {length} is longer than maximum of {}", u16::MAX)));
+        return Err(Error::invalid(format!(
+            "Key length of {length} is longer than maximum of {}",
+            u16::MAX
+        )));
     }
     Ok(())
 }
@@ -193,7 +210,8 @@ fn token_range(
         (Some(start_token), Some(end_token)) => {
             start_token > end_token
                 || (start_token == end_token
-                    && !(matches!(start, KeyBound::BeforeToken(_)) && matches!(end, KeyBound::AfterToken(_))))
+                    && !(matches!(start, KeyBound::BeforeToken(_))
+                        && matches!(end, KeyBound::AfterToken(_))))
         }
         _ => false,
     };

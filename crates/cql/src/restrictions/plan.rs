@@ -13,8 +13,8 @@ use super::{
 use crate::{
     Error, Result,
     grammar::ast::{
-        ComparisonOperator as Operator, Expression, ExpressionKind, InValues, Name, Predicate, Relation,
-        RelationTarget, WhereClause,
+        ComparisonOperator as Operator, Expression, ExpressionKind, InValues, Name, Predicate,
+        Relation, RelationTarget, WhereClause,
     },
     term::{Preparation, prepare_term},
 };
@@ -51,7 +51,9 @@ pub fn plan(
     purpose: Purpose,
 ) -> Result<Restrictions> {
     if let Some(custom) = clause.custom.first() {
-        return Err(preparation.invalid(custom.position, "Custom index expressions are not supported yet"));
+        return Err(
+            preparation.invalid(custom.position, "Custom index expressions are not supported yet")
+        );
     }
     let mut by_column: BTreeMap<usize, ColumnRelations<'_>> = BTreeMap::new();
     let mut tuples: Vec<(&Relation<'_>, usize, usize)> = Vec::new();
@@ -62,7 +64,9 @@ pub fn plan(
             RelationTarget::Column(name) => {
                 let column = find(preparation, table, name)?;
                 check_operator(preparation, relation, column)?;
-                if !column.is_primary_key() || !sort_in(preparation, &mut by_column, table, column, relation)? {
+                if !column.is_primary_key()
+                    || !sort_in(preparation, &mut by_column, table, column, relation)?
+                {
                     filters.push(relation);
                 }
             }
@@ -80,16 +84,32 @@ pub fn plan(
             }
             RelationTarget::Field(name, _) => {
                 find(preparation, table, name)?;
-                return Err(preparation.invalid(relation.position, "Fields of a user type cannot be restricted in WHERE"));
+                return Err(preparation.invalid(
+                    relation.position,
+                    "Fields of a user type cannot be restricted in WHERE",
+                ));
             }
         }
     }
     let may_filter = purpose == Purpose::Select { allow_filtering: true };
     let mut needs_filtering = !filters.is_empty();
-    let partition =
-        plan_partition(preparation, table, &by_column, &tokens, &mut filters, &mut needs_filtering, purpose)?;
+    let partition = plan_partition(
+        preparation,
+        table,
+        &by_column,
+        &tokens,
+        &mut filters,
+        &mut needs_filtering,
+        purpose,
+    )?;
     let clustering = plan_clustering(
-        preparation, table, &by_column, &tuples, &mut filters, &mut needs_filtering, may_filter,
+        preparation,
+        table,
+        &by_column,
+        &tuples,
+        &mut filters,
+        &mut needs_filtering,
+        may_filter,
     )?;
     if purpose == Purpose::Modify {
         refuse_filters(table, &filters)?;
@@ -100,32 +120,47 @@ pub fn plan(
     if needs_filtering && !may_filter {
         return Err(Error::invalid(NEEDS_FILTERING));
     }
-    let filters =
-        filters.iter().map(|relation| plan_filter(preparation, table, relation)).collect::<Result<_>>()?;
+    let filters = filters
+        .iter()
+        .map(|relation| plan_filter(preparation, table, relation))
+        .collect::<Result<_>>()?;
     Ok(Restrictions { partition, clustering, filters })
 }
 
-fn find<'t>(preparation: &Preparation<'_>, table: &'t TableMetadata, name: &Name<'_>) -> Result<&'t ColumnDefinition> {
+fn find<'t>(
+    preparation: &Preparation<'_>,
+    table: &'t TableMetadata,
+    name: &Name<'_>,
+) -> Result<&'t ColumnDefinition> {
     table.column(name.as_str()).ok_or_else(|| {
-        let message = format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name);
+        let message =
+            format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name);
         preparation.invalid(name.position, message)
     })
 }
 
-fn check_operator(preparation: &Preparation<'_>, relation: &Relation<'_>, column: &ColumnDefinition) -> Result<()> {
+fn check_operator(
+    preparation: &Preparation<'_>,
+    relation: &Relation<'_>,
+    column: &ColumnDefinition,
+) -> Result<()> {
     let refuse = |message: String| Err(preparation.invalid(relation.position, message));
     let name = &column.name;
     match &relation.predicate {
-        Predicate::Compare(Operator::NotEqual, _) => refuse(format!("Unsupported \"!=\" relation: {name}")),
-        Predicate::IsNotNull => refuse(format!("Unsupported restriction: {name} IS NOT NULL")),
-        Predicate::Like(_) => {
-            refuse(format!("LIKE restriction is only supported on properly indexed columns. {name} is not"))
+        Predicate::Compare(Operator::NotEqual, _) => {
+            refuse(format!("Unsupported \"!=\" relation: {name}"))
         }
+        Predicate::IsNotNull => refuse(format!("Unsupported restriction: {name} IS NOT NULL")),
+        Predicate::Like(_) => refuse(format!(
+            "LIKE restriction is only supported on properly indexed columns. {name} is not"
+        )),
         Predicate::Compare(operator, _) if column.is_complex() => {
-            let kind = if column.column_type.is_collection() { "Collection" } else { "Non-frozen UDT" };
+            let kind =
+                if column.column_type.is_collection() { "Collection" } else { "Non-frozen UDT" };
             refuse(format!(
                 "{kind} column '{name}' ({}) cannot be restricted by a '{}' relation",
-                column.column_type.cql_name(), operator.symbol()
+                column.column_type.cql_name(),
+                operator.symbol()
             ))
         }
         Predicate::Compare(operator, _)
@@ -134,7 +169,8 @@ fn check_operator(preparation: &Preparation<'_>, relation: &Relation<'_>, column
             refuse("Slice restrictions are not supported on duration columns".into())
         }
         Predicate::In(_) if column.is_complex() => refuse(format!(
-            "Collection column '{name}' ({}) cannot be restricted by a 'IN' relation", column.column_type.cql_name()
+            "Collection column '{name}' ({}) cannot be restricted by a 'IN' relation",
+            column.column_type.cql_name()
         )),
         Predicate::Contains(_) if !column.column_type.is_collection() => {
             refuse(format!("Cannot use CONTAINS on non-collection column {name}"))
@@ -154,17 +190,26 @@ fn sort_in<'e>(
     column: &ColumnDefinition,
     relation: &'e Relation<'e>,
 ) -> Result<bool> {
-    let base = if column.kind == ColumnKind::Clustering { table.partition_key_columns().len() } else { 0 };
+    let base =
+        if column.kind == ColumnKind::Clustering { table.partition_key_columns().len() } else { 0 };
     let relations = by_column.entry(base + column.position).or_default();
     let twice = |what: &str| {
-        Err(preparation.invalid(relation.position, format!(
-            "{} cannot be restricted by more than one relation if it includes {what}", column.name
-        )))
+        Err(preparation.invalid(
+            relation.position,
+            format!(
+                "{} cannot be restricted by more than one relation if it includes {what}",
+                column.name
+            ),
+        ))
     };
     match &relation.predicate {
         Predicate::Compare(Operator::Equal, _) | Predicate::In(_) => {
             if relations.equal.is_some() || relations.lower.is_some() || relations.upper.is_some() {
-                return twice(if matches!(relation.predicate, Predicate::In(_)) { "a IN" } else { "an Equal" });
+                return twice(if matches!(relation.predicate, Predicate::In(_)) {
+                    "a IN"
+                } else {
+                    "an Equal"
+                });
             }
             relations.equal = Some(relation);
         }
@@ -176,8 +221,10 @@ fn sort_in<'e>(
             let side = if is_lower { &mut relations.lower } else { &mut relations.upper };
             if side.is_some() {
                 let which = if is_lower { "start" } else { "end" };
-                let message =
-                    format!("More than one restriction was found for the {which} bound on {}", column.name);
+                let message = format!(
+                    "More than one restriction was found for the {which} bound on {}",
+                    column.name
+                );
                 return Err(preparation.invalid(relation.position, message));
             }
             *side = Some(relation);
@@ -194,17 +241,25 @@ fn sort_in<'e>(
     Ok(true)
 }
 
-fn tuple_columns(preparation: &Preparation<'_>, table: &TableMetadata, names: &[Name<'_>]) -> Result<usize> {
+fn tuple_columns(
+    preparation: &Preparation<'_>,
+    table: &TableMetadata,
+    names: &[Name<'_>],
+) -> Result<usize> {
     let mut first = None;
     for (index, name) in names.iter().enumerate() {
         let column = find(preparation, table, name)?;
         if column.kind != ColumnKind::Clustering {
-            let message = format!("Multi-column relations can only be applied to clustering columns but was applied to: {name}");
+            let message = format!(
+                "Multi-column relations can only be applied to clustering columns but was applied to: {name}"
+            );
             return Err(preparation.invalid(name.position, message));
         }
         let start = *first.get_or_insert(column.position);
         if column.position != start + index {
-            let message = format!("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: {name}");
+            let message = format!(
+                "Clustering columns must appear in the PRIMARY KEY order in multi-column relations: {name}"
+            );
             return Err(preparation.invalid(name.position, message));
         }
     }
@@ -225,13 +280,19 @@ fn check_token(
         && names.iter().zip(columns).all(|(name, column)| name.as_str() == column.name);
     if !in_order {
         let key: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-        let message = format!("The token() function must be applied to all partition key components in order: {}", key.join(", "));
+        let message = format!(
+            "The token() function must be applied to all partition key components in order: {}",
+            key.join(", ")
+        );
         return Err(preparation.invalid(relation.position, message));
     }
     match relation.predicate {
         Predicate::Compare(operator, _) if operator != Operator::NotEqual => Ok(()),
         Predicate::Between(..) => Ok(()),
-        _ => Err(preparation.invalid(relation.position, "Only =, <, <=, > and >= can be used with the token() function")),
+        _ => Err(preparation.invalid(
+            relation.position,
+            "Only =, <, <=, > and >= can be used with the token() function",
+        )),
     }
 }
 
@@ -245,8 +306,9 @@ fn plan_partition<'e>(
     purpose: Purpose,
 ) -> Result<PartitionRestriction> {
     let columns = table.partition_key_columns();
-    let equal: Vec<Option<&Relation<'_>>> =
-        (0..columns.len()).map(|index| by_column.get(&index).and_then(|relations| relations.equal)).collect();
+    let equal: Vec<Option<&Relation<'_>>> = (0..columns.len())
+        .map(|index| by_column.get(&index).and_then(|relations| relations.equal))
+        .collect();
     if equal.iter().all(Option::is_some) && tokens.is_empty() {
         let alternatives = columns
             .iter()
@@ -263,9 +325,14 @@ fn plan_partition<'e>(
             .map(|(column, _)| column.name.as_str())
             .collect();
         if !tokens.is_empty() {
-            return Err(Error::invalid("The token function cannot be used in WHERE clauses for UPDATE or DELETE statements"));
+            return Err(Error::invalid(
+                "The token function cannot be used in WHERE clauses for UPDATE or DELETE statements",
+            ));
         }
-        return Err(Error::invalid(format!("Some partition key parts are missing: {}", missing.join(", "))));
+        return Err(Error::invalid(format!(
+            "Some partition key parts are missing: {}",
+            missing.join(", ")
+        )));
     }
     for relation in equal.into_iter().flatten() {
         filters.push(relation);
@@ -277,11 +344,15 @@ fn plan_partition<'e>(
     let receiver = preparation.receiver("partition key token", &CqlType::Bigint);
     let (mut lower, mut upper) = (None, None);
     for relation in tokens {
-        let mut bound = |preparation: &mut Preparation<'_>, side: &mut Option<TokenBound>, value: &Expression<'_>, inclusive| {
+        let bound = |preparation: &mut Preparation<'_>,
+                     side: &mut Option<TokenBound>,
+                     value: &Expression<'_>,
+                     inclusive| {
             if side.is_some() {
                 return Err(preparation.invalid(relation.position, "More than one restriction was found for the same bound of the partition key token"));
             }
-            *side = Some(TokenBound { term: prepare_term(preparation, value, &receiver)?, inclusive });
+            *side =
+                Some(TokenBound { term: prepare_term(preparation, value, &receiver)?, inclusive });
             Ok(())
         };
         match &relation.predicate {
@@ -289,7 +360,10 @@ fn plan_partition<'e>(
                 bound(preparation, &mut lower, value, true)?;
                 bound(preparation, &mut upper, value, true)?;
             }
-            Predicate::Compare(operator @ (Operator::Greater | Operator::GreaterOrEqual), value) => {
+            Predicate::Compare(
+                operator @ (Operator::Greater | Operator::GreaterOrEqual),
+                value,
+            ) => {
                 bound(preparation, &mut lower, value, *operator == Operator::GreaterOrEqual)?;
             }
             Predicate::Compare(operator, value) => {
@@ -312,18 +386,22 @@ fn alternatives(
 ) -> Result<Alternatives> {
     let receiver = preparation.receiver(&column.name, &column.column_type);
     match &relation.predicate {
-        Predicate::Compare(_, value) => Ok(Alternatives::Terms(vec![prepare_term(preparation, value, &receiver)?])),
+        Predicate::Compare(_, value) => {
+            Ok(Alternatives::Terms(vec![prepare_term(preparation, value, &receiver)?]))
+        }
         Predicate::In(InValues::Values(values)) => values
             .iter()
             .map(|value| prepare_term(preparation, value, &receiver))
             .collect::<Result<_>>()
             .map(Alternatives::Terms),
         Predicate::In(InValues::BindMarker(marker)) => {
-            let list = CqlType::List { element: Arc::new(column.column_type.clone()), frozen: true };
+            let list =
+                CqlType::List { element: Arc::new(column.column_type.clone()), frozen: true };
             let receiver = preparation.receiver(&format!("in({})", column.name), &list);
-            Ok(Alternatives::List(preparation.bind(*marker, &receiver)?, column.column_type.clone()))
+            Ok(Alternatives::List(preparation.bind(*marker, &receiver)?))
         }
-        _ => Err(preparation.invalid(relation.position, format!("{} must be restricted by = or IN", column.name))),
+        _ => Err(preparation
+            .invalid(relation.position, format!("{} must be restricted by = or IN", column.name))),
     }
 }
 
@@ -344,18 +422,28 @@ fn plan_clustering<'e>(
     let mut gap: Option<&str> = None;
     while at < columns.len() {
         let column = &columns[at];
-        let mixed: Vec<_> = tuples.iter().filter(|(_, start, count)| (*start..start + count).contains(&at)).collect();
+        let mixed: Vec<_> = tuples
+            .iter()
+            .filter(|(_, start, count)| (*start..start + count).contains(&at))
+            .collect();
         if let Some((relation, start, count)) = mixed.first() {
-            let alone = (*start..start + count).all(|index| !by_column.contains_key(&(base + index)));
+            let alone =
+                (*start..start + count).all(|index| !by_column.contains_key(&(base + index)));
             let same = mixed.iter().all(|(_, s, _)| s == start) && *start == at;
             if !open || !alone || !same {
                 let message = format!(
                     "Clustering column \"{}\" cannot be restricted (a multi-column relation must follow restrictions of \
-                     the columns before it by = or IN, and not be mixed with other relations)", column.name
+                     the columns before it by = or IN, and not be mixed with other relations)",
+                    column.name
                 );
                 return Err(preparation.invalid(relation.position, message));
             }
-            let (restriction, count) = plan_tuples(preparation, table, at, &mixed.iter().map(|(r, _, c)| (*r, *c)).collect::<Vec<_>>())?;
+            let (restriction, count) = plan_tuples(
+                preparation,
+                table,
+                at,
+                &mixed.iter().map(|(r, _, c)| (*r, *c)).collect::<Vec<_>>(),
+            )?;
             open = restriction.equal_column_count().is_some();
             planned.push(restriction);
             at += count;
@@ -384,23 +472,33 @@ fn plan_clustering<'e>(
             *needs_filtering = true;
             filters.extend(relations.equal);
             filters.extend(relations.lower);
-            if !matches!((relations.lower, relations.upper), (Some(l), Some(u)) if std::ptr::eq(l, u)) {
+            if !matches!((relations.lower, relations.upper), (Some(l), Some(u)) if std::ptr::eq(l, u))
+            {
                 filters.extend(relations.upper);
             }
             at += 1;
             continue;
         }
         if let Some(relation) = relations.equal {
-            planned.push(ClusteringRestriction::Values(alternatives(preparation, column, relation)?));
+            planned.push(ClusteringRestriction::Values(alternatives(
+                preparation,
+                column,
+                relation,
+            )?));
         } else {
             let receiver = preparation.receiver(&column.name, &column.column_type);
-            let mut bound = |preparation: &mut Preparation<'_>, relation: Option<&Relation<'_>>, is_lower: bool| {
+            let bound = |preparation: &mut Preparation<'_>,
+                         relation: Option<&Relation<'_>>,
+                         is_lower: bool| {
                 let (value, inclusive) = match relation.map(|relation| &relation.predicate) {
                     None => return Ok(None),
-                    Some(Predicate::Between(low, high)) => (if is_lower { low } else { high }, true),
-                    Some(Predicate::Compare(operator, value)) => {
-                        (value, matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual))
+                    Some(Predicate::Between(low, high)) => {
+                        (if is_lower { low } else { high }, true)
                     }
+                    Some(Predicate::Compare(operator, value)) => (
+                        value,
+                        matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual),
+                    ),
                     Some(_) => return Ok(None),
                 };
                 let term = prepare_term(preparation, value, &receiver)?;
@@ -423,7 +521,8 @@ fn plan_tuples(
     relations: &[(&Relation<'_>, usize)],
 ) -> Result<(ClusteringRestriction, usize)> {
     let names = |count: usize| {
-        let names: Vec<&str> = table.clustering_columns()[at..at + count].iter().map(|c| c.name.as_str()).collect();
+        let names: Vec<&str> =
+            table.clustering_columns()[at..at + count].iter().map(|c| c.name.as_str()).collect();
         format!("({})", names.join(","))
     };
     let (mut lower, mut upper, mut widest) = (None, None, 0);
@@ -435,33 +534,46 @@ fn plan_tuples(
                 Some(Alternatives::Terms(vec![tuple_term(preparation, value, &receiver, *count)?]))
             }
             Predicate::In(InValues::Values(values)) => Some(Alternatives::Terms(
-                values.iter().map(|value| tuple_term(preparation, value, &receiver, *count)).collect::<Result<_>>()?,
+                values
+                    .iter()
+                    .map(|value| tuple_term(preparation, value, &receiver, *count))
+                    .collect::<Result<_>>()?,
             )),
             Predicate::In(InValues::BindMarker(marker)) => {
                 let list = CqlType::List { element: Arc::new(tuple.clone()), frozen: true };
                 let receiver = preparation.receiver(&format!("in{}", names(*count)), &list);
-                Some(Alternatives::List(preparation.bind(*marker, &receiver)?, tuple.clone()))
+                Some(Alternatives::List(preparation.bind(*marker, &receiver)?))
             }
             Predicate::Compare(operator, value) if *operator != Operator::NotEqual => {
                 let term = tuple_term(preparation, value, &receiver, *count)?;
-                let inclusive = matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual);
+                let inclusive =
+                    matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual);
                 let is_lower = matches!(operator, Operator::Greater | Operator::GreaterOrEqual);
                 let bound = RangeBound { columns: *count, term, is_tuple: true, inclusive };
                 let side = if is_lower { &mut lower } else { &mut upper };
                 if side.is_some() {
-                    return Err(preparation.invalid(relation.position, "More than one restriction was found for the same bound"));
+                    return Err(preparation.invalid(
+                        relation.position,
+                        "More than one restriction was found for the same bound",
+                    ));
                 }
                 *side = Some(bound);
                 widest = widest.max(*count);
                 None
             }
             _ => {
-                return Err(preparation.invalid(relation.position, "Unsupported multi-column relation: use =, <, <=, >, >= or IN"));
+                return Err(preparation.invalid(
+                    relation.position,
+                    "Unsupported multi-column relation: use =, <, <=, >, >= or IN",
+                ));
             }
         };
         if let Some(alternatives) = alternatives {
             if relations.len() > 1 {
-                return Err(preparation.invalid(relation.position, "A multi-column = or IN cannot be combined with other relations of its columns"));
+                return Err(preparation.invalid(
+                    relation.position,
+                    "A multi-column = or IN cannot be combined with other relations of its columns",
+                ));
             }
             return Ok((ClusteringRestriction::Tuples { columns: *count, alternatives }, *count));
         }
@@ -477,7 +589,10 @@ fn tuple_term(
 ) -> Result<crate::term::Term> {
     if let ExpressionKind::Tuple(items) = &value.kind {
         if items.len() != count {
-            let message = format!("Expected {count} elements in value tuple, but got {}: {value}", items.len());
+            let message = format!(
+                "Expected {count} elements in value tuple, but got {}: {value}",
+                items.len()
+            );
             return Err(preparation.invalid(value.position, message));
         }
     }
@@ -488,9 +603,9 @@ fn refuse_filters(table: &TableMetadata, filters: &[&Relation<'_>]) -> Result<()
     let names: Vec<String> = filters
         .iter()
         .map(|relation| match &relation.target {
-            RelationTarget::Column(name) | RelationTarget::Element(name, _) | RelationTarget::Field(name, _) => {
-                name.to_string()
-            }
+            RelationTarget::Column(name)
+            | RelationTarget::Element(name, _)
+            | RelationTarget::Field(name, _) => name.to_string(),
             RelationTarget::Columns(names) | RelationTarget::Token(names) => {
                 names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
             }
@@ -498,10 +613,13 @@ fn refuse_filters(table: &TableMetadata, filters: &[&Relation<'_>]) -> Result<()
         .collect();
     let Some(first) = names.first() else { return Ok(()) };
     match table.column(first) {
-        Some(column) if column.is_primary_key() => {
-            Err(Error::invalid(format!("Only = and IN can be used on {first} in an UPDATE or DELETE")))
-        }
-        _ => Err(Error::invalid(format!("Non PRIMARY KEY columns found in where clause: {}", names.join(", ")))),
+        Some(column) if column.is_primary_key() => Err(Error::invalid(format!(
+            "Only = and IN can be used on {first} in an UPDATE or DELETE"
+        ))),
+        _ => Err(Error::invalid(format!(
+            "Non PRIMARY KEY columns found in where clause: {}",
+            names.join(", ")
+        ))),
     }
 }
 
@@ -522,7 +640,10 @@ fn plan_filter(
                 CqlType::Map { key, value, .. } => (key.as_ref().clone(), value.as_ref().clone()),
                 CqlType::List { element, .. } => (CqlType::Int, element.as_ref().clone()),
                 _ => {
-                    let message = format!("Column '{name}' of type {} has no elements that can be restricted", column.column_type.cql_name());
+                    let message = format!(
+                        "Column '{name}' of type {} has no elements that can be restricted",
+                        column.column_type.cql_name()
+                    );
                     return Err(preparation.invalid(name.position, message));
                 }
             };
@@ -531,20 +652,29 @@ fn plan_filter(
             let receiver = preparation.receiver(&format!("value({})", column.name), &value_type);
             (FilterTarget::Element(column.clone(), key), receiver, column)
         }
-        _ => return Err(preparation.invalid(relation.position, "This relation cannot be used for filtering")),
+        _ => {
+            return Err(preparation
+                .invalid(relation.position, "This relation cannot be used for filtering"));
+        }
     };
     let part_receiver = |preparation: &Preparation<'_>, label: &str, part: &CqlType| {
         preparation.receiver(&format!("{label}({})", definition.name), part)
     };
     let operator = match &relation.predicate {
         Predicate::Compare(Operator::NotEqual, _) => {
-            return Err(preparation.invalid(relation.position, format!("Unsupported \"!=\" relation: {}", definition.name)));
+            return Err(preparation.invalid(
+                relation.position,
+                format!("Unsupported \"!=\" relation: {}", definition.name),
+            ));
         }
         Predicate::Compare(operator, value) => {
             FilterOperator::Compare(*operator, prepare_term(preparation, value, &receiver)?)
         }
         Predicate::In(_) => {
-            let column = ColumnDefinition { column_type: receiver.column_type.clone(), ..definition.clone() };
+            let column = ColumnDefinition {
+                column_type: receiver.column_type.clone(),
+                ..definition.clone()
+            };
             FilterOperator::In(alternatives(preparation, &column, relation)?)
         }
         Predicate::Contains(value) => {
@@ -564,7 +694,10 @@ fn plan_filter(
             let receiver = part_receiver(preparation, "key", part);
             FilterOperator::ContainsKey(prepare_term(preparation, value, &receiver)?)
         }
-        _ => return Err(preparation.invalid(relation.position, "This relation cannot be used for filtering")),
+        _ => {
+            return Err(preparation
+                .invalid(relation.position, "This relation cannot be used for filtering"));
+        }
     };
     Ok(Filter { target, operator })
 }

@@ -3,8 +3,12 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
-use espalier_mutation::{ClusteringSlices, DecoratedKey, Direction, Row, split_composite, schema::TableMetadata};
-use espalier_storage::{Database, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadTarget};
+use espalier_mutation::{
+    ClusteringSlices, DecoratedKey, Direction, Row, schema::TableMetadata, split_composite,
+};
+use espalier_storage::{
+    Database, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadTarget,
+};
 
 use super::{PlannedSelect, group::Output, paging::PagingState};
 use crate::{
@@ -73,7 +77,11 @@ pub async fn execute(
             Some(state) if state.rows_left != u32::MAX => limit.min(state.rows_left as usize),
             _ => limit,
         },
-        per_partition_limit: evaluate_limit(select.per_partition_limit.as_ref(), evaluation, "PER PARTITION LIMIT")?,
+        per_partition_limit: evaluate_limit(
+            select.per_partition_limit.as_ref(),
+            evaluation,
+            "PER PARTITION LIMIT",
+        )?,
         last: None,
         partition_rows: resumed.as_ref().map_or(0, |position| position.rows_of_partition),
         resumed: resumed.clone(),
@@ -89,12 +97,19 @@ pub async fn execute(
             execution.read_sorted(database, partitions, slices, now_s).await?;
         }
     }
-    if select.is_aggregate && execution.next.is_none() && (execution.output.has_group() || select.group_by.is_none()) {
+    if select.is_aggregate
+        && execution.next.is_none()
+        && (execution.output.has_group() || select.group_by.is_none())
+    {
         execution.output.finish_group()?;
     }
     let rows_left = execution.rows_left;
     let paging_state = execution.next.take().map(|position| {
-        let rows_left = if limit == usize::MAX { u32::MAX } else { u32::try_from(rows_left).unwrap_or(u32::MAX) };
+        let rows_left = if limit == usize::MAX {
+            u32::MAX
+        } else {
+            u32::try_from(rows_left).unwrap_or(u32::MAX)
+        };
         PagingState { position, rows_left }.encode()
     });
     Ok(Rows {
@@ -145,10 +160,12 @@ impl Execution<'_> {
         };
         let mut resume = resume;
         if let Some(position) = &resume {
-            while matches!(targets.front(), Some(ReadTarget::Partition(key)) if *key < position.key) {
+            while matches!(targets.front(), Some(ReadTarget::Partition(key)) if *key < position.key)
+            {
                 targets.pop_front();
             }
-            let elsewhere = matches!(targets.front(), Some(ReadTarget::Partition(key)) if *key != position.key);
+            let elsewhere =
+                matches!(targets.front(), Some(ReadTarget::Partition(key)) if *key != position.key);
             if elsewhere {
                 resume = None;
                 self.partition_rows = 0;
@@ -159,7 +176,8 @@ impl Execution<'_> {
                 self.resumed = resume.clone();
                 let command = self.command(target.clone(), slices.clone(), resume.take(), now_s);
                 let result = database.read(command).await?;
-                let flow = self.consume(&result.partitions, result.next.is_some(), !targets.is_empty())?;
+                let flow =
+                    self.consume(&result.partitions, result.next.is_some(), !targets.is_empty())?;
                 if flow == Flow::Done {
                     return Ok(());
                 }
@@ -186,7 +204,8 @@ impl Execution<'_> {
     ) -> ReadCommand {
         let select = self.select;
         let exact = select.restrictions.filters.is_empty() && !select.is_aggregate;
-        let lacking = (self.page_size - self.output.row_count.min(self.page_size)).min(self.rows_left);
+        let lacking =
+            (self.page_size - self.output.row_count.min(self.page_size)).min(self.rows_left);
         ReadCommand {
             table: select.table.clone(),
             target,
@@ -207,7 +226,12 @@ impl Execution<'_> {
         }
     }
 
-    fn consume(&mut self, partitions: &[PartitionRows], more_in_target: bool, more_targets: bool) -> Result<Flow> {
+    fn consume(
+        &mut self,
+        partitions: &[PartitionRows],
+        more_in_target: bool,
+        more_targets: bool,
+    ) -> Result<Flow> {
         let table = self.select.table.clone();
         for (index, partition) in partitions.iter().enumerate() {
             let components = key_components(&table, &partition.key)?;
@@ -221,7 +245,8 @@ impl Execution<'_> {
             }
             if self.select.is_distinct || partition.rows.is_empty() {
                 // A static row alone counts as a row only where no rows were asked for by clustering.
-                let shown = self.select.is_distinct || self.select.restrictions.clustering.is_empty();
+                let shown =
+                    self.select.is_distinct || self.select.restrictions.clustering.is_empty();
                 if shown && !continued {
                     let row = if self.select.is_distinct { partition.rows.first() } else { None };
                     let more = more_in_target || more_targets || !is_last_partition;
@@ -238,8 +263,10 @@ impl Execution<'_> {
                     }
                     break;
                 }
-                let more =
-                    more_in_target || more_targets || !is_last_partition || row_index + 1 < partition.rows.len();
+                let more = more_in_target
+                    || more_targets
+                    || !is_last_partition
+                    || row_index + 1 < partition.rows.len();
                 if self.row(partition, &components, Some(row), more)? == Flow::Done {
                     return Ok(Flow::Done);
                 }
@@ -320,7 +347,12 @@ impl Execution<'_> {
             let mut resume = None;
             let mut of_partition = 0usize;
             loop {
-                let mut command = self.command(ReadTarget::Partition(key.clone()), slices.clone(), resume.take(), now_s);
+                let mut command = self.command(
+                    ReadTarget::Partition(key.clone()),
+                    slices.clone(),
+                    resume.take(),
+                    now_s,
+                );
                 command.limits.rows = CHUNK_ROWS;
                 let result = database.read(command).await?;
                 for partition in result.partitions {
@@ -350,10 +382,12 @@ impl Execution<'_> {
         let columns = select.table.clustering_columns();
         rows.sort_by(|(_, _, left), (_, _, right)| {
             for (position, descending) in &select.sort {
-                let value = |row: &Row| row.clustering.values.get(*position).cloned().flatten().unwrap_or_default();
-                let order = columns
-                    .get(*position)
-                    .map_or(std::cmp::Ordering::Equal, |column| column.column_type.compare(&value(left), &value(right)));
+                let value = |row: &Row| {
+                    row.clustering.values.get(*position).cloned().flatten().unwrap_or_default()
+                };
+                let order = columns.get(*position).map_or(std::cmp::Ordering::Equal, |column| {
+                    column.column_type.compare(&value(left), &value(right))
+                });
                 let order = if *descending { order.reverse() } else { order };
                 if order.is_ne() {
                     return order;

@@ -68,22 +68,32 @@ impl SelectExpression {
             Self::Column(column) => Ok(context.row.value(column)),
             Self::Term(term) => term.evaluate(context.evaluation)?.required("a selector"),
             Self::Call(function, arguments) => {
-                let values = arguments.iter().map(|a| a.value(context)).collect::<Result<Vec<_>>>()?;
+                let values =
+                    arguments.iter().map(|a| a.value(context)).collect::<Result<Vec<_>>>()?;
                 function.call(&values, context.evaluation)
             }
             Self::Composite(column_type, parts) => {
-                let values = parts.iter().map(|part| part.value(context)).collect::<Result<Vec<_>>>()?;
+                let values =
+                    parts.iter().map(|part| part.value(context)).collect::<Result<Vec<_>>>()?;
                 crate::term::build_literal(column_type, values).map(Some)
             }
             Self::Aggregate(number, ..) => Ok(context.aggregates.get(*number).cloned().flatten()),
-            Self::Metadata(metadata, column, part) => metadata_value(*metadata, column, part, context),
+            Self::Metadata(metadata, column, part) => {
+                metadata_value(*metadata, column, part, context)
+            }
             Self::Field(inner, index) => {
                 let Some(value) = inner.value(context)? else { return Ok(None) };
-                let field = collection::fields(&value).nth(*index).transpose().map_err(malformed)?.flatten();
+                let field = collection::fields(&value)
+                    .nth(*index)
+                    .transpose()
+                    .map_err(malformed)?
+                    .flatten();
                 Ok(field.map(|field| value.slice_ref(field)))
             }
             Self::Element(inner, column_type, key) => {
-                let (Some(value), Some(key)) = (inner.value(context)?, key.value(context)?) else { return Ok(None) };
+                let (Some(value), Some(key)) = (inner.value(context)?, key.value(context)?) else {
+                    return Ok(None);
+                };
                 element(column_type, &value, &key).map(|(_, element)| element)
             }
             Self::Slice(inner, column_type, from, to) => {
@@ -94,22 +104,6 @@ impl SelectExpression {
                 };
                 slice(column_type, &value, bound(from)?.as_deref(), bound(to)?.as_deref())
             }
-        }
-    }
-
-    /// Visits every aggregate below.
-    pub fn for_each_aggregate(&self, visit: &mut dyn FnMut(usize, &AggregateFunction, Option<&SelectExpression>)) {
-        match self {
-            Self::Aggregate(number, function, argument) => visit(*number, function, argument.as_deref()),
-            Self::Call(_, parts) | Self::Composite(_, parts) => {
-                parts.iter().for_each(|part| part.for_each_aggregate(visit));
-            }
-            Self::Field(inner, _) | Self::Slice(inner, ..) => inner.for_each_aggregate(visit),
-            Self::Element(inner, _, key) => {
-                inner.for_each_aggregate(visit);
-                key.for_each_aggregate(visit);
-            }
-            Self::Column(_) | Self::Term(_) | Self::Metadata(..) => {}
         }
     }
 
@@ -140,7 +134,8 @@ pub struct Aggregation<'s> {
 impl<'s> Aggregation<'s> {
     /// Fresh states for all aggregates of the selectors.
     pub fn new(selectors: &'s [SelectExpression]) -> Self {
-        let mut found: Vec<(usize, &'s AggregateFunction, Option<&'s SelectExpression>)> = Vec::new();
+        let mut found: Vec<(usize, &'s AggregateFunction, Option<&'s SelectExpression>)> =
+            Vec::new();
         fn collect<'s>(
             expression: &'s SelectExpression,
             found: &mut Vec<(usize, &'s AggregateFunction, Option<&'s SelectExpression>)>,
@@ -152,17 +147,24 @@ impl<'s> Aggregation<'s> {
                 SelectExpression::Call(_, parts) | SelectExpression::Composite(_, parts) => {
                     parts.iter().for_each(|part| collect(part, found));
                 }
-                SelectExpression::Field(inner, _) | SelectExpression::Slice(inner, ..) => collect(inner, found),
+                SelectExpression::Field(inner, _) | SelectExpression::Slice(inner, ..) => {
+                    collect(inner, found)
+                }
                 SelectExpression::Element(inner, _, key) => {
                     collect(inner, found);
                     collect(key, found);
                 }
-                SelectExpression::Column(_) | SelectExpression::Term(_) | SelectExpression::Metadata(..) => {}
+                SelectExpression::Column(_)
+                | SelectExpression::Term(_)
+                | SelectExpression::Metadata(..) => {}
             }
         }
         selectors.iter().for_each(|selector| collect(selector, &mut found));
         found.sort_by_key(|(number, ..)| *number);
-        let parts = found.into_iter().map(|(_, function, argument)| (function, argument, function.start())).collect();
+        let parts = found
+            .into_iter()
+            .map(|(_, function, argument)| (function, argument, function.start()))
+            .collect();
         Self { parts }
     }
 
@@ -207,9 +209,14 @@ fn metadata_value(
     match (data, part) {
         (ColumnData::Simple(cell), _) => Ok(of_cell(cell)),
         (ColumnData::Complex(complex), MetadataPart::Path(term)) => {
-            let Some(path) = term.evaluate(context.evaluation)?.required("an element")? else { return Ok(None) };
+            let Some(path) = term.evaluate(context.evaluation)?.required("an element")? else {
+                return Ok(None);
+            };
             let table = context.row.table;
-            let found = complex.cells.iter().find(|(other, _)| table.compare_paths(column.id, other, &path).is_eq());
+            let found = complex
+                .cells
+                .iter()
+                .find(|(other, _)| table.compare_paths(column.id, other, &path).is_eq());
             Ok(found.and_then(|(_, cell)| of_cell(cell)))
         }
         (ColumnData::Complex(complex), MetadataPart::Whole) => {
@@ -222,13 +229,16 @@ fn metadata_value(
                 let mut fields = vec![None; definition.fields.len()];
                 for (path, cell) in &complex.cells {
                     let index = <[u8; 2]>::try_from(path.as_ref()).map(u16::from_be_bytes);
-                    if let Some(field) = index.ok().and_then(|index| fields.get_mut(usize::from(index))) {
+                    if let Some(field) =
+                        index.ok().and_then(|index| fields.get_mut(usize::from(index)))
+                    {
                         *field = of_cell(cell);
                     }
                 }
                 return Ok(Some(nullable_list(&fields)));
             }
-            let parts: Vec<Option<Bytes>> = complex.cells.iter().map(|(_, cell)| of_cell(cell)).collect();
+            let parts: Vec<Option<Bytes>> =
+                complex.cells.iter().map(|(_, cell)| of_cell(cell)).collect();
             Ok(Some(nullable_list(&parts)))
         }
     }
@@ -243,7 +253,12 @@ fn nullable_list(parts: &[Option<Bytes>]) -> Bytes {
     list.into()
 }
 
-fn slice(column_type: &CqlType, value: &Bytes, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Option<Bytes>> {
+fn slice(
+    column_type: &CqlType,
+    value: &Bytes,
+    from: Option<&[u8]>,
+    to: Option<&[u8]>,
+) -> Result<Option<Bytes>> {
     let inside = |key_type: &CqlType, key: &[u8]| {
         from.is_none_or(|from| key_type.compare(key, from).is_ge())
             && to.is_none_or(|to| key_type.compare(key, to).is_le())
@@ -252,7 +267,9 @@ fn slice(column_type: &CqlType, value: &Bytes, from: Option<&[u8]>, to: Option<&
         CqlType::Set { element, .. } => {
             let mut kept = Vec::new();
             for candidate in collection::elements(value).map_err(malformed)? {
-                kept.extend(candidate.map_err(malformed)?.filter(|candidate| inside(element, candidate)));
+                kept.extend(
+                    candidate.map_err(malformed)?.filter(|candidate| inside(element, candidate)),
+                );
             }
             Ok((!kept.is_empty()).then(|| collection::list_of(kept)))
         }

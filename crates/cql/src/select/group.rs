@@ -35,7 +35,11 @@ impl<'s> Output<'s> {
         Self { select, evaluation, now_s, content: Vec::new(), row_count: 0, group: None }
     }
 
-    fn context<'c>(&'c self, row: CurrentRow<'c>, aggregates: &'c [Option<Bytes>]) -> RowContext<'c> {
+    fn context<'c>(
+        &'c self,
+        row: CurrentRow<'c>,
+        aggregates: &'c [Option<Bytes>],
+    ) -> RowContext<'c> {
         RowContext { row, evaluation: self.evaluation, now_s: self.now_s, aggregates }
     }
 
@@ -61,13 +65,17 @@ impl<'s> Output<'s> {
 
     /// Whether `row` would begin a new group while another is open.
     pub fn begins_group(&self, row: &CurrentRow<'_>) -> bool {
-        let (Some(group), Some(columns)) = (&self.group, self.select.group_by) else { return false };
+        let (Some(group), Some(columns)) = (&self.group, self.select.group_by) else {
+            return false;
+        };
         let partition_columns = group.partition_key.len();
         if group.partition_key != row.partition_key {
             return true;
         }
         let clustering = |row: Option<&Row>| -> Option<Vec<Option<Bytes>>> {
-            row.map(|row| row.clustering.values.iter().take(columns - partition_columns).cloned().collect())
+            row.map(|row| {
+                row.clustering.values.iter().take(columns - partition_columns).cloned().collect()
+            })
         };
         columns > partition_columns && clustering(group.row.as_ref()) != clustering(row.row)
     }
@@ -81,7 +89,8 @@ impl<'s> Output<'s> {
             row: row.row.cloned(),
             aggregation: Aggregation::new(&select.selectors),
         });
-        let context = RowContext { row, evaluation: self.evaluation, now_s: self.now_s, aggregates: &[] };
+        let context =
+            RowContext { row, evaluation: self.evaluation, now_s: self.now_s, aggregates: &[] };
         group.aggregation.add(&context)
     }
 

@@ -52,7 +52,8 @@ impl PagingState {
 
     /// Reads and checks what a client handed back.
     pub fn decode(table: &TableMetadata, state: &[u8]) -> Result<Self> {
-        let malformed = || Error::new(ErrorCode::ProtocolError, "Invalid value for the paging state");
+        let malformed =
+            || Error::new(ErrorCode::ProtocolError, "Invalid value for the paging state");
         let mut rest = state;
         let mut take = |length: usize| -> Result<&[u8]> {
             let taken = rest.get(..length).ok_or_else(malformed)?;

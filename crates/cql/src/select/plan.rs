@@ -31,14 +31,17 @@ pub fn plan_select(
         check_distinct(table, &selectors, &restrictions)?;
     }
     let group_by = plan_group_by(preparation, table, statement, &restrictions)?;
-    let (is_reversed, sort) = plan_ordering(preparation, table, &statement.order_by, &restrictions)?;
+    let (is_reversed, sort) =
+        plan_ordering(preparation, table, &statement.order_by, &restrictions)?;
     let mut limit = |expression: &Option<_>, name: &str| {
         let receiver = preparation.receiver(name, &CqlType::Int);
         expression.as_ref().map(|e| prepare_term(preparation, e, &receiver)).transpose()
     };
     let per_partition_limit = limit(&statement.per_partition_limit, "[per_partition_limit]")?;
     if per_partition_limit.is_some() && statement.distinct {
-        return Err(Error::invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries"));
+        return Err(Error::invalid(
+            "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries",
+        ));
     }
     let limit = limit(&statement.limit, "[limit]")?;
     if per_partition_limit.is_some() && aggregates > 0 && group_by.is_none() {
@@ -78,13 +81,17 @@ fn plan_selection(
         Selection::All => {
             let columns = table.columns();
             let selectors = columns.iter().cloned().map(SelectExpression::Column).collect();
-            let specs = columns.iter().map(|column| spec(column.name.clone(), column.column_type.clone())).collect();
+            let specs = columns
+                .iter()
+                .map(|column| spec(column.name.clone(), column.column_type.clone()))
+                .collect();
             return Ok((selectors, specs, 0));
         }
         Selection::Selectors(selectors) => selectors,
     };
     let mut selection = SelectionPreparation { preparation, table, aggregates: 0 };
-    let (mut expressions, mut specs) = (Vec::with_capacity(selectors.len()), Vec::with_capacity(selectors.len()));
+    let (mut expressions, mut specs) =
+        (Vec::with_capacity(selectors.len()), Vec::with_capacity(selectors.len()));
     for selector in selectors {
         let (expression, column_type) = selection.prepare(&selector.expression, None)?;
         let name = match &selector.alias {
@@ -98,7 +105,11 @@ fn plan_selection(
     Ok((expressions, specs, aggregates))
 }
 
-fn check_distinct(table: &TableMetadata, selectors: &[SelectExpression], restrictions: &Restrictions) -> Result<()> {
+fn check_distinct(
+    table: &TableMetadata,
+    selectors: &[SelectExpression],
+    restrictions: &Restrictions,
+) -> Result<()> {
     let mut wrong = None;
     for selector in selectors {
         selector.for_each_column(&mut |column| {
@@ -117,7 +128,9 @@ fn check_distinct(table: &TableMetadata, selectors: &[SelectExpression], restric
         matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static)
     });
     if !restrictions.clustering.is_empty() || !only_statics {
-        return Err(Error::invalid("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns."));
+        return Err(Error::invalid(
+            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.",
+        ));
     }
     let _ = table;
     Ok(())
@@ -133,18 +146,25 @@ fn plan_group_by(
         return Ok(None);
     }
     if statement.distinct {
-        return Err(Error::invalid("Grouping on clustering columns is not allowed for SELECT DISTINCT queries"));
+        return Err(Error::invalid(
+            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
+        ));
     }
-    let key: Vec<_> = table.partition_key_columns().iter().chain(table.clustering_columns()).collect();
+    let key: Vec<_> =
+        table.partition_key_columns().iter().chain(table.clustering_columns()).collect();
     let partition_is_single = matches!(&restrictions.partition, PartitionRestriction::Keys(columns)
         if columns.iter().all(is_single));
     let mut at = 0;
     for expression in &statement.group_by {
         let ExpressionKind::Column(name) = &expression.kind else {
-            return Err(preparation.invalid(expression.position, "GROUP BY functions are not supported yet"));
+            return Err(preparation
+                .invalid(expression.position, "GROUP BY functions are not supported yet"));
         };
         let Some(index) = key.iter().position(|column| column.name == name.as_str()) else {
-            return Err(preparation.invalid(name.position, "Group by is currently only supported on the columns of the PRIMARY KEY"));
+            return Err(preparation.invalid(
+                name.position,
+                "Group by is currently only supported on the columns of the PRIMARY KEY",
+            ));
         };
         // Columns restricted by = may be left out: they are the same in all rows.
         let skipped_are_fixed = (at..index).all(|skipped| {
@@ -162,7 +182,9 @@ fn plan_group_by(
         at = index + 1;
     }
     if at < table.partition_key_columns().len() && !partition_is_single {
-        return Err(Error::invalid("Group by is not supported on only a part of the partition key"));
+        return Err(Error::invalid(
+            "Group by is not supported on only a part of the partition key",
+        ));
     }
     Ok(Some(at.max(table.partition_key_columns().len())))
 }
@@ -181,7 +203,9 @@ fn plan_ordering(
         return Ok((false, Vec::new()));
     }
     let PartitionRestriction::Keys(keys) = &restrictions.partition else {
-        return Err(Error::invalid("ORDER BY is only supported when the partition key is restricted by an EQ or an IN."));
+        return Err(Error::invalid(
+            "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
+        ));
     };
     let mut reversed = None;
     let mut sort = Vec::new();
@@ -192,14 +216,21 @@ fn plan_ordering(
             return Err(preparation.invalid(name.position, "ANN ordering is not supported yet"));
         }
         let column = table.column(name.as_str()).ok_or_else(|| {
-            preparation.invalid(name.position, format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name))
+            preparation.invalid(
+                name.position,
+                format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name),
+            )
         })?;
         if column.kind != ColumnKind::Clustering {
-            let message = format!("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got {name}");
+            let message = format!(
+                "Order by is currently only supported on the clustered columns of the PRIMARY KEY, got {name}"
+            );
             return Err(preparation.invalid(name.position, message));
         }
-        let fixed = |position: usize| matches!(restrictions.clustering.get(position),
-            Some(restrictions::ClusteringRestriction::Values(alternatives)) if is_single(alternatives));
+        let fixed = |position: usize| {
+            matches!(restrictions.clustering.get(position),
+            Some(restrictions::ClusteringRestriction::Values(alternatives)) if is_single(alternatives))
+        };
         if column.position < at || !(at..column.position).all(fixed) {
             return Err(preparation.invalid(name.position, "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY"));
         }
@@ -215,7 +246,11 @@ fn plan_ordering(
 }
 
 /// The static and regular columns that selectors and filters look at.
-fn needed_columns(table: &TableMetadata, selectors: &[SelectExpression], restrictions: &Restrictions) -> ColumnSelection {
+fn needed_columns(
+    table: &TableMetadata,
+    selectors: &[SelectExpression],
+    restrictions: &Restrictions,
+) -> ColumnSelection {
     let mut ids = BTreeSet::new();
     for selector in selectors {
         selector.for_each_column(&mut |column| {

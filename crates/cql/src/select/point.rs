@@ -53,7 +53,9 @@ pub fn plan_point(select: &PlannedSelect) -> Option<Vec<PointColumn>> {
             SelectExpression::Column(column) => match column.kind {
                 ColumnKind::PartitionKey => Some(PointColumn::PartitionKey(column.position)),
                 ColumnKind::Clustering => Some(PointColumn::Clustering(column.position)),
-                ColumnKind::Regular if !column.is_complex() => Some(PointColumn::Regular(column.id)),
+                ColumnKind::Regular if !column.is_complex() => {
+                    Some(PointColumn::Regular(column.id))
+                }
                 _ => None,
             },
             _ => None,
@@ -93,12 +95,18 @@ fn key_and_clustering(
     select: &PlannedSelect,
     evaluation: &Evaluation<'_>,
 ) -> Result<(espalier_mutation::DecoratedKey, Vec<Option<Bytes>>)> {
-    let Partitions::Keys(mut keys) = select.restrictions.partition.partitions(&select.table, evaluation)? else {
+    let Partitions::Keys(mut keys) =
+        select.restrictions.partition.partitions(&select.table, evaluation)?
+    else {
         return Err(Error::new(ErrorCode::ServerError, "a point read without a key"));
     };
-    let key = keys.pop().ok_or_else(|| Error::new(ErrorCode::ServerError, "a point read without a key"))?;
+    let key = keys
+        .pop()
+        .ok_or_else(|| Error::new(ErrorCode::ServerError, "a point read without a key"))?;
     let mut values = Vec::with_capacity(select.restrictions.clustering.len());
-    for (restriction, column) in select.restrictions.clustering.iter().zip(select.table.clustering_columns()) {
+    for (restriction, column) in
+        select.restrictions.clustering.iter().zip(select.table.clustering_columns())
+    {
         if let ClusteringRestriction::Values(alternatives) = restriction {
             values.extend(alternatives.evaluate(&column.name, evaluation)?.into_iter().map(Some));
         }
@@ -142,12 +150,17 @@ fn encode(
     let mut content = Vec::with_capacity(256);
     for column in columns {
         match column {
-            PointColumn::PartitionKey(position) => put(components.get(*position).map(Bytes::as_ref), &mut content),
+            PointColumn::PartitionKey(position) => {
+                put(components.get(*position).map(Bytes::as_ref), &mut content)
+            }
             PointColumn::Clustering(position) => {
                 put(clustering.get(*position).and_then(Option::as_deref), &mut content);
             }
             PointColumn::Regular(id) => {
-                let cell = cells.binary_search_by_key(id, |(other, _)| *other).ok().map(|index| cells[index].1.value);
+                let cell = cells
+                    .binary_search_by_key(id, |(other, _)| *other)
+                    .ok()
+                    .map(|index| cells[index].1.value);
                 put(cell, &mut content);
             }
         }

@@ -31,7 +31,10 @@ impl SelectionPreparation<'_, '_> {
 
     fn column(&self, name: &Name<'_>) -> Result<&ColumnDefinition> {
         self.table.column(name.as_str()).ok_or_else(|| {
-            let message = format!("Undefined column name {name} in table {}.{}", self.table.keyspace, self.table.name);
+            let message = format!(
+                "Undefined column name {name} in table {}.{}",
+                self.table.keyspace, self.table.name
+            );
             self.preparation.invalid(name.position, message)
         })
     }
@@ -51,14 +54,28 @@ impl SelectionPreparation<'_, '_> {
                 let count = AggregateFunction::count_rows();
                 Ok((self.aggregate(count, None), CqlType::Bigint))
             }
-            ExpressionKind::CellMetadata(metadata, inner) => self.metadata(expression, *metadata, inner),
+            ExpressionKind::CellMetadata(metadata, inner) => {
+                self.metadata(expression, *metadata, inner)
+            }
             ExpressionKind::Field(inner, name) => {
                 let (inner, inner_type) = self.prepare(inner, None)?;
                 let CqlType::UserDefined { definition, .. } = &inner_type else {
-                    return Err(self.invalid(expression, format!("Invalid field selection: {} is not a UDT", inner_type.cql_name())));
+                    return Err(self.invalid(
+                        expression,
+                        format!("Invalid field selection: {} is not a UDT", inner_type.cql_name()),
+                    ));
                 };
-                let Some(index) = definition.fields.iter().position(|(field, _)| field == name.as_str()) else {
-                    return Err(self.invalid(expression, format!("{} of type {} has no field {name}", expression, inner_type.cql_name())));
+                let Some(index) =
+                    definition.fields.iter().position(|(field, _)| field == name.as_str())
+                else {
+                    return Err(self.invalid(
+                        expression,
+                        format!(
+                            "{} of type {} has no field {name}",
+                            expression,
+                            inner_type.cql_name()
+                        ),
+                    ));
                 };
                 let field_type = definition.fields[index].1.clone();
                 Ok((SelectExpression::Field(Box::new(inner), index), field_type))
@@ -70,40 +87,73 @@ impl SelectionPreparation<'_, '_> {
                     CqlType::Set { element, .. } => (element.as_ref(), element.as_ref()),
                     CqlType::List { element, .. } => (&CqlType::Int, element.as_ref()),
                     other => {
-                        return Err(self.invalid(expression, format!("Invalid element selection: {} is not a collection", other.cql_name())));
+                        return Err(self.invalid(
+                            expression,
+                            format!(
+                                "Invalid element selection: {} is not a collection",
+                                other.cql_name()
+                            ),
+                        ));
                     }
                 };
                 let key_type = key_type.clone();
                 let element_type = element_type.clone();
                 let (key, _) = self.prepare(key, Some(&key_type))?;
-                Ok((SelectExpression::Element(Box::new(inner), inner_type, Box::new(key)), element_type))
+                Ok((
+                    SelectExpression::Element(Box::new(inner), inner_type, Box::new(key)),
+                    element_type,
+                ))
             }
             ExpressionKind::Slice(inner, from, to) => {
                 let (inner, inner_type) = self.prepare(inner, None)?;
                 let key_type = match &inner_type {
                     CqlType::Map { key, .. } => key.as_ref().clone(),
                     CqlType::Set { element, .. } => element.as_ref().clone(),
-                    other => return Err(self.invalid(expression, format!("Slice selections are allowed only on sets and maps, not on {}", other.cql_name()))),
+                    other => {
+                        return Err(self.invalid(
+                            expression,
+                            format!(
+                                "Slice selections are allowed only on sets and maps, not on {}",
+                                other.cql_name()
+                            ),
+                        ));
+                    }
                 };
                 let receiver = self.preparation.receiver("slice bound", &key_type);
                 let mut bound = |bound: &Option<Box<Expression<'_>>>| {
-                    bound.as_ref().map(|bound| prepare_term(self.preparation, bound, &receiver)).transpose()
+                    bound
+                        .as_ref()
+                        .map(|bound| prepare_term(self.preparation, bound, &receiver))
+                        .transpose()
                 };
                 let (from, to) = (bound(from)?, bound(to)?);
-                Ok((SelectExpression::Slice(Box::new(inner), inner_type.clone(), from, to), inner_type))
+                Ok((
+                    SelectExpression::Slice(Box::new(inner), inner_type.clone(), from, to),
+                    inner_type,
+                ))
             }
             ExpressionKind::Function(call) => self.call(expression, call, expected),
             ExpressionKind::Cast(inner, type_name) => {
                 let target = self.preparation.resolve_type(type_name)?;
                 let (inner, inner_type) = self.prepare(inner, None)?;
                 let arguments = [Argument::Typed(inner_type)];
-                let function = functions::resolve_cast(self.preparation, expression.position, &arguments, &target)?;
+                let function = functions::resolve_cast(
+                    self.preparation,
+                    expression.position,
+                    &arguments,
+                    &target,
+                )?;
                 Ok((SelectExpression::Call(Box::new(function), vec![inner]), target))
             }
             ExpressionKind::Negate(inner) => {
                 let (inner, inner_type) = self.prepare(inner, expected)?;
                 let arguments = [Argument::Typed(inner_type)];
-                let function = functions::resolve_negation(self.preparation, expression.position, &arguments, expected)?;
+                let function = functions::resolve_negation(
+                    self.preparation,
+                    expression.position,
+                    &arguments,
+                    expected,
+                )?;
                 let result = function.return_type.clone();
                 Ok((SelectExpression::Call(Box::new(function), vec![inner]), result))
             }
@@ -112,17 +162,28 @@ impl SelectionPreparation<'_, '_> {
                 for (operator, right) in &chain.rest {
                     let (right, right_type) = self.prepare(right, Some(&left_type.clone()))?;
                     let arguments = [Argument::Typed(left_type), Argument::Typed(right_type)];
-                    let function = functions::resolve_arithmetic(self.preparation, expression.position, *operator, &arguments, expected)?;
+                    let function = functions::resolve_arithmetic(
+                        self.preparation,
+                        expression.position,
+                        *operator,
+                        &arguments,
+                        expected,
+                    )?;
                     left_type = function.return_type.clone();
                     left = SelectExpression::Call(Box::new(function), vec![left, right]);
                 }
                 Ok((left, left_type))
             }
-            ExpressionKind::Tuple(parts) if parts.len() == 1 && !matches!(expected, Some(CqlType::Tuple(_))) => {
+            ExpressionKind::Tuple(parts)
+                if parts.len() == 1 && !matches!(expected, Some(CqlType::Tuple(_))) =>
+            {
                 self.prepare(&parts[0], expected)
             }
             ExpressionKind::Tuple(parts) => {
-                let parts = parts.iter().map(|part| self.prepare(part, None)).collect::<Result<Vec<_>>>()?;
+                let parts = parts
+                    .iter()
+                    .map(|part| self.prepare(part, None))
+                    .collect::<Result<Vec<_>>>()?;
                 let (parts, types): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
                 let tuple = CqlType::Tuple(types.into_iter().map(|part| part.freeze()).collect());
                 Ok((SelectExpression::Composite(tuple.clone(), parts), tuple))
@@ -157,12 +218,20 @@ impl SelectionPreparation<'_, '_> {
         Ok((prepared, element.unwrap_or(CqlType::Blob)))
     }
 
-    fn aggregate(&mut self, function: AggregateFunction, argument: Option<SelectExpression>) -> SelectExpression {
+    fn aggregate(
+        &mut self,
+        function: AggregateFunction,
+        argument: Option<SelectExpression>,
+    ) -> SelectExpression {
         self.aggregates += 1;
         SelectExpression::Aggregate(self.aggregates - 1, function, argument.map(Box::new))
     }
 
-    fn term(&mut self, expression: &Expression<'_>, expected: Option<&CqlType>) -> Result<(SelectExpression, CqlType)> {
+    fn term(
+        &mut self,
+        expression: &Expression<'_>,
+        expected: Option<&CqlType>,
+    ) -> Result<(SelectExpression, CqlType)> {
         match expected.cloned().or_else(|| crate::term::natural_type(expression)) {
             Some(known) => {
                 let receiver = self.preparation.receiver(&expression.to_string(), &known);
@@ -187,20 +256,46 @@ impl SelectionPreparation<'_, '_> {
             ExpressionKind::Column(name) => (name, None),
             ExpressionKind::Element(column, key) => match &column.kind {
                 ExpressionKind::Column(name) => (name, Some(Err(key))),
-                _ => return Err(self.invalid(expression, "Cannot use selection function on this expression")),
+                _ => {
+                    return Err(self
+                        .invalid(expression, "Cannot use selection function on this expression"));
+                }
             },
             ExpressionKind::Field(column, field) => match &column.kind {
                 ExpressionKind::Column(name) => (name, Some(Ok(field))),
-                _ => return Err(self.invalid(expression, "Cannot use selection function on this expression")),
+                _ => {
+                    return Err(self
+                        .invalid(expression, "Cannot use selection function on this expression"));
+                }
             },
-            _ => return Err(self.invalid(expression, format!("Cannot use selection function {} on {inner}", metadata.function_name()))),
+            _ => {
+                return Err(self.invalid(
+                    expression,
+                    format!(
+                        "Cannot use selection function {} on {inner}",
+                        metadata.function_name()
+                    ),
+                ));
+            }
         };
         let column = self.column(name)?.clone();
         if column.is_primary_key() {
-            return Err(self.invalid(expression, format!("Cannot use selection function {} on PRIMARY KEY part {name}", metadata.function_name())));
+            return Err(self.invalid(
+                expression,
+                format!(
+                    "Cannot use selection function {} on PRIMARY KEY part {name}",
+                    metadata.function_name()
+                ),
+            ));
         }
         if !column.is_complex() && part.is_some() {
-            return Err(self.invalid(expression, format!("Cannot use selection function {} on part of the frozen column {name}", metadata.function_name())));
+            return Err(self.invalid(
+                expression,
+                format!(
+                    "Cannot use selection function {} on part of the frozen column {name}",
+                    metadata.function_name()
+                ),
+            ));
         }
         let Some(part) = part else {
             let result = if column.is_complex() && metadata != CellMetadata::MaximumWriteTime {
@@ -216,13 +311,26 @@ impl SelectionPreparation<'_, '_> {
                 let Some(index) = index else {
                     return Err(self.invalid(expression, format!("{name} has no field {field}")));
                 };
-                crate::term::Term::Constant(Some(Bytes::copy_from_slice(&(index as u16).to_be_bytes())))
+                crate::term::Term::Constant(Some(Bytes::copy_from_slice(
+                    &(index as u16).to_be_bytes(),
+                )))
             }
-            (Err(key), CqlType::Map { key: key_type, .. } | CqlType::Set { element: key_type, .. }) => {
+            (
+                Err(key),
+                CqlType::Map { key: key_type, .. } | CqlType::Set { element: key_type, .. },
+            ) => {
                 let receiver = self.preparation.receiver(&format!("key({name})"), key_type);
                 prepare_term(self.preparation, key, &receiver)?
             }
-            _ => return Err(self.invalid(expression, format!("Cannot use selection function {} on {inner}", metadata.function_name()))),
+            _ => {
+                return Err(self.invalid(
+                    expression,
+                    format!(
+                        "Cannot use selection function {} on {inner}",
+                        metadata.function_name()
+                    ),
+                ));
+            }
         };
         Ok((SelectExpression::Metadata(metadata, column, MetadataPart::Path(path)), one))
     }
@@ -233,21 +341,28 @@ impl SelectionPreparation<'_, '_> {
         call: &FunctionCall<'_>,
         expected: Option<&CqlType>,
     ) -> Result<(SelectExpression, CqlType)> {
-        let is_native = call.name.keyspace.as_ref().is_none_or(|keyspace| keyspace.as_str() == "system");
+        let is_native =
+            call.name.keyspace.as_ref().is_none_or(|keyspace| keyspace.as_str() == "system");
         let name = call.name.name.as_str();
         if is_native && AggregateFunction::is_aggregate(name) {
             if let [argument] = call.arguments.as_slice() {
                 let before = self.aggregates;
                 let (argument, argument_type) = self.prepare(argument, None)?;
                 if self.aggregates != before {
-                    return Err(self.invalid(expression, "aggregate functions cannot be used as arguments of aggregate functions"));
+                    return Err(self.invalid(
+                        expression,
+                        "aggregate functions cannot be used as arguments of aggregate functions",
+                    ));
                 }
                 if let Some(function) = AggregateFunction::resolve(name, &argument_type) {
                     let result = function.return_type();
                     return Ok((self.aggregate(function, Some(argument)), result));
                 }
             }
-            return Err(self.invalid(expression, format!("Invalid call to function {name}, none of its type signatures match")));
+            return Err(self.invalid(
+                expression,
+                format!("Invalid call to function {name}, none of its type signatures match"),
+            ));
         }
         // Columns and calls have types of their own; literals and markers wait for the function to be chosen.
         let mut prepared: Vec<Option<SelectExpression>> = Vec::with_capacity(call.arguments.len());
@@ -274,7 +389,9 @@ impl SelectionPreparation<'_, '_> {
         }
         let function = functions::resolve(self.preparation, &call.name, &arguments, expected)?;
         let mut parts = Vec::with_capacity(prepared.len());
-        for ((part, argument), wanted) in prepared.into_iter().zip(&call.arguments).zip(&function.argument_types) {
+        for ((part, argument), wanted) in
+            prepared.into_iter().zip(&call.arguments).zip(&function.argument_types)
+        {
             parts.push(match part {
                 Some(part) => part,
                 None => self.prepare(argument, Some(wanted))?.0,

@@ -23,7 +23,9 @@ pub fn is_assignable(from: &CqlType, to: &CqlType) -> Assignable {
         return Assignable::Exactly;
     }
     match (from, to) {
-        (T::Ascii, T::Text) | (T::Timeuuid, T::Uuid) | (T::Bigint, T::Timestamp) => Assignable::Weakly,
+        (T::Ascii, T::Text) | (T::Timeuuid, T::Uuid) | (T::Bigint, T::Timestamp) => {
+            Assignable::Weakly
+        }
         (T::Bigint, T::Counter) | (T::Counter, T::Bigint) => Assignable::Weakly,
         _ => Assignable::No,
     }
@@ -39,10 +41,9 @@ pub fn literal_fits(literal: &Literal<'_>, to: &CqlType) -> Assignable {
         };
     }
     let (fits, exact) = match literal {
-        Literal::String(_) => (
-            matches!(to, T::Ascii | T::Text | T::Inet | T::Timestamp | T::Date | T::Time),
-            T::Text,
-        ),
+        Literal::String(_) => {
+            (matches!(to, T::Ascii | T::Text | T::Inet | T::Timestamp | T::Date | T::Time), T::Text)
+        }
         Literal::Integer(_) => (
             matches!(
                 to,
@@ -84,8 +85,12 @@ pub fn natural_type(expression: &Expression<'_>) -> Option<CqlType> {
                 Ok(value) if i64::try_from(value).is_ok() => CqlType::Bigint,
                 _ => CqlType::Varint,
             },
-            Literal::Float(text) if text.parse::<f64>().is_ok_and(f64::is_finite) => CqlType::Double,
-            Literal::Float(text) if text.starts_with(|c: char| c == 'N' || c == 'I' || c == 'n' || c == 'i') => {
+            Literal::Float(text) if text.parse::<f64>().is_ok_and(f64::is_finite) => {
+                CqlType::Double
+            }
+            Literal::Float(text)
+                if text.starts_with(|c: char| c == 'N' || c == 'I' || c == 'n' || c == 'i') =>
+            {
                 CqlType::Double
             }
             Literal::Float(_) => CqlType::Decimal,

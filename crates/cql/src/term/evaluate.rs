@@ -122,10 +122,7 @@ pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result
 }
 
 /// Puts the bound values in the order of the markers and checks each against its marker's type.
-pub fn bind_values(
-    markers: &[ColumnSpec],
-    values: Values<'_>,
-) -> Result<Vec<Value>> {
+pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
     let mut bound = Vec::with_capacity(markers.len());
     match values {
         Values::Positional(values) => {

@@ -12,10 +12,10 @@ use super::{
     evaluate::{build_literal, marker_name},
 };
 use crate::{
-    Error, Result,
-    functions,
+    Error, Result, functions,
     grammar::ast::{
-        BindMarker, BindMarkers, Expression, ExpressionKind, Literal, Name, Position, TypeName, TypeNameKind,
+        BindMarker, BindMarkers, Expression, ExpressionKind, Literal, Name, Position, TypeName,
+        TypeNameKind,
     },
     metadata::ColumnSpec,
 };
@@ -105,26 +105,42 @@ pub fn resolve_type(
     let resolve = |inner: &TypeName<'_>| resolve_type(text, schema, keyspace, inner);
     Ok(match &name.kind {
         TypeNameKind::Native(native) => native.clone(),
-        TypeNameKind::List(element) => CqlType::List { element: Arc::new(resolve(element)?), frozen: false },
-        TypeNameKind::Set(element) => CqlType::Set { element: Arc::new(resolve(element)?), frozen: false },
+        TypeNameKind::List(element) => {
+            CqlType::List { element: Arc::new(resolve(element)?), frozen: false }
+        }
+        TypeNameKind::Set(element) => {
+            CqlType::Set { element: Arc::new(resolve(element)?), frozen: false }
+        }
         TypeNameKind::Map(key, value) => CqlType::Map {
             key: Arc::new(resolve(key)?),
             value: Arc::new(resolve(value)?),
             frozen: false,
         },
         TypeNameKind::Tuple(parts) => CqlType::Tuple(
-            parts.iter().map(|part| Ok(resolve(part)?.freeze())).collect::<Result<Vec<_>>>()?.into(),
+            parts
+                .iter()
+                .map(|part| Ok(resolve(part)?.freeze()))
+                .collect::<Result<Vec<_>>>()?
+                .into(),
         ),
         TypeNameKind::Vector(element, dimension) => {
             if *dimension == 0 {
-                return Err(Error::invalid_at(text, name.position, "vectors may only have positive dimensions; given 0"));
+                return Err(Error::invalid_at(
+                    text,
+                    name.position,
+                    "vectors may only have positive dimensions; given 0",
+                ));
             }
-            CqlType::Vector { element: Arc::new(resolve(element)?.freeze()), dimension: *dimension as usize }
+            CqlType::Vector {
+                element: Arc::new(resolve(element)?.freeze()),
+                dimension: *dimension as usize,
+            }
         }
         TypeNameKind::Frozen(inner) => resolve(inner)?.freeze(),
         TypeNameKind::UserDefined(type_name) => {
             let owner = type_name.keyspace.as_ref().map_or(keyspace, Name::as_str);
-            let definition = schema.keyspace(owner).and_then(|k| k.types.get(type_name.name.as_str()));
+            let definition =
+                schema.keyspace(owner).and_then(|k| k.types.get(type_name.name.as_str()));
             match definition {
                 Some(definition) => {
                     CqlType::UserDefined { definition: definition.clone(), frozen: false }
@@ -151,9 +167,8 @@ pub fn prepare_term(
     match &expression.kind {
         ExpressionKind::Null => Ok(Term::NULL),
         ExpressionKind::BindMarker(marker) => preparation.bind(*marker, receiver),
-        ExpressionKind::Literal(literal) => {
-            constant(preparation, literal, position, receiver).map(|value| Term::Constant(Some(value)))
-        }
+        ExpressionKind::Literal(literal) => constant(preparation, literal, position, receiver)
+            .map(|value| Term::Constant(Some(value))),
         ExpressionKind::List(items) => match target {
             CqlType::List { element, .. } => {
                 let part = preparation.receiver(&format!("value({})", receiver.name), element);
@@ -227,10 +242,14 @@ pub fn prepare_term(
         ExpressionKind::TypeHint(type_name, inner) => {
             let hinted = preparation.resolve_type(type_name)?;
             if is_assignable(&hinted, target) == Assignable::No {
-                return Err(preparation.invalid(position, format!(
-                    "Cannot assign value {inner} to {} of type {}",
-                    receiver.name, target.cql_name()
-                )));
+                return Err(preparation.invalid(
+                    position,
+                    format!(
+                        "Cannot assign value {inner} to {} of type {}",
+                        receiver.name,
+                        target.cql_name()
+                    ),
+                ));
             }
             let hinted = ColumnSpec { column_type: hinted, ..receiver.clone() };
             prepare_term(preparation, inner, &hinted)
@@ -259,10 +278,19 @@ pub fn prepare_term(
     }
 }
 
-fn wrong_literal(preparation: &Preparation<'_>, position: Position, kind: &str, receiver: &ColumnSpec) -> Error {
+fn wrong_literal(
+    preparation: &Preparation<'_>,
+    position: Position,
+    kind: &str,
+    receiver: &ColumnSpec,
+) -> Error {
     preparation.invalid(
         position,
-        format!("Invalid {kind} literal for {} of type {}", receiver.name, receiver.column_type.cql_name()),
+        format!(
+            "Invalid {kind} literal for {} of type {}",
+            receiver.name,
+            receiver.column_type.cql_name()
+        ),
     )
 }
 
@@ -298,9 +326,10 @@ fn user_defined(
 ) -> Result<Term> {
     for (name, _) in fields {
         if !definition.fields.iter().any(|(field, _)| field == name.as_str()) {
-            return Err(preparation.invalid(name.position, format!(
-                "Unknown field '{name}' in value of user defined type {}", definition.name
-            )));
+            return Err(preparation.invalid(
+                name.position,
+                format!("Unknown field '{name}' in value of user defined type {}", definition.name),
+            ));
         }
     }
     let mut parts = Vec::with_capacity(definition.fields.len());
@@ -335,7 +364,10 @@ fn constant(
     };
     let wrong = |reason: String| {
         let name = target.cql_name();
-        let message = format!("Invalid {kind} constant ({text}) for \"{}\" of type {name}{reason}", receiver.name);
+        let message = format!(
+            "Invalid {kind} constant ({text}) for \"{}\" of type {name}{reason}",
+            receiver.name
+        );
         preparation.invalid(position, message)
     };
     if literal_fits(value, target) == Assignable::No {
