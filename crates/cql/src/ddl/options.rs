@@ -111,7 +111,10 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         // Options of older versions that 5.0 still takes and ignores.
         "dclocal_read_repair_chance" | "read_repair_chance" => {}
         unknown => {
-            return Err(Error::new(ErrorCode::SyntaxError, format!("Unknown property '{unknown}'")));
+            return Err(Error::new(
+                ErrorCode::SyntaxError,
+                format!("Unknown property '{unknown}'"),
+            ));
         }
     }
     if options.max_index_interval < options.min_index_interval || options.min_index_interval == 0 {

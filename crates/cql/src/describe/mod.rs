@@ -1,0 +1,327 @@
+//! DESCRIBE, answered from the schema at hand. cqlsh has asked the server since Cassandra 4.0.
+
+mod text;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
+use espalier_types::{CqlType, UserType, type_name::quote_if_needed as quote_identifier};
+
+use crate::{
+    ColumnSpec, Error, QueryOptions, QueryResult, Result, ResultMetadata, Rows,
+    ddl::SYSTEM_KEYSPACES,
+    grammar::{
+        self,
+        ast::{Describe, DescribeTarget, Name, QualifiedName, Statement},
+    },
+};
+
+/// The partitioner and the snitch that DESCRIBE CLUSTER tells, and the cluster's name.
+const CLUSTER: [(&str, &str); 3] =
+    [("cluster", "espalier"), ("partitioner", "Murmur3Partitioner"), ("snitch", "SimpleSnitch")];
+
+/// One described object.
+struct Element {
+    keyspace: String,
+    kind: &'static str,
+    name: String,
+    statement: String,
+}
+
+/// Executes a DESCRIBE, page by page.
+pub fn execute(
+    schema: &Arc<Schema>,
+    statement: &str,
+    keyspace: Option<&str>,
+    options: &QueryOptions<'_>,
+) -> Result<QueryResult> {
+    let parsed = grammar::parse(statement)?;
+    let Statement::Describe(describe) = &parsed.statement else {
+        return Err(Error::invalid("not a DESCRIBE statement"));
+    };
+    if let DescribeTarget::Cluster = describe.target {
+        let values = CLUSTER.map(|(_, value)| value.to_string());
+        return Ok(rows(&CLUSTER.map(|(name, _)| name), vec![values.to_vec()], None));
+    }
+    let describer = Describer { schema, keyspace, text: statement, describe };
+    let (elements, with_statements) = describer.elements()?;
+    let columns: &[&str] = match with_statements {
+        true => &["keyspace_name", "type", "name", "create_statement"],
+        false => &["keyspace_name", "type", "name"],
+    };
+    let offset = page_offset(schema, options)?;
+    let page =
+        options.page_size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size > 0);
+    let end = page.map_or(elements.len(), |page| offset.saturating_add(page).min(elements.len()));
+    let more = end < elements.len();
+    let values = elements
+        .into_iter()
+        .take(end)
+        .skip(offset)
+        .map(|element| {
+            let mut values = vec![
+                quote_identifier(&element.keyspace).into_owned(),
+                element.kind.to_string(),
+                quote_identifier(&element.name).into_owned(),
+            ];
+            if with_statements {
+                values.push(element.statement);
+            }
+            values
+        })
+        .collect();
+    let paging_state = more.then(|| {
+        let mut state = schema.version.as_bytes().to_vec();
+        state.extend_from_slice(&(end as u32).to_be_bytes());
+        Bytes::from(state)
+    });
+    Ok(rows(columns, values, paging_state))
+}
+
+/// A page begins at an offset that holds for one version of the schema only.
+fn page_offset(schema: &Schema, options: &QueryOptions<'_>) -> Result<usize> {
+    let Some(state) = options.paging_state else { return Ok(0) };
+    match state.split_at_checked(16) {
+        Some((version, offset)) if version == schema.version.as_bytes() => {
+            let offset = <[u8; 4]>::try_from(offset).map(u32::from_be_bytes);
+            offset
+                .map(|offset| offset as usize)
+                .map_err(|_| Error::invalid("Invalid paging state of DESCRIBE"))
+        }
+        Some(_) => Err(Error::invalid(
+            "The schema has changed since the previous page of the DESCRIBE statement result. Please retry the DESCRIBE statement.",
+        )),
+        None => Err(Error::invalid("Invalid paging state of DESCRIBE")),
+    }
+}
+
+fn rows(columns: &[&str], values: Vec<Vec<String>>, paging_state: Option<Bytes>) -> QueryResult {
+    let specs = columns
+        .iter()
+        .map(|name| ColumnSpec {
+            keyspace: "system".into(),
+            table: "describe".into(),
+            name: name.to_string(),
+            column_type: CqlType::Text,
+        })
+        .collect();
+    let mut content = Vec::new();
+    for value in values.iter().flatten() {
+        content.extend_from_slice(&(value.len() as i32).to_be_bytes());
+        content.extend_from_slice(value.as_bytes());
+    }
+    QueryResult::Rows(Rows {
+        metadata: Arc::new(ResultMetadata::new(specs)),
+        row_count: values.len() as i32,
+        content,
+        paging_state,
+        warnings: Vec::new(),
+    })
+}
+
+struct Describer<'a> {
+    schema: &'a Schema,
+    keyspace: Option<&'a str>,
+    text: &'a str,
+    describe: &'a Describe<'a>,
+}
+
+impl Describer<'_> {
+    /// The elements, and whether their statements are asked for.
+    fn elements(&self) -> Result<(Vec<Element>, bool)> {
+        let listed = |elements| Ok((elements, false));
+        let described = |elements| Ok((elements, true));
+        match &self.describe.target {
+            DescribeTarget::Cluster => listed(Vec::new()),
+            DescribeTarget::Keyspaces => listed(
+                self.schema
+                    .keyspaces
+                    .values()
+                    .map(|keyspace| self.keyspace_element(keyspace))
+                    .collect(),
+            ),
+            DescribeTarget::Tables => listed(self.in_keyspaces(|keyspace, found| {
+                found.extend(keyspace.tables.values().map(|table| self.table_element(table)));
+            })?),
+            DescribeTarget::Types => listed(self.in_keyspaces(|keyspace, found| {
+                found.extend(keyspace.types.values().map(|definition| type_element(definition)));
+            })?),
+            DescribeTarget::Functions | DescribeTarget::Aggregates => {
+                listed(self.in_keyspaces(|_, _| {})?)
+            }
+            DescribeTarget::Schema { full } => {
+                let keyspaces = self.schema.keyspaces.values();
+                let shown = keyspaces.filter(|keyspace| {
+                    *full || !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str())
+                });
+                described(shown.flat_map(|keyspace| self.whole_keyspace(keyspace)).collect())
+            }
+            DescribeTarget::Keyspace { name, only } => {
+                let name = name.as_ref().map(Name::as_str).or(self.keyspace);
+                let name = name.ok_or_else(|| {
+                    Error::invalid("No keyspace specified and no current keyspace")
+                })?;
+                let keyspace = self.find_keyspace(name)?;
+                described(if *only {
+                    vec![self.keyspace_element(keyspace)]
+                } else {
+                    self.whole_keyspace(keyspace)
+                })
+            }
+            DescribeTarget::Table(name) => {
+                let (keyspace, table) = (self.keyspace_of(name)?, name.name.as_str());
+                match keyspace.tables.get(table) {
+                    Some(table) => described(vec![self.table_element(table)]),
+                    None => self.missing("Table", name, keyspace),
+                }
+            }
+            DescribeTarget::Type(name) => {
+                let keyspace = self.keyspace_of(name)?;
+                match keyspace.types.get(name.name.as_str()) {
+                    Some(definition) => described(vec![type_element(definition)]),
+                    None => self.missing("User defined type", name, keyspace),
+                }
+            }
+            DescribeTarget::Index(name) => self.missing("Index", name, self.keyspace_of(name)?),
+            DescribeTarget::MaterializedView(name) => {
+                self.missing("Materialized view", name, self.keyspace_of(name)?)
+            }
+            DescribeTarget::Function(name) => {
+                self.missing("User defined function", name, self.keyspace_of(name)?)
+            }
+            DescribeTarget::Aggregate(name) => {
+                self.missing("User defined aggregate", name, self.keyspace_of(name)?)
+            }
+            DescribeTarget::Any(name) => {
+                if name.keyspace.is_none() {
+                    if let Some(keyspace) = self.schema.keyspace(name.name.as_str()) {
+                        return described(self.whole_keyspace(keyspace));
+                    }
+                    if self.keyspace.is_none() {
+                        return Err(Error::invalid(format!(
+                            "'{}' not found in keyspaces",
+                            name.name
+                        )));
+                    }
+                }
+                let keyspace = self.keyspace_of(name)?;
+                match keyspace.tables.get(name.name.as_str()) {
+                    Some(table) => described(vec![self.table_element(table)]),
+                    None => Err(Error::invalid(format!(
+                        "'{}' not found in keyspace '{}'",
+                        name.name, keyspace.name
+                    ))),
+                }
+            }
+        }
+    }
+
+    fn missing<T>(
+        &self,
+        kind: &str,
+        name: &QualifiedName<'_>,
+        keyspace: &KeyspaceMetadata,
+    ) -> Result<T> {
+        Err(Error::invalid_at(
+            self.text,
+            name.position(),
+            format!("{kind} '{}' not found in keyspace '{}'", name.name, keyspace.name),
+        ))
+    }
+
+    fn find_keyspace(&self, name: &str) -> Result<&Arc<KeyspaceMetadata>> {
+        self.schema
+            .keyspace(name)
+            .ok_or_else(|| Error::invalid(format!("'{name}' not found in keyspaces")))
+    }
+
+    fn keyspace_of(&self, name: &QualifiedName<'_>) -> Result<&Arc<KeyspaceMetadata>> {
+        let keyspace = name.keyspace.as_ref().map(Name::as_str).or(self.keyspace);
+        self.find_keyspace(
+            keyspace
+                .ok_or_else(|| Error::invalid("No keyspace specified and no current keyspace"))?,
+        )
+    }
+
+    /// The session's keyspace, or all of them.
+    fn in_keyspaces(
+        &self,
+        add: impl Fn(&KeyspaceMetadata, &mut Vec<Element>),
+    ) -> Result<Vec<Element>> {
+        let mut found = Vec::new();
+        match self.keyspace {
+            Some(name) => add(self.find_keyspace(name)?, &mut found),
+            None => self.schema.keyspaces.values().for_each(|keyspace| add(keyspace, &mut found)),
+        }
+        Ok(found)
+    }
+
+    fn keyspace_element(&self, keyspace: &KeyspaceMetadata) -> Element {
+        Element {
+            keyspace: keyspace.name.clone(),
+            kind: "keyspace",
+            name: keyspace.name.clone(),
+            statement: text::keyspace(keyspace),
+        }
+    }
+
+    fn table_element(&self, table: &TableMetadata) -> Element {
+        Element {
+            keyspace: table.keyspace.clone(),
+            kind: "table",
+            name: table.name.clone(),
+            statement: text::table(table, self.describe.with_internals),
+        }
+    }
+
+    fn whole_keyspace(&self, keyspace: &KeyspaceMetadata) -> Vec<Element> {
+        let mut elements = vec![self.keyspace_element(keyspace)];
+        elements.extend(in_order_of_use(keyspace).into_iter().map(type_element));
+        elements.extend(keyspace.tables.values().map(|table| self.table_element(table)));
+        elements
+    }
+}
+
+fn type_element(definition: &Arc<UserType>) -> Element {
+    Element {
+        keyspace: definition.keyspace.clone(),
+        kind: "type",
+        name: definition.name.clone(),
+        statement: text::user_type(definition),
+    }
+}
+
+/// Types so that each comes after those it uses: the output can be executed from top to bottom.
+fn in_order_of_use(keyspace: &KeyspaceMetadata) -> Vec<&Arc<UserType>> {
+    let mut ordered: Vec<&Arc<UserType>> = Vec::with_capacity(keyspace.types.len());
+    let mut left: Vec<&Arc<UserType>> = keyspace.types.values().collect();
+    while !left.is_empty() {
+        let (ready, waiting): (Vec<_>, Vec<_>) = left.iter().partition(|definition| {
+            let uses =
+                |name: &str| definition.fields.iter().any(|(_, field)| mentions(field, name));
+            !left.iter().any(|other| other.name != definition.name && uses(&other.name))
+        });
+        if ready.is_empty() {
+            ordered.extend(waiting);
+            break;
+        }
+        ordered.extend(ready);
+        left = waiting;
+    }
+    ordered
+}
+
+fn mentions(column_type: &CqlType, name: &str) -> bool {
+    match column_type {
+        CqlType::List { element, .. }
+        | CqlType::Set { element, .. }
+        | CqlType::Vector { element, .. } => mentions(element, name),
+        CqlType::Map { key, value, .. } => mentions(key, name) || mentions(value, name),
+        CqlType::Tuple(parts) | CqlType::Composite(parts) => {
+            parts.iter().any(|part| mentions(part, name))
+        }
+        CqlType::UserDefined { definition, .. } => definition.name == name,
+        _ => false,
+    }
+}

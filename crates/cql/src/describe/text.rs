@@ -1,0 +1,198 @@
+//! Schema objects as the statements that make them, in the words and order of Cassandra 5.0's DESCRIBE.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use espalier_mutation::schema::{
+    ColumnDefinition, ColumnKind, KeyspaceMetadata, TableMetadata, TableOptions,
+};
+use espalier_types::UserType;
+
+use espalier_types::type_name::quote_if_needed as quote_identifier;
+
+/// `CREATE KEYSPACE`.
+pub fn keyspace(keyspace: &KeyspaceMetadata) -> String {
+    let replication: BTreeMap<String, String> = keyspace
+        .replication
+        .iter()
+        .map(|(key, value)| {
+            (key.clone(), value.trim_start_matches("org.apache.cassandra.locator.").to_string())
+        })
+        .collect();
+    format!(
+        "CREATE KEYSPACE {} WITH replication = {}  AND durable_writes = {};",
+        quote_identifier(&keyspace.name),
+        map(&class_first(&replication)),
+        keyspace.durable_writes
+    )
+}
+
+/// The class before the other options, as Cassandra prints replication.
+fn class_first(options: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
+    let mut entries: Vec<(&str, &str)> =
+        options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    entries.sort_by_key(|(key, _)| *key != "class");
+    entries
+}
+
+fn map(entries: &[(&str, &str)]) -> String {
+    let entries: Vec<String> =
+        entries.iter().map(|(key, value)| format!("{}: {}", quote(key), quote(value))).collect();
+    format!("{{{}}}", entries.join(", "))
+}
+
+fn sorted_map(options: &BTreeMap<String, String>) -> String {
+    map(&options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect::<Vec<_>>())
+}
+
+fn quote(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// `CREATE TYPE`.
+pub fn user_type(definition: &UserType) -> String {
+    let fields: Vec<String> = definition
+        .fields
+        .iter()
+        .map(|(name, field_type)| {
+            format!("    {} {}", quote_identifier(name), field_type.cql_name())
+        })
+        .collect();
+    format!(
+        "CREATE TYPE {}.{} (\n{}\n);",
+        quote_identifier(&definition.keyspace),
+        quote_identifier(&definition.name),
+        fields.join(",\n")
+    )
+}
+
+/// `CREATE TABLE`; with internals also its id and the columns that were dropped.
+pub fn table(table: &TableMetadata, with_internals: bool) -> String {
+    let mut text = format!("CREATE TABLE {} (\n", qualified(table));
+    let dropped = |name: &str| with_internals && table.dropped_columns.contains_key(name);
+    let single_key =
+        table.partition_key_columns().len() == 1 && table.clustering_columns().is_empty();
+    let mut lines: Vec<String> = table
+        .columns()
+        .iter()
+        .map(|column| {
+            let mut line = format!("    {}", column_definition(column));
+            if single_key && column.kind == ColumnKind::PartitionKey {
+                line.push_str(" PRIMARY KEY");
+            }
+            line
+        })
+        .collect();
+    if with_internals {
+        // A dropped column is made first and dropped below, so that its drop time is kept.
+        for column in
+            table.dropped_columns.values().filter(|column| table.column(&column.name).is_none())
+        {
+            let suffix = if column.kind == ColumnKind::Static { " static" } else { "" };
+            lines.push(format!(
+                "    {} {}{suffix}",
+                quote_identifier(&column.name),
+                column.column_type.cql_name()
+            ));
+        }
+    }
+    if !single_key {
+        lines.push(format!("    {}", primary_key(table)));
+    }
+    let _ = write!(text, "{}\n) WITH ", lines.join(",\n"));
+    let mut options = Vec::new();
+    if with_internals {
+        options.push(format!("ID = {}", table.id));
+    }
+    if !table.clustering_columns().is_empty() {
+        let order: Vec<String> = table
+            .clustering_columns()
+            .iter()
+            .map(|column| {
+                format!(
+                    "{} {}",
+                    quote_identifier(&column.name),
+                    if column.reversed { "DESC" } else { "ASC" }
+                )
+            })
+            .collect();
+        options.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
+    }
+    options.extend(table_options(&table.options));
+    let _ = write!(text, "{};", options.join("\n    AND "));
+    if with_internals {
+        for column in table.dropped_columns.values() {
+            let name = quote_identifier(&column.name);
+            let _ = write!(
+                text,
+                "\nALTER TABLE {} DROP {name} USING TIMESTAMP {};",
+                qualified(table),
+                column.dropped_time_us
+            );
+            if let Some(present) = table.column(&column.name).filter(|column| dropped(&column.name))
+            {
+                let _ = write!(
+                    text,
+                    "\nALTER TABLE {} ADD {};",
+                    qualified(table),
+                    column_definition(present)
+                );
+            }
+        }
+    }
+    text
+}
+
+fn qualified(table: &TableMetadata) -> String {
+    format!("{}.{}", quote_identifier(&table.keyspace), quote_identifier(&table.name))
+}
+
+fn column_definition(column: &ColumnDefinition) -> String {
+    let suffix = if column.kind == ColumnKind::Static { " static" } else { "" };
+    format!("{} {}{suffix}", quote_identifier(&column.name), column.column_type.cql_name())
+}
+
+fn primary_key(table: &TableMetadata) -> String {
+    let names = |columns: &[ColumnDefinition]| {
+        columns.iter().map(|column| quote_identifier(&column.name)).collect::<Vec<_>>().join(", ")
+    };
+    let partition = names(table.partition_key_columns());
+    let partition =
+        if table.partition_key_columns().len() > 1 { format!("({partition})") } else { partition };
+    match table.clustering_columns() {
+        [] => format!("PRIMARY KEY ({partition})"),
+        clustering => format!("PRIMARY KEY ({partition}, {})", names(clustering)),
+    }
+}
+
+fn table_options(options: &TableOptions) -> Vec<String> {
+    let compaction: BTreeMap<String, String> = options.compaction.clone();
+    let extensions: Vec<String> = options
+        .extensions
+        .iter()
+        .map(|(key, value)| {
+            let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{}: 0x{hex}", quote(key))
+        })
+        .collect();
+    vec![
+        format!("additional_write_policy = {}", quote(&options.additional_write_policy)),
+        format!("allow_auto_snapshot = {}", options.allow_auto_snapshot),
+        format!("bloom_filter_fp_chance = {:?}", options.bloom_filter_fp_chance),
+        format!("caching = {}", sorted_map(&options.caching)),
+        format!("cdc = {}", options.cdc),
+        format!("comment = {}", quote(&options.comment)),
+        format!("compaction = {}", map(&class_first(&compaction))),
+        format!("compression = {}", sorted_map(&options.compression)),
+        format!("memtable = {}", quote(&options.memtable)),
+        format!("crc_check_chance = {:?}", options.crc_check_chance),
+        format!("default_time_to_live = {}", options.default_time_to_live),
+        format!("extensions = {{{}}}", extensions.join(", ")),
+        format!("gc_grace_seconds = {}", options.gc_grace_seconds),
+        format!("incremental_backups = {}", options.incremental_backups),
+        format!("max_index_interval = {}", options.max_index_interval),
+        format!("memtable_flush_period_in_ms = {}", options.memtable_flush_period_in_ms),
+        format!("min_index_interval = {}", options.min_index_interval),
+        format!("read_repair = {}", quote(&options.read_repair)),
+        format!("speculative_retry = {}", quote(&options.speculative_retry)),
+    ]
+}
