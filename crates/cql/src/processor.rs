@@ -78,12 +78,13 @@ impl From<StorageError> for Error {
 }
 
 fn error_code(error: &StorageError) -> ErrorCode {
-    if error.is_overloaded() {
-        ErrorCode::Overloaded
-    } else if error.is_invalid() {
-        ErrorCode::Invalid
-    } else {
-        ErrorCode::ServerError
+    match error {
+        StorageError::MutationTooLarge { .. }
+        | StorageError::UnknownTable(_)
+        | StorageError::UnknownTableName { .. } => ErrorCode::Invalid,
+        StorageError::MemtablesFull { .. } | StorageError::CommitLogFull { .. } => ErrorCode::Overloaded,
+        StorageError::CommitLogWrite(_) => ErrorCode::WriteFailure,
+        _ => ErrorCode::ServerError,
     }
 }
 
