@@ -1,0 +1,149 @@
+//! Scripts of statements with their results as text (`testdata/cql/scripts/*.txt`), which a reviewer reads as a diff.
+//!
+//! Each script runs three times on a fresh node: with everything in the memtable, with a flush after every statement, and
+//! with pages of two rows. All must agree with the recorded text. `REWRITE=1` records the first run's results anew.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::{fmt::Write, path::PathBuf, sync::Arc};
+
+use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult, Rows};
+use espalier_runtime::{ShardContext, block_on, file::FileSystem};
+use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_types::literal;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    Memtable,
+    Flushed,
+    Paged,
+}
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cql/scripts")
+}
+
+fn show(rows: &Rows) -> String {
+    let mut text = String::new();
+    let names: Vec<&str> =
+        rows.metadata.columns.iter().map(|column| column.name.as_str()).collect();
+    let _ = writeln!(text, "{}", names.join(" | "));
+    let mut rest = rows.content.as_slice();
+    for _ in 0..rows.row_count {
+        let mut cells = Vec::new();
+        for column in &rows.metadata.columns {
+            let (length, tail) = rest.split_at(4);
+            let length = i32::from_be_bytes(length.try_into().unwrap());
+            if length < 0 {
+                cells.push("null".to_string());
+                rest = tail;
+            } else {
+                let (value, tail) = tail.split_at(length as usize);
+                cells.push(literal::to_cql_literal(&column.column_type, value));
+                rest = tail;
+            }
+        }
+        let _ = writeln!(text, "{}", cells.join(" | "));
+    }
+    assert!(rest.is_empty(), "a row holds more than its columns");
+    text
+}
+
+async fn run_statement(
+    processor: &QueryProcessor,
+    client: &mut ClientState,
+    text: &str,
+    mode: Mode,
+) -> String {
+    let page_size = (mode == Mode::Paged).then_some(2);
+    let mut state: Option<bytes::Bytes> = None;
+    let mut all: Option<Rows> = None;
+    loop {
+        let options = QueryOptions {
+            page_size,
+            paging_state: state.as_deref(),
+            timestamp_us: None,
+            now_s: Some(1_750_000_000),
+            ..QueryOptions::default()
+        };
+        match processor.query(text, client, &options).await {
+            Ok(QueryResult::Rows(rows)) => {
+                state = rows.paging_state.clone();
+                assert!(page_size.is_none_or(|size| rows.row_count <= size || state.is_none()));
+                match &mut all {
+                    None => all = Some(rows),
+                    Some(all) => {
+                        all.row_count += rows.row_count;
+                        all.content.extend_from_slice(&rows.content);
+                    }
+                }
+                if state.is_none() {
+                    return show(&all.unwrap());
+                }
+            }
+            Ok(QueryResult::Void) => return "ok\n".into(),
+            Ok(QueryResult::SetKeyspace(keyspace)) => return format!("use {keyspace}\n"),
+            Ok(QueryResult::SchemaChange(change)) => {
+                return format!(
+                    "{:?} {:?} {} {}\n",
+                    change.change, change.target, change.keyspace, change.name
+                )
+                .to_lowercase();
+            }
+            Err(error) => return format!("{:?}: {}\n", error.code, error.message),
+        }
+    }
+}
+
+fn run_script(script: &str, mode: Mode) -> String {
+    let mut output = String::new();
+    block_on(async {
+        let file_system = FileSystem::simulated(1);
+        let configuration = StorageConfiguration::new("node");
+        let context = ShardContext { index: 0, count: 1 };
+        let shared = SharedDatabase::new();
+        let database =
+            Database::open(context, file_system, Arc::new(configuration), shared).await.unwrap();
+        let processor = QueryProcessor::new(database.clone(), Arc::new(PreparedCache::default()));
+        let mut client = ClientState::default();
+        for line in script.lines() {
+            if let Some(statement) = line.strip_prefix("> ") {
+                let _ = writeln!(output, "{line}");
+                output.push_str(&run_statement(&processor, &mut client, statement, mode).await);
+                if mode == Mode::Flushed {
+                    if let Some(keyspace) = client.keyspace.clone() {
+                        database.flush(&keyspace, None).await.unwrap();
+                    }
+                }
+            } else if line.starts_with('#') || line.is_empty() {
+                let _ = writeln!(output, "{line}");
+            }
+        }
+    });
+    output
+}
+
+#[test]
+fn scripts() {
+    let mut names: Vec<PathBuf> =
+        std::fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    assert!(!names.is_empty());
+    for path in names {
+        let expected = std::fs::read_to_string(&path).unwrap();
+        if std::env::var_os("REWRITE").is_some() {
+            std::fs::write(&path, run_script(&expected, Mode::Memtable)).unwrap();
+            continue;
+        }
+        for mode in [Mode::Memtable, Mode::Flushed, Mode::Paged] {
+            let found = run_script(&expected, mode);
+            if found != expected {
+                let difference = expected
+                    .lines()
+                    .zip(found.lines())
+                    .enumerate()
+                    .find(|(_, (expected, found))| expected != found);
+                panic!("{} ({mode:?}): first difference: {difference:#?}", path.display());
+            }
+        }
+    }
+}
