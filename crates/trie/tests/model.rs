@@ -83,7 +83,11 @@ impl Pair {
             Operation::Branch(prefix, suffixes) => {
                 let mut branch = self.trie.descend(prefix);
                 for suffix in suffixes {
+                    let whole = [&prefix[..], suffix].concat();
+                    let content = branch.get(suffix).map(|content| **content);
+                    assert_eq!(content, self.model.get(&whole).copied());
                     branch.put(suffix, Box::new(count)).unwrap();
+                    assert_eq!(branch.get(suffix).map(|content| **content), Some(count));
                     self.model.insert([&prefix[..], suffix].concat(), count);
                 }
                 let mut nested = branch.descend(&suffixes[0]);

@@ -52,6 +52,49 @@ fn contents_need_not_be_shareable() {
 }
 
 #[test]
+fn a_trie_is_dismantled_in_steps() {
+    let alive = Rc::new(());
+    let build = || {
+        let mut trie = InMemoryTrie::new();
+        for number in 0..1000u32 {
+            trie.put(&number.to_be_bytes(), Rc::clone(&alive)).unwrap();
+            trie.put(&number.to_be_bytes()[..3], Rc::clone(&alive)).unwrap();
+        }
+        trie
+    };
+    let trie = build();
+    let contents = trie.content_count();
+    let mut dismantle = trie.dismantle();
+    let mut steps = 0;
+    while dismantle.step(10) {
+        steps += 1;
+        assert!(Rc::strong_count(&alive) + 10 * steps > contents, "no more than it was told");
+    }
+    assert!(steps > 100 && Rc::strong_count(&alive) == 1);
+    drop(dismantle);
+
+    for steps in [0, 1, 20, 10_000] {
+        let mut dismantle = build().dismantle();
+        for _ in 0..steps {
+            dismantle.step(7);
+        }
+        drop(dismantle);
+        assert_eq!(Rc::strong_count(&alive), 1);
+    }
+
+    // Readers keep everything; the last one to leave drops it.
+    let trie = build();
+    let reader = trie.reader();
+    let mut dismantle = trie.dismantle();
+    assert!(dismantle.step(u32::MAX));
+    assert!(reader.pin().get(&[0, 0, 0, 1]).is_some());
+    drop(dismantle);
+    assert!(reader.pin().get(&[0, 0, 0, 1]).is_some());
+    drop(reader);
+    assert_eq!(Rc::strong_count(&alive), 1);
+}
+
+#[test]
 fn a_change_that_panics_changes_nothing() {
     let mut trie = InMemoryTrie::new();
     trie.put(b"abc", Box::new(1)).unwrap();

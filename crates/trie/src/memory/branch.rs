@@ -61,6 +61,13 @@ impl<'a, C> Branch<'a, C> {
         }
     }
 
+    /// The content of prefix + `suffix`.
+    pub fn get(&mut self, suffix: &[u8]) -> Option<&C> {
+        self.set_suffix(suffix);
+        self.approach();
+        self.view().get_below(self.link.get(), &self.key[self.depth..])
+    }
+
     /// Maps prefix + `suffix` to `content`. Returns whether there was a content before.
     pub fn put(&mut self, suffix: &[u8], content: C) -> Result<bool, TrieFull> {
         self.put_with(suffix, |old| (content, old.is_some()))
@@ -104,6 +111,11 @@ impl<'a, C> Branch<'a, C> {
         writer.update_at(link, self.key, depth, change)
     }
 
+    fn view(&self) -> View<'a, C> {
+        // SAFETY: the writer is borrowed for 'a, and uses this only to find its way.
+        unsafe { View::new(self.shared) }
+    }
+
     fn set_suffix(&mut self, suffix: &[u8]) {
         self.key.truncate(self.prefix_length);
         self.key.extend_from_slice(suffix);
@@ -112,8 +124,7 @@ impl<'a, C> Branch<'a, C> {
     /// Goes down as far as links lead along the prefix. A link at the prefix itself stays above its
     /// content, if any, since the node there may still have to be replaced by one with content.
     fn approach(&mut self) {
-        // SAFETY: the writer is borrowed by this branch.
-        let view = unsafe { View::new(self.shared) };
+        let view = self.view();
         let prefix = &self.key[..self.prefix_length];
         while self.depth < prefix.len() {
             let rest = &prefix[self.depth..];

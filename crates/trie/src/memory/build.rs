@@ -37,7 +37,7 @@ impl<'a, C> Writer<'a, C> {
 
     /// A new block as words, of which those at `words` are set to none.
     fn new_block(&mut self, words: std::ops::Range<usize>) -> (u32, *mut u8) {
-        let index = self.space.take_block(&self.shared.blocks);
+        let index = self.space.blocks.take(&self.shared.blocks);
         // SAFETY: the block has just been taken, so it exists, and nobody else looks at it.
         unsafe {
             let block = self.shared.blocks.unit(index).cast::<u8>();
@@ -45,6 +45,21 @@ impl<'a, C> Writer<'a, C> {
                 block.cast::<Link>().add(word).write(Link::none());
             }
             (index, block)
+        }
+    }
+
+    /// The next block for a chain that is made from its end. When another one is to come before it,
+    /// two are taken in one cache line, the first of them being kept in `spare`.
+    fn new_chain_block(&mut self, spare: &mut Option<u32>, more: bool) -> u32 {
+        if let Some(index) = spare.take() {
+            return index;
+        }
+        match more.then(|| self.space.blocks.take_pair(&self.shared.blocks)).flatten() {
+            Some((first, second)) => {
+                *spare = Some(first);
+                second
+            }
+            None => self.space.blocks.take(&self.shared.blocks),
         }
     }
 
@@ -56,13 +71,15 @@ impl<'a, C> Writer<'a, C> {
     /// the path. The first block is the one that is not full.
     pub(crate) fn chain(&mut self, bytes: &[u8], child: Pointer, content: Pointer) -> Pointer {
         let (mut node, mut end) = (child, bytes.len());
+        let mut spare = None;
         while end > 0 {
             let start = end.saturating_sub(CHAIN_LENGTH);
             let offset = CHAIN_LENGTH - (end - start);
-            let (index, block) = self.new_block(LAST_WORD..LAST_WORD + 1);
+            let index = self.new_chain_block(&mut spare, start > 0);
             // SAFETY: the block is ours; offset + length is CHAIN_LENGTH, before the last word; the
             // content, if embedded, is before the chain.
             unsafe {
+                let block = self.shared.blocks.unit(index).cast::<u8>();
                 let transitions = block.add(offset);
                 transitions.copy_from_nonoverlapping(bytes.as_ptr().add(start), end - start);
                 block.cast::<Link>().add(LAST_WORD).write(Link::new(node));

@@ -147,6 +147,9 @@ impl<'a, C> MemoryCursor<'a, C> {
             let passed =
                 from.is_some_and(|from| if self.is_reverse() { byte > from } else { byte < from });
             if !passed {
+                if frame.state & 7 != 7 {
+                    self.view.prefetch(sparse.children[(frame.state & 7) as usize].get());
+                }
                 return Some((byte, sparse.children[index].get(), frame.state != NO_MORE));
             }
         }
@@ -161,11 +164,24 @@ impl<'a, C> MemoryCursor<'a, C> {
         if self.is_reverse() {
             let (byte, child) = last_child(split, from.map_or(next, |from| next.min(from)))?;
             frame.state = u32::from(byte).wrapping_sub(1);
+            if byte & 7 != 0 {
+                self.prefetch_child(split, byte - 1);
+            }
             Some((byte, child, byte != 0))
         } else {
             let (byte, child) = first_child(split, from.map_or(next, |from| next.max(from)))?;
             frame.state = u32::from(byte) + 1;
+            if byte & 7 != 7 {
+                self.prefetch_child(split, byte + 1);
+            }
             Some((byte, child, byte != 0xFF))
+        }
+    }
+
+    /// The child is in the bottom block that was just read, if it exists.
+    fn prefetch_child(&self, split: Split<'_>, byte: u8) {
+        if let Some(child) = split.find(byte) {
+            self.view.prefetch(child.get());
         }
     }
 

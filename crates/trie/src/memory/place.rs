@@ -98,6 +98,38 @@ impl<'a, C> Writer<'a, C> {
 }
 
 /// How many bytes two strings have in common at their beginnings.
+#[inline]
 pub(crate) fn common_length(left: &[u8], right: &[u8]) -> usize {
-    left.iter().zip(right).take_while(|(a, b)| a == b).count()
+    let (left_words, _) = left.as_chunks::<8>();
+    let (right_words, _) = right.as_chunks::<8>();
+    let mut common = 0;
+    for (left, right) in left_words.iter().zip(right_words) {
+        let difference = u64::from_le_bytes(*left) ^ u64::from_le_bytes(*right);
+        if difference != 0 {
+            return common + difference.trailing_zeros() as usize / 8;
+        }
+        common += 8;
+    }
+    common + left[common..].iter().zip(&right[common..]).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::common_length;
+
+    #[test]
+    fn the_common_length_is_where_the_first_difference_is() {
+        let all: Vec<u8> = (0..60).collect();
+        for length in 0..60 {
+            for shorter in 0..=length {
+                assert_eq!(common_length(&all[..shorter], &all[..length]), shorter);
+                assert_eq!(common_length(&all[..length], &all[..shorter]), shorter);
+            }
+            for at in 0..length {
+                let mut other = all[..length].to_vec();
+                other[at] ^= 0x80;
+                assert_eq!(common_length(&all, &other), at);
+            }
+        }
+    }
 }

@@ -101,12 +101,6 @@ impl Space {
         Ok(())
     }
 
-    /// Takes a block, of undefined bytes.
-    #[inline]
-    pub(crate) fn take_block(&mut self, blocks: &Arena<Block>) -> u32 {
-        self.blocks.take(blocks)
-    }
-
     /// Puts a content in a slot.
     #[inline]
     pub(crate) fn take_content<C>(&mut self, shared: &Shared<C>, content: C) -> Pointer {
@@ -155,6 +149,7 @@ impl Space {
                 Some(retired) if retired.epoch < bound => {
                     let pointer = retired.pointer;
                     self.limbo.pop_front();
+                    self.limbo_contents -= u32::from(pointer.is_leaf());
                     self.free(shared, pointer);
                 }
                 _ => break,
@@ -162,12 +157,12 @@ impl Space {
         }
     }
 
-    fn free<C>(&mut self, shared: &Shared<C>, pointer: Pointer) {
+    /// Drops a content or recycles a block that nobody can reach.
+    pub(crate) fn free<C>(&mut self, shared: &Shared<C>, pointer: Pointer) {
         let index = pointer.index();
         if !pointer.is_leaf() {
             return self.blocks.give(&shared.blocks, index);
         }
-        self.limbo_contents -= 1;
         if std::mem::needs_drop::<C>() {
             // SAFETY: retired contents are alive, and nobody can reach this one any more.
             let content = unsafe { ManuallyDrop::take(&mut (*shared.contents.unit(index)).value) };
@@ -177,6 +172,12 @@ impl Space {
         } else {
             self.contents.give(&shared.contents, index);
         }
+    }
+
+    /// Takes all units for never used, and the arenas for empty.
+    pub(crate) fn forget_units(&mut self) {
+        self.blocks = Pool::new(1, 0);
+        self.contents = Pool::new(0, 0);
     }
 
     /// Blocks and contents in limbo.

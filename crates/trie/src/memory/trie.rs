@@ -5,6 +5,7 @@
 use super::branch::Branch;
 use super::build::{BLOCKS_PER_INSERTION, Writer};
 use super::cursor::MemoryCursor;
+use super::dismantle::Dismantle;
 use super::place::Place;
 use super::pointer::{CHAIN_LENGTH, INDEX_BITS, Link, Pointer};
 use super::reader::Reader;
@@ -147,6 +148,11 @@ impl<C> InMemoryTrie<C> {
     /// root each time.
     pub fn descend(&mut self, prefix: &[u8]) -> Branch<'_, C> {
         Branch::new(self, prefix)
+    }
+
+    /// Drops the trie in steps of chosen size. A plain drop of millions of contents takes long.
+    pub fn dismantle(self) -> Dismantle<C> {
+        Dismantle::new(self)
     }
 
     /// A handle for reading on any thread while this writer goes on.

@@ -47,18 +47,48 @@ impl<'a, C> View<'a, C> {
         unsafe { &(*self.shared.contents.unit(leaf.index())).value }
     }
 
+    /// Asks the processor to fetch what a pointer leads to, which will be needed soon.
+    #[inline]
+    pub(crate) fn prefetch(self, pointer: Pointer) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if !pointer.is_none() {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: the pointer is one of the structure; besides, prefetching never faults.
+            unsafe {
+                let address = if pointer.is_leaf() {
+                    self.shared.contents.unit(pointer.index()).cast::<i8>()
+                } else {
+                    self.shared.blocks.unit(pointer.index()).cast::<i8>()
+                };
+                _mm_prefetch::<_MM_HINT_T0>(address);
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = pointer;
+    }
+
     /// The content of a key.
     #[inline]
     pub(crate) fn get(self, key: &[u8]) -> Option<&'a C> {
-        let (content, _) = self.unwrap_prefix(self.find(key));
+        self.get_below(self.root(), key)
+    }
+
+    /// The content of `key` in what is below `pointer`, which may be none.
+    #[inline]
+    pub(crate) fn get_below(self, pointer: Pointer, key: &[u8]) -> Option<&'a C> {
+        let (content, _) = self.unwrap_prefix(self.find_below(pointer, key));
         if content.is_none() { None } else { Some(self.content(content)) }
     }
 
     /// The node at the end of a path, as a pointer; none if there is none.
     #[inline]
     pub(crate) fn find(self, key: &[u8]) -> Pointer {
+        self.find_below(self.root(), key)
+    }
+
+    #[inline]
+    fn find_below(self, mut pointer: Pointer, key: &[u8]) -> Pointer {
         let mut rest = key;
-        let mut pointer = self.root();
         loop {
             if pointer.is_none() || rest.is_empty() {
                 return pointer;
