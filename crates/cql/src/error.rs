@@ -49,6 +49,15 @@ pub enum ErrorDetail {
         /// The table, or empty.
         table: String,
     },
+    /// Code 0x1400.
+    FunctionFailure {
+        /// The function's keyspace.
+        keyspace: String,
+        /// Its name.
+        function: String,
+        /// Its argument types by their CQL names.
+        argument_types: Vec<String>,
+    },
     /// Code 0x2500: the statement id that is not known here.
     Unprepared {
         /// The id as it was sent.
@@ -79,6 +88,20 @@ impl Error {
     /// 0x2300: an option of a schema statement is wrong.
     pub fn configuration(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::ConfigurationError, message)
+    }
+
+    /// 0x1400: a native function or operator has no result for its arguments.
+    pub fn function_failure(
+        function: &str,
+        argument_types: Vec<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        let detail = ErrorDetail::FunctionFailure {
+            keyspace: "system".into(),
+            function: function.into(),
+            argument_types,
+        };
+        Self { code: ErrorCode::FunctionFailure, message: message.into(), detail }
     }
 
     /// 0x2200 naming a feature of Cassandra that is not here yet.

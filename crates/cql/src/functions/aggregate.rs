@@ -1,31 +1,250 @@
-//! stub
-#![allow(missing_docs)]
-use crate::Result;
+//! Aggregates over the rows of a group: `count`, `min`, `max`, `sum`, `avg`.
+//!
+//! Sums and averages have the type of what they add up. Sums of integers wrap; averages of integers do not (the sum is kept
+//! in 128 bits) and are cut to the whole number towards zero. Floats are added up in `double` with Kahan's compensation.
+//! Of nothing, counts, sums and averages are 0 and minimum and maximum are null. Nulls are passed over. A state takes
+//! constant memory but for `varint` and `decimal`, whose sums are as long as their digits.
+//!
+//! The same states serve `collection_sum` and its like over the elements of one value.
+
 use bytes::Bytes;
-use espalier_types::CqlType;
+use espalier_types::{CqlType, varint::BigInt};
+
+use super::{
+    decimal::{ArithmeticError, Decimal, Rounding},
+    number::{Number, is_numeric},
+};
+use crate::{Error, Result};
+
+/// An aggregate for arguments of one type.
 #[derive(Clone, Debug)]
-pub struct AggregateFunction;
-pub struct State;
-impl AggregateFunction {
-    pub fn count_rows() -> Self {
-        Self
+pub struct AggregateFunction {
+    kind: Kind,
+    argument: Option<CqlType>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Count,
+    Minimum,
+    Maximum,
+    Sum,
+    Average,
+}
+
+impl Kind {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "count" => Self::Count,
+            "min" => Self::Minimum,
+            "max" => Self::Maximum,
+            "sum" => Self::Sum,
+            "avg" => Self::Average,
+            _ => return None,
+        })
     }
-    pub fn is_aggregate(_: &str) -> bool {
-        false
+}
+
+/// What has been seen of a group.
+#[derive(Clone, Debug)]
+pub enum State {
+    /// Rows or values.
+    Count(i64),
+    /// The smallest or greatest value.
+    Extreme(Option<Bytes>),
+    /// Whole numbers up to 64 bits: their number and sum. 2^64 of them cannot overflow it.
+    Whole(i64, i128),
+    /// Floating numbers.
+    Floating(FloatingSum),
+    /// `varint`: number of values and sum.
+    Varint(i64, BigInt),
+    /// `decimal`: number of values, and sum or average.
+    Decimal(i64, Decimal),
+}
+
+/// A compensated sum. Source of the algorithm: W. Kahan, "Further remarks on reducing truncation errors", 1965.
+#[derive(Clone, Debug, Default)]
+pub struct FloatingSum {
+    count: i64,
+    sum: f64,
+    compensation: f64,
+    /// Without compensation: right where infinities make the other NaN.
+    simple: f64,
+    /// The exact sum, once finite values have overflowed the other. Averages only.
+    exact: Option<Decimal>,
+}
+
+impl FloatingSum {
+    fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.simple += value;
+        let corrected = value - self.compensation;
+        let rounded = self.sum + corrected;
+        self.compensation = (rounded - self.sum) - corrected;
+        self.sum = rounded;
     }
-    pub fn resolve(_: &str, _: &CqlType) -> Option<Self> {
-        None
-    }
-    pub fn return_type(&self) -> CqlType {
-        CqlType::Int
-    }
-    pub fn start(&self) -> State {
-        State
-    }
-    pub fn add(&self, _: &mut State, _: Option<&Bytes>) -> Result<()> {
+
+    /// Like `add`, but finite values have a finite average.
+    fn add_to_average(&mut self, value: f64) -> Result<(), ArithmeticError> {
+        let decimal = |value: f64| Number::Double(value).to_decimal();
+        if let Some(exact) = &mut self.exact {
+            self.count += 1;
+            *exact = exact.add_exactly(&decimal(value)?)?;
+            return Ok(());
+        }
+        let before = self.sum;
+        self.add(value);
+        if self.sum.is_infinite() && value.is_finite() && before.is_finite() {
+            self.exact = Some(decimal(before)?.add_exactly(&decimal(value)?)?);
+        }
         Ok(())
     }
-    pub fn finish(&self, _: State) -> Result<Option<Bytes>> {
-        Ok(None)
+
+    fn average(&self) -> Result<f64, ArithmeticError> {
+        let Some(exact) = &self.exact else {
+            return Ok(if self.count == 0 { 0.0 } else { self.total() / self.count as f64 });
+        };
+        let count = Decimal { unscaled: self.count.into(), scale: 0 };
+        let scale = i64::from(exact.scale);
+        Ok(exact.divide_to_scale(&count, scale, Rounding::HalfEven)?.to_f64())
     }
+
+    fn total(&self) -> f64 {
+        let total = self.sum + self.compensation;
+        if total.is_nan() && self.simple.is_infinite() { self.simple } else { total }
+    }
+}
+
+impl AggregateFunction {
+    /// `count(*)`.
+    pub fn count_rows() -> Self {
+        Self { kind: Kind::Count, argument: None }
+    }
+
+    /// Whether a function of that name aggregates.
+    pub fn is_aggregate(name: &str) -> bool {
+        Kind::of(name).is_some()
+    }
+
+    /// The aggregate of that name for values of a type, if there is one.
+    pub fn resolve(name: &str, argument: &CqlType) -> Option<Self> {
+        let kind = Kind::of(name)?;
+        if matches!(kind, Kind::Sum | Kind::Average) && !is_numeric(argument) {
+            return None;
+        }
+        Some(Self { kind, argument: Some(argument.clone()) })
+    }
+
+    /// The type of the result.
+    pub fn return_type(&self) -> CqlType {
+        match (self.kind, &self.argument) {
+            (Kind::Count, _) | (_, None) => CqlType::Bigint,
+            (_, Some(argument)) => argument.clone(),
+        }
+    }
+
+    /// The state of an empty group.
+    pub fn start(&self) -> State {
+        match (self.kind, &self.argument) {
+            (Kind::Count, _) => State::Count(0),
+            (Kind::Minimum | Kind::Maximum, _) => State::Extreme(None),
+            (_, Some(CqlType::Float | CqlType::Double)) => State::Floating(FloatingSum::default()),
+            (_, Some(CqlType::Varint)) => State::Varint(0, BigInt::ZERO),
+            (_, Some(CqlType::Decimal)) => {
+                State::Decimal(0, Decimal { unscaled: BigInt::ZERO, scale: 0 })
+            }
+            _ => State::Whole(0, 0),
+        }
+    }
+
+    /// Adds the value of a row; for `count(*)` there is none and every row counts.
+    pub fn add(&self, state: &mut State, value: Option<&Bytes>) -> Result<()> {
+        let Some(argument) = &self.argument else {
+            if let State::Count(count) = state {
+                *count += 1;
+            }
+            return Ok(());
+        };
+        let Some(value) = value else { return Ok(()) };
+        match state {
+            State::Count(count) => *count += 1,
+            State::Extreme(extreme) => {
+                let better = match extreme {
+                    None => true,
+                    Some(extreme) if self.kind == Kind::Minimum => {
+                        argument.compare(value, extreme).is_lt()
+                    }
+                    Some(extreme) => argument.compare(value, extreme).is_gt(),
+                };
+                if better {
+                    *extreme = Some(value.clone());
+                }
+            }
+            _ if value.is_empty() => {}
+            _ => self.add_number(state, Number::decode(argument, value).map_err(malformed)?)?,
+        }
+        Ok(())
+    }
+
+    fn add_number(&self, state: &mut State, number: Number) -> Result<()> {
+        match (state, number) {
+            (State::Whole(count, sum), Number::Integer(value)) => {
+                *count += 1;
+                *sum = sum.wrapping_add(i128::from(value));
+            }
+            (State::Floating(sum), number) if self.kind == Kind::Average => {
+                sum.add_to_average(number.to_f64()).map_err(malformed)?;
+            }
+            (State::Floating(sum), number) => sum.add(number.to_f64()),
+            (State::Varint(count, sum), Number::Varint(value)) => {
+                *count += 1;
+                *sum += value;
+            }
+            (State::Decimal(count, total), Number::Decimal(value)) => {
+                *count += 1;
+                *total = if self.kind == Kind::Sum {
+                    total.add_exactly(&value).map_err(malformed)?
+                } else {
+                    running_average(total, &value, *count).map_err(malformed)?
+                };
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The result.
+    pub fn finish(&self, state: State) -> Result<Option<Bytes>> {
+        let averages = self.kind == Kind::Average;
+        let number = match state {
+            State::Extreme(extreme) => return Ok(extreme),
+            State::Count(count) => Number::Integer(count),
+            State::Whole(count, sum) if averages => {
+                Number::Integer((sum / i128::from(count.max(1))) as i64)
+            }
+            State::Whole(_, sum) => Number::Integer(sum as i64),
+            State::Floating(sum) if averages => Number::Double(sum.average().map_err(malformed)?),
+            State::Floating(sum) => Number::Double(sum.total()),
+            State::Varint(count, sum) if averages => Number::Varint(sum / count.max(1)),
+            State::Varint(_, sum) => Number::Varint(sum),
+            State::Decimal(_, total) => Number::Decimal(total),
+        };
+        number.encode(&self.return_type()).map(Some).map_err(malformed)
+    }
+}
+
+/// The average of `count` values of which all but `value` have the average `average`; keeps the greatest scale seen.
+fn running_average(
+    average: &Decimal,
+    value: &Decimal,
+    count: i64,
+) -> Result<Decimal, ArithmeticError> {
+    let distance = value.add_exactly(&average.negated())?;
+    let count = Decimal { unscaled: count.into(), scale: 0 };
+    let scale = i64::from(distance.scale);
+    average.add_exactly(&distance.divide_to_scale(&count, scale, Rounding::HalfEven)?)
+}
+
+fn malformed(error: impl std::fmt::Display) -> Error {
+    Error::invalid(error.to_string())
 }

@@ -5,8 +5,18 @@
 //! randomness, and none keeps state.
 
 pub mod aggregate;
+mod argument;
+mod arithmetic;
+mod blob;
+mod cast;
+mod choose;
+mod decimal;
+mod number;
 mod resolve;
+mod temporal;
+mod time;
 mod token;
+mod uuid;
 
 use std::{fmt, sync::Arc};
 
@@ -15,9 +25,8 @@ use espalier_types::CqlType;
 
 use crate::{Result, term::Evaluation};
 
-pub use resolve::{
-    Argument, prepare_call, resolve, resolve_arithmetic, resolve_cast, resolve_negation,
-};
+pub use argument::Argument;
+pub use resolve::{prepare_call, resolve, resolve_arithmetic, resolve_cast, resolve_negation};
 
 /// The work of a function: serialised arguments (`None`: null) to a serialised result.
 pub type Implementation =
@@ -53,6 +62,21 @@ impl ResolvedFunction {
                 }
             });
         Self { name: name.into(), argument_types, return_type, is_pure: true, implementation }
+    }
+
+    /// A strict function to which an empty value of a type that has none is null, too.
+    pub fn of_values(
+        name: &str,
+        argument_types: Vec<CqlType>,
+        return_type: CqlType,
+        call: impl Fn(&[Bytes], &Evaluation<'_>) -> Result<Option<Bytes>> + Send + Sync + 'static,
+    ) -> Self {
+        let special: Vec<bool> = argument_types.iter().map(CqlType::empty_is_special).collect();
+        Self::strict(name, argument_types, return_type, move |values, evaluation| {
+            let missing =
+                values.iter().zip(&special).any(|(value, special)| *special && value.is_empty());
+            if missing { Ok(None) } else { call(values, evaluation) }
+        })
     }
 
     /// A function that sees nulls.

@@ -1,72 +1,20 @@
-//! The choice among overloads: every argument must fit; more exact fits win, then the result that fits the receiver.
+//! From calls, casts and operators as written to concrete functions and terms.
 
 use espalier_types::CqlType;
 
-use super::{ResolvedFunction, token};
+use super::{
+    ResolvedFunction,
+    argument::{Argument, is_numeric_constant},
+    arithmetic, blob, cast,
+    choose::{Callee, Signature, choose},
+    time, token, uuid,
+};
 use crate::{
     Result,
-    grammar::ast::{Expression, ExpressionKind, QualifiedName},
+    grammar::ast::{ArithmeticOperator, Expression, ExpressionKind, Position, QualifiedName},
     metadata::ColumnSpec,
-    term::{
-        Assignable, Preparation, Term, is_assignable, literal_fits, natural_type, prepare_term,
-    },
+    term::{Preparation, Term, natural_type, prepare_term},
 };
-
-/// What is known of an argument when its function is chosen.
-#[derive(Clone, Debug)]
-pub enum Argument<'e> {
-    /// Its type: a column, a function's result.
-    Typed(CqlType),
-    /// A literal, collection or marker that takes the type asked for if it fits.
-    Untyped(&'e Expression<'e>),
-}
-
-impl Argument<'_> {
-    fn fits(&self, wanted: &CqlType) -> Assignable {
-        match self {
-            Self::Typed(known) => is_assignable(known, wanted),
-            Self::Untyped(expression) => expression_fits(expression, wanted),
-        }
-    }
-
-    /// The type it has by itself.
-    pub fn known_type(&self) -> Option<CqlType> {
-        match self {
-            Self::Typed(known) => Some(known.clone()),
-            Self::Untyped(expression) => natural_type(expression),
-        }
-    }
-}
-
-fn expression_fits(expression: &Expression<'_>, wanted: &CqlType) -> Assignable {
-    let all = |items: &mut dyn Iterator<Item = (&Expression<'_>, &CqlType)>| {
-        items.map(|(item, part)| expression_fits(item, part)).min().unwrap_or(Assignable::Weakly)
-    };
-    match (&expression.kind, wanted) {
-        (ExpressionKind::Literal(literal), _) => literal_fits(literal, wanted),
-        (ExpressionKind::Null | ExpressionKind::BindMarker(_), _) => Assignable::Weakly,
-        (
-            ExpressionKind::List(items),
-            CqlType::List { element, .. } | CqlType::Vector { element, .. },
-        )
-        | (ExpressionKind::Set(items), CqlType::Set { element, .. }) => {
-            all(&mut items.iter().map(|item| (item, element.as_ref())))
-        }
-        (ExpressionKind::Set(items), CqlType::Map { .. } | CqlType::UserDefined { .. })
-            if items.is_empty() =>
-        {
-            Assignable::Weakly
-        }
-        (ExpressionKind::Map(entries), CqlType::Map { key, value, .. }) => {
-            all(&mut entries.iter().flat_map(|(k, v)| [(k, key.as_ref()), (v, value.as_ref())]))
-        }
-        (ExpressionKind::Tuple(items), CqlType::Tuple(types)) if items.len() <= types.len() => {
-            all(&mut items.iter().zip(types.iter()))
-        }
-        (ExpressionKind::UserDefined(_), CqlType::UserDefined { .. }) => Assignable::Weakly,
-        _ => Assignable::No,
-    }
-}
 
 /// Every overload of a function that could take these arguments.
 fn overloads(
@@ -78,6 +26,9 @@ fn overloads(
     let _ = (arguments, receiver);
     let mut found = Vec::new();
     found.extend(token::overloads(name, preparation));
+    found.extend(uuid::overload(name));
+    found.extend(blob::overload(name));
+    found.extend(time::overloads(name));
     found
 }
 
@@ -89,9 +40,8 @@ pub fn resolve(
     receiver: Option<&CqlType>,
 ) -> Result<ResolvedFunction> {
     let position = name.position();
-    let known_keyspace =
-        name.keyspace.as_ref().is_none_or(|keyspace| keyspace.as_str() == "system");
-    let candidates = if known_keyspace {
+    let is_native = name.keyspace.as_ref().is_none_or(|keyspace| keyspace.as_str() == "system");
+    let mut candidates = if is_native {
         overloads(preparation, name.name.as_str(), arguments, receiver)
     } else {
         Vec::new()
@@ -99,37 +49,77 @@ pub fn resolve(
     if candidates.is_empty() {
         return Err(preparation.invalid(position, format!("Unknown function '{name}'")));
     }
-    let fit = |function: &ResolvedFunction| {
-        if function.argument_types.len() != arguments.len() {
-            return None;
-        }
-        let fits: Vec<Assignable> = arguments
-            .iter()
-            .zip(&function.argument_types)
-            .map(|(argument, wanted)| argument.fits(wanted))
-            .collect();
-        if fits.contains(&Assignable::No) {
-            return None;
-        }
-        let exact = fits.iter().filter(|fit| **fit == Assignable::Exactly).count();
-        let result = receiver
-            .map_or(Assignable::Weakly, |wanted| is_assignable(&function.return_type, wanted));
-        Some((result != Assignable::No, exact, result))
-    };
-    let best = candidates
+    let signatures: Vec<Signature> = candidates
         .iter()
-        .filter_map(|function| fit(function).map(|fit| (fit, function)))
-        .max_by_key(|(fit, _)| *fit);
-    match best {
-        Some((_, function)) => Ok(function.clone()),
-        None => {
-            let signatures: Vec<String> =
-                candidates.iter().map(|function| format!("{function:?}")).collect();
-            Err(preparation.invalid(position, format!(
-                "Invalid call to function {name}, none of its type signatures match (known type signatures: {})",
-                signatures.join(", ")
-            )))
-        }
+        .map(|function| (function.argument_types.clone(), function.return_type.clone()))
+        .collect();
+    let callee = Callee::Function(name.name.as_str());
+    let chosen = choose(preparation, position, callee, &signatures, arguments, receiver)?;
+    Ok(candidates.swap_remove(chosen))
+}
+
+/// The function that casts the argument to `target`.
+pub fn resolve_cast(
+    preparation: &Preparation<'_>,
+    position: Position,
+    arguments: &[Argument<'_>],
+    target: &CqlType,
+) -> Result<ResolvedFunction> {
+    let known = arguments.first().and_then(Argument::known_type);
+    if let Some(same) = known.filter(|known| known.freeze() == target.freeze()) {
+        return Ok(cast::function(same, target));
+    }
+    let mut sources = cast::sources(target);
+    if sources.is_empty() {
+        let given = arguments.first().map(Argument::to_string).unwrap_or_default();
+        let message = format!("{given} cannot be cast to {}", target.cql_name());
+        return Err(preparation.invalid(position, message));
+    }
+    let signatures: Vec<Signature> =
+        sources.iter().map(|source| (vec![source.clone()], target.clone())).collect();
+    let name = cast::function_name(target);
+    let callee = Callee::Function(&name);
+    let chosen = choose(preparation, position, callee, &signatures, arguments, None)?;
+    Ok(cast::function(sources.swap_remove(chosen), target))
+}
+
+/// The function behind `-x`.
+pub fn resolve_negation(
+    preparation: &Preparation<'_>,
+    position: Position,
+    arguments: &[Argument<'_>],
+    receiver: Option<&CqlType>,
+) -> Result<ResolvedFunction> {
+    let mut candidates: Vec<ResolvedFunction> = arithmetic::negations().collect();
+    let signatures: Vec<Signature> = candidates
+        .iter()
+        .map(|function| (function.argument_types.clone(), function.return_type.clone()))
+        .collect();
+    let chosen = choose(preparation, position, Callee::Negation, &signatures, arguments, receiver)?;
+    Ok(candidates.swap_remove(chosen))
+}
+
+/// The function behind an operator.
+pub fn resolve_arithmetic(
+    preparation: &Preparation<'_>,
+    position: Position,
+    operator: ArithmeticOperator,
+    arguments: &[Argument<'_>],
+    receiver: Option<&CqlType>,
+) -> Result<ResolvedFunction> {
+    let pairs = arithmetic::operand_types(operator);
+    let signatures: Vec<Signature> = pairs
+        .into_iter()
+        .map(|(left, right)| {
+            let result = arithmetic::result_type(&left, &right);
+            (vec![left, right], result)
+        })
+        .collect();
+    let callee = Callee::Operator(operator.symbol());
+    let chosen = choose(preparation, position, callee, &signatures, arguments, receiver)?;
+    match signatures.into_iter().nth(chosen).map(|(types, _)| types).as_deref() {
+        Some([left, right]) => Ok(arithmetic::operation(operator, left.clone(), right.clone())),
+        _ => Err(preparation.invalid(position, "an operator takes two operands")),
     }
 }
 
@@ -140,19 +130,53 @@ pub fn prepare_call(
     receiver: Option<&ColumnSpec>,
 ) -> Result<(Term, CqlType)> {
     let wanted = receiver.map(|receiver| &receiver.column_type);
+    let position = expression.position;
     match &expression.kind {
         ExpressionKind::Function(call) => {
-            let operands: Vec<&Expression<'_>> = call.arguments.iter().collect();
-            let (terms, arguments) = prepare_arguments(preparation, &operands)?;
-            let function = resolve(preparation, &call.name, &arguments, wanted)?;
-            finish_call(preparation, function, &operands, terms)
+            let operands = call
+                .arguments
+                .iter()
+                .map(|operand| Operand::prepare(preparation, operand))
+                .collect::<Result<Vec<_>>>()?;
+            let function = resolve(preparation, &call.name, &types(&operands), wanted)?;
+            finish(preparation, function, operands)
+        }
+        ExpressionKind::Cast(inner, target) => {
+            let target = preparation.resolve_type(target)?;
+            let operands = vec![Operand::prepare(preparation, inner)?];
+            let function = resolve_cast(preparation, position, &types(&operands), &target)?;
+            finish(preparation, function, operands)
+        }
+        ExpressionKind::Negate(inner) => {
+            let operands = vec![Operand::prepare(preparation, inner)?];
+            let function = resolve_negation(preparation, position, &types(&operands), wanted)?;
+            finish(preparation, function, operands)
+        }
+        ExpressionKind::Arithmetic(chain) => {
+            // Numbers as written take the receiver's type all the way down.
+            let flexible = is_numeric_constant(expression);
+            let mut left = Operand::prepare(preparation, &chain.first)?;
+            let last = chain.rest.len().saturating_sub(1);
+            for (index, (operator, right)) in chain.rest.iter().enumerate() {
+                let right = Operand::prepare(preparation, right)?;
+                let expected = if index == last || flexible { wanted } else { None };
+                let arguments = [left.argument.clone(), right.argument.clone()];
+                let function =
+                    resolve_arithmetic(preparation, position, *operator, &arguments, expected)?;
+                let (term, result) = finish(preparation, function, vec![left, right])?;
+                left = Operand::typed(term, result);
+            }
+            match (left.term, left.argument) {
+                (Some(term), Argument::Typed(result)) => Ok((term, result)),
+                _ => Err(preparation.invalid(position, "an operator takes two operands")),
+            }
         }
         _ => {
             let Some(natural) = natural_type(expression) else {
                 let message = format!(
                     "Cannot infer type for term {expression} (try using a cast to force a type)"
                 );
-                return Err(preparation.invalid(expression.position, message));
+                return Err(preparation.invalid(position, message));
             };
             let receiver = preparation.receiver(&expression.to_string(), &natural);
             Ok((prepare_term(preparation, expression, &receiver)?, natural))
@@ -160,81 +184,68 @@ pub fn prepare_call(
     }
 }
 
-/// Prepares what has a type of its own; leaves `None` for literals and markers, whose type the function decides.
-fn prepare_arguments<'e>(
-    preparation: &mut Preparation<'_>,
-    operands: &[&'e Expression<'e>],
-) -> Result<(Vec<Option<Term>>, Vec<Argument<'e>>)> {
-    let mut terms = Vec::with_capacity(operands.len());
-    let mut arguments = Vec::with_capacity(operands.len());
-    for operand in operands.iter().copied() {
+/// An argument on its way to a term: prepared if it has a type of its own.
+struct Operand<'e> {
+    argument: Argument<'e>,
+    term: Option<Term>,
+    expression: Option<&'e Expression<'e>>,
+}
+
+impl<'e> Operand<'e> {
+    fn typed(term: Term, result: CqlType) -> Self {
+        Self { argument: Argument::Typed(result), term: Some(term), expression: None }
+    }
+
+    fn prepare(preparation: &mut Preparation<'_>, operand: &'e Expression<'e>) -> Result<Self> {
         match &operand.kind {
+            ExpressionKind::Tuple(parts) if parts.len() == 1 => {
+                Self::prepare(preparation, &parts[0])
+            }
+            _ if is_numeric_constant(operand) => Ok(Self::untyped(operand)),
             ExpressionKind::Function(_)
             | ExpressionKind::Cast(..)
             | ExpressionKind::Negate(_)
             | ExpressionKind::Arithmetic(_) => {
                 let (term, result) = prepare_call(preparation, operand, None)?;
-                terms.push(Some(term));
-                arguments.push(Argument::Typed(result));
+                Ok(Self::typed(term, result))
             }
             ExpressionKind::TypeHint(type_name, _) => {
                 let hinted = preparation.resolve_type(type_name)?;
                 let receiver = preparation.receiver(&operand.to_string(), &hinted);
-                terms.push(Some(prepare_term(preparation, operand, &receiver)?));
-                arguments.push(Argument::Typed(hinted));
+                Ok(Self::typed(prepare_term(preparation, operand, &receiver)?, hinted))
             }
-            _ => {
-                terms.push(None);
-                arguments.push(Argument::Untyped(operand));
-            }
+            _ => Ok(Self::untyped(operand)),
         }
     }
-    Ok((terms, arguments))
+
+    fn untyped(expression: &'e Expression<'e>) -> Self {
+        Self { argument: Argument::Untyped(expression), term: None, expression: Some(expression) }
+    }
 }
 
-fn finish_call(
+fn types<'e>(operands: &[Operand<'e>]) -> Vec<Argument<'e>> {
+    operands.iter().map(|operand| operand.argument.clone()).collect()
+}
+
+/// The call, with the arguments that had waited for their types.
+fn finish(
     preparation: &mut Preparation<'_>,
     function: ResolvedFunction,
-    operands: &[&Expression<'_>],
-    terms: Vec<Option<Term>>,
+    operands: Vec<Operand<'_>>,
 ) -> Result<(Term, CqlType)> {
-    let mut arguments = Vec::with_capacity(terms.len());
-    for (index, (term, wanted)) in terms.into_iter().zip(&function.argument_types).enumerate() {
-        arguments.push(match (term, operands.get(index)) {
+    let mut arguments = Vec::with_capacity(operands.len());
+    for (index, (operand, wanted)) in operands.into_iter().zip(&function.argument_types).enumerate()
+    {
+        arguments.push(match (operand.term, operand.expression) {
             (Some(term), _) => term,
-            (None, Some(operand)) => {
+            (None, Some(expression)) => {
                 let name = format!("arg{index}({})", function.name);
                 let receiver = preparation.receiver(&name, wanted);
-                prepare_term(preparation, operand, &receiver)?
+                prepare_term(preparation, expression, &receiver)?
             }
             (None, None) => Term::NULL,
         });
     }
     let result = function.return_type.clone();
     Ok((Term::Call(Box::new(function), arguments), result))
-}
-pub fn resolve_cast(
-    p: &Preparation<'_>,
-    at: crate::grammar::ast::Position,
-    _a: &[Argument<'_>],
-    _t: &CqlType,
-) -> Result<ResolvedFunction> {
-    Err(p.invalid(at, "x"))
-}
-pub fn resolve_negation(
-    p: &Preparation<'_>,
-    at: crate::grammar::ast::Position,
-    _a: &[Argument<'_>],
-    _t: Option<&CqlType>,
-) -> Result<ResolvedFunction> {
-    Err(p.invalid(at, "x"))
-}
-pub fn resolve_arithmetic(
-    p: &Preparation<'_>,
-    at: crate::grammar::ast::Position,
-    _o: crate::grammar::ast::ArithmeticOperator,
-    _a: &[Argument<'_>],
-    _t: Option<&CqlType>,
-) -> Result<ResolvedFunction> {
-    Err(p.invalid(at, "x"))
 }

@@ -15,17 +15,21 @@ pub enum Assignable {
     Exactly,
 }
 
-/// Whether values of type `from` can be stored in `to` as they are: the same type but for frozenness, text for ascii,
-/// anything for blob is not: bytes are converted by functions only.
+/// Whether values of type `from` can be stored in `to` as they are: the same type but for frozenness, or one whose bytes
+/// mean the same there. A blob takes the result of any function. As Cassandra 5.0 has it.
 pub fn is_assignable(from: &CqlType, to: &CqlType) -> Assignable {
     use CqlType as T;
     if from.freeze() == to.freeze() {
         return Assignable::Exactly;
     }
     match (from, to) {
-        (T::Ascii, T::Text) | (T::Timeuuid, T::Uuid) | (T::Bigint, T::Timestamp) => {
-            Assignable::Weakly
-        }
+        (T::Ascii, T::Text)
+        | (T::Timeuuid, T::Uuid)
+        | (T::Bigint, T::Timestamp | T::Time)
+        | (T::Timestamp, T::Bigint)
+        | (T::Int, T::Date)
+        | (T::Int | T::Bigint | T::Timestamp, T::Varint)
+        | (_, T::Blob) => Assignable::Weakly,
         (T::Bigint, T::Counter) | (T::Counter, T::Bigint) => Assignable::Weakly,
         _ => Assignable::No,
     }

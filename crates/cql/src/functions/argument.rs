@@ -1,0 +1,164 @@
+//! What is known of an argument when its function is chosen, and how well it fits a type.
+
+use std::{fmt, sync::Arc};
+
+use espalier_types::CqlType;
+
+use crate::{
+    grammar::ast::{Arithmetic, Expression, ExpressionKind, Literal},
+    term::{Assignable, is_assignable, literal_fits, natural_type},
+};
+
+/// What is known of an argument when its function is chosen.
+#[derive(Clone, Debug)]
+pub enum Argument<'e> {
+    /// Its type: a column, a function's result.
+    Typed(CqlType),
+    /// A literal, collection or marker that takes the type asked for if it fits.
+    Untyped(&'e Expression<'e>),
+}
+
+impl Argument<'_> {
+    /// How well it fits.
+    pub fn fits(&self, wanted: &CqlType) -> Assignable {
+        match self {
+            Self::Typed(known) => is_assignable(known, wanted),
+            Self::Untyped(expression) => expression_fits(expression, wanted),
+        }
+    }
+
+    /// The type it has by itself.
+    pub fn known_type(&self) -> Option<CqlType> {
+        match self {
+            Self::Typed(known) => Some(known.clone()),
+            Self::Untyped(expression) => preferred_type(expression),
+        }
+    }
+
+    /// Whether it is `?` or `:name`.
+    pub fn is_marker(&self) -> bool {
+        matches!(self, Self::Untyped(e) if matches!(e.kind, ExpressionKind::BindMarker(_)))
+    }
+}
+
+impl fmt::Display for Argument<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Typed(known) => f.write_str(&known.cql_name()),
+            Self::Untyped(expression) => expression.fmt(f),
+        }
+    }
+}
+
+/// Whether an operand is arithmetic of nothing but numbers as written: `1 + 2 * 3`. Its type follows what is asked for.
+pub fn is_numeric_constant(expression: &Expression<'_>) -> bool {
+    match &expression.kind {
+        ExpressionKind::Literal(Literal::Integer(_) | Literal::Float(_)) => true,
+        ExpressionKind::Arithmetic(Arithmetic { first, rest }) => {
+            is_numeric_constant(first)
+                && rest.iter().all(|(_, operand)| is_numeric_constant(operand))
+        }
+        ExpressionKind::Negate(inner) => is_numeric_constant(inner),
+        ExpressionKind::Tuple(parts) => parts.len() == 1 && is_numeric_constant(&parts[0]),
+        _ => false,
+    }
+}
+
+fn expression_fits(expression: &Expression<'_>, wanted: &CqlType) -> Assignable {
+    let all = |items: &mut dyn Iterator<Item = (&Expression<'_>, &CqlType)>| {
+        items.map(|(item, part)| expression_fits(item, part)).min().unwrap_or(Assignable::Weakly)
+    };
+    match (&expression.kind, wanted) {
+        (ExpressionKind::Literal(literal), _) => match literal_fits(literal, wanted) {
+            Assignable::No => Assignable::No,
+            _ if preferred_type(expression).as_ref() == Some(wanted) => Assignable::Exactly,
+            _ => Assignable::Weakly,
+        },
+        (ExpressionKind::Null | ExpressionKind::BindMarker(_), _) => Assignable::Weakly,
+        (ExpressionKind::TypeHint(type_name, _), _) => {
+            // Only native types can be told without a schema; others are given as typed arguments.
+            match &type_name.kind {
+                crate::grammar::ast::TypeNameKind::Native(hinted) => is_assignable(hinted, wanted),
+                _ => Assignable::No,
+            }
+        }
+        (
+            ExpressionKind::List(items),
+            CqlType::List { element, .. } | CqlType::Vector { element, .. },
+        )
+        | (ExpressionKind::Set(items), CqlType::Set { element, .. }) => {
+            all(&mut items.iter().map(|item| (item, element.as_ref())))
+        }
+        (ExpressionKind::Set(items), CqlType::Map { .. } | CqlType::UserDefined { .. })
+            if items.is_empty() =>
+        {
+            Assignable::Weakly
+        }
+        (ExpressionKind::Map(entries), CqlType::Map { key, value, .. }) => {
+            all(&mut entries.iter().flat_map(|(k, v)| [(k, key.as_ref()), (v, value.as_ref())]))
+        }
+        (ExpressionKind::Tuple(items), CqlType::Tuple(types)) if items.len() <= types.len() => {
+            all(&mut items.iter().zip(types.iter()))
+        }
+        (ExpressionKind::Tuple(items), _) if items.len() == 1 => expression_fits(&items[0], wanted),
+        (ExpressionKind::UserDefined(_), CqlType::UserDefined { .. }) => Assignable::Weakly,
+        (ExpressionKind::Negate(inner), _) if is_numeric_constant(inner) => {
+            expression_fits(inner, wanted)
+        }
+        (ExpressionKind::Arithmetic(Arithmetic { first, rest }), _)
+            if is_numeric_constant(expression) =>
+        {
+            let worst = rest.iter().map(|(_, operand)| expression_fits(operand, wanted)).min();
+            expression_fits(first, wanted).min(worst.unwrap_or(Assignable::Weakly))
+        }
+        _ => Assignable::No,
+    }
+}
+
+/// The type that an expression has where nothing asks for one: the smallest of `int`, `bigint` and `varint` for whole
+/// numbers, `ascii` for strings that allow it, for a collection that of its elements if they have one in common.
+pub fn preferred_type(expression: &Expression<'_>) -> Option<CqlType> {
+    match &expression.kind {
+        ExpressionKind::Literal(Literal::String(text)) if text.is_ascii() => Some(CqlType::Ascii),
+        ExpressionKind::Literal(_) => natural_type(expression),
+        ExpressionKind::TypeHint(type_name, _) => match &type_name.kind {
+            crate::grammar::ast::TypeNameKind::Native(hinted) => Some(hinted.clone()),
+            _ => None,
+        },
+        ExpressionKind::List(items) => {
+            let element = Arc::new(common_type(items.iter())?);
+            Some(CqlType::List { element, frozen: true })
+        }
+        ExpressionKind::Set(items) => {
+            let element = Arc::new(common_type(items.iter())?);
+            Some(CqlType::Set { element, frozen: true })
+        }
+        ExpressionKind::Map(entries) => Some(CqlType::Map {
+            key: Arc::new(common_type(entries.iter().map(|(key, _)| key))?),
+            value: Arc::new(common_type(entries.iter().map(|(_, value)| value))?),
+            frozen: true,
+        }),
+        ExpressionKind::Tuple(items) => match items.as_slice() {
+            [only] => preferred_type(only),
+            several => {
+                let types = several.iter().map(preferred_type).collect::<Option<Vec<_>>>()?;
+                Some(CqlType::Tuple(types.into()))
+            }
+        },
+        _ => None,
+    }
+}
+
+/// A type of one of the items that all others can be taken for.
+fn common_type<'e>(items: impl Iterator<Item = &'e Expression<'e>>) -> Option<CqlType> {
+    let mut types: Vec<CqlType> = Vec::new();
+    for found in items.filter_map(preferred_type) {
+        if !types.contains(&found) {
+            types.push(found);
+        }
+    }
+    let fits_all = |candidate: &&CqlType| {
+        types.iter().all(|other| is_assignable(other, candidate) != Assignable::No)
+    };
+    types.iter().find(fits_all).cloned()
+}

@@ -1,0 +1,78 @@
+//! `CAST(x AS t)`: conversions between numbers, between points in time, and to text.
+//!
+//! Numbers are converted as Java does it (see `number`). A `decimal` or `float` becomes a `varint` by way of `bigint`, as in
+//! Cassandra.
+
+use bytes::Bytes;
+use espalier_types::{CqlType, literal};
+
+use super::{
+    ResolvedFunction,
+    number::{Number, is_numeric},
+    temporal,
+};
+use crate::Error;
+
+/// The name of the function that casts to a type.
+pub fn function_name(target: &CqlType) -> String {
+    format!("cast_as_{}", target.cql_name())
+}
+
+/// The types that can be cast to `target`, itself not among them.
+pub fn sources(target: &CqlType) -> Vec<CqlType> {
+    use CqlType as T;
+    let mut sources = match target {
+        T::Ascii | T::Text => {
+            vec![
+                T::Boolean,
+                T::Date,
+                T::Inet,
+                T::Time,
+                T::Timestamp,
+                T::Timeuuid,
+                T::Uuid,
+                T::Ascii,
+            ]
+        }
+        T::Date => vec![T::Timestamp, T::Timeuuid],
+        T::Timestamp => vec![T::Date, T::Timeuuid],
+        _ => Vec::new(),
+    };
+    if matches!(target, T::Ascii | T::Text) || is_numeric(target) && *target != T::Counter {
+        sources.extend(super::number::NUMERIC);
+    }
+    sources.retain(|source| source != target);
+    sources
+}
+
+/// The cast from one type to another; one of [`sources`], or the same type.
+pub fn function(source: CqlType, target: &CqlType) -> ResolvedFunction {
+    let name = function_name(target);
+    let types = vec![source.clone()];
+    let to = target.clone();
+    if source == to {
+        return ResolvedFunction::nullable(&name, types, target.clone(), |values, _| {
+            Ok(values.first().cloned().flatten())
+        });
+    }
+    ResolvedFunction::of_values(&name, types, target.clone(), move |values, _| {
+        let Some(value) = values.first() else { return Ok(None) };
+        if is_numeric(&source) && is_numeric(&to) {
+            let number = Number::decode(&source, value).map_err(invalid)?;
+            return number.encode(&to).map(Some).map_err(invalid);
+        }
+        if matches!(to, CqlType::Ascii | CqlType::Text) {
+            // The text of a counter is that of its number.
+            let printed = if source == CqlType::Counter { &CqlType::Bigint } else { &source };
+            return Ok(Some(Bytes::from(literal::to_text(printed, value))));
+        }
+        match temporal::to_millis(&source, value) {
+            Some(millis) => Ok(Some(temporal::from_millis(&to, millis))),
+            None => Err(Error::invalid(format!("malformed value of type {}", source.cql_name()))),
+        }
+    })
+}
+
+fn invalid(error: impl std::fmt::Display) -> Error {
+    Error::invalid(error.to_string())
+}

@@ -1,0 +1,328 @@
+//! Arithmetic of `decimal` as Java's `BigDecimal` does it: the scale of every result is part of the contract, for 1.50 and 1.5
+//! are different bytes.
+//!
+//! A scale takes 32 bits, so a short value may stand for two billion digits. Nothing here writes out more than
+//! [`MAXIMUM_DIGITS`] beyond what its operands already hold: what would need more is an error, not memory.
+//! Rounding, precision and scale of quotients are those of Cassandra's `DecimalType`.
+
+use std::cmp::Ordering;
+
+use espalier_types::{ValueError, decimal, varint::BigInt};
+use num_bigint::Sign;
+
+/// Digits that sums and products keep.
+const MAXIMUM_PRECISION: i64 = 10_000;
+/// Digits of a quotient behind its first significant one, and the least digits behind the point.
+const QUOTIENT_DIGITS: i64 = 32;
+/// The most digits behind the point of a quotient.
+const MAXIMUM_QUOTIENT_SCALE: i64 = 1000;
+/// Zeros that are written out to bring two scales together.
+const MAXIMUM_DIGITS: i64 = 100_000;
+
+/// unscaled x 10^-scale.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decimal {
+    /// All digits.
+    pub unscaled: BigInt,
+    /// How many of them stand behind the point; negative: zeros in front of it.
+    pub scale: i32,
+}
+
+/// Why an operation has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum ArithmeticError {
+    #[error("/ by zero")]
+    DivisionByZero,
+    #[error("BigInteger divide by zero")]
+    BigDivisionByZero,
+    #[error("the scale of the result does not fit in 32 bits")]
+    Scale,
+    #[error("the result takes too many digits")]
+    Digits,
+    #[error("A NaN cannot be converted into a decimal")]
+    NotANumber,
+    #[error("An infinite number cannot be converted into a decimal")]
+    Infinite,
+}
+
+type Result<T, E = ArithmeticError> = std::result::Result<T, E>;
+
+/// What happens to the digits that are cut off: to the nearest, and a half away from zero or to the even neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Rounding {
+    HalfUp,
+    HalfEven,
+}
+
+/// 10^`exponent`, for exponents that were checked.
+pub fn power_of_ten(exponent: i64) -> Result<BigInt> {
+    match u32::try_from(exponent) {
+        Ok(exponent) if i64::from(exponent) <= MAXIMUM_DIGITS => Ok(BigInt::from(10).pow(exponent)),
+        _ => Err(ArithmeticError::Digits),
+    }
+}
+
+/// Quotient rounded to an integer. The divisor is not 0.
+pub fn divide_rounded(dividend: &BigInt, divisor: &BigInt, rounding: Rounding) -> BigInt {
+    let quotient = dividend / divisor;
+    let rest = dividend - &quotient * divisor;
+    let twice: BigInt = rest << 1u32;
+    let up = match twice.magnitude().cmp(divisor.magnitude()) {
+        Ordering::Less => false,
+        Ordering::Greater => true,
+        Ordering::Equal => rounding == Rounding::HalfUp || quotient.bit(0),
+    };
+    if !up {
+        return quotient;
+    }
+    let negative = (dividend.sign() == Sign::Minus) != (divisor.sign() == Sign::Minus);
+    if negative { quotient - 1 } else { quotient + 1 }
+}
+
+impl Decimal {
+    /// From its serialised form.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ValueError> {
+        let (unscaled, scale) = decimal::decode(bytes)?;
+        Ok(Self { unscaled, scale })
+    }
+
+    /// Its serialised form.
+    pub fn encode(&self) -> Vec<u8> {
+        decimal::encode(&self.unscaled, self.scale)
+    }
+
+    /// From digits as Java prints them (`1.0E10` has the scale -9).
+    pub fn parse(text: &str) -> Option<Self> {
+        decimal::parse(text).map(|(unscaled, scale)| Self { unscaled, scale })
+    }
+
+    fn new(unscaled: BigInt, scale: i64) -> Result<Self> {
+        let scale = i32::try_from(scale).map_err(|_| ArithmeticError::Scale)?;
+        Ok(Self { unscaled, scale })
+    }
+
+    fn is_zero(&self) -> bool {
+        self.unscaled.sign() == Sign::NoSign
+    }
+
+    /// The number of its digits; 1 for zero.
+    pub fn precision(&self) -> i64 {
+        digits(&self.unscaled)
+    }
+
+    fn wide_scale(&self) -> i64 {
+        i64::from(self.scale)
+    }
+
+    /// The same number with more digits behind the point.
+    fn with_greater_scale(&self, scale: i64) -> Result<BigInt> {
+        Ok(&self.unscaled * power_of_ten(scale - self.wide_scale())?)
+    }
+
+    fn rounded(self, precision: i64) -> Result<Self> {
+        let mut value = self;
+        // A carry may make one digit more, once.
+        loop {
+            let excess = value.precision() - precision;
+            if excess <= 0 {
+                return Ok(value);
+            }
+            let kept = divide_rounded(&value.unscaled, &power_of_ten(excess)?, Rounding::HalfUp);
+            value = Self::new(kept, value.wide_scale() - excess)?;
+        }
+    }
+
+    /// Sum, rounded half up to 10000 digits.
+    pub fn add(&self, other: &Self) -> Result<Self> {
+        let preferred = self.wide_scale().max(other.wide_scale());
+        if self.is_zero() || other.is_zero() {
+            let kept = if self.is_zero() { other } else { self };
+            if kept.is_zero() {
+                return Self::new(BigInt::ZERO, preferred);
+            }
+            let kept = kept.clone().rounded(MAXIMUM_PRECISION)?;
+            let room = MAXIMUM_PRECISION - kept.precision();
+            let scale = preferred.min(kept.wide_scale() + room).max(kept.wide_scale());
+            return Self::new(kept.with_greater_scale(scale)?, scale);
+        }
+        let (coarse, fine) = if self.scale <= other.scale { (self, other) } else { (other, self) };
+        let last_kept = coarse.wide_scale() - coarse.precision() + MAXIMUM_PRECISION;
+        let first_of_fine = fine.wide_scale() - fine.precision() + 1;
+        // What lies far below the last digit that is kept only says on which side of it the sum is.
+        let below = coarse.wide_scale().max(last_kept);
+        let sum = if first_of_fine > below + 2 {
+            let sliver = BigInt::from_biguint(fine.unscaled.sign(), 1u8.into());
+            Self::new(coarse.with_greater_scale(below + 3)? + sliver, below + 3)?
+        } else {
+            let scale = fine.wide_scale();
+            Self::new(coarse.with_greater_scale(scale)? + &fine.unscaled, scale)?
+        };
+        sum.rounded(MAXIMUM_PRECISION)
+    }
+
+    /// Exact sum.
+    pub fn add_exactly(&self, other: &Self) -> Result<Self> {
+        let scale = self.wide_scale().max(other.wide_scale());
+        Self::new(self.with_greater_scale(scale)? + other.with_greater_scale(scale)?, scale)
+    }
+
+    /// The number with its sign turned.
+    pub fn negated(&self) -> Self {
+        Self { unscaled: -&self.unscaled, scale: self.scale }
+    }
+
+    /// The number without its sign.
+    pub fn absolute(&self) -> Self {
+        Self { unscaled: self.unscaled.magnitude().clone().into(), scale: self.scale }
+    }
+
+    /// Product, rounded half up to 10000 digits.
+    pub fn multiply(&self, other: &Self) -> Result<Self> {
+        let scale = self.wide_scale() + other.wide_scale();
+        Self::new(&self.unscaled * &other.unscaled, scale)?.rounded(MAXIMUM_PRECISION)
+    }
+
+    /// Quotient with at least 32 significant digits, rounded half up, without trailing zeros.
+    pub fn divide(&self, other: &Self) -> Result<Self> {
+        if other.is_zero() {
+            return Err(ArithmeticError::BigDivisionByZero);
+        }
+        let first_digit =
+            (self.precision() - self.wide_scale()) - (other.precision() - other.wide_scale());
+        let scale = (QUOTIENT_DIGITS - first_digit)
+            .max(self.wide_scale())
+            .max(other.wide_scale())
+            .clamp(QUOTIENT_DIGITS, MAXIMUM_QUOTIENT_SCALE);
+        self.divide_to_scale(other, scale, Rounding::HalfUp)?.without_trailing_zeros()
+    }
+
+    /// Quotient with that many digits behind the point. The divisor is not 0.
+    pub fn divide_to_scale(&self, other: &Self, scale: i64, rounding: Rounding) -> Result<Self> {
+        let shift = scale - self.wide_scale() + other.wide_scale();
+        if self.is_zero() || shift < -(self.precision() + 1) {
+            // Less than half a unit of the last digit.
+            return Self::new(BigInt::ZERO, scale);
+        }
+        let quotient = if shift >= 0 {
+            divide_rounded(&(&self.unscaled * power_of_ten(shift)?), &other.unscaled, rounding)
+        } else {
+            divide_rounded(&self.unscaled, &(&other.unscaled * power_of_ten(-shift)?), rounding)
+        };
+        Self::new(quotient, scale)
+    }
+
+    /// What is left of it after whole multiples of `other`, with its sign.
+    pub fn remainder(&self, other: &Self) -> Result<Self> {
+        if other.is_zero() {
+            return Err(ArithmeticError::BigDivisionByZero);
+        }
+        let preferred = self.wide_scale() - other.wide_scale();
+        let magnitude = |value: &Self| value.precision() - value.wide_scale();
+        if self.is_zero() || magnitude(self) < magnitude(other) {
+            return Ok(self.clone());
+        }
+        let common = self.wide_scale().max(other.wide_scale());
+        let dividend = self.with_greater_scale(common)?;
+        let divisor = other.with_greater_scale(common)?;
+        let quotient = &dividend / &divisor;
+        let rest = dividend - &quotient * &divisor;
+        // The rest has the scale of quotient x divisor, and the quotient sheds zeros down to its preferred scale.
+        let shed = match quotient.sign() {
+            Sign::NoSign => (-preferred).max(0),
+            _ => trailing_zeros(&quotient, (-preferred).max(0)).1,
+        };
+        let scale = self.wide_scale().max(other.wide_scale() - shed);
+        Self::new(rest / power_of_ten(common - scale)?, scale)
+    }
+
+    /// The same number with the smallest scale; zero has the scale 0.
+    pub fn without_trailing_zeros(self) -> Result<Self> {
+        if self.is_zero() {
+            return Self::new(BigInt::ZERO, 0);
+        }
+        let scale = self.wide_scale();
+        let (stripped, zeros) =
+            trailing_zeros(&self.unscaled, scale.saturating_add(1 << 31).max(0));
+        Self::new(stripped, scale - zeros)
+    }
+
+    /// Rounded to a whole number.
+    pub fn to_integer(&self, rounding: Rounding) -> Result<BigInt> {
+        if self.scale <= 0 {
+            return self.with_greater_scale(0);
+        }
+        if self.wide_scale() > self.precision() + 1 {
+            return Ok(BigInt::ZERO);
+        }
+        Ok(divide_rounded(&self.unscaled, &power_of_ten(self.wide_scale())?, rounding))
+    }
+
+    /// The low 64 bits of its whole part, as `BigDecimal.longValue`.
+    pub fn low_bits(&self) -> Result<i64> {
+        if self.scale <= -64 {
+            // A multiple of 2^64.
+            return Ok(0);
+        }
+        if self.wide_scale() > self.precision() {
+            return Ok(0);
+        }
+        let whole = if self.scale <= 0 {
+            self.with_greater_scale(0)?
+        } else {
+            &self.unscaled / power_of_ten(self.wide_scale())?
+        };
+        Ok(low_bits(&whole))
+    }
+
+    /// The nearest `f64`.
+    pub fn to_f64(&self) -> f64 {
+        decimal::to_scientific_string(&self.unscaled, self.scale).parse().unwrap_or(f64::NAN)
+    }
+
+    /// The nearest `f32`.
+    pub fn to_f32(&self) -> f32 {
+        decimal::to_scientific_string(&self.unscaled, self.scale).parse().unwrap_or(f32::NAN)
+    }
+}
+
+/// The low 64 bits in two's complement, as `BigInteger.longValue`.
+pub fn low_bits(value: &BigInt) -> i64 {
+    let low = value.magnitude().iter_u64_digits().next().unwrap_or(0);
+    let low = if value.sign() == Sign::Minus { low.wrapping_neg() } else { low };
+    low as i64
+}
+
+/// The number of decimal digits; 1 for zero.
+fn digits(value: &BigInt) -> i64 {
+    let magnitude = value.magnitude();
+    if let Ok(small) = u64::try_from(magnitude) {
+        return i64::from(small.checked_ilog10().unwrap_or(0)) + 1;
+    }
+    // log10(2) from below; the estimate is at most one too small.
+    let at_least = ((magnitude.bits() - 1) as f64 * std::f64::consts::LOG10_2) as u32;
+    let mut power = num_bigint::BigUint::from(10u8).pow(at_least);
+    let mut count = i64::from(at_least);
+    while *magnitude >= power {
+        power *= 10u8;
+        count += 1;
+    }
+    count
+}
+
+/// The number without up to `most` trailing zeros, and how many they were.
+fn trailing_zeros(value: &BigInt, most: i64) -> (BigInt, i64) {
+    let mut value = value.clone();
+    let mut shed = 0;
+    let ten = BigInt::from(10);
+    while shed < most && !value.bit(0) {
+        let quotient = &value / &ten;
+        if &quotient * &ten != value {
+            break;
+        }
+        value = quotient;
+        shed += 1;
+    }
+    (value, shed)
+}

@@ -1,0 +1,87 @@
+//! Points in time, and how durations move them.
+//!
+//! Months move first, then days and the rest: 2020-01-31 + 1mo is 2020-02-29. A date moves by whole days only, a timestamp
+//! by whole milliseconds: a finer duration is an error. All in UTC.
+
+use bytes::Bytes;
+use espalier_types::{
+    CqlType,
+    calendar::{CivilDate, MILLIS_PER_DAY, civil_from_days, days_from_civil, days_in_month},
+    duration::Duration,
+    literal::print_duration,
+    timeuuid,
+};
+
+/// A stored date is days since 1970 plus this.
+const DATE_EPOCH: i64 = 1 << 31;
+/// Beyond this no calendar reaches: 300 million years.
+const MAXIMUM_MILLIS: i64 = i64::MAX / 1000;
+
+/// Milliseconds since 1970 of a `timestamp`, `date` or `timeuuid`; `None` for other types or malformed values.
+pub fn to_millis(column_type: &CqlType, value: &[u8]) -> Option<i64> {
+    match column_type {
+        CqlType::Timestamp => Some(i64::from_be_bytes(value.try_into().ok()?)),
+        CqlType::Date => {
+            let days = i64::from(u32::from_be_bytes(value.try_into().ok()?)) - DATE_EPOCH;
+            Some(days * MILLIS_PER_DAY)
+        }
+        CqlType::Timeuuid => timeuuid::unix_timestamp_millis(value),
+        _ => None,
+    }
+}
+
+/// A `date` or `timestamp` of milliseconds since 1970; a date wraps around after 5.9 million years, as in Cassandra.
+pub fn from_millis(column_type: &CqlType, millis: i64) -> Bytes {
+    match column_type {
+        CqlType::Date => {
+            let days = millis.div_euclid(MILLIS_PER_DAY).wrapping_add(DATE_EPOCH) as u32;
+            Bytes::copy_from_slice(&days.to_be_bytes())
+        }
+        _ => Bytes::copy_from_slice(&millis.to_be_bytes()),
+    }
+}
+
+/// Milliseconds moved by months, keeping the day of the month where it exists.
+pub fn add_months(millis: i64, months: i64) -> Option<i64> {
+    if months == 0 {
+        return Some(millis);
+    }
+    if millis.abs() > MAXIMUM_MILLIS {
+        return None;
+    }
+    let date = civil_from_days(millis.div_euclid(MILLIS_PER_DAY));
+    let month = date.year.checked_mul(12)?.checked_add(i64::from(date.month) - 1 + months)?;
+    let (year, month) = (month.div_euclid(12), month.rem_euclid(12) as u32 + 1);
+    let day = date.day.min(days_in_month(year, month));
+    let days = days_from_civil(CivilDate { year, month, day });
+    days.checked_mul(MILLIS_PER_DAY)?.checked_add(millis.rem_euclid(MILLIS_PER_DAY))
+}
+
+/// A `date` or `timestamp` plus (`back`: minus) a serialised duration; the error says why not.
+pub fn move_by(
+    column_type: &CqlType,
+    value: &[u8],
+    duration: &[u8],
+    back: bool,
+) -> Result<Bytes, String> {
+    let duration = Duration::decode(duration).map_err(|error| error.to_string())?;
+    let (unit_ns, unit) = match column_type {
+        CqlType::Date => (i64::MAX, "day"),
+        _ => (1_000_000, "millisecond"),
+    };
+    if duration.nanoseconds % unit_ns != 0 {
+        let printed = print_duration(&duration);
+        return Err(format!("The duration must have a {unit} precision. Was: {printed}"));
+    }
+    let millis = to_millis(column_type, value).ok_or("malformed value")?;
+    let sign = if back { -1 } else { 1 };
+    let moved = add_months(millis, sign * i64::from(duration.months))
+        .and_then(|moved| moved.checked_add(sign * i64::from(duration.days) * MILLIS_PER_DAY))
+        .and_then(|moved| moved.checked_add(sign * (duration.nanoseconds / 1_000_000)));
+    let moved = moved.ok_or("the result is out of range")?;
+    if *column_type == CqlType::Date {
+        let days = moved.div_euclid(MILLIS_PER_DAY) + DATE_EPOCH;
+        u32::try_from(days).map_err(|_| "the result is out of range")?;
+    }
+    Ok(from_millis(column_type, moved))
+}
