@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use espalier_types::CqlType;
 
 use crate::{
-    grammar::ast::{Arithmetic, Expression, ExpressionKind, Literal},
+    grammar::ast::{Expression, ExpressionKind, Literal},
     term::{Assignable, is_assignable, literal_fits, natural_type},
 };
 
@@ -16,6 +16,13 @@ pub enum Argument<'e> {
     Typed(CqlType),
     /// A literal, collection or marker that takes the type asked for if it fits.
     Untyped(&'e Expression<'e>),
+    /// A call that was not chosen yet.
+    Call {
+        /// The type it has where nothing is asked for, if that is clear.
+        natural: Option<CqlType>,
+        /// All types that it could have.
+        possible: Vec<CqlType>,
+    },
 }
 
 impl Argument<'_> {
@@ -24,6 +31,11 @@ impl Argument<'_> {
         match self {
             Self::Typed(known) => is_assignable(known, wanted),
             Self::Untyped(expression) => expression_fits(expression, wanted),
+            Self::Call { natural: Some(natural), .. } if natural == wanted => Assignable::Exactly,
+            Self::Call { possible, .. } => {
+                let best = possible.iter().map(|known| is_assignable(known, wanted)).max();
+                best.unwrap_or(Assignable::No).min(Assignable::Weakly)
+            }
         }
     }
 
@@ -32,6 +44,7 @@ impl Argument<'_> {
         match self {
             Self::Typed(known) => Some(known.clone()),
             Self::Untyped(expression) => preferred_type(expression),
+            Self::Call { natural, .. } => natural.clone(),
         }
     }
 
@@ -46,21 +59,9 @@ impl fmt::Display for Argument<'_> {
         match self {
             Self::Typed(known) => f.write_str(&known.cql_name()),
             Self::Untyped(expression) => expression.fmt(f),
+            Self::Call { natural: Some(natural), .. } => f.write_str(&natural.cql_name()),
+            Self::Call { .. } => f.write_str("(...)"),
         }
-    }
-}
-
-/// Whether an operand is arithmetic of nothing but numbers as written: `1 + 2 * 3`. Its type follows what is asked for.
-pub fn is_numeric_constant(expression: &Expression<'_>) -> bool {
-    match &expression.kind {
-        ExpressionKind::Literal(Literal::Integer(_) | Literal::Float(_)) => true,
-        ExpressionKind::Arithmetic(Arithmetic { first, rest }) => {
-            is_numeric_constant(first)
-                && rest.iter().all(|(_, operand)| is_numeric_constant(operand))
-        }
-        ExpressionKind::Negate(inner) => is_numeric_constant(inner),
-        ExpressionKind::Tuple(parts) => parts.len() == 1 && is_numeric_constant(&parts[0]),
-        _ => false,
     }
 }
 
@@ -102,15 +103,6 @@ fn expression_fits(expression: &Expression<'_>, wanted: &CqlType) -> Assignable 
         }
         (ExpressionKind::Tuple(items), _) if items.len() == 1 => expression_fits(&items[0], wanted),
         (ExpressionKind::UserDefined(_), CqlType::UserDefined { .. }) => Assignable::Weakly,
-        (ExpressionKind::Negate(inner), _) if is_numeric_constant(inner) => {
-            expression_fits(inner, wanted)
-        }
-        (ExpressionKind::Arithmetic(Arithmetic { first, rest }), _)
-            if is_numeric_constant(expression) =>
-        {
-            let worst = rest.iter().map(|(_, operand)| expression_fits(operand, wanted)).min();
-            expression_fits(first, wanted).min(worst.unwrap_or(Assignable::Weakly))
-        }
         _ => Assignable::No,
     }
 }

@@ -10,14 +10,26 @@ use espalier_types::CqlType;
 
 use super::{
     ResolvedFunction,
+    choose::Signature,
     decimal::ArithmeticError,
     number::{NUMERIC, Number, is_numeric},
     temporal,
 };
 use crate::{Error, Result, grammar::ast::ArithmeticOperator};
 
+/// The types of operands and result that an operator has.
+pub fn signatures(operator: ArithmeticOperator) -> Vec<Signature> {
+    let pairs = operand_types(operator).into_iter();
+    pairs
+        .map(|(left, right)| {
+            let result = result_type(&left, &right);
+            (vec![left, right], result)
+        })
+        .collect()
+}
+
 /// Every pair of operand types of an operator.
-pub fn operand_types(operator: ArithmeticOperator) -> Vec<(CqlType, CqlType)> {
+fn operand_types(operator: ArithmeticOperator) -> Vec<(CqlType, CqlType)> {
     use CqlType as T;
     let mut pairs: Vec<(T, T)> = NUMERIC
         .iter()
@@ -36,7 +48,7 @@ pub fn operand_types(operator: ArithmeticOperator) -> Vec<(CqlType, CqlType)> {
 }
 
 /// The type of the result; the operands are a pair of [`operand_types`].
-pub fn result_type(left: &CqlType, right: &CqlType) -> CqlType {
+fn result_type(left: &CqlType, right: &CqlType) -> CqlType {
     use CqlType as T;
     match (left, right) {
         (_, T::Duration) => return left.clone(),

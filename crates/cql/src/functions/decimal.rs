@@ -40,6 +40,8 @@ pub enum ArithmeticError {
     Scale,
     #[error("the result takes too many digits")]
     Digits,
+    #[error("the logarithm of zero or less")]
+    Logarithm,
     #[error("A NaN cannot be converted into a decimal")]
     NotANumber,
     #[error("An infinite number cannot be converted into a decimal")]
@@ -259,21 +261,24 @@ impl Decimal {
         Ok(divide_rounded(&self.unscaled, &power_of_ten(self.wide_scale())?, rounding))
     }
 
+    /// Its whole part.
+    pub fn truncated(&self) -> Result<BigInt> {
+        if self.scale <= 0 {
+            return self.with_greater_scale(0);
+        }
+        if self.wide_scale() > self.precision() {
+            return Ok(BigInt::ZERO);
+        }
+        Ok(&self.unscaled / power_of_ten(self.wide_scale())?)
+    }
+
     /// The low 64 bits of its whole part, as `BigDecimal.longValue`.
     pub fn low_bits(&self) -> Result<i64> {
         if self.scale <= -64 {
             // A multiple of 2^64.
             return Ok(0);
         }
-        if self.wide_scale() > self.precision() {
-            return Ok(0);
-        }
-        let whole = if self.scale <= 0 {
-            self.with_greater_scale(0)?
-        } else {
-            &self.unscaled / power_of_ten(self.wide_scale())?
-        };
-        Ok(low_bits(&whole))
+        self.truncated().map(|whole| low_bits(&whole))
     }
 
     /// The nearest `f64`.

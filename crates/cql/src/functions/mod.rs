@@ -10,13 +10,22 @@ mod arithmetic;
 mod blob;
 mod cast;
 mod choose;
+mod collection;
 mod decimal;
+mod floor;
+mod generic;
+pub mod json;
+mod mask;
+mod math;
 mod number;
+mod possible;
 mod resolve;
 mod temporal;
 mod time;
 mod token;
+mod transcendental;
 mod uuid;
+mod vector;
 
 use std::{fmt, sync::Arc};
 

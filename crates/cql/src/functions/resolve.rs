@@ -4,32 +4,52 @@ use espalier_types::CqlType;
 
 use super::{
     ResolvedFunction,
-    argument::{Argument, is_numeric_constant},
+    argument::{Argument, preferred_type},
     arithmetic, blob, cast,
     choose::{Callee, Signature, choose},
-    time, token, uuid,
+    collection, floor,
+    generic::GenericCall,
+    json, mask, math,
+    possible::{argument_of, arguments_of, prefixes_of},
+    time, token, uuid, vector,
 };
 use crate::{
     Result,
-    grammar::ast::{ArithmeticOperator, Expression, ExpressionKind, Position, QualifiedName},
+    grammar::ast::{
+        Arithmetic, ArithmeticOperator, Expression, ExpressionKind, Position, QualifiedName,
+    },
     metadata::ColumnSpec,
-    term::{Preparation, Term, natural_type, prepare_term},
+    term::{Preparation, Term, prepare_term},
 };
 
-/// Every overload of a function that could take these arguments.
-fn overloads(
+/// Every overload of a function that could take these arguments; at least one.
+pub fn overloads(
     preparation: &Preparation<'_>,
-    name: &str,
+    name: &QualifiedName<'_>,
     arguments: &[Argument<'_>],
     receiver: Option<&CqlType>,
-) -> Vec<ResolvedFunction> {
-    let _ = (arguments, receiver);
+) -> Result<Vec<ResolvedFunction>> {
+    let position = name.position();
+    let called = name.name.as_str();
     let mut found = Vec::new();
-    found.extend(token::overloads(name, preparation));
-    found.extend(uuid::overload(name));
-    found.extend(blob::overload(name));
-    found.extend(time::overloads(name));
-    found
+    if name.keyspace.as_ref().is_none_or(|keyspace| keyspace.as_str() == "system") {
+        found.extend(token::overloads(called, preparation));
+        found.extend(uuid::overload(called));
+        found.extend(blob::overload(called));
+        found.extend(time::overloads(called));
+        found.extend(math::overloads(called));
+        found.extend(floor::overloads(called));
+        if found.is_empty() {
+            let call = GenericCall { preparation, position, name: called, arguments, receiver };
+            for family in [collection::overload, vector::overload, mask::overload, json::overload] {
+                found.extend(family(&call)?);
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(preparation.invalid(position, format!("Unknown function '{name}'")));
+    }
+    Ok(found)
 }
 
 /// Chooses the function of that name for the arguments.
@@ -40,15 +60,7 @@ pub fn resolve(
     receiver: Option<&CqlType>,
 ) -> Result<ResolvedFunction> {
     let position = name.position();
-    let is_native = name.keyspace.as_ref().is_none_or(|keyspace| keyspace.as_str() == "system");
-    let mut candidates = if is_native {
-        overloads(preparation, name.name.as_str(), arguments, receiver)
-    } else {
-        Vec::new()
-    };
-    if candidates.is_empty() {
-        return Err(preparation.invalid(position, format!("Unknown function '{name}'")));
-    }
+    let mut candidates = overloads(preparation, name, arguments, receiver)?;
     let signatures: Vec<Signature> = candidates
         .iter()
         .map(|function| (function.argument_types.clone(), function.return_type.clone()))
@@ -107,14 +119,7 @@ pub fn resolve_arithmetic(
     arguments: &[Argument<'_>],
     receiver: Option<&CqlType>,
 ) -> Result<ResolvedFunction> {
-    let pairs = arithmetic::operand_types(operator);
-    let signatures: Vec<Signature> = pairs
-        .into_iter()
-        .map(|(left, right)| {
-            let result = arithmetic::result_type(&left, &right);
-            (vec![left, right], result)
-        })
-        .collect();
+    let signatures = arithmetic::signatures(operator);
     let callee = Callee::Operator(operator.symbol());
     let chosen = choose(preparation, position, callee, &signatures, arguments, receiver)?;
     match signatures.into_iter().nth(chosen).map(|(types, _)| types).as_deref() {
@@ -133,46 +138,27 @@ pub fn prepare_call(
     let position = expression.position;
     match &expression.kind {
         ExpressionKind::Function(call) => {
-            let operands = call
-                .arguments
-                .iter()
-                .map(|operand| Operand::prepare(preparation, operand))
-                .collect::<Result<Vec<_>>>()?;
-            let function = resolve(preparation, &call.name, &types(&operands), wanted)?;
-            finish(preparation, function, operands)
+            let arguments = arguments_of(preparation, call.arguments.iter())?;
+            let function = resolve(preparation, &call.name, &arguments, wanted)?;
+            apply(preparation, function, call.arguments.iter())
         }
         ExpressionKind::Cast(inner, target) => {
             let target = preparation.resolve_type(target)?;
-            let operands = vec![Operand::prepare(preparation, inner)?];
-            let function = resolve_cast(preparation, position, &types(&operands), &target)?;
-            finish(preparation, function, operands)
+            let arguments = [argument_of(preparation, inner)?];
+            let function = resolve_cast(preparation, position, &arguments, &target)?;
+            apply(preparation, function, std::iter::once(inner.as_ref()))
         }
         ExpressionKind::Negate(inner) => {
-            let operands = vec![Operand::prepare(preparation, inner)?];
-            let function = resolve_negation(preparation, position, &types(&operands), wanted)?;
-            finish(preparation, function, operands)
+            let arguments = [argument_of(preparation, inner)?];
+            let function = resolve_negation(preparation, position, &arguments, wanted)?;
+            apply(preparation, function, std::iter::once(inner.as_ref()))
         }
         ExpressionKind::Arithmetic(chain) => {
-            // Numbers as written take the receiver's type all the way down.
-            let flexible = is_numeric_constant(expression);
-            let mut left = Operand::prepare(preparation, &chain.first)?;
-            let last = chain.rest.len().saturating_sub(1);
-            for (index, (operator, right)) in chain.rest.iter().enumerate() {
-                let right = Operand::prepare(preparation, right)?;
-                let expected = if index == last || flexible { wanted } else { None };
-                let arguments = [left.argument.clone(), right.argument.clone()];
-                let function =
-                    resolve_arithmetic(preparation, position, *operator, &arguments, expected)?;
-                let (term, result) = finish(preparation, function, vec![left, right])?;
-                left = Operand::typed(term, result);
-            }
-            match (left.term, left.argument) {
-                (Some(term), Argument::Typed(result)) => Ok((term, result)),
-                _ => Err(preparation.invalid(position, "an operator takes two operands")),
-            }
+            let prefixes = prefixes_of(preparation, position, chain)?;
+            prepare_chain(preparation, position, chain, &prefixes, wanted)
         }
         _ => {
-            let Some(natural) = natural_type(expression) else {
+            let Some(natural) = preferred_type(expression) else {
                 let message = format!(
                     "Cannot infer type for term {expression} (try using a cast to force a type)"
                 );
@@ -184,68 +170,55 @@ pub fn prepare_call(
     }
 }
 
-/// An argument on its way to a term: prepared if it has a type of its own.
-struct Operand<'e> {
-    argument: Argument<'e>,
-    term: Option<Term>,
-    expression: Option<&'e Expression<'e>>,
+/// A chain of operators as far as `prefixes` go (the first is its first operand alone).
+fn prepare_chain(
+    preparation: &mut Preparation<'_>,
+    position: Position,
+    chain: &Arithmetic<'_>,
+    prefixes: &[Argument<'_>],
+    wanted: Option<&CqlType>,
+) -> Result<(Term, CqlType)> {
+    let last = prefixes.len().saturating_sub(2);
+    let (Some((operator, right)), Some(left)) = (chain.rest.get(last), prefixes.get(last)) else {
+        return Err(preparation.invalid(position, "an operator takes two operands"));
+    };
+    let arguments = [left.clone(), argument_of(preparation, right)?];
+    let function = resolve_arithmetic(preparation, position, *operator, &arguments, wanted)?;
+    let [left_type, right_type] = function.argument_types.as_slice() else {
+        return Err(preparation.invalid(position, "an operator takes two operands"));
+    };
+    let left = if last == 0 {
+        argument(preparation, &function, 0, left_type, &chain.first)?
+    } else {
+        prepare_chain(preparation, position, chain, &prefixes[..=last], Some(left_type))?.0
+    };
+    let right = argument(preparation, &function, 1, right_type, right)?;
+    let result = function.return_type.clone();
+    Ok((Term::Call(Box::new(function), vec![left, right]), result))
 }
 
-impl<'e> Operand<'e> {
-    fn typed(term: Term, result: CqlType) -> Self {
-        Self { argument: Argument::Typed(result), term: Some(term), expression: None }
-    }
-
-    fn prepare(preparation: &mut Preparation<'_>, operand: &'e Expression<'e>) -> Result<Self> {
-        match &operand.kind {
-            ExpressionKind::Tuple(parts) if parts.len() == 1 => {
-                Self::prepare(preparation, &parts[0])
-            }
-            _ if is_numeric_constant(operand) => Ok(Self::untyped(operand)),
-            ExpressionKind::Function(_)
-            | ExpressionKind::Cast(..)
-            | ExpressionKind::Negate(_)
-            | ExpressionKind::Arithmetic(_) => {
-                let (term, result) = prepare_call(preparation, operand, None)?;
-                Ok(Self::typed(term, result))
-            }
-            ExpressionKind::TypeHint(type_name, _) => {
-                let hinted = preparation.resolve_type(type_name)?;
-                let receiver = preparation.receiver(&operand.to_string(), &hinted);
-                Ok(Self::typed(prepare_term(preparation, operand, &receiver)?, hinted))
-            }
-            _ => Ok(Self::untyped(operand)),
-        }
-    }
-
-    fn untyped(expression: &'e Expression<'e>) -> Self {
-        Self { argument: Argument::Untyped(expression), term: None, expression: Some(expression) }
-    }
-}
-
-fn types<'e>(operands: &[Operand<'e>]) -> Vec<Argument<'e>> {
-    operands.iter().map(|operand| operand.argument.clone()).collect()
-}
-
-/// The call, with the arguments that had waited for their types.
-fn finish(
+/// The call, with its arguments prepared for the types that the function takes.
+fn apply<'e>(
     preparation: &mut Preparation<'_>,
     function: ResolvedFunction,
-    operands: Vec<Operand<'_>>,
+    operands: impl Iterator<Item = &'e Expression<'e>>,
 ) -> Result<(Term, CqlType)> {
-    let mut arguments = Vec::with_capacity(operands.len());
-    for (index, (operand, wanted)) in operands.into_iter().zip(&function.argument_types).enumerate()
-    {
-        arguments.push(match (operand.term, operand.expression) {
-            (Some(term), _) => term,
-            (None, Some(expression)) => {
-                let name = format!("arg{index}({})", function.name);
-                let receiver = preparation.receiver(&name, wanted);
-                prepare_term(preparation, expression, &receiver)?
-            }
-            (None, None) => Term::NULL,
-        });
-    }
+    let arguments = operands
+        .zip(&function.argument_types)
+        .enumerate()
+        .map(|(index, (operand, wanted))| argument(preparation, &function, index, wanted, operand))
+        .collect::<Result<Vec<_>>>()?;
     let result = function.return_type.clone();
     Ok((Term::Call(Box::new(function), arguments), result))
+}
+
+fn argument(
+    preparation: &mut Preparation<'_>,
+    function: &ResolvedFunction,
+    index: usize,
+    wanted: &CqlType,
+    operand: &Expression<'_>,
+) -> Result<Term> {
+    let receiver = preparation.receiver(&format!("arg{index}({})", function.name), wanted);
+    prepare_term(preparation, operand, &receiver)
 }

@@ -55,6 +55,7 @@ impl Term {
                 None => Err(Error::invalid("Invalid amount of bind variables")),
             },
             Self::Composite(composite) => composite.evaluate(evaluation),
+            Self::JsonColumn(column) => column.evaluate(evaluation),
             Self::Call(function, arguments) => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {

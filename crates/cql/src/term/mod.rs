@@ -14,7 +14,7 @@ pub use assignment::{Assignable, is_assignable, literal_fits, natural_type};
 pub use evaluate::{Bound, Evaluation, bind_values, build_literal};
 pub use prepare::{Preparation, prepare_term, resolve_type};
 
-use crate::functions::ResolvedFunction;
+use crate::functions::{ResolvedFunction, json::JsonColumn};
 
 /// A typed term.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub enum Term {
     Composite(CompositeTerm),
     /// A function of terms.
     Call(Box<ResolvedFunction>, Vec<Term>),
+    /// A column's value in the document of INSERT JSON.
+    JsonColumn(Box<JsonColumn>),
 }
 
 /// A collection, tuple, UDT or vector literal with parts that are evaluated at execution.

@@ -1,0 +1,190 @@
+//! `to_json`, `from_json`, and the columns of a JSON document for `SELECT JSON` and `INSERT JSON`.
+//!
+//! Names of columns are in lower case unless they stand in CQL quotes inside the JSON string: `"\"Name\""`.
+
+use std::{cell::RefCell, rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use espalier_types::{
+    CqlType,
+    literal::{self, Json},
+};
+
+use super::{ResolvedFunction, generic::GenericCall};
+use crate::{
+    Error, Result,
+    term::{Bound, Evaluation, Term},
+};
+
+/// A document up to this length is kept, parsed, between the columns of a statement.
+const MAXIMUM_KEPT: usize = 1 << 20;
+
+/// The function of that name, made for the arguments.
+pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
+    match call.name {
+        "to_json" | "tojson" => {
+            call.expect_arguments(1..=1, "any")?;
+            let source = call.type_of(0, "any")?;
+            let types = vec![source.clone()];
+            let print = move |values: &[Option<Bytes>], _: &Evaluation<'_>| {
+                let value = values.first().and_then(Option::as_ref);
+                let text = value.map_or("null".into(), |value| literal::to_json(&source, value));
+                Ok(Some(Bytes::from(text)))
+            };
+            Ok(Some(ResolvedFunction::nullable(call.name, types, CqlType::Text, print)))
+        }
+        "from_json" | "fromjson" => {
+            call.expect_arguments(1..=1, "text")?;
+            let Some(target) = call.receiver.cloned() else {
+                return Err(call.invalid(format!(
+                    "{}() cannot be used in the selection clause of a SELECT statement",
+                    call.name
+                )));
+            };
+            let known = call.known_type(0).unwrap_or(CqlType::Text);
+            if !matches!(known, CqlType::Text | CqlType::Ascii) {
+                return Err(call.wrong_argument(0, "an argument of type text", &known));
+            }
+            let name = call.name.to_string();
+            let result = target.clone();
+            let types = vec![CqlType::Text];
+            let parse = move |values: &[Bytes], _: &Evaluation<'_>| {
+                let Some(text) = values.first() else { return Ok(None) };
+                let text = std::str::from_utf8(text).map_err(|error| failed(&name, error))?;
+                literal::from_json(&target, text).map_err(|error| failed(&name, error))
+            };
+            Ok(Some(ResolvedFunction::strict(call.name, types, result, parse)))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn failed(name: &str, error: impl std::fmt::Display) -> Error {
+    let message = format!("execution of 'system.{name}[text]' failed: {error}");
+    Error::function_failure(name, vec![CqlType::Text.cql_name()], message)
+}
+
+/// The function that makes one JSON object of the selected values; `columns`: their names and types.
+pub fn row_to_json(columns: Vec<(String, CqlType)>) -> ResolvedFunction {
+    let types = columns.iter().map(|(_, column_type)| column_type.clone()).collect();
+    let named: Vec<(String, CqlType)> = columns
+        .into_iter()
+        .map(|(name, column_type)| (literal::quote_json(&json_name(&name)), column_type))
+        .collect();
+    ResolvedFunction::nullable("[json]", types, CqlType::Text, move |values, _| {
+        let mut object = String::from("{");
+        for (index, ((name, column_type), value)) in named.iter().zip(values).enumerate() {
+            if index > 0 {
+                object.push_str(", ");
+            }
+            object.push_str(name);
+            object.push_str(": ");
+            match value {
+                Some(value) => object.push_str(&literal::to_json(column_type, value)),
+                None => object.push_str("null"),
+            }
+        }
+        object.push('}');
+        Ok(Some(object.into()))
+    })
+}
+
+fn json_name(name: &str) -> String {
+    if name.to_lowercase() == name { name.to_string() } else { format!("\"{name}\"") }
+}
+
+/// A column's value in a JSON document that is only known when the statement runs.
+#[derive(Clone, Debug)]
+pub struct JsonColumn {
+    /// The document.
+    pub document: Term,
+    /// The column as it is stored.
+    pub name: String,
+    /// Its type.
+    pub column_type: CqlType,
+    /// All columns of the table: a document may name no other.
+    pub columns: Arc<[String]>,
+    /// Whether a column that the document omits is left alone; otherwise it becomes null.
+    pub default_unset: bool,
+}
+
+/// The members of a document by the names of columns.
+#[derive(Debug)]
+pub struct Document {
+    members: Vec<(String, Json)>,
+}
+
+impl Document {
+    /// Reads a document; every member must be one of `columns`.
+    pub fn parse(text: &[u8], columns: &[String]) -> Result<Self> {
+        let wrong = |reason: String| {
+            let text = String::from_utf8_lossy(text);
+            Error::invalid(format!(
+                "Could not decode JSON string as a map: {reason}. (String was: {text})"
+            ))
+        };
+        let utf8 = std::str::from_utf8(text).map_err(|error| wrong(error.to_string()))?;
+        let Json::Object(found) =
+            literal::parse_json(utf8).map_err(|error| wrong(error.to_string()))?
+        else {
+            return Err(wrong("it is no object".to_string()));
+        };
+        let mut members: Vec<(String, Json)> = Vec::with_capacity(found.len());
+        for (name, value) in found {
+            let stored = match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+                Some(quoted) => quoted.to_string(),
+                None => name.to_lowercase(),
+            };
+            if !columns.contains(&stored) {
+                return Err(Error::invalid(format!(
+                    "JSON values map contains unrecognized column: {stored}"
+                )));
+            }
+            members.retain(|(earlier, _)| *earlier != stored);
+            members.push((stored, value));
+        }
+        Ok(Self { members })
+    }
+
+    /// The value of a column.
+    pub fn column(&self, name: &str, column_type: &CqlType, default_unset: bool) -> Result<Bound> {
+        let member = self.members.iter().find(|(member, _)| member == name);
+        let Some((_, json)) = member else {
+            return Ok(if default_unset { Bound::Unset } else { Bound::Null });
+        };
+        let value = literal::from_json_value(column_type, json).map_err(|error| {
+            Error::invalid(format!("Error decoding JSON value for {name}: {error}"))
+        })?;
+        Ok(value.map_or(Bound::Null, Bound::Value))
+    }
+}
+
+thread_local! {
+    /// The document that this thread read last: all columns of a statement look into the same one.
+    static LAST: RefCell<Option<(Bytes, Rc<Document>)>> = const { RefCell::new(None) };
+}
+
+impl JsonColumn {
+    /// The value of the column in the document of this execution.
+    pub fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
+        let text = self.document.evaluate(evaluation)?.required("[json]")?;
+        let Some(text) = text else {
+            return Err(Error::invalid("Got null for INSERT JSON values"));
+        };
+        let kept = LAST.with_borrow(|last| match last {
+            Some((known, document)) if *known == text => Some(document.clone()),
+            _ => None,
+        });
+        let document = match kept {
+            Some(document) => document,
+            None => {
+                let document = Rc::new(Document::parse(&text, &self.columns)?);
+                if text.len() <= MAXIMUM_KEPT {
+                    LAST.set(Some((text, document.clone())));
+                }
+                document
+            }
+        };
+        document.column(&self.name, &self.column_type, self.default_unset)
+    }
+}

@@ -1,0 +1,165 @@
+//! `mask_*`: values that do not tell what they were.
+//!
+//! Positions in strings count UTF-16 units, as Java does: a character outside the basic plane has two, and half of one that
+//! stays alone becomes `?`.
+
+use bytes::Bytes;
+use espalier_types::{CqlType, collection, timeuuid};
+use md5::{Digest, Md5};
+use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
+
+use super::{ResolvedFunction, generic::GenericCall};
+use crate::{Error, Result};
+
+/// The function of that name, made for the arguments.
+pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
+    Ok(Some(match call.name {
+        "mask_null" => {
+            let kept = one(call)?;
+            ResolvedFunction::nullable(call.name, vec![kept.clone()], kept, |_, _| Ok(None))
+        }
+        "mask_default" => {
+            let kept = one(call)?;
+            let mask = default_mask(&kept)
+                .ok_or_else(|| call.invalid(format!("{} has no default mask", kept.cql_name())))?;
+            ResolvedFunction::nullable(call.name, vec![kept.clone()], kept, move |_, _| {
+                Ok(Some(mask.clone()))
+            })
+        }
+        "mask_replace" => {
+            const USAGE: &str = "any, any";
+            call.expect_arguments(2..=2, USAGE)?;
+            let kept = call
+                .known_type(0)
+                .or_else(|| call.receiver.map(CqlType::freeze))
+                .map_or_else(|| call.type_of(0, USAGE), Ok)?;
+            let types = vec![kept.clone(), kept.clone()];
+            ResolvedFunction::nullable(call.name, types, kept, |values, _| {
+                Ok(values.get(1).cloned().flatten())
+            })
+        }
+        "mask_hash" => hash(call)?,
+        "mask_inner" => partial(call, true)?,
+        "mask_outer" => partial(call, false)?,
+        _ => return Ok(None),
+    }))
+}
+
+fn one(call: &GenericCall<'_, '_>) -> Result<CqlType> {
+    const USAGE: &str = "any";
+    call.expect_arguments(1..=1, USAGE)?;
+    let known = call.known_type(0).or_else(|| call.receiver.map(CqlType::freeze));
+    known.map_or_else(|| call.type_of(0, USAGE), Ok)
+}
+
+/// `****`, 0, false, an empty collection, the epoch.
+fn default_mask(column_type: &CqlType) -> Option<Bytes> {
+    use CqlType as T;
+    Some(match column_type {
+        T::Ascii | T::Text => Bytes::from_static(b"****"),
+        T::Blob | T::Empty => Bytes::new(),
+        T::Boolean | T::Tinyint | T::Varint => Bytes::from_static(&[0]),
+        T::Smallint => Bytes::from_static(&[0; 2]),
+        T::Duration => Bytes::from_static(&[0; 3]),
+        T::Int | T::Float | T::Inet => Bytes::from_static(&[0; 4]),
+        T::Date => Bytes::from_static(&[0x80, 0, 0, 0]),
+        T::Decimal => Bytes::from_static(&[0; 5]),
+        T::Bigint | T::Counter | T::Double | T::Time | T::Timestamp => Bytes::from_static(&[0; 8]),
+        T::Uuid => Bytes::from_static(&[0; 16]),
+        T::Timeuuid => Bytes::copy_from_slice(&timeuuid::min_for_millis(0)),
+        T::List { .. } | T::Set { .. } | T::Map { .. } => Bytes::from_static(&[0; 4]),
+        T::Tuple(types) => collection::tuple_of(types.iter().map(default_mask).collect::<Vec<_>>()),
+        T::UserDefined { definition, .. } => {
+            collection::tuple_of(definition.field_types().map(default_mask).collect::<Vec<_>>())
+        }
+        T::Vector { element, dimension } => {
+            let mask = default_mask(element)?;
+            collection::vector_of(element, std::iter::repeat_n(mask, *dimension))
+        }
+        T::Composite(_) | T::Custom(_) => return None,
+    })
+}
+
+fn hash(call: &GenericCall<'_, '_>) -> Result<ResolvedFunction> {
+    const USAGE: &str = "any, [text]";
+    call.expect_arguments(1..=2, USAGE)?;
+    let mut types = vec![call.type_of(0, USAGE)?];
+    if call.arguments.len() == 2 {
+        types.push(CqlType::Text);
+    }
+    Ok(ResolvedFunction::nullable(call.name, types, CqlType::Blob, |values, _| {
+        let Some(Some(value)) = values.first() else { return Ok(None) };
+        let algorithm = match values.get(1) {
+            Some(Some(name)) => String::from_utf8_lossy(name).into_owned(),
+            _ => "SHA-256".to_string(),
+        };
+        digest(&algorithm, value)
+            .map(Some)
+            .ok_or_else(|| Error::invalid(format!("Hash algorithm not found: {algorithm}")))
+    }))
+}
+
+fn digest(algorithm: &str, value: &[u8]) -> Option<Bytes> {
+    fn of<D: Digest>(value: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(&D::digest(value))
+    }
+    Some(match algorithm.to_ascii_uppercase().as_str() {
+        "MD5" => of::<Md5>(value),
+        "SHA-224" => of::<Sha224>(value),
+        "SHA-256" => of::<Sha256>(value),
+        "SHA-384" => of::<Sha384>(value),
+        "SHA-512" => of::<Sha512>(value),
+        "SHA-512/224" => of::<Sha512_224>(value),
+        "SHA-512/256" => of::<Sha512_256>(value),
+        _ => return None,
+    })
+}
+
+fn partial(call: &GenericCall<'_, '_>, inner: bool) -> Result<ResolvedFunction> {
+    const USAGE: &str = "[text|varchar|ascii], int, int, [text]";
+    call.expect_arguments(3..=4, USAGE)?;
+    let kept = call.known_type(0).unwrap_or(CqlType::Text);
+    if !matches!(kept, CqlType::Text | CqlType::Ascii) {
+        let required = "an argument of type [text|varchar|ascii]";
+        return Err(call.wrong_argument(0, required, &kept));
+    }
+    let mut types = vec![kept.clone(), CqlType::Int, CqlType::Int];
+    if call.arguments.len() == 4 {
+        types.push(CqlType::Text);
+    }
+    let name = call.name.to_string();
+    Ok(ResolvedFunction::nullable(call.name, types, kept, move |values, _| {
+        let argument = |index: usize| values.get(index).and_then(Option::as_ref);
+        let Some(value) = argument(0) else { return Ok(None) };
+        let units: Vec<u16> = String::from_utf8_lossy(value).encode_utf16().collect();
+        let number = |index| {
+            let bytes = argument(index).and_then(|bytes| bytes.as_ref().try_into().ok());
+            bytes.map_or(0, i32::from_be_bytes)
+        };
+        let padding = match argument(3) {
+            None => u16::from(b'*'),
+            Some(padding) => {
+                let text = String::from_utf8_lossy(padding);
+                let units: Vec<u16> = text.encode_utf16().collect();
+                match units.as_slice() {
+                    [only] => *only,
+                    _ => {
+                        return Err(Error::invalid(format!(
+                            "The padding argument for function system.{name} should be single-character, but '{text}' has {} characters.",
+                            units.len()
+                        )));
+                    }
+                }
+            }
+        };
+        let (begin, end) = (number(1), number(2));
+        let size = i32::try_from(units.len()).unwrap_or(i32::MAX);
+        let last = size.wrapping_sub(1).wrapping_sub(end);
+        let masked = (0..size).zip(units).map(|(position, unit)| {
+            let is_inside = position >= begin && position <= last;
+            if is_inside == inner { padding } else { unit }
+        });
+        let text: String = char::decode_utf16(masked).map(|unit| unit.unwrap_or('?')).collect();
+        Ok(Some(text.into()))
+    }))
+}

@@ -1,0 +1,105 @@
+//! What types the result of a nested call could have, before it is known what it is wanted for.
+//!
+//! `1 + abs(-5)` fits a `bigint` column as it fits an `int` column: overloads are chosen from the outside in. So that this
+//! takes time linear in the expression, the possible results are found from the inside out first.
+
+use espalier_types::CqlType;
+
+use super::{
+    argument::Argument,
+    arithmetic,
+    choose::{Callee, Signature, choose},
+    resolve::overloads,
+};
+use crate::{
+    Result,
+    grammar::ast::{Arithmetic, Expression, ExpressionKind, Position},
+    term::{Assignable, Preparation},
+};
+
+/// What is known of an operand before its function is chosen.
+pub fn argument_of<'e>(
+    preparation: &Preparation<'_>,
+    operand: &'e Expression<'e>,
+) -> Result<Argument<'e>> {
+    let position = operand.position;
+    match &operand.kind {
+        ExpressionKind::Tuple(parts) if parts.len() == 1 => argument_of(preparation, &parts[0]),
+        ExpressionKind::TypeHint(type_name, _) => {
+            Ok(Argument::Typed(preparation.resolve_type(type_name)?))
+        }
+        ExpressionKind::Cast(_, target) => Ok(Argument::Typed(preparation.resolve_type(target)?)),
+        ExpressionKind::Function(call) => {
+            let arguments = arguments_of(preparation, call.arguments.iter())?;
+            let candidates = overloads(preparation, &call.name, &arguments, None)?;
+            let signatures: Vec<Signature> = candidates
+                .into_iter()
+                .map(|function| (function.argument_types, function.return_type))
+                .collect();
+            let callee = Callee::Function(call.name.name.as_str());
+            Ok(possible(preparation, position, callee, &signatures, &arguments))
+        }
+        ExpressionKind::Negate(inner) => {
+            let arguments = [argument_of(preparation, inner)?];
+            let signatures: Vec<Signature> = arithmetic::negations()
+                .map(|function| (function.argument_types, function.return_type))
+                .collect();
+            Ok(possible(preparation, position, Callee::Negation, &signatures, &arguments))
+        }
+        ExpressionKind::Arithmetic(chain) => {
+            let prefixes = prefixes_of(preparation, position, chain)?;
+            Ok(prefixes.into_iter().next_back().unwrap_or(Argument::Untyped(operand)))
+        }
+        _ => Ok(Argument::Untyped(operand)),
+    }
+}
+
+/// [`argument_of`] each.
+pub fn arguments_of<'e>(
+    preparation: &Preparation<'_>,
+    operands: impl Iterator<Item = &'e Expression<'e>>,
+) -> Result<Vec<Argument<'e>>> {
+    operands.map(|operand| argument_of(preparation, operand)).collect()
+}
+
+/// What is known of `a`, `a + b`, `a + b - c` and so on.
+pub fn prefixes_of<'e>(
+    preparation: &Preparation<'_>,
+    position: Position,
+    chain: &'e Arithmetic<'e>,
+) -> Result<Vec<Argument<'e>>> {
+    let mut prefixes = vec![argument_of(preparation, &chain.first)?];
+    for (operator, right) in &chain.rest {
+        let right = argument_of(preparation, right)?;
+        let arguments = [prefixes[prefixes.len() - 1].clone(), right];
+        let signatures = arithmetic::signatures(*operator);
+        let callee = Callee::Operator(operator.symbol());
+        prefixes.push(possible(preparation, position, callee, &signatures, &arguments));
+    }
+    Ok(prefixes)
+}
+
+fn possible<'e>(
+    preparation: &Preparation<'_>,
+    position: Position,
+    callee: Callee<'_>,
+    signatures: &[Signature],
+    arguments: &[Argument<'_>],
+) -> Argument<'e> {
+    let natural = choose(preparation, position, callee, signatures, arguments, None)
+        .ok()
+        .and_then(|index| signatures.get(index))
+        .map(|(_, result)| result.clone());
+    let mut possible: Vec<CqlType> = Vec::new();
+    for (types, result) in signatures {
+        let fits = types.len() == arguments.len()
+            && arguments
+                .iter()
+                .zip(types)
+                .all(|(argument, wanted)| argument.fits(wanted) != Assignable::No);
+        if fits && !possible.contains(result) {
+            possible.push(result.clone());
+        }
+    }
+    Argument::Call { natural, possible }
+}

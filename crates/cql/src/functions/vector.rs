@@ -1,0 +1,97 @@
+//! `similarity_cosine`, `similarity_euclidean`, `similarity_dot_product` of two float vectors of one dimension.
+//!
+//! All are greater for what is more alike: (1 + cos) / 2, 1 / (1 + distance²) and (1 + product) / 2.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_types::CqlType;
+
+use super::{ResolvedFunction, argument::Argument, generic::GenericCall};
+use crate::{Error, Result, grammar::ast::ExpressionKind};
+
+const USAGE: &str = "vector<float, n>, vector<float, n>";
+
+/// The function of that name, made for the arguments.
+pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
+    let compare = match call.name {
+        "similarity_cosine" => cosine,
+        "similarity_euclidean" => euclidean,
+        "similarity_dot_product" => dot_product,
+        _ => return Ok(None),
+    };
+    call.expect_arguments(2..=2, USAGE)?;
+    let mut dimensions = [None; 2];
+    for (index, dimension) in dimensions.iter_mut().enumerate() {
+        *dimension = match &call.arguments[index] {
+            Argument::Untyped(expression) => match &expression.kind {
+                // A list of numbers is a vector here.
+                ExpressionKind::List(items) => Some(items.len()),
+                ExpressionKind::Null | ExpressionKind::BindMarker(_) => None,
+                _ => Some(float_vector(call, index)?),
+            },
+            _ => Some(float_vector(call, index)?),
+        };
+    }
+    let dimension = match dimensions {
+        [Some(left), Some(right)] if left != right => {
+            return Err(call.invalid("All arguments must have the same vector dimensions"));
+        }
+        [Some(known), _] | [None, Some(known)] => known,
+        [None, None] => {
+            return Err(call
+                .type_of(0, USAGE)
+                .err()
+                .unwrap_or_else(|| call.invalid("Cannot infer the dimension of the vectors")));
+        }
+    };
+    let vector = CqlType::Vector { element: Arc::new(CqlType::Float), dimension };
+    let types = vec![vector.clone(), vector];
+    let name = call.name.to_string();
+    Ok(Some(ResolvedFunction::of_values(call.name, types, CqlType::Float, move |values, _| {
+        let [left, right] = values else { return Ok(None) };
+        let similarity = compare(&mut pairs(left, right)).ok_or_else(|| {
+            Error::invalid(format!("Function system.{name} doesn't support all-zero vectors."))
+        })?;
+        Ok(Some(Bytes::copy_from_slice(&similarity.to_be_bytes())))
+    })))
+}
+
+fn float_vector(call: &GenericCall<'_, '_>, index: usize) -> Result<usize> {
+    let known = call.type_of(index, USAGE)?;
+    match &known {
+        CqlType::Vector { element, dimension } if **element == CqlType::Float => Ok(*dimension),
+        _ => Err(call.wrong_argument(index, "a float vector argument", &known)),
+    }
+}
+
+fn pairs<'v>(left: &'v [u8], right: &'v [u8]) -> impl Iterator<Item = (f32, f32)> + 'v {
+    fn floats(vector: &[u8]) -> impl Iterator<Item = f32> + '_ {
+        vector.chunks_exact(4).map(|bytes| f32::from_be_bytes(bytes.try_into().unwrap_or_default()))
+    }
+    floats(left).zip(floats(right))
+}
+
+fn cosine(pairs: &mut dyn Iterator<Item = (f32, f32)>) -> Option<f32> {
+    let (mut product, mut left, mut right) = (0f32, 0f32, 0f32);
+    for (a, b) in pairs {
+        product += a * b;
+        left += a * a;
+        right += b * b;
+    }
+    if left == 0.0 || right == 0.0 {
+        return None;
+    }
+    let cosine = (f64::from(product) / (f64::from(left) * f64::from(right)).sqrt()) as f32;
+    Some((1.0 + cosine) / 2.0)
+}
+
+fn euclidean(pairs: &mut dyn Iterator<Item = (f32, f32)>) -> Option<f32> {
+    let squares: f32 = pairs.map(|(a, b)| (a - b) * (a - b)).sum();
+    Some(1.0 / (1.0 + squares))
+}
+
+fn dot_product(pairs: &mut dyn Iterator<Item = (f32, f32)>) -> Option<f32> {
+    let product: f32 = pairs.map(|(a, b)| a * b).sum();
+    Some((1.0 + product) / 2.0)
+}
