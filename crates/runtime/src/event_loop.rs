@@ -244,7 +244,7 @@ impl LoopState {
             }
             let busy = more
                 || preempt::has_yielded()
-                || main_waker.ready.load(Ordering::Acquire)
+                || output.is_none() && main_waker.ready.load(Ordering::Acquire)
                 || self.inbox.has_messages();
             self.look_at_kernel(runtime, busy);
             preempt::wake_yielded();

@@ -1,6 +1,6 @@
 //! The machine's file system does what `FileSystem` promises.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use bytes::Bytes;
 use espalier_runtime::block_on;
@@ -113,5 +113,31 @@ fn many_reads_are_under_way_at_once() {
         let reads = (0..64u64).map(|page| file.read_exact_at(page * 4096, PAGE_BYTES));
         let pages = futures_util::future::try_join_all(reads).await.unwrap();
         assert!(pages.concat() == content);
+    });
+}
+
+#[test]
+fn a_large_removed_file_is_closed_in_the_end() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("large");
+    let still_open = || {
+        let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+        let targets = descriptors.flatten().flat_map(|entry| std::fs::read_link(entry.path()));
+        targets.filter(|target| target.starts_with(directory.path())).count()
+    };
+    block_on(async {
+        let system = FileSystem::real();
+        let file = system.create(&path).await.unwrap();
+        file.append(vec![1; 8 << 20]).await.unwrap();
+        system.remove_file(&path).await.unwrap();
+        assert_eq!(still_open(), 1);
+        drop(file);
+        for _ in 0..1000 {
+            if still_open() == 0 {
+                return;
+            }
+            espalier_runtime::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("the file stays open");
     });
 }

@@ -135,11 +135,14 @@ fn block_on_inside_of_a_loop_is_a_mistake() {
 fn pinned_shards_stay_on_their_processor() {
     let cpus = espalier_runtime::cpu::allowed_cpus();
     let options = ShardOptions { count: 2, pin_to: Some(cpus.clone()), ..ShardOptions::default() };
-    let started =
-        start_shards(&options, |_| async { espalier_runtime::cpu::allowed_cpus() }).unwrap();
-    let pinned = started.join().unwrap();
-    for (index, allowed) in pinned.iter().enumerate() {
-        assert_eq!(allowed, &[cpus[index % cpus.len()]]);
+    let started = start_shards(&options, |_| async {
+        let helper = spawn_blocking(espalier_runtime::cpu::allowed_cpus).await;
+        (espalier_runtime::cpu::allowed_cpus(), helper)
+    });
+    let pinned = started.unwrap().join().unwrap();
+    for (index, (shard, helper)) in pinned.iter().enumerate() {
+        assert_eq!(shard, &[cpus[index % cpus.len()]]);
+        assert_eq!(helper, &cpus, "helper threads leave the shard its processor");
     }
 }
 
@@ -169,4 +172,29 @@ fn a_spinning_shard_answers_and_then_sleeps() {
         (after.asleep_us - before.asleep_us) > 20_000
     });
     assert_eq!(started.unwrap().join().unwrap(), [true, true]);
+}
+
+#[test]
+fn a_shard_that_waits_for_the_others_sleeps() {
+    let options = ShardOptions { count: 2, ..ShardOptions::default() };
+    let started = start_shards(&options, |context| async move {
+        if context.index == 1 {
+            sleep(Duration::from_millis(60)).await;
+            return submit_to(0, || async {
+                espalier_runtime::shard::loop_report().unwrap().asleep_us
+            })
+            .await;
+        }
+        // Wakes `main` once more after its end.
+        let waker =
+            std::future::poll_fn(|context| std::task::Poll::Ready(context.waker().clone())).await;
+        spawn_local(async move {
+            sleep(Duration::from_millis(1)).await;
+            waker.wake();
+        })
+        .detach();
+        0
+    });
+    let asleep_us = started.unwrap().join().unwrap()[1];
+    assert!(asleep_us > 30_000, "{asleep_us}");
 }

@@ -1,5 +1,6 @@
 //! Work that blocks, on helper threads.
 
+use crate::cpu::unpin_helper_thread;
 use crate::driver::BLOCKING_THREADS;
 use crate::sync::Semaphore;
 use compio::BufResult;
@@ -17,7 +18,10 @@ pub async fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send +
     }
     let places = PLACES.with(Semaphore::clone);
     let permit = places.acquire(1).await;
-    let operation = Asyncify::new(move || BufResult(Ok(0), catch_unwind(AssertUnwindSafe(work))));
+    let operation = Asyncify::new(move || {
+        unpin_helper_thread();
+        BufResult(Ok(0), catch_unwind(AssertUnwindSafe(work)))
+    });
     let submitted = compio::runtime::submit(operation);
     // In a task of its own: if this future is dropped, the place stays taken until the thread is free.
     let outcome = super::spawn_local(async move {
