@@ -112,6 +112,15 @@ impl Pair {
         assert_eq!(self.trie.used_bytes(), stats.blocks() * 32 + stats.contents() * slot);
         for (key, value) in &self.model {
             assert_eq!(self.trie.get(key).map(|value| **value), Some(*value), "{key:?}");
+            for at in [0, key.len() / 2, key.len()] {
+                let subtrie = self.trie.subtrie(&key[..at]);
+                let nested = subtrie.subtrie(&key[at..]);
+                assert_eq!(subtrie.get(&key[at..]).map(|value| **value), Some(*value));
+                assert_eq!(nested.get(b"").map(|value| **value), Some(*value));
+                let longer = [&key[at..], b"x"].concat();
+                let expected = self.model.get(&[&key[..], b"x"].concat()).copied();
+                assert_eq!(subtrie.get(&longer).map(|value| **value), expected);
+            }
         }
         for direction in [Direction::Forward, Direction::Reverse] {
             let mut entries = self.trie.entries(direction);

@@ -50,29 +50,40 @@ impl<C: Cursor> Entries<C> {
             return;
         }
         let common = self.path.iter().zip(key).take_while(|(a, b)| a == b).count();
-        if common == self.path.len() {
-            // The present node is on the way to the key.
-            if start.is_returning() {
-                // Its extensions are behind, so the present node is the first that is <= key.
-                return;
-            }
-        } else if common == key.len() {
+        if common == key.len() && common < self.path.len() {
             // The present path extends the key: in order, the key is behind (forward) or is the
             // returning position of a node on this path (reverse).
             if start.direction().is_reverse() {
                 self.skip_to(Self::position_on(start, key, key.len()).returning());
             }
             return;
-        } else if Self::position_on(start, key, common + 1)
-            < Self::position_on(start, &self.path, common + 1)
+        }
+        if common < self.path.len()
+            && Self::position_on(start, key, common + 1)
+                < Self::position_on(start, &self.path, common + 1)
         {
             return;
         }
-        for depth in common + 1..=key.len() {
-            let target = Self::position_on(start, key, depth);
+        // Leave the present path, if the key does, and follow the rest of the key.
+        let mut followed = common;
+        if common < self.path.len() {
+            let target = Self::position_on(start, key, common + 1);
             if self.skip_to(target) != target {
                 return;
             }
+            followed += 1;
+        }
+        let before = self.cursor.position();
+        let rest = &key[followed..];
+        let found = self.cursor.skip_along(rest);
+        let position = self.cursor.position();
+        if position != before {
+            self.path.extend_from_slice(&rest[..found]);
+            self.follow(position);
+            self.pending = true;
+        }
+        if found < rest.len() {
+            return;
         }
         if start.direction().is_reverse() && !self.cursor.position().is_returning() {
             self.skip_to(self.cursor.position().returning());

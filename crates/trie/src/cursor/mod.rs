@@ -84,6 +84,23 @@ pub trait Cursor {
     /// the walk does not go back.
     fn skip_to(&mut self, target: Position) -> Position;
 
+    /// Follows `path` down from the present node, for as long as its nodes are there, and returns how
+    /// many of its bytes were followed. If not all, the cursor is at the first position that is not
+    /// before the node that was missed. The same as [`Cursor::skip_to`] for one child after the other.
+    fn skip_along(&mut self, path: &[u8]) -> usize {
+        for (followed, &byte) in path.iter().enumerate() {
+            let position = self.position();
+            if position.is_exhausted() || position.is_returning() {
+                return followed;
+            }
+            let target = position.child(byte);
+            if self.skip_to(target) != target {
+                return followed;
+            }
+        }
+        path.len()
+    }
+
     /// The direction of the walk.
     fn direction(&self) -> Direction {
         self.position().direction()
@@ -138,5 +155,9 @@ impl<T: Cursor + ?Sized> Cursor for Box<T> {
 
     fn skip_to(&mut self, target: Position) -> Position {
         (**self).skip_to(target)
+    }
+
+    fn skip_along(&mut self, path: &[u8]) -> usize {
+        (**self).skip_along(path)
     }
 }

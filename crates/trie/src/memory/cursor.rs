@@ -2,6 +2,7 @@
 //! it that have more children to list.
 
 use super::node::{Node, Split};
+use super::place::common_length;
 use super::pointer::{CHAIN_LENGTH, Kind, Pointer};
 use super::view::View;
 use crate::cursor::{Cursor, Direction, PathReceiver, Position};
@@ -47,7 +48,8 @@ impl<'a, C> MemoryCursor<'a, C> {
     ) -> MemoryCursor<'a, C> {
         let position = Position::root(direction);
         let (node, content) = (Pointer::NONE, Pointer::NONE);
-        let mut cursor = MemoryCursor { view, position, node, content, stack: Vec::new() };
+        let mut cursor =
+            MemoryCursor { view, position, node, content, stack: Vec::with_capacity(16) };
         cursor.arrive(root, position);
         cursor
     }
@@ -334,5 +336,41 @@ impl<'a, C> Cursor for MemoryCursor<'a, C> {
         };
         // The target may be the returning position of the node that was found.
         if position < target { self.skip_children() } else { position }
+    }
+
+    fn skip_along(&mut self, path: &[u8]) -> usize {
+        let mut followed = 0;
+        while let Some(&byte) = path.get(followed) {
+            if self.position.is_exhausted() || self.position.is_returning() {
+                return followed;
+            }
+            if !self.node.is_none()
+                && let Node::Chain(chain) = self.view.open(self.node)
+            {
+                let matched = common_length(chain.bytes, &path[followed..]);
+                if let Some(last) = matched.checked_sub(1) {
+                    let depth = self.position.depth() + matched as u32;
+                    let next = if matched == chain.bytes.len() {
+                        chain.child.get()
+                    } else {
+                        self.node.with_offset(self.node.offset() + matched)
+                    };
+                    let position = self.at(depth, chain.bytes[last]);
+                    // A leaf in reverse is at its returning position.
+                    let hit = self.arrive(next, position) == position;
+                    followed += if hit { matched } else { last };
+                    if hit {
+                        continue;
+                    }
+                    return followed;
+                }
+            }
+            let target = self.position.child(byte);
+            if self.skip_to(target) != target {
+                return followed;
+            }
+            followed += 1;
+        }
+        followed
     }
 }

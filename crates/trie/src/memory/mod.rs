@@ -37,6 +37,7 @@ mod shared;
 mod space;
 mod sparse_word;
 mod stats;
+mod subtrie;
 mod trie;
 mod view;
 
@@ -47,4 +48,5 @@ pub use dismantle::Dismantle;
 pub use reader::{Guard, Reader};
 pub use space::TrieFull;
 pub use stats::Stats;
+pub use subtrie::Subtrie;
 pub use trie::InMemoryTrie;

@@ -5,6 +5,7 @@
 use super::cursor::MemoryCursor;
 use super::epoch::Slot;
 use super::shared::Shared;
+use super::subtrie::Subtrie;
 use super::view::View;
 use crate::cursor::{Direction, Entries};
 use std::cell::Cell;
@@ -78,6 +79,13 @@ impl<C> Guard<'_, C> {
         self.view().get(key)
     }
 
+    /// The part of the trie below `prefix`, to read several keys there without coming down from the
+    /// root each time.
+    #[inline]
+    pub fn subtrie(&self, prefix: &[u8]) -> Subtrie<'_, C> {
+        Subtrie::new(self.view(), prefix)
+    }
+
     /// A walk over the whole trie. It is as of no single moment: each node is listed as it is when
     /// the walk comes to it, or in some state between the beginning of the walk and then.
     pub fn cursor(&self, direction: Direction) -> MemoryCursor<'_, C> {
@@ -86,7 +94,7 @@ impl<C> Guard<'_, C> {
 
     /// As [`super::InMemoryTrie::cursor_from`].
     pub fn cursor_from(&self, prefix: &[u8], direction: Direction) -> MemoryCursor<'_, C> {
-        MemoryCursor::new(self.view(), self.view().find(prefix), direction)
+        self.subtrie(prefix).cursor(direction)
     }
 
     /// All keys and contents in order.

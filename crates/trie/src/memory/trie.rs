@@ -12,6 +12,7 @@ use super::reader::Reader;
 use super::remove::BLOCKS_PER_REMOVAL;
 use super::shared::Shared;
 use super::space::{Space, TrieFull};
+use super::subtrie::Subtrie;
 use super::view::View;
 use crate::cursor::{Direction, Entries};
 use std::sync::Arc;
@@ -64,6 +65,13 @@ impl<C> InMemoryTrie<C> {
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<&C> {
         self.view().get(key)
+    }
+
+    /// The part of the trie below `prefix`, to read several keys there without coming down from the
+    /// root each time.
+    #[inline]
+    pub fn subtrie(&self, prefix: &[u8]) -> Subtrie<'_, C> {
+        Subtrie::new(self.view(), prefix)
     }
 
     /// Whether there is no content at all.
@@ -168,7 +176,7 @@ impl<C> InMemoryTrie<C> {
     /// A walk over the keys that begin with `prefix`; the cursor's root is at the prefix, so that
     /// its paths are what follows the prefix.
     pub fn cursor_from(&self, prefix: &[u8], direction: Direction) -> MemoryCursor<'_, C> {
-        MemoryCursor::new(self.view(), self.view().find(prefix), direction)
+        self.subtrie(prefix).cursor(direction)
     }
 
     /// All keys and contents in order.

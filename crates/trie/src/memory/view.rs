@@ -86,8 +86,9 @@ impl<'a, C> View<'a, C> {
         self.find_below(self.root(), key)
     }
 
+    /// The node at the end of a path from the node that `pointer` means, if any.
     #[inline]
-    fn find_below(self, mut pointer: Pointer, key: &[u8]) -> Pointer {
+    pub(crate) fn find_below(self, mut pointer: Pointer, key: &[u8]) -> Pointer {
         let mut rest = key;
         loop {
             if pointer.is_none() || rest.is_empty() {

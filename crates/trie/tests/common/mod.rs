@@ -80,6 +80,10 @@ impl<'a, C: Cursor<Content = &'a u32>> Cursor for Copied<C> {
     fn skip_to(&mut self, target: Position) -> Position {
         self.0.skip_to(target)
     }
+
+    fn skip_along(&mut self, path: &[u8]) -> usize {
+        self.0.skip_along(path)
+    }
 }
 
 /// Keys over alphabets from two bytes to all, prefixes of each other, and runs whose lengths are

@@ -54,6 +54,12 @@ impl Naive {
         Naive { direction, list, at: 0 }
     }
 
+    /// What follows the present path in one of the paths below, if the number says to look for one.
+    pub fn path_ahead(&self, ahead: usize) -> Option<Vec<u8>> {
+        let below = self.list.get(self.at + ahead % 40)?;
+        Some(below.path.strip_prefix(self.path()?)?.to_vec()).filter(|_| ahead % 3 > 0)
+    }
+
     pub fn path(&self) -> Option<&[u8]> {
         self.list.get(self.at).map(|listed| &listed.path[..])
     }

@@ -9,6 +9,8 @@ pub enum Step {
     Advance,
     AdvanceMultiple,
     SkipChildren,
+    /// Bytes to follow: as they are, or those of one further on that extends the path.
+    SkipAlong(Vec<u8>, usize),
     /// How much shallower than a child of the present node, and the byte, or for a sibling how
     /// much later it is.
     SkipTo {
@@ -25,6 +27,7 @@ pub fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Advance),
         4 => Just(Step::AdvanceMultiple),
         1 => Just(Step::SkipChildren),
+        2 => (super::key(), any::<usize>()).prop_map(|(path, ahead)| Step::SkipAlong(path, ahead)),
         4 => (0..4usize, byte, any::<bool>(), any::<bool>())
             .prop_map(|(up, byte, near, returning)| Step::SkipTo { up, byte, near, returning }),
     ]
@@ -70,6 +73,13 @@ pub fn compare<C: Cursor<Content = u32>>(mut cursor: C, mut naive: Naive, steps:
             Step::SkipChildren => {
                 naive.skip_children();
                 cursor.skip_children()
+            }
+            Step::SkipAlong(path_along, ahead) => {
+                let along = naive.path_ahead(*ahead).unwrap_or_else(|| path_along.clone());
+                let followed = naive.skip_along(&along);
+                assert_eq!(cursor.skip_along(&along), followed, "{along:?}");
+                path.extend_from_slice(&along[..followed]);
+                cursor.position()
             }
             Step::SkipTo { .. } => {
                 let Some(target) = target(&naive, step) else { continue };

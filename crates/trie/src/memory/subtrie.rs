@@ -1,0 +1,53 @@
+//! Reading below a prefix, without following the prefix each time.
+
+use super::cursor::MemoryCursor;
+use super::pointer::Pointer;
+use super::view::View;
+use crate::cursor::{Direction, Entries};
+
+/// The keys of a trie that begin with some prefix, as they were when this was made or later. Made by
+/// [`super::InMemoryTrie::subtrie`] and [`super::Guard::subtrie`].
+pub struct Subtrie<'a, C> {
+    view: View<'a, C>,
+    root: Pointer,
+}
+
+impl<C> Clone for Subtrie<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for Subtrie<'_, C> {}
+
+impl<'a, C> Subtrie<'a, C> {
+    pub(super) fn new(view: View<'a, C>, prefix: &[u8]) -> Subtrie<'a, C> {
+        Subtrie { view, root: view.find(prefix) }
+    }
+
+    /// Whether there is no key with the prefix.
+    pub fn is_empty(self) -> bool {
+        self.root.is_none()
+    }
+
+    /// The content of prefix + `suffix`.
+    #[inline]
+    pub fn get(self, suffix: &[u8]) -> Option<&'a C> {
+        self.view.get_below(self.root, suffix)
+    }
+
+    /// The part below `suffix` of this one.
+    pub fn subtrie(self, suffix: &[u8]) -> Subtrie<'a, C> {
+        Subtrie { view: self.view, root: self.view.find_below(self.root, suffix) }
+    }
+
+    /// A walk over this part; paths are what follows the prefix.
+    pub fn cursor(self, direction: Direction) -> MemoryCursor<'a, C> {
+        MemoryCursor::new(self.view, self.root, direction)
+    }
+
+    /// What follows the prefix in all keys that begin with it, and their contents, in order.
+    pub fn entries(self, direction: Direction) -> Entries<MemoryCursor<'a, C>> {
+        Entries::new(self.cursor(direction))
+    }
+}
