@@ -119,6 +119,12 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: if cfg!(miri) { 3 } else { 256 },
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn finds_and_orders(set in prop::collection::hash_set(any::<u8>(), 2..=6)) {
             let bytes: Vec<u8> = set.into_iter().collect();

@@ -57,7 +57,7 @@ impl Naive {
     /// What follows the present path in one of the paths below, if the number says to look for one.
     pub fn path_ahead(&self, ahead: usize) -> Option<Vec<u8>> {
         let below = self.list.get(self.at + ahead % 40)?;
-        Some(below.path.strip_prefix(self.path()?)?.to_vec()).filter(|_| ahead % 3 > 0)
+        Some(below.path.strip_prefix(self.path()?)?.to_vec()).filter(|_| !ahead.is_multiple_of(3))
     }
 
     pub fn path(&self) -> Option<&[u8]> {
