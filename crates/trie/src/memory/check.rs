@@ -66,7 +66,7 @@ impl<C> InMemoryTrie<C> {
         for content in self.space.contents.free_units(&self.shared.contents) {
             tally.add(Pointer::leaf(content));
         }
-        self.space.limbo().for_each(|retired| tally.add(retired));
+        self.space.limbo().iter().for_each(|retired| tally.add(retired));
         for (unit, places, first) in [("block", &tally.blocks, 1), ("content", &tally.contents, 0)]
         {
             for (index, &places) in (0u32..).zip(places).skip(first) {

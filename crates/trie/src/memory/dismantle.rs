@@ -33,7 +33,7 @@ impl<C> Dismantle<C> {
             shared.root = Link::none();
             if std::mem::needs_drop::<C>() && !root.is_none() { vec![root] } else { Vec::new() }
         });
-        if self.trie.space.limbo().next().is_some() {
+        if !self.trie.space.limbo().is_empty() {
             self.trie.space.free_retired(shared, nodes);
             return true;
         }

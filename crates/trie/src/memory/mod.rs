@@ -15,7 +15,7 @@
 //!
 //! **Memory bound.** [`InMemoryTrie::allocated_bytes`] is all that the structure and the slots take,
 //! in chunks of at most 8 MiB (blocks) or 262,144 slots (contents), and equals used + retired + free
-//! bytes. Besides it there are the two tables of chunks (8 KiB), 16 bytes for each retired block or
+//! bytes. Besides it there are the two tables of chunks (8 KiB), 4 bytes for each retired block or
 //! content, and a cache line for each reader.
 
 mod arena;
@@ -27,6 +27,7 @@ mod dismantle;
 mod dump;
 mod epoch;
 mod insert;
+mod limbo;
 mod node;
 mod place;
 mod pointer;

@@ -5,17 +5,17 @@
 //! [`RETIRED_PER_EPOCH`] units retired, and each operation frees at most [`FREED_AT_ONCE`] more units
 //! than it has retired itself, so that no backlog makes a single write slow.
 //!
-//! Memory bound: 16 bytes for each unit in limbo; as many of those as the writer retires while the
+//! Memory bound: 4 bytes for each unit in limbo; as many of those as the writer retires while the
 //! longest-pinned reader stays.
 
 #![allow(unsafe_code)]
 
 use super::arena::Arena;
+use super::limbo::Limbo;
 use super::node::{BLOCK_BYTES, Block};
 use super::pointer::Pointer;
 use super::pool::Pool;
 use super::shared::{ContentSlot, Shared};
-use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 
 /// An arbitrary choice: a fence for each 64 units is not noticed.
@@ -40,16 +40,10 @@ pub enum TrieFull {
     },
 }
 
-struct Retired {
-    epoch: u64,
-    pointer: Pointer,
-}
-
 pub(crate) struct Space {
     pub(crate) blocks: Pool,
     pub(crate) contents: Pool,
-    limbo: VecDeque<Retired>,
-    limbo_contents: u32,
+    limbo: Limbo,
     retired_since_advance: u32,
     retired_in_operation: u32,
 }
@@ -60,8 +54,7 @@ impl Space {
             // Block 0 is not used, so that no pointer is 0.
             blocks: Pool::new(1, block_limit),
             contents: Pool::new(0, content_limit),
-            limbo: VecDeque::new(),
-            limbo_contents: 0,
+            limbo: Limbo::default(),
             retired_since_advance: 0,
             retired_in_operation: 0,
         }
@@ -115,8 +108,7 @@ impl Space {
     /// the structure. It keeps its bytes until [`Space::settle`].
     #[inline]
     pub(crate) fn retire<C>(&mut self, shared: &Shared<C>, pointer: Pointer) {
-        self.limbo.push_back(Retired { epoch: shared.epochs.current(), pointer });
-        self.limbo_contents += u32::from(pointer.is_leaf());
+        self.limbo.push(shared.epochs.current(), pointer);
         self.retired_in_operation += 1;
     }
 
@@ -145,15 +137,8 @@ impl Space {
             u64::MAX
         };
         for _ in 0..count {
-            match self.limbo.front() {
-                Some(retired) if retired.epoch < bound => {
-                    let pointer = retired.pointer;
-                    self.limbo.pop_front();
-                    self.limbo_contents -= u32::from(pointer.is_leaf());
-                    self.free(shared, pointer);
-                }
-                _ => break,
-            }
+            let Some(pointer) = self.limbo.pop(bound) else { break };
+            self.free(shared, pointer);
         }
     }
 
@@ -180,19 +165,14 @@ impl Space {
         self.contents = Pool::new(0, 0);
     }
 
-    /// Blocks and contents in limbo.
-    fn in_limbo(&self) -> (u32, u32) {
-        (self.limbo.len() as u32 - self.limbo_contents, self.limbo_contents)
-    }
-
     /// Contents in the structure.
     pub(crate) fn live_contents(&self) -> u32 {
-        self.contents.taken() - self.limbo_contents
+        self.contents.taken() - self.limbo.contents()
     }
 
     /// Blocks in the structure.
     pub(crate) fn live_blocks(&self) -> u32 {
-        self.blocks.taken() - self.in_limbo().0
+        self.blocks.taken() - self.limbo.blocks()
     }
 
     pub(crate) fn used_bytes<C>(&self) -> usize {
@@ -201,8 +181,8 @@ impl Space {
     }
 
     pub(crate) fn retired_bytes<C>(&self) -> usize {
-        let (blocks, contents) = self.in_limbo();
-        blocks as usize * BLOCK_BYTES + contents as usize * size_of::<ContentSlot<C>>()
+        self.limbo.blocks() as usize * BLOCK_BYTES
+            + self.limbo.contents() as usize * size_of::<ContentSlot<C>>()
     }
 
     pub(crate) fn allocated_bytes<C>(&self) -> usize {
@@ -211,7 +191,7 @@ impl Space {
     }
 
     /// What waits to be freed.
-    pub(crate) fn limbo(&self) -> impl Iterator<Item = Pointer> {
-        self.limbo.iter().map(|retired| retired.pointer)
+    pub(crate) fn limbo(&self) -> &Limbo {
+        &self.limbo
     }
 }
