@@ -1,3 +1,26 @@
 //! Native protocol, sessions, admin HTTP, metrics.
+//!
+//! One [`ShardServer`] on each shard accepts connections and serves them there. A request flows `connection` (frames) →
+//! `dispatch` (messages) → the CQL crate → `dispatch` → the connection's send buffer.
 
+// The futures of a request nest from the connection down to the disk.
+#![recursion_limit = "256"]
+
+mod admin;
+mod admission;
+mod columns;
+mod config;
+mod connection;
+mod convert;
+mod dispatch;
+mod events;
+mod listener;
+mod metrics;
+mod options;
 pub mod protocol;
+mod shard;
+
+pub use admission::ConnectionLimits;
+pub use config::ServerConfig;
+pub use options::CQL_VERSION;
+pub use shard::{ShardServer, SharedState};

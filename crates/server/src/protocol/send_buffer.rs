@@ -18,6 +18,9 @@ use super::writer::WireWrite;
 /// Longest body of a response: what the Java driver accepts by default.
 const MAX_BODY: usize = 256 * 1024 * 1024;
 
+/// A larger buffer is given back to the allocator once it is sent.
+const MAX_RECYCLED: usize = 256 * 1024;
+
 /// The stream of events, which answer no request.
 const EVENT_STREAM: StreamId = -1;
 
@@ -149,9 +152,11 @@ impl SendBuffer {
         std::mem::take(&mut self.out)
     }
 
-    /// Gives back the memory of [`Self::take`], so that the next responses need no new allocation.
+    /// Gives back the memory of [`Self::take`], so that the next responses need no new allocation, unless it is large.
     pub fn recycle(&mut self, mut sent: Vec<u8>) {
-        if self.out.is_empty() && sent.capacity() > self.out.capacity() {
+        if self.out.is_empty()
+            && (self.out.capacity() + 1..=MAX_RECYCLED).contains(&sent.capacity())
+        {
             sent.clear();
             self.out = sent;
         }

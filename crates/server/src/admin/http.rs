@@ -1,0 +1,274 @@
+//! As much of HTTP/1.1 as an admin API needs: one request after the other on a connection, no body of interest, answers
+//! with a length. Sans-IO.
+//!
+//! Memory: a head of at most [`MAX_HEAD`] bytes; a body is skipped as it arrives, at most [`MAX_BODY`] bytes.
+//! Source: RFC 9112.
+
+/// Longest request line and headers together, in bytes. Arbitrary.
+pub const MAX_HEAD: usize = 8 * 1024;
+
+/// Longest body that is skipped before the connection is refused. Arbitrary.
+const MAX_BODY: usize = 64 * 1024;
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// The method in upper case, as sent.
+    pub method: String,
+    /// The segments of the path, percent-decoded.
+    pub path: Vec<String>,
+    /// The parameters of the query, percent-decoded, in their order.
+    pub query: Vec<(String, String)>,
+    /// Whether the connection stays open.
+    pub keep_alive: bool,
+    /// Bytes of head and body together: consume so many.
+    pub length: usize,
+}
+
+impl HttpRequest {
+    /// The first value of a query parameter.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// What the bytes at hand are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// The start of a request.
+    Incomplete,
+    /// A whole request.
+    Request(HttpRequest),
+    /// Nothing to be answered but with this; then close.
+    Refused(HttpResponse),
+}
+
+/// Looks for a request at the front of `bytes`.
+pub fn parse(bytes: &[u8]) -> Parsed {
+    let Some(head_length) = head_length(bytes) else {
+        return match bytes.len() {
+            0..MAX_HEAD => Parsed::Incomplete,
+            _ => refuse(431, "the head of the request is too long"),
+        };
+    };
+    let Some(head) = bytes.get(..head_length).and_then(|head| std::str::from_utf8(head).ok())
+    else {
+        return refuse(400, "the head of the request is not UTF-8");
+    };
+    let mut lines = head.split("\r\n");
+    let mut words = lines.next().unwrap_or_default().split(' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return refuse(400, "the request line is not METHOD TARGET VERSION");
+    };
+    if !version.starts_with("HTTP/1.") {
+        return refuse(505, "only HTTP/1.1 is spoken here");
+    }
+    let mut keep_alive = version != "HTTP/1.0";
+    let mut body_length = 0;
+    for line in lines {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        let value = value.trim();
+        if name.eq_ignore_ascii_case("connection") {
+            keep_alive = !value.eq_ignore_ascii_case("close");
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            return refuse(501, "a body must have a content-length");
+        } else if name.eq_ignore_ascii_case("content-length") {
+            match value.parse() {
+                Ok(length) if length <= MAX_BODY => body_length = length,
+                _ => return refuse(413, "the body is too long"),
+            }
+        }
+    }
+    let length = head_length + body_length;
+    if bytes.len() < length {
+        return Parsed::Incomplete;
+    }
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    Parsed::Request(HttpRequest {
+        method: method.to_owned(),
+        path: path.split('/').filter(|part| !part.is_empty()).map(decode_percent).collect(),
+        query: query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| {
+                let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                (decode_percent(&key.replace('+', " ")), decode_percent(&value.replace('+', " ")))
+            })
+            .collect(),
+        keep_alive,
+        length,
+    })
+}
+
+/// Bytes up to and with the empty line, if it is there within [`MAX_HEAD`].
+fn head_length(bytes: &[u8]) -> Option<usize> {
+    let window = &bytes[..bytes.len().min(MAX_HEAD)];
+    window.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
+}
+
+fn decode_percent(text: &str) -> String {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        let escaped = match tail {
+            [high, low, ..] if byte == b'%' => hex(*high).zip(hex(*low)),
+            _ => None,
+        };
+        match escaped {
+            Some((high, low)) => {
+                decoded.push(high << 4 | low);
+                rest = tail.get(2..).unwrap_or_default();
+            }
+            None => decoded.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    (digit as char).to_digit(16).map(|value| value as u8)
+}
+
+fn refuse(status: u16, message: &str) -> Parsed {
+    Parsed::Refused(HttpResponse::error(status, message))
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpResponse {
+    /// The status code.
+    pub status: u16,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: String,
+}
+
+impl HttpResponse {
+    /// 200 with JSON.
+    pub fn json(body: impl Into<String>) -> Self {
+        Self { status: 200, content_type: "application/json", body: body.into() }
+    }
+
+    /// 200 with plain text.
+    pub fn text(body: impl Into<String>) -> Self {
+        let content_type = "text/plain; version=0.0.4; charset=utf-8";
+        Self { status: 200, content_type, body: body.into() }
+    }
+
+    /// An error in the form that ScyllaDB's API has.
+    pub fn error(status: u16, message: &str) -> Self {
+        let body = format!("{{\"message\": {}, \"code\": {status}}}", json_string(message));
+        Self { status, content_type: "application/json", body }
+    }
+
+    /// Appends the answer as it is sent.
+    pub fn encode(&self, keep_alive: bool, out: &mut Vec<u8>) {
+        let reason = match self.status {
+            200 => "OK",
+            400 => "Bad Request",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            413 => "Content Too Large",
+            431 => "Request Header Fields Too Large",
+            501 => "Not Implemented",
+            505 => "HTTP Version Not Supported",
+            _ => "Internal Server Error",
+        };
+        let connection = if keep_alive { "keep-alive" } else { "close" };
+        let head = format!(
+            "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: {connection}\r\n\r\n",
+            self.status,
+            self.content_type,
+            self.body.len(),
+        );
+        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(self.body.as_bytes());
+    }
+}
+
+/// `text` as a JSON string, with its quotes.
+pub fn json_string(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => json.extend(['\\', character]),
+            '\u{0}'..='\u{1f}' => json.push_str(&format!("\\u{:04x}", character as u32)),
+            _ => json.push(character),
+        }
+    }
+    json.push('"');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str) -> HttpRequest {
+        match parse(text.as_bytes()) {
+            Parsed::Request(request) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_path_with_a_query() {
+        let text = "POST /storage_service/keyspace_flush/my%20ks?cf=a%2Cb&x=1+2&flag HTTP/1.1\r\nHost: x\r\n\r\n";
+        let request = request(text);
+        assert_eq!(request.method, "POST");
+        assert_eq!(request.path, ["storage_service", "keyspace_flush", "my ks"]);
+        assert_eq!(request.parameter("cf"), Some("a,b"));
+        assert_eq!(request.parameter("x"), Some("1 2"));
+        assert_eq!(request.parameter("flag"), Some(""));
+        assert_eq!(request.parameter("none"), None);
+        assert!(request.keep_alive);
+        assert_eq!(request.length, text.len());
+    }
+
+    #[test]
+    fn a_body_is_part_of_the_length() {
+        let text = "POST / HTTP/1.1\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc";
+        assert_eq!(parse(&text.as_bytes()[..text.len() - 1]), Parsed::Incomplete);
+        let request = request(&format!("{text}GET"));
+        assert_eq!(request.length, text.len());
+        assert!(!request.keep_alive);
+    }
+
+    #[test]
+    fn every_prefix_is_incomplete() {
+        let text = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        for length in 0..text.len() {
+            assert_eq!(parse(&text[..length]), Parsed::Incomplete);
+        }
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let status = |text: &str| match parse(text.as_bytes()) {
+            Parsed::Refused(response) => response.status,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(status("GET\r\n\r\n"), 400);
+        assert_eq!(status("GET / SPDY/9\r\n\r\n"), 505);
+        assert_eq!(status("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), 501);
+        assert_eq!(status("PUT / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"), 413);
+        assert_eq!(status(&"x".repeat(MAX_HEAD)), 431);
+    }
+
+    #[test]
+    fn percent_signs_that_mean_nothing_stay() {
+        assert_eq!(decode_percent("100%"), "100%");
+        assert_eq!(decode_percent("%zz%4"), "%zz%4");
+        assert_eq!(decode_percent("%C3%A4"), "\u{e4}");
+    }
+
+    #[test]
+    fn json_strings() {
+        assert_eq!(json_string("a\"b\\\n"), "\"a\\\"b\\\\\\u000a\"");
+    }
+}

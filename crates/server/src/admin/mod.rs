@@ -1,0 +1,8 @@
+//! The admin API: HTTP with ScyllaDB's paths, and the metrics for Prometheus. It trusts whoever reaches it, as there, so
+//! that it listens on the loopback address unless told otherwise.
+
+mod http;
+mod routes;
+mod serve;
+
+pub(crate) use serve::listen;

@@ -1,0 +1,114 @@
+//! What the paths mean. Names and results are those of ScyllaDB's API, so that its tools and tests work.
+
+use std::rc::Rc;
+
+use espalier_runtime::submit_to_all;
+use espalier_storage::StorageError;
+
+use super::http::{HttpRequest, HttpResponse, json_string};
+use crate::metrics::render;
+use crate::shard::ShardServer;
+
+/// Answers a request.
+pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpResponse {
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+    match (request.method.as_str(), path.as_slice()) {
+        ("GET", ["metrics"]) => metrics().await,
+        ("GET", ["storage_service", what]) => storage_service(server, what),
+        ("GET", ["storage_service", "hostid", "local"]) => host_id(server),
+        ("GET", ["column_family", "name"]) => tables(server),
+        ("GET", ["column_family", "name", "keyspace"]) => keyspaces(server),
+        ("POST", ["storage_service", "keyspace_flush", keyspace]) => {
+            flush(server, keyspace, request.parameter("cf")).await
+        }
+        ("POST", ["storage_service", "flush"]) => flush_all(server).await,
+        ("GET" | "POST", _) => HttpResponse::error(404, "Not found"),
+        _ => HttpResponse::error(405, "Only GET and POST are served here"),
+    }
+}
+
+/// The numbers of all shards.
+async fn metrics() -> HttpResponse {
+    let samples = submit_to_all(|_| async {
+        ShardServer::current().map(|server| server.samples()).unwrap_or_default()
+    });
+    HttpResponse::text(render(samples.await.concat()))
+}
+
+fn storage_service(server: &ShardServer, what: &str) -> HttpResponse {
+    let text = |text: &str| HttpResponse::json(json_string(text));
+    match what {
+        "native_transport" | "rpc_server" => HttpResponse::json("true"),
+        "is_starting" => HttpResponse::json("false"),
+        "operation_mode" => text("NORMAL"),
+        "release_version" => text(env!("CARGO_PKG_VERSION")),
+        "schema_version" => text(&server.processor.database().schema().version.to_string()),
+        "keyspaces" => keyspaces(server),
+        _ => HttpResponse::error(404, "Not found"),
+    }
+}
+
+fn host_id(server: &ShardServer) -> HttpResponse {
+    let id = server.processor.database().host_id();
+    HttpResponse::json(json_string(&id.to_string()))
+}
+
+fn keyspaces(server: &ShardServer) -> HttpResponse {
+    let schema = server.processor.database().schema();
+    json_list(schema.keyspaces.keys().map(|name| json_string(name)))
+}
+
+fn tables(server: &ShardServer) -> HttpResponse {
+    let schema = server.processor.database().schema();
+    json_list(
+        schema.tables().map(|table| json_string(&format!("{}:{}", table.keyspace, table.name))),
+    )
+}
+
+fn json_list(items: impl Iterator<Item = String>) -> HttpResponse {
+    HttpResponse::json(format!("[{}]", items.collect::<Vec<_>>().join(", ")))
+}
+
+/// Flushes a keyspace, or the tables of it that `tables` lists with commas.
+async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> HttpResponse {
+    let database = server.processor.database();
+    let schema = database.schema();
+    let Some(metadata) = schema.keyspace(keyspace) else {
+        return HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"));
+    };
+    let names = tables.unwrap_or_default().split(',').map(str::trim);
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    if let Some(unknown) = names.iter().find(|name| !metadata.tables.contains_key(**name)) {
+        return HttpResponse::error(
+            400,
+            &format!("Column family '{keyspace}:{unknown}' not found"),
+        );
+    }
+    if names.is_empty() {
+        return outcome(database.flush(keyspace, None).await);
+    }
+    for name in names {
+        if let Err(error) = database.flush(keyspace, Some(name)).await {
+            return outcome(Err(error));
+        }
+    }
+    outcome(Ok(()))
+}
+
+async fn flush_all(server: &ShardServer) -> HttpResponse {
+    let database = server.processor.database();
+    for keyspace in database.schema().keyspaces.keys() {
+        if let Err(error) = database.flush(keyspace, None).await {
+            return outcome(Err(error));
+        }
+    }
+    outcome(Ok(()))
+}
+
+/// ScyllaDB answers what has no result with an empty body.
+fn outcome(result: Result<(), StorageError>) -> HttpResponse {
+    match result {
+        Ok(()) => HttpResponse::json(""),
+        Err(error) => HttpResponse::error(500, &error.to_string()),
+    }
+}

@@ -1,0 +1,90 @@
+//! The admin API's listener and connections. One shard has it; what concerns all shards is asked of them.
+//!
+//! Memory: at most [`MAX_CONNECTIONS`] connections, each with one head of a request and one answer.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use espalier_runtime::net::{ListenOptions, TcpListener, TcpStream};
+use espalier_runtime::sync::Semaphore;
+use espalier_runtime::{JoinHandle, spawn_local, time};
+
+use super::http::{self, MAX_HEAD, Parsed};
+use super::routes;
+use crate::shard::ShardServer;
+
+/// Connections at once; more wait to be accepted. Arbitrary.
+const MAX_CONNECTIONS: usize = 64;
+
+/// A connection that says nothing for so long is closed.
+const IDLE_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long to wait when the kernel has no descriptor or memory for another connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Begins to serve the admin API at `address`; gives the address that it got, and the task to cancel for a stop.
+pub(crate) fn listen(
+    server: &Rc<ShardServer>,
+    address: SocketAddr,
+) -> io::Result<(SocketAddr, JoinHandle<()>)> {
+    let listener = TcpListener::bind(address, ListenOptions::default())?;
+    let address = listener.local_address()?;
+    Ok((address, spawn_local(accept_all(Rc::clone(server), listener))))
+}
+
+async fn accept_all(server: Rc<ShardServer>, listener: TcpListener) {
+    let places = Semaphore::new(MAX_CONNECTIONS);
+    loop {
+        let place = places.acquire(1).await;
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let server = Rc::clone(&server);
+                spawn_local(async move {
+                    if let Err(error) = serve(&server, &stream).await {
+                        tracing::debug!(%error, "an admin connection failed");
+                    }
+                    drop(place);
+                })
+                .detach();
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accepting an admin connection failed");
+                time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve(server: &Rc<ShardServer>, stream: &TcpStream) -> io::Result<()> {
+    let mut buffer = BytesMut::new();
+    loop {
+        let (response, keep_alive) = match http::parse(&buffer) {
+            Parsed::Incomplete => {
+                buffer.reserve(MAX_HEAD);
+                let reading = stream.read(buffer);
+                let Ok((result, back)) = time::timeout(IDLE_LIMIT, reading).await else {
+                    return Ok(());
+                };
+                buffer = back;
+                match result? {
+                    0 => return Ok(()),
+                    _ => continue,
+                }
+            }
+            Parsed::Refused(response) => (response, false),
+            Parsed::Request(request) => {
+                buffer.advance(request.length);
+                (routes::answer(server, &request).await, request.keep_alive)
+            }
+        };
+        let mut out = Vec::new();
+        response.encode(keep_alive, &mut out);
+        stream.write_all(out).await.0?;
+        if !keep_alive {
+            return Ok(());
+        }
+    }
+}

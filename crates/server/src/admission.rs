@@ -1,0 +1,242 @@
+//! Who may come in: how many connections, and how many bytes of requests may be in flight at once.
+//!
+//! Connections are counted for the whole node, because they come and go rarely. Bytes in flight are counted by each shard
+//! for itself against its share of the limits, so that a request touches no memory that another core writes.
+//! A request larger than the whole limit is still admitted when nothing else is in flight: it could never run otherwise.
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashbrown::HashMap;
+
+/// The limits of `native_transport_max_concurrent_connections[_per_ip]`; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectionLimits {
+    /// Connections of the node.
+    pub total: Option<usize>,
+    /// Connections from one address.
+    pub per_address: Option<usize>,
+}
+
+/// Counts the node's connections and spreads them over the shards; all shards share one.
+#[derive(Debug)]
+pub(crate) struct ConnectionCounter {
+    limits: ConnectionLimits,
+    open: Mutex<OpenConnections>,
+}
+
+#[derive(Debug)]
+struct OpenConnections {
+    by_shard: Vec<usize>,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// A place among the connections of a shard; dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct ConnectionPlace {
+    counter: Arc<ConnectionCounter>,
+    address: IpAddr,
+    shard: usize,
+}
+
+impl ConnectionCounter {
+    /// No connection yet on any of `shards` shards.
+    pub fn new(limits: ConnectionLimits, shards: usize) -> Arc<Self> {
+        let open = OpenConnections { by_shard: vec![0; shards.max(1)], by_address: HashMap::new() };
+        Arc::new(Self { limits, open: Mutex::new(open) })
+    }
+
+    /// Lets a connection in, to `shard` or else to the one that has the fewest; or says which limit forbids it.
+    pub fn enter(
+        self: &Arc<Self>,
+        address: IpAddr,
+        shard: Option<usize>,
+    ) -> Result<ConnectionPlace, &'static str> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = &mut *open;
+        if self.limits.total.is_some_and(|limit| open.by_shard.iter().sum::<usize>() >= limit) {
+            return Err("native_transport_max_concurrent_connections");
+        }
+        let of_address = open.by_address.entry(address).or_insert(0);
+        if self.limits.per_address.is_some_and(|limit| *of_address >= limit) {
+            return Err("native_transport_max_concurrent_connections_per_ip");
+        }
+        let fewest = || open.by_shard.iter().enumerate().min_by_key(|(_, count)| **count);
+        let shard = shard.or_else(|| fewest().map(|(shard, _)| shard)).unwrap_or(0);
+        if let Some(of_shard) = open.by_shard.get_mut(shard) {
+            *of_shard += 1;
+        }
+        *of_address += 1;
+        Ok(ConnectionPlace { counter: Arc::clone(self), address, shard })
+    }
+
+    /// Connections that are open.
+    #[cfg(test)]
+    pub fn open(&self) -> usize {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).by_shard.iter().sum()
+    }
+}
+
+impl ConnectionPlace {
+    /// The shard that is to serve the connection.
+    pub fn shard(&self) -> usize {
+        self.shard
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        let mut open = self.counter.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of_shard) = open.by_shard.get_mut(self.shard) {
+            *of_shard -= 1;
+        }
+        if let Some(of_address) = open.by_address.get_mut(&self.address) {
+            *of_address -= 1;
+            if *of_address == 0 {
+                open.by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// One shard's account of requests in flight, in bytes of their bodies.
+#[derive(Debug)]
+pub(crate) struct RequestAdmission {
+    limit: usize,
+    limit_per_address: usize,
+    in_flight: Rc<Cell<usize>>,
+    by_address: RefCell<HashMap<IpAddr, Rc<Cell<usize>>>>,
+}
+
+/// The account of one address on one shard.
+#[derive(Clone, Debug)]
+pub(crate) struct AddressAccount {
+    of_address: Rc<Cell<usize>>,
+}
+
+/// Bytes in flight; dropping it ends the flight.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    bytes: usize,
+    total: Rc<Cell<usize>>,
+    of_address: Rc<Cell<usize>>,
+}
+
+impl RequestAdmission {
+    /// A shard's share of `native_transport_max_request_data_in_flight` and `.._per_ip`, in bytes.
+    pub fn new(limit: usize, limit_per_address: usize) -> Self {
+        Self { limit, limit_per_address, in_flight: Rc::default(), by_address: RefCell::default() }
+    }
+
+    /// The account of a new connection from `address`.
+    pub fn account(&self, address: IpAddr) -> AddressAccount {
+        let mut by_address = self.by_address.borrow_mut();
+        // Accounts that no connection and no request holds any more are dropped here, so that the map does not grow
+        // with every address ever seen.
+        if by_address.len() == by_address.capacity() {
+            by_address.retain(|_, account| Rc::strong_count(account) > 1);
+        }
+        AddressAccount { of_address: Rc::clone(by_address.entry(address).or_default()) }
+    }
+
+    /// Admits a request of `bytes`, or says which limit forbids it.
+    pub fn admit(&self, account: &AddressAccount, bytes: usize) -> Result<InFlight, &'static str> {
+        let fits = |used: usize, limit: usize| used == 0 || used.saturating_add(bytes) <= limit;
+        let (total, of_address) = (self.in_flight.get(), account.of_address.get());
+        if !fits(total, self.limit) {
+            return Err("native_transport_max_request_data_in_flight");
+        }
+        if !fits(of_address, self.limit_per_address) {
+            return Err("native_transport_max_request_data_in_flight_per_ip");
+        }
+        self.in_flight.set(total + bytes);
+        account.of_address.set(of_address + bytes);
+        let (total, of_address) = (Rc::clone(&self.in_flight), Rc::clone(&account.of_address));
+        Ok(InFlight { bytes, total, of_address })
+    }
+
+    /// Bytes in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.get()
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.total.set(self.total.get() - self.bytes);
+        self.of_address.set(self.of_address.get() - self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn address(last: u8) -> IpAddr {
+        Ipv4Addr::new(10, 0, 0, last).into()
+    }
+
+    #[test]
+    fn connections_are_counted_by_node_and_address() {
+        let limits = ConnectionLimits { total: Some(3), per_address: Some(2) };
+        let counter = ConnectionCounter::new(limits, 2);
+        let first = counter.enter(address(1), None).unwrap();
+        let _second = counter.enter(address(1), None).unwrap();
+        assert!(counter.enter(address(1), None).unwrap_err().ends_with("_per_ip"));
+        let _third = counter.enter(address(2), None).unwrap();
+        assert!(counter.enter(address(3), None).unwrap_err().ends_with("_connections"));
+        drop(first);
+        assert_eq!(counter.open(), 2);
+        counter.enter(address(1), None).unwrap();
+        assert_eq!(counter.open(), 2);
+    }
+
+    #[test]
+    fn connections_go_where_there_are_few_unless_they_choose() {
+        let counter = ConnectionCounter::new(ConnectionLimits::default(), 3);
+        let chosen: Vec<_> = (0..4).map(|_| counter.enter(address(1), Some(1)).unwrap()).collect();
+        let placed: Vec<_> = (0..4).map(|_| counter.enter(address(1), None).unwrap()).collect();
+        let shards: Vec<_> = placed.iter().map(ConnectionPlace::shard).collect();
+        assert_eq!(shards, [0, 2, 0, 2]);
+        drop(chosen);
+        assert_eq!(counter.enter(address(1), None).unwrap().shard(), 1);
+    }
+
+    #[test]
+    fn bytes_are_counted_by_shard_and_address() {
+        let admission = RequestAdmission::new(100, 60);
+        let (one, two) = (admission.account(address(1)), admission.account(address(2)));
+        let first = admission.admit(&one, 50).unwrap();
+        assert!(admission.admit(&one, 11).unwrap_err().ends_with("_per_ip"));
+        let _second = admission.admit(&two, 50).unwrap();
+        assert!(admission.admit(&two, 1).unwrap_err().ends_with("_in_flight"));
+        assert_eq!(admission.in_flight(), 100);
+        drop(first);
+        admission.admit(&one, 50).unwrap();
+        assert_eq!(admission.in_flight(), 50);
+    }
+
+    #[test]
+    fn a_request_above_the_limit_runs_alone() {
+        let admission = RequestAdmission::new(100, 60);
+        let account = admission.account(address(1));
+        let alone = admission.admit(&account, 5000).unwrap();
+        assert!(admission.admit(&account, 1).is_err());
+        drop(alone);
+        admission.admit(&account, 1).unwrap();
+    }
+
+    #[test]
+    fn accounts_of_addresses_that_left_are_forgotten() {
+        let admission = RequestAdmission::new(100, 60);
+        for last in 0..=255 {
+            for third in 0..40 {
+                admission.account(Ipv4Addr::new(10, 0, third, last).into());
+            }
+        }
+        assert!(admission.by_address.borrow().len() < 64);
+    }
+}

@@ -1,0 +1,62 @@
+//! The columns of prepared statements in wire form, so that a result copies them instead of encoding them anew.
+//!
+//! The key is the address of the metadata, which stays good because the cache holds the metadata.
+//! Memory: at most [`CAPACITY`] entries on a shard; then all go and those in use come back.
+
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use espalier_cql::ResultMetadata;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+
+use crate::convert::encode_columns;
+use crate::protocol::ProtocolVersion;
+use crate::protocol::response::EncodedColumns;
+
+/// Entries of one shard. Arbitrary; an application has tens or hundreds of statements.
+const CAPACITY: usize = 10_000;
+
+/// One shard's results in wire form.
+#[derive(Debug, Default)]
+pub(crate) struct ColumnCache {
+    by_address: RefCell<HashMap<usize, Rc<CachedColumns>, RandomState>>,
+}
+
+/// The columns of a result in wire form, for each version once it is asked for.
+#[derive(Debug)]
+pub(crate) struct CachedColumns {
+    metadata: Arc<ResultMetadata>,
+    encoded: [OnceCell<EncodedColumns>; 2],
+}
+
+impl ColumnCache {
+    /// The columns of a prepared statement's result.
+    pub fn get(&self, metadata: &Arc<ResultMetadata>) -> Rc<CachedColumns> {
+        let mut by_address = self.by_address.borrow_mut();
+        let address = Arc::as_ptr(metadata).addr();
+        if let Some(cached) = by_address.get(&address) {
+            return Rc::clone(cached);
+        }
+        if by_address.len() >= CAPACITY {
+            by_address.clear();
+        }
+        let metadata = Arc::clone(metadata);
+        let cached = Rc::new(CachedColumns { metadata, encoded: Default::default() });
+        by_address.insert(address, Rc::clone(&cached));
+        cached
+    }
+}
+
+impl CachedColumns {
+    /// The wire form of `version`.
+    pub fn encoded(&self, version: ProtocolVersion) -> &EncodedColumns {
+        let [v4, v5] = &self.encoded;
+        let cell = match version {
+            ProtocolVersion::V4 => v4,
+            ProtocolVersion::V5 => v5,
+        };
+        cell.get_or_init(|| encode_columns(version, &self.metadata.columns))
+    }
+}

@@ -1,0 +1,220 @@
+//! One connection: reads as much as is there, decodes all whole frames, runs each request, writes all answers at once.
+//!
+//! A request that finishes without waiting is answered inline: a batch of requests costs one read, one write and no task
+//! switch. Others become tasks and answer out of order by their stream id. Whoever finds the socket free writes, also for
+//! the others ([`Connection::flush`]); so there is no writer task.
+//!
+//! Memory, besides requests in flight (see [`crate::admission`]): the receive buffer, which grows only with bytes that
+//! have arrived, to at most a frame; the send buffer, of which a reader waits to be rid before it reads on once it holds
+//! [`MAX_UNSENT`]; at most [`MAX_WAITING_REQUESTS`] tasks.
+
+mod inline;
+mod reader;
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use espalier_cql::ClientState;
+use espalier_runtime::net::{Shutdown, TcpStream};
+use espalier_runtime::spawn_local;
+use espalier_runtime::sync::{GatePass, Notify};
+
+use crate::admission::{AddressAccount, ConnectionPlace};
+use crate::dispatch;
+use crate::dispatch::acknowledge::AcknowledgementQueue;
+use crate::protocol::response::ErrorResponse;
+use crate::protocol::{Event, EventTypes, Response, ResponseExtras, SendBuffer, StreamId};
+use crate::shard::ShardServer;
+
+use reader::{Next, Reader};
+
+/// Unsent bytes that make a reader wait: a client that does not read its answers gets no more of them.
+const MAX_UNSENT: usize = 1024 * 1024;
+
+/// Requests of one connection that may wait at once; then it reads no more until some are done.
+const MAX_WAITING_REQUESTS: usize = 8192;
+
+/// One client's connection, shared by its reader and its waiting requests.
+pub(crate) struct Connection {
+    pub server: Rc<ShardServer>,
+    pub send: RefCell<SendBuffer>,
+    /// What the client sees as its session; replaced as a whole when it changes.
+    pub client: RefCell<Rc<ClientState>>,
+    pub registered: Cell<EventTypes>,
+    pub account: AddressAccount,
+    pub acknowledgements: AcknowledgementQueue,
+    pub peer: SocketAddr,
+    stream: TcpStream,
+    writing: Cell<bool>,
+    broken: Cell<bool>,
+    waiting_requests: Cell<usize>,
+    /// Something that a reader may wait for has happened.
+    eased: Notify,
+    _place: ConnectionPlace,
+    _pass: GatePass,
+}
+
+impl Connection {
+    pub fn new(
+        server: Rc<ShardServer>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        place: ConnectionPlace,
+        pass: GatePass,
+    ) -> Rc<Self> {
+        server.metrics.connections_opened.increment();
+        server.metrics.connections_open.increment();
+        Rc::new(Self {
+            account: server.admission.account(peer.ip()),
+            acknowledgements: AcknowledgementQueue::default(),
+            server,
+            send: RefCell::default(),
+            client: RefCell::default(),
+            registered: Cell::default(),
+            peer,
+            stream,
+            writing: Cell::new(false),
+            broken: Cell::new(false),
+            waiting_requests: Cell::new(0),
+            eased: Notify::new(),
+            _place: place,
+            _pass: pass,
+        })
+    }
+
+    /// Serves the connection until either end closes it.
+    pub async fn serve(self: Rc<Self>) {
+        let mut reader = Reader::new(Rc::clone(&self), dispatch::serve_request);
+        loop {
+            match reader.fill().await {
+                Ok(0) => break,
+                Ok(count) => self.server.metrics.bytes_received.add(count as u64),
+                Err(error) => {
+                    tracing::debug!(peer = %self.peer, %error, "reading from a client failed");
+                    break;
+                }
+            }
+            let next = reader.serve_frames().await;
+            self.flush().await;
+            match next {
+                _ if self.broken.get() => break,
+                Next::Continue => self.wait_until_eased().await,
+                Next::Close => {
+                    reader.part().await;
+                    break;
+                }
+            }
+        }
+        self.close();
+    }
+
+    /// What the client sees as its session now.
+    pub fn client(&self) -> Rc<ClientState> {
+        Rc::clone(&self.client.borrow())
+    }
+
+    /// Ends the connection: a read under way ends, what was not written is dropped.
+    pub fn close(&self) {
+        self.broken.set(true);
+        let _ = self.stream.shutdown(Shutdown::Both);
+        self.eased.notify_one();
+    }
+
+    /// Adds a response.
+    pub fn respond(&self, stream: StreamId, extras: &ResponseExtras<'_>, response: &Response<'_>) {
+        if matches!(response, Response::Error(_)) {
+            self.server.metrics.responses_error.increment();
+        }
+        self.send.borrow_mut().write(stream, extras, response);
+    }
+
+    /// Sends an event, or gives up on a client that reads nothing.
+    pub fn notify(self: &Rc<Self>, event: &Event) {
+        if self.send.borrow().len() > MAX_UNSENT {
+            tracing::warn!(peer = %self.peer, "closing a connection that does not read its events");
+            return self.close();
+        }
+        self.send.borrow_mut().write_event(event);
+        let connection = Rc::clone(self);
+        spawn_local(async move { connection.flush().await }).detach();
+    }
+
+    /// Adds an error response.
+    pub fn refuse(&self, stream: StreamId, error: &ErrorResponse) {
+        self.respond(stream, &ResponseExtras::default(), &Response::Error(error));
+    }
+
+    /// Writes what there is to write, unless a write is under way: whoever does that writes this too.
+    pub async fn flush(&self) {
+        if self.writing.replace(true) {
+            return;
+        }
+        while !self.send.borrow().is_empty() && !self.broken.get() {
+            let bytes = self.send.borrow_mut().take();
+            self.server.metrics.writes.increment();
+            self.server.metrics.bytes_sent.add(bytes.len() as u64);
+            let (result, bytes) = self.stream.write_all(bytes).await;
+            if let Err(error) = result {
+                tracing::debug!(peer = %self.peer, %error, "writing to a client failed");
+                self.close();
+            }
+            self.send.borrow_mut().recycle(bytes);
+        }
+        self.writing.set(false);
+        self.eased.notify_one();
+    }
+
+    /// Waits until a write under way is done.
+    async fn written(&self) {
+        while self.writing.get() && !self.broken.get() {
+            self.eased.notified().await;
+        }
+    }
+
+    /// Holds the reader back while the client takes no answers or too many of its requests wait.
+    async fn wait_until_eased(&self) {
+        let strained = || {
+            (self.writing.get() && self.send.borrow().len() > MAX_UNSENT)
+                || self.waiting_requests.get() >= MAX_WAITING_REQUESTS
+        };
+        while strained() && !self.broken.get() {
+            self.eased.notified().await;
+        }
+    }
+
+    /// Lets a request that has to wait go on as a task.
+    fn spawn(self: &Rc<Self>, request: impl Future<Output = ()> + 'static) {
+        self.begin_waiting();
+        let connection = Rc::clone(self);
+        spawn_local(async move {
+            request.await;
+            connection.end_waiting();
+            connection.flush().await;
+        })
+        .detach();
+    }
+
+    /// A request cannot be answered at once.
+    pub fn begin_waiting(&self) {
+        self.server.metrics.requests_waited.increment();
+        self.server.metrics.requests_serving.increment();
+        self.waiting_requests.set(self.waiting_requests.get() + 1);
+    }
+
+    /// A request that had to wait is answered.
+    pub fn end_waiting(&self) {
+        self.server.metrics.requests_serving.decrement();
+        let waiting = self.waiting_requests.get();
+        self.waiting_requests.set(waiting - 1);
+        if waiting == MAX_WAITING_REQUESTS {
+            self.eased.notify_one();
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.server.metrics.connections_open.decrement();
+    }
+}

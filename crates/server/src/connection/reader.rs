@@ -1,0 +1,188 @@
+//! The receiving side of a connection: frames in, requests started.
+
+use std::future::Future;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use espalier_runtime::net::Shutdown;
+use espalier_runtime::{should_yield, time, yield_now};
+
+use super::Connection;
+use super::inline::InlineRunner;
+use crate::admission::InFlight;
+use crate::dispatch;
+use crate::options;
+use crate::protocol::response::{ErrorDetail, ErrorResponse};
+use crate::protocol::{Decoder, Envelope, Opcode, Request, Response, ResponseExtras};
+
+/// Space for a read on a connection that sends little, and on one that sends much. Arbitrary: the first is what an idle
+/// connection costs, the second is where fewer system calls no longer pay.
+const MIN_READ_BYTES: usize = 4 * 1024;
+const MAX_READ_BYTES: usize = 64 * 1024;
+
+/// Most bytes by which the receive buffer grows before they have arrived.
+const MAX_GROWTH: usize = 1024 * 1024;
+
+/// How long, and for how many bytes, a client is listened to after its connection's last answer.
+const PARTING_TIME: Duration = Duration::from_secs(1);
+const PARTING_BYTES: usize = 1024 * 1024;
+
+/// What to do after a frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Continue,
+    Close,
+}
+
+/// Reads frames and starts a request, made by `serve`, for each.
+pub(super) struct Reader<S, F> {
+    connection: Rc<Connection>,
+    serve: S,
+    decoder: Decoder,
+    buffer: BytesMut,
+    runner: InlineRunner<F>,
+    started: bool,
+    read_bytes: usize,
+}
+
+impl<S, F> Reader<S, F>
+where
+    S: Fn(Rc<Connection>, Envelope, InFlight) -> F,
+    F: Future<Output = ()> + 'static,
+{
+    pub fn new(connection: Rc<Connection>, serve: S) -> Self {
+        let decoder = Decoder::new(connection.server.config.max_frame_size);
+        let (buffer, runner) = (BytesMut::new(), InlineRunner::new());
+        let read_bytes = MIN_READ_BYTES;
+        Self { connection, serve, decoder, buffer, runner, started: false, read_bytes }
+    }
+
+    /// Reads once; gives the count of bytes, 0 at the end of the stream.
+    pub async fn fill(&mut self) -> io::Result<usize> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if buffer.is_empty() && buffer.capacity() > 2 * self.read_bytes {
+            buffer = BytesMut::new(); // a large frame, or a busy time, is over
+        }
+        let missing = self.decoder.bytes_wanted(&buffer).saturating_sub(buffer.len());
+        if buffer.capacity() - buffer.len() < MIN_READ_BYTES / 2 {
+            buffer.reserve(missing.min(buffer.len().min(MAX_GROWTH)).max(self.read_bytes));
+        }
+        let space = buffer.capacity() - buffer.len();
+        let (result, buffer) = self.connection.stream.read(buffer).await;
+        self.buffer = buffer;
+        if let Ok(count) = result {
+            if count == space {
+                self.read_bytes = (self.read_bytes * 4).min(MAX_READ_BYTES);
+            } else if count < self.read_bytes / 8 {
+                self.read_bytes = (self.read_bytes / 2).max(MIN_READ_BYTES);
+            }
+        }
+        result
+    }
+
+    /// Parts from the client after the last answer: waits until it has gone too. Closing at once, with bytes unread, would
+    /// reset the connection, and the client might never see why.
+    pub async fn part(&mut self) {
+        self.connection.written().await;
+        let _ = self.connection.stream.shutdown(Shutdown::Write);
+        let _ = time::timeout(PARTING_TIME, self.discard(PARTING_BYTES)).await;
+    }
+
+    /// Reads up to `limit` bytes for nothing, until the end of the stream.
+    async fn discard(&mut self, mut limit: usize) {
+        while limit > 0 {
+            self.buffer.clear();
+            match self.fill().await {
+                Ok(0) | Err(_) => return,
+                Ok(count) => limit = limit.saturating_sub(count),
+            }
+        }
+    }
+
+    /// Serves all whole frames that have arrived.
+    pub async fn serve_frames(&mut self) -> Next {
+        loop {
+            match self.decoder.next(&mut self.buffer) {
+                Ok(None) => return Next::Continue,
+                Ok(Some(envelope)) if self.started => self.start(envelope).await,
+                Ok(Some(envelope)) => self.negotiate(&envelope),
+                Err(failure) => {
+                    self.connection.server.metrics.responses_error.increment();
+                    self.connection.send.borrow_mut().write_failure(&failure);
+                    if failure.fatal {
+                        tracing::debug!(peer = %self.connection.peer, %failure, "closing");
+                        return Next::Close;
+                    }
+                }
+            }
+            if should_yield() {
+                self.connection.flush().await;
+                yield_now().await;
+            }
+        }
+    }
+
+    /// Starts a request of a connection that is past STARTUP.
+    async fn start(&mut self, envelope: Envelope) {
+        let connection = &self.connection;
+        let stream = envelope.header.stream;
+        if envelope.header.opcode == Opcode::Startup {
+            let message = "Unexpected message STARTUP: the connection is already initialized";
+            return connection.refuse(stream, &ErrorResponse::new(ErrorDetail::Protocol, message));
+        }
+        let admitted = connection.server.admission.admit(&connection.account, envelope.body.len());
+        let in_flight = match admitted {
+            Ok(in_flight) => in_flight,
+            Err(limit) => {
+                connection.server.metrics.requests_shed.increment();
+                let message = format!("Request breached {limit}: try again later");
+                let error = ErrorResponse::new(ErrorDetail::Overloaded, message);
+                return connection.refuse(stream, &error);
+            }
+        };
+        let Some(in_flight) = dispatch::serve_now(connection, &envelope, in_flight) else { return };
+        let request = (self.serve)(Rc::clone(connection), envelope, in_flight);
+        if let Some(waiting) = self.runner.run(request).await {
+            self.connection.spawn(waiting);
+        }
+    }
+
+    /// Serves a request before STARTUP: OPTIONS, or STARTUP itself.
+    fn negotiate(&mut self, envelope: &Envelope) {
+        let connection = &self.connection;
+        let header = envelope.header;
+        connection.send.borrow_mut().set_version(header.version);
+        let refuse = |error: &ErrorResponse| connection.refuse(header.stream, error);
+        let metrics = &connection.server.metrics;
+        match Request::decode(envelope) {
+            Ok(Request::Options) => {
+                metrics.requests_options.increment();
+                let options = options::supported(connection.server.shard);
+                let response = Response::Supported(&options);
+                connection.respond(header.stream, &ResponseExtras::default(), &response);
+            }
+            Ok(Request::Startup(startup)) => {
+                metrics.requests_startup.increment();
+                match options::accept_startup(header.version, &startup) {
+                    Ok(compression) => {
+                        let extras = ResponseExtras::default();
+                        connection.respond(header.stream, &extras, &Response::Ready);
+                        connection.send.borrow_mut().start(header.version, compression);
+                        self.decoder.start(header.version, compression);
+                        self.started = true;
+                    }
+                    Err(error) => refuse(&error),
+                }
+            }
+            Ok(_) => {
+                let opcode = header.opcode;
+                let message =
+                    format!("Unexpected message {opcode:?}, expecting STARTUP or OPTIONS");
+                refuse(&ErrorResponse::new(ErrorDetail::Protocol, message));
+            }
+            Err(error) => refuse(&error.response()),
+        }
+    }
+}

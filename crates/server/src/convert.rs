@@ -1,0 +1,160 @@
+//! Between the words of the protocol and those of the CQL crate.
+
+use bytes::Bytes;
+use espalier_cql as cql;
+use smallvec::SmallVec;
+
+use crate::protocol::request::{ParametersTail, QueryParameters, Value, Values};
+use crate::protocol::response::{ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse};
+use crate::protocol::{Consistency, ProtocolVersion, SchemaChange, SchemaChangeKind, SchemaTarget};
+
+/// Bound values in the form that the CQL crate takes; most statements have few, and need no allocation.
+#[allow(clippy::large_enum_variant)] // lives on the stack of one request
+pub(crate) enum BoundValues<'a> {
+    Positional(SmallVec<[cql::Value; 8]>),
+    Named(Vec<(&'a str, cql::Value)>),
+}
+
+impl<'a> BoundValues<'a> {
+    /// Shares the bytes of `values` with the receive buffer.
+    pub fn new(values: &Values<'a>) -> Self {
+        let convert = |index| match values.get(index) {
+            Some(Value::Set(_)) => cql::Value::Bytes(values.shared(index).unwrap_or_default()),
+            Some(Value::Null) | None => cql::Value::Null,
+            Some(Value::Unset) => cql::Value::Unset,
+        };
+        let all = (0..values.len()).map(convert);
+        match values.names() {
+            None => Self::Positional(all.collect()),
+            Some(names) => Self::Named(names.iter().copied().zip(all).collect()),
+        }
+    }
+
+    pub fn borrow(&self) -> cql::Values<'_> {
+        match self {
+            Self::Positional(values) => cql::Values::Positional(values),
+            Self::Named(values) => cql::Values::Named(values),
+        }
+    }
+}
+
+/// The options of QUERY and EXECUTE.
+pub(crate) fn query_options<'a>(
+    parameters: &QueryParameters<'a>,
+    values: &'a BoundValues<'_>,
+) -> cql::QueryOptions<'a> {
+    cql::QueryOptions {
+        values: values.borrow(),
+        page_size: parameters.page_size,
+        paging_state: parameters.paging_state,
+        ..batch_options(parameters.consistency, &parameters.tail)
+    }
+}
+
+/// The options of BATCH.
+pub(crate) fn batch_options<'a>(
+    consistency: Consistency,
+    tail: &ParametersTail<'a>,
+) -> cql::QueryOptions<'a> {
+    cql::QueryOptions {
+        values: cql::Values::NONE,
+        page_size: None,
+        paging_state: None,
+        timestamp_us: tail.timestamp_us,
+        now_s: tail.now_in_seconds,
+        keyspace: tail.keyspace,
+        consistency: consistency.code(),
+        serial_consistency: tail.serial_consistency.map(Consistency::code),
+    }
+}
+
+/// The wire form of columns.
+pub(crate) fn encode_columns(
+    version: ProtocolVersion,
+    columns: &[cql::ColumnSpec],
+) -> EncodedColumns {
+    let specs = columns.iter().map(|column| ColumnSpec {
+        keyspace: &column.keyspace,
+        table: &column.table,
+        name: &column.name,
+        cql_type: &column.column_type,
+    });
+    EncodedColumns::new(version, specs)
+}
+
+/// An error of the CQL crate as a client sees it. Codes with fields that only a cluster can fill are told with the fields
+/// of a cluster of one node that did not answer.
+pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> ErrorResponse {
+    use crate::protocol::response::WriteType;
+    let (received, block_for) = (0, 1);
+    let detail = match (error.code, error.detail) {
+        (_, cql::ErrorDetail::AlreadyExists { keyspace, table }) => {
+            ErrorDetail::AlreadyExists { keyspace, table }
+        }
+        (_, cql::ErrorDetail::Unprepared { id }) => ErrorDetail::Unprepared { id: Bytes::from(id) },
+        (_, cql::ErrorDetail::FunctionFailure { keyspace, function, argument_types }) => {
+            ErrorDetail::FunctionFailure { keyspace, function, argument_types }
+        }
+        (code, cql::ErrorDetail::None) => match code {
+            cql::ErrorCode::ServerError => ErrorDetail::Server,
+            cql::ErrorCode::ProtocolError => ErrorDetail::Protocol,
+            cql::ErrorCode::Overloaded => ErrorDetail::Overloaded,
+            cql::ErrorCode::TruncateError => ErrorDetail::Truncate,
+            cql::ErrorCode::WriteTimeout => ErrorDetail::WriteTimeout {
+                consistency,
+                received,
+                block_for,
+                write_type: WriteType::Simple,
+                contentions: 0,
+            },
+            cql::ErrorCode::ReadTimeout => {
+                ErrorDetail::ReadTimeout { consistency, received, block_for, data_present: false }
+            }
+            cql::ErrorCode::ReadFailure => ErrorDetail::ReadFailure {
+                consistency,
+                received,
+                block_for,
+                failures: Vec::new(),
+                data_present: false,
+            },
+            cql::ErrorCode::WriteFailure => ErrorDetail::WriteFailure {
+                consistency,
+                received,
+                block_for,
+                failures: Vec::new(),
+                write_type: WriteType::Simple,
+            },
+            cql::ErrorCode::FunctionFailure => ErrorDetail::FunctionFailure {
+                keyspace: String::new(),
+                function: String::new(),
+                argument_types: Vec::new(),
+            },
+            cql::ErrorCode::SyntaxError => ErrorDetail::Syntax,
+            cql::ErrorCode::Unauthorized => ErrorDetail::Unauthorized,
+            cql::ErrorCode::Invalid => ErrorDetail::Invalid,
+            cql::ErrorCode::ConfigurationError => ErrorDetail::Config,
+            cql::ErrorCode::AlreadyExists => {
+                ErrorDetail::AlreadyExists { keyspace: String::new(), table: String::new() }
+            }
+            cql::ErrorCode::Unprepared => ErrorDetail::Unprepared { id: Bytes::new() },
+        },
+    };
+    ErrorResponse { message: error.message, detail }
+}
+
+/// A schema change as a client sees it.
+pub(crate) fn schema_change(change: cql::SchemaChange) -> SchemaChange {
+    SchemaChange {
+        kind: match change.change {
+            cql::ChangeKind::Created => SchemaChangeKind::Created,
+            cql::ChangeKind::Updated => SchemaChangeKind::Updated,
+            cql::ChangeKind::Dropped => SchemaChangeKind::Dropped,
+        },
+        keyspace: change.keyspace,
+        target: match change.target {
+            cql::ChangeTarget::Keyspace => SchemaTarget::Keyspace,
+            cql::ChangeTarget::Table => SchemaTarget::Table(change.name),
+            cql::ChangeTarget::Type => SchemaTarget::Type(change.name),
+        },
+    }
+}

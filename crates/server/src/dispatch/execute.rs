@@ -1,0 +1,95 @@
+//! EXECUTE: on the spot if nothing must be waited for, else as a future.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use espalier_cql as cql;
+
+use super::respond::{Columns, finish};
+use crate::admission::InFlight;
+use crate::connection::Connection;
+use crate::convert::{BoundValues, error_response, query_options};
+use crate::protocol::request::Execute;
+use crate::protocol::response::ErrorResponse;
+use crate::protocol::{Consistency, Envelope, Header, Opcode, Request};
+
+/// Serves an EXECUTE without making a future, if it can be. Gives `in_flight` back if it cannot, or is something else.
+pub(crate) fn serve_now(
+    connection: &Rc<Connection>,
+    envelope: &Envelope,
+    in_flight: InFlight,
+) -> Option<InFlight> {
+    let header = envelope.header;
+    if header.opcode != Opcode::Execute {
+        return Some(in_flight);
+    }
+    let served = match Request::decode(envelope) {
+        Ok(Request::Execute(execute)) => execute_now(connection, header, &execute, in_flight),
+        Ok(_) => return Some(in_flight),
+        Err(error) => Err(error.response()),
+    };
+    served.unwrap_or_else(|error| {
+        connection.server.metrics.requests_execute.increment();
+        connection.refuse(header.stream, &error);
+        None
+    })
+}
+
+/// Gives `in_flight` back if the statement must wait.
+fn execute_now(
+    connection: &Rc<Connection>,
+    header: Header,
+    execute: &Execute<'_>,
+    in_flight: InFlight,
+) -> Result<Option<InFlight>, ErrorResponse> {
+    let prepared = find_prepared(connection, execute.id)?;
+    let client = connection.client();
+    let values = BoundValues::new(&execute.parameters.values);
+    let options = query_options(&execute.parameters, &values);
+    match connection.server.processor.execute_now(&prepared, &client, &options) {
+        cql::Now::MustWait => Ok(Some(in_flight)),
+        cql::Now::AfterSync(ticket) => {
+            connection.server.metrics.requests_execute.increment();
+            connection.acknowledge_later(header.stream, ticket, in_flight);
+            Ok(None)
+        }
+        cql::Now::Done(result) => {
+            let columns = columns_of(execute);
+            finish(connection, header, execute.parameters.consistency, columns, result)?;
+            connection.server.metrics.requests_execute.increment();
+            Ok(None)
+        }
+    }
+}
+
+/// Serves an EXECUTE that must wait.
+pub(super) async fn serve_execute(
+    connection: &Rc<Connection>,
+    header: Header,
+    execute: Execute<'_>,
+) -> Result<(), ErrorResponse> {
+    connection.server.metrics.requests_execute.increment();
+    let prepared = find_prepared(connection, execute.id)?;
+    let client = connection.client();
+    let values = BoundValues::new(&execute.parameters.values);
+    let options = query_options(&execute.parameters, &values);
+    let result = connection.server.processor.execute(&prepared, &client, &options).await;
+    let columns = columns_of(&execute);
+    finish(connection, header, execute.parameters.consistency, columns, result)
+}
+
+fn columns_of<'a>(execute: &Execute<'a>) -> Columns<'a> {
+    let skip = execute.parameters.skip_metadata;
+    Columns::Prepared { skip, known_id: execute.result_metadata_id }
+}
+
+/// The prepared statement of an id, or the error that makes the driver prepare it (again).
+pub(super) fn find_prepared(
+    connection: &Connection,
+    id: &[u8],
+) -> Result<Arc<cql::Prepared>, ErrorResponse> {
+    connection.server.processor.prepared(id).ok_or_else(|| {
+        connection.server.metrics.responses_unprepared.increment();
+        error_response(cql::unprepared(id), Consistency::One)
+    })
+}

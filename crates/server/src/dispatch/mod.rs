@@ -1,0 +1,169 @@
+//! Serves one request of a connection that is past STARTUP: from its envelope to its response in the send buffer.
+//!
+//! EXECUTE is tried on the spot first ([`serve_now`]); a write that is applied but not yet durable is answered by the
+//! connection's [`acknowledge`] queue. Everything else is a future, polled once before it becomes a task.
+
+pub(crate) mod acknowledge;
+mod execute;
+mod respond;
+
+use std::rc::Rc;
+
+use espalier_cql as cql;
+use espalier_cql::grammar::ast;
+
+use crate::admission::InFlight;
+use crate::connection::Connection;
+use crate::convert::{BoundValues, batch_options, error_response, query_options};
+use crate::protocol::request::{Batch, BatchKind, Prepare, Query, StatementRef};
+use crate::protocol::response::{EncodedColumns, ErrorDetail, ErrorResponse, Prepared};
+use crate::protocol::{
+    Consistency, Envelope, EventTypes, Header, Request, Response, ResponseExtras,
+};
+
+pub(crate) use execute::serve_now;
+use execute::{find_prepared, serve_execute};
+use respond::{Columns, finish};
+
+/// Serves the request of `envelope`, whose bytes count as in flight until it is done.
+pub(crate) async fn serve_request(
+    connection: Rc<Connection>,
+    envelope: Envelope,
+    _in_flight: InFlight,
+) {
+    let header = envelope.header;
+    let served = match Request::decode(&envelope) {
+        Err(error) => Err(error.response()),
+        Ok(request) => serve(&connection, header, request).await,
+    };
+    if let Err(error) = served {
+        connection.refuse(header.stream, &error);
+    }
+}
+
+async fn serve(
+    connection: &Rc<Connection>,
+    header: Header,
+    request: Request<'_>,
+) -> Result<(), ErrorResponse> {
+    let metrics = &connection.server.metrics;
+    match request {
+        Request::Query(query) => {
+            metrics.requests_query.increment();
+            serve_query(connection, header, query).await
+        }
+        Request::Execute(execute) => serve_execute(connection, header, execute).await,
+        Request::Batch(batch) => {
+            metrics.requests_batch.increment();
+            serve_batch(connection, header, batch).await
+        }
+        Request::Prepare(prepare) => {
+            metrics.requests_prepare.increment();
+            serve_prepare(connection, header, prepare)
+        }
+        Request::Register(types) => {
+            metrics.requests_register.increment();
+            register(connection, types);
+            connection.respond(header.stream, &ResponseExtras::default(), &Response::Ready);
+            Ok(())
+        }
+        Request::Options => {
+            metrics.requests_options.increment();
+            let options = crate::options::supported(connection.server.shard);
+            let response = Response::Supported(&options);
+            connection.respond(header.stream, &ResponseExtras::default(), &response);
+            Ok(())
+        }
+        Request::AuthResponse(_) => {
+            metrics.requests_auth_response.increment();
+            Err(protocol_error("Unexpected message AUTH_RESPONSE: nothing was asked"))
+        }
+        // The connection's reader serves STARTUP itself.
+        Request::Startup(_) => Err(protocol_error("Unexpected message STARTUP")),
+    }
+}
+
+async fn serve_query(
+    connection: &Rc<Connection>,
+    header: Header,
+    query: Query<'_>,
+) -> Result<(), ErrorResponse> {
+    let mut client = (*connection.client()).clone();
+    let values = BoundValues::new(&query.parameters.values);
+    let options = query_options(&query.parameters, &values);
+    let processor = &connection.server.processor;
+    let result = processor.query(query.text, &mut client, &options).await;
+    let columns = Columns::Unprepared { skip: query.parameters.skip_metadata };
+    finish(connection, header, query.parameters.consistency, columns, result)
+}
+
+async fn serve_batch(
+    connection: &Rc<Connection>,
+    header: Header,
+    batch: Batch<'_>,
+) -> Result<(), ErrorResponse> {
+    let client = connection.client();
+    let values: Vec<_> =
+        batch.statements.iter().map(|it| BoundValues::new(&batch.values(it))).collect();
+    let mut statements = Vec::with_capacity(batch.statements.len());
+    for (statement, values) in batch.statements.iter().zip(&values) {
+        let statement = match statement.statement {
+            StatementRef::Text(text) => cql::BatchedStatement::Text(text),
+            StatementRef::Prepared(id) => {
+                cql::BatchedStatement::Prepared(find_prepared(connection, id)?)
+            }
+        };
+        statements.push(cql::BatchStatement { statement, values: values.borrow() });
+    }
+    let kind = match batch.kind {
+        BatchKind::Logged => ast::BatchKind::Logged,
+        BatchKind::Unlogged => ast::BatchKind::Unlogged,
+        BatchKind::Counter => ast::BatchKind::Counter,
+    };
+    let options = batch_options(batch.consistency, &batch.tail);
+    let processor = &connection.server.processor;
+    let result = processor.batch(cql::Batch { kind, statements }, &client, &options).await;
+    let columns = Columns::Unprepared { skip: false };
+    finish(connection, header, batch.consistency, columns, result)
+}
+
+fn serve_prepare(
+    connection: &Rc<Connection>,
+    header: Header,
+    prepare: Prepare<'_>,
+) -> Result<(), ErrorResponse> {
+    let server = &connection.server;
+    let mut client = connection.client();
+    if let Some(keyspace) = prepare.keyspace {
+        Rc::make_mut(&mut client).keyspace = Some(keyspace.to_owned());
+    }
+    let statement = server
+        .processor
+        .prepare(prepare.text, &client)
+        .map_err(|error| error_response(error, Consistency::One))?;
+    let variables = crate::convert::encode_columns(header.version, &statement.bind.columns);
+    let result =
+        (!statement.result.columns.is_empty()).then(|| server.columns.get(&statement.result));
+    let result: Option<&EncodedColumns> = result.as_ref().map(|it| it.encoded(header.version));
+    let response = Response::Prepared(Prepared {
+        id: &statement.id,
+        result_metadata_id: &statement.result.id,
+        partition_key_indices: &statement.bind.partition_key_indices,
+        variables: &variables,
+        result,
+    });
+    connection.respond(header.stream, &ResponseExtras::default(), &response);
+    Ok(())
+}
+
+fn register(connection: &Rc<Connection>, types: EventTypes) {
+    let before = connection.registered.get();
+    if before == EventTypes::default() {
+        connection.server.events.add(connection);
+    }
+    connection.registered.set(before.union(types));
+}
+
+fn protocol_error(message: &str) -> ErrorResponse {
+    ErrorResponse::new(ErrorDetail::Protocol, message)
+}

@@ -1,0 +1,86 @@
+//! From the result of a statement to its response.
+
+use std::rc::Rc;
+
+use espalier_cql as cql;
+
+use crate::connection::Connection;
+use crate::convert::{encode_columns, error_response, schema_change};
+use crate::events;
+use crate::protocol::response::{ErrorResponse, Rows, RowsMetadata};
+use crate::protocol::{Consistency, Event, Header, ProtocolVersion, Response, ResponseExtras};
+
+/// How the client wants the columns of a result told.
+#[derive(Clone, Copy)]
+pub(super) enum Columns<'a> {
+    /// Of a statement that was sent as text.
+    Unprepared {
+        /// The client needs none.
+        skip: bool,
+    },
+    /// Of a prepared statement.
+    Prepared {
+        /// The client knows them from PREPARE.
+        skip: bool,
+        /// Version 5: the id of what the client knows.
+        known_id: Option<&'a [u8]>,
+    },
+}
+
+/// Writes the response of a statement.
+pub(super) fn finish(
+    connection: &Rc<Connection>,
+    header: Header,
+    consistency: Consistency,
+    columns: Columns<'_>,
+    result: cql::Result<cql::QueryResult>,
+) -> Result<(), ErrorResponse> {
+    let respond = |response: &Response<'_>| {
+        connection.respond(header.stream, &ResponseExtras::default(), response);
+    };
+    match result.map_err(|error| error_response(error, consistency))? {
+        cql::QueryResult::Void => respond(&Response::Void),
+        cql::QueryResult::Rows(rows) => respond_rows(connection, header, columns, &rows),
+        cql::QueryResult::SetKeyspace(keyspace) => {
+            respond(&Response::SetKeyspace(&keyspace));
+            connection.client.replace(Rc::new(cql::ClientState { keyspace: Some(keyspace) }));
+        }
+        cql::QueryResult::SchemaChange(change) => {
+            let change = schema_change(change);
+            respond(&Response::SchemaChange(&change));
+            events::broadcast(Event::Schema(change));
+        }
+    }
+    Ok(())
+}
+
+fn respond_rows(connection: &Connection, header: Header, columns: Columns<'_>, rows: &cql::Rows) {
+    let version = header.version;
+    let metadata = &rows.metadata;
+    let write = |metadata: RowsMetadata<'_>| {
+        let response = Response::Rows(Rows {
+            metadata,
+            paging_state: rows.paging_state.as_deref(),
+            row_count: rows.row_count as u32,
+            content: &rows.content,
+        });
+        let extras = ResponseExtras { warnings: &rows.warnings, ..ResponseExtras::default() };
+        connection.respond(header.stream, &extras, &response);
+    };
+    let skipped = RowsMetadata::Skipped { column_count: metadata.columns.len() as u32 };
+    match columns {
+        Columns::Prepared { known_id: Some(known), .. }
+            if version >= ProtocolVersion::V5 && known != metadata.id =>
+        {
+            let cached = connection.server.columns.get(metadata);
+            write(RowsMetadata::Changed { id: &metadata.id, columns: cached.encoded(version) });
+        }
+        Columns::Unprepared { skip: true } | Columns::Prepared { skip: true, .. } => write(skipped),
+        Columns::Prepared { skip: false, .. } => {
+            write(RowsMetadata::Full(connection.server.columns.get(metadata).encoded(version)));
+        }
+        Columns::Unprepared { skip: false } => {
+            write(RowsMetadata::Full(&encode_columns(version, &metadata.columns)));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Who wants to hear of what: the connections of one shard that sent REGISTER.
+
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+use espalier_runtime::{current_shard, spawn_local, submit_to};
+
+use crate::connection::Connection;
+use crate::protocol::Event;
+use crate::shard::ShardServer;
+
+/// The connections of one shard that registered for events.
+#[derive(Default)]
+pub(crate) struct EventRegistry {
+    connections: RefCell<Vec<Weak<Connection>>>,
+}
+
+impl EventRegistry {
+    /// Adds a connection; call it once for each.
+    pub fn add(&self, connection: &Rc<Connection>) {
+        self.connections.borrow_mut().push(Rc::downgrade(connection));
+    }
+
+    /// Sends `event` to the connections of this shard that want it, and forgets those that are gone.
+    fn send(&self, event: &Event) {
+        self.connections.borrow_mut().retain(|connection| {
+            let Some(connection) = connection.upgrade() else { return false };
+            if connection.registered.get().contains(event.event_type()) {
+                connection.notify(event);
+            }
+            true
+        });
+    }
+}
+
+/// Sends `event` to all connections of the node that want it. Call it on a shard; it does not wait.
+pub(crate) fn broadcast(event: Event) {
+    let Some(context) = current_shard() else { return };
+    for shard in 0..context.count {
+        let event = event.clone();
+        let call = submit_to(shard, move || async move {
+            if let Some(server) = ShardServer::current() {
+                server.events.send(&event);
+            }
+        });
+        spawn_local(call).detach();
+    }
+}

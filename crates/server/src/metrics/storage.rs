@@ -1,0 +1,77 @@
+//! The storage engine's numbers under their Prometheus names.
+
+use espalier_storage::StorageMetrics;
+
+use super::{Kind, Sample};
+
+/// The numbers of shard `shard` as samples.
+pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<Sample>) {
+    let mut push = |name, kind, value: u64, help| {
+        let labels = format!("shard=\"{shard}\"");
+        samples.push(Sample { name, help, kind, labels, value: value as f64 });
+    };
+    let (counter, gauge) = (Kind::Counter, Kind::Gauge);
+    push("scylla_database_total_writes", counter, metrics.writes, "Mutations applied.");
+    push("scylla_database_total_reads", counter, metrics.reads, "Reads of rows and ranges.");
+    push("espalier_flushes", counter, metrics.flushes, "Memtables written to SSTables.");
+    push("espalier_flushes_failed", counter, metrics.failed_flushes, "Flushes that failed.");
+    push(
+        "espalier_flushed_bytes",
+        counter,
+        metrics.flushed_bytes,
+        "Memory of the memtables that were flushed.",
+    );
+    push("espalier_memtable_bytes", gauge, metrics.memtable_bytes, "Memory of the memtables.");
+    push(
+        "espalier_memtable_limit_bytes",
+        gauge,
+        metrics.memtable_limit_bytes,
+        "Memory that the memtables may take.",
+    );
+    push("espalier_tables", gauge, metrics.tables, "Tables.");
+    push("espalier_sstables", gauge, metrics.sstables, "SSTables that are open.");
+    let log = &metrics.commit_log;
+    push(
+        "scylla_commitlog_bytes_written",
+        counter,
+        log.bytes_appended,
+        "Bytes appended to the commit log.",
+    );
+    push(
+        "espalier_commitlog_records",
+        counter,
+        log.records_appended,
+        "Mutations appended to the commit log.",
+    );
+    push(
+        "espalier_commitlog_rounds",
+        counter,
+        log.rounds,
+        "Writes of the commit log to the disk; mutations that arrive together share one.",
+    );
+    push(
+        "espalier_commitlog_rounds_failed",
+        counter,
+        log.failed_rounds,
+        "Writes of the commit log that failed.",
+    );
+    push(
+        "espalier_commitlog_segments_created",
+        counter,
+        log.segments_created,
+        "Commit log segments created.",
+    );
+    push(
+        "espalier_commitlog_segments_recycled",
+        counter,
+        log.segments_recycled,
+        "Commit log segments used again.",
+    );
+    push("scylla_commitlog_segments", gauge, log.segments, "Commit log segments in use.");
+    push(
+        "espalier_commitlog_pending_bytes",
+        gauge,
+        log.pending_bytes,
+        "Bytes appended to the commit log and not yet written.",
+    );
+}

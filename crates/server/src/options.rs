@@ -1,0 +1,87 @@
+//! What SUPPORTED tells, and what STARTUP may ask for.
+
+use crate::protocol::request::Startup;
+use crate::protocol::response::{ErrorDetail, ErrorResponse};
+use crate::protocol::{Compression, ProtocolVersion};
+
+/// The version of CQL that this node speaks: that of Cassandra 5.0.
+pub const CQL_VERSION: &str = "3.4.7";
+
+/// Where a connection ended up; shard-aware drivers send each request to a connection of the shard that owns its token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShardInfo {
+    /// The connection's shard.
+    pub index: usize,
+    /// How many shards there are.
+    pub count: usize,
+    /// A port on which the client's own port chooses the shard (port modulo the number of shards).
+    pub shard_aware_port: Option<u16>,
+}
+
+/// The options of SUPPORTED.
+pub(crate) fn supported(shard: ShardInfo) -> Vec<(String, Vec<String>)> {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let one = |value: String| vec![value];
+    let mut options = vec![
+        ("CQL_VERSION".to_owned(), names(&[CQL_VERSION])),
+        ("COMPRESSION".to_owned(), names(&Compression::NAMES)),
+        ("PROTOCOL_VERSIONS".to_owned(), names(&ProtocolVersion::NAMES)),
+        ("SCYLLA_SHARD".to_owned(), one(shard.index.to_string())),
+        ("SCYLLA_NR_SHARDS".to_owned(), one(shard.count.to_string())),
+        ("SCYLLA_PARTITIONER".to_owned(), names(&["org.apache.cassandra.dht.Murmur3Partitioner"])),
+        ("SCYLLA_SHARDING_ALGORITHM".to_owned(), names(&["biased-token-round-robin"])),
+        ("SCYLLA_SHARDING_IGNORE_MSB".to_owned(), names(&["0"])),
+    ];
+    if let Some(port) = shard.shard_aware_port {
+        options.push(("SCYLLA_SHARD_AWARE_PORT".to_owned(), one(port.to_string())));
+    }
+    options
+}
+
+/// The compression that STARTUP asks for, or the error that answers it. Cassandra refuses a CQL version that is not a
+/// version, but accepts every 3.x.y; so do we.
+pub(crate) fn accept_startup(
+    version: ProtocolVersion,
+    startup: &Startup<'_>,
+) -> Result<Option<Compression>, ErrorResponse> {
+    let refuse = |message| Err(ErrorResponse::new(ErrorDetail::Protocol, message));
+    let cql_version = startup.get("CQL_VERSION").unwrap_or_default();
+    if !is_cql_3(cql_version) {
+        return refuse(format!(
+            "CQL version {cql_version:.20} is not supported (the supported version is {CQL_VERSION})"
+        ));
+    }
+    match startup.get("COMPRESSION") {
+        None | Some("") => Ok(None),
+        Some(name) => match (Compression::from_name(name), version) {
+            (None, _) => refuse(format!("Unknown compression algorithm: {name:.20}")),
+            (Some(Compression::Snappy), ProtocolVersion::V5) => {
+                refuse("Compression snappy is not part of version 5; it has lz4".to_owned())
+            }
+            (Some(compression), _) => Ok(Some(compression)),
+        },
+    }
+}
+
+fn is_cql_3(version: &str) -> bool {
+    let mut parts = version.split('.');
+    parts.next() == Some("3")
+        && parts.next().is_some_and(|minor| minor.parse::<u16>().is_ok())
+        && parts.next().is_some_and(|patch| patch.parse::<u16>().is_ok())
+        && parts.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_cql_3;
+
+    #[test]
+    fn cql_versions() {
+        for good in ["3.0.0", "3.4.7", "3.3.1"] {
+            assert!(is_cql_3(good), "{good}");
+        }
+        for bad in ["", "3", "3.4", "2.0.0", "4.0.0", "3.4.7.1", "3.x.0"] {
+            assert!(!is_cql_3(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What one shard's server is made of, how it starts and stops, and how other shards find it.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+
+use espalier_cql::QueryProcessor;
+use espalier_runtime::net::{ListenOptions, TcpListener};
+use espalier_runtime::shard::loop_report;
+use espalier_runtime::sync::Gate;
+use espalier_runtime::{JoinHandle, ShardContext, preempt, spawn_local, time};
+
+use crate::admin;
+use crate::admission::{ConnectionCounter, RequestAdmission};
+use crate::columns::ColumnCache;
+use crate::config::ServerConfig;
+use crate::connection::Connection;
+use crate::events::EventRegistry;
+use crate::listener::{Placement, accept_all};
+use crate::metrics::{Kind, Sample, TransportMetrics, storage_samples};
+use crate::options::ShardInfo;
+
+/// How long a stop waits for requests under way.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+thread_local! {
+    /// The server of the calling shard, for calls that come from other shards.
+    static CURRENT: RefCell<Weak<ShardServer>> = const { RefCell::new(Weak::new()) };
+}
+
+/// What the servers of all shards share.
+#[derive(Clone, Debug)]
+pub struct SharedState {
+    config: Arc<ServerConfig>,
+    connections: Arc<ConnectionCounter>,
+}
+
+impl SharedState {
+    /// For a node of `shards` shards.
+    pub fn new(config: ServerConfig, shards: usize) -> Self {
+        let connections = ConnectionCounter::new(config.connection_limits, shards);
+        Self { config: Arc::new(config), connections }
+    }
+}
+
+/// One shard's server.
+pub struct ShardServer {
+    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) shard: ShardInfo,
+    pub(crate) processor: QueryProcessor,
+    pub(crate) columns: ColumnCache,
+    pub(crate) connections: Arc<ConnectionCounter>,
+    pub(crate) admission: RequestAdmission,
+    pub(crate) events: EventRegistry,
+    pub(crate) metrics: TransportMetrics,
+    pub(crate) gate: Gate,
+    open: RefCell<Vec<Weak<Connection>>>,
+    acceptors: RefCell<Vec<JoinHandle<()>>>,
+}
+
+impl ShardServer {
+    /// A server on the calling shard that does not listen yet.
+    pub fn new(shared: &SharedState, context: ShardContext, processor: QueryProcessor) -> Rc<Self> {
+        let config = Arc::clone(&shared.config);
+        let share = |limit: usize| limit / context.count.max(1);
+        let server = Rc::new(Self {
+            shard: ShardInfo {
+                index: context.index,
+                count: context.count,
+                shard_aware_port: config.shard_aware_listen.map(|address| address.port()),
+            },
+            processor,
+            columns: ColumnCache::default(),
+            connections: Arc::clone(&shared.connections),
+            admission: RequestAdmission::new(
+                share(config.max_request_data_in_flight),
+                share(config.max_request_data_in_flight_per_ip),
+            ),
+            events: EventRegistry::default(),
+            metrics: TransportMetrics::default(),
+            gate: Gate::new(),
+            open: RefCell::default(),
+            acceptors: RefCell::default(),
+            config,
+        });
+        CURRENT.set(Rc::downgrade(&server));
+        server
+    }
+
+    /// The server of the calling shard, if it has one.
+    pub(crate) fn current() -> Option<Rc<Self>> {
+        CURRENT.with_borrow(Weak::upgrade)
+    }
+
+    /// Begins to accept connections; gives the address of the usual port. All shards may listen on the same address.
+    pub fn listen(self: &Rc<Self>) -> io::Result<SocketAddr> {
+        let options = ListenOptions { shared: true, ..ListenOptions::default() };
+        let listener = TcpListener::bind(self.config.listen, options)?;
+        let address = listener.local_address()?;
+        self.accept(listener, Placement::FewestConnections);
+        if let Some(address) = self.config.shard_aware_listen {
+            self.accept(TcpListener::bind(address, options)?, Placement::ClientPort);
+        }
+        Ok(address)
+    }
+
+    /// Begins to serve the admin API and the metrics, if the configuration has an address for them; gives the address.
+    /// For one shard of the node.
+    pub fn listen_admin(self: &Rc<Self>) -> io::Result<Option<SocketAddr>> {
+        let Some(address) = self.config.admin_listen else { return Ok(None) };
+        let (address, acceptor) = admin::listen(self, address)?;
+        self.acceptors.borrow_mut().push(acceptor);
+        Ok(Some(address))
+    }
+
+    /// The numbers of this shard.
+    pub(crate) fn samples(&self) -> Vec<Sample> {
+        let shard = self.shard.index;
+        let mut samples = Vec::new();
+        self.metrics.samples(shard, &mut samples);
+        storage_samples(&self.processor.database().metrics(), shard, &mut samples);
+        let mut push = |name, help, kind, value: u64| {
+            let labels = format!("shard=\"{shard}\"");
+            samples.push(Sample { name, help, kind, labels, value: value as f64 });
+        };
+        push(
+            "espalier_transport_in_flight_bytes",
+            "Bytes of requests that are being served.",
+            Kind::Gauge,
+            self.admission.in_flight() as u64,
+        );
+        let stalls = preempt::stall_report();
+        push(
+            "scylla_stall_detector_reported",
+            "Times that a task held the core for longer than the stall threshold.",
+            Kind::Counter,
+            stalls.stalls,
+        );
+        push(
+            "espalier_reactor_longest_task_us",
+            "The longest time that a task held the core, in microseconds.",
+            Kind::Gauge,
+            stalls.longest_us,
+        );
+        push(
+            "scylla_reactor_tasks_processed",
+            "Task polls since the start.",
+            Kind::Counter,
+            stalls.tasks_polled,
+        );
+        if let Some(report) = loop_report() {
+            push(
+                "scylla_reactor_polls",
+                "Times that the kernel was asked for completions.",
+                Kind::Counter,
+                report.kernel_looks,
+            );
+            push(
+                "espalier_reactor_asleep_us",
+                "Time that the shard had nothing to do, in microseconds.",
+                Kind::Counter,
+                report.asleep_us,
+            );
+        }
+        if shard == 0 {
+            push(
+                "process_resident_memory_bytes",
+                "Memory of the process that is in use.",
+                Kind::Gauge,
+                espalier_runtime::memory::resident_bytes(),
+            );
+        }
+        samples
+    }
+
+    fn accept(self: &Rc<Self>, listener: TcpListener, placement: Placement) {
+        let acceptor = spawn_local(accept_all(Rc::clone(self), listener, placement));
+        self.acceptors.borrow_mut().push(acceptor);
+    }
+
+    /// Adds a connection to those that a stop closes.
+    pub(crate) fn remember(&self, connection: &Rc<Connection>) {
+        let mut open = self.open.borrow_mut();
+        if open.len() == open.capacity() {
+            open.retain(|connection| connection.strong_count() > 0);
+        }
+        open.push(Rc::downgrade(connection));
+    }
+
+    /// Accepts no more, closes all connections, and waits a while for the requests under way.
+    pub async fn stop(&self) {
+        let acceptors = std::mem::take(&mut *self.acceptors.borrow_mut());
+        for acceptor in acceptors {
+            acceptor.cancel().await;
+        }
+        let closed = self.gate.close();
+        let open = std::mem::take(&mut *self.open.borrow_mut());
+        for connection in open.iter().filter_map(Weak::upgrade) {
+            connection.close();
+        }
+        if time::timeout(STOP_PATIENCE, closed).await.is_err() {
+            tracing::warn!("requests were still under way when the server stopped");
+        }
+    }
+}

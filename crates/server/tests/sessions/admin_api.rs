@@ -1,0 +1,121 @@
+//! The admin API over its socket.
+
+use std::net::SocketAddr;
+
+use bytes::BytesMut;
+use cassandra_protocol::frame::Opcode;
+use espalier_runtime::net::TcpStream;
+
+use super::client::MODES;
+use super::node::with_node;
+
+/// Status and body of the answer to one request on a connection of its own.
+async fn ask(address: SocketAddr, method: &str, target: &str) -> (u16, String) {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.into_bytes()).await.0.unwrap();
+    let mut buffer = BytesMut::new();
+    loop {
+        buffer.reserve(64 * 1024);
+        let (result, back) = stream.read(buffer).await;
+        buffer = back;
+        if result.unwrap() == 0 {
+            break;
+        }
+    }
+    let text = String::from_utf8(buffer.to_vec()).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// One number of `/metrics`.
+pub async fn metric(address: SocketAddr, name: &str) -> u64 {
+    let (_, text) = ask(address, "GET", "/metrics").await;
+    let line = text.lines().find(|line| line.starts_with(name));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("{name}"))
+}
+
+#[test]
+fn metrics_count_what_happened_on_all_shards() {
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            let mut clients = vec![node.client(MODES[0]).await, node.client(MODES[0]).await];
+            for client in &mut clients {
+                client.ask(client.request(0, Opcode::Options, vec![])).await;
+            }
+            let (status, text) = ask(node.admin, "GET", "/metrics").await;
+            assert_eq!(status, 200);
+            for shard in 0..2 {
+                for line in [
+                    format!("scylla_transport_current_connections{{shard=\"{shard}\"}} 1\n"),
+                    format!(
+                        "scylla_transport_cql_requests_count{{shard=\"{shard}\",kind=\"OPTIONS\"}} 1\n"
+                    ),
+                    format!(
+                        "scylla_transport_cql_requests_count{{shard=\"{shard}\",kind=\"STARTUP\"}} 1\n"
+                    ),
+                ] {
+                    assert!(text.contains(&line), "{line}{text}");
+                }
+            }
+            assert!(text.contains("# TYPE scylla_transport_cql_requests_count counter\n"));
+        },
+    );
+}
+
+#[test]
+fn paths() {
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let node = &node;
+            let get = |target| ask(node.admin, "GET", target);
+            assert_eq!(get("/storage_service/native_transport").await, (200, "true".into()));
+            assert_eq!(get("/storage_service/operation_mode").await, (200, "\"NORMAL\"".into()));
+            assert_eq!(get("/nothing").await.0, 404);
+            assert_eq!(ask(node.admin, "DELETE", "/metrics").await.0, 405);
+        },
+    );
+}
+
+#[test]
+fn a_keyspace_is_flushed_on_demand() {
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            client
+                .must(
+                    "CREATE KEYSPACE ks WITH replication = \
+                 {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                )
+                .await;
+            client.must("CREATE TABLE ks.t (k int PRIMARY KEY, v text)").await;
+            for key in 0..20 {
+                client.must(&format!("INSERT INTO ks.t (k, v) VALUES ({key}, 'x')")).await;
+            }
+            let node = &node;
+            let post = |target| ask(node.admin, "POST", target);
+            let flushes = async || {
+                metric(node.admin, "espalier_flushes{shard=\"0\"}").await
+                    + metric(node.admin, "espalier_flushes{shard=\"1\"}").await
+            };
+            let before = flushes().await;
+            assert_eq!(post("/storage_service/keyspace_flush/ks?cf=t").await, (200, String::new()));
+            assert_eq!(flushes().await, before + 2);
+            assert_eq!(post("/storage_service/keyspace_flush/nothing").await.0, 400);
+            assert_eq!(post("/storage_service/keyspace_flush/ks?cf=t,nothing").await.0, 400);
+            let (_, keyspaces) = ask(node.admin, "GET", "/storage_service/keyspaces").await;
+            assert!(keyspaces.contains("\"ks\""), "{keyspaces}");
+            let (_, tables) = ask(node.admin, "GET", "/column_family/name").await;
+            assert!(tables.contains("\"ks:t\""), "{tables}");
+            let rows = super::client::Client::rows(client.ask_query("SELECT v FROM ks.t").await);
+            assert_eq!(rows.len(), 20);
+        },
+    );
+}

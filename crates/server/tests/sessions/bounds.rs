@@ -1,0 +1,158 @@
+//! Limits, and what happens at them.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use cassandra_protocol::frame::Opcode;
+use cassandra_protocol::frame::message_error::ErrorType;
+use cassandra_protocol::frame::message_response::ResponseBody;
+use cassandra_protocol::frame::message_result::ResResultBody;
+use cassandra_protocol::types::value::Value;
+use espalier_runtime::spawn_local;
+use espalier_runtime::time::sleep;
+use espalier_server::ConnectionLimits;
+
+use super::admin_api::metric;
+use super::client::MODES;
+use super::node::with_node;
+
+#[test]
+fn connections_past_the_limit_are_closed_and_places_come_back() {
+    let limits = ConnectionLimits { total: Some(2), per_address: None };
+    with_node(
+        2,
+        |config| config.connection_limits = limits,
+        |node| async move {
+            let first = node.client(MODES[0]).await;
+            let _second = node.client(MODES[0]).await;
+            let mut third = node.connect(MODES[0]).await;
+            assert!(third.receive().await.is_none());
+            drop(first);
+            let mut patience = 200;
+            loop {
+                let mut again = node.connect(MODES[0]).await;
+                again.send(&[again.request(0, Opcode::Options, vec![])]).await;
+                if again.receive().await.is_some() {
+                    break;
+                }
+                patience -= 1;
+                assert!(patience > 0, "the place of a closed connection was not given back");
+                sleep(Duration::from_millis(10)).await;
+            }
+        },
+    );
+}
+
+#[test]
+fn a_frame_past_the_limit_is_refused_alone() {
+    with_node(
+        1,
+        |config| config.max_frame_size = 10_000,
+        |node| async move {
+            for mode in MODES {
+                let mut client = node.client(mode).await;
+                // Text that no compression makes small.
+                let mut state = 1u32;
+                let noise: String = std::iter::repeat_with(|| {
+                    state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+                    char::from(b'!' + (state >> 24) as u8 % 90)
+                })
+                .take(200_000)
+                .collect();
+                let error = client.ask_error(client.query(1, &noise)).await;
+                assert_eq!(error.ty, ErrorType::Invalid);
+                assert!(
+                    error.message.contains("exceeds maximum allowed length 10000"),
+                    "{error:?}"
+                );
+                let options = client.request(2, Opcode::Options, vec![]);
+                assert!(matches!(client.ask(options).await, ResponseBody::Supported(_)));
+            }
+        },
+    );
+}
+
+#[test]
+fn requests_past_the_bytes_in_flight_are_told_overloaded() {
+    with_node(
+        1,
+        |config| config.max_request_data_in_flight = 10_000,
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            client
+                .must(
+                    "CREATE KEYSPACE ks WITH replication = \
+                 {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                )
+                .await;
+            client.must("CREATE TABLE ks.t (k int PRIMARY KEY, v text)").await;
+            let insert = client.must_prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)").await;
+            let value = |key: i16| {
+                vec![
+                    Value::Some(i32::from(key).to_be_bytes().to_vec()),
+                    Value::Some(vec![b'x'; 1000]),
+                ]
+            };
+            // All arrive at once, and none is done before the commit log has been synced.
+            let requests: Vec<_> =
+                (0..100).map(|stream| client.execute(stream, &insert, value(stream))).collect();
+            client.send(&requests).await;
+            let (mut done, mut shed) = (0, 0);
+            for _ in 0..100 {
+                match client.receive().await.unwrap().response_body().unwrap() {
+                    ResponseBody::Result(ResResultBody::Void) => done += 1,
+                    ResponseBody::Error(error) => {
+                        assert_eq!(error.ty, ErrorType::Overloaded);
+                        assert_eq!(
+                            error.message,
+                            "Request breached native_transport_max_request_data_in_flight: \
+                         try again later"
+                        );
+                        shed += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(done >= 9 && shed > 0, "{done} done, {shed} shed");
+            assert_eq!(
+                metric(node.admin, "scylla_transport_requests_shed{shard=\"0\"}").await,
+                shed
+            );
+            let again = client.execute(0, &insert, value(0));
+            assert_eq!(client.ask(again).await, ResponseBody::Result(ResResultBody::Void));
+        },
+    );
+}
+
+/// The server stops reading requests of a client that does not read answers, and goes on when it does.
+#[test]
+fn a_client_that_does_not_read_is_not_read_from() {
+    const REQUESTS: usize = 200_000;
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            let options = client.request(1, Opcode::Options, vec![]);
+            let one = client.mode.client_bytes(&[options]);
+            let stream = Rc::clone(&client.stream);
+            let flood = one.repeat(REQUESTS);
+            let sent = flood.len() as u64;
+            spawn_local(async move { stream.write_all(flood).await.0.unwrap() }).detach();
+            let received = || metric(node.admin, "espalier_transport_received_bytes{shard=\"0\"}");
+            let mut before = 0;
+            loop {
+                sleep(Duration::from_millis(200)).await;
+                let now = received().await;
+                if now == before {
+                    break;
+                }
+                before = now;
+            }
+            assert!(before < sent, "all {sent} bytes were read though no answer was");
+            for _ in 0..REQUESTS {
+                assert_eq!(client.receive().await.unwrap().opcode, Opcode::Supported);
+            }
+        },
+    );
+}

@@ -1,0 +1,11 @@
+//! Sessions over real sockets: a node of one or two shards on one side, the reference implementation's client on the other.
+
+#![allow(clippy::unwrap_used)] // a test that cannot go on says so
+
+mod admin_api;
+mod bounds;
+mod client;
+mod events;
+mod handshake;
+mod node;
+mod requests;
