@@ -6,7 +6,7 @@
 // It is this measure that looks at the system here, not the database.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
-use espalier_trie::cursor::Direction;
+use espalier_trie::cursor::{Cursor as _, Direction, UnionMany};
 use espalier_trie::memory::InMemoryTrie;
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -166,6 +166,49 @@ fn measure(name: &str, make_key: MakeKey, entries: u64) {
     assert_eq!(trie.used_bytes(), 0);
 }
 
+/// A walk over the union of four tries that have every fourth key each, and over none of it: each
+/// seek goes far ahead.
+fn measure_union(entries: u64) {
+    println!("union of 4 tries of random keys: {entries} entries");
+    let mut key = Vec::new();
+    let mut tries: [InMemoryTrie<Content>; 4] = Default::default();
+    for number in 0..entries {
+        random(number, &mut key);
+        tries[number as usize % 4].put(&key, (number, 0)).unwrap();
+    }
+    let union = || {
+        let cursors = tries.iter().map(|trie| trie.cursor(Direction::Forward));
+        UnionMany::new(Direction::Forward, cursors, |contents| contents.next()).into_entries()
+    };
+    let start = Start::now();
+    let mut list = union();
+    let mut count = 0;
+    while list.next_entry().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, entries);
+    report("entry", entries, start);
+
+    let start = Start::now();
+    let seeks = 1 << 16;
+    let mut list = union();
+    for step in 0..seeks {
+        let target = (step << 48 | 0x8000_0000_0000_u64).to_be_bytes();
+        list.seek(&target);
+        black_box(list.next_entry().is_some());
+    }
+    report("seek ahead and next", seeks, start);
+
+    let start = Start::now();
+    for number in 0..seeks {
+        random(number % entries, &mut key);
+        let mut list = tries[number as usize % 4].entries(Direction::Forward);
+        list.seek(&key);
+        assert_eq!(list.next_entry().map(|entry| entry.1.0), Some(number % entries));
+    }
+    report("new walk of one, seek, next", seeks, start);
+}
+
 /// Rows put one by one, and by a branch for each partition.
 fn measure_branch(entries: u64) {
     println!("rows by partition: {entries} entries");
@@ -215,6 +258,9 @@ fn main() {
     }
     if is_chosen("rows") {
         measure_branch(entries);
+    }
+    if is_chosen("union") {
+        measure_union(entries);
     }
     if is_chosen("b-tree") {
         measure_b_tree("random", random, entries);

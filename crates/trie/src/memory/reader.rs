@@ -15,6 +15,23 @@ use std::sync::Arc;
 /// A handle to read a trie that somebody else writes to. It keeps the trie alive.
 ///
 /// As long as there is any reader, the writer replaces contents instead of changing them in place.
+///
+/// ```
+/// # use espalier_trie::memory::InMemoryTrie;
+/// let mut trie = InMemoryTrie::<&str>::new();
+/// let reader = trie.reader();
+/// let other_thread = std::thread::spawn(move || {
+///     loop {
+///         let guard = reader.pin();
+///         if let Some(word) = guard.get(b"key") {
+///             return word.len();
+///         }
+///     }
+/// });
+/// trie.put(b"key", "value")?;
+/// assert_eq!(other_thread.join().unwrap(), 5);
+/// # Ok::<(), espalier_trie::memory::TrieFull>(())
+/// ```
 pub struct Reader<C> {
     shared: Arc<Shared<C>>,
     /// Points into `shared`.

@@ -22,6 +22,27 @@ use std::sync::Arc;
 ///
 /// Reading through `&self` needs no guard: nothing is recycled while it lasts, since that takes a
 /// `&mut self`.
+///
+/// ```
+/// use espalier_trie::cursor::{Cursor, Direction, Slice};
+/// use espalier_trie::memory::InMemoryTrie;
+/// use std::ops::Bound;
+///
+/// let mut trie = InMemoryTrie::new();
+/// let mut partition = trie.descend(b"partition/");
+/// for row in [&b"a"[..], b"ab", b"b"] {
+///     partition.apply(row, |old| old.map_or(1, |count| count + 1))?;
+/// }
+/// assert_eq!(trie.get(b"partition/ab"), Some(&1));
+///
+/// let rows = trie.cursor_from(b"partition/", Direction::Reverse);
+/// let mut rows = Slice::new(rows, Bound::Unbounded, Bound::Excluded(b"b")).into_entries();
+/// assert_eq!(rows.next_entry(), Some((&b"ab"[..], &1)));
+/// rows.seek(b"aa");
+/// assert_eq!(rows.next_entry(), Some((&b"a"[..], &1)));
+/// assert_eq!(rows.next_entry(), None);
+/// # Ok::<(), espalier_trie::memory::TrieFull>(())
+/// ```
 pub struct InMemoryTrie<C> {
     pub(super) shared: Arc<Shared<C>>,
     pub(super) space: Space,
