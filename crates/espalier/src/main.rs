@@ -1,2 +1,41 @@
-//! The espalier binary.
-fn main() {}
+//! The espalier binary: `serve`, `sstable`, `bench`.
+
+mod command_line;
+mod configuration;
+mod logging;
+mod serve;
+
+use std::process::ExitCode;
+
+use command_line::{Command, parse_from};
+use espalier_runtime::time::Instant;
+
+/// Many small objects are made and dropped on the same core, which mimalloc does well.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let began = Instant::now();
+    let command = match parse_from(std::env::args_os()) {
+        Ok(command) => command,
+        Err(error) => error.exit(),
+    };
+    let outcome = match command {
+        Command::Serve(arguments) => {
+            serve::serve(&arguments, began).map_err(|error| error.to_string())
+        }
+        Command::Sstable(_) => Err(not_yet("sstable")),
+        Command::Bench(_) => Err(not_yet("bench")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("espalier: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn not_yet(command: &str) -> String {
+    format!("the command {command} comes with a later version; this one only serves")
+}

@@ -21,6 +21,7 @@ pub mod mailbox;
 pub mod memory;
 pub mod net;
 pub mod preempt;
+pub mod process;
 pub mod random;
 pub mod shard;
 pub mod signal;

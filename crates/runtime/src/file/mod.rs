@@ -12,6 +12,7 @@
 mod error;
 mod handle;
 mod io_bytes;
+mod lock;
 mod page_buffer;
 mod pool;
 mod real;
@@ -22,6 +23,7 @@ pub use error::{FileError, Operation};
 pub use handle::File;
 pub use io_bytes::IoBytes;
 pub(crate) use io_bytes::{Filling, Sending, SendingVectored};
+pub use lock::{DirectoryLock, LockError};
 pub use page_buffer::{PageBuffer, PageBufferMut};
 pub use pool::{live_page_buffer_bytes, set_pool_limit};
 pub use system::{DirectoryEntry, FileSystem, Metadata};

@@ -4,6 +4,7 @@ use super::TcpStream;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 /// How to listen.
 #[derive(Debug, Clone, Copy)]
@@ -26,22 +27,37 @@ pub struct TcpListener {
     inner: compio::net::TcpListener,
 }
 
+/// Finds out, by listening for a moment, whether nobody listens on `address`, and gives it with the port that the kernel
+/// chose if the port is 0. Listeners that share an address cannot tell a stranger from one of their own; this can.
+///
+/// Best effort: somebody may take the address right afterwards.
+pub fn probe_address(address: SocketAddr) -> io::Result<SocketAddr> {
+    let socket = listen(address, ListenOptions::default())?;
+    let listener = std::net::TcpListener::from(socket);
+    listener.local_addr()
+}
+
+fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<OwnedFd> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if options.shared {
+        sockopt::set_socket_reuseport(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, options.backlog)?;
+    Ok(socket)
+}
+
 impl TcpListener {
     /// Listens on `address`; port 0 lets the kernel choose. An address that a closed listener used before
     /// may be used again at once (SO_REUSEADDR).
     pub fn bind(address: SocketAddr, options: ListenOptions) -> io::Result<Self> {
-        let family = match address {
-            SocketAddr::V4(_) => AddressFamily::INET,
-            SocketAddr::V6(_) => AddressFamily::INET6,
-        };
-        let flags = SocketFlags::CLOEXEC;
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        sockopt::set_socket_reuseaddr(&socket, true)?;
-        if options.shared {
-            sockopt::set_socket_reuseport(&socket, true)?;
-        }
-        rustix::net::bind(&socket, &address)?;
-        rustix::net::listen(&socket, options.backlog)?;
+        let socket = listen(address, options)?;
         let inner = compio::net::TcpListener::from_std(std::net::TcpListener::from(socket))?;
         Ok(TcpListener { inner })
     }

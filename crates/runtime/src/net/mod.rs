@@ -6,7 +6,7 @@
 mod listener;
 mod stream;
 
-pub use listener::{ListenOptions, TcpListener};
+pub use listener::{ListenOptions, TcpListener, probe_address};
 pub use stream::{DetachedStream, ReadHalf, Shutdown, TcpStream, WriteHalf};
 
 pub use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

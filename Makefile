@@ -1,0 +1,40 @@
+# What a developer runs. `make test` is everything; it installs what it needs into .deps/, which git ignores.
+
+.PHONY: help test deps fmt lint build release unit interop bench clean-deps
+
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+test: ## Formatting, lints, unit tests, and tests against real drivers and Cassandra
+	@interop/scripts/test.sh
+
+deps: ## What the interop tests need: a Python environment and Cassandra's jars, in .deps/
+	@interop/scripts/install_python.sh
+	@interop/scripts/install_cassandra.sh
+
+fmt: ## Format the code
+	cargo fmt --all
+
+lint: ## Formatting and clippy, warnings as errors
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+build: ## A build for debugging
+	cargo build
+
+release: ## The binary as it is meant to run: target/release/espalier
+	cargo build --release
+
+unit: ## Tests that need nothing but cargo
+	cargo test --workspace
+
+interop: release ## Tests against real drivers and Cassandra only
+	@interop/scripts/install_python.sh
+	@interop/scripts/install_cassandra.sh
+	.deps/venv/bin/python -m pytest interop
+
+bench: release ## Start-up time and idle memory of this build
+	@bench/start_up.sh
+
+clean-deps: ## Forget what was installed into .deps/
+	rm -rf .deps

@@ -1,0 +1,118 @@
+//! The command line: what it can say, and nothing of what it does.
+//!
+//! `serve` is what happens without a command, so its flags stand at both levels.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::configuration::parse_memory;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "espalier",
+    version,
+    about = "A CQL database node whose storage path is tries",
+    args_conflicts_with_subcommands = true
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeArguments,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve CQL (what happens without a command)
+    Serve(ServeArguments),
+    /// Read, verify and convert SSTables
+    Sstable(LaterArguments),
+    /// Measure this build on this machine
+    Bench(LaterArguments),
+}
+
+/// The flags of `serve`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServeArguments {
+    /// Settings in YAML, with the names of cassandra.yaml and scylla.yaml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where everything is kept [default: espalier-data]
+    #[arg(long, value_name = "DIR")]
+    pub workdir: Option<PathBuf>,
+    /// Address for CQL clients: rpc_address [default: 127.0.0.1]
+    #[arg(long, value_name = "IP")]
+    pub host: Option<IpAddr>,
+    /// Port for CQL clients: native_transport_port [default: 9042]
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
+    /// How many shards [default: one per processor]
+    #[arg(long, value_name = "N")]
+    pub smp: Option<usize>,
+    /// Memory for all of the node, such as 2G [default: a quarter of what there is, at most 4G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    pub memory: Option<u64>,
+    /// One setting; may be given many times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// What to log, such as debug or espalier_storage=debug [default: RUST_LOG, or info]
+    #[arg(long, value_name = "FILTER")]
+    pub log: Option<String>,
+}
+
+/// The arguments of a command that is not there yet.
+#[derive(Args, Clone, Debug)]
+pub struct LaterArguments {
+    /// Its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
+}
+
+/// What these arguments, the program's name first, ask for. The error also stands for `--help` and `--version`.
+pub fn parse_from<I, T>(arguments: I) -> Result<Command, clap::Error>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let line = CommandLine::try_parse_from(arguments)?;
+    Ok(line.command.unwrap_or(Command::Serve(line.serve)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn serve_is_the_default() {
+        for line in [vec!["espalier", "--port", "1"], vec!["espalier", "serve", "--port", "1"]] {
+            let Command::Serve(arguments) = parse_from(line).unwrap() else { panic!() };
+            assert_eq!(arguments.port, Some(1));
+        }
+    }
+
+    #[test]
+    fn flags_repeat_only_where_it_makes_sense() {
+        let line = ["espalier", "--set", "a=1", "--set", "b=2", "--memory", "2G"];
+        let Command::Serve(arguments) = parse_from(line).unwrap() else { panic!() };
+        assert_eq!(arguments.set, ["a=1", "b=2"]);
+        assert_eq!(arguments.memory, Some(2 << 30));
+        assert!(parse_from(["espalier", "--port", "1", "--port", "2"]).is_err());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for argument in ["--memory=lots", "--port=70000", "--host=nowhere", "--prot=1", "server"] {
+            assert!(parse_from(["espalier", argument]).is_err(), "{argument}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What can be wrong with the settings: which key, where it was given, and what would be right.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use espalier_runtime::file::FileError;
+
+/// Where a setting was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A line of the file of `--config`, counted from 1.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line of the key.
+        line: u64,
+    },
+    /// `--set`.
+    Set,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::File { path, line } => write!(formatter, "{}:{line}", path.display()),
+            Origin::Set => formatter.write_str("--set"),
+        }
+    }
+}
+
+/// Why the settings cannot be used. Each prints as one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigurationError {
+    /// The file of `--config` cannot be read.
+    #[error("the configuration cannot be read: {0}")]
+    Unreadable(#[from] FileError),
+    /// The file is not UTF-8.
+    #[error("{}: not UTF-8, from byte {offset} on", path.display())]
+    NotUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// Bytes before the first bad one.
+        offset: usize,
+    },
+    /// The file is not YAML, or not keys and values.
+    #[error("{}: {message}", path.display())]
+    NotYaml {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        message: String,
+    },
+    /// `--set` without `=`, or with a value that is not YAML.
+    #[error("--set {argument}: {message}")]
+    BadSet {
+        /// The argument.
+        argument: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// No such key, here or in Cassandra or ScyllaDB.
+    #[error("{origin}: there is no setting {key:?}{}", suggest(.suggestion))]
+    UnknownKey {
+        /// Where.
+        origin: Origin,
+        /// The key.
+        key: String,
+        /// The closest known key.
+        suggestion: Option<String>,
+    },
+    /// A key of Cassandra or ScyllaDB whose feature does not exist here.
+    #[error("{origin}: {key} is not supported here: {reason}")]
+    Absent {
+        /// Where.
+        origin: Origin,
+        /// The key.
+        key: String,
+        /// What does not exist.
+        reason: String,
+    },
+    /// A key that is understood with the values only that mean what this node does.
+    #[error("{origin}: {key}: {value} is not supported here, only {allowed}")]
+    OnlyValue {
+        /// Where.
+        origin: Origin,
+        /// The key.
+        key: String,
+        /// The given value.
+        value: String,
+        /// The values that are taken.
+        allowed: String,
+    },
+    /// A value that is not of the key's kind or range.
+    #[error("{origin}: {key}: {value}: {reason}")]
+    BadValue {
+        /// Where.
+        origin: Origin,
+        /// The key.
+        key: String,
+        /// The given value.
+        value: String,
+        /// What would be right.
+        reason: String,
+    },
+    /// One setting given twice in one place, by its new and its old name.
+    #[error("{second}: {key} was given before, at {first}")]
+    Twice {
+        /// The new name of the setting.
+        key: String,
+        /// Where first.
+        first: Origin,
+        /// Where again.
+        second: Origin,
+    },
+    /// Settings that contradict each other.
+    #[error("{0}")]
+    Inconsistent(String),
+}
+
+fn suggest(suggestion: &Option<String>) -> String {
+    match suggestion {
+        Some(key) => format!("; did you mean {key}?"),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,143 @@
+//! The settings of a node: from the file, `--set` and flags to what storage and server are given.
+//!
+//! A flag beats `--set`, which beats the file. A key that is not known is an error, and so is a known one that asks for
+//! something that does not exist here: a setting that has no effect without saying so is worse than none.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `document` | YAML as flat keys with lines |
+//! | `settings`, `known_keys` | the keys that mean something here; those of Cassandra and ScyllaDB that do not |
+//! | `units` | sizes and durations |
+//! | `memory` | the memory budget and its parts |
+//! | `resolve` | defaults, and what follows from what |
+
+mod document;
+mod error;
+mod known_keys;
+mod memory;
+mod resolve;
+mod settings;
+mod suggestion;
+mod units;
+
+pub use error::ConfigurationError;
+pub use resolve::NodeConfiguration;
+pub use units::{display_size, parse_memory};
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use document::{Entry, Value};
+use error::Origin;
+use known_keys::Known;
+use settings::Draft;
+
+use crate::command_line::ServeArguments;
+
+/// The settings that were given, and what was ignored of them.
+#[derive(Debug, Default)]
+struct Given {
+    draft: Draft,
+    /// A key and why it changes nothing.
+    ignored: Vec<(String, &'static str)>,
+    /// Where each setting was given, by its new name.
+    origins: HashMap<&'static str, Origin>,
+}
+
+impl NodeConfiguration {
+    /// The settings of these arguments. `file` is the content of the file of `--config`.
+    pub fn load(
+        arguments: &ServeArguments,
+        file: Option<(&Path, &[u8])>,
+        machine: Machine,
+    ) -> Result<Self, ConfigurationError> {
+        let mut given = Given::default();
+        if let Some((path, content)) = file {
+            for entry in document::parse_file(path, content)? {
+                given.take(entry)?;
+            }
+        }
+        for argument in &arguments.set {
+            for entry in document::parse_set(argument)? {
+                given.take(entry)?;
+            }
+        }
+        resolve::resolve(arguments, given, machine)
+    }
+}
+
+/// What the defaults depend on.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Bytes of memory that the process may use.
+    pub memory_bytes: u64,
+    /// How many threads can run at the same time.
+    pub parallelism: usize,
+    /// The processors that the process may run on.
+    pub allowed_cpus: Vec<usize>,
+}
+
+impl Machine {
+    /// This machine, as far as control groups and affinity let us use it.
+    pub fn here() -> Self {
+        Self {
+            memory_bytes: espalier_runtime::memory::total_bytes(),
+            parallelism: espalier_runtime::cpu::available_parallelism(),
+            allowed_cpus: espalier_runtime::cpu::allowed_cpus(),
+        }
+    }
+}
+
+impl Given {
+    fn take(&mut self, entry: Entry) -> Result<(), ConfigurationError> {
+        let Entry { key, value, origin } = entry;
+        let Some((setting, old)) = settings::find(&key) else {
+            return self.take_known(key, &value, origin);
+        };
+        if value == Value::Null {
+            return Ok(());
+        }
+        if let Some(first) = self.origins.get(setting.name)
+            && matches!((first, &origin), (Origin::File { .. }, Origin::File { .. }))
+        {
+            let (key, first) = (setting.name.to_owned(), first.clone());
+            return Err(ConfigurationError::Twice { key, first, second: origin });
+        }
+        if let Err(reason) = setting.set(&mut self.draft, &value, old) {
+            let value = value.to_string();
+            return Err(ConfigurationError::BadValue { origin, key, value, reason });
+        }
+        self.origins.insert(setting.name, origin);
+        Ok(())
+    }
+
+    fn take_known(
+        &mut self,
+        key: String,
+        value: &Value,
+        origin: Origin,
+    ) -> Result<(), ConfigurationError> {
+        match known_keys::look_up(&key) {
+            None => {
+                let known = settings::names().chain(known_keys::names());
+                let suggestion = suggestion::closest(&key, known).map(str::to_owned);
+                Err(ConfigurationError::UnknownKey { origin, key, suggestion })
+            }
+            Some(_) if *value == Value::Null => Ok(()),
+            Some(Known::Ignored(reason)) => {
+                self.ignored.push((key, reason));
+                Ok(())
+            }
+            Some(Known::Only(allowed)) if known_keys::allows(&allowed, value) => Ok(()),
+            Some(Known::Only(allowed)) => Err(ConfigurationError::OnlyValue {
+                origin,
+                key,
+                value: value.to_string(),
+                allowed: allowed.join(" or "),
+            }),
+            Some(Known::Absent(reason)) => {
+                Err(ConfigurationError::Absent { origin, key, reason: reason.to_owned() })
+            }
+        }
+    }
+}

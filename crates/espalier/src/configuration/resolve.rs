@@ -1,0 +1,213 @@
+//! From what was given to what storage and server get: defaults, and settings that depend on each other.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use espalier_runtime::ShardOptions;
+use espalier_server::{ConnectionLimits, ServerConfig};
+use espalier_storage::{CommitLogSync, ReplayPolicy, StorageConfiguration};
+
+use super::error::ConfigurationError;
+use super::memory::MemoryBudget;
+use super::settings::Draft;
+use super::{Given, Machine};
+use crate::command_line::ServeArguments;
+
+const DEFAULT_DIRECTORY: &str = "espalier-data";
+const DEFAULT_CLUSTER_NAME: &str = "Test Cluster";
+const DEFAULT_ADDRESS: &str = "127.0.0.1";
+const DEFAULT_CQL_PORT: u16 = 9042;
+const DEFAULT_API_PORT: u16 = 10_000;
+
+/// As cassandra.yaml has it.
+const DEFAULT_SYNC_PERIOD: Duration = Duration::from_secs(10);
+
+/// More shards than this are a mistake.
+const MAXIMUM_SHARDS: usize = 1024;
+
+/// A node's settings, complete and consistent.
+#[derive(Clone, Debug)]
+pub struct NodeConfiguration {
+    /// What `system.local` says: clients show it.
+    pub cluster_name: String,
+    /// The working directory; nobody else may have it.
+    pub directory: PathBuf,
+    /// The address that clients are told; without it, the one that is listened on.
+    pub broadcast_address: Option<IpAddr>,
+    /// Shards, and the processors that they are pinned to.
+    pub shards: ShardOptions,
+    /// The memory budget.
+    pub memory: MemoryBudget,
+    /// What storage is told.
+    pub storage: StorageConfiguration,
+    /// What the server is told.
+    pub server: ServerConfig,
+    /// Keys that change nothing, and why.
+    pub ignored: Vec<(String, &'static str)>,
+}
+
+pub(super) fn resolve(
+    arguments: &ServeArguments,
+    given: Given,
+    machine: Machine,
+) -> Result<NodeConfiguration, ConfigurationError> {
+    let Given { draft, ignored, .. } = given;
+    let memory = MemoryBudget::new(arguments.memory, machine.memory_bytes)?;
+    let directory = arguments.workdir.clone().or_else(|| draft.workdir.clone());
+    let directory = directory.unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY));
+    Ok(NodeConfiguration {
+        cluster_name: draft.cluster_name.clone().unwrap_or_else(|| DEFAULT_CLUSTER_NAME.to_owned()),
+        broadcast_address: match &draft.broadcast_rpc_address {
+            Some(name) => Some(address("broadcast_rpc_address", name, 0)?.ip()),
+            None => None,
+        },
+        shards: shards(arguments.smp, machine)?,
+        storage: storage(&draft, &directory, &memory)?,
+        server: server(arguments, &draft, &memory)?,
+        memory,
+        directory,
+        ignored,
+    })
+}
+
+/// As many shards as processors, unless told otherwise. Shards are pinned only when they take all processors that there
+/// are: two nodes with half of them each would otherwise share the first ones.
+fn shards(smp: Option<usize>, machine: Machine) -> Result<ShardOptions, ConfigurationError> {
+    let count = smp.unwrap_or(machine.parallelism.max(1));
+    if !(1..=MAXIMUM_SHARDS).contains(&count) {
+        let message = format!("--smp {count}: expected 1 to {MAXIMUM_SHARDS} shards");
+        return Err(ConfigurationError::Inconsistent(message));
+    }
+    let pin_to = (machine.allowed_cpus.len() == count).then_some(machine.allowed_cpus);
+    Ok(ShardOptions { count, pin_to, ..ShardOptions::default() })
+}
+
+fn storage(
+    draft: &Draft,
+    directory: &Path,
+    memory: &MemoryBudget,
+) -> Result<StorageConfiguration, ConfigurationError> {
+    let mut storage = StorageConfiguration::new(directory);
+    match draft.data_file_directories.as_deref() {
+        None => {}
+        Some([one]) => storage.data_directory = directory.join(one),
+        Some(several) => {
+            return Err(ConfigurationError::Inconsistent(format!(
+                "data_file_directories has {} directories; there must be one",
+                several.len()
+            )));
+        }
+    }
+    if let Some(given) = &draft.commitlog_directory {
+        storage.commitlog_directory = directory.join(given);
+    }
+    storage.commitlog_sync = commitlog_sync(draft);
+    if let Some(bytes) = draft.commitlog_segment_bytes {
+        storage.commitlog_segment_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    }
+    if let Some(bytes) = draft.commitlog_total_bytes {
+        storage.commitlog_total_bytes = bytes;
+    }
+    if storage.commitlog_total_bytes < u64::from(storage.commitlog_segment_bytes) {
+        return Err(ConfigurationError::Inconsistent(
+            "commitlog_total_space is less than one commitlog_segment_size".to_owned(),
+        ));
+    }
+    storage.commit_failure_policy = match draft.commit_failure_policy.as_deref() {
+        Some("ignore") => ReplayPolicy::Ignore,
+        _ => ReplayPolicy::Stop,
+    };
+    let memtables = match (draft.memtable_heap_bytes, draft.memtable_offheap_bytes) {
+        (None, None) => memory.memtables,
+        // A memtable is in one place here; Cassandra's is in both.
+        (heap, offheap) => heap.unwrap_or(0).saturating_add(offheap.unwrap_or(0)),
+    };
+    if memtables == 0 {
+        return Err(ConfigurationError::Inconsistent(
+            "memtable_heap_space and memtable_offheap_space leave no memory for memtables"
+                .to_owned(),
+        ));
+    }
+    storage.memtable_bytes = to_usize(memtables);
+    storage.page_cache_bytes = to_usize(draft.file_cache_bytes.unwrap_or(memory.page_cache));
+    if let Some(threshold) = draft.memtable_cleanup_threshold {
+        storage.memtable_cleanup_threshold = threshold;
+    }
+    if draft.sstable_format.is_some() {
+        // The one family of tries: Cassandra calls it bti, and its version da.
+        storage.sstable_format = "da".to_owned();
+    }
+    if let Some(bytes) = draft.column_index_bytes {
+        storage.column_index_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    }
+    if let Some(timeout) = draft.write_request_timeout {
+        storage.write_timeout = timeout;
+    }
+    Ok(storage)
+}
+
+fn commitlog_sync(draft: &Draft) -> CommitLogSync {
+    match draft.commitlog_sync.as_deref() {
+        Some("batch") => CommitLogSync::Batch,
+        Some("periodic") => CommitLogSync::Periodic {
+            period: draft.commitlog_sync_period.unwrap_or(DEFAULT_SYNC_PERIOD),
+        },
+        _ => CommitLogSync::Group {
+            window: draft.commitlog_sync_group_window.unwrap_or(Duration::ZERO),
+        },
+    }
+}
+
+fn server(
+    arguments: &ServeArguments,
+    draft: &Draft,
+    memory: &MemoryBudget,
+) -> Result<ServerConfig, ConfigurationError> {
+    let port = arguments.port.or(draft.native_transport_port).unwrap_or(DEFAULT_CQL_PORT);
+    let listen = match arguments.host {
+        Some(host) => SocketAddr::new(host, port),
+        None => {
+            let name = draft.rpc_address.as_deref().unwrap_or(DEFAULT_ADDRESS);
+            address("rpc_address", name, port)?
+        }
+    };
+    let api = draft.api_address.as_deref().unwrap_or(DEFAULT_ADDRESS);
+    let api = address("api_address", api, draft.api_port.unwrap_or(DEFAULT_API_PORT))?;
+    let mut server = ServerConfig::new(listen, to_usize(memory.total));
+    server.admin_listen = Some(api);
+    server.shard_aware_listen =
+        draft.native_shard_aware_transport_port.map(|port| SocketAddr::new(listen.ip(), port));
+    if let Some(bytes) = draft.max_frame_bytes {
+        server.max_frame_size = to_usize(bytes);
+    }
+    if let Some(bytes) = draft.max_in_flight_bytes {
+        server.max_request_data_in_flight = to_usize(bytes);
+    }
+    if let Some(bytes) = draft.max_in_flight_bytes_per_ip {
+        server.max_request_data_in_flight_per_ip = to_usize(bytes);
+    }
+    // -1 means no limit.
+    let limit = |given: Option<i64>| given.and_then(|limit| usize::try_from(limit).ok());
+    server.connection_limits = ConnectionLimits {
+        total: limit(draft.max_connections),
+        per_address: limit(draft.max_connections_per_ip),
+    };
+    Ok(server)
+}
+
+/// An address, or the first one of a name.
+fn address(key: &str, name: &str, port: u16) -> Result<SocketAddr, ConfigurationError> {
+    let bad = |reason: String| {
+        ConfigurationError::Inconsistent(format!("{key}: {name}: {reason}; give an IP address"))
+    };
+    let mut found = (name, port).to_socket_addrs().map_err(|error| bad(error.to_string()))?;
+    found.next().ok_or_else(|| bad("the name has no address".to_owned()))
+}
+
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! Whole configurations: what they come to, and what is refused how.
+
+use super::*;
+use crate::command_line::{Command, parse_from};
+
+const FILE: &str = "node.yaml";
+
+fn machine() -> Machine {
+    Machine { memory_bytes: 8 << 30, parallelism: 4, allowed_cpus: vec![2, 3, 6, 7] }
+}
+
+fn load(arguments: &[&str], file: &str) -> Result<NodeConfiguration, String> {
+    let all = ["espalier", "serve"].iter().chain(arguments);
+    let Ok(Command::Serve(arguments)) = parse_from(all) else { panic!("{arguments:?}") };
+    let file = (Path::new(FILE), file.as_bytes());
+    NodeConfiguration::load(&arguments, Some(file), machine()).map_err(|error| error.to_string())
+}
+
+fn refused(file: &str) -> String {
+    load(&[], file).unwrap_err()
+}
+
+#[test]
+fn nothing_is_needed() {
+    let node = load(&[], "").unwrap();
+    assert_eq!(node.directory, Path::new("espalier-data"));
+    assert_eq!(node.storage.data_directory, Path::new("espalier-data/data"));
+    assert_eq!(node.storage.commitlog_directory, Path::new("espalier-data/commitlog"));
+    assert_eq!(node.storage.commitlog_sync, CommitLogSync::Group { window: Duration::ZERO });
+    assert_eq!(node.storage.sstable_format, "da");
+    assert_eq!(node.storage.memtable_bytes, 1 << 30);
+    assert_eq!(node.server.listen.to_string(), "127.0.0.1:9042");
+    assert_eq!(node.server.admin_listen.unwrap().to_string(), "127.0.0.1:10000");
+    assert_eq!(node.shards.count, 4);
+    assert_eq!(node.shards.pin_to, Some(vec![2, 3, 6, 7]));
+}
+
+#[test]
+fn flags_beat_set_and_set_beats_the_file() {
+    let file = "native_transport_port: 1\napi_port: 2\ncluster_name: x\nworkdir: /w\n";
+    let arguments = ["--port", "5", "--set", "native_transport_port=4", "--set", "api_port=3"];
+    let node = load(&arguments, file).unwrap();
+    assert_eq!(node.server.listen.port(), 5);
+    assert_eq!(node.server.admin_listen.unwrap().port(), 3);
+    assert_eq!(node.cluster_name, "x");
+    assert_eq!(node.directory, Path::new("/w"));
+}
+
+#[test]
+fn paths_are_relative_to_the_working_directory() {
+    let file = "data_file_directories: [tables]\ncommitlog_directory: /log\n";
+    let node = load(&["--workdir", "/w"], file).unwrap();
+    assert_eq!(node.storage.data_directory, Path::new("/w/tables"));
+    assert_eq!(node.storage.commitlog_directory, Path::new("/log"));
+}
+
+#[test]
+fn fewer_shards_than_processors_are_not_pinned() {
+    let node = load(&["--smp", "2"], "").unwrap();
+    assert_eq!((node.shards.count, node.shards.pin_to), (2, None));
+    assert!(load(&["--smp", "0"], "").unwrap_err().contains("--smp 0"));
+}
+
+#[test]
+fn new_and_old_names_mean_the_same() {
+    let new = "commitlog_segment_size: 16MiB\ncolumn_index_size: 4KiB\nwrite_request_timeout: 3s\n\
+               native_transport_max_frame_size: 2MiB\ncommitlog_sync: periodic\n\
+               commitlog_sync_period: 500ms\n";
+    let old = "commitlog_segment_size_in_mb: 16\ncolumn_index_size_in_kb: 4\n\
+               write_request_timeout_in_ms: 3000\nnative_transport_max_frame_size_in_mb: 2\n\
+               commitlog_sync: periodic\ncommitlog_sync_period_in_ms: 500\n";
+    for file in [new, old] {
+        let node = load(&[], file).unwrap();
+        assert_eq!(node.storage.commitlog_segment_bytes, 16 << 20);
+        assert_eq!(node.storage.column_index_bytes, 4 << 10);
+        assert_eq!(node.storage.write_timeout, Duration::from_secs(3));
+        assert_eq!(node.server.max_frame_size, 2 << 20);
+        let period = Duration::from_millis(500);
+        assert_eq!(node.storage.commitlog_sync, CommitLogSync::Periodic { period });
+    }
+    assert_eq!(
+        refused("column_index_size: 4KiB\ncolumn_index_size_in_kb: 4\n"),
+        "node.yaml:2: column_index_size was given before, at node.yaml:1"
+    );
+}
+
+#[test]
+fn memory_is_split_unless_a_part_is_given() {
+    let node = load(&["--memory", "2G"], "memtable_offheap_space: 100MiB\n").unwrap();
+    assert_eq!(node.storage.memtable_bytes, 100 << 20);
+    assert_eq!(node.storage.page_cache_bytes, 768 << 20);
+    assert_eq!(node.server.max_request_data_in_flight, (2 << 30) / 10);
+    let node = load(&[], "memtable_heap_space: 1MiB\nmemtable_offheap_space: 2MiB\n").unwrap();
+    assert_eq!(node.storage.memtable_bytes, 3 << 20);
+    assert!(refused("memtable_heap_space: 0MiB\n").contains("no memory for memtables"));
+}
+
+#[test]
+fn unknown_keys_are_told_with_the_closest_one() {
+    assert_eq!(
+        refused("# first\ncommit_log_sync: batch\n"),
+        "node.yaml:2: there is no setting \"commit_log_sync\"; did you mean commitlog_sync?"
+    );
+    assert_eq!(refused("flavour: x\n"), "node.yaml:1: there is no setting \"flavour\"");
+    assert_eq!(
+        load(&["--set", "ap_port=1"], "").unwrap_err(),
+        "--set: there is no setting \"ap_port\"; did you mean api_port?"
+    );
+}
+
+#[test]
+fn what_does_not_exist_here_is_refused() {
+    assert_eq!(
+        refused("native_transport_port_ssl: 9142\n"),
+        "node.yaml:1: native_transport_port_ssl is not supported here: clients connect without TLS"
+    );
+    assert_eq!(
+        refused("authenticator:\n  class_name: PasswordAuthenticator\n"),
+        "node.yaml:2: authenticator.class_name: PasswordAuthenticator is not supported here, only \
+         AllowAllAuthenticator"
+    );
+    assert!(refused("sstable:\n  selected_format: big\n").contains("only bti"));
+    assert!(refused("cdc_enabled: true\n").contains("only false"));
+}
+
+#[test]
+fn bad_values_say_what_would_be_right() {
+    assert_eq!(
+        refused("commitlog_segment_size: 32\n"),
+        "node.yaml:1: commitlog_segment_size: 32: expected a size: a whole number with the unit B, \
+         KiB, MiB or GiB, such as 32MiB"
+    );
+    assert!(refused("native_transport_port: 70000\n").contains("0 to 65535"));
+    assert!(refused("commitlog_sync: sometimes\n").contains("group, batch, periodic"));
+    assert!(refused("memtable_cleanup_threshold: 1.5\n").contains("up to 1"));
+    assert!(refused("commitlog_sync: [batch]\n").contains("expected one value"));
+    assert!(refused("native_transport_max_concurrent_connections: -2\n").contains("-1 for no"));
+    assert!(refused("data_file_directories: [/a, /b]\n").contains("there must be one"));
+    assert!(refused("commitlog_total_space: 1MiB\n").contains("commitlog_segment_size"));
+    assert!(refused("rpc_address: 999.1.1.1\n").contains("give an IP address"));
+    assert!(refused("column_index_size_in_kb: 4KiB\n").contains("without a unit"));
+}
+
+#[test]
+fn limits_of_connections() {
+    let file = "native_transport_max_concurrent_connections: 10\n\
+                native_transport_max_concurrent_connections_per_ip: -1\n";
+    let limits = load(&[], file).unwrap().server.connection_limits;
+    assert_eq!((limits.total, limits.per_address), (Some(10), None));
+}
+
+/// Settings as cassandra_latest.yaml of 5.0 has them; it has `auto_snapshot: true` too.
+const CASSANDRA_LATEST: &str = "
+cluster_name: 'Test Cluster'
+num_tokens: 16
+allocate_tokens_for_local_replication_factor: 3
+hinted_handoff_enabled: true
+max_hint_window: 3h
+authenticator:
+  class_name: AllowAllAuthenticator
+authorizer:
+  class_name: AllowAllAuthorizer
+role_manager:
+  class_name: CassandraRoleManager
+  parameters:
+    invalid_role_disconnect_task_period: 4h
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+cdc_enabled: false
+disk_failure_policy: stop
+commit_failure_policy: stop
+prepared_statements_cache_size:
+key_cache_size: 0MiB
+commitlog_sync: periodic
+commitlog_sync_period: 10000ms
+commitlog_segment_size: 32MiB
+commitlog_disk_access_mode: auto
+seed_provider:
+  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+    parameters:
+      - seeds: \"127.0.0.1:7000\"
+concurrent_reads: 32
+memtable:
+  configurations:
+    skiplist:
+      class_name: SkipListMemtable
+    trie:
+      class_name: TrieMemtable
+    default:
+      inherits: trie
+memtable_allocation_type: offheap_objects
+listen_address: localhost
+start_native_transport: true
+native_transport_port: 9042
+native_transport_allow_older_protocols: true
+rpc_address: localhost
+uuid_sstable_identifiers_enabled: true
+sstable:
+  selected_format: bti
+column_index_size: 4KiB
+default_secondary_index: sai
+compaction_throughput: 64MiB/s
+read_request_timeout: 5000ms
+write_request_timeout: 2000ms
+endpoint_snitch: SimpleSnitch
+crypto_provider:
+  - class_name: org.apache.cassandra.security.DefaultCryptoProvider
+    parameters:
+      - fail_on_missing_provider: \"false\"
+server_encryption_options:
+  internode_encryption: none
+client_encryption_options:
+  enabled: false
+  keystore: conf/.keystore
+transparent_data_encryption_options:
+  enabled: false
+  chunk_length_kb: 64
+tombstone_warn_threshold: 1000
+batch_size_warn_threshold: 5KiB
+audit_logging_options:
+  enabled: false
+materialized_views_enabled: false
+storage_compatibility_mode: NONE
+";
+
+#[test]
+fn a_stock_configuration_is_understood() {
+    let node = load(&[], CASSANDRA_LATEST).unwrap();
+    assert_eq!(
+        node.storage.commitlog_sync,
+        CommitLogSync::Periodic { period: DEFAULT_SYNC_PERIOD }
+    );
+    assert_eq!(node.storage.column_index_bytes, 4 << 10);
+    let ignored: Vec<&str> = node.ignored.iter().map(|(key, _)| key.as_str()).collect();
+    assert!(ignored.contains(&"num_tokens") && ignored.contains(&"seed_provider"));
+    assert!(refused(&format!("{CASSANDRA_LATEST}auto_snapshot: true\n")).contains("auto_snapshot"));
+}

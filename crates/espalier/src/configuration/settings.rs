@@ -1,0 +1,309 @@
+//! The settings: their names, kinds and ranges. docs/settings.md says what each does.
+//!
+//! Names are those of cassandra.yaml, and those of scylla.yaml where Cassandra has none. A name that Cassandra used before
+//! its values had units is taken too, with a plain number in the unit that the name ends with.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::document::Value;
+use super::units::{parse_duration, parse_size};
+
+/// What was given, before defaults.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Draft {
+    pub cluster_name: Option<String>,
+    pub workdir: Option<PathBuf>,
+    pub data_file_directories: Option<Vec<PathBuf>>,
+    pub commitlog_directory: Option<PathBuf>,
+    pub rpc_address: Option<String>,
+    pub broadcast_rpc_address: Option<String>,
+    pub native_transport_port: Option<u16>,
+    pub native_shard_aware_transport_port: Option<u16>,
+    pub api_address: Option<String>,
+    pub api_port: Option<u16>,
+    pub max_frame_bytes: Option<u64>,
+    pub max_connections: Option<i64>,
+    pub max_connections_per_ip: Option<i64>,
+    pub max_in_flight_bytes: Option<u64>,
+    pub max_in_flight_bytes_per_ip: Option<u64>,
+    pub commitlog_sync: Option<String>,
+    pub commitlog_sync_period: Option<Duration>,
+    pub commitlog_sync_group_window: Option<Duration>,
+    pub commitlog_segment_bytes: Option<u64>,
+    pub commitlog_total_bytes: Option<u64>,
+    pub commit_failure_policy: Option<String>,
+    pub memtable_heap_bytes: Option<u64>,
+    pub memtable_offheap_bytes: Option<u64>,
+    pub memtable_cleanup_threshold: Option<f64>,
+    pub file_cache_bytes: Option<u64>,
+    pub sstable_format: Option<String>,
+    pub column_index_bytes: Option<u64>,
+    pub write_request_timeout: Option<Duration>,
+}
+
+/// One setting.
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// Names it had before, with the unit that their plain numbers have.
+    pub old_names: &'static [(&'static str, OldUnit)],
+    kind: Kind,
+}
+
+/// The unit of a plain number under an old name.
+#[derive(Clone, Copy, Debug)]
+pub enum OldUnit {
+    /// `…_in_bytes`
+    Bytes,
+    /// `…_in_kb`, meaning KiB.
+    Kibibytes,
+    /// `…_in_mb`, meaning MiB.
+    Mebibytes,
+    /// `…_in_ms`
+    Milliseconds,
+}
+
+type Slot<T> = fn(&mut Draft) -> &mut Option<T>;
+
+enum Kind {
+    Text(Slot<String>),
+    Choice(Slot<String>, &'static [&'static str]),
+    Path(Slot<PathBuf>),
+    Paths(Slot<Vec<PathBuf>>),
+    Port(Slot<u16>),
+    /// -1 is no limit.
+    Limit(Slot<i64>),
+    Fraction(Slot<f64>),
+    /// With the least and the greatest number of bytes.
+    Size(Slot<u64>, u64, u64),
+    Duration(Slot<Duration>),
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+const fn setting(name: &'static str, kind: Kind) -> Setting {
+    Setting { name, old_names: &[], kind }
+}
+
+const fn renamed(
+    name: &'static str,
+    old_names: &'static [(&'static str, OldUnit)],
+    kind: Kind,
+) -> Setting {
+    Setting { name, old_names, kind }
+}
+
+/// All settings.
+pub const SETTINGS: &[Setting] = &[
+    setting("cluster_name", Kind::Text(|draft| &mut draft.cluster_name)),
+    // Directories.
+    setting("workdir", Kind::Path(|draft| &mut draft.workdir)),
+    setting("data_file_directories", Kind::Paths(|draft| &mut draft.data_file_directories)),
+    setting("commitlog_directory", Kind::Path(|draft| &mut draft.commitlog_directory)),
+    // The native protocol and the admin API.
+    setting("rpc_address", Kind::Text(|draft| &mut draft.rpc_address)),
+    setting("broadcast_rpc_address", Kind::Text(|draft| &mut draft.broadcast_rpc_address)),
+    setting("native_transport_port", Kind::Port(|draft| &mut draft.native_transport_port)),
+    setting(
+        "native_shard_aware_transport_port",
+        Kind::Port(|draft| &mut draft.native_shard_aware_transport_port),
+    ),
+    setting("api_address", Kind::Text(|draft| &mut draft.api_address)),
+    setting("api_port", Kind::Port(|draft| &mut draft.api_port)),
+    renamed(
+        "native_transport_max_frame_size",
+        &[("native_transport_max_frame_size_in_mb", OldUnit::Mebibytes)],
+        Kind::Size(|draft| &mut draft.max_frame_bytes, KIB, GIB),
+    ),
+    setting(
+        "native_transport_max_concurrent_connections",
+        Kind::Limit(|draft| &mut draft.max_connections),
+    ),
+    setting(
+        "native_transport_max_concurrent_connections_per_ip",
+        Kind::Limit(|draft| &mut draft.max_connections_per_ip),
+    ),
+    renamed(
+        "native_transport_max_request_data_in_flight",
+        &[("native_transport_max_concurrent_requests_in_bytes", OldUnit::Bytes)],
+        Kind::Size(|draft| &mut draft.max_in_flight_bytes, 0, TIB),
+    ),
+    renamed(
+        "native_transport_max_request_data_in_flight_per_ip",
+        &[("native_transport_max_concurrent_requests_in_bytes_per_ip", OldUnit::Bytes)],
+        Kind::Size(|draft| &mut draft.max_in_flight_bytes_per_ip, 0, TIB),
+    ),
+    // The commit log.
+    setting(
+        "commitlog_sync",
+        Kind::Choice(|draft| &mut draft.commitlog_sync, &["group", "batch", "periodic"]),
+    ),
+    renamed(
+        "commitlog_sync_period",
+        &[("commitlog_sync_period_in_ms", OldUnit::Milliseconds)],
+        Kind::Duration(|draft| &mut draft.commitlog_sync_period),
+    ),
+    renamed(
+        "commitlog_sync_group_window",
+        &[("commitlog_sync_group_window_in_ms", OldUnit::Milliseconds)],
+        Kind::Duration(|draft| &mut draft.commitlog_sync_group_window),
+    ),
+    renamed(
+        "commitlog_segment_size",
+        &[("commitlog_segment_size_in_mb", OldUnit::Mebibytes)],
+        Kind::Size(|draft| &mut draft.commitlog_segment_bytes, MIB, 2 * GIB - MIB),
+    ),
+    renamed(
+        "commitlog_total_space",
+        &[("commitlog_total_space_in_mb", OldUnit::Mebibytes)],
+        Kind::Size(|draft| &mut draft.commitlog_total_bytes, MIB, 1024 * TIB),
+    ),
+    setting(
+        "commit_failure_policy",
+        Kind::Choice(
+            |draft| &mut draft.commit_failure_policy,
+            &["stop", "die", "stop_commit", "ignore"],
+        ),
+    ),
+    // Memory.
+    renamed(
+        "memtable_heap_space",
+        &[("memtable_heap_space_in_mb", OldUnit::Mebibytes)],
+        Kind::Size(|draft| &mut draft.memtable_heap_bytes, 0, 1024 * TIB),
+    ),
+    renamed(
+        "memtable_offheap_space",
+        &[("memtable_offheap_space_in_mb", OldUnit::Mebibytes)],
+        Kind::Size(|draft| &mut draft.memtable_offheap_bytes, 0, 1024 * TIB),
+    ),
+    setting(
+        "memtable_cleanup_threshold",
+        Kind::Fraction(|draft| &mut draft.memtable_cleanup_threshold),
+    ),
+    renamed(
+        "file_cache_size",
+        &[("file_cache_size_in_mb", OldUnit::Mebibytes)],
+        Kind::Size(|draft| &mut draft.file_cache_bytes, MIB, 1024 * TIB),
+    ),
+    // Tables on disk.
+    setting("sstable_format", Kind::Choice(|draft| &mut draft.sstable_format, &["da", "bti"])),
+    renamed(
+        "column_index_size",
+        &[("column_index_size_in_kb", OldUnit::Kibibytes)],
+        Kind::Size(|draft| &mut draft.column_index_bytes, KIB, GIB),
+    ),
+    renamed(
+        "write_request_timeout",
+        &[("write_request_timeout_in_ms", OldUnit::Milliseconds)],
+        Kind::Duration(|draft| &mut draft.write_request_timeout),
+    ),
+];
+
+/// The setting of that name, new or old, and the old name's unit.
+pub fn find(name: &str) -> Option<(&'static Setting, Option<OldUnit>)> {
+    SETTINGS.iter().find_map(|setting| {
+        if setting.name == name {
+            return Some((setting, None));
+        }
+        let old = setting.old_names.iter().find(|(old, _)| *old == name);
+        old.map(|(_, unit)| (setting, Some(*unit)))
+    })
+}
+
+/// All names, new and old.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().flat_map(|setting| {
+        std::iter::once(setting.name).chain(setting.old_names.iter().map(|(name, _)| *name))
+    })
+}
+
+impl Setting {
+    /// Notes a value; or says what would be right.
+    pub fn set(
+        &self,
+        draft: &mut Draft,
+        value: &Value,
+        old: Option<OldUnit>,
+    ) -> Result<(), String> {
+        if let Kind::Paths(slot) = &self.kind {
+            *slot(draft) = Some(paths(value)?);
+            return Ok(());
+        }
+        let Value::Scalar(text) = value else {
+            return Err("expected one value".to_owned());
+        };
+        match &self.kind {
+            Kind::Text(slot) => *slot(draft) = Some(text.clone()),
+            Kind::Choice(slot, choices) => {
+                let choice = choices.iter().find(|choice| **choice == text.as_str());
+                let choice = choice.ok_or_else(|| format!("expected {}", choices.join(", ")))?;
+                *slot(draft) = Some((*choice).to_owned());
+            }
+            Kind::Path(slot) => *slot(draft) = Some(PathBuf::from(text)),
+            Kind::Paths(_) => {}
+            Kind::Port(slot) => {
+                let port = text.parse().map_err(|_| "expected a port, from 0 to 65535")?;
+                *slot(draft) = Some(port);
+            }
+            Kind::Limit(slot) => {
+                let limit = text.parse().ok().filter(|limit| *limit >= -1);
+                *slot(draft) = Some(limit.ok_or("expected a number, or -1 for no limit")?);
+            }
+            Kind::Fraction(slot) => {
+                let fraction: Option<f64> = text.parse().ok();
+                let fraction = fraction.filter(|fraction| *fraction > 0.0 && *fraction <= 1.0);
+                *slot(draft) = Some(fraction.ok_or("expected a number above 0 and up to 1")?);
+            }
+            Kind::Size(slot, least, most) => {
+                let bytes = size(text, old)?;
+                if bytes < *least || bytes > *most {
+                    let show = super::units::display_size;
+                    return Err(format!("expected {} to {}", show(*least), show(*most)));
+                }
+                *slot(draft) = Some(bytes);
+            }
+            Kind::Duration(slot) => *slot(draft) = Some(duration(text, old)?),
+        }
+        Ok(())
+    }
+}
+
+fn size(text: &str, old: Option<OldUnit>) -> Result<u64, String> {
+    let unit = match old {
+        None | Some(OldUnit::Milliseconds) => return parse_size(text),
+        Some(OldUnit::Bytes) => 1,
+        Some(OldUnit::Kibibytes) => KIB,
+        Some(OldUnit::Mebibytes) => MIB,
+    };
+    let number: Option<u64> = text.parse().ok();
+    number
+        .and_then(|number| number.checked_mul(unit))
+        .ok_or_else(|| "expected a whole number without a unit: the name says the unit".to_owned())
+}
+
+fn duration(text: &str, old: Option<OldUnit>) -> Result<Duration, String> {
+    match old {
+        None => parse_duration(text),
+        Some(_) => text
+            .parse()
+            .map(Duration::from_millis)
+            .map_err(|_| "expected a whole number of milliseconds without a unit".to_owned()),
+    }
+}
+
+fn paths(value: &Value) -> Result<Vec<PathBuf>, String> {
+    let items = match value {
+        Value::List(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let path = |item: &Value| match item {
+        Value::Scalar(path) => Ok(PathBuf::from(path)),
+        _ => Err("expected a directory, or a list of them".to_owned()),
+    };
+    items.iter().map(path).collect()
+}

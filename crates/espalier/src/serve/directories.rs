@@ -1,0 +1,58 @@
+//! The directories of a node: made if they are missing, and locked, so that two nodes never write to the same one.
+
+use std::path::{Path, PathBuf};
+
+use espalier_runtime::file::{DirectoryLock, FileSystem, LockError};
+
+use super::ServeError;
+use crate::configuration::NodeConfiguration;
+
+/// The file of the lock.
+const LOCK_NAME: &str = "espalier.lock";
+
+/// The locks of a node's directories. Keep them as long as the node lives.
+#[derive(Debug)]
+pub struct Directories {
+    _locks: Vec<DirectoryLock>,
+}
+
+impl Directories {
+    /// Makes and locks them. The data and the commit log have locks of their own only where they lie outside of the working
+    /// directory.
+    pub async fn claim(configuration: &NodeConfiguration) -> Result<Self, ServeError> {
+        let working = &configuration.directory;
+        let storage = &configuration.storage;
+        let mut directories = vec![(working.clone(), "--workdir")];
+        for (path, flag) in [
+            (&storage.data_directory, "--set data_file_directories="),
+            (&storage.commitlog_directory, "--set commitlog_directory="),
+        ] {
+            if !lies_below(path, working) && directories.iter().all(|(known, _)| known != path) {
+                directories.push((path.clone(), flag));
+            }
+        }
+        let mut locks = Vec::new();
+        for (path, flag) in directories {
+            locks.push(claim(path, flag).await?);
+        }
+        Ok(Self { _locks: locks })
+    }
+}
+
+async fn claim(path: PathBuf, flag: &'static str) -> Result<DirectoryLock, ServeError> {
+    if let Err(error) = FileSystem::real().create_dir_all(&path).await {
+        return Err(ServeError::Directory { path, error: Box::new(error), flag });
+    }
+    match DirectoryLock::acquire(&path, LOCK_NAME) {
+        Ok(lock) => Ok(lock),
+        Err(LockError::Held { holder }) => Err(ServeError::InUse { path, holder, flag }),
+        Err(LockError::File(error)) => {
+            Err(ServeError::Directory { path, error: Box::new(error), flag })
+        }
+    }
+}
+
+/// By name alone: a path that leaves the directory again, or reaches it by a link, merely gets a lock too many.
+fn lies_below(path: &Path, directory: &Path) -> bool {
+    path.starts_with(directory) && path.components().all(|part| part.as_os_str() != "..")
+}

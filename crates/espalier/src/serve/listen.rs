@@ -1,0 +1,58 @@
+//! The addresses of a node: checked before the data is opened, so that a taken port is told at once.
+
+use std::io;
+use std::net::SocketAddr;
+
+use espalier_runtime::net::probe_address;
+use espalier_server::ServerConfig;
+
+use super::ServeError;
+
+/// Where a node listens, with the ports that the kernel chose for those that were 0.
+#[derive(Clone, Debug)]
+pub struct Addresses {
+    /// CQL.
+    pub cql: SocketAddr,
+    /// The admin API and the metrics.
+    pub admin: SocketAddr,
+}
+
+impl Addresses {
+    /// Checks that nobody has the addresses of `server`, and puts the chosen ports into it.
+    pub fn claim(server: &mut ServerConfig) -> Result<Self, ServeError> {
+        let cql = claim(server.listen, "CQL", "--port or --host")?;
+        server.listen = cql;
+        if let Some(address) = server.shard_aware_listen {
+            let setting = "--set native_shard_aware_transport_port=";
+            server.shard_aware_listen = Some(claim(address, "shard-aware CQL", setting)?);
+        }
+        let admin = match server.admin_listen {
+            Some(address) => claim(address, "the admin API", ADMIN_SETTING)?,
+            None => SocketAddr::new(cql.ip(), 0),
+        };
+        server.admin_listen = Some(admin);
+        Ok(Self { cql, admin })
+    }
+
+    /// The error of an address for CQL that was free a moment ago.
+    pub fn cql_failed(&self, error: io::Error) -> ServeError {
+        let setting = "--port or --host";
+        ServeError::Listen { purpose: "CQL", address: self.cql, error, setting }
+    }
+
+    /// The error of an address for the admin API that was free a moment ago.
+    pub fn admin_failed(&self, error: io::Error) -> ServeError {
+        let (address, setting) = (self.admin, ADMIN_SETTING);
+        ServeError::Listen { purpose: "the admin API", address, error, setting }
+    }
+}
+
+const ADMIN_SETTING: &str = "--set api_port=";
+
+fn claim(
+    address: SocketAddr,
+    purpose: &'static str,
+    setting: &'static str,
+) -> Result<SocketAddr, ServeError> {
+    probe_address(address).map_err(|error| ServeError::Listen { purpose, address, error, setting })
+}

@@ -1,0 +1,75 @@
+//! One shard of a running node, and how shard 0 reaches the others.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use espalier_cql::{PreparedCache, QueryProcessor};
+use espalier_runtime::ShardContext;
+use espalier_runtime::file::FileSystem;
+use espalier_runtime::sync::Event;
+use espalier_server::{ShardServer, SharedState};
+use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+
+use super::ServeError;
+
+/// What all shards of a node share.
+#[derive(Clone)]
+pub struct SharedNode {
+    /// The settings of storage.
+    pub storage: Arc<StorageConfiguration>,
+    /// What storage shares.
+    pub database: Arc<SharedDatabase>,
+    /// Prepared statements.
+    pub statements: Arc<PreparedCache>,
+    /// What the servers share.
+    pub server: SharedState,
+}
+
+/// What one shard is made of.
+pub struct ShardNode {
+    /// Its part of the data.
+    pub database: Database,
+    /// Its connections.
+    pub server: Rc<ShardServer>,
+    /// Set by shard 0 when the shard may end.
+    pub finished: Event,
+}
+
+thread_local! {
+    static OPENED: Event = Event::new();
+    static NODE: RefCell<Option<Rc<ShardNode>>> = const { RefCell::new(None) };
+}
+
+impl ShardNode {
+    /// Opens this shard's data and makes its server, which does not listen yet.
+    pub async fn open(context: ShardContext, shared: &SharedNode) -> Result<Rc<Self>, ServeError> {
+        let (settings, common) = (Arc::clone(&shared.storage), Arc::clone(&shared.database));
+        let database = Database::open(context, FileSystem::real(), settings, common);
+        let database = database.await.map_err(|error| ServeError::Open(Box::new(error)))?;
+        let processor = QueryProcessor::new(database.clone(), Arc::clone(&shared.statements));
+        let server = ShardServer::new(&shared.server, context, processor);
+        let node = Rc::new(Self { database, server, finished: Event::new() });
+        NODE.set(Some(Rc::clone(&node)));
+        OPENED.with(Event::set);
+        Ok(node)
+    }
+
+    /// The node of the calling shard, as soon as it is open.
+    pub async fn here() -> Rc<Self> {
+        loop {
+            if let Some(node) = NODE.with_borrow(Clone::clone) {
+                return node;
+            }
+            let opened = OPENED.with(Event::clone);
+            opened.wait().await;
+        }
+    }
+
+    /// Lets go of the node of the calling shard, which may then end.
+    pub fn release() {
+        if let Some(node) = NODE.take() {
+            node.finished.set();
+        }
+    }
+}

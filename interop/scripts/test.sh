@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# All tests, step by step; goes on after a failure and ends with the sum: `N passed, N failed`.
+#
+# Steps whose tools are missing are left out, and the end says which. Settings by environment:
+#   STEPS="lint unit"   only these of: format lint unit release interop
+#   PYTEST_ARGUMENTS    more arguments for pytest
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+passed=0
+failed=0
+left_out=()
+failures=()
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+steps=${STEPS:-format lint unit release interop}
+count=$(wc -w <<< "$steps")
+number=0
+
+has() { command -v "$1" > /dev/null 2>&1; }
+begin() { number=$((number + 1)); step_began=$SECONDS; echo "=== $number/$count $1"; }
+end() { echo "=== $number/$count took $((SECONDS - step_began)) s"; }
+leave_out() { left_out+=("$1"); echo "left out: $1"; }
+
+# A step that is one test.
+check() { # name, command...
+  local name=$1
+  shift
+  if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); failures+=("$name"); fi
+}
+
+# Adds up the `N WORD` of the lines that match.
+sum_of() { # pattern of the line, word
+  grep -E "$1" "$log" | grep -oE "[0-9]+ $2" | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+# A step of many tests: it counts what its output says, and itself if it fails without saying why.
+count_tests() { # name, pattern of summary lines, command...
+  local name=$1 pattern=$2 status good bad
+  shift 2
+  "$@" 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  good=$(sum_of "$pattern" passed)
+  bad=$(sum_of "$pattern" '(failed|error|errors)')
+  if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
+  passed=$((passed + good))
+  failed=$((failed + bad))
+  [ "$bad" -eq 0 ] || failures+=("$name")
+}
+
+format() { begin "formatting"; check "formatting" cargo fmt --all --check; }
+lint() { begin "lints"; check "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings; }
+unit() {
+  begin "unit tests"
+  count_tests "unit tests" '^test result:' cargo test --quiet --workspace --no-fail-fast
+}
+release() { begin "release build"; check "release build" cargo build --quiet --release; }
+
+# Sets WITHOUT_CASSANDRA where Cassandra cannot be had: the tests that need it then say so and skip.
+prepare_interop() {
+  if ! has python3 || ! python3 -c 'import venv, ensurepip' 2> /dev/null; then
+    leave_out "all interop tests: they need python3 with venv"
+    return 1
+  fi
+  if ! interop/scripts/install_python.sh; then
+    failed=$((failed + 1))
+    failures+=("installing the Python environment")
+    return 1
+  fi
+  if ! has javac || ! has mvn; then
+    leave_out "interop tests against Cassandra and the Java driver: they need a JDK (11 or 17) and Maven"
+    export WITHOUT_CASSANDRA="no JDK or no Maven"
+  elif ! interop/scripts/install_cassandra.sh; then
+    failed=$((failed + 1))
+    failures+=("installing Cassandra")
+    export WITHOUT_CASSANDRA="its installation failed"
+  fi
+}
+
+interop() {
+  begin "interop tests"
+  if [ ! -x target/release/espalier ]; then
+    leave_out "all interop tests: there is no target/release/espalier"
+  elif prepare_interop; then
+    # shellcheck disable=SC2086
+    count_tests "interop tests" '^=+ .*(passed|failed|error|skipped|no tests)' \
+      .deps/venv/bin/python -m pytest interop ${PYTEST_ARGUMENTS:-}
+  fi
+}
+
+if ! has cargo; then
+  echo "cargo is missing: nothing can be built or tested; install Rust first"
+  exit 1
+fi
+for step in $steps; do
+  case $step in
+    format | lint | unit | release | interop) "$step"; end ;;
+    *) echo "there is no step $step"; exit 2 ;;
+  esac
+done
+
+echo
+for what in ${left_out[@]+"${left_out[@]}"}; do echo "left out: $what"; done
+for what in ${failures[@]+"${failures[@]}"}; do echo "failed: $what"; done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
