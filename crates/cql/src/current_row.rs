@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    ColumnData, ComplexColumn, Row,
+    ColumnData, ComplexColumn, Row, counter,
     schema::{ColumnDefinition, ColumnKind, TableMetadata},
 };
 use espalier_types::{CqlType, collection};
@@ -21,12 +21,15 @@ pub struct CurrentRow<'a> {
 }
 
 impl<'a> CurrentRow<'a> {
-    /// The value of a column; a multi-cell collection or UDT in its frozen form. `None`: null.
+    /// The value of a column; a multi-cell collection or UDT in its frozen form, a counter as its total. `None`: null.
     pub fn value(&self, column: &ColumnDefinition) -> Option<Bytes> {
         match column.kind {
             ColumnKind::PartitionKey => self.partition_key.get(column.position).cloned(),
             ColumnKind::Clustering => self.row?.clustering.values.get(column.position)?.clone(),
             ColumnKind::Static | ColumnKind::Regular => match self.data(column)? {
+                ColumnData::Simple(cell) if column.column_type.is_counter() => {
+                    Some(Bytes::copy_from_slice(&counter::total(&cell.value).to_be_bytes()))
+                }
                 ColumnData::Simple(cell) => Some(cell.value.clone()),
                 ColumnData::Complex(complex) => collapse(&column.column_type, complex),
             },

@@ -60,6 +60,9 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
         }
         TableChange::ColumnMask { .. } => return Err(Error::unsupported("Dynamic data masking")),
     };
+    if altered.columns() == table.columns() && altered.options == table.options {
+        return Ok(None);
+    }
     let change = changed(ChangeKind::Updated, ChangeTarget::Table, keyspace_name, name);
     Ok(Some((context.with_table(keyspace, altered), change)))
 }
