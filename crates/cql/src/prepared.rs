@@ -81,10 +81,11 @@ impl PreparedCache {
     /// Adds a statement, or replaces a stale one.
     pub fn insert(&self, prepared: Arc<Prepared>) {
         let mut statements = self.statements.write().unwrap_or_else(PoisonError::into_inner);
-        if statements.len() >= MAXIMUM_STATEMENTS && !statements.contains_key(&prepared.id) {
-            if let Some(victim) = statements.keys().next().copied() {
-                statements.remove(&victim);
-            }
+        if statements.len() >= MAXIMUM_STATEMENTS
+            && !statements.contains_key(&prepared.id)
+            && let Some(victim) = statements.keys().next().copied()
+        {
+            statements.remove(&victim);
         }
         statements.insert(prepared.id, prepared);
     }

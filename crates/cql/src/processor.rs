@@ -126,10 +126,10 @@ impl QueryProcessor {
     pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         let id: [u8; 16] = id.try_into().ok()?;
         let schema = self.inner.database.schema();
-        if let Some(prepared) = self.inner.local.borrow().get(&id) {
-            if prepared.is_fresh(&schema) {
-                return Some(prepared.clone());
-            }
+        if let Some(prepared) = self.inner.local.borrow().get(&id)
+            && prepared.is_fresh(&schema)
+        {
+            return Some(prepared.clone());
         }
         let prepared = self.inner.shared.get(&id)?;
         if prepared.is_fresh(&schema) {

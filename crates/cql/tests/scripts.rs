@@ -109,10 +109,10 @@ fn run_script(script: &str, mode: Mode) -> String {
             if let Some(statement) = line.strip_prefix("> ") {
                 let _ = writeln!(output, "{line}");
                 output.push_str(&run_statement(&processor, &mut client, statement, mode).await);
-                if mode == Mode::Flushed {
-                    if let Some(keyspace) = client.keyspace.clone() {
-                        database.flush(&keyspace, None).await.unwrap();
-                    }
+                if mode == Mode::Flushed
+                    && let Some(keyspace) = client.keyspace.clone()
+                {
+                    database.flush(&keyspace, None).await.unwrap();
                 }
             } else if line.starts_with('#') || line.is_empty() {
                 let _ = writeln!(output, "{line}");

@@ -1,4 +1,5 @@
 //! The merge of streams: the same content however it is spread over sources, forward and in reverse.
+#![allow(clippy::unwrap_used)]
 
 use std::{
     future::Future,
@@ -53,7 +54,8 @@ fn table() -> Arc<TableMetadata> {
 }
 
 fn bound(at: u8) -> ClusteringBound {
-    let kind = if at % 2 == 0 { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart };
+    let kind =
+        if at.is_multiple_of(2) { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart };
     ClusteringBound { kind, values: [Some(Bytes::from(vec![at / 2]))].into() }
 }
 

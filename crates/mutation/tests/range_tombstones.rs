@@ -1,4 +1,5 @@
 //! A list of range tombstones against a model that keeps a deletion for each position.
+#![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -14,7 +15,8 @@ fn comparator() -> ClusteringComparator {
 
 fn bound(at: u8) -> ClusteringBound {
     // 2n: before the value n; 2n + 1: after it.
-    let kind = if at % 2 == 0 { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart };
+    let kind =
+        if at.is_multiple_of(2) { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart };
     ClusteringBound { kind, values: [Some(Bytes::from(vec![at / 2]))].into() }
 }
 

@@ -232,13 +232,13 @@ pub fn check_column_type(
             ));
         }
     }
-    if let CqlType::Set { element: part, .. } | CqlType::Map { key: part, .. } = column_type {
-        if matches!(part.as_ref(), CqlType::Duration) {
-            return invalid(format!(
-                "Durations are not allowed as set elements or map keys: {}",
-                column_type.cql_name()
-            ));
-        }
+    if let CqlType::Set { element: part, .. } | CqlType::Map { key: part, .. } = column_type
+        && matches!(part.as_ref(), CqlType::Duration)
+    {
+        return invalid(format!(
+            "Durations are not allowed as set elements or map keys: {}",
+            column_type.cql_name()
+        ));
     }
     Ok(())
 }

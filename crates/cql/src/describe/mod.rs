@@ -145,7 +145,7 @@ impl Describer<'_> {
                 found.extend(keyspace.tables.values().map(|table| self.table_element(table)));
             })?),
             DescribeTarget::Types => listed(self.in_keyspaces(|keyspace, found| {
-                found.extend(keyspace.types.values().map(|definition| type_element(definition)));
+                found.extend(keyspace.types.values().map(type_element));
             })?),
             DescribeTarget::Functions | DescribeTarget::Aggregates => {
                 listed(self.in_keyspaces(|_, _| {})?)

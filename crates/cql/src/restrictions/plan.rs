@@ -587,14 +587,12 @@ fn tuple_term(
     receiver: &crate::metadata::ColumnSpec,
     count: usize,
 ) -> Result<crate::term::Term> {
-    if let ExpressionKind::Tuple(items) = &value.kind {
-        if items.len() != count {
-            let message = format!(
-                "Expected {count} elements in value tuple, but got {}: {value}",
-                items.len()
-            );
-            return Err(preparation.invalid(value.position, message));
-        }
+    if let ExpressionKind::Tuple(items) = &value.kind
+        && items.len() != count
+    {
+        let message =
+            format!("Expected {count} elements in value tuple, but got {}: {value}", items.len());
+        return Err(preparation.invalid(value.position, message));
     }
     prepare_term(preparation, value, receiver)
 }

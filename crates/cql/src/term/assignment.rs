@@ -92,11 +92,7 @@ pub fn natural_type(expression: &Expression<'_>) -> Option<CqlType> {
             Literal::Float(text) if text.parse::<f64>().is_ok_and(f64::is_finite) => {
                 CqlType::Double
             }
-            Literal::Float(text)
-                if text.starts_with(|c: char| c == 'N' || c == 'I' || c == 'n' || c == 'i') =>
-            {
-                CqlType::Double
-            }
+            Literal::Float(text) if text.starts_with(['N', 'I', 'n', 'i']) => CqlType::Double,
             Literal::Float(_) => CqlType::Decimal,
             Literal::String(_) => CqlType::Text,
             Literal::Boolean(_) => CqlType::Boolean,
