@@ -39,14 +39,14 @@ pub(crate) fn supported(shard: ShardInfo) -> Vec<(String, Vec<String>)> {
 }
 
 /// The compression that STARTUP asks for, or the error that answers it. Cassandra refuses a CQL version that is not a
-/// version, but accepts every 3.x.y; so do we.
+/// version or is older than 3, and accepts all others (the Rust driver says 4.0.0); so do we.
 pub(crate) fn accept_startup(
     version: ProtocolVersion,
     startup: &Startup<'_>,
 ) -> Result<Option<Compression>, ErrorResponse> {
     let refuse = |message| Err(ErrorResponse::new(ErrorDetail::Protocol, message));
     let cql_version = startup.get("CQL_VERSION").unwrap_or_default();
-    if !is_cql_3(cql_version) {
+    if !is_cql_3_or_later(cql_version) {
         return refuse(format!(
             "CQL version {cql_version:.20} is not supported (the supported version is {CQL_VERSION})"
         ));
@@ -63,9 +63,9 @@ pub(crate) fn accept_startup(
     }
 }
 
-fn is_cql_3(version: &str) -> bool {
+fn is_cql_3_or_later(version: &str) -> bool {
     let mut parts = version.split('.');
-    parts.next() == Some("3")
+    parts.next().and_then(|major| major.parse::<u16>().ok()).is_some_and(|major| major >= 3)
         && parts.next().is_some_and(|minor| minor.parse::<u16>().is_ok())
         && parts.next().is_some_and(|patch| patch.parse::<u16>().is_ok())
         && parts.next().is_none()
@@ -73,15 +73,15 @@ fn is_cql_3(version: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_cql_3;
+    use super::is_cql_3_or_later;
 
     #[test]
     fn cql_versions() {
-        for good in ["3.0.0", "3.4.7", "3.3.1"] {
-            assert!(is_cql_3(good), "{good}");
+        for good in ["3.0.0", "3.4.7", "3.3.1", "4.0.0"] {
+            assert!(is_cql_3_or_later(good), "{good}");
         }
-        for bad in ["", "3", "3.4", "2.0.0", "4.0.0", "3.4.7.1", "3.x.0"] {
-            assert!(!is_cql_3(bad), "{bad}");
+        for bad in ["", "3", "3.4", "2.0.0", "3.4.7.1", "3.x.0"] {
+            assert!(!is_cql_3_or_later(bad), "{bad}");
         }
     }
 }
