@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use espalier_runtime::net::probe_address;
+use espalier_runtime::time::{self, Instant};
 use espalier_server::ServerConfig;
 
 use super::ServeError;
@@ -19,15 +21,15 @@ pub struct Addresses {
 
 impl Addresses {
     /// Checks that nobody has the addresses of `server`, and puts the chosen ports into it.
-    pub fn claim(server: &mut ServerConfig) -> Result<Self, ServeError> {
-        let cql = claim(server.listen, "CQL", "--port or --host")?;
+    pub async fn claim(server: &mut ServerConfig) -> Result<Self, ServeError> {
+        let cql = claim(server.listen, "CQL", "--port or --host").await?;
         server.listen = cql;
         if let Some(address) = server.shard_aware_listen {
             let setting = "--set native_shard_aware_transport_port=";
-            server.shard_aware_listen = Some(claim(address, "shard-aware CQL", setting)?);
+            server.shard_aware_listen = Some(claim(address, "shard-aware CQL", setting).await?);
         }
         let admin = match server.admin_listen {
-            Some(address) => claim(address, "the admin API", ADMIN_SETTING)?,
+            Some(address) => claim(address, "the admin API", ADMIN_SETTING).await?,
             None => SocketAddr::new(cql.ip(), 0),
         };
         server.admin_listen = Some(admin);
@@ -49,10 +51,27 @@ impl Addresses {
 
 const ADMIN_SETTING: &str = "--set api_port=";
 
-fn claim(
+/// How long an address may stay taken before that is an error: the kernel closes the sockets of a process that was killed
+/// behind its back, while it winds up its ring.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+async fn claim(
     address: SocketAddr,
     purpose: &'static str,
     setting: &'static str,
 ) -> Result<SocketAddr, ServeError> {
-    probe_address(address).map_err(|error| ServeError::Listen { purpose, address, error, setting })
+    let began = Instant::now();
+    loop {
+        match probe_address(address) {
+            Ok(address) => return Ok(address),
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < PATIENCE =>
+            {
+                time::sleep(Duration::from_millis(10)).await;
+            }
+            Err(error) => {
+                return Err(ServeError::Listen { purpose, address, error, setting });
+            }
+        }
+    }
 }

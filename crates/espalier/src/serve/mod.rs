@@ -37,8 +37,7 @@ use shard::{ShardNode, SharedNode};
 /// Serves until a signal says to stop. `began` is when the process began.
 pub fn serve(arguments: &ServeArguments, began: Instant) -> Result<(), ServeError> {
     logging::start(arguments.log.as_deref()).map_err(ServeError::Logging)?;
-    let (mut configuration, _directories) = block_on(prepare(arguments))?;
-    let addresses = Addresses::claim(&mut configuration.server)?;
+    let Prepared { configuration, addresses, directories } = block_on(prepare(arguments))?;
     if let Err(error) = process::raise_open_file_limit() {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
@@ -62,14 +61,20 @@ pub fn serve(arguments: &ServeArguments, began: Instant) -> Result<(), ServeErro
     let shards = start_shards(&shards, main).map_err(ServeError::Start)?;
     let outcomes = shards.join()?;
     outcomes.into_iter().collect::<Result<(), _>>()?;
+    drop(directories);
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Reads the settings and takes the directories.
-async fn prepare(
-    arguments: &ServeArguments,
-) -> Result<(NodeConfiguration, Directories), ServeError> {
+/// What a node has before it has shards.
+struct Prepared {
+    configuration: NodeConfiguration,
+    addresses: Addresses,
+    directories: Directories,
+}
+
+/// Reads the settings, takes the directories, and checks the addresses.
+async fn prepare(arguments: &ServeArguments) -> Result<Prepared, ServeError> {
     let content = match &arguments.config {
         Some(path) => {
             let content = FileSystem::real().read(path).await;
@@ -78,9 +83,10 @@ async fn prepare(
         None => None,
     };
     let file = content.as_ref().map(|(path, content)| (*path, content.as_slice()));
-    let configuration = NodeConfiguration::load(arguments, file, Machine::here())?;
+    let mut configuration = NodeConfiguration::load(arguments, file, Machine::here())?;
     let directories = Directories::claim(&configuration).await?;
-    Ok((configuration, directories))
+    let addresses = Addresses::claim(&mut configuration.server).await?;
+    Ok(Prepared { configuration, addresses, directories })
 }
 
 /// One shard, from its first to its last moment.
