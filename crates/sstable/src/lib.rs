@@ -14,6 +14,8 @@
 //! | [`compression`] | CompressionInfo.db and the algorithms |
 //! | `page_cache` | pages and chunks in memory |
 //! | `writer`, `reader` | all of it together |
+//! | [`verify`] | whether all of it agrees |
+//! | [`dump`] | content as text |
 //!
 //! Files are untrusted: a length is compared with what is there before it is believed, checksums come before content,
 //! and every error names file, offset and reason.
@@ -30,6 +32,7 @@ mod input;
 mod page_cache;
 mod reader;
 pub mod statistics;
+pub mod verify;
 pub mod versions;
 mod writer;
 
@@ -41,6 +44,6 @@ pub use data::{
 };
 pub use error::{FileName, Result, SSTableError};
 pub use page_cache::{PageCache, PageCacheMetrics};
-pub use reader::{PartitionStream, SSTableReader, Scan, ScannedPartition};
+pub use reader::{PartitionStream, SSTableReader, Scan, ScannedPartition, read_statistics};
 pub use statistics::{EncodingStats, Statistics, collector::WriterFacts};
 pub use writer::{PresentColumns, SSTableWriter, StreamWriteError, WriterOptions, WrittenSSTable};

@@ -76,8 +76,8 @@ fn files_of_cassandra_are_reproduced() {
     let mut differences = Vec::new();
     for case in cases() {
         for descriptor in &case.sstables {
-            let Ok(reader) = block_on(open(descriptor)) else { continue };
             let name = format!("{} {descriptor}", case.name);
+            let reader = block_on(open(descriptor)).unwrap_or_else(|e| panic!("{name}: {e}"));
             let theirs = bti_support::load_one(&descriptor.path(&Component::Partitions));
             // The block size is not in the file; both that were used are tried.
             let mut is_same_index = false;
@@ -88,8 +88,11 @@ fn files_of_cassandra_are_reproduced() {
                 let ours = |component: Component| {
                     std::fs::read(written.descriptor.path(&component)).unwrap_or_default()
                 };
-                let data = theirs.data.as_ref().unwrap();
-                differences.extend(difference(&name, "Data.db", &ours(Component::Data), data));
+                // The test's own decompression knows LZ4 only.
+                if let Some(data) = &theirs.data {
+                    differences.extend(difference(&name, "Data.db", &ours(Component::Data), data));
+                    compared += 1;
+                }
                 let same_rows = ours(Component::Rows) == theirs.rows;
                 is_same_index |= same_rows && ours(Component::Partitions) == theirs.partitions;
                 let filter = std::fs::read(descriptor.path(&Component::Filter)).unwrap_or_default();
@@ -105,11 +108,10 @@ fn files_of_cassandra_are_reproduced() {
             if !is_same_index {
                 differences.push(format!("{name}: neither block size gives the same index"));
             }
-            compared += 1;
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    println!("{compared} SSTables reproduced");
+    println!("{compared} times Data.db reproduced");
 }
 
 fn statistics_difference(

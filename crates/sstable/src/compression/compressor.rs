@@ -1,30 +1,95 @@
 //! The algorithms. Source: reference 4.3.
+//!
+//! | class | stored bytes |
+//! | --- | --- |
+//! | LZ4Compressor | le32 uncompressed length, then one raw LZ4 block |
+//! | SnappyCompressor | raw Snappy block |
+//! | DeflateCompressor | zlib stream |
+//! | ZstdCompressor | frame with content checksum |
+//! | NoopCompressor | copy |
+//!
+//! A chunk is decompressed into exactly the bytes that it must have: whatever it claims, nothing larger is allocated.
+
+use std::{cell::RefCell, collections::BTreeMap};
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use zstd::zstd_safe::CParameter;
 
 use crate::error::{FileName, Result, SSTableError};
 
-/// An algorithm that this version can read and write.
+/// An algorithm with its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
-    /// le32 uncompressed length, then one raw LZ4 block.
+    /// LZ4.
     Lz4,
-    /// A copy.
+    /// Snappy.
+    Snappy,
+    /// zlib, at its default level.
+    Deflate,
+    /// Zstandard.
+    Zstd {
+        /// −131072 to 22.
+        level: i32,
+    },
+    /// None.
     Noop,
 }
 
+const DEFAULT_ZSTD_LEVEL: i32 = 3;
+
+thread_local! {
+    // A context takes longer to make than to use on a chunk.
+    static ZSTD_DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
+        const { RefCell::new(None) };
+    static ZSTD_COMPRESSOR: RefCell<Option<(i32, zstd::bulk::Compressor<'static>)>> =
+        const { RefCell::new(None) };
+}
+
 impl Compressor {
-    /// The algorithm of a class; the error names it.
+    /// The algorithm of a class, for reading. The error names it.
     pub fn of_class(file: &FileName, class: &str) -> Result<Self> {
         match class.rsplit('.').next().unwrap_or(class) {
             "LZ4Compressor" => Ok(Self::Lz4),
+            "SnappyCompressor" => Ok(Self::Snappy),
+            "DeflateCompressor" => Ok(Self::Deflate),
+            "ZstdCompressor" => Ok(Self::Zstd { level: DEFAULT_ZSTD_LEVEL }),
             "NoopCompressor" => Ok(Self::Noop),
             other => Err(SSTableError::unsupported(file, format!("compressor '{other}' is"))),
         }
+    }
+
+    /// The algorithm of a class with the options of a table, for writing. An option that Cassandra's class does not know
+    /// is refused: Cassandra would refuse the file.
+    pub fn with_options(
+        file: &FileName,
+        class: &str,
+        options: &BTreeMap<String, String>,
+    ) -> Result<Self> {
+        let mut compressor = Self::of_class(file, class)?;
+        for (name, value) in options {
+            let wrong =
+                || SSTableError::rejected(file, format!("compression option {name} = '{value}'"));
+            match (&mut compressor, name.as_str()) {
+                (Self::Zstd { level }, "compression_level") => {
+                    let levels = zstd::compression_level_range();
+                    let parsed = value.parse().ok().filter(|level| levels.contains(level));
+                    *level = parsed.ok_or_else(wrong)?;
+                }
+                // There is one LZ4 here. Its blocks are what either of Cassandra's reads.
+                (Self::Lz4, "lz4_compressor_type" | "lz4_high_compressor_level") => {}
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(compressor)
     }
 
     /// The simple class name.
     pub fn class(self) -> &'static str {
         match self {
             Self::Lz4 => "LZ4Compressor",
+            Self::Snappy => "SnappyCompressor",
+            Self::Deflate => "DeflateCompressor",
+            Self::Zstd { .. } => "ZstdCompressor",
             Self::Noop => "NoopCompressor",
         }
     }
@@ -41,6 +106,27 @@ impl Compressor {
                     .map_err(|error| error.to_string())?;
                 output.truncate(4 + written);
             }
+            Self::Snappy => {
+                output.resize(snap::raw::max_compress_len(plain.len()), 0);
+                let written = snap::raw::Encoder::new()
+                    .compress(plain, output)
+                    .map_err(|error| error.to_string())?;
+                output.truncate(written);
+            }
+            Self::Deflate => {
+                // Incompressible bytes grow by 5 for each block of 16 KiB, and there are a head and a tail.
+                output.reserve(plain.len() + plain.len() / 1000 + 64);
+                let status = Compress::new(Compression::default(), true)
+                    .compress_vec(plain, output, FlushCompress::Finish)
+                    .map_err(|error| error.to_string())?;
+                if status != Status::StreamEnd {
+                    return Err("a chunk does not fit where any should".into());
+                }
+            }
+            Self::Zstd { level } => {
+                output.reserve(zstd::zstd_safe::compress_bound(plain.len()));
+                compress_zstd(level, plain, output).map_err(|error| error.to_string())?;
+            }
             Self::Noop => output.extend_from_slice(plain),
         }
         Ok(())
@@ -48,50 +134,160 @@ impl Compressor {
 
     /// Decompresses a chunk that is known to hold `length` bytes.
     pub(crate) fn decompress(self, stored: &[u8], length: usize) -> Result<Vec<u8>, String> {
-        match self {
+        let (plain, written) = match self {
             Self::Lz4 => {
-                let (head, block) = stored.split_at_checked(4).ok_or("no room for a length")?;
-                let said = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-                if said as usize != length {
-                    return Err(format!("says {said} bytes, expected {length}"));
+                let (head, block) = stored.split_first_chunk::<4>().ok_or("has no length")?;
+                let said = u32::from_le_bytes(*head) as usize;
+                if said != length {
+                    return Err(format!("says that it has {said} bytes, expected {length}"));
                 }
                 let mut plain = vec![0; length];
                 let written = lz4_flex::block::decompress_into(block, &mut plain)
                     .map_err(|error| error.to_string())?;
-                match written == length {
-                    true => Ok(plain),
-                    false => Err(format!("holds {written} bytes, expected {length}")),
-                }
+                (plain, written)
             }
-            Self::Noop => match stored.len() == length {
-                true => Ok(stored.to_vec()),
-                false => Err(format!("holds {} bytes, expected {length}", stored.len())),
-            },
+            Self::Snappy => {
+                let said = snap::raw::decompress_len(stored).map_err(|error| error.to_string())?;
+                if said != length {
+                    return Err(format!("says that it has {said} bytes, expected {length}"));
+                }
+                let mut plain = vec![0; length];
+                let written = snap::raw::Decoder::new()
+                    .decompress(stored, &mut plain)
+                    .map_err(|error| error.to_string())?;
+                (plain, written)
+            }
+            Self::Deflate => {
+                let mut plain = vec![0; length];
+                let mut state = Decompress::new(true);
+                let status = state
+                    .decompress(stored, &mut plain, FlushDecompress::Finish)
+                    .map_err(|error| error.to_string())?;
+                if status != Status::StreamEnd {
+                    return Err(format!("does not end after {length} bytes"));
+                }
+                (plain, state.total_out() as usize)
+            }
+            Self::Zstd { .. } => {
+                let mut plain = vec![0; length];
+                let written = decompress_zstd(stored, &mut plain)?;
+                (plain, written)
+            }
+            Self::Noop => (stored.to_vec(), stored.len()),
+        };
+        match written == length {
+            true => Ok(plain),
+            false => Err(format!("holds {written} bytes, expected {length}")),
         }
     }
 }
 
+fn compress_zstd(level: i32, plain: &[u8], output: &mut Vec<u8>) -> std::io::Result<usize> {
+    ZSTD_COMPRESSOR.with_borrow_mut(|kept| {
+        let (_, context) = match kept {
+            Some(kept) if kept.0 == level => kept,
+            _ => {
+                let mut context = zstd::bulk::Compressor::new(level)?;
+                context.set_parameter(CParameter::ChecksumFlag(true))?;
+                kept.insert((level, context))
+            }
+        };
+        context.compress_to_buffer(plain, output)
+    })
+}
+
+fn decompress_zstd(stored: &[u8], plain: &mut [u8]) -> Result<usize, String> {
+    ZSTD_DECOMPRESSOR.with_borrow_mut(|context| {
+        let context = match context {
+            Some(context) => context,
+            None => {
+                context.insert(zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?)
+            }
+        };
+        context.decompress_to_buffer(stored, plain).map_err(|error| error.to_string())
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use proptest::prelude::*;
 
     use super::*;
+
+    const ALL: [Compressor; 5] = [
+        Compressor::Lz4,
+        Compressor::Snappy,
+        Compressor::Deflate,
+        Compressor::Zstd { level: 3 },
+        Compressor::Noop,
+    ];
+
+    #[test]
+    fn options_are_checked_and_classes_have_names() {
+        let file = FileName::new(Path::new("da-1-bti-Data.db"));
+        let options = |name: &str, value: &str| BTreeMap::from([(name.into(), value.into())]);
+        for compressor in ALL {
+            assert_eq!(Compressor::of_class(&file, compressor.class()).unwrap(), compressor);
+        }
+        let level = options("compression_level", "7");
+        assert_eq!(
+            Compressor::with_options(
+                &file,
+                "org.apache.cassandra.io.compress.ZstdCompressor",
+                &level
+            )
+            .unwrap(),
+            Compressor::Zstd { level: 7 }
+        );
+        assert!(
+            Compressor::with_options(&file, "ZstdCompressor", &options("compression_level", "99"))
+                .is_err()
+        );
+        assert!(
+            Compressor::with_options(&file, "LZ4Compressor", &options("crc_check_chance", "1.0"))
+                .is_err()
+        );
+        assert_eq!(
+            Compressor::of_class(&file, "LzoCompressor").unwrap_err().to_string(),
+            "da-1-bti-Data.db: compressor 'LzoCompressor' is not supported"
+        );
+    }
+
+    #[test]
+    fn random_bytes_fit_too() {
+        let plain: Vec<u8> =
+            (0..65_536u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for compressor in ALL {
+            let mut stored = Vec::new();
+            compressor.compress(&plain, &mut stored).unwrap();
+            assert_eq!(compressor.decompress(&stored, plain.len()).unwrap(), plain);
+        }
+    }
 
     proptest! {
         #[test]
         fn chunks_round_trip(seed in prop::collection::vec(any::<u8>(), 0..300), repeat in 1usize..40) {
             let plain = seed.repeat(repeat);
-            for compressor in [Compressor::Lz4, Compressor::Noop] {
+            for compressor in ALL {
                 let mut stored = Vec::new();
                 compressor.compress(&plain, &mut stored).unwrap();
                 prop_assert_eq!(compressor.decompress(&stored, plain.len()).unwrap(), plain.clone());
                 prop_assert!(compressor.decompress(&stored, plain.len() + 1).is_err());
+                if let Some(less) = plain.len().checked_sub(1) {
+                    prop_assert!(compressor.decompress(&stored, less).is_err());
+                }
             }
         }
 
         #[test]
         fn garbage_is_an_error_or_some_bytes(stored in prop::collection::vec(any::<u8>(), 0..200), length in 0usize..5000) {
-            let _ = Compressor::Lz4.decompress(&stored, length);
+            for compressor in ALL {
+                if let Ok(plain) = compressor.decompress(&stored, length) {
+                    prop_assert_eq!(plain.len(), length);
+                }
+            }
         }
     }
 }

@@ -107,17 +107,6 @@ impl DataFile {
         self.file.length()
     }
 
-    pub(crate) fn stored(&self) -> &CachedFile {
-        &self.file
-    }
-
-    pub(crate) fn compression(&self) -> Option<&CompressionInfo> {
-        match &self.layout {
-            Layout::Compressed { info, .. } => Some(info),
-            Layout::Plain { .. } => None,
-        }
-    }
-
     pub(crate) fn chunk_length(&self) -> u64 {
         match &self.layout {
             Layout::Compressed { info, .. } => u64::from(info.chunk_length),
@@ -273,7 +262,21 @@ impl DataFile {
         Ok(bytes)
     }
 
-    /// The same for a reader that goes through the file: large reads, and the cache is left to others.
+    /// Reads every chunk there is and checks it, also one that holds nothing.
+    pub(crate) async fn check_all_chunks(&self) -> Result<()> {
+        let count = match &self.layout {
+            Layout::Compressed { info, .. } => u64::from(info.chunk_count),
+            Layout::Plain { chunk_length } => self.length.div_ceil(u64::from(*chunk_length)),
+        };
+        let mut ahead = ReadAhead::default();
+        for index in 0..count {
+            self.chunk_ahead(index, &mut ahead).await?;
+            espalier_runtime::maybe_yield().await;
+        }
+        Ok(())
+    }
+
+    /// Chunk `index` for a reader that goes through the file: large reads, and the cache is left to others.
     pub(crate) async fn chunk_ahead(&self, index: u64, ahead: &mut ReadAhead) -> Result<Bytes> {
         let extent = self.extent(index).await?;
         let start = extent.offset.checked_sub(ahead.offset).map(|start| start as usize);

@@ -213,7 +213,7 @@ fn compressed_chunks(
     options: &CompressionOptions,
     features: &VersionFeatures,
 ) -> Result<Chunks> {
-    let compressor = Compressor::of_class(name, &options.class)?;
+    let compressor = Compressor::with_options(name, &options.class, &options.parameters)?;
     if !options.chunk_length.is_power_of_two() {
         let reason = format!("chunks of {} bytes; a power of two is needed", options.chunk_length);
         return Err(SSTableError::rejected(name, reason));

@@ -27,6 +27,11 @@ impl BloomFilter {
         Self { hash_count: size.hash_count, bits: vec![0; length] }
     }
 
+    /// A filter of the same size without keys.
+    pub fn emptied(&self) -> Self {
+        Self { hash_count: self.hash_count, bits: vec![0; self.bits.len()] }
+    }
+
     pub(super) fn from_parts(hash_count: u32, bits: Vec<u8>) -> Self {
         Self { hash_count, bits }
     }

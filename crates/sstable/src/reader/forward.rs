@@ -186,7 +186,7 @@ impl ForwardRows {
     ) -> Result<bool> {
         self.source.stream.seek(partition_start.saturating_add(offset));
         let previous = match self.source.head().await {
-            Ok(Some(head)) => self.source.previous_length(&head).await?,
+            Ok(Some(head)) => head.previous,
             // Behind the last block stands the end of the partition. Whether it is this one's cannot be seen here.
             Ok(None) | Err(SSTableError::Corrupt { .. }) => return Ok(false),
             Err(error) => return Err(error),

@@ -15,17 +15,17 @@ use crate::{
 };
 
 /// A partition that is there.
-pub(super) struct FoundPartition {
+pub(crate) struct FoundPartition {
     /// In Data.db.
-    pub(super) position: u64,
+    pub(crate) position: u64,
     /// Known if there is a row index; otherwise it is in the partition's head.
-    pub(super) deletion: DeletionTime,
-    pub(super) index: Option<RowIndexReader<CachedFile>>,
+    pub(crate) deletion: DeletionTime,
+    pub(crate) index: Option<RowIndexReader<CachedFile>>,
 }
 
 impl SSTableReader {
     /// The partition with exactly this key: filter, trie, real key.
-    pub(super) async fn find_partition(
+    pub(crate) async fn find_partition(
         &self,
         key: &DecoratedKey,
     ) -> Result<Option<FoundPartition>> {
@@ -63,7 +63,7 @@ impl SSTableReader {
         }
     }
 
-    pub(super) async fn open_row_index(&self, entry: u64) -> Result<RowIndexReader<CachedFile>> {
+    pub(crate) async fn open_row_index(&self, entry: u64) -> Result<RowIndexReader<CachedFile>> {
         let rows = self.0.rows.clone();
         let index = RowIndexReader::open(rows, entry)
             .await
@@ -78,7 +78,7 @@ impl SSTableReader {
     }
 
     /// The key that stands at a position of Data.db.
-    pub(super) async fn key_at(&self, position: u64) -> Result<DecoratedKey> {
+    pub(crate) async fn key_at(&self, position: u64) -> Result<DecoratedKey> {
         if position >= self.0.data.length() {
             let name = self.0.partition_index.source().name();
             let reason = "a leaf leads behind the end of Data.db";
@@ -95,7 +95,7 @@ impl SSTableReader {
     }
 
     /// Position in Data.db and key of a partition that the index leads to.
-    async fn resolve(&self, candidate: Candidate) -> Result<(u64, DecoratedKey)> {
+    pub(crate) async fn resolve(&self, candidate: Candidate) -> Result<(u64, DecoratedKey)> {
         match candidate.position {
             IndexPosition::Data(position) => Ok((position, self.key_at(position).await?)),
             IndexPosition::RowIndex(entry) => {
@@ -107,7 +107,7 @@ impl SSTableReader {
     }
 
     /// Position in Data.db of the first partition of a range; `None` if no partition lies right of its start.
-    pub(super) async fn first_position(&self, range: &KeyRange) -> Result<Option<u64>> {
+    pub(crate) async fn first_position(&self, range: &KeyRange) -> Result<Option<u64>> {
         let mut bytes = Vec::new();
         match &range.start {
             KeyBound::Unbounded => return Ok(Some(0)),

@@ -18,6 +18,9 @@ mod scan;
 mod slice_markers;
 mod sstable_reader;
 
+pub(crate) use open::read_component;
+pub use open::read_statistics;
 pub use partition_stream::PartitionStream;
+pub(crate) use row_source::RowSource;
 pub use scan::{Scan, ScannedPartition};
 pub use sstable_reader::SSTableReader;

@@ -261,7 +261,7 @@ impl ReverseRows {
         let Some(head) = self.source.head().await? else {
             return Err(self.index_corrupt("a block without rows"));
         };
-        let is_first = self.source.previous_length(&head).await? == block.start;
+        let is_first = head.previous == block.start;
         if is_first && !block.open_deletion.is_live() {
             return Err(self.index_corrupt("a deletion is open before the first row"));
         }

@@ -13,7 +13,7 @@ use crate::{
             HeadKind, RowDecoder, UnfilteredHead, read_head, read_marker, read_partition_head,
             read_static_head,
         },
-        input::{DataInput, Malformed},
+        input::Malformed,
         stream::DataStream,
     },
     error::{Result, SSTableError},
@@ -24,30 +24,30 @@ const MAXIMUM_ROW_LENGTH: u64 = 1024 * 1024 * 1024;
 
 /// A position in Data.db, at the start of a partition, row or marker.
 #[derive(Debug)]
-pub(super) struct RowSource {
-    pub(super) stream: DataStream,
+pub(crate) struct RowSource {
+    pub(crate) stream: DataStream,
     decoder: RowDecoder,
 }
 
 impl RowSource {
-    pub(super) fn new(stream: DataStream, decoder: RowDecoder) -> Self {
+    pub(crate) fn new(stream: DataStream, decoder: RowDecoder) -> Self {
         Self { stream, decoder }
     }
 
-    pub(super) fn comparator(&self) -> &ClusteringComparator {
+    pub(crate) fn comparator(&self) -> &ClusteringComparator {
         self.decoder.layout.table.comparator()
     }
 
-    pub(super) fn has_static_columns(&self) -> bool {
+    pub(crate) fn has_static_columns(&self) -> bool {
         !self.decoder.layout.statics.is_empty()
     }
 
-    pub(super) fn corrupt(&self, reason: impl Into<String>) -> SSTableError {
+    pub(crate) fn corrupt(&self, reason: impl Into<String>) -> SSTableError {
         self.stream.corrupt(reason)
     }
 
     /// Key, deletion and static row, and steps over them. Gives their length, too.
-    pub(super) async fn read_header(&mut self) -> Result<(PartitionHeader, u64)> {
+    pub(crate) async fn read_header(&mut self) -> Result<(PartitionHeader, u64)> {
         let head = loop {
             match read_partition_head(&mut self.stream.input(), &self.decoder.layout) {
                 Ok(head) => break head,
@@ -74,10 +74,9 @@ impl RowSource {
             self.stream.fill(length).await?;
             head = self.static_head().await?;
         }
-        let body = self.stream.offset() + head.length;
         let row = self
             .decoder
-            .read_static_row(self.stream.window(), body, &head)
+            .read_static_row(self.stream.window(), self.stream.offset(), &head)
             .map_err(|wrong| self.corrupt(wrong.reason()))?;
         self.stream.skip(length as u64);
         Ok((row, length as u64))
@@ -94,7 +93,7 @@ impl RowSource {
     }
 
     /// The head of the row or marker here; `None` at the end of the partition. Stays where it is.
-    pub(super) async fn head(&mut self) -> Result<Option<UnfilteredHead>> {
+    pub(crate) async fn head(&mut self) -> Result<Option<UnfilteredHead>> {
         loop {
             match read_head(&mut self.stream.input(), &self.decoder.layout) {
                 Ok(head) => return Ok(head),
@@ -105,20 +104,18 @@ impl RowSource {
     }
 
     /// Compares the position of `head`, which was read here, with another one.
-    pub(super) fn compare(&self, head: &UnfilteredHead, other: PositionRef<'_>) -> Ordering {
+    pub(crate) fn compare(&self, head: &UnfilteredHead, other: PositionRef<'_>) -> Ordering {
         head.compare(self.stream.window(), self.comparator(), other)
     }
 
     /// The row or marker of `head`, which was read here, and steps over it. A row may be empty.
-    pub(super) async fn take(&mut self, head: UnfilteredHead) -> Result<Unfiltered> {
+    pub(crate) async fn take(&mut self, head: UnfilteredHead) -> Result<Unfiltered> {
         let head = self.with_body(head).await?;
-        let body = self.stream.offset() + head.length;
-        let window = self.stream.window();
+        let (window, start) = (self.stream.window(), self.stream.offset());
         let unfiltered = match head.kind {
-            HeadKind::Row => self.decoder.read_row(window, body, &head).map(Unfiltered::Row),
-            HeadKind::Marker(kind) => {
-                read_marker(window, body, &head, kind, &self.decoder.layout).map(Unfiltered::Marker)
-            }
+            HeadKind::Row => self.decoder.read_row(window, start, &head).map(Unfiltered::Row),
+            HeadKind::Marker(kind) => read_marker(window, start, &head, kind, &self.decoder.layout)
+                .map(Unfiltered::Marker),
         };
         let unfiltered = unfiltered.map_err(|wrong| self.corrupt(wrong.reason()))?;
         self.skip(&head);
@@ -126,7 +123,7 @@ impl RowSource {
     }
 
     /// The marker of `head`; an error if it is a row.
-    pub(super) async fn take_marker(
+    pub(crate) async fn take_marker(
         &mut self,
         head: UnfilteredHead,
     ) -> Result<RangeTombstoneMarker> {
@@ -137,21 +134,8 @@ impl RowSource {
     }
 
     /// Steps over the row or marker of `head`, which was read here.
-    pub(super) fn skip(&mut self, head: &UnfilteredHead) {
+    pub(crate) fn skip(&mut self, head: &UnfilteredHead) {
         self.stream.skip((head.length as u64).saturating_add(head.body_length));
-    }
-
-    /// Distance from the start of the unfiltered before to this one, whose head was read here.
-    pub(super) async fn previous_length(&mut self, head: &UnfilteredHead) -> Result<u64> {
-        let length = head.length;
-        loop {
-            let offset = self.stream.offset() + length;
-            match DataInput::new(self.stream.window(), offset).vint() {
-                Ok(previous) => return Ok(previous),
-                Err(Malformed::Ended) => self.stream.fill_more().await?,
-                Err(Malformed::Wrong(reason)) => return Err(self.corrupt(reason)),
-            }
-        }
     }
 
     /// The same head, with its body in the window.

@@ -33,22 +33,22 @@ use crate::{
 
 /// An opened SSTable of the calling shard. Clones are the same one; files close with the last.
 #[derive(Clone)]
-pub struct SSTableReader(pub(super) Rc<Inner>);
+pub struct SSTableReader(pub(crate) Rc<Inner>);
 
-pub(super) struct Inner {
-    pub(super) descriptor: Descriptor,
-    pub(super) components: BTreeSet<Component>,
-    pub(super) features: &'static VersionFeatures,
-    pub(super) statistics: Statistics,
-    pub(super) filter: Option<BloomFilter>,
-    pub(super) data: DataFile,
-    pub(super) partition_index: PartitionIndexReader<CachedFile>,
-    pub(super) rows: CachedFile,
-    pub(super) first_key: DecoratedKey,
-    pub(super) last_key: DecoratedKey,
-    pub(super) bytes_on_disk: u64,
+pub(crate) struct Inner {
+    pub(crate) descriptor: Descriptor,
+    pub(crate) components: BTreeSet<Component>,
+    pub(crate) features: &'static VersionFeatures,
+    pub(crate) statistics: Statistics,
+    pub(crate) filter: Option<BloomFilter>,
+    pub(crate) data: DataFile,
+    pub(crate) partition_index: PartitionIndexReader<CachedFile>,
+    pub(crate) rows: CachedFile,
+    pub(crate) first_key: DecoratedKey,
+    pub(crate) last_key: DecoratedKey,
+    pub(crate) bytes_on_disk: u64,
     /// How rows are decoded for the table as it is now.
-    pub(super) layout: RefCell<Arc<FileLayout>>,
+    pub(crate) layout: RefCell<Arc<FileLayout>>,
 }
 
 impl SSTableReader {
@@ -121,7 +121,7 @@ impl SSTableReader {
         self.may_contain_hash(key, murmur3::hash(&key.key))
     }
 
-    pub(super) fn may_contain_hash(&self, key: &DecoratedKey, hash: (u64, u64)) -> bool {
+    pub(crate) fn may_contain_hash(&self, key: &DecoratedKey, hash: (u64, u64)) -> bool {
         let inside = *key >= self.0.first_key && *key <= self.0.last_key;
         inside && self.0.filter.as_ref().is_none_or(|filter| filter.may_contain_hash(hash))
     }

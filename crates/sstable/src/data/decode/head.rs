@@ -32,6 +32,10 @@ pub(crate) struct UnfilteredHead {
     pub(crate) length: usize,
     /// Bytes of the body.
     pub(crate) body_length: u64,
+    /// Distance from the start of the unfiltered before. It is the first thing in the body.
+    pub(crate) previous: u64,
+    /// Bytes from the first flag to what follows in the body.
+    pub(crate) content: usize,
 }
 
 impl UnfilteredHead {
@@ -116,9 +120,7 @@ pub(crate) fn read_head(
         return Err(Malformed::Wrong("a row with a ttl and no timestamp"));
     }
     let spans = read_spans(input, &layout.clustering, count)?;
-    let body_length = input.vint()?;
-    let length = input.offset() - start;
-    Ok(Some(UnfilteredHead { kind, flags, spans, length, body_length }))
+    Ok(Some(read_lengths(input, start, kind, flags, spans)?))
 }
 
 /// Reads the head of a static row, which is there if the header has static columns.
@@ -129,10 +131,21 @@ pub(crate) fn read_static_head(input: &mut DataInput<'_>) -> Decoded<UnfilteredH
         return Err(Malformed::Wrong("no static row where one must be"));
     }
     check_extension(input.u8()?, true)?;
+    read_lengths(input, start, HeadKind::Row, flags, ValueSpans::new())
+}
+
+fn read_lengths(
+    input: &mut DataInput<'_>,
+    start: usize,
+    kind: HeadKind,
+    flags: u8,
+    spans: ValueSpans,
+) -> Decoded<UnfilteredHead> {
     let body_length = input.vint()?;
     let length = input.offset() - start;
-    let spans = ValueSpans::new();
-    Ok(UnfilteredHead { kind: HeadKind::Row, flags, spans, length, body_length })
+    let previous = input.vint()?;
+    let content = input.offset() - start;
+    Ok(UnfilteredHead { kind, flags, spans, length, body_length, previous, content })
 }
 
 fn check_extension(extended: u8, is_static: bool) -> Decoded<()> {

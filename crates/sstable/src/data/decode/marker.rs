@@ -12,16 +12,15 @@ use super::{
     UnfilteredHead,
 };
 
-/// Reads the marker whose body begins at `body` of `bytes`, from which the head was read, too.
+/// Reads the marker that begins at `start` of `bytes`, from which the head was read, too.
 pub(crate) fn read_marker(
     bytes: &Bytes,
-    body: usize,
+    start: usize,
     head: &UnfilteredHead,
     kind: BoundKind,
     layout: &FileLayout,
 ) -> Decoded<RangeTombstoneMarker> {
-    let mut input = DataInput::new(bytes, body);
-    input.vint()?;
+    let mut input = DataInput::new(bytes, start + head.content);
     let first = layout.baselines.read_deletion(&mut input)?;
     let (before, after) = if kind.is_boundary() {
         // What ends here comes first.
@@ -34,7 +33,7 @@ pub(crate) fn read_marker(
     if first.is_live() || (kind.is_boundary() && after.is_live()) {
         return Err(Malformed::Wrong("a marker without a deletion"));
     }
-    if (input.offset() - body) as u64 != head.body_length {
+    if input.offset() as u64 != (start + head.length) as u64 + head.body_length {
         return Err(Malformed::Wrong("a marker's body has another length than announced"));
     }
     let position = ClusteringBound { kind, values: to_values(bytes, &head.spans) };

@@ -49,41 +49,40 @@ impl RowDecoder {
         }
     }
 
-    /// The row whose body begins at `body` of `bytes`, from which the head was read, too. It may be empty, if all its
+    /// The row that begins at `start` of `bytes`, from which the head was read, too. It may be empty, if all its
     /// cells were of dropped columns.
     pub(crate) fn read_row(
         &self,
         bytes: &Bytes,
-        body: usize,
+        start: usize,
         head: &UnfilteredHead,
     ) -> Decoded<Row> {
         let clustering = Clustering { values: to_values(bytes, &head.spans) };
-        self.read_body(bytes, body, head, clustering, &self.layout.regulars, &self.wanted_regulars)
+        self.read_body(bytes, start, head, clustering, &self.layout.regulars, &self.wanted_regulars)
     }
 
     /// The same for the static row.
     pub(crate) fn read_static_row(
         &self,
         bytes: &Bytes,
-        body: usize,
+        start: usize,
         head: &UnfilteredHead,
     ) -> Decoded<Row> {
         let clustering = Clustering::empty();
-        self.read_body(bytes, body, head, clustering, &self.layout.statics, &self.wanted_statics)
+        self.read_body(bytes, start, head, clustering, &self.layout.statics, &self.wanted_statics)
     }
 
     fn read_body(
         &self,
         bytes: &Bytes,
-        body: usize,
+        start: usize,
         head: &UnfilteredHead,
         clustering: Clustering,
         columns: &[FileColumn],
         wanted: &Wanted,
     ) -> Decoded<Row> {
         let baselines = &self.layout.baselines;
-        let mut input = DataInput::new(bytes, body);
-        input.vint()?;
+        let mut input = DataInput::new(bytes, start + head.content);
         let mut row = Row::empty(clustering);
         if head.flags & HAS_TIMESTAMP != 0 {
             row.liveness = Liveness::live(baselines.read_timestamp(&mut input)?);
@@ -120,7 +119,7 @@ impl RowDecoder {
                 row.columns.push((id, data));
             }
         }
-        if (input.offset() - body) as u64 != head.body_length {
+        if input.offset() as u64 != (start + head.length) as u64 + head.body_length {
             return Err(Malformed::Wrong("a row's body has another length than announced"));
         }
         // Files sort columns by name, rows by id.

@@ -1,0 +1,119 @@
+//! Data.db front to back, in step with the partition index.
+
+use std::sync::Arc;
+
+use espalier_mutation::DecoratedKey;
+
+use super::{
+    partition::{Tally, check_partition},
+    report::{Severity, VerifyReport},
+    statistics::check_statistics,
+};
+use crate::{
+    components::Component,
+    data::{column_map::ColumnSelection, decode::RowDecoder, stream::DataStream},
+    error::{Result, SSTableError},
+    filter::BloomFilter,
+    reader::{RowSource, SSTableReader},
+    statistics::StatisticsCollector,
+};
+
+pub(super) async fn check_content(reader: &SSTableReader, report: &mut VerifyReport) -> Result<()> {
+    if let Err(error) = reader.data().check_all_chunks().await {
+        // Without its checksums nothing of the data is worth reading.
+        return report.take_error(error);
+    }
+    let decoder = RowDecoder::new(reader.layout(), &ColumnSelection::All);
+    let stream = DataStream::sequential(reader.data().clone(), 0);
+    let mut source = RowSource::new(stream, decoder);
+    let mut collector = StatisticsCollector::new(source.comparator().clone());
+    let mut rebuilt = reader.filter().map(BloomFilter::emptied);
+    let name = reader.descriptor().name_in_errors(&Component::Data);
+    let mut last: Option<DecoratedKey> = None;
+    let mut cursor = reader.partition_index().cursor();
+    let index_name = reader.partition_index().source().name().clone();
+    let wrong = |error| SSTableError::index(&index_name, error);
+    let mut candidate = cursor.first().await.map_err(wrong);
+    while !source.stream.is_at_end() {
+        let position = source.stream.position();
+        let mut tally = Tally { report: &mut *report, collector: &mut collector };
+        let key = match check_partition(reader, &mut source, &mut tally).await {
+            Ok(key) => key,
+            Err(error) => return report.take_error(error),
+        };
+        report.partitions += 1;
+        if last.as_ref().is_some_and(|last| *last >= key) {
+            report.fail(&name, position, "a partition lies before the one in front of it");
+        }
+        if let Some(filter) = reader.filter() {
+            report.check(
+                filter.may_contain(&key.key),
+                &name,
+                position,
+                "the filter does not have this partition's key",
+            );
+        }
+        if let Some(rebuilt) = &mut rebuilt {
+            rebuilt.add(&key.key);
+        }
+        match candidate {
+            Ok(Some(found)) => match reader.resolve(found).await {
+                Ok((at, indexed)) if at == position && indexed == key => {}
+                Ok(_) => report.fail(&index_name, 0, format_args!("it leads past {position}")),
+                Err(error) => report.take_error(error)?,
+            },
+            Ok(None) => report.fail(&index_name, 0, format_args!("it ends before {position}")),
+            Err(error) => {
+                report.take_error(error)?;
+                return Ok(());
+            }
+        }
+        candidate = cursor.next().await.map_err(wrong);
+        last = Some(key);
+        espalier_runtime::maybe_yield().await;
+    }
+    match candidate {
+        Ok(None) => {}
+        Ok(Some(_)) => report.fail(&index_name, 0, "it has more keys than there are partitions"),
+        Err(error) => report.take_error(error)?,
+    }
+    report.check(
+        last.as_ref() == Some(reader.last_key()),
+        &name,
+        reader.data_length(),
+        "the last partition is not the one that Statistics.db names",
+    );
+    report.check(
+        report.partitions == reader.partition_count(),
+        &name,
+        reader.data_length(),
+        "the number of partitions is not that of Partitions.db",
+    );
+    if rebuilt.as_ref() != reader.filter() {
+        let what = "the filter is not what its size and the keys make";
+        report.add(Severity::Warning, format_args!("{}: {what}", reader.descriptor()));
+    }
+    check_statistics(reader, collector, report);
+    Ok(())
+}
+
+impl SSTableReader {
+    fn layout(&self) -> Arc<crate::data::column_map::FileLayout> {
+        self.0.layout.borrow().clone()
+    }
+
+    fn data(&self) -> &crate::data::file::DataFile {
+        &self.0.data
+    }
+
+    fn filter(&self) -> Option<&BloomFilter> {
+        self.0.filter.as_ref()
+    }
+
+    fn partition_index(
+        &self,
+    ) -> &crate::index::bti::partition_index::PartitionIndexReader<crate::page_cache::CachedFile>
+    {
+        &self.0.partition_index
+    }
+}

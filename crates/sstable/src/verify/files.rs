@@ -1,0 +1,77 @@
+//! Files against TOC.txt, and Data.db against its digest.
+
+use std::collections::BTreeSet;
+
+use espalier_runtime::file::FileSystem;
+
+use super::report::{Severity, VerifyReport};
+use crate::{
+    components::{Component, Descriptor, parse_digest, parse_toc},
+    error::Result,
+    reader::read_component,
+};
+
+const READ_BYTES: usize = 256 * 1024;
+const MAXIMUM_SMALL_LENGTH: u64 = 1024 * 1024;
+
+pub(super) async fn check_files(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    let mut present = BTreeSet::new();
+    for entry in file_system.read_dir(&descriptor.directory).await? {
+        if let Ok((other, component)) = Descriptor::parse(&entry.path)
+            && other.to_string() == descriptor.to_string()
+        {
+            present.insert(component);
+        }
+    }
+    let toc = descriptor.name_in_errors(&Component::Toc);
+    let read = read_component(file_system, descriptor, &Component::Toc, MAXIMUM_SMALL_LENGTH).await;
+    match read.and_then(|bytes| parse_toc(&toc, &bytes)) {
+        Ok(listed) => {
+            for missing in listed.difference(&present) {
+                report.fail(&toc, 0, format_args!("{missing} is listed and not there"));
+            }
+            // Cassandra leaves components of secondary indexes out.
+            for extra in present.difference(&listed).filter(|component| component.is_known()) {
+                report.add(Severity::Warning, format_args!("{toc}: {extra} is not listed"));
+            }
+        }
+        Err(error) => report.take_error(error)?,
+    }
+    if let Err(error) = check_digest(file_system, descriptor, report).await {
+        report.take_error(error)?;
+    }
+    Ok(())
+}
+
+async fn check_digest(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    let component = Component::Digest;
+    let name = descriptor.name_in_errors(&component);
+    let bytes = read_component(file_system, descriptor, &component, MAXIMUM_SMALL_LENGTH).await?;
+    let expected = parse_digest(&name, &bytes)?;
+    let data = file_system.open_read_direct(descriptor.path(&Component::Data)).await?;
+    let mut digest = crc32fast::Hasher::new();
+    let mut offset = 0;
+    loop {
+        let part = data.read_at(offset, READ_BYTES).await?;
+        if part.is_empty() {
+            break;
+        }
+        digest.update(&part);
+        offset += part.len() as u64;
+        espalier_runtime::maybe_yield().await;
+    }
+    let actual = digest.finalize();
+    if actual != expected {
+        let what = format!("the digest says {expected}, Data.db has {actual}");
+        report.fail(&name, 0, what);
+    }
+    Ok(())
+}

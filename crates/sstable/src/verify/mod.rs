@@ -1,0 +1,38 @@
+//! Looks at everything an SSTable says, and whether all of it agrees.
+//!
+//! * every checksum: digest of Data.db, every chunk, the parts of Statistics.db;
+//! * Data.db read front to back without any index: order of partitions, rows and cell paths, nesting of range deletions,
+//!   lengths of the unfiltereds before, values against their types;
+//! * every partition found again by its key, in the filter, in the order of the index; every row found in the block that
+//!   the row index gives for it; every block where a row begins, with the deletion that is open there;
+//! * Statistics.db recomputed.
+//!
+//! Memory: a row, and what a writer needs for statistics.
+
+mod content;
+mod files;
+mod partition;
+mod report;
+mod row_index;
+mod statistics;
+
+use espalier_runtime::file::FileSystem;
+
+use crate::{components::Descriptor, error::Result, page_cache::PageCache, reader::SSTableReader};
+pub use report::{Problem, Severity, VerifyReport};
+
+/// Bytes of index pages and chunks that a verification keeps.
+const CACHE_BYTES: usize = 8 * 1024 * 1024;
+
+/// Verifies an SSTable. What is wrong with it is in the report; an error is only what kept the verification from going on,
+/// and then the report would have said nothing more.
+pub async fn verify(file_system: &FileSystem, descriptor: &Descriptor) -> Result<VerifyReport> {
+    let mut report = VerifyReport::default();
+    files::check_files(file_system, descriptor, &mut report).await?;
+    let cache = PageCache::new(CACHE_BYTES);
+    match SSTableReader::open(file_system, descriptor.clone(), None, &cache).await {
+        Ok(reader) => content::check_content(&reader, &mut report).await?,
+        Err(error) => report.take_error(error)?,
+    }
+    Ok(report)
+}

@@ -1,0 +1,202 @@
+//! One partition: its rows and markers as they stand, and whether the index leads to each.
+
+use espalier_mutation::{
+    Cell, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, Row, Unfiltered,
+};
+use espalier_types::CqlType;
+
+use super::{report::VerifyReport, row_index::BlockChecker};
+use crate::{
+    components::Component,
+    error::Result,
+    reader::{RowSource, SSTableReader},
+    statistics::StatisticsCollector,
+};
+
+/// Where findings and numbers go.
+pub(super) struct Tally<'a> {
+    pub(super) report: &'a mut VerifyReport,
+    pub(super) collector: &'a mut StatisticsCollector,
+}
+
+/// Checks the partition that begins where `source` stands, and leaves it behind its end.
+pub(super) async fn check_partition(
+    reader: &SSTableReader,
+    source: &mut RowSource,
+    tally: &mut Tally<'_>,
+) -> Result<DecoratedKey> {
+    let name = reader.descriptor().name_in_errors(&Component::Data);
+    let start = source.stream.position();
+    let (header, head_length) = source.read_header().await?;
+    let key = header.key.clone();
+    tally.collector.start_partition(&key.key, header.deletion);
+    if let Some(row) = &header.static_row {
+        check_row(reader, row, start, tally);
+        tally.collector.add_static_row(row);
+    }
+    let found = reader.find_partition(&key).await?;
+    let mut blocks = None;
+    match &found {
+        Some(found) if found.position == start => {
+            if let Some(index) = &found.index {
+                let equal = found.deletion == header.deletion;
+                let what = "the row index has another deletion of the partition";
+                tally.report.check(equal, &name, start, what);
+                blocks = Some(BlockChecker::new(index).await?);
+            }
+        }
+        Some(_) => tally.report.fail(&name, start, "its key leads to another place"),
+        None => tally.report.fail(&name, start, "its key is not found"),
+    }
+
+    let mut open = DeletionTime::LIVE;
+    let mut last: Option<Unfiltered> = None;
+    let mut previous_start = 0;
+    let mut holds_something = !header.deletion.is_live() || header.static_row.is_some();
+    loop {
+        let position = source.stream.position();
+        let offset = position - start;
+        let Some(head) = source.head().await? else { break };
+        let what = "the length of the unfiltered before is wrong";
+        tally.report.check(head.previous == offset - previous_start, &name, position, what);
+        previous_start = offset;
+        let unfiltered = source.take(head).await?;
+        if let Some(last) = &last {
+            let order = source.comparator().compare(last.position(), unfiltered.position());
+            let what = "a row or marker lies before the one in front of it";
+            tally.report.check(order.is_lt(), &name, position, what);
+        }
+        if let Some(blocks) = &mut blocks {
+            let types = &source.comparator().types;
+            blocks.visit(types, &unfiltered, offset, open, tally.report).await?;
+        }
+        match &unfiltered {
+            Unfiltered::Row(row) => {
+                tally.report.check(!row.is_empty(), &name, position, "a row that holds nothing");
+                check_row(reader, row, position, tally);
+                tally.collector.add_row(row);
+            }
+            Unfiltered::Marker(marker) => {
+                let what = "a marker ends another deletion than was open";
+                tally.report.check(marker.before == open, &name, position, what);
+                let what = "a boundary between equal deletions";
+                tally.report.check(marker.before != marker.after, &name, position, what);
+                open = marker.after;
+                tally.report.markers += 1;
+                tally.collector.add_marker(marker);
+            }
+        }
+        holds_something = true;
+        last = Some(unfiltered);
+        espalier_runtime::maybe_yield().await;
+    }
+    let end_offset = source.stream.position() - start;
+    let what = "a range deletion is open at the end of the partition";
+    tally.report.check(open.is_live(), &name, start + end_offset, what);
+    tally.report.check(holds_something, &name, start, "a partition that holds nothing");
+    if let Some(blocks) = blocks {
+        blocks.finish(end_offset, tally.report).await?;
+    }
+    debug_assert!(head_length <= end_offset);
+    source.stream.skip(1);
+    tally.collector.end_partition(end_offset + 1);
+    Ok(key)
+}
+
+/// Values against their types, order of paths, and counts.
+fn check_row(reader: &SSTableReader, row: &Row, position: u64, tally: &mut Tally<'_>) {
+    let table = reader.table();
+    let name = reader.descriptor().name_in_errors(&Component::Data);
+    tally.report.rows += 1;
+    let clustering = table.clustering_columns().iter().zip(&row.clustering.values);
+    for (column, value) in clustering {
+        if let Some(value) = value {
+            check_value(&column.column_type, value, &column.name, position, &name, tally.report);
+        }
+    }
+    for (id, data) in &row.columns {
+        let Some(column) = table.column_by_id(*id) else { continue };
+        match data {
+            ColumnData::Simple(cell) => {
+                check_cell(&column.column_type, cell, &column.name, position, &name, tally);
+            }
+            ColumnData::Complex(complex) => {
+                for (path, cell) in &complex.cells {
+                    let (path_type, value_type) = element_types(&column.column_type, path);
+                    if let Some(path_type) = path_type {
+                        let report = &mut *tally.report;
+                        check_value(&path_type, path, &column.name, position, &name, report);
+                    }
+                    if let Some(value_type) = value_type {
+                        check_cell(&value_type, cell, &column.name, position, &name, tally);
+                    } else {
+                        tally.report.cells += 1;
+                    }
+                }
+                let ascends = paths_ascend(complex, |a, b| table.compare_paths(*id, a, b));
+                let what = "paths of a collection do not ascend";
+                tally.report.check(ascends, &name, position, what);
+            }
+        }
+    }
+}
+
+fn paths_ascend(
+    column: &ComplexColumn,
+    compare: impl Fn(&[u8], &[u8]) -> std::cmp::Ordering,
+) -> bool {
+    column.cells.windows(2).all(|pair| compare(&pair[0].0, &pair[1].0).is_lt())
+}
+
+/// Types of the path and of the value of a multi-cell column's cells; none where nothing is to be checked.
+fn element_types(column_type: &CqlType, path: &[u8]) -> (Option<CqlType>, Option<CqlType>) {
+    match column_type {
+        CqlType::List { element, .. } => (Some(CqlType::Timeuuid), Some((**element).clone())),
+        CqlType::Set { element, .. } => (Some((**element).clone()), None),
+        CqlType::Map { key, value, .. } => (Some((**key).clone()), Some((**value).clone())),
+        CqlType::UserDefined { definition, .. } => {
+            let index = path.first_chunk::<2>().map(|index| u16::from_be_bytes(*index));
+            let field = index.and_then(|index| definition.fields.get(usize::from(index)));
+            (Some(CqlType::Smallint), field.map(|(_, field)| field.clone()))
+        }
+        _ => (None, None),
+    }
+}
+
+fn check_cell(
+    column_type: &CqlType,
+    cell: &Cell,
+    column: &str,
+    position: u64,
+    name: &crate::error::FileName,
+    tally: &mut Tally<'_>,
+) {
+    tally.report.cells += 1;
+    if column_type.is_counter() {
+        tally.collector.add_counter_context(&cell.value);
+    }
+    match cell.is_tombstone() {
+        true => {
+            let what = "a tombstone with a value";
+            tally.report.check(cell.value.is_empty(), name, position, what);
+        }
+        false => check_value(column_type, &cell.value, column, position, name, tally.report),
+    }
+}
+
+fn check_value(
+    column_type: &CqlType,
+    value: &[u8],
+    column: &str,
+    position: u64,
+    name: &crate::error::FileName,
+    report: &mut VerifyReport,
+) {
+    // A zero-length value is allowed in every type, and a counter's context is no value of its type.
+    if value.is_empty() || column_type.is_counter() {
+        return;
+    }
+    if let Err(error) = column_type.validate(value) {
+        report.fail(name, position, format_args!("column {column}: {error}"));
+    }
+}
