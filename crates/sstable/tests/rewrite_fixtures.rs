@@ -2,6 +2,7 @@
 //! Filter.db and Statistics.db.
 
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "files are compared as they are")]
 
 mod bti_support;
 mod support;
@@ -74,7 +75,8 @@ fn difference(name: &str, what: &str, ours: &[u8], theirs: &[u8]) -> Option<Stri
 fn files_of_cassandra_are_reproduced() {
     let mut compared = 0;
     let mut differences = Vec::new();
-    for case in cases() {
+    // The offline writer does not know how much will come, and takes other baselines.
+    for case in cases().into_iter().filter(|case| !case.name.starts_with("offline")) {
         for descriptor in &case.sstables {
             let name = format!("{} {descriptor}", case.name);
             let reader = block_on(open(descriptor)).unwrap_or_else(|e| panic!("{name}: {e}"));

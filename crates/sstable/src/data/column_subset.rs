@@ -139,7 +139,7 @@ mod tests {
             let bytes = Bytes::from(out);
             let mut input = DataInput::new(&bytes, 0);
             let subset = ColumnSubset::read(&mut input, count).unwrap();
-            prop_assert!(input.is_at_end());
+            prop_assert_eq!(input.offset(), bytes.len());
             let read: Vec<u32> = subset.iter().map(|index| index as u32).collect();
             prop_assert_eq!(read, present);
         }

@@ -48,11 +48,6 @@ impl<'a> DataInput<'a> {
     }
 
     #[inline]
-    pub(crate) fn is_at_end(&self) -> bool {
-        self.offset == self.bytes.len()
-    }
-
-    #[inline]
     fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.offset..).unwrap_or_default()
     }

@@ -32,7 +32,7 @@ enum State {
     /// At the start of a partition or at the end of the file.
     Between(RowSource),
     /// In a partition.
-    Inside(PartitionHeader, ForwardRows),
+    Inside(Box<(PartitionHeader, ForwardRows)>),
     Finished,
 }
 
@@ -76,7 +76,8 @@ impl Scan {
         match std::mem::replace(&mut self.state, State::Finished) {
             State::Finished => {}
             State::Between(source) => self.enter(source).await?,
-            State::Inside(header, rows) => {
+            State::Inside(current) => {
+                let (header, rows) = *current;
                 if let Some(source) = self.leave(&header, rows).await? {
                     self.enter(source).await?;
                 }
@@ -88,7 +89,7 @@ impl Scan {
     /// The header of the current partition.
     pub fn header(&self) -> Option<&PartitionHeader> {
         match &self.state {
-            State::Inside(header, _) => Some(header),
+            State::Inside(current) => Some(&current.0),
             _ => None,
         }
     }
@@ -96,7 +97,10 @@ impl Scan {
     /// The current partition, from where it was left.
     pub fn partition(&mut self) -> Option<ScannedPartition<'_>> {
         match &mut self.state {
-            State::Inside(header, rows) => Some(ScannedPartition { header, rows }),
+            State::Inside(current) => {
+                let (header, rows) = &mut **current;
+                Some(ScannedPartition { header, rows })
+            }
             _ => None,
         }
     }
@@ -112,7 +116,7 @@ impl Scan {
         self.last_key = Some(header.key.clone());
         if !self.range.ends_before(&header.key) {
             let rows = ForwardRows::new(source, self.slices.clone());
-            self.state = State::Inside(header, rows);
+            self.state = State::Inside(Box::new((header, rows)));
         }
         Ok(())
     }
