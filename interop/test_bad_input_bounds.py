@@ -1,0 +1,59 @@
+"""Connections, frames and memory in flight are bounded; past the bound clients are told, and others go on."""
+import struct
+
+import pytest
+
+from wire import ERROR, EXECUTE, INVALID, OVERLOADED, RESULT, Closed, Wire
+
+MIB = 1 << 20
+
+
+def test_too_many_connections(start_node):
+    node = start_node(native_transport_max_concurrent_connections=8)
+    held = [Wire(node) for _ in range(8)]
+    with pytest.raises((Closed, AssertionError, ConnectionError)):
+        Wire(node, timeout_s=5)
+    assert all(wire.is_alive() for wire in held)
+    held.pop().close()
+    for _ in range(100):  # the place is free as soon as the node has seen the end of it
+        try:
+            held.append(Wire(node))
+            break
+        except (Closed, AssertionError, ConnectionError):
+            pass
+    assert len(held) == 8 and all(wire.is_alive() for wire in held)
+    for wire in held:
+        wire.close()
+
+
+def test_frame_size_is_a_setting(start_node):
+    node = start_node(native_transport_max_frame_size="1MiB")
+    with Wire(node) as wire:
+        wire.send_raw(wire.envelope(EXECUTE, bytes(MIB + 1)))
+        answer = wire.receive()
+        assert answer.code == INVALID and str(MIB) in answer.message
+        assert wire.is_alive()
+
+
+def test_overload_is_said(start_node):
+    """More request data in flight than allowed: OVERLOADED for what is too much, an answer for all else."""
+    node = start_node(native_transport_max_request_data_in_flight="4MiB",
+                      native_transport_max_request_data_in_flight_per_ip="4MiB", commitlog_sync="group")
+    with Wire(node) as wire:
+        wire.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+        wire.query("CREATE TABLE k.t (k int PRIMARY KEY, v blob)")
+        insert = wire.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
+        frames = [wire.envelope(EXECUTE, wire.execute_body(insert, (struct.pack(">i", key), bytes(MIB // 2))), stream=key)
+                  for key in range(64)]
+        wire.send_raw(b"".join(frames))
+        answers = {answer.stream: answer for answer in (wire.receive() for _ in frames)}
+        assert set(answers) == set(range(64))
+        refused = {stream for stream, answer in answers.items() if answer.opcode == ERROR}
+        assert refused and len(refused) < 64, "some must be too much, and some must not"
+        assert {answers[stream].code for stream in refused} == {OVERLOADED}
+        select = wire.prepare("SELECT k FROM k.t WHERE k = ?")
+        for stream, answer in answers.items():
+            if answer.opcode == RESULT:
+                assert wire.execute(select, (struct.pack(">i", stream),)).rows() == [[struct.pack(">i", stream)]]
+        # Afterwards there is room again.
+        assert wire.execute(insert, (struct.pack(">i", 99), bytes(MIB // 2))).opcode == RESULT

@@ -1,0 +1,110 @@
+"""Files that we flush, read by Cassandra 5.0.9's own code: offline (verify, dump) and in a running node.
+
+The flights' files are in test_flights. Here is a table of every shape (see `shapes`), over several flushes: what
+Cassandra reads must be what our SELECT returns, byte for byte.
+"""
+import subprocess
+import time
+
+import pytest
+
+import dumped
+import shapes
+from driver import seed
+from wire import Wire
+
+SEED = seed()
+FLUSHES = 3
+
+
+class Filled:
+    """A node with all shapes in files, and what it answered for each."""
+
+    def __init__(self, node):
+        self.node, self.shapes, self.answers = node, shapes.all_shapes(SEED), {}
+
+    def schema(self):
+        return [f"CREATE KEYSPACE {shapes.KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}",
+                *(kind.format(shapes.KEYSPACE) for kind in shapes.TYPES), *(shape.create() for shape in self.shapes)]
+
+    def fill(self):
+        with Wire(self.node) as wire:
+            for statement in self.schema():
+                must(wire, statement)
+            for _ in range(FLUSHES):
+                for shape in self.shapes:
+                    for _ in range(300 if len(shape.types) > 3 else 60):
+                        must(wire, shape.statement())
+                self.node.flush(shapes.KEYSPACE)
+            # What expires by now has expired, whatever clock is asked.
+            time.sleep(2.5)
+            self.now = int(time.time())
+            for shape in self.shapes:
+                self.answers[shape.name] = wire.select(shape.select(), page_size=71)
+
+
+def must(wire, statement):
+    answer = wire.query(statement)
+    assert answer.code is None, f"{statement}: {answer.message}"
+
+
+@pytest.fixture(scope="module")
+def filled(start_node):
+    """All shapes in files. A small column index, so that many partitions have a row trie."""
+    filled = Filled(start_node(settings={"column_index_size_in_kb": 1}))
+    filled.fill()
+    return filled
+
+
+def directory(node, name):
+    files = node.table_files(*name.split("."))
+    assert files, f"{name} has no files"
+    return files[0].parent
+
+
+def test_verify(filled, oracle):
+    names = [shape.name for shape in filled.shapes]
+    done = oracle("verify", "--strict", "--thorough", *(directory(filled.node, name) for name in names))
+    assert done.returncode == 0, (SEED, complaints(done))
+
+
+def complaints(done):
+    lines = (done.stdout + done.stderr).splitlines()
+    return "\n".join([line for line in lines if "FAIL" in line or "WARN" in line][:40] or lines[-40:])
+
+
+def test_dump_equals_our_select(filled, oracle, tmp_path):
+    for shape in filled.shapes:
+        out = tmp_path / "dump.jsonl"
+        done = oracle("dump", "--live", filled.now, "--full", "--no-j", "--no-token", "-o", out, directory(filled.node, shape.name))
+        assert done.returncode == 0, done.stderr[-2000:]
+        with open(out) as lines:
+            expected = list(dumped.rows(shape.table, lines))
+        got = filled.answers[shape.name]
+        assert len(got) > 5, "a shape without rows shows nothing"
+        for ours, theirs in zip(got, expected):
+            assert ours == theirs, f"{shape.name}, seed {SEED}"
+        assert len(got) == len(expected), f"{shape.name}, seed {SEED}"
+
+
+def test_our_select_after_a_restart(filled):
+    """The same answers from a node that has nothing but the files."""
+    filled.node.restart()
+    with Wire(filled.node) as wire:
+        for shape in filled.shapes:
+            assert wire.select(shape.select(), page_size=1000) == filled.answers[shape.name], f"{shape.name}, seed {SEED}"
+
+
+def test_a_running_cassandra_loads_the_files(filled, cassandra):
+    """It imports them, and its SELECT returns what ours does."""
+    with Wire(cassandra) as wire:
+        for statement in filled.schema():
+            must(wire, statement)
+        commands = []
+        for shape in filled.shapes:
+            keyspace, table = shape.name.split(".")
+            commands.append(f"load {keyspace} {table} {directory(filled.node, shape.name)}")
+        said = cassandra.control(commands)
+        for shape in filled.shapes:
+            got = wire.select(shape.select(), page_size=5000)
+            assert got == filled.answers[shape.name], (f"{shape.name}, seed {SEED}", said[-1000:])

@@ -1,0 +1,314 @@
+"""The native protocol by hand, versions 4 and 5: what a driver would never send, and what the node answers to it.
+
+No driver's code is used: frames, segments and their checksums are written here from the specification.
+"""
+import socket
+import struct
+import zlib
+from dataclasses import dataclass
+
+import lz4.block
+
+ERROR, STARTUP, READY, OPTIONS, SUPPORTED, QUERY, RESULT, PREPARE, EXECUTE, REGISTER, EVENT, BATCH = (
+    0x00, 0x01, 0x02, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D)
+SERVER_ERROR, PROTOCOL, OVERLOADED, SYNTAX, INVALID, UNPREPARED = 0x0000, 0x000A, 0x1001, 0x2000, 0x2200, 0x2500
+VOID, ROWS, SET_KEYSPACE, PREPARED, SCHEMA_CHANGE = 1, 2, 3, 4, 5
+COMPRESSED = 0x01
+SKIP_METADATA, PAGE_SIZE, PAGING_STATE = 0x02, 0x04, 0x08  # flags of parameters
+HAS_MORE, NO_METADATA = 0x02, 0x04  # flags of a result
+HEADER = struct.Struct(">BBhBi")
+ONE = 0x0001
+SEGMENT_PAYLOAD = (1 << 17) - 1
+
+
+class Closed(Exception):
+    """The node closed the connection."""
+
+
+def crc24(data):
+    """Checksum of a segment's header."""
+    crc = 0x875060
+    for byte in data:
+        crc ^= byte << 16
+        for _ in range(8):
+            crc <<= 1
+            if crc & 0x1000000:
+                crc ^= 0x1974F0B
+    return crc & 0xFFFFFF
+
+
+def crc32(data):
+    """Checksum of a segment's payload."""
+    return zlib.crc32(data, zlib.crc32(b"\xfa\x2d\x55\xca"))
+
+
+def string(text):
+    data = text if isinstance(text, bytes) else text.encode()
+    return struct.pack(">H", len(data)) + data
+
+
+def long_string(text):
+    data = text if isinstance(text, bytes) else text.encode()
+    return struct.pack(">i", len(data)) + data
+
+
+def value(data):
+    """A [value]: bytes, None for null."""
+    return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
+
+
+def string_map(pairs):
+    return struct.pack(">H", len(pairs)) + b"".join(string(key) + string(text) for key, text in pairs.items())
+
+
+def parameters(version, values=()):
+    """Consistency, flags and values of a QUERY or EXECUTE."""
+    flags = struct.pack(">I" if version >= 5 else ">B", 0x01 if values else 0)
+    counted = struct.pack(">H", len(values)) + b"".join(map(value, values)) if values else b""
+    return struct.pack(">H", ONE) + flags + counted
+
+
+def segment(payload, self_contained=True, compressing=False):
+    """A version 5 segment of one payload."""
+    if compressing:
+        packed = lz4.block.compress(payload, store_size=False)
+        if len(packed) < len(payload):
+            bits, payload = len(packed) | len(payload) << 17, packed
+        else:
+            bits = len(payload)
+        head = (bits | self_contained << 34).to_bytes(5, "little")
+    else:
+        head = (len(payload) | self_contained << 17).to_bytes(3, "little")
+    return head + crc24(head).to_bytes(3, "little") + payload + struct.pack("<I", crc32(payload))
+
+
+@dataclass
+class Answer:
+    """A response's envelope."""
+
+    opcode: int
+    stream: int
+    body: bytes
+
+    @property
+    def code(self):
+        """The error code, None if this is no error."""
+        return struct.unpack_from(">i", self.body)[0] if self.opcode == ERROR else None
+
+    @property
+    def message(self):
+        """The error's text."""
+        assert self.opcode == ERROR, f"not an error: {self}"
+        (length,) = struct.unpack_from(">H", self.body, 4)
+        return self.body[6:6 + length].decode()
+
+    @property
+    def kind(self):
+        """The kind of a RESULT."""
+        assert self.opcode == RESULT, self.message if self.opcode == ERROR else self
+        return struct.unpack_from(">i", self.body)[0]
+
+    @property
+    def prepared_id(self):
+        """The id of a prepared statement, and in version 5 the id of its result's metadata."""
+        assert self.kind == PREPARED
+        (length,) = struct.unpack_from(">H", self.body, 4)
+        rest = self.body[6 + length:]
+        return self.body[6:6 + length], rest[2:2 + struct.unpack_from(">H", rest)[0]]
+
+    @property
+    def paging_state(self):
+        """Where the next page begins, None after the last."""
+        assert self.kind == ROWS
+        flags, _, length = struct.unpack_from(">iii", self.body, 4)
+        return self.body[16:16 + length] if flags & HAS_MORE else None
+
+    def rows(self):
+        """Rows as lists of bytes, None for null. Metadata is skipped, which works for simple types only."""
+        assert self.kind == ROWS
+        flags, columns = struct.unpack_from(">ii", self.body, 4)
+        at = 12
+        if flags & HAS_MORE:
+            (length,) = struct.unpack_from(">i", self.body, at)
+            at += 4 + length
+        if not flags & NO_METADATA:
+            for _ in range(2):
+                at += 2 + struct.unpack_from(">H", self.body, at)[0]
+            for _ in range(columns):
+                at += 2 + struct.unpack_from(">H", self.body, at)[0]
+                (kind,) = struct.unpack_from(">H", self.body, at)
+                assert kind < 0x20, "only simple types"
+                at += 2
+        (count,) = struct.unpack_from(">i", self.body, at)
+        at += 4
+        table = []
+        for _ in range(count):
+            row = []
+            for _ in range(columns):
+                (length,) = struct.unpack_from(">i", self.body, at)
+                at += 4
+                row.append(None if length < 0 else self.body[at:at + length])
+                at += max(length, 0)
+            table.append(row)
+        return table
+
+
+class Wire:
+    """One connection."""
+
+    def __init__(self, node, version=4, compression=None, startup=True, timeout_s=20):
+        self.version, self.compression = version, compression
+        self.socket = socket.create_connection((node.host, node.port), timeout=timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.started, self.received, self.envelopes = False, b"", b""
+        if startup:
+            self.startup()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.socket.close()
+
+    def startup(self):
+        """STARTUP, and what follows from it for the framing."""
+        options = {"CQL_VERSION": "3.0.0"} | ({"COMPRESSION": self.compression} if self.compression else {})
+        answer = self.ask(STARTUP, string_map(options))
+        assert answer.opcode == READY, answer
+        self.started = True
+
+    @property
+    def segmented(self):
+        return self.version >= 5 and self.started
+
+    def envelope(self, opcode, body, stream=1, flags=0, version=None, length=None):
+        """Bytes of an envelope; `version` and `length` lie on demand."""
+        version, length = self.version if version is None else version, len(body) if length is None else length
+        return HEADER.pack(version, flags, stream, opcode, length) + body
+
+    def send(self, data):
+        """Send envelopes, in segments where the connection has them."""
+        if not self.segmented:
+            return self.send_raw(data)
+        pieces = [data[at:at + SEGMENT_PAYLOAD] for at in range(0, len(data), SEGMENT_PAYLOAD)]
+        compressing = self.compression == "lz4"
+        self.send_raw(b"".join(segment(piece, len(pieces) == 1, compressing) for piece in pieces))
+
+    def send_raw(self, data):
+        """Send bytes as they are."""
+        try:
+            self.socket.sendall(data)
+        except (ConnectionError, BrokenPipeError) as error:
+            raise Closed from error
+
+    def ask(self, opcode, body=b"", stream=1):
+        """Send a request and receive its answer."""
+        self.send(self.envelope(opcode, body, stream))
+        return self.receive()
+
+    def query(self, text, values=()):
+        return self.ask(QUERY, long_string(text) + parameters(self.version, values))
+
+    def prepare(self, text):
+        return self.ask(PREPARE, long_string(text) + (struct.pack(">I", 0) if self.version >= 5 else b"")).prepared_id
+
+    def execute_body(self, prepared, values):
+        """Body of an EXECUTE of what `prepare` gave."""
+        statement, result = prepared
+        return string(statement) + (string(result) if self.version >= 5 else b"") + parameters(self.version, values)
+
+    def execute(self, prepared, values=()):
+        return self.ask(EXECUTE, self.execute_body(prepared, values))
+
+    def page(self, prepared, page_size, state=None, flags=SKIP_METADATA):
+        """Execute without values for one page; `state` is where it begins."""
+        flags |= PAGE_SIZE | (PAGING_STATE if state is not None else 0)
+        statement, result = prepared
+        body = string(statement) + (string(result) if self.version >= 5 else b"")
+        body += struct.pack(">HI" if self.version >= 5 else ">HB", ONE, flags) + struct.pack(">i", page_size)
+        return self.ask(EXECUTE, body + (value(state) if state is not None else b""))
+
+    def select(self, text, page_size=1000):
+        """All rows of a query as bytes, through all pages."""
+        prepared, state, rows = self.prepare(text), None, []
+        while True:
+            answer = self.page(prepared, page_size, state)
+            rows += answer.rows()
+            state = answer.paging_state
+            if state is None:
+                return rows
+
+    def receive(self):
+        """The next envelope."""
+        head = self.take(HEADER.size)
+        _, flags, stream, opcode, length = HEADER.unpack(head)
+        body = self.take(length)
+        if flags & COMPRESSED and not self.segmented:
+            assert self.compression == "lz4"
+            body = lz4.block.decompress(body[4:], uncompressed_size=struct.unpack(">i", body[:4])[0])
+        for flag, skip in ((0x08, self._warnings_length), (0x04, None)):
+            if flags & flag:
+                assert skip, "no custom payload is expected"
+                body = body[skip(body):]
+        return Answer(opcode, stream, body)
+
+    @staticmethod
+    def _warnings_length(body):
+        (count,), at = struct.unpack_from(">H", body), 2
+        for _ in range(count):
+            at += 2 + struct.unpack_from(">H", body, at)[0]
+        return at
+
+    def take(self, count):
+        """Bytes of envelopes, out of segments where there are such."""
+        while len(self.envelopes) < count:
+            self.envelopes += self._segment() if self.segmented else self._some()
+        data, self.envelopes = self.envelopes[:count], self.envelopes[count:]
+        return data
+
+    def _segment(self):
+        compressing = self.compression == "lz4"
+        size = 5 if compressing else 3
+        head = self._raw(size + 3)
+        bits = int.from_bytes(head[:size], "little")
+        assert crc24(head[:size]) == int.from_bytes(head[size:], "little"), "the node's segment header is wrong"
+        payload = self._raw(bits & SEGMENT_PAYLOAD)
+        (checksum,) = struct.unpack("<I", self._raw(4))
+        assert crc32(payload) == checksum, "the node's segment payload is wrong"
+        plain = bits >> 17 & SEGMENT_PAYLOAD if compressing else 0
+        return lz4.block.decompress(payload, uncompressed_size=plain) if plain else payload
+
+    def _raw(self, count):
+        while len(self.received) < count:
+            self.received += self._some()
+        data, self.received = self.received[:count], self.received[count:]
+        return data
+
+    def _some(self):
+        try:
+            data = self.socket.recv(1 << 16)
+        except ConnectionError as error:
+            raise Closed from error
+        if not data:
+            raise Closed
+        return data
+
+    def is_alive(self):
+        """Whether the node still answers on this connection."""
+        try:
+            return self.ask(OPTIONS, stream=77).opcode == SUPPORTED
+        except Closed:
+            return False
+
+    def is_closed(self):
+        """Whether the node closes this connection; waits for it."""
+        try:
+            while True:
+                self._some()
+        except Closed:
+            return True
+        except TimeoutError:
+            return False
