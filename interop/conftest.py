@@ -1,6 +1,7 @@
 """What all interop tests share: nodes, and Cassandra's offline oracle."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -18,10 +19,21 @@ def pytest_report_header():
 def node(tmp_path):
     """A function that starts a node: node("name", settings={...}, shards=2). All are gone after the test, and none of them
     may have panicked."""
+    yield from starter(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def start_node(tmp_path_factory):
+    """As `node`, for nodes that the tests of a module share."""
+    yield from starter(tmp_path_factory.mktemp("nodes"))
+
+
+def starter(directory):
     nodes = []
 
     def start(name="node", **arguments):
-        started = Node(tmp_path / name, **arguments)
+        name = f"{name}-{len(nodes)}" if any(other.directory.name == name for other in nodes) else name
+        started = Node(directory / name, **arguments)
         nodes.append(started)
         return started.start()
 
@@ -29,7 +41,11 @@ def node(tmp_path):
     for started in nodes:
         started.close()
     for started in nodes:
-        assert "panicked at" not in started.log(), started.log()[-4000:]
+        log = started.log()
+        at = log.find("panicked at")
+        assert at < 0, log[max(at - 500, 0):at + 3500]
+        # Data of a test may be large; pytest keeps the directories of the last three runs.
+        shutil.rmtree(started.directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -65,6 +65,13 @@ class Node:
             raise AssertionError(f"the node did not start; end of its log:\n{self.log()[-4000:]}")
         return self
 
+    def start_and_kill(self, after_s):
+        """Starts the process and kills it after this time, ready or not."""
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(self.command_line(), stdout=subprocess.PIPE, stderr=log)
+        time.sleep(after_s)
+        self.kill()
+
     def stop(self):
         """SIGTERM, as a service manager does it; the exit code is 0 if all went well."""
         return self._end(signal.SIGTERM)

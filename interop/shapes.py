@@ -60,7 +60,7 @@ SCALARS = {
 NESTED = {
     "frozen<list<int>>": lambda draw: _ints(draw),
     "frozen<set<text>>": lambda draw: _joined({_text(draw) for _ in range(draw.randint(0, 4))}, "{", "}"),
-    "frozen<map<int, text>>": lambda draw: _joined([f"{key}: {_text(draw)}" for key in sorted(set(_ints(draw, 4)))], "{", "}"),
+    "frozen<map<int, text>>": lambda draw: _joined([f"{key}: {_text(draw)}" for key in sorted({draw.randint(-9, 9), *_ints(draw, 4)})], "{", "}"),
     "frozen<tuple<int, text, frozen<list<int>>>>": lambda draw: f"({draw.choice(['null', 7, -7])}, {_text(draw)}, {_ints(draw)})",
     "frozen<outer_>": lambda draw: f"{{a: {draw.randint(-99, 99)}, b: {_inner(draw)}, c: {_ints(draw)}}}",
     "vector<float, 3>": lambda draw: _joined([repr(draw.uniform(-9, 9)) for _ in range(3)], "[", "]"),
@@ -119,7 +119,8 @@ class Shape:
         made = CELLS[kind][1] if kind in CELLS else (SCALARS | NESTED)[kind]
         literal = str(made(self.draw))
         # An empty partition key is none.
-        return "'k'" if name == "p00" and len([n for n in self.types if n[0] == "p"]) == 1 and literal == "''" else literal
+        alone = name == "p00" and "p01" not in self.types
+        return {"''": "'k'", "0x": "0x00"}.get(literal, literal) if alone else literal
 
     def create(self):
         columns = [f"{name} {kind}{' static' if name in self.table.static else ''}" for name, kind in self.types.items()]

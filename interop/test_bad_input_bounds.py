@@ -9,7 +9,7 @@ MIB = 1 << 20
 
 
 def test_too_many_connections(start_node):
-    node = start_node(native_transport_max_concurrent_connections=8)
+    node = start_node(settings={"native_transport_max_concurrent_connections": 8})
     held = [Wire(node) for _ in range(8)]
     with pytest.raises((Closed, AssertionError, ConnectionError)):
         Wire(node, timeout_s=5)
@@ -27,7 +27,7 @@ def test_too_many_connections(start_node):
 
 
 def test_frame_size_is_a_setting(start_node):
-    node = start_node(native_transport_max_frame_size="1MiB")
+    node = start_node(settings={"native_transport_max_frame_size": "1MiB"})
     with Wire(node) as wire:
         wire.send_raw(wire.envelope(EXECUTE, bytes(MIB + 1)))
         answer = wire.receive()
@@ -37,8 +37,8 @@ def test_frame_size_is_a_setting(start_node):
 
 def test_overload_is_said(start_node):
     """More request data in flight than allowed: OVERLOADED for what is too much, an answer for all else."""
-    node = start_node(native_transport_max_request_data_in_flight="4MiB",
-                      native_transport_max_request_data_in_flight_per_ip="4MiB", commitlog_sync="group")
+    node = start_node(settings={"native_transport_max_request_data_in_flight": "4MiB",
+                                "native_transport_max_request_data_in_flight_per_ip": "4MiB"})
     with Wire(node) as wire:
         wire.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
         wire.query("CREATE TABLE k.t (k int PRIMARY KEY, v blob)")

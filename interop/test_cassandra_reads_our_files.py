@@ -51,7 +51,7 @@ def must(wire, statement):
 @pytest.fixture(scope="module")
 def filled(start_node):
     """All shapes in files. A small column index, so that many partitions have a row trie."""
-    filled = Filled(start_node(settings={"column_index_size_in_kb": 1}))
+    filled = Filled(start_node(settings={"column_index_size_in_kb": 1, "commitlog_sync": "periodic"}))
     filled.fill()
     return filled
 

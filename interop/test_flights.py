@@ -51,14 +51,13 @@ class Stage:
     def to_replayed(self):
         self.keep_places()
         self.close()
-        self.node.kill()
-        self.node.start()
+        self.node.restart(kill=True)
         self.open()
 
     def to_flushed(self):
         self.keep_places()
         self.node.flush(flights.KEYSPACE)
-        assert self.node.data_files(flights.KEYSPACE, "flights"), "a flush must leave files"
+        assert self.node.table_files(flights.KEYSPACE, "flights"), "a flush must leave files"
 
     def to_changed(self):
         self.bookmarks = {}
@@ -119,7 +118,7 @@ class Stage:
 @pytest.fixture(scope="module")
 def life(start_node):
     """The node and its rows, at no stage yet."""
-    life = Stage(start_node(), Flights())
+    life = Stage(start_node(shards=2, memory="1G"), Flights())
     yield life
     life.close()
 
