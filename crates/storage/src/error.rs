@@ -60,6 +60,9 @@ pub enum StorageError {
         /// Why no flush makes room.
         reason: String,
     },
+    /// A write that SSTables have no room for. It is refused before it is logged, as it could never be flushed.
+    #[error("this cannot be stored: {0}")]
+    Unstorable(String),
     /// A file operation failed.
     #[error("{0}")]
     File(Arc<FileError>),

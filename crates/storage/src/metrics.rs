@@ -8,6 +8,10 @@ use crate::commitlog::CommitLogMetrics;
 pub struct StorageMetrics {
     pub writes: u64,
     pub reads: u64,
+    /// Mutations that the last start took from the commit log.
+    pub replayed: u64,
+    /// Updates in it that were in SSTables already, truncated, or of tables that are gone.
+    pub replay_skipped: u64,
     pub flushes: u64,
     pub failed_flushes: u64,
     /// Memory of the memtables that were flushed.
@@ -33,6 +37,8 @@ impl StorageMetrics {
         log.pending_bytes += other.commit_log.pending_bytes;
         self.writes += other.writes;
         self.reads += other.reads;
+        self.replayed += other.replayed;
+        self.replay_skipped += other.replay_skipped;
         self.flushes += other.flushes;
         self.failed_flushes += other.failed_flushes;
         self.flushed_bytes += other.flushed_bytes;

@@ -28,6 +28,10 @@ pub struct Scan {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each scan, and moved at every partition: a box would cost more"
+)]
 enum State {
     /// At the start of a partition or at the end of the file.
     Between(RowSource),

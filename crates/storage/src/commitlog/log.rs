@@ -366,6 +366,10 @@ impl CommitLog {
 
     /// Gives up the segments before the one with id `oldest_needed`: nothing in them is unflushed.
     pub fn reclaim(&self, oldest_needed: u64) {
+        let configuration = &self.shared.configuration;
+        // Free files are kept for the next segments as far as the log's share goes.
+        let kept = configuration.total_bytes / u64::from(configuration.segment_bytes.max(1));
+        let kept = usize::try_from(kept).unwrap_or(usize::MAX).max(2);
         let mut state = self.shared.state.borrow_mut();
         let mut freed = false;
         while let Some(segment) = state.live.front().cloned() {
@@ -383,7 +387,7 @@ impl CommitLog {
             freed = true;
             let recycle = segment.file.is_some()
                 && !segment.is_damaged.get()
-                && state.recyclable.len() < RECYCLED_SEGMENTS;
+                && state.live.len() + state.recyclable.len() < kept;
             match recycle {
                 true => state.recyclable.push(segment.path.clone()),
                 false => state.obsolete.push(segment.path.clone()),
@@ -450,10 +454,6 @@ impl CommitLog {
         }
     }
 }
-
-/// Free files that are kept for the next segments. One is enough for a steady stream of writes: a flush frees the
-/// segments that follow.
-const RECYCLED_SEGMENTS: usize = 2;
 
 impl Shared {
     pub(super) fn next_id(&self) -> u64 {

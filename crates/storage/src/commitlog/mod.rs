@@ -23,6 +23,8 @@ mod reader;
 mod replay;
 mod round;
 mod segment;
+#[cfg(test)]
+mod tests;
 mod wire;
 mod writer;
 

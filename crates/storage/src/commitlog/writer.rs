@@ -25,20 +25,35 @@ use crate::StorageError;
 const KEPT_BUFFERS: usize = 2;
 const KEPT_BUFFER_BYTES: usize = 4 << 20;
 
+/// How long nothing must come before a closing marker is written. Arbitrary: long beside a round, short beside a life.
+const IDLE: Duration = Duration::from_millis(20);
+
 struct Progress {
     /// The segment written last, and where its records end.
     written: Option<(Rc<Segment>, u32)>,
     /// Whether something of it is not synced.
     is_dirty: bool,
+    /// Whether a closing marker stands behind the last round.
+    is_marked: bool,
     last_sync: time::Instant,
 }
 
 /// Writes until the log closes.
 pub(super) async fn run(shared: Rc<Shared>) {
-    let mut progress = Progress { written: None, is_dirty: false, last_sync: time::Instant::now() };
+    let mut progress = Progress {
+        written: None,
+        is_dirty: false,
+        is_marked: true,
+        last_sync: time::Instant::now(),
+    };
     loop {
-        if !wait_for_runs(&shared, &progress).await {
-            break;
+        match wait_for_runs(&shared, &progress).await {
+            Wake::Runs => {}
+            Wake::Idle => {
+                add_closing_marker(&shared, &mut progress).await;
+                continue;
+            }
+            Wake::Closing => break,
         }
         if let CommitLogSync::Group { window } = shared.configuration.sync
             && !window.is_zero()
@@ -63,19 +78,58 @@ pub(super) async fn run(shared: Rc<Shared>) {
     }
 }
 
-/// Whether there is something to do; `false` when the log closes.
-async fn wait_for_runs(shared: &Shared, progress: &Progress) -> bool {
+/// Why the writer goes on.
+enum Wake {
+    /// There are runs, or a sync is due.
+    Runs,
+    /// Nothing came for a while after the last round.
+    Idle,
+    Closing,
+}
+
+async fn wait_for_runs(shared: &Shared, progress: &Progress) -> Wake {
     loop {
         {
             let state = shared.state.borrow();
             if !state.runs.is_empty() || is_sync_due(shared, progress) {
-                return true;
+                return Wake::Runs;
             }
             if state.is_closing {
-                return false;
+                return Wake::Closing;
             }
         }
-        shared.work.notified().await;
+        let work = shared.work.notified();
+        if progress.is_marked {
+            work.await;
+        } else if time::timeout(IDLE, work).await.is_err() {
+            return Wake::Idle;
+        }
+    }
+}
+
+/// Writes a marker behind the last round, without a sync: it only serves to tell damage of that round from a torn tail.
+async fn add_closing_marker(shared: &Shared, progress: &mut Progress) {
+    progress.is_marked = true;
+    let run = {
+        let state = shared.state.borrow();
+        let Some(active) = &state.active else { return };
+        let offset = active.end.get();
+        let end = offset + MARKER_BYTES as u32;
+        let is_current = progress.written.as_ref().is_some_and(|(last, _)| last.id == active.id);
+        if !is_current || end > shared.configuration.segment_bytes || !state.runs.is_empty() {
+            return;
+        }
+        active.end.set(end);
+        Run { segment: active.clone(), offset, bytes: vec![0; MARKER_BYTES] }
+    };
+    let (segment, offset) = (run.segment.clone(), run.offset);
+    let was_dirty = progress.is_dirty;
+    match write_run(shared, progress, run).await {
+        Ok(()) => progress.is_dirty = was_dirty,
+        Err(error) => {
+            abandon(shared, &segment, offset);
+            fail(shared, progress, error, Rc::default());
+        }
     }
 }
 
@@ -106,6 +160,7 @@ async fn write_round(shared: &Shared, progress: &mut Progress, runs: Vec<Run>, r
     if failure.is_none() && is_sync_due(shared, progress) {
         failure = sync(shared, progress).await.err();
     }
+    progress.is_marked = false;
     let counters = &shared.counters;
     counters.rounds.set(counters.rounds.get() + 1);
     match failure {

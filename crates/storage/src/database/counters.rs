@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{
     ClusteringSlice, ClusteringSlices, ColumnData, Direction, Mutation, PartitionUpdate, Row,
-    counter,
+    counter, schema::TableMetadata,
 };
 use espalier_runtime::time;
 
@@ -34,16 +34,16 @@ impl Database {
     async fn add_counters_here(&self, mut update: PartitionUpdate) -> Result<(), StorageError> {
         let ticket = {
             let _turn = self.inner.counter_turn.acquire(1).await;
-            let present = self.present_counters(&update).await?;
             let host = *self.host_id().as_bytes();
+            let old_static = self.present_static_row(&update).await?;
+            let present = self.present_rows(&update).await?;
             let old_rows = present.iter().flat_map(|partition| &partition.rows);
             for row in &mut update.rows {
                 let old = old_rows.clone().find(|old| old.clustering == row.clustering);
                 add_row(row, old, host);
             }
             if let Some(row) = &mut update.static_row {
-                let old = present.iter().find_map(|partition| partition.static_row.as_ref());
-                add_row(row, old, host);
+                add_row(row, old_static.as_ref(), host);
             }
             self.write_when_room(&Mutation { updates: vec![update] }).await?
         };
@@ -51,21 +51,42 @@ impl Database {
     }
 
     /// The rows of the update as they are now.
-    async fn present_counters(
+    async fn present_rows(
         &self,
         update: &PartitionUpdate,
     ) -> Result<Vec<PartitionRows>, StorageError> {
+        if update.rows.is_empty() {
+            return Ok(Vec::new());
+        }
         let table = self.table(update.table)?.metadata();
-        let slices = match update.static_row {
-            // The static row comes with the whole partition's header only.
-            Some(_) if update.rows.is_empty() => ClusteringSlices::all(),
-            _ => {
-                let rows = update.rows.iter();
-                let slices = rows.map(|row| ClusteringSlice::prefix(row.clustering.values.clone()));
-                ClusteringSlices::normalise(slices.collect(), table.comparator())
-            }
-        };
-        let only_static = update.rows.is_empty();
+        let rows = update.rows.iter();
+        let slices = rows.map(|row| ClusteringSlice::prefix(row.clustering.values.clone()));
+        let slices = ClusteringSlices::normalise(slices.collect(), table.comparator());
+        self.present(table, update, slices, ReadLimits::NONE).await
+    }
+
+    /// The static row as it is now, if the update has one.
+    async fn present_static_row(
+        &self,
+        update: &PartitionUpdate,
+    ) -> Result<Option<Row>, StorageError> {
+        if update.static_row.is_none() {
+            return Ok(None);
+        }
+        let table = self.table(update.table)?.metadata();
+        // It comes with whatever is the first row of the partition, or alone.
+        let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
+        let present = self.present(table, update, ClusteringSlices::all(), limits).await?;
+        Ok(present.into_iter().next().and_then(|partition| partition.static_row))
+    }
+
+    async fn present(
+        &self,
+        table: Arc<TableMetadata>,
+        update: &PartitionUpdate,
+        slices: ClusteringSlices,
+        limits: ReadLimits,
+    ) -> Result<Vec<PartitionRows>, StorageError> {
         let command = ReadCommand {
             table,
             target: ReadTarget::Partition(update.key.clone()),
@@ -73,10 +94,7 @@ impl Database {
             direction: Direction::Forward,
             columns: ColumnSelection::All,
             now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
-            limits: ReadLimits {
-                rows: if only_static { 1 } else { usize::MAX },
-                ..ReadLimits::NONE
-            },
+            limits,
             resume: None,
         };
         Ok(self.read_here(&command).await?.partitions)

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{file::FileSystem, sync::Notify};
-use espalier_sstable::versions::{Version, VersionFeatures};
+use espalier_sstable::versions::VersionFeatures;
 
 use super::Database;
 use crate::{
@@ -105,11 +105,8 @@ impl Database {
     }
 
     /// What the configured `sstable_format` can do.
-    pub(crate) fn sstable_features(&self) -> Result<&'static VersionFeatures, StorageError> {
-        let name = &self.inner.configuration.sstable_format;
-        Version::parse(name)
-            .and_then(|version| version.features())
-            .ok_or(StorageError::NotSupported("the configured sstable_format"))
+    pub(crate) fn sstable_features(&self) -> &'static VersionFeatures {
+        self.inner.sstable_features
     }
 
     pub(crate) fn count_flush(&self, memtable: &Memtable) {

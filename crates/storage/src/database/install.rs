@@ -32,7 +32,7 @@ impl Database {
                 Some(table) => {
                     if *table.metadata() != **metadata {
                         let mapping = ColumnMapping::new(self.next_mapping_number(), metadata);
-                        table.alter(metadata.clone(), mapping);
+                        table.alter(metadata.clone(), mapping)?;
                     }
                     table
                 }

@@ -9,6 +9,8 @@ use crate::{commitlog::CommitLogMetrics, metrics::StorageMetrics};
 pub(super) struct Counters {
     pub(super) writes: Cell<u64>,
     pub(super) reads: Cell<u64>,
+    pub(super) replayed: Cell<u64>,
+    pub(super) replay_skipped: Cell<u64>,
     pub(super) flushes: Cell<u64>,
     pub(super) failed_flushes: Cell<u64>,
     pub(super) flushed_bytes: Cell<u64>,
@@ -23,6 +25,8 @@ impl Database {
         StorageMetrics {
             writes: counters.writes.get(),
             reads: counters.reads.get(),
+            replayed: counters.replayed.get(),
+            replay_skipped: counters.replay_skipped.get(),
             flushes: counters.flushes.get(),
             failed_flushes: counters.failed_flushes.get(),
             flushed_bytes: counters.flushed_bytes.get(),

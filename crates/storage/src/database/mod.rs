@@ -23,6 +23,7 @@ mod routing;
 mod schema_change;
 mod shutdown;
 mod sstables;
+mod storable;
 mod truncate;
 mod write;
 
@@ -40,7 +41,7 @@ use espalier_runtime::{
     file::FileSystem,
     sync::{Event, Notify, Semaphore},
 };
-use espalier_sstable::PageCache;
+use espalier_sstable::{PageCache, versions::VersionFeatures};
 use hashbrown::HashMap;
 use uuid::Uuid;
 
@@ -76,6 +77,8 @@ struct Inner {
     /// Memtables take more than they should, or the log does.
     flush_wanted: Notify,
     page_cache: PageCache,
+    /// What the configured `sstable_format` can do.
+    sstable_features: &'static VersionFeatures,
     /// Shards other than 0: shard 0 is done with opening, and with what outcome.
     opened: Event,
     open_outcome: RefCell<Result<(), StorageError>>,

@@ -25,7 +25,7 @@ use espalier_runtime::{
     sync::{Event, Notify, Semaphore},
     time,
 };
-use espalier_sstable::{Descriptor, PageCache, SSTableId};
+use espalier_sstable::{Descriptor, PageCache, SSTableId, versions::Version};
 use uuid::Uuid;
 
 use super::{Database, Inner, registry};
@@ -61,7 +61,7 @@ impl Database {
         configuration: Arc<StorageConfiguration>,
         shared: Arc<SharedDatabase>,
     ) -> Result<Database, StorageError> {
-        let database = Self::unopened(context, file_system, configuration, shared);
+        let database = Self::unopened(context, file_system, configuration, shared)?;
         registry::register(&database);
         if context.index > 0 {
             database.inner.opened.wait().await;
@@ -85,7 +85,10 @@ impl Database {
         file_system: FileSystem,
         configuration: Arc<StorageConfiguration>,
         shared: Arc<SharedDatabase>,
-    ) -> Database {
+    ) -> Result<Database, StorageError> {
+        let sstable_features = Version::parse(&configuration.sstable_format)
+            .and_then(|version| version.features())
+            .ok_or(StorageError::NotSupported("the configured sstable_format"))?;
         let limit = (configuration.memtable_bytes / context.count.max(1)).max(1);
         let threshold = configuration.memtable_cleanup_threshold.clamp(0.01, 1.0);
         let flush = (limit as f64 * threshold) as usize;
@@ -99,6 +102,7 @@ impl Database {
             tables: RefCell::default(),
             budget: MemtableBudget::new(limit, flush),
             page_cache,
+            sstable_features,
             encoder: RefCell::default(),
             lookup_path: RefCell::default(),
             next_mapping: Cell::new(0),
@@ -112,7 +116,7 @@ impl Database {
             configuration,
             shared,
         };
-        Database { inner: Rc::new(inner) }
+        Ok(Database { inner: Rc::new(inner) })
     }
 
     async fn lead_open(&self) -> Result<(), StorageError> {
@@ -322,7 +326,11 @@ impl Database {
                 directory: configuration.commitlog_directory.clone(),
                 kind,
                 shard: inner.context.index as u32,
-                shard_count: inner.context.count as u32,
+                // The schema's log belongs to shard 0, however many others there are.
+                shard_count: match kind {
+                    LogKind::Data => inner.context.count as u32,
+                    LogKind::Schema => 1,
+                },
                 sync: match kind {
                     LogKind::Data => configuration.commitlog_sync,
                     // A schema change is durable when it is acknowledged, whatever the setting for data.

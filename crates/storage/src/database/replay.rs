@@ -53,6 +53,9 @@ impl Database {
                 self.send_replayed(shard, rest).await?;
             }
         }
+        let counters = &self.inner.counters;
+        counters.replayed.set(counters.replayed.get() + summary.mutations);
+        counters.replay_skipped.set(counters.replay_skipped.get() + summary.skipped);
         if summary.mutations > 0 {
             let ReplaySummary { mutations, skipped, segments } = &summary;
             tracing::info!(

@@ -6,7 +6,7 @@ use espalier_mutation::{Mutation, PartitionUpdate};
 use espalier_runtime::time;
 use smallvec::SmallVec;
 
-use super::Database;
+use super::{Database, storable::check_storable};
 use crate::{
     StorageError,
     commitlog::{AppendError, ColumnMapping, CommitLog, CommitTicket},
@@ -140,6 +140,11 @@ impl Database {
         let mut tables: SmallVec<[Rc<Table>; 2]> = SmallVec::new();
         for update in &mutation.updates {
             tables.push(self.table(update.table).map_err(WriteError::Failed)?);
+            check_storable(inner.sstable_features, update).map_err(WriteError::Failed)?;
+        }
+        if tables.iter().any(|table| table.borrow_view().memtable.is_full()) {
+            inner.flush_wanted.notify_one();
+            return Err(WriteError::NoMemory);
         }
         let mut encoder = inner.encoder.borrow_mut();
         let mappings: SmallVec<[Rc<ColumnMapping>; 2]> =
@@ -174,6 +179,7 @@ impl Database {
             first_row += packed_rows(update);
         }
         encoder.shrink_to(KEPT_ENCODER_BYTES);
+        inner.counters.writes.set(inner.counters.writes.get() + 1);
         if inner.budget.wants_flush() {
             inner.flush_wanted.notify_one();
         }

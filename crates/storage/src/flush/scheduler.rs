@@ -9,6 +9,9 @@ use crate::{Database, table::Table};
 /// Pause after a failed flush.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+/// A memtable that is not worth a file unless many of them fill the memory.
+const SMALL_BYTES: usize = 64 << 10;
+
 /// Flushes until the database closes.
 pub(crate) async fn run(database: Database) {
     loop {
@@ -32,11 +35,16 @@ fn victim(database: &Database) -> Option<Rc<Table>> {
     if let Some(failed) = tables.iter().find(|table| !table.view().flushing.is_empty()) {
         return Some(failed.clone());
     }
+    if let Some(full) = tables.iter().find(|table| table.memtable().wants_flush()) {
+        return Some(full.clone());
+    }
     if database.budget().wants_flush() {
+        let active: usize = tables.iter().map(|table| table.memtable_bytes()).sum();
         let largest = tables.iter().max_by_key(|table| table.memtable_bytes())?;
-        // What readers still hold of flushed memtables cannot be helped by flushing small ones.
-        let worth = database.budget().limit_bytes() / 64;
-        if largest.memtable_bytes() > worth.max(1) {
+        // If the memory is that of flushed memtables which readers still hold, flushing small ones does not help.
+        let helps = database.budget().is_flush_due(active)
+            || (!database.budget().has_room() && largest.memtable_bytes() > SMALL_BYTES);
+        if helps {
             return Some(largest.clone());
         }
     }

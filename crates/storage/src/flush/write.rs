@@ -42,7 +42,9 @@ impl Database {
                     tracing::error!(%error, "a flush failed; its memtable stays");
                     table.set_flush_failure(Some(error.to_string()));
                     self.count_failed_flush();
-                    // Those who wait for room learn the reason.
+                    // The scheduler tries again after a pause.
+                    self.flush_wanted().notify_one();
+                    self.budget().wake_waiters();
                     return Err(error);
                 }
             }
@@ -89,7 +91,7 @@ impl Database {
         metadata: &Arc<TableMetadata>,
     ) -> Result<WriterOptions, StorageError> {
         let generation = NonZeroU64::MIN.saturating_add(self.next_generation(metadata.id) - 1);
-        let features = self.sstable_features()?;
+        let features = self.sstable_features();
         let descriptor =
             Descriptor::new(table.directory.clone(), features, SSTableId::Generation(generation));
         let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;

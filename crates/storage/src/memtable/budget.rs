@@ -50,6 +50,11 @@ impl MemtableBudget {
         self.shared.used_bytes.get() >= self.shared.flush_bytes
     }
 
+    /// Whether memtables of this size together are a reason to flush.
+    pub(crate) fn is_flush_due(&self, active_bytes: usize) -> bool {
+        active_bytes >= self.shared.flush_bytes
+    }
+
     /// Waits until memory was given back.
     pub async fn wait_for_room(&self) {
         self.shared.room.notified().await;

@@ -1,9 +1,7 @@
 //! One row without waiting and without copying: the fast path of single-row reads.
 
 use bytes::Bytes;
-use espalier_mutation::{
-    ClusteringSlice, DecoratedKey, DeletionTime, PackedCell, PackedRow, schema::TableMetadata,
-};
+use espalier_mutation::{DecoratedKey, DeletionTime, PackedCell, PackedRow, schema::TableMetadata};
 
 use super::{Memtable, content::Content, path, range_tombstones, write::split_stored};
 
@@ -143,12 +141,4 @@ impl Memtable {
         let bytes = content.row_bytes().ok_or(())?;
         PackedRow::new(split_stored(self.is_exact, bytes).1).map(Some).map_err(|_| ())
     }
-}
-
-/// Whether the slice is exactly one row.
-pub(crate) fn is_single_row(table: &TableMetadata, slice: &ClusteringSlice) -> bool {
-    slice.start.values.len() == table.clustering_columns().len()
-        && slice.start.values == slice.end.values
-        && slice.start.kind.weight() < 0
-        && slice.end.kind.weight() > 0
 }

@@ -99,6 +99,20 @@ impl Memtable {
         self.trie.borrow().used_bytes() + self.heap_bytes.get()
     }
 
+    /// Whether the trie comes near its own limits (4 GiB of structure, 2^27 contents), whatever the budget.
+    #[inline]
+    pub(crate) fn wants_flush(&self) -> bool {
+        let trie = self.trie.borrow();
+        trie.used_bytes() > FULL_BYTES / 2 || trie.content_count() > FULL_CONTENTS / 2
+    }
+
+    /// Whether nothing more should be written before it is flushed.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        let trie = self.trie.borrow();
+        trie.used_bytes() > FULL_BYTES || trie.content_count() > FULL_CONTENTS
+    }
+
     /// Minima and counts for the flush.
     pub fn statistics(&self) -> MemtableStatistics {
         self.statistics.borrow().clone()
@@ -130,6 +144,10 @@ impl Memtable {
     }
 }
 
+/// Three quarters of what the trie can hold.
+const FULL_BYTES: usize = 3 << 30;
+const FULL_CONTENTS: usize = 100_000_000;
+
 /// A trie of this size is dropped on a helper thread: freeing each of its rows would hold the core for too long.
 const LARGE_BYTES: usize = 256 << 10;
 
@@ -148,6 +166,3 @@ impl Drop for Memtable {
         .detach();
     }
 }
-
-#[cfg(test)]
-mod tests;

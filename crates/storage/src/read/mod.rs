@@ -8,6 +8,7 @@ mod purge;
 mod range_scan;
 mod resume;
 mod shard_read;
+mod single_row;
 mod source;
 
 pub use command::{

@@ -13,6 +13,7 @@ use super::{
     partition::{Remaining, Resumed, read_partition},
     range_scan::RangeScan,
     resume::slices_behind,
+    single_row::{only_row, single_row_source},
     source::Source,
 };
 use crate::{StorageError, memtable::MemtablePartition, table::TableView};
@@ -105,7 +106,13 @@ async fn read_one(
             return Ok(None);
         }
     }
-    let sources = sources_of(view, command, key, &slices).await?;
+    let sources = match only_row(command, &slices) {
+        Some(row) => {
+            let row = single_row_source(view, command, key, &slices, row).await?;
+            row.into_iter().collect()
+        }
+        None => sources_of(view, command, key, &slices).await?,
+    };
     let (found, stopped) =
         read_partition(command, key, &slices, sources, resumed, remaining).await?;
     partitions.extend(found);
@@ -140,7 +147,7 @@ pub(super) async fn sources_of(
         );
         if let Some(stream) = stream.await? {
             strongest = strongest.max(stream.header().deletion);
-            sources.push(Source::SSTable(stream));
+            sources.push(Source::SSTable(Box::new(stream)));
         }
     }
     Ok(sources)
@@ -157,7 +164,7 @@ pub(super) fn memtable_sources(
     for memtable in view.memtables() {
         let stream =
             MemtablePartition::open(memtable, &command.table, key, slices, command.direction)?;
-        sources.extend(stream.map(Source::Memtable));
+        sources.extend(stream.map(|stream| Source::Memtable(Box::new(stream))));
     }
     Ok(sources)
 }

@@ -1,18 +1,21 @@
 //! One partition from any of the places that hold it.
 
-use espalier_mutation::{PartitionHeader, Unfiltered, UnfilteredStream};
+use espalier_mutation::{PartitionHeader, Row, Unfiltered, UnfilteredStream};
 use espalier_sstable::{PartitionStream, ScannedPartition};
 
 use crate::{StorageError, memtable::MemtablePartition};
 
 /// A stream that is merged with others.
+#[allow(clippy::large_enum_variant)] // One for each source of a read; they are few and do not move.
 pub(crate) enum Source<'scan> {
     /// A memtable's.
-    Memtable(MemtablePartition),
+    Memtable(Box<MemtablePartition>),
     /// An SSTable's, looked up by key.
-    SSTable(PartitionStream),
+    SSTable(Box<PartitionStream>),
     /// An SSTable's, where a scan stands.
     Scanned(ScannedPartition<'scan>),
+    /// A row that was collected from several.
+    Row(PartitionHeader, Option<Row>),
 }
 
 impl UnfilteredStream for Source<'_> {
@@ -23,6 +26,7 @@ impl UnfilteredStream for Source<'_> {
             Self::Memtable(partition) => partition.header(),
             Self::SSTable(partition) => partition.header(),
             Self::Scanned(partition) => partition.header(),
+            Self::Row(header, _) => header,
         }
     }
 
@@ -31,6 +35,7 @@ impl UnfilteredStream for Source<'_> {
             Self::Memtable(partition) => partition.next().await,
             Self::SSTable(partition) => Ok(partition.next().await?),
             Self::Scanned(partition) => Ok(partition.next().await?),
+            Self::Row(_, row) => Ok(row.take().map(Unfiltered::Row)),
         }
     }
 }

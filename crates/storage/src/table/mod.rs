@@ -23,6 +23,7 @@ pub(crate) use truncation::TruncationRecord;
 pub(crate) use view::TableView;
 
 use crate::{
+    StorageError,
     commitlog::{ColumnMapping, LogPosition},
     memtable::{Memtable, MemtableBudget},
     system::SCHEMA_KEYSPACE,
@@ -98,9 +99,17 @@ impl Table {
     }
 
     /// Installs a new version of the table.
-    pub(crate) fn alter(&self, metadata: Arc<TableMetadata>, mapping: ColumnMapping) {
+    pub(crate) fn alter(
+        &self,
+        metadata: Arc<TableMetadata>,
+        mapping: ColumnMapping,
+    ) -> Result<(), StorageError> {
+        for sstable in self.view().sstables.iter() {
+            sstable.reader().set_table(metadata.clone())?;
+        }
         *self.metadata.borrow_mut() = metadata;
         *self.mapping.borrow_mut() = Rc::new(mapping);
+        Ok(())
     }
 
     /// A snapshot: what it holds stays readable as long as it is held.

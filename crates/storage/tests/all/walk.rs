@@ -1,9 +1,7 @@
 //! The walk through the house: write, read, flush, read, stop without warning, come back.
 
-mod support;
-
+use crate::support::*;
 use espalier_runtime::file::FileSystem;
-use support::*;
 
 #[test]
 fn what_is_written_is_read_from_memory_from_files_and_after_a_restart() {

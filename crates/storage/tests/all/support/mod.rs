@@ -1,6 +1,8 @@
 //! What the tests share: a small schema store, tables, and a database on one shard.
 #![allow(dead_code)]
 
+pub mod shards;
+
 use std::{collections::BTreeMap, future::Future, sync::Arc};
 
 use bytes::Bytes;
@@ -41,14 +43,13 @@ pub fn run<F: Future>(body: F) -> F::Output {
     block_on(body)
 }
 
-/// `k blob, c int, s blob static, v blob, w blob, m map<int, blob>, PRIMARY KEY (k, c)`.
+/// `k blob, c int, s blob static, m map<int, blob>, v blob, w blob, PRIMARY KEY (k, c)`. Columns are in the order in which
+/// the schema tables give them back, so that ids stay the same over restarts.
 pub fn wide_table() -> TableMetadata {
     TableBuilder::new("ks", "wide", TableId(Uuid::from_u128(0xa1)))
         .partition_key("k", CqlType::Blob)
         .clustering("c", CqlType::Int, false)
         .static_column("s", CqlType::Blob)
-        .regular("v", CqlType::Blob)
-        .regular("w", CqlType::Blob)
         .regular(
             "m",
             CqlType::Map {
@@ -57,6 +58,8 @@ pub fn wide_table() -> TableMetadata {
                 frozen: false,
             },
         )
+        .regular("v", CqlType::Blob)
+        .regular("w", CqlType::Blob)
         .build()
 }
 
@@ -216,4 +219,14 @@ fn show_row(table: &TableMetadata, row: &Row) -> String {
         }
     }
     line
+}
+
+/// `k blob, a int, b int (descending), d decimal, v blob, PRIMARY KEY (k, a, b)`: two clustering columns, one reversed.
+pub fn mixed_table() -> TableMetadata {
+    TableBuilder::new("ks", "mixed", TableId(Uuid::from_u128(0xa3)))
+        .partition_key("k", CqlType::Blob)
+        .clustering("a", CqlType::Int, false)
+        .clustering("b", CqlType::Int, true)
+        .regular("v", CqlType::Blob)
+        .build()
 }

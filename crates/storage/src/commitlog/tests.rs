@@ -1,0 +1,192 @@
+//! Mutations as records: what goes in comes out, and damaged bytes are an error.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, Cell, Clustering, ClusteringBound, ColumnData, ComplexColumn, DecoratedKey,
+    DeletionTime, Liveness, Mutation, PartitionUpdate, RangeTombstone, Row,
+    schema::{ColumnId, TableBuilder, TableId, TableMetadata},
+};
+use espalier_types::CqlType;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::{
+    BodyError, BodyReader, ColumnMapping, EncodedMutation, KIND_COLUMNS, KIND_MUTATION,
+    Translation, decode_mutation,
+};
+
+fn table() -> TableMetadata {
+    let map =
+        CqlType::Map { key: Arc::new(CqlType::Int), value: Arc::new(CqlType::Blob), frozen: false };
+    TableBuilder::new("ks", "t", TableId(Uuid::from_u128(9)))
+        .partition_key("k", CqlType::Blob)
+        .clustering("c", CqlType::Blob, false)
+        .static_column("s", CqlType::Blob)
+        .regular("m", map)
+        .regular("v", CqlType::Blob)
+        .build()
+}
+
+fn value() -> impl Strategy<Value = Bytes> {
+    prop::collection::vec(any::<u8>(), 0..20).prop_map(Bytes::from)
+}
+
+fn deletion() -> impl Strategy<Value = DeletionTime> {
+    prop_oneof![
+        Just(DeletionTime::LIVE),
+        (0..9i64, 0..9u32).prop_map(|(timestamp, time)| DeletionTime::new(timestamp, time)),
+    ]
+}
+
+fn row(column: u32) -> impl Strategy<Value = Row> {
+    (value(), value(), deletion(), any::<bool>(), any::<bool>()).prop_map(
+        move |(clustering, value, deletion, is_inserted, has_map)| {
+            let mut row = Row::empty(Clustering::new([clustering]));
+            row.deletion = deletion;
+            if is_inserted {
+                row.liveness = Liveness::live(5);
+            }
+            if has_map && column == 4 {
+                let cells = vec![(Bytes::from_static(b"\0\0\0\x07"), Cell::live(3, value.clone()))];
+                let complex = ComplexColumn { deletion, cells };
+                row.columns.push((ColumnId(3), ColumnData::Complex(complex)));
+            }
+            row.columns.push((ColumnId(column), ColumnData::Simple(Cell::live(4, value))));
+            row
+        },
+    )
+}
+
+fn bound(kind: BoundKind) -> impl Strategy<Value = ClusteringBound> {
+    prop::collection::vec(prop::option::of(value()), 0..2)
+        .prop_map(move |values| ClusteringBound { kind, values: values.into() })
+}
+
+fn update() -> impl Strategy<Value = PartitionUpdate> {
+    let range = (bound(BoundKind::InclusiveStart), bound(BoundKind::ExclusiveEnd), deletion())
+        .prop_map(|(start, end, deletion)| RangeTombstone { start, end, deletion });
+    (
+        value(),
+        deletion(),
+        prop::option::of(row(2)),
+        prop::collection::vec(row(4), 0..4),
+        prop::collection::vec(range, 0..3),
+    )
+        .prop_map(|(key, deletion, static_row, rows, range_tombstones)| {
+            let mut update = PartitionUpdate::new(table().id, DecoratedKey::new(key));
+            update.deletion = deletion;
+            update.static_row =
+                static_row.map(|row| Row { clustering: Clustering::empty(), ..row });
+            update.rows = rows;
+            update.range_tombstones = range_tombstones;
+            update
+        })
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    prop::collection::vec(update(), 0..4).prop_map(|updates| Mutation { updates })
+}
+
+fn translation(
+    mapping: Bytes,
+    now: Option<TableMetadata>,
+) -> Result<(u32, Translation), BodyError> {
+    let mut reader = BodyReader::new(mapping);
+    assert_eq!(reader.byte(), Ok(KIND_COLUMNS));
+    Translation::decode(&mut reader, |_| now.map(Arc::new))
+}
+
+fn decode(body: Bytes, translation: &Translation) -> Result<(Mutation, usize), BodyError> {
+    let mut reader = BodyReader::new(body);
+    match reader.byte()? {
+        KIND_MUTATION => {
+            decode_mutation(&mut reader, |number| (number == 7).then_some(translation))
+        }
+        _ => Err(reader.error("another kind")),
+    }
+}
+
+fn encode(mutation: &Mutation) -> EncodedMutation {
+    let mut encoded = EncodedMutation::default();
+    encoded.encode(mutation, |_| 7);
+    encoded
+}
+
+proptest! {
+    #[test]
+    fn round_trip(mutation in mutation()) {
+        let encoded = encode(&mutation);
+        let rows = mutation.updates.iter().map(|u| u.rows.len() + usize::from(u.static_row.is_some()));
+        prop_assert_eq!(encoded.packed_rows.len(), rows.sum::<usize>());
+        let (number, translation) =
+            translation(ColumnMapping::new(7, &table()).body, Some(table())).unwrap();
+        prop_assert_eq!(number, 7);
+        let (decoded, skipped) = decode(encoded.body.into(), &translation).unwrap();
+        prop_assert_eq!((decoded, skipped), (mutation, 0));
+    }
+
+    #[test]
+    fn updates_of_tables_that_are_gone_are_counted(mutation in mutation()) {
+        let (_, translation) = translation(ColumnMapping::new(7, &table()).body, None).unwrap();
+        let (decoded, skipped) = decode(encode(&mutation).body.into(), &translation).unwrap();
+        prop_assert_eq!((decoded.updates.len(), skipped), (0, mutation.updates.len()));
+    }
+
+    #[test]
+    fn damage_is_an_error_or_another_mutation_but_never_a_panic(
+        mutation in mutation(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let (_, known) = translation(ColumnMapping::new(7, &table()).body, Some(table())).unwrap();
+        let mut body = encode(&mutation).body;
+        for (at, byte) in &damage {
+            let at = at.index(body.len());
+            body[at] = *byte;
+        }
+        let _ = decode(body.clone().into(), &known);
+        body.truncate(cut.index(body.len()));
+        let _ = decode(body.into(), &known);
+        let mut mapping = ColumnMapping::new(7, &table()).body.to_vec();
+        for (at, byte) in &damage {
+            let at = at.index(mapping.len() - 1) + 1;
+            mapping[at] = *byte;
+        }
+        let _ = translation(mapping.into(), Some(table()));
+    }
+}
+
+#[test]
+fn columns_are_found_by_name_whatever_became_of_the_table() {
+    let old = table();
+    let mut update = PartitionUpdate::new(old.id, DecoratedKey::new(Bytes::from_static(b"k")));
+    let mut row = Row::empty(Clustering::new([Bytes::from_static(b"c")]));
+    row.columns.push((ColumnId(4), ColumnData::Simple(Cell::live(10, Bytes::from_static(b"v")))));
+    update.rows.push(row);
+    let mutation = Mutation { updates: vec![update] };
+    let mapping = ColumnMapping::new(7, &old).body;
+    let column_of = |now: TableMetadata| {
+        let id = now.column("v").map(|column| column.id);
+        let (_, translation) = translation(mapping.clone(), Some(now)).unwrap();
+        let (decoded, _) = decode(encode(&mutation).body.into(), &translation).unwrap();
+        (decoded.updates[0].rows[0].columns.first().map(|(id, _)| *id), id)
+    };
+    // Another column came before it; it was dropped; dropped before the write and added again; after the write.
+    let shifted = TableBuilder::new("ks", "t", old.id)
+        .partition_key("k", CqlType::Blob)
+        .clustering("c", CqlType::Blob, false)
+        .regular("a", CqlType::Blob)
+        .regular("b", CqlType::Blob)
+        .regular("v", CqlType::Blob)
+        .build();
+    let (found, id) = column_of(shifted);
+    assert!(found.is_some() && found == id);
+    let dropped = old.rebuild().drop_column("v", 20).build();
+    assert_eq!(column_of(dropped), (None, None));
+    let again = |at| old.rebuild().drop_column("v", at).regular("v", CqlType::Blob).build();
+    let (found, id) = column_of(again(9));
+    assert!(found.is_some() && found == id);
+    assert_eq!(column_of(again(10)).0, None);
+}

@@ -1,0 +1,80 @@
+//! Columns come and go: what is in memory, in the log and in files stays readable, and dropped data stays gone.
+
+use espalier_mutation::schema::{Schema, TableMetadata};
+use espalier_runtime::file::FileSystem;
+use espalier_storage::Database;
+use espalier_types::CqlType;
+
+use crate::support::*;
+
+async fn alter(database: &Database, change: fn(&TableMetadata) -> TableMetadata) {
+    let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
+        let table = schema.table("ks", "wide").unwrap();
+        Ok(Some(with_tables(schema, vec![change(table)])))
+    };
+    assert!(database.change_schema(change).await.unwrap().unwrap());
+}
+
+async fn shown(database: &Database) -> Vec<String> {
+    let wide = table(database, "wide");
+    show(&wide, &read_all(database, &wide).await)
+}
+
+#[test]
+fn columns_are_added_dropped_and_added_again() {
+    for is_flushed in [false, true] {
+        let file_system = FileSystem::simulated(1);
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![wide_table()]).await;
+            let wide = table(&database, "wide");
+            let values = [("v", "old"), ("w", "kept")];
+            database.apply(insert(&wide, "a", Some(1), 10_000_000, &values)).await.unwrap();
+            if is_flushed {
+                database.flush("ks", None).await.unwrap();
+            }
+            alter(&database, |table| table.rebuild().regular("x", CqlType::Blob).build()).await;
+            let wide = table(&database, "wide");
+            database.apply(insert(&wide, "a", Some(2), 11_000_000, &[("x", "new")])).await.unwrap();
+            assert_eq!(shown(&database).await, ["a/1 v=old w=kept", "a/2 x=new"]);
+
+            alter(&database, |table| table.rebuild().drop_column("v", 20_000_000).build()).await;
+            assert_eq!(shown(&database).await, ["a/1 w=kept", "a/2 x=new"]);
+
+            alter(&database, |table| table.rebuild().regular("v", CqlType::Blob).build()).await;
+            assert_eq!(shown(&database).await, ["a/1 w=kept", "a/2 x=new"]);
+            let wide = table(&database, "wide");
+            database
+                .apply(insert(&wide, "a", Some(3), 30_000_000, &[("v", "again")]))
+                .await
+                .unwrap();
+            assert_eq!(shown(&database).await, ["a/1 w=kept", "a/2 x=new", "a/3 v=again"]);
+        });
+        for is_flushed in [false, true] {
+            run(async {
+                let database = open(&file_system, configuration()).await.unwrap();
+                assert_eq!(shown(&database).await, ["a/1 w=kept", "a/2 x=new", "a/3 v=again"]);
+                if is_flushed {
+                    database.flush("ks", None).await.unwrap();
+                    assert_eq!(shown(&database).await, ["a/1 w=kept", "a/2 x=new", "a/3 v=again"]);
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_change_that_fails_or_changes_nothing_leaves_the_schema() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        let before = database.schema().version;
+        let refused = database.change_schema(|_| Err::<Option<Schema>, _>("no")).await.unwrap();
+        assert_eq!(refused, Err("no"));
+        let nothing = database.change_schema(|_| Ok::<_, ()>(None)).await.unwrap();
+        assert_eq!(nothing, Ok(false));
+        assert_eq!(database.schema().version, before);
+        create(&database, vec![narrow_table()]).await;
+        assert_ne!(database.schema().version, before);
+    });
+}

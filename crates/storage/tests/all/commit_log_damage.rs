@@ -1,0 +1,126 @@
+//! Damage in the commit log: a torn tail is the end; a flipped bit in what was durable is an error that names segment
+//! and offset, or, if the operator says so, the end of that segment.
+
+use std::path::PathBuf;
+
+use espalier_runtime::{file::FileSystem, time};
+use espalier_storage::{ReplayPolicy, StorageError};
+
+use crate::support::*;
+
+const WRITES: i32 = 40;
+
+/// A node that wrote [`WRITES`] rows one by one, was idle for a moment, and was killed. Returns the disk.
+fn killed_node() -> FileSystem {
+    let file_system = FileSystem::simulated(5);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        for row in 0..WRITES {
+            let mutation = insert(&narrow, &format!("{row}"), None, 1, &[("v", "value")]);
+            database.apply(mutation).await.unwrap();
+        }
+        time::sleep(std::time::Duration::from_millis(100)).await;
+    });
+    file_system
+}
+
+async fn segment(file_system: &FileSystem) -> PathBuf {
+    let entries = file_system.read_dir("node/commitlog").await.unwrap();
+    let mut found = None;
+    for entry in entries.into_iter().filter(|entry| entry.name.starts_with("commitlog-0-")) {
+        let content = file_system.read(&entry.path).await.unwrap();
+        if content[100..200].iter().any(|byte| *byte != 0) {
+            assert!(found.is_none(), "one segment is in use");
+            found = Some(entry.path);
+        }
+    }
+    found.unwrap()
+}
+
+async fn change(file_system: &FileSystem, path: &PathBuf, offset: usize, bytes: Vec<u8>) {
+    let file = file_system.open_write(path).await.unwrap();
+    file.write_at(offset as u64, bytes).await.unwrap();
+}
+
+/// Where the records end.
+fn end_of(content: &[u8]) -> usize {
+    content.len() - content.iter().rev().position(|byte| *byte != 0).unwrap()
+}
+
+#[test]
+fn any_flipped_bit_of_an_acknowledged_write_is_reported_with_its_place() {
+    let original = killed_node();
+    run(async {
+        let path = segment(&original).await;
+        let content = original.read(&path).await.unwrap();
+        let end = end_of(&content);
+        // Of the closing marker itself nothing depends on.
+        for offset in (32..end - 29).step_by(37) {
+            let bit = 1 << (offset % 8);
+            let file_system = FileSystem::on(original.simulated_disk().unwrap().crash(1));
+            change(&file_system, &path, 0, content.clone()).await;
+            change(&file_system, &path, offset, vec![content[offset] ^ bit]).await;
+            let error = open(&file_system, configuration()).await.err();
+            let Some(StorageError::CommitLogCorrupt { path: named, offset: at, .. }) = error else {
+                panic!("bit {bit} of byte {offset} of {end} went unseen: {error:?}");
+            };
+            assert_eq!(named, path);
+            assert!(at <= offset as u64 && offset as u64 <= at + 4000, "{at} for {offset}");
+        }
+    });
+}
+
+#[test]
+fn the_operator_can_go_on_without_the_rest_of_a_damaged_segment() {
+    let file_system = killed_node();
+    run(async {
+        let path = segment(&file_system).await;
+        let content = file_system.read(&path).await.unwrap();
+        let middle = end_of(&content) / 2;
+        change(&file_system, &path, middle, vec![content[middle] ^ 1]).await;
+        let mut configuration = configuration();
+        configuration.commit_failure_policy = ReplayPolicy::Ignore;
+        let database = open(&file_system, configuration).await.unwrap();
+        let narrow = table(&database, "narrow");
+        let rows = read_all(&database, &narrow).await.partitions.len();
+        assert!((5..WRITES as usize).contains(&rows), "{rows} rows");
+    });
+}
+
+#[test]
+fn a_torn_tail_ends_the_replay() {
+    let original = killed_node();
+    run(async {
+        let path = segment(&original).await;
+        let content = original.read(&path).await.unwrap();
+        let end = end_of(&content);
+        // Cut anywhere in the last write's record and the marker behind it: the write was perhaps never durable.
+        for keep in (end - 29 - 60..end - 29).step_by(7) {
+            let file_system = FileSystem::on(original.simulated_disk().unwrap().crash(1));
+            let mut torn = content.clone();
+            torn[keep..].fill(0);
+            change(&file_system, &path, 0, torn).await;
+            let database = open(&file_system, configuration()).await.unwrap();
+            let narrow = table(&database, "narrow");
+            let rows = read_all(&database, &narrow).await.partitions.len();
+            assert!(rows + 1 >= WRITES as usize, "{rows} rows after a cut at {keep} of {end}");
+        }
+    });
+}
+
+#[test]
+fn a_file_of_a_later_version_is_refused() {
+    let file_system = killed_node();
+    run(async {
+        let path = segment(&file_system).await;
+        let mut header = file_system.read(&path).await.unwrap()[..32].to_vec();
+        header[8] = 9;
+        let crc = crc32fast::hash(&header[..28]);
+        header[28..].copy_from_slice(&crc.to_le_bytes());
+        change(&file_system, &path, 0, header).await;
+        let error = open(&file_system, configuration()).await.err().unwrap().to_string();
+        assert!(error.contains("version 9 is not known"), "{error}");
+    });
+}

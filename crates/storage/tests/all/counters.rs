@@ -1,0 +1,121 @@
+//! Counters add up: under concurrency, over shards, flushes, crashes and deletions.
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, DeletionTime, Mutation, PartitionUpdate, Row, counter,
+    schema::{TableBuilder, TableId, TableMetadata},
+};
+use espalier_runtime::{file::FileSystem, spawn_local, time};
+use espalier_storage::Database;
+use espalier_types::CqlType;
+use uuid::Uuid;
+
+use crate::support::{shards::on_shards, *};
+
+fn counter_table() -> TableMetadata {
+    TableBuilder::new("ks", "counts", TableId(Uuid::from_u128(0xc1)))
+        .partition_key("k", CqlType::Blob)
+        .clustering("c", CqlType::Int, false)
+        .static_column("all", CqlType::Counter)
+        .regular("n", CqlType::Counter)
+        .build()
+}
+
+fn addition(
+    table: &TableMetadata,
+    partition: &str,
+    clustering: i32,
+    delta: i64,
+) -> PartitionUpdate {
+    let timestamp = time::next_timestamp_micros();
+    let cell = || {
+        let value = Bytes::copy_from_slice(&delta.to_be_bytes());
+        ColumnData::Simple(Cell::live(timestamp, value))
+    };
+    let mut update = PartitionUpdate::new(table.id, key(partition));
+    let mut row = Row::empty(Clustering::new([int(clustering)]));
+    row.columns.push((table.column("n").unwrap().id, cell()));
+    update.rows.push(row);
+    let mut static_row = Row::empty(Clustering::empty());
+    static_row.columns.push((table.column("all").unwrap().id, cell()));
+    update.static_row = Some(static_row);
+    update
+}
+
+/// (static counter, counters by clustering)
+async fn totals(database: &Database, partition: &str) -> (i64, Vec<(i32, i64)>) {
+    let table = table(database, "counts");
+    let total = |row: &Row, name: &str| match row.column(table.column(name).unwrap().id) {
+        Some(ColumnData::Simple(cell)) => counter::total(&cell.value),
+        _ => 0,
+    };
+    let Some(rows) = read_partition(database, &table, partition).await else {
+        return (0, Vec::new());
+    };
+    let counts = rows.rows.iter().map(|row| {
+        let clustering = row.clustering.values[0].as_deref().unwrap();
+        (i32::from_be_bytes(*clustering.first_chunk().unwrap()), total(row, "n"))
+    });
+    (rows.static_row.as_ref().map_or(0, |row| total(row, "all")), counts.collect())
+}
+
+#[test]
+fn concurrent_additions_add_up_on_any_number_of_shards() {
+    let file_system = FileSystem::simulated(1);
+    for (life, shards) in [1, 3, 2].into_iter().enumerate() {
+        on_shards(shards, &file_system, configuration(), move |database| async move {
+            if life == 0 {
+                create(&database, vec![counter_table()]).await;
+            }
+            let counts = table(&database, "counts");
+            let writers: Vec<_> = (0..40)
+                .map(|number| {
+                    let (database, counts) = (database.clone(), counts.clone());
+                    spawn_local(async move {
+                        for partition in ["a", "b", "c"] {
+                            let update =
+                                addition(&counts, partition, number % 4, 1 + i64::from(number));
+                            database.apply_counters(update).await.unwrap();
+                        }
+                    })
+                })
+                .collect();
+            for (index, writer) in writers.into_iter().enumerate() {
+                if index == 20 {
+                    database.flush("ks", None).await.unwrap();
+                }
+                writer.await;
+            }
+            let lives = life as i64 + 1;
+            for partition in ["a", "b", "c"] {
+                let (all, rows) = totals(&database, partition).await;
+                assert_eq!(all, 820 * lives);
+                let expected = [(0, 190), (1, 200), (2, 210), (3, 220)];
+                assert_eq!(rows, expected.map(|(clustering, n)| (clustering, n * lives)));
+            }
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_counter_begins_anew_after_its_row_was_deleted() {
+    let file_system = FileSystem::simulated(2);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![counter_table()]).await;
+        let counts = table(&database, "counts");
+        database.apply_counters(addition(&counts, "a", 1, 5)).await.unwrap();
+        let mut deletion = PartitionUpdate::new(counts.id, key("a"));
+        deletion.deletion = DeletionTime::new(time::next_timestamp_micros(), NOW);
+        database.apply(Mutation { updates: vec![deletion] }).await.unwrap();
+        assert_eq!(totals(&database, "a").await, (0, vec![]));
+        for is_flushed in [false, true] {
+            database.apply_counters(addition(&counts, "a", 1, 3)).await.unwrap();
+            let expected = if is_flushed { 6 } else { 3 };
+            assert_eq!(totals(&database, "a").await, (expected, vec![(1, expected)]));
+            database.flush("ks", None).await.unwrap();
+            assert_eq!(totals(&database, "a").await, (expected, vec![(1, expected)]));
+        }
+    });
+}

@@ -1,0 +1,139 @@
+//! A full or failing disk: the write that waits gets an error, reads go on, later writes work again when the disk does,
+//! and nothing acknowledged is lost.
+
+use std::time::Duration;
+
+use espalier_runtime::{
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    time,
+};
+use espalier_storage::StorageConfiguration;
+
+use crate::support::*;
+
+fn small() -> StorageConfiguration {
+    let mut configuration = configuration();
+    configuration.commitlog_segment_bytes = 8 << 10;
+    configuration.commitlog_total_bytes = 8 << 20;
+    configuration.write_timeout = Duration::from_millis(300);
+    configuration
+}
+
+/// Breaks writing to the log in some way, checks, repairs it, checks again.
+fn survive(fault: fn() -> Fault, seed: u64) {
+    let file_system = FileSystem::simulated(seed);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    let mut acknowledged = Vec::new();
+    let mut sent = Vec::new();
+    run(async {
+        let database = open(&file_system, small()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let value = "v".repeat(200);
+        let mut failures = 0;
+        for number in 0..200 {
+            match number {
+                60 => disk.inject(fault()),
+                140 => {
+                    disk.clear_faults();
+                    time::sleep(Duration::from_millis(400)).await;
+                }
+                _ => {}
+            }
+            let name = format!("{number:03}");
+            sent.push(name.clone());
+            let outcome = database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await;
+            match outcome {
+                Ok(()) => acknowledged.push(name),
+                Err(error) => {
+                    failures += 1;
+                    let text = error.to_string();
+                    assert!(text.starts_with("the commit log"), "{text}");
+                    assert!((60..140).contains(&number), "write {number}: {text}");
+                    // Reads go on.
+                    assert!(read_partition(&database, &narrow, "000").await.is_some());
+                    if failures > 5 {
+                        break_time().await;
+                    }
+                }
+            }
+        }
+        assert!(failures > 0, "the fault was never met");
+        assert!(acknowledged.len() > 100);
+    });
+    let file_system = FileSystem::on(disk.crash(seed));
+    run(async {
+        let database = open(&file_system, small()).await.unwrap();
+        let narrow = table(&database, "narrow");
+        for name in &acknowledged {
+            let row = read_partition(&database, &narrow, name).await;
+            assert!(row.is_some(), "seed {seed}: {name} was acknowledged");
+        }
+        for partition in read_all(&database, &narrow).await.partitions {
+            let name = String::from_utf8(partition.key.key.to_vec()).unwrap();
+            assert!(sent.contains(&name));
+        }
+    });
+}
+
+async fn break_time() {
+    espalier_runtime::yield_now().await;
+}
+
+#[test]
+fn writes_to_the_log_fail() {
+    let fault = || Fault::always(Operation::Write, Effect::InputOutput).on_path("commitlog-");
+    (0..5).for_each(|seed| survive(fault, seed));
+}
+
+#[test]
+fn syncs_of_the_log_fail() {
+    let fault = || Fault::always(Operation::Sync, Effect::InputOutput).on_path("commitlog-");
+    (0..10).for_each(|seed| survive(fault, seed));
+}
+
+#[test]
+fn the_disk_is_full_when_a_segment_is_made() {
+    let fault = || Fault::always(Operation::Allocate, Effect::NoSpace).on_path("commitlog-");
+    (0..5).for_each(|seed| survive(fault, seed));
+}
+
+#[test]
+fn writes_are_torn_by_a_full_disk() {
+    let fault = || Fault::always(Operation::Write, Effect::Torn).on_path("commitlog-");
+    (0..10).for_each(|seed| survive(fault, seed));
+}
+
+#[test]
+fn a_flush_that_fails_is_tried_again_and_loses_nothing() {
+    let file_system = FileSystem::simulated(3);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, small()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap();
+        for operation in [Operation::Create, Operation::Write, Operation::Sync, Operation::Rename] {
+            disk.inject(Fault::always(operation, Effect::NoSpace).on_path("narrow-"));
+            let error = database.flush("ks", None).await.unwrap_err().to_string();
+            assert!(error.contains("No space left"), "{operation:?}: {error}");
+            disk.clear_faults();
+            // Both the old write and one that came meanwhile are there.
+            database.apply(insert(&narrow, "b", None, 1, &[("v", "2")])).await.unwrap();
+            let names = ["a/ v=1", "b/ v=2"].map(String::from);
+            let mut shown = show(&narrow, &read_all(&database, &narrow).await);
+            shown.sort();
+            assert_eq!(shown, names);
+        }
+        assert_eq!(database.metrics().sstables, 0);
+        database.flush("ks", None).await.unwrap();
+        let sstables = database.metrics().sstables;
+        assert!(sstables >= 1);
+        assert!(database.metrics().failed_flushes >= 4);
+        let shown = show(&narrow, &read_all(&database, &narrow).await);
+        assert_eq!(shown.len(), 2);
+    });
+}

@@ -1,0 +1,207 @@
+//! What was truncated or dropped never comes back, wherever the power goes; what was written later stays.
+
+use std::{cell::Cell, rc::Rc};
+
+use espalier_mutation::schema::Schema;
+use espalier_runtime::{
+    block_on,
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    random::Generator,
+};
+use espalier_storage::Database;
+
+use crate::support::{shards::on_shards, *};
+
+async fn write(database: &Database, names: &[&str]) {
+    let narrow = table(database, "narrow");
+    for name in names {
+        database.apply(insert(&narrow, name, None, 1, &[("v", "1")])).await.unwrap();
+    }
+}
+
+async fn names(database: &Database) -> Vec<String> {
+    let narrow = table(database, "narrow");
+    let partitions = read_all(database, &narrow).await.partitions;
+    let mut names: Vec<String> = partitions
+        .iter()
+        .map(|partition| String::from_utf8(partition.key.key.to_vec()).unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A node with a table that has writes in a file and in memory.
+async fn prepared(file_system: &FileSystem) -> Database {
+    let database = open(file_system, configuration()).await.unwrap();
+    create(&database, vec![narrow_table()]).await;
+    write(&database, &["file"]).await;
+    database.flush("ks", None).await.unwrap();
+    write(&database, &["memory"]).await;
+    database
+}
+
+#[test]
+fn truncation_holds_wherever_the_power_goes() {
+    let (mut before, mut after) = (0, 0);
+    for seed in 0..120 {
+        let file_system = FileSystem::simulated(seed);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        let mut random = Generator::from_seed(seed);
+        let is_truncated = Rc::new(Cell::new(false));
+        let is_written = Rc::new(Cell::new(false));
+        block_on(async {
+            let database = prepared(&file_system).await;
+            let id = table(&database, "narrow").id;
+            disk.power_off_after(random.below(40));
+            is_truncated.set(database.truncate(id).await.is_ok());
+            if is_truncated.get() {
+                assert_eq!(names(&database).await, [""; 0]);
+                let narrow = table(&database, "narrow");
+                let later = insert(&narrow, "later", None, 1, &[("v", "1")]);
+                is_written.set(database.apply(later).await.is_ok());
+                if random.below(2) == 0 {
+                    let _ = database.flush("ks", None).await;
+                }
+            }
+        });
+        let file_system = FileSystem::on(disk.crash(seed));
+        for _ in 0..2 {
+            block_on(async {
+                let database = open(&file_system, configuration()).await.unwrap();
+                let found = names(&database).await;
+                if is_written.get() {
+                    assert_eq!(found, ["later"], "seed {seed}");
+                } else if is_truncated.get() {
+                    let is_sent = found == ["later"];
+                    assert!(found.is_empty() || is_sent, "seed {seed}: {found:?}");
+                } else {
+                    // Perhaps truncated, perhaps not, but never by half.
+                    let is_whole = found == ["file", "memory"];
+                    assert!(found.is_empty() || is_whole, "seed {seed}: {found:?}");
+                    if is_whole { before += 1 } else { after += 1 }
+                }
+                if found == ["later"] {
+                    database.flush("ks", None).await.unwrap();
+                }
+            });
+        }
+    }
+    assert!(before > 10 && after > 10, "{before} before, {after} after");
+}
+
+#[test]
+fn a_truncation_that_fails_brings_everything_back() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = prepared(&file_system).await;
+        let id = table(&database, "narrow").id;
+        let disk = file_system.simulated_disk().unwrap();
+        disk.inject(Fault::always(Operation::Rename, Effect::InputOutput).on_path("truncated"));
+        assert!(database.truncate(id).await.is_err());
+        assert_eq!(names(&database).await, ["file", "memory"]);
+        disk.clear_faults();
+        database.flush("ks", None).await.unwrap();
+        assert_eq!(names(&database).await, ["file", "memory"]);
+        database.truncate(id).await.unwrap();
+        assert_eq!(names(&database).await, [""; 0]);
+    });
+}
+
+#[test]
+fn truncation_reaches_all_shards_and_outlives_their_number() {
+    let file_system = FileSystem::simulated(1);
+    on_shards(3, &file_system, configuration(), |database| async move {
+        create(&database, vec![narrow_table()]).await;
+        write(&database, &["a", "b", "c", "d", "e", "f", "g"]).await;
+        database.flush("ks", None).await.unwrap();
+        write(&database, &["h", "i", "j", "k", "l", "m", "n"]).await;
+        database.truncate(table(&database, "narrow").id).await.unwrap();
+        assert_eq!(names(&database).await, [""; 0]);
+        write(&database, &["x", "y", "z"]).await;
+    })
+    .unwrap();
+    on_shards(2, &file_system, configuration(), |database| async move {
+        assert_eq!(names(&database).await, ["x", "y", "z"]);
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_backup_may_be_put_back_after_a_truncation() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = prepared(&file_system).await;
+        let directory = file_system.read_dir("node/data/ks").await.unwrap().remove(0).path;
+        let mut backup = Vec::new();
+        for file in file_system.read_dir(&directory).await.unwrap() {
+            backup.push((file.path.clone(), file_system.read(&file.path).await.unwrap()));
+        }
+        database.truncate(table(&database, "narrow").id).await.unwrap();
+        database.shutdown().await.unwrap();
+        for (path, content) in backup {
+            file_system.create(&path).await.unwrap().append(content).await.unwrap();
+        }
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(names(&database).await, ["file"]);
+    });
+}
+
+async fn drop_narrow(database: &Database) -> bool {
+    let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
+        Ok(Some(without_table(schema, "narrow")))
+    };
+    database.change_schema(change).await.is_ok()
+}
+
+#[test]
+fn dropped_tables_stay_dropped_wherever_the_power_goes() {
+    let (mut before, mut after) = (0, 0);
+    for seed in 0..120 {
+        let file_system = FileSystem::simulated(seed);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        let mut random = Generator::from_seed(seed);
+        let is_dropped = block_on(async {
+            let database = prepared(&file_system).await;
+            disk.power_off_after(random.below(if seed % 2 == 0 { 4 } else { 40 }));
+            drop_narrow(&database).await
+        });
+        let file_system = FileSystem::on(disk.crash(seed));
+        block_on(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            let exists = database.schema().table("ks", "narrow").is_some();
+            assert!(!(is_dropped && exists), "seed {seed}");
+            if exists {
+                assert_eq!(names(&database).await, ["file", "memory"], "seed {seed}");
+                before += 1;
+                return;
+            }
+            after += 1;
+            // A table of the same name begins empty.
+            let mut again = narrow_table().rebuild().build();
+            again.id = espalier_mutation::schema::TableId(uuid::Uuid::from_u128(0xffff));
+            create(&database, vec![again]).await;
+            assert_eq!(names(&database).await, [""; 0], "seed {seed}");
+        });
+    }
+    assert!(before > 10 && after > 10, "{before} before, {after} after");
+}
+
+#[test]
+fn the_files_of_a_dropped_table_are_removed() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = prepared(&file_system).await;
+        assert!(drop_narrow(&database).await);
+        assert_eq!(file_system.read_dir("node/data/ks").await.unwrap(), []);
+        // Reads with the old description get a clear answer.
+        let old = std::sync::Arc::new(narrow_table());
+        let target = espalier_storage::ReadTarget::Partition(key("file"));
+        let error = database.read(command(&old, target)).await.unwrap_err();
+        assert!(error.to_string().starts_with("there is no table with id"), "{error}");
+    });
+}

@@ -1,0 +1,18 @@
+//! Storage as a whole, one behaviour a file. One program, because linking many takes longer than running them.
+#![allow(clippy::unwrap_used)]
+
+mod acknowledged_writes_survive_crashes;
+mod altered_tables;
+mod commit_log_damage;
+mod counters;
+mod disk_failures;
+mod dropped_and_truncated_tables;
+mod logged_batches;
+mod memory_pressure;
+mod model;
+mod reads_are_isolated;
+mod segments_are_recycled;
+mod several_shards;
+mod support;
+mod sync_modes;
+mod walk;

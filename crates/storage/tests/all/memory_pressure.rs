@@ -1,0 +1,81 @@
+//! Memtables stay within their memory: the largest is flushed, writers wait, and when the disk refuses they are told.
+
+use std::time::Duration;
+
+use espalier_runtime::{
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    spawn_local, time,
+};
+
+use crate::support::*;
+
+#[test]
+fn writers_are_held_back_and_memory_is_bounded() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let mut configuration = configuration();
+        configuration.memtable_bytes = 2 << 20;
+        configuration.commitlog_segment_bytes = 256 << 10;
+        configuration.commitlog_total_bytes = 64 << 20;
+        let database = open(&file_system, configuration).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let (database, narrow) = (database.clone(), narrow.clone());
+                spawn_local(async move {
+                    let value = "v".repeat(2000);
+                    for number in 0..1000 {
+                        let name = format!("{writer}-{number}");
+                        let mutation = insert(&narrow, &name, None, 1, &[("v", &value)]);
+                        database.apply(mutation).await.unwrap();
+                        let used = database.metrics().memtable_bytes;
+                        assert!(used < 3 << 20, "{used} bytes of 2 MiB");
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.await;
+        }
+        let metrics = database.metrics();
+        assert!(metrics.flushes >= 3, "{metrics:?}");
+        assert_eq!(read_all(&database, &narrow).await.partitions.len(), 4000);
+    });
+}
+
+#[test]
+fn when_nothing_can_be_flushed_writers_are_told_why_and_go_on_later() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let mut configuration = configuration();
+        configuration.memtable_bytes = 1 << 20;
+        configuration.commitlog_total_bytes = 64 << 20;
+        configuration.write_timeout = Duration::from_millis(200);
+        let database = open(&file_system, configuration).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let disk = file_system.simulated_disk().unwrap();
+        disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("narrow-"));
+        let value = "v".repeat(2000);
+        let mut number = 0;
+        let error = loop {
+            let name = number.to_string();
+            let outcome = database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await;
+            match outcome {
+                Ok(()) => number += 1,
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.contains("memtables are full") && error.contains("No space left"), "{error}");
+        assert!(read_partition(&database, &narrow, "0").await.is_some());
+        assert!(database.try_apply(&insert(&narrow, "x", None, 1, &[("v", "1")])).is_none());
+        disk.clear_faults();
+        time::sleep(Duration::from_millis(1500)).await;
+        database.apply(insert(&narrow, "x", None, 1, &[("v", "1")])).await.unwrap();
+        assert_eq!(read_all(&database, &narrow).await.partitions.len(), number + 1);
+    });
+}

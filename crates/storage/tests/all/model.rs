@@ -1,0 +1,452 @@
+//! Random writes of every kind against a plain model, through flushes and restarts at random moments; read back
+//! forward, in reverse, by slices, with limits and page by page.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, Cell, Clustering, ClusteringBound, ClusteringSlice, ClusteringSlices, ColumnData,
+    ComplexColumn, DecoratedKey, DeletionTime, Direction, KeyRange, Liveness, Mutation,
+    PartitionUpdate, RangeTombstone, Row,
+    reconcile::cell_wins,
+    schema::{ColumnId, ColumnKind, TableMetadata},
+};
+use espalier_runtime::{file::FileSystem, random::Generator};
+use espalier_storage::{
+    ColumnSelection, Database, PartitionRows, ReadCommand, ReadLimits, ReadTarget,
+};
+
+use crate::support::*;
+
+/// Everything that was written, looked through anew for each read.
+#[derive(Default)]
+struct Model {
+    writes: Vec<PartitionUpdate>,
+}
+
+impl Model {
+    fn of<'a>(
+        &'a self,
+        key: &'a DecoratedKey,
+    ) -> impl Iterator<Item = &'a PartitionUpdate> + Clone {
+        self.writes.iter().filter(move |update| update.key == *key)
+    }
+
+    /// The strongest deletion over a row; `None` for the static row, which range deletions do not reach.
+    fn deletion(
+        &self,
+        table: &TableMetadata,
+        key: &DecoratedKey,
+        clustering: Option<&Clustering>,
+    ) -> i64 {
+        let mut strongest = i64::MIN;
+        for update in self.of(key) {
+            strongest = strongest.max(update.deletion.marked_for_delete_at);
+            let Some(clustering) = clustering else { continue };
+            for range in &update.range_tombstones {
+                let slice = ClusteringSlice { start: range.start.clone(), end: range.end.clone() };
+                if slice.contains(table.comparator(), clustering.position()) {
+                    strongest = strongest.max(range.deletion.marked_for_delete_at);
+                }
+            }
+            for row in update.rows.iter().filter(|row| row.clustering == *clustering) {
+                strongest = strongest.max(row.deletion.marked_for_delete_at);
+            }
+        }
+        strongest
+    }
+
+    /// What a reader at [`NOW`] sees of the rows, all with the same clustering.
+    fn reconcile<'a>(
+        &self,
+        table: &TableMetadata,
+        rows: impl Iterator<Item = &'a Row>,
+        deletion: i64,
+        clustering: Clustering,
+    ) -> Option<Row> {
+        let mut liveness = Liveness::NONE;
+        let mut cells: BTreeMap<(ColumnId, Option<Bytes>), Cell> = BTreeMap::new();
+        let mut complex: BTreeMap<ColumnId, i64> = BTreeMap::new();
+        for row in rows {
+            if row.liveness.supersedes(&liveness) {
+                liveness = row.liveness;
+            }
+            let mut add = |id: ColumnId, path: Option<Bytes>, cell: &Cell| {
+                let place = cells.entry((id, path)).or_insert_with(|| cell.clone());
+                if !cell_wins(place, cell) {
+                    *place = cell.clone();
+                }
+            };
+            for (id, data) in &row.columns {
+                match data {
+                    ColumnData::Simple(cell) => add(*id, None, cell),
+                    ColumnData::Complex(column) => {
+                        let at = complex.entry(*id).or_insert(i64::MIN);
+                        *at = (*at).max(column.deletion.marked_for_delete_at);
+                        column
+                            .cells
+                            .iter()
+                            .for_each(|(path, cell)| add(*id, Some(path.clone()), cell));
+                    }
+                }
+            }
+        }
+        let mut result = Row::empty(clustering);
+        if liveness.is_live(NOW) && liveness.timestamp > deletion {
+            result.liveness = liveness;
+        }
+        for ((id, path), cell) in cells {
+            let deletion = deletion.max(complex.get(&id).copied().unwrap_or(i64::MIN));
+            if cell.timestamp <= deletion || !cell.is_live(NOW) {
+                continue;
+            }
+            match path {
+                None => result.columns.push((id, ColumnData::Simple(cell))),
+                Some(path) => {
+                    let empty = || ColumnData::Complex(ComplexColumn::default());
+                    if let ColumnData::Complex(column) = result.column_or_insert(id, empty) {
+                        column.cells.push((path, cell));
+                        column.cells.sort_by(|(a, _), (b, _)| table.compare_paths(id, a, b));
+                    }
+                }
+            }
+        }
+        (!result.is_empty()).then_some(result)
+    }
+
+    fn partition(&self, table: &TableMetadata, key: &DecoratedKey) -> (Option<Row>, Vec<Row>) {
+        let statics = self.of(key).filter_map(|update| update.static_row.as_ref());
+        let deletion = self.deletion(table, key, None);
+        let deletion =
+            statics.clone().fold(deletion, |d, row| d.max(row.deletion.marked_for_delete_at));
+        let static_row = self.reconcile(table, statics, deletion, Clustering::empty());
+        let mut clusterings: Vec<Clustering> = self
+            .of(key)
+            .flat_map(|update| &update.rows)
+            .map(|row| row.clustering.clone())
+            .collect();
+        clusterings.sort_by(|a, b| table.comparator().compare(a.position(), b.position()));
+        clusterings.dedup();
+        let rows = clusterings.into_iter().filter_map(|clustering| {
+            let rows = self.of(key).flat_map(|update| &update.rows);
+            let rows = rows.filter(|row| row.clustering == clustering);
+            let deletion = self.deletion(table, key, Some(&clustering));
+            self.reconcile(table, rows, deletion, clustering.clone())
+        });
+        (static_row, rows.collect())
+    }
+
+    fn read(&self, command: &ReadCommand) -> Vec<PartitionRows> {
+        let mut keys: Vec<DecoratedKey> =
+            self.writes.iter().map(|write| write.key.clone()).collect();
+        keys.sort();
+        keys.dedup();
+        let mut partitions = Vec::new();
+        for key in keys {
+            let wanted = match &command.target {
+                ReadTarget::Partition(wanted) => *wanted == key,
+                ReadTarget::Range(range) => range.contains(&key),
+            };
+            if !wanted {
+                continue;
+            }
+            let (static_row, mut rows) = self.partition(&command.table, &key);
+            let comparator = command.table.comparator();
+            rows.retain(|row| command.slices.contains(comparator, row.clustering.position()));
+            if command.direction == Direction::Reverse {
+                rows.reverse();
+            }
+            rows.truncate(command.limits.rows_per_partition);
+            if rows.is_empty() && (static_row.is_none() || !command.slices.is_all()) {
+                continue;
+            }
+            let mut partition = PartitionRows { key, static_row, rows };
+            if let ColumnSelection::Only(_) = command.columns {
+                let all = partition.rows.iter_mut().chain(&mut partition.static_row);
+                all.for_each(|row| row.columns.retain(|(id, _)| command.columns.contains(*id)));
+            }
+            partitions.push(partition);
+        }
+        partitions
+    }
+}
+
+struct Writer {
+    random: Generator,
+    now: i64,
+}
+
+impl Writer {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    fn timestamp(&mut self) -> i64 {
+        self.now += 1;
+        // Mostly ahead, sometimes at or before what was written.
+        (self.now / 4 - self.below(4) as i64).max(1)
+    }
+
+    fn cell(&mut self, timestamp: i64) -> Cell {
+        let length = self.below(40) as usize;
+        let value = vec![b'a' + self.below(3) as u8; length];
+        match self.below(8) {
+            0 => Cell::tombstone(timestamp, NOW - 5),
+            1 => Cell::expiring(timestamp, 10, NOW - 1, value.into()),
+            2 => Cell::expiring(timestamp, 10, NOW + 9, value.into()),
+            _ => Cell::live(timestamp, value.into()),
+        }
+    }
+
+    fn row(&mut self, table: &TableMetadata, kind: ColumnKind, clustering: Clustering) -> Row {
+        let timestamp = self.timestamp();
+        let mut row = Row::empty(clustering);
+        if kind == ColumnKind::Regular {
+            match self.below(6) {
+                0 => {}
+                1 => {
+                    row.liveness = Liveness {
+                        timestamp,
+                        ttl: 10,
+                        local_expiration: NOW + 9 - 10 * (self.below(2) as u32),
+                    };
+                }
+                _ => row.liveness = Liveness::live(timestamp),
+            }
+            if self.below(12) == 0 {
+                row.deletion = DeletionTime::new(timestamp, NOW - 3);
+            }
+        }
+        let mut columns: Vec<_> = table.columns().iter().filter(|c| c.kind == kind).collect();
+        columns.sort_by_key(|column| column.id);
+        for column in columns {
+            if self.below(3) == 0 {
+                continue;
+            }
+            let data = if column.is_complex() {
+                let mut complex = ComplexColumn::default();
+                if self.below(4) == 0 {
+                    complex.deletion = DeletionTime::new(timestamp - 1, NOW - 3);
+                }
+                let first = self.below(4) as i32 - 2;
+                for path in 0..self.below(3) as i32 {
+                    complex.cells.push((int(first + path), self.cell(timestamp)));
+                }
+                if complex.cells.is_empty() && complex.deletion.is_live() {
+                    continue;
+                }
+                ColumnData::Complex(complex)
+            } else {
+                ColumnData::Simple(self.cell(timestamp))
+            };
+            row.columns.push((column.id, data));
+        }
+        row
+    }
+
+    fn clustering(&mut self, table: &TableMetadata, spread: u64) -> Clustering {
+        let columns = table.clustering_columns().len();
+        Clustering::new((0..columns).map(|index| {
+            // Few values in the first column, so that prefixes have several rows.
+            let spread = if index + 1 == columns { spread } else { 3 };
+            int(self.below(spread) as i32 - 2)
+        }))
+    }
+
+    fn bound(&mut self, table: &TableMetadata, start: bool, spread: u64) -> ClusteringBound {
+        let clustering = self.clustering(table, spread);
+        let length = self.below(clustering.values.len() as u64 + 1) as usize;
+        let kind = match (start, length == 0 || self.below(2) == 0) {
+            (true, true) => BoundKind::InclusiveStart,
+            (true, false) => BoundKind::ExclusiveStart,
+            (false, true) => BoundKind::InclusiveEnd,
+            (false, false) => BoundKind::ExclusiveEnd,
+        };
+        ClusteringBound { kind, values: clustering.values[..length].into() }
+    }
+
+    fn update(&mut self, table: &TableMetadata, partitions: u64, spread: u64) -> PartitionUpdate {
+        let name = format!("p{}", self.below(partitions));
+        let mut update = PartitionUpdate::new(table.id, key(name));
+        if self.below(20) == 0 {
+            update.deletion = DeletionTime::new(self.timestamp(), NOW - 2);
+        }
+        if table.has_static_columns() && self.below(4) == 0 {
+            let row = self.row(table, ColumnKind::Static, Clustering::empty());
+            update.static_row = (!row.is_empty()).then_some(row);
+        }
+        for _ in 0..self.below(4) {
+            let clustering = self.clustering(table, spread);
+            let row = self.row(table, ColumnKind::Regular, clustering);
+            if !row.is_empty() {
+                update.rows.push(row);
+            }
+        }
+        if !table.clustering_columns().is_empty() && self.below(3) == 0 {
+            for _ in 0..1 + self.below(2) {
+                update.range_tombstones.push(RangeTombstone {
+                    start: self.bound(table, true, spread),
+                    end: self.bound(table, false, spread),
+                    deletion: DeletionTime::new(self.timestamp(), NOW - 2),
+                });
+            }
+        }
+        update
+    }
+
+    fn command(&mut self, table: &Arc<TableMetadata>, partitions: u64, spread: u64) -> ReadCommand {
+        let partition = key(format!("p{}", self.below(partitions)));
+        let target = match self.below(3) {
+            0 => ReadTarget::Range(KeyRange::full()),
+            _ => ReadTarget::Partition(partition),
+        };
+        let mut command = command(table, target);
+        if !table.clustering_columns().is_empty() && self.below(4) == 0 {
+            let row = ClusteringSlice::prefix(self.clustering(table, spread).values);
+            command.slices = Arc::new(ClusteringSlices { slices: vec![row] });
+        } else if !table.clustering_columns().is_empty() && self.below(2) == 0 {
+            let slices = (0..1 + self.below(3)).map(|_| ClusteringSlice {
+                start: self.bound(table, true, spread),
+                end: self.bound(table, false, spread),
+            });
+            let slices = ClusteringSlices::normalise(slices.collect(), table.comparator());
+            if !slices.slices.is_empty() {
+                command.slices = Arc::new(slices);
+            }
+        }
+        if self.below(2) == 0 {
+            command.direction = Direction::Reverse;
+        }
+        if self.below(3) == 0 {
+            command.limits.rows_per_partition = 1 + self.below(5) as usize;
+        }
+        if self.below(3) == 0 {
+            let ids = table.columns().iter().map(|column| column.id);
+            command.columns = ColumnSelection::Only(ids.step_by(2).collect());
+        }
+        command
+    }
+}
+
+/// That a row is returned says that it exists; by its liveness or by a cell, a reader cannot tell.
+fn forget_liveness(partitions: &mut [PartitionRows]) {
+    for row in partitions.iter_mut().flat_map(|partition| &mut partition.rows) {
+        row.liveness = Liveness::NONE;
+    }
+}
+
+/// Reads in pages and puts them together.
+async fn read_in_pages(
+    database: &Database,
+    mut command: ReadCommand,
+    page: usize,
+) -> Vec<PartitionRows> {
+    let mut partitions: Vec<PartitionRows> = Vec::new();
+    command.limits.rows = page;
+    loop {
+        let result = database.read(command.clone()).await.unwrap();
+        let rows: usize = result.partitions.iter().map(|p| p.rows.len().max(1)).sum();
+        assert!(rows <= page, "{rows} rows in a page of {page}");
+        for partition in result.partitions {
+            match partitions.last_mut() {
+                Some(last) if last.key == partition.key => {
+                    assert_eq!(last.static_row, partition.static_row);
+                    last.rows.extend(partition.rows);
+                }
+                _ => partitions.push(partition),
+            }
+        }
+        match result.next {
+            Some(next) => command.resume = Some(next),
+            None => return partitions,
+        }
+    }
+}
+
+fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: u64, steps: u64) {
+    let file_system = FileSystem::simulated(seed);
+    let mut model = Model::default();
+    let mut writer = Writer { random: Generator::from_seed(seed), now: 0 };
+    let mut is_created = false;
+    for _ in 0..3 {
+        run(async {
+            espalier_runtime::preempt::force_yields(Some(seed));
+            let database = open(&file_system, configuration()).await.unwrap();
+            if !is_created {
+                create(&database, vec![definition()]).await;
+                is_created = true;
+            }
+            let table = table(&database, &definition().name);
+            for step in 0..steps {
+                match writer.below(12) {
+                    0 => database.flush("ks", None).await.unwrap(),
+                    1..6 => {
+                        let command = writer.command(&table, partitions, spread);
+                        let mut expected = model.read(&command);
+                        forget_liveness(&mut expected);
+                        let context = format!("seed {seed} step {step} {command:?}");
+                        let mut got = database.read(command.clone()).await.unwrap();
+                        forget_liveness(&mut got.partitions);
+                        assert_eq!(got.partitions, expected, "{context}");
+                        assert_eq!(got.next, None, "{context}");
+                        let page = 1 + writer.below(4) as usize;
+                        let mut got = read_in_pages(&database, command, page).await;
+                        forget_liveness(&mut got);
+                        assert_eq!(got, expected, "pages of {page}: {context}");
+                    }
+                    _ => {
+                        let update = writer.update(&table, partitions, spread);
+                        if !update.is_empty() {
+                            model.writes.push(update.clone());
+                            database.apply(Mutation { updates: vec![update] }).await.unwrap();
+                        }
+                    }
+                }
+            }
+            if writer.below(2) == 0 {
+                database.shutdown().await.unwrap();
+            }
+            espalier_runtime::preempt::force_yields(None);
+        });
+    }
+}
+
+#[test]
+fn wide_partitions() {
+    (0..40).for_each(|seed| check(seed, wide_table, 3, 6, 60));
+}
+
+#[test]
+fn partitions_of_many_rows_are_read_in_several_looks() {
+    (0..6).for_each(|seed| check(100 + seed, wide_table, 1, 300, 250));
+}
+
+#[test]
+fn single_row_partitions() {
+    (0..20).for_each(|seed| check(200 + seed, narrow_table, 12, 1, 60));
+}
+
+#[test]
+fn clusterings_of_several_columns_in_both_orders() {
+    (0..20).for_each(|seed| check(300 + seed, mixed_table, 2, 4, 60));
+}
+
+#[test]
+fn limits_by_bytes_bound_a_page() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let table = table(&database, "wide");
+        for row in 0..50 {
+            let value = "v".repeat(100);
+            database.apply(insert(&table, "p", Some(row), 1, &[("v", &value)])).await.unwrap();
+        }
+        let mut command = command(&table, ReadTarget::Partition(key("p")));
+        command.limits = ReadLimits { bytes: 1000, ..ReadLimits::NONE };
+        let result = database.read(command).await.unwrap();
+        let rows = result.partitions[0].rows.len();
+        assert!((5..=10).contains(&rows), "{rows} rows of 100 bytes in 1000");
+        assert!(result.next.is_some());
+    });
+}

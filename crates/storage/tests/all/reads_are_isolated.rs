@@ -1,0 +1,128 @@
+//! A write to one partition is seen whole or not at all, also by a read that gives way in the middle; and a read that is
+//! under way when a flush ends misses nothing and sees nothing twice.
+
+use std::{cell::Cell, rc::Rc};
+
+use espalier_mutation::{
+    BoundKind, ClusteringBound, DeletionTime, Direction, Mutation, PartitionUpdate, RangeTombstone,
+};
+use espalier_runtime::{file::FileSystem, preempt::force_yields, spawn_local, yield_now};
+use espalier_storage::ReadTarget;
+
+use crate::support::*;
+
+const ROWS: i32 = 700;
+
+#[test]
+fn a_long_read_sees_one_version_of_a_partition() {
+    for seed in 0..12 {
+        let file_system = FileSystem::simulated(seed);
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![wide_table()]).await;
+            let wide = table(&database, "wide");
+            let version = Rc::new(Cell::new(0));
+            let write = |version: i64| {
+                let mut update = PartitionUpdate::new(wide.id, key("p"));
+                let value = version.to_string();
+                for clustering in 0..ROWS {
+                    // Each version also deletes and brings back some rows.
+                    let is_gone = (i64::from(clustering) + version) % 5 == 0;
+                    if !is_gone {
+                        let values = [("v", value.as_str())];
+                        update.rows.push(row(&wide, Some(clustering), 2 * version, &values));
+                    }
+                }
+                update.range_tombstones.push(RangeTombstone {
+                    start: ClusteringBound::bottom(),
+                    end: ClusteringBound {
+                        kind: BoundKind::InclusiveEnd,
+                        values: [Some(int(ROWS))].into(),
+                    },
+                    deletion: DeletionTime::new(2 * version - 1, NOW),
+                });
+                Mutation { updates: vec![update] }
+            };
+            force_yields(Some(seed));
+            database.apply(write(1)).await.unwrap();
+            version.set(1);
+            let is_over = Rc::new(Cell::new(false));
+            let readers: Vec<_> = [Direction::Forward, Direction::Reverse, Direction::Forward]
+                .into_iter()
+                .map(|direction| {
+                    let (database, wide, is_over) =
+                        (database.clone(), wide.clone(), is_over.clone());
+                    spawn_local(async move {
+                        let mut reads = 0;
+                        while !is_over.get() {
+                            let mut command = command(&wide, ReadTarget::Partition(key("p")));
+                            command.direction = direction;
+                            let result = database.read(command).await.unwrap();
+                            let rows = &result.partitions[0].rows;
+                            let version = text(&wide, &rows[0], "v").unwrap();
+                            assert_eq!(rows.len(), 560, "rows of version {version}");
+                            for row in rows {
+                                assert_eq!(text(&wide, row, "v").as_ref(), Some(&version));
+                            }
+                            reads += 1;
+                        }
+                        reads
+                    })
+                })
+                .collect();
+            for version in 2..10 {
+                for _ in 0..20 {
+                    yield_now().await;
+                }
+                database.apply(write(version)).await.unwrap();
+                if version == 6 {
+                    database.flush("ks", None).await.unwrap();
+                }
+            }
+            is_over.set(true);
+            for reader in readers {
+                assert!(reader.await > 0);
+            }
+            force_yields(None);
+        });
+    }
+}
+
+#[test]
+fn scans_during_flushes_see_each_row_once() {
+    for seed in 0..8 {
+        let file_system = FileSystem::simulated(seed);
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![narrow_table()]).await;
+            let narrow = table(&database, "narrow");
+            force_yields(Some(seed));
+            for number in 0..200 {
+                let mutation = insert(&narrow, &number.to_string(), None, 1, &[("v", "1")]);
+                database.apply(mutation).await.unwrap();
+            }
+            let flusher = {
+                let (database, narrow) = (database.clone(), narrow.clone());
+                spawn_local(async move {
+                    for round in 2..6 {
+                        database.flush("ks", None).await.unwrap();
+                        for number in 0..50 {
+                            let name = number.to_string();
+                            let mutation = insert(&narrow, &name, None, round, &[("v", "1")]);
+                            database.apply(mutation).await.unwrap();
+                        }
+                    }
+                })
+            };
+            let mut scans = 0;
+            while !flusher.is_finished() || scans == 0 {
+                let result = read_all(&database, &narrow).await;
+                assert_eq!(result.partitions.len(), 200);
+                scans += 1;
+                yield_now().await;
+            }
+            flusher.await;
+            force_yields(None);
+        });
+    }
+}

@@ -1,0 +1,62 @@
+//! The commit log stays within its bounds: flushed segments are used again, and unflushed tables are flushed when they
+//! keep too many.
+
+use std::time::Duration;
+
+use espalier_runtime::{file::FileSystem, time};
+
+use crate::support::*;
+
+#[test]
+fn the_log_does_not_grow_beyond_its_share() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let mut configuration = configuration();
+        configuration.commitlog_segment_bytes = 8 << 10;
+        configuration.commitlog_total_bytes = 64 << 10;
+        let database = open(&file_system, configuration.clone()).await.unwrap();
+        create(&database, vec![narrow_table(), wide_table()]).await;
+        let (narrow, wide) = (table(&database, "narrow"), table(&database, "wide"));
+        // A table that is written once and never again must not keep segments for ever.
+        database.apply(insert(&wide, "old", Some(1), 1, &[("v", "1")])).await.unwrap();
+        let value = "v".repeat(1000);
+        for number in 0..600 {
+            let name = (number % 50).to_string();
+            database.apply(insert(&narrow, &name, None, number, &[("v", &value)])).await.unwrap();
+            let segments = database.metrics().commit_log.segments;
+            assert!(segments <= 12, "{segments} segments of 8 in the share");
+        }
+        time::sleep(Duration::from_millis(50)).await;
+        let metrics = database.metrics().commit_log;
+        assert!(metrics.segments_recycled > 40, "{metrics:?}");
+        assert!(metrics.segments_created < 40, "{metrics:?}");
+        assert!(read_partition(&database, &wide, "old").await.is_some());
+    });
+    // What recycled files held before does not come back as records.
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        let narrow = table(&database, "narrow");
+        assert_eq!(read_all(&database, &narrow).await.partitions.len(), 50);
+        let wide = table(&database, "wide");
+        assert!(read_partition(&database, &wide, "old").await.is_some());
+    });
+}
+
+#[test]
+fn a_mutation_of_more_than_half_a_segment_is_refused() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let mut configuration = configuration();
+        configuration.commitlog_segment_bytes = 64 << 10;
+        let database = open(&file_system, configuration).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let value = "v".repeat(31 << 10);
+        database.apply(insert(&narrow, "fits", None, 1, &[("v", &value)])).await.unwrap();
+        let value = "v".repeat(33 << 10);
+        let refused = database.apply(insert(&narrow, "not", None, 1, &[("v", &value)])).await;
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("larger than the maximum of 32768 bytes"), "{error}");
+        assert!(read_partition(&database, &narrow, "not").await.is_none());
+    });
+}

@@ -1,0 +1,152 @@
+//! Several shards are one database: writes and reads find the owner, ranges are read in ring order, and the number of
+//! shards may change between runs.
+
+use espalier_mutation::{KeyRange, Mutation};
+use espalier_runtime::file::FileSystem;
+use espalier_storage::{Database, ReadTarget};
+
+use crate::support::{shards::on_shards, *};
+
+async fn write_names(database: &Database, names: std::ops::Range<i32>) {
+    let narrow = table(database, "narrow");
+    let mut all = Mutation::default();
+    for number in names.clone() {
+        let mutation = insert(&narrow, &number.to_string(), None, 1, &[("v", "1")]);
+        all.updates.extend(mutation.updates);
+    }
+    // Half of them as one mutation over all shards, the others one by one.
+    let rest = all.updates.split_off(all.updates.len() / 2);
+    database.apply(all).await.unwrap();
+    for update in rest {
+        database.apply(Mutation { updates: vec![update] }).await.unwrap();
+    }
+}
+
+async fn check_names(database: &Database, count: i32) {
+    let narrow = table(database, "narrow");
+    let result = read_all(database, &narrow).await;
+    assert_eq!(result.partitions.len(), count as usize);
+    assert!(result.partitions.is_sorted_by_key(|partition| partition.key.clone()));
+    // The same in pages, and one by one.
+    let mut command = command(&narrow, ReadTarget::Range(KeyRange::full()));
+    command.limits.rows = 7;
+    let mut paged = Vec::new();
+    loop {
+        let page = database.read(command.clone()).await.unwrap();
+        assert!(page.partitions.len() <= 7);
+        paged.extend(page.partitions);
+        match page.next {
+            Some(next) => command.resume = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(paged, result.partitions);
+    for number in 0..count {
+        let row = read_partition(database, &narrow, &number.to_string()).await;
+        assert!(row.is_some(), "{number}");
+    }
+}
+
+#[test]
+fn the_number_of_shards_may_change() {
+    let file_system = FileSystem::simulated(1);
+    let mut count = 0;
+    for (shards, ends) in
+        [(1, "killed"), (3, "killed"), (2, "stopped"), (4, "killed"), (1, "killed")]
+    {
+        let before = count;
+        count += 60;
+        let after = count;
+        on_shards(shards, &file_system, configuration(), move |database| async move {
+            if before == 0 {
+                create(&database, vec![narrow_table()]).await;
+            }
+            check_names(&database, before).await;
+            write_names(&database, before..after).await;
+            check_names(&database, after).await;
+            if shards != 3 {
+                database.flush("ks", Some("narrow")).await.unwrap();
+                check_names(&database, after).await;
+            }
+            if ends == "stopped" {
+                database.shutdown().await.unwrap();
+            }
+        })
+        .unwrap();
+    }
+    on_shards(2, &file_system, configuration(), move |database| async move {
+        check_names(&database, count).await;
+    })
+    .unwrap();
+}
+
+#[test]
+fn flushes_on_all_shards_give_files_different_numbers() {
+    let file_system = FileSystem::simulated(2);
+    on_shards(3, &file_system, configuration(), |database| async move {
+        create(&database, vec![narrow_table()]).await;
+        write_names(&database, 0..100).await;
+        database.flush("ks", None).await.unwrap();
+    })
+    .unwrap();
+    run(async {
+        let keyspace = file_system.read_dir("node/data/ks").await.unwrap();
+        let files = file_system.read_dir(&keyspace[0].path).await.unwrap();
+        let tables = files.iter().filter(|file| file.name.ends_with("-TOC.txt")).count();
+        assert_eq!(tables, 3, "{files:?}");
+    });
+}
+
+#[test]
+fn the_fast_path_answers_for_its_own_shard_only() {
+    let file_system = FileSystem::simulated(3);
+    on_shards(2, &file_system, configuration(), |database| async move {
+        create(&database, vec![narrow_table()]).await;
+        write_names(&database, 0..40).await;
+        let narrow = table(&database, "narrow");
+        let (mut here, mut elsewhere) = (0, 0);
+        for number in 0..40 {
+            let key = key(number.to_string());
+            let owner = database.shard_of(&narrow, &key);
+            let found = database.try_read_row(&narrow, &key, &[], |row| row.row.is_some());
+            let write = insert(&narrow, &number.to_string(), None, 2, &[("v", "2")]);
+            let ticket = database.try_apply(&write);
+            assert_eq!(ticket.is_some(), owner == 0);
+            if let Some(ticket) = ticket {
+                ticket.unwrap().await.unwrap();
+            }
+            match owner {
+                0 => {
+                    assert_eq!(found, Some(true));
+                    here += 1;
+                }
+                _ => {
+                    assert_eq!(found, None);
+                    elsewhere += 1;
+                }
+            }
+        }
+        assert!(here > 0 && elsewhere > 0);
+        // Once flushed, a row may lie in a file; one that cannot is known to be absent.
+        database.flush("ks", None).await.unwrap();
+        for number in 0..40 {
+            let known = key(number.to_string());
+            assert_eq!(database.try_read_row(&narrow, &known, &[], |_| ()), None);
+        }
+        let absent = (0..1000).map(|number| key(format!("absent{number}")));
+        let answered = absent.filter(|key| {
+            database.try_read_row(&narrow, key, &[], |row| assert!(row.row.is_none())).is_some()
+        });
+        assert!(answered.count() > 300);
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_error_at_start_is_told_on_every_shard() {
+    let file_system = FileSystem::simulated(4);
+    let mut configuration = configuration();
+    configuration.sstable_format = "zz".into();
+    let error = on_shards(3, &file_system, configuration, |_| async {}).unwrap_err();
+    assert_eq!(error.to_string(), "the configured sstable_format is not supported");
+}

@@ -1,0 +1,49 @@
+//! A database on several shards.
+
+use std::{future::Future, sync::Arc};
+
+use espalier_runtime::{ShardOptions, file::FileSystem, start_shards};
+use espalier_storage::{Database, SharedDatabase, StorageConfiguration, StorageError};
+
+/// Opens a database on `count` shards and runs `body` on shard 0. The other shards serve until it is done. Returns what
+/// `body` returns, or the error of opening, which must be the same everywhere.
+pub fn on_shards<F, R>(
+    count: usize,
+    file_system: &FileSystem,
+    configuration: StorageConfiguration,
+    body: impl Fn(Database) -> F + Clone + Send + 'static,
+) -> Result<R, StorageError>
+where
+    F: Future<Output = R> + 'static,
+    R: Send + 'static,
+{
+    let (file_system, configuration) = (file_system.clone(), Arc::new(configuration));
+    let shared = SharedDatabase::new();
+    let options = ShardOptions { count, ..ShardOptions::default() };
+    let shards = start_shards(&options, move |context| {
+        let (file_system, configuration) = (file_system.clone(), configuration.clone());
+        let (shared, body) = (shared.clone(), body.clone());
+        async move {
+            let database = Database::open(context, file_system, configuration, shared).await?;
+            match context.index {
+                0 => {
+                    let result = body(database.clone()).await;
+                    Ok::<_, StorageError>((Some(result), Some(())))
+                }
+                // Kept, so that calls find it: a shard lives until the bodies of all are done.
+                _ => {
+                    std::mem::forget(database);
+                    Ok((None, None))
+                }
+            }
+        }
+    });
+    let outcomes = shards.unwrap().join().unwrap();
+    let mut result = None;
+    for outcome in outcomes {
+        if let (Some(value), _) = outcome? {
+            result = Some(value);
+        }
+    }
+    Ok(result.unwrap())
+}

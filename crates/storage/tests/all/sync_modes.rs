@@ -1,0 +1,110 @@
+//! When a write is acknowledged under each `commitlog_sync`.
+
+use std::time::Duration;
+
+use espalier_runtime::{
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    spawn_local, time,
+};
+use espalier_storage::{CommitLogSync, StorageConfiguration};
+
+use crate::support::*;
+
+fn with_sync(sync: CommitLogSync) -> StorageConfiguration {
+    StorageConfiguration { commitlog_sync: sync, ..configuration() }
+}
+
+#[test]
+fn periodic_acknowledges_at_once_and_syncs_later() {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let period = Duration::from_millis(60);
+        let database =
+            open(&file_system, with_sync(CommitLogSync::Periodic { period })).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let ticket = database.try_apply(&insert(&narrow, "a", None, 1, &[("v", "1")])).unwrap();
+        assert!(ticket.unwrap().is_acknowledged());
+        time::sleep(Duration::from_millis(300)).await;
+        // By now it survives everything.
+        for seed in 0..20 {
+            let after = FileSystem::on(disk.crash(seed));
+            let database = open(&after, configuration()).await.unwrap();
+            let narrow = table(&database, "narrow");
+            assert!(read_partition(&database, &narrow, "a").await.is_some(), "seed {seed}");
+        }
+    });
+}
+
+#[test]
+fn group_acknowledges_after_the_sync_and_shares_it() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let before = database.metrics().commit_log.rounds;
+        let writers: Vec<_> = (0..200)
+            .map(|number| {
+                let database = database.clone();
+                let mutation = insert(&narrow, &number.to_string(), None, 1, &[("v", "1")]);
+                spawn_local(async move { database.apply(mutation).await })
+            })
+            .collect();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        let rounds = database.metrics().commit_log.rounds - before;
+        assert!((1..20).contains(&rounds), "{rounds} rounds for 200 writes at once");
+        let ticket = database.try_apply(&insert(&narrow, "x", None, 1, &[("v", "1")])).unwrap();
+        let ticket = ticket.unwrap();
+        assert!(!ticket.is_acknowledged());
+        ticket.await.unwrap();
+    });
+}
+
+#[test]
+fn a_window_makes_writes_wait_for_each_other() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let window = Duration::from_millis(30);
+        let database =
+            open(&file_system, with_sync(CommitLogSync::Group { window })).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let started = time::Instant::now();
+        database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap();
+        assert!(started.elapsed() >= window);
+    });
+}
+
+#[test]
+fn tables_without_durable_writes_are_not_logged() {
+    use espalier_mutation::schema::{KeyspaceMetadata, Schema};
+    use std::sync::Arc;
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
+            let keyspace = schema.keyspace("ks").unwrap();
+            let keyspace = KeyspaceMetadata { durable_writes: false, ..(**keyspace).clone() };
+            let mut keyspaces = schema.keyspaces.clone();
+            keyspaces.insert("ks".into(), Arc::new(keyspace));
+            Ok(Some(Schema::new(keyspaces, schema.version)))
+        };
+        database.change_schema(change).await.unwrap().unwrap();
+        let narrow = table(&database, "narrow");
+        let before = database.metrics().commit_log.records_appended;
+        // Not even a log that cannot be written matters.
+        let disk = file_system.simulated_disk().unwrap();
+        disk.inject(Fault::always(Operation::Write, Effect::InputOutput).on_path("commitlog-"));
+        database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap();
+        assert_eq!(database.metrics().commit_log.records_appended, before);
+        assert!(read_partition(&database, &narrow, "a").await.is_some());
+    });
+}
