@@ -1,4 +1,4 @@
-//! Scripts of statements with their results as text (`testdata/cql/scripts/*.txt`), which a reviewer reads as a diff.
+//! Scripts of statements with their results as text (`testdata/cql_scripts/*.txt`), which a reviewer reads as a diff.
 //!
 //! Each script runs three times on a fresh node: with everything in the memtable, with a flush after every statement, and
 //! with pages of two rows. All must agree with the recorded text. `REWRITE=1` records the first run's results anew.
@@ -19,7 +19,7 @@ enum Mode {
 }
 
 fn directory() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cql/scripts")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cql_scripts")
 }
 
 fn show(rows: &Rows) -> String {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::schema::{ColumnKind, TableMetadata};
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 
 use super::{
     ModificationKind, Operation, PlannedModification,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    grammar::ast::{Insert, InsertSource},
+    grammar::ast::{Expression, Insert, InsertSource, Name},
     restrictions::{Alternatives, ClusteringRestriction, PartitionRestriction, Restrictions},
     term::{Preparation, Term, prepare_term},
 };
@@ -29,23 +29,18 @@ pub fn plan_insert(
             "INSERT statements are not allowed on counter tables, use UPDATE instead",
         ));
     }
-    let InsertSource::Values { columns, values } = &statement.source else {
-        return Err(Error::unsupported("INSERT JSON"));
-    };
-    if columns.len() != values.len() {
-        return Err(preparation.invalid(statement.position, "Unmatched column names/values"));
-    }
     let mut key: Vec<Option<Term>> = vec![None; table.partition_key_columns().len()];
     let mut clustering: Vec<Option<Term>> = vec![None; table.clustering_columns().len()];
-    let mut operations = Vec::with_capacity(columns.len());
-    for (index, (name, value)) in columns.iter().zip(values).enumerate() {
-        let column = find_column(preparation, table, name)?;
-        if columns[..index].contains(name) {
-            return Err(preparation
-                .invalid(name.position, format!("The column names contains duplicates: {name}")));
+    let mut operations = Vec::new();
+    let given = match &statement.source {
+        InsertSource::Values { columns, values } => {
+            given_values(preparation, table, statement, columns, values)?
         }
-        let receiver = preparation.receiver(&column.name, &column.column_type);
-        let term = prepare_term(preparation, value, &receiver)?;
+        InsertSource::Json { document, default_unset } => {
+            super::insert_json::given_by_document(preparation, table, document, *default_unset)?
+        }
+    };
+    for (column, term) in given {
         match column.kind {
             ColumnKind::PartitionKey => key[column.position] = Some(term),
             ColumnKind::Clustering => clustering[column.position] = Some(term),
@@ -83,8 +78,31 @@ pub fn plan_insert(
     })
 }
 
+fn given_values<'t>(
+    preparation: &mut Preparation<'_>,
+    table: &'t TableMetadata,
+    statement: &Insert<'_>,
+    columns: &[Name<'_>],
+    values: &[Expression<'_>],
+) -> Result<Vec<(&'t ColumnDefinition, Term)>> {
+    if columns.len() != values.len() {
+        return Err(preparation.invalid(statement.position, "Unmatched column names/values"));
+    }
+    let mut given = Vec::with_capacity(columns.len());
+    for (index, (name, value)) in columns.iter().zip(values).enumerate() {
+        let column = find_column(preparation, table, name)?;
+        if columns[..index].contains(name) {
+            return Err(preparation
+                .invalid(name.position, format!("The column names contains duplicates: {name}")));
+        }
+        let receiver = preparation.receiver(&column.name, &column.column_type);
+        given.push((column, prepare_term(preparation, value, &receiver)?));
+    }
+    Ok(given)
+}
+
 fn all_given(
-    columns: &[espalier_mutation::schema::ColumnDefinition],
+    columns: &[ColumnDefinition],
     terms: Vec<Option<Term>>,
     what: &str,
 ) -> Result<Vec<Alternatives>> {

@@ -2,6 +2,7 @@
 
 mod delete;
 mod insert;
+mod insert_json;
 mod list_path;
 mod operation;
 mod plan;
@@ -107,6 +108,7 @@ impl PlannedModification {
             }
         };
         let slices = self.restrictions.slices(&self.table, evaluation)?;
+        check_clustering_lengths(&slices.slices)?;
         let mut updates = Vec::with_capacity(keys.len());
         for key in keys {
             let mut update = PartitionUpdate::new(self.table.id, key);
@@ -224,6 +226,18 @@ impl PlannedModification {
         }
         // The largest expiry that version `da` of the files can hold (February 2106).
         Ok((ttl, now_s.saturating_add(ttl).min(NO_DELETION_TIME - 2)))
+    }
+}
+
+/// Files have 16 bits for the length of a clustering value, as Cassandra's do.
+fn check_clustering_lengths(slices: &[ClusteringSlice]) -> Result<()> {
+    let values = slices.iter().flat_map(|slice| slice.start.values.iter().chain(&slice.end.values));
+    match values.flatten().map(|value| value.len()).max() {
+        Some(length) if length > usize::from(u16::MAX) => Err(Error::invalid(format!(
+            "Key length of {length} is longer than maximum of {}",
+            u16::MAX
+        ))),
+        _ => Ok(()),
     }
 }
 

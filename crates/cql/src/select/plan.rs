@@ -9,6 +9,7 @@ use espalier_types::CqlType;
 use super::{PlannedSelect, SelectExpression, selection::SelectionPreparation};
 use crate::{
     Error, Result,
+    functions::json,
     grammar::ast::{ExpressionKind, Ordering, Select, Selection},
     metadata::{ColumnSpec, ResultMetadata},
     restrictions::{self, Alternatives, FilterTarget, PartitionRestriction, Purpose, Restrictions},
@@ -21,10 +22,10 @@ pub fn plan_select(
     table: &Arc<TableMetadata>,
     statement: &Select<'_>,
 ) -> Result<PlannedSelect> {
+    let (mut selectors, mut specs, aggregates) = plan_selection(preparation, table, statement)?;
     if statement.json {
-        return Err(Error::unsupported("SELECT JSON"));
+        (selectors, specs) = as_json(table, selectors, specs);
     }
-    let (selectors, specs, aggregates) = plan_selection(preparation, table, statement)?;
     let purpose = Purpose::Select { allow_filtering: statement.allow_filtering };
     let restrictions = restrictions::plan(preparation, table, &statement.where_clause, purpose)?;
     if statement.distinct {
@@ -103,6 +104,23 @@ fn plan_selection(
     }
     let aggregates = selection.aggregates;
     Ok((expressions, specs, aggregates))
+}
+
+/// `SELECT JSON`: one text column with an object of what was selected.
+fn as_json(
+    table: &TableMetadata,
+    selectors: Vec<SelectExpression>,
+    specs: Vec<ColumnSpec>,
+) -> (Vec<SelectExpression>, Vec<ColumnSpec>) {
+    let columns = specs.into_iter().map(|spec| (spec.name, spec.column_type)).collect();
+    let object = SelectExpression::Call(Box::new(json::row_to_json(columns)), selectors);
+    let spec = ColumnSpec {
+        keyspace: table.keyspace.as_str().into(),
+        table: table.name.as_str().into(),
+        name: "[json]".to_string(),
+        column_type: CqlType::Text,
+    };
+    (vec![object], vec![spec])
 }
 
 fn check_distinct(

@@ -9,7 +9,7 @@ use espalier_types::CqlType;
 use super::expression::{MetadataPart, SelectExpression};
 use crate::{
     Error, Result,
-    functions::{self, Argument, aggregate::AggregateFunction},
+    functions::{self, Argument, ResolvedFunction, aggregate::AggregateFunction},
     grammar::ast::{CellMetadata, Expression, ExpressionKind, FunctionCall, Name},
     term::{Preparation, prepare_term},
 };
@@ -22,6 +22,12 @@ pub struct SelectionPreparation<'p, 'a> {
     pub table: &'p Arc<TableMetadata>,
     /// How many aggregates have been met.
     pub aggregates: usize,
+}
+
+/// An argument on its way to a call.
+enum Operand<'e> {
+    Prepared(SelectExpression),
+    Waiting(&'e Expression<'e>),
 }
 
 impl SelectionPreparation<'_, '_> {
@@ -135,44 +141,45 @@ impl SelectionPreparation<'_, '_> {
             ExpressionKind::Function(call) => self.call(expression, call, expected),
             ExpressionKind::Cast(inner, type_name) => {
                 let target = self.preparation.resolve_type(type_name)?;
-                let (inner, inner_type) = self.prepare(inner, None)?;
-                let arguments = [Argument::Typed(inner_type)];
+                let (operand, argument) = self.operand(inner)?;
                 let function = functions::resolve_cast(
                     self.preparation,
                     expression.position,
-                    &arguments,
+                    std::slice::from_ref(&argument),
                     &target,
                 )?;
-                Ok((SelectExpression::Call(Box::new(function), vec![inner]), target))
+                self.apply(function, vec![operand])
             }
             ExpressionKind::Negate(inner) => {
-                let (inner, inner_type) = self.prepare(inner, expected)?;
-                let arguments = [Argument::Typed(inner_type)];
+                let (operand, argument) = self.operand(inner)?;
                 let function = functions::resolve_negation(
                     self.preparation,
                     expression.position,
-                    &arguments,
+                    std::slice::from_ref(&argument),
                     expected,
                 )?;
-                let result = function.return_type.clone();
-                Ok((SelectExpression::Call(Box::new(function), vec![inner]), result))
+                self.apply(function, vec![operand])
             }
             ExpressionKind::Arithmetic(chain) => {
-                let (mut left, mut left_type) = self.prepare(&chain.first, expected)?;
-                for (operator, right) in &chain.rest {
-                    let (right, right_type) = self.prepare(right, Some(&left_type.clone()))?;
-                    let arguments = [Argument::Typed(left_type), Argument::Typed(right_type)];
+                let (mut left, mut left_argument) = self.operand(&chain.first)?;
+                let last = chain.rest.len().saturating_sub(1);
+                for (index, (operator, right)) in chain.rest.iter().enumerate() {
+                    let (right, right_argument) = self.operand(right)?;
                     let function = functions::resolve_arithmetic(
                         self.preparation,
                         expression.position,
                         *operator,
-                        &arguments,
-                        expected,
+                        &[left_argument, right_argument],
+                        expected.filter(|_| index == last),
                     )?;
-                    left_type = function.return_type.clone();
-                    left = SelectExpression::Call(Box::new(function), vec![left, right]);
+                    let (part, result) = self.apply(function, vec![left, right])?;
+                    left = Operand::Prepared(part);
+                    left_argument = Argument::Typed(result);
                 }
-                Ok((left, left_type))
+                match (left, left_argument) {
+                    (Operand::Prepared(part), Argument::Typed(result)) => Ok((part, result)),
+                    _ => Err(self.invalid(expression, "an operator takes two operands")),
+                }
             }
             ExpressionKind::Tuple(parts)
                 if parts.len() == 1 && !matches!(expected, Some(CqlType::Tuple(_))) =>
@@ -364,37 +371,48 @@ impl SelectionPreparation<'_, '_> {
                 format!("Invalid call to function {name}, none of its type signatures match"),
             ));
         }
-        // Columns and calls have types of their own; literals and markers wait for the function to be chosen.
-        let mut prepared: Vec<Option<SelectExpression>> = Vec::with_capacity(call.arguments.len());
-        let mut arguments = Vec::with_capacity(call.arguments.len());
-        for argument in &call.arguments {
-            let waits = matches!(
-                argument.kind,
-                ExpressionKind::Literal(_)
-                    | ExpressionKind::Null
-                    | ExpressionKind::BindMarker(_)
-                    | ExpressionKind::List(_)
-                    | ExpressionKind::Set(_)
-                    | ExpressionKind::Map(_)
-                    | ExpressionKind::UserDefined(_)
-            );
-            if waits {
-                prepared.push(None);
-                arguments.push(Argument::Untyped(argument));
-            } else {
-                let (argument, argument_type) = self.prepare(argument, None)?;
-                prepared.push(Some(argument));
-                arguments.push(Argument::Typed(argument_type));
+        let (operands, arguments): (Vec<_>, Vec<_>) = call
+            .arguments
+            .iter()
+            .map(|argument| self.operand(argument))
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .unzip();
+        let function = functions::resolve(self.preparation, &call.name, &arguments, expected)?;
+        self.apply(function, operands)
+    }
+
+    /// Columns and calls have types of their own; literals and markers wait for the function to be chosen.
+    fn operand<'e>(&mut self, operand: &'e Expression<'e>) -> Result<(Operand<'e>, Argument<'e>)> {
+        match &operand.kind {
+            ExpressionKind::Tuple(parts) if parts.len() == 1 => self.operand(&parts[0]),
+            ExpressionKind::Literal(_)
+            | ExpressionKind::Null
+            | ExpressionKind::BindMarker(_)
+            | ExpressionKind::List(_)
+            | ExpressionKind::Set(_)
+            | ExpressionKind::Map(_)
+            | ExpressionKind::UserDefined(_) => {
+                Ok((Operand::Waiting(operand), Argument::Untyped(operand)))
+            }
+            _ => {
+                let (prepared, known) = self.prepare(operand, None)?;
+                Ok((Operand::Prepared(prepared), Argument::Typed(known)))
             }
         }
-        let function = functions::resolve(self.preparation, &call.name, &arguments, expected)?;
-        let mut parts = Vec::with_capacity(prepared.len());
-        for ((part, argument), wanted) in
-            prepared.into_iter().zip(&call.arguments).zip(&function.argument_types)
-        {
-            parts.push(match part {
-                Some(part) => part,
-                None => self.prepare(argument, Some(wanted))?.0,
+    }
+
+    /// The call, once the function has said which types its arguments are to have.
+    fn apply(
+        &mut self,
+        function: ResolvedFunction,
+        operands: Vec<Operand<'_>>,
+    ) -> Result<(SelectExpression, CqlType)> {
+        let mut parts = Vec::with_capacity(operands.len());
+        for (operand, wanted) in operands.into_iter().zip(&function.argument_types) {
+            parts.push(match operand {
+                Operand::Prepared(part) => part,
+                Operand::Waiting(expression) => self.prepare(expression, Some(wanted))?.0,
             });
         }
         let result = function.return_type.clone();

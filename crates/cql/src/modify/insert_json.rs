@@ -1,0 +1,50 @@
+//! `INSERT INTO t JSON '{...}'`: the document gives every column of the table a value, null or (`DEFAULT UNSET`) none.
+//!
+//! A document that is a literal is read when the statement is prepared, one that is bound at each execution.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
+use espalier_types::CqlType;
+
+use crate::{
+    Result,
+    functions::json::{Document, JsonColumn},
+    grammar::ast::Expression,
+    term::{Bound, Preparation, Term, prepare_term},
+};
+
+/// The columns that the document says something of, with their values.
+pub(super) fn given_by_document<'t>(
+    preparation: &mut Preparation<'_>,
+    table: &'t TableMetadata,
+    document: &Expression<'_>,
+    default_unset: bool,
+) -> Result<Vec<(&'t ColumnDefinition, Term)>> {
+    let receiver = preparation.receiver("[json]", &CqlType::Text);
+    let document = prepare_term(preparation, document, &receiver)?;
+    let columns: Arc<[String]> = table.columns().iter().map(|column| column.name.clone()).collect();
+    let Term::Constant(Some(text)) = &document else {
+        let of_column = |column: &'t ColumnDefinition| {
+            let term = JsonColumn {
+                document: document.clone(),
+                name: column.name.clone(),
+                column_type: column.column_type.clone(),
+                columns: columns.clone(),
+                default_unset,
+            };
+            (column, Term::JsonColumn(Box::new(term)))
+        };
+        return Ok(table.columns().iter().map(of_column).collect());
+    };
+    let document = Document::parse(text, &columns)?;
+    let mut given = Vec::with_capacity(columns.len());
+    for column in table.columns() {
+        match document.column(&column.name, &column.column_type, default_unset)? {
+            Bound::Value(value) => given.push((column, Term::Constant(Some(value)))),
+            Bound::Null => given.push((column, Term::NULL)),
+            Bound::Unset => {}
+        }
+    }
+    Ok(given)
+}
