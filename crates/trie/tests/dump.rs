@@ -238,15 +238,15 @@ fn the_last_child_of_a_fork_joins_the_chains_around_it() {
     assert_dump(
         &trie,
         r#"
-        chain 3+25 [616263]
-          chain 2+23 prefix [6465666768] = "abc"
+        chain 4+25 [616263]
+          chain 1+23 prefix [6465666768] = "abc"
             leaf = "abcdefgh""#,
     );
     trie.remove(b"abcdefgh").unwrap();
     assert_dump(
         &trie,
         r#"
-        chain 3+25 [616263]
+        chain 4+25 [616263]
           leaf = "abc""#,
     );
     trie.remove(b"abc").unwrap();

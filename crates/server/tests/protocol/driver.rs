@@ -1,4 +1,6 @@
 //! The framing of a client, made of the reference implementation's encoders and decoders.
+// Each test target uses a part of it.
+#![allow(dead_code)]
 
 use bytes::BytesMut;
 use cassandra_protocol::compression::Compression as OracleCompression;
