@@ -20,6 +20,9 @@ pub enum StorageError {
         /// Table.
         table: String,
     },
+    /// The schema has no such keyspace.
+    #[error("there is no keyspace {0}")]
+    UnknownKeyspace(String),
     /// A write that would not fit into half a segment of the commit log.
     #[error("a mutation of {bytes} bytes is larger than the maximum of {maximum} bytes")]
     MutationTooLarge {

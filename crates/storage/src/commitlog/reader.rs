@@ -51,6 +51,8 @@ pub(crate) enum Opened {
     Segment(SegmentHeader, SegmentReader),
     /// A file that was never in use: being made, or recycled, when the node stopped.
     Unused,
+    /// Its header is damaged, but there are records of it.
+    Damaged,
     /// Written by a later version.
     Version(u32),
 }
@@ -68,12 +70,23 @@ impl SegmentReader {
         let header = match SegmentHeader::decode(&head) {
             Ok(header) => header,
             Err(HeaderError::Version(version)) => return Ok(Opened::Version(version)),
-            Err(HeaderError::Damaged) => return Ok(Opened::Unused),
+            Err(HeaderError::Damaged) => {
+                let is_blank = head.iter().all(|&byte| byte == 0);
+                let mut reader = Self::new(file, path, id, length);
+                return Ok(match reader.has_records(is_blank).await? {
+                    true => Opened::Damaged,
+                    false => Opened::Unused,
+                });
+            }
         };
         if header.id != id {
             return Ok(Opened::Unused);
         }
-        let reader = SegmentReader {
+        Ok(Opened::Segment(header, Self::new(file, path, id, length)))
+    }
+
+    fn new(file: File, path: &Path, id: u64, length: u64) -> Self {
+        SegmentReader {
             file,
             path: path.to_owned(),
             id,
@@ -82,8 +95,17 @@ impl SegmentReader {
             offset: HEADER_BYTES as u64,
             window: Bytes::new(),
             window_start: 0,
-        };
-        Ok(Opened::Segment(header, reader))
+        }
+    }
+
+    /// Whether anything was written to a segment whose header cannot be read. The first marker stands in the header's own
+    /// sector, so that it is there if the header ever was; behind a blank header nothing more is looked for, because
+    /// that is what every segment looks like that waits to be used.
+    async fn has_records(&mut self, is_blank: bool) -> Result<bool, FileError> {
+        if self.first_marker().await?.is_some() {
+            return Ok(true);
+        }
+        Ok(!is_blank && self.durable_offset_behind(HEADER_BYTES as u64).await? > 0)
     }
 
     pub(crate) fn path(&self) -> &Path {

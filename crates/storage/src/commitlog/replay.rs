@@ -41,11 +41,13 @@ pub struct FoundSegments {
     pub greatest_id: u64,
 }
 
-/// Looks for the segments of a log in `directory`.
+/// Looks for the segments of a log in `directory`. One whose header is damaged is an error, unless `policy` says to go on
+/// without it; its file then stays.
 pub async fn find_segments(
     file_system: &FileSystem,
     directory: &std::path::Path,
     kind: LogKind,
+    policy: ReplayPolicy,
 ) -> Result<FoundSegments, StorageError> {
     let mut found = FoundSegments::default();
     // Of each shard of each run: (header, path, first marker).
@@ -56,6 +58,14 @@ pub async fn find_segments(
         found.greatest_id = found.greatest_id.max(id);
         match SegmentReader::open(file_system, &entry.path, id).await? {
             Opened::Unused => found.unused.push(entry.path),
+            Opened::Damaged => {
+                let reason = "the header of the segment is damaged, but it has records".to_owned();
+                let error = StorageError::CommitLogCorrupt { path: entry.path, offset: 0, reason };
+                match policy {
+                    ReplayPolicy::Stop => return Err(error),
+                    ReplayPolicy::Ignore => tracing::error!(%error, "the segment is left out"),
+                }
+            }
             Opened::Version(version) => {
                 return Err(StorageError::CommitLogCorrupt {
                     path: entry.path,
@@ -106,10 +116,9 @@ pub(crate) async fn read_segment(
     else {
         return Ok(HEADER_BYTES as u32);
     };
+    // Records behind the known end were not acknowledged, unless a failing disk came in between under periodic sync:
+    // those that are whole are taken.
     loop {
-        if segment.known_end.is_some_and(|end| reader.offset() >= u64::from(end)) {
-            break;
-        }
         match reader.next().await? {
             Read::Record { offset, body } => {
                 take(LogPosition { segment: segment.id, offset: offset as u32 }, body).await?;

@@ -27,8 +27,9 @@ impl Database {
                 vec![schema.table(keyspace, name).ok_or_else(unknown)?.id]
             }
             None => {
-                let keyspace = schema.keyspace(keyspace);
-                keyspace.iter().flat_map(|k| k.tables.values()).map(|table| table.id).collect()
+                let unknown = || StorageError::UnknownKeyspace(keyspace.to_owned());
+                let keyspace = schema.keyspace(keyspace).ok_or_else(unknown)?;
+                keyspace.tables.values().map(|table| table.id).collect()
             }
         };
         let outcomes = self.on_all_shards(move |database| {

@@ -54,7 +54,8 @@ const SCHEMA_SEGMENT_BYTES: u32 = 4 << 20;
 
 impl Database {
     /// Opens the database on this shard. Called once on the thread of each shard, with the same `shared`; returns
-    /// everywhere when the node can serve, or with the reason why it cannot.
+    /// everywhere when the node can serve, or with the reason why it cannot. The handle is to be kept as long as the
+    /// other shards work: their calls wait for it.
     pub async fn open(
         context: ShardContext,
         file_system: FileSystem,
@@ -128,8 +129,10 @@ impl Database {
         let host_id = load_or_make_host_id(&file_system, &configuration.data_directory).await?;
         self.inner.shared.set_host_id(host_id);
         let log_directory = &configuration.commitlog_directory;
-        let schema_segments = find_segments(&file_system, log_directory, LogKind::Schema).await?;
-        let segments = find_segments(&file_system, log_directory, LogKind::Data).await?;
+        let policy = configuration.commit_failure_policy;
+        let schema_segments =
+            find_segments(&file_system, log_directory, LogKind::Schema, policy).await?;
+        let segments = find_segments(&file_system, log_directory, LogKind::Data, policy).await?;
         // As in Cassandra, ids start from the clock, so that they grow even if the log's directory was emptied.
         let clock = u64::try_from(time::now_millis()).unwrap_or(0);
         let greatest = segments.greatest_id.max(schema_segments.greatest_id);

@@ -56,6 +56,12 @@ impl Database {
         let counters = &self.inner.counters;
         counters.replayed.set(counters.replayed.get() + summary.mutations);
         counters.replay_skipped.set(counters.replay_skipped.get() + summary.skipped);
+        if !is_resharded {
+            // What was read may never have been synced; the next segment will say that it was.
+            for (_, path, _) in &summary.segments {
+                self.inner.file_system.open_write(path).await?.sync_data().await?;
+            }
+        }
         if summary.mutations > 0 {
             let ReplaySummary { mutations, skipped, segments } = &summary;
             tracing::info!(

@@ -65,7 +65,9 @@ impl Database {
         }
         // For drivers, which wait until all nodes show the same version.
         let version = system::schema_version_update(new.version, timestamp_us);
-        self.apply(Mutation { updates: vec![version] }).await?;
+        if let Err(error) = self.apply(Mutation { updates: vec![version] }).await {
+            tracing::warn!(%error, "system.local does not show the new schema version");
+        }
         Ok(())
     }
 }

@@ -80,7 +80,16 @@ pub fn schema_version_update(version: Uuid, timestamp: i64) -> PartitionUpdate {
     PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, key()) }
 }
 
-/// The host id in a live row of `system.local`.
-pub fn host_id(row: &Row) -> Option<Uuid> {
-    Fields::new(&table(SYSTEM_KEYSPACE, "local"), row).uuid("host_id")
+/// Whether a live row of `system.local` says all of this already, apart from when the node started: then there is no need
+/// to write it again.
+pub fn is_described_by(node: &LocalNode, row: &Row) -> bool {
+    let table = table(SYSTEM_KEYSPACE, "local");
+    let fields = Fields::new(&table, row);
+    fields.uuid("host_id") == Some(node.host_id)
+        && fields.uuid("schema_version") == Some(node.schema_version)
+        && fields.text("cluster_name") == Some(&node.cluster_name)
+        && fields.bytes("rpc_address").is_some_and(|bytes| *bytes == address(node.rpc_address))
+        && fields.int("rpc_port") == Some(i32::from(node.rpc_port))
+        && fields.text("release_version") == Some(RELEASE_VERSION)
+        && fields.text("cql_version") == Some(CQL_VERSION)
 }

@@ -14,7 +14,7 @@ mod row;
 pub use decode::{SchemaRows, read_schema};
 pub use definitions::{keyspaces, table};
 pub use encode::schema_mutation;
-pub use local::{LocalNode, host_id, local_update, schema_version_update};
+pub use local::{LocalNode, is_described_by, local_update, schema_version_update};
 pub use row::{Fields, RowWriter};
 
 /// The keyspace of the schema tables.
