@@ -1,8 +1,8 @@
 //! The writer.
 
 use espalier_mutation::{
-    Cell, Clustering, ColumnData, DeletionTime, PartitionHeader, RangeTombstoneMarker, Row,
-    Unfiltered, UnfilteredStream, murmur3, schema::TableMetadata,
+    Cell, Clustering, ColumnData, DeletionTime, PartitionHeader, Row, Unfiltered, UnfilteredStream,
+    murmur3, schema::TableMetadata,
 };
 use espalier_runtime::file::FileSystem;
 use espalier_types::byte_comparable::encode_decorated_key;
@@ -192,9 +192,7 @@ impl SSTableWriter {
         current
             .check(self.options.table.comparator(), &unfiltered)
             .map_err(|reason| self.rejected(reason))?;
-        if let Unfiltered::Marker(marker) = &unfiltered {
-            self.check_marker(marker)?;
-        }
+        self.check_values(&unfiltered)?;
         self.write_head()?;
         let position = self.data.position();
         let Some(current) = &mut self.current else { return Ok(()) };
@@ -275,14 +273,21 @@ impl SSTableWriter {
         self.data.flush_chunks().await
     }
 
-    fn check_marker(&self, marker: &RangeTombstoneMarker) -> Result<()> {
-        // Negative range deletions are held: blocks do not begin inside of them.
-        for deletion in [marker.before, marker.after] {
-            self.check_storable(DeletionScope::Row, deletion)?;
-        }
-        match marker.position.values.len() > self.encoder.types().len() {
-            true => Err(self.rejected(format!("{marker:?} has too many values"))),
-            false => Ok(()),
+    fn check_values(&self, unfiltered: &Unfiltered) -> Result<()> {
+        let (found, most) = (unfiltered.position().values.len(), self.encoder.types().len());
+        match unfiltered {
+            Unfiltered::Row(_) if found != most => {
+                let reason = format!("a row with {found} clustering values; the table has {most}");
+                Err(self.rejected(reason))
+            }
+            Unfiltered::Marker(marker) if found > most => {
+                Err(self.rejected(format!("{marker:?} has too many values")))
+            }
+            Unfiltered::Row(_) => Ok(()),
+            // Negative range deletions are held: blocks do not begin inside of them.
+            Unfiltered::Marker(marker) => [marker.before, marker.after]
+                .into_iter()
+                .try_for_each(|deletion| self.check_storable(DeletionScope::Row, deletion)),
         }
     }
 

@@ -77,17 +77,13 @@ impl RowEncoder {
         !self.statics.columns.is_empty()
     }
 
-    /// Appends a row; `previous` is the length of the unfiltered before.
+    /// Appends a row with a value for each clustering column; `previous` is the length of the unfiltered before.
     pub(crate) fn write_row(
         &mut self,
         row: &Row,
         previous: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        if row.clustering.values.len() != self.types.len() {
-            let (found, expected) = (row.clustering.values.len(), self.types.len());
-            return Err(format!("a row with {found} clustering values; the table has {expected}"));
-        }
         let flags = write_body(&self.regulars, &self.baselines, row, &mut self.body)?;
         out.push(flags);
         write_values(&self.types, &row.clustering.values, out)?;
