@@ -22,6 +22,9 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
             flush(server, keyspace, request.parameter("cf")).await
         }
         ("POST", ["storage_service", "flush"]) => flush_all(server).await,
+        ("POST", ["storage_service", "keyspace_compaction", _] | ["lsa", "compact"]) => {
+            HttpResponse::error(501, "Compaction is not supported yet")
+        }
         ("GET" | "POST", _) => HttpResponse::error(404, "Not found"),
         _ => HttpResponse::error(405, "Only GET and POST are served here"),
     }

@@ -78,6 +78,10 @@ fn paths() {
             assert_eq!(get("/storage_service/operation_mode").await, (200, "\"NORMAL\"".into()));
             assert_eq!(get("/nothing").await.0, 404);
             assert_eq!(ask(node.admin, "DELETE", "/metrics").await.0, 405);
+            assert_eq!(
+                ask(node.admin, "POST", "/storage_service/keyspace_compaction/ks").await.0,
+                501
+            );
         },
     );
 }
