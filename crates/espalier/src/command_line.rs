@@ -29,8 +29,9 @@ struct CommandLine {
 pub enum Command {
     /// Serve CQL (what happens without a command)
     Serve(ServeArguments),
-    /// Read, verify and convert SSTables
-    Sstable(LaterArguments),
+    /// Look at SSTables, whoever wrote them
+    #[command(subcommand)]
+    Sstable(SstableCommand),
     /// Measure this build on this machine
     Bench(LaterArguments),
 }
@@ -62,6 +63,26 @@ pub struct ServeArguments {
     /// What to log, such as debug or espalier_storage=debug [default: RUST_LOG, or info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
+}
+
+/// The commands of `sstable`. A path is a file of an SSTable, or a directory with all that are in it and below.
+#[derive(Clone, Debug, Subcommand)]
+pub enum SstableCommand {
+    /// Check everything: checksums, order, indexes, filter, statistics
+    Verify {
+        /// Files of SSTables, or directories
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<PathBuf>,
+    },
+    /// Print the content as lines of JSON, as it is stored
+    Dump {
+        /// Files of SSTables, or directories
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<PathBuf>,
+        /// Also values longer than 4 KiB
+        #[arg(long)]
+        full_values: bool,
+    },
 }
 
 /// The arguments of a command that is not there yet.
@@ -111,7 +132,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for argument in ["--memory=lots", "--port=70000", "--host=nowhere", "--prot=1", "server"] {
+        for argument in
+            ["--memory=lots", "--port=70000", "--host=nowhere", "--prot=1", "server", "sstable"]
+        {
             assert!(parse_from(["espalier", argument]).is_err(), "{argument}");
         }
     }

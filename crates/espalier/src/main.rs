@@ -4,6 +4,7 @@ mod command_line;
 mod configuration;
 mod logging;
 mod serve;
+mod sstable;
 
 use std::process::ExitCode;
 
@@ -24,8 +25,8 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => {
             serve::serve(&arguments, began).map_err(|error| error.to_string())
         }
-        Command::Sstable(_) => Err(not_yet("sstable")),
-        Command::Bench(_) => Err(not_yet("bench")),
+        Command::Sstable(command) => sstable::run(&command).map_err(|error| error.to_string()),
+        Command::Bench(_) => Err(NO_BENCH.to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -36,6 +37,4 @@ fn main() -> ExitCode {
     }
 }
 
-fn not_yet(command: &str) -> String {
-    format!("the command {command} comes with a later version; this one only serves")
-}
+const NO_BENCH: &str = "the command bench comes with a later version; the scripts in bench/ measure a node from outside";

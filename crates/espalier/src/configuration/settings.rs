@@ -307,3 +307,20 @@ fn paths(value: &Value) -> Result<Vec<PathBuf>, String> {
     };
     items.iter().map(path).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_is_described() {
+        let document = include_str!("../../../../docs/settings.md");
+        for setting in SETTINGS {
+            let rows = document.lines().filter(|line| line.starts_with("| `"));
+            let described = rows.filter_map(|row| row.split(" | ").next());
+            let name = format!("`{}`", setting.name);
+            let is_described = described.into_iter().any(|names| names.contains(&name));
+            assert!(is_described, "{} has no line in docs/settings.md", setting.name);
+        }
+    }
+}

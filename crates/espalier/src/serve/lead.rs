@@ -4,15 +4,13 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-use espalier_mutation::Mutation;
 use espalier_runtime::signal::{StopSignal, stop_requested};
 use espalier_runtime::sync::Event;
-use espalier_runtime::time::{self, Instant};
+use espalier_runtime::time::Instant;
 use espalier_runtime::{spawn_local, submit_to_all};
-use espalier_storage::StorageError;
-use espalier_storage::system::{LocalNode, local_update};
 
 use super::ServeError;
+use super::introduce::introduce;
 use super::listen::Addresses;
 use super::shard::ShardNode;
 
@@ -52,26 +50,13 @@ async fn serve_until_stopped(
     leadership: &Leadership,
     stop: Event,
 ) -> Result<(), ServeError> {
-    introduce(node, leadership).await.map_err(|error| ServeError::Open(Box::new(error)))?;
+    introduce(&node.database, leadership)
+        .await
+        .map_err(|error| ServeError::Open(Box::new(error)))?;
     listen(node, &leadership.addresses).await?;
     announce(leadership);
     stop.wait().await;
     Ok(())
-}
-
-/// Writes `system.local`, which drivers read first.
-async fn introduce(node: &ShardNode, leadership: &Leadership) -> Result<(), StorageError> {
-    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-    let local = LocalNode {
-        host_id: node.database.host_id(),
-        cluster_name: leadership.cluster_name.clone(),
-        rpc_address: leadership.broadcast_address.unwrap_or(leadership.addresses.cql.ip()),
-        rpc_port: leadership.addresses.cql.port(),
-        schema_version: node.database.schema().version,
-        generation_s: now_s,
-    };
-    let update = local_update(&local, time::next_timestamp_micros(), now_s);
-    node.database.apply(Mutation { updates: vec![update] }).await
 }
 
 async fn listen(node: &ShardNode, addresses: &Addresses) -> Result<(), ServeError> {

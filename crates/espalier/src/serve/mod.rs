@@ -7,10 +7,11 @@
 //! | --- | --- |
 //! | `directories`, `listen` | what a node must have for itself |
 //! | `shard` | what each shard is made of |
-//! | `lead` | what shard 0 does for all |
+//! | `lead`, `introduce` | what shard 0 does for all |
 
 mod directories;
 mod error;
+mod introduce;
 mod lead;
 mod listen;
 mod shard;

@@ -1,0 +1,55 @@
+//! `system.local`: what the node says about itself, which drivers read first.
+//!
+//! It is written only when it says something else than before, so that restarts do not pile up files.
+
+use std::sync::Arc;
+
+use espalier_mutation::{ClusteringSlices, DecoratedKey, Direction, Mutation};
+use espalier_runtime::time;
+use espalier_storage::system::{LocalNode, is_described_by, local_update};
+use espalier_storage::{
+    ColumnSelection, Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
+};
+
+use super::lead::Leadership;
+
+/// Makes `system.local` true.
+pub async fn introduce(database: &Database, leadership: &Leadership) -> Result<(), StorageError> {
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    let local = LocalNode {
+        host_id: database.host_id(),
+        cluster_name: leadership.cluster_name.clone(),
+        rpc_address: leadership.broadcast_address.unwrap_or(leadership.addresses.cql.ip()),
+        rpc_port: leadership.addresses.cql.port(),
+        schema_version: database.schema().version,
+        generation_s: now_s,
+    };
+    let update = local_update(&local, time::next_timestamp_micros(), now_s);
+    if is_known(database, &local, &update.key, now_s).await? {
+        return Ok(());
+    }
+    database.apply(Mutation { updates: vec![update] }).await
+}
+
+async fn is_known(
+    database: &Database,
+    local: &LocalNode,
+    key: &DecoratedKey,
+    now_s: u32,
+) -> Result<bool, StorageError> {
+    let schema = database.schema();
+    let Some(table) = schema.table("system", "local") else { return Ok(false) };
+    let command = ReadCommand {
+        table: Arc::clone(table),
+        target: ReadTarget::Partition(key.clone()),
+        slices: Arc::new(ClusteringSlices::all()),
+        direction: Direction::Forward,
+        columns: ColumnSelection::All,
+        now_s,
+        limits: ReadLimits::NONE,
+        resume: None,
+    };
+    let read = database.read(command).await?;
+    let mut rows = read.partitions.iter().flat_map(|partition| &partition.rows);
+    Ok(rows.any(|row| is_described_by(local, row)))
+}

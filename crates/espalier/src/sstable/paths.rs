@@ -1,0 +1,55 @@
+//! Which SSTables the paths of a command line name: a file of one names that one, a directory all of them in it and below.
+
+use std::path::{Path, PathBuf};
+
+use espalier_runtime::file::FileSystem;
+use espalier_sstable::Descriptor;
+use espalier_sstable::components::list_directory;
+
+use super::ToolError;
+
+/// The SSTables that `paths` name, in order. A path that names none is an error.
+pub async fn find(
+    file_system: &FileSystem,
+    paths: &[PathBuf],
+) -> Result<Vec<Descriptor>, ToolError> {
+    let mut found = Vec::new();
+    for path in paths {
+        let before = found.len();
+        let metadata = file_system.metadata(path).await;
+        let is_directory =
+            metadata.map_err(|error| unusable(path, error.source.to_string()))?.is_directory;
+        if is_directory {
+            find_below(file_system, path, &mut found).await?;
+            if found.len() == before {
+                return Err(unusable(path, "there is no SSTable in it or below".to_owned()));
+            }
+        } else {
+            let (descriptor, _) =
+                Descriptor::parse(path).map_err(|error| unusable(path, error.to_string()))?;
+            found.push(descriptor);
+        }
+    }
+    Ok(found)
+}
+
+async fn find_below(
+    file_system: &FileSystem,
+    directory: &Path,
+    found: &mut Vec<Descriptor>,
+) -> Result<(), ToolError> {
+    let mut remaining = vec![directory.to_owned()];
+    while let Some(directory) = remaining.pop() {
+        found.extend(list_directory(file_system, &directory).await?.sealed);
+        let entries = file_system.read_dir(&directory).await;
+        let entries = entries.map_err(|error| unusable(&directory, error.source.to_string()))?;
+        let below = entries.into_iter().filter(|entry| entry.is_directory);
+        // The last is taken first.
+        remaining.extend(below.rev().map(|entry| entry.path));
+    }
+    Ok(())
+}
+
+fn unusable(path: &Path, reason: String) -> ToolError {
+    ToolError::Path { path: path.to_owned(), reason }
+}

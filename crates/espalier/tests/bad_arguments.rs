@@ -1,0 +1,56 @@
+//! What cannot be done is said in one line, with what to do about it.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod support;
+
+use std::fs;
+
+use support::{refused, run};
+
+#[test]
+fn a_configuration_is_told_by_file_and_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("node.yaml");
+    fs::write(&file, "cluster_name: x\nnative_transport_prot: 1\n").unwrap();
+    let said = refused(&["--config", file.to_str().unwrap()]);
+    let expected = format!(
+        "espalier: {}:2: there is no setting \"native_transport_prot\"; did you mean native_transport_port?",
+        file.display()
+    );
+    assert_eq!(said, expected);
+    let said = refused(&["serve", "--config", "/no/such/file.yaml"]);
+    assert!(said.contains("/no/such/file.yaml: No such file or directory"), "{said}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_one_is_told() {
+    let said = refused(&["--workdir", "/dev/null/data", "--port", "0"]);
+    assert!(said.starts_with("espalier: /dev/null/data cannot be used: "), "{said}");
+    assert!(said.ends_with("give another one with --workdir"), "{said}");
+}
+
+#[test]
+fn an_address_of_another_machine_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let said = refused(&["--workdir", path, "--host", "192.0.2.1", "--port", "0"]);
+    assert!(said.contains("give an address that this machine has"), "{said}");
+}
+
+#[test]
+fn bad_flags_end_with_the_usual_code() {
+    assert_eq!(run(&["--prot", "1"]).status.code(), Some(2));
+    assert_eq!(run(&["--log", "=:=,,["]).status.code(), Some(1));
+    assert_eq!(
+        run(&["--version"]).stdout,
+        concat!("espalier ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()
+    );
+}
+
+#[test]
+fn bench_is_not_there_yet() {
+    let output = run(&["bench", "memtable"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("later version"));
+}
