@@ -6,7 +6,7 @@
 
 Rewrites FILE in place: lines `expression` or `expression | type | result` get new results; comments, blank lines and
 lines that begin with two spaces (deliberate differences) stay. `column := term` is an INSERT followed by a SELECT of the
-column. The statements that make the table are also those of crates/cql/tests/functions.rs.
+column; `column := JSON ...` an INSERT JSON. The statements that make the table are also those of crates/cql/tests/functions.rs.
 """
 import re
 import sys
@@ -53,7 +53,8 @@ def answer(session, expression):
         assigned = re.match(r"(\w+) := (.*)", expression)
         if assigned:
             column, term = assigned.groups()
-            session.execute(f"INSERT INTO functions.one (k, {column}) VALUES (1, {term})")
+            values = term if term.startswith("JSON ") else f"(k, {column}) VALUES (1, {term})"
+            session.execute(f"INSERT INTO functions.one {values}")
             result = session.execute(f"SELECT {column} FROM functions.one WHERE k = 1")
         else:
             result = session.execute(f"SELECT {expression} FROM functions.one WHERE k = 0")

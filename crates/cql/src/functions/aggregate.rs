@@ -248,3 +248,49 @@ fn running_average(
 fn malformed(error: impl std::fmt::Display) -> Error {
     Error::invalid(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn over(name: &str, column_type: &CqlType, values: &[Number]) -> Number {
+        let function = AggregateFunction::resolve(name, column_type).unwrap();
+        let mut state = function.start();
+        function.add(&mut state, None).unwrap();
+        for value in values {
+            function.add(&mut state, Some(&value.encode(column_type).unwrap())).unwrap();
+        }
+        let result = function.finish(state).unwrap().unwrap();
+        Number::decode(&function.return_type(), &result).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn averages_of_integers_do_not_overflow(values in prop::collection::vec(any::<i64>(), 1..50)) {
+            let numbers: Vec<Number> = values.iter().copied().map(Number::Integer).collect();
+            let sum: i128 = values.iter().copied().map(i128::from).sum();
+            let average = (sum / values.len() as i128) as i64;
+            prop_assert_eq!(over("avg", &CqlType::Bigint, &numbers), Number::Integer(average));
+            prop_assert_eq!(over("sum", &CqlType::Bigint, &numbers), Number::Integer(sum as i64));
+            let varints: Vec<Number> = values.iter().map(|v| Number::Varint((*v).into())).collect();
+            prop_assert_eq!(over("sum", &CqlType::Varint, &varints), Number::Varint(sum.into()));
+        }
+
+        #[test]
+        fn sums_of_short_integers_wrap(values in prop::collection::vec(any::<i8>(), 0..50)) {
+            let numbers: Vec<Number> = values.iter().map(|v| Number::Integer((*v).into())).collect();
+            let sum = values.iter().fold(0i8, |sum, value| sum.wrapping_add(*value));
+            prop_assert_eq!(over("sum", &CqlType::Tinyint, &numbers), Number::Integer(sum.into()));
+        }
+
+        #[test]
+        fn extremes_are_those_of_the_order(values in prop::collection::vec(any::<i32>(), 1..50)) {
+            let numbers: Vec<Number> = values.iter().map(|v| Number::Integer((*v).into())).collect();
+            let of = |name| over(name, &CqlType::Int, &numbers);
+            prop_assert_eq!(of("min"), Number::Integer((*values.iter().min().unwrap()).into()));
+            prop_assert_eq!(of("max"), Number::Integer((*values.iter().max().unwrap()).into()));
+            prop_assert_eq!(of("count"), Number::Integer(values.len() as i64));
+        }
+    }
+}

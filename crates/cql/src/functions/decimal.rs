@@ -331,3 +331,101 @@ fn trailing_zeros(value: &BigInt, most: i64) -> (BigInt, i64) {
     }
     (value, shed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decimal(text: &str) -> Decimal {
+        Decimal::parse(text).unwrap()
+    }
+
+    fn small() -> impl Strategy<Value = Decimal> {
+        (any::<i64>(), 0u32..64, -30i32..30).prop_map(|(unscaled, shift, scale)| Decimal {
+            unscaled: (unscaled >> shift).into(),
+            scale,
+        })
+    }
+
+    /// The number times 10^60, exactly.
+    fn exact(value: &Decimal) -> BigInt {
+        &value.unscaled * BigInt::from(10).pow((60 - value.scale) as u32)
+    }
+
+    #[test]
+    fn huge_scales_take_neither_time_nor_memory() {
+        let huge = decimal("1e2147483647");
+        let tiny = decimal("1e-2147483647");
+        let one = decimal("1");
+        for sum in [huge.add(&one), tiny.add(&one), huge.add(&tiny), huge.negated().add(&one)] {
+            assert!(sum.unwrap().precision() <= MAXIMUM_PRECISION);
+        }
+        assert_eq!(huge.multiply(&huge), Err(ArithmeticError::Scale));
+        assert_eq!(huge.divide(&one), Err(ArithmeticError::Digits));
+        assert_eq!(huge.remainder(&one), Err(ArithmeticError::Digits));
+        assert_eq!(huge.add_exactly(&one), Err(ArithmeticError::Digits));
+        assert_eq!(huge.truncated(), Err(ArithmeticError::Digits));
+        assert_eq!(one.remainder(&huge), Ok(one.clone()));
+        assert_eq!(tiny.divide(&one).map(|quotient| quotient.is_zero()), Ok(true));
+        assert_eq!((huge.low_bits(), tiny.low_bits()), (Ok(0), Ok(0)));
+        assert_eq!((huge.to_f64(), tiny.to_f64()), (f64::INFINITY, 0.0));
+    }
+
+    #[test]
+    fn a_number_far_below_the_last_digit_still_decides_a_half() {
+        let half = decimal(&format!("{}5", "1".repeat(10_000)));
+        let up = half.add(&decimal("1e-20000")).unwrap();
+        let down = half.add(&decimal("-1e-20000")).unwrap();
+        let last = |value: &Decimal| value.unscaled.to_string().chars().last();
+        assert_eq!((last(&up), last(&down)), (Some('2'), Some('1')));
+    }
+
+    proptest! {
+        #[test]
+        fn sums_and_products_are_exact(a in small(), b in small()) {
+            prop_assert_eq!(exact(&a.add(&b).unwrap()), exact(&a) + exact(&b));
+            prop_assert_eq!(a.add_exactly(&b).unwrap(), a.add(&b).unwrap());
+            let product = a.multiply(&b).unwrap();
+            prop_assert_eq!(product.unscaled, &a.unscaled * &b.unscaled);
+            prop_assert_eq!(product.scale, a.scale + b.scale);
+        }
+
+        #[test]
+        fn quotients_are_the_nearest_of_their_scale(a in small(), b in small()) {
+            prop_assume!(!b.is_zero());
+            let quotient = a.divide(&b).unwrap();
+            prop_assert!(quotient.is_zero() || quotient.scale <= 1000);
+            // |a - q b| <= |a| 10^-31, both times 10^(60 + quotient's scale) to be whole.
+            let scale = quotient.scale.max(0) as u32;
+            let shift = BigInt::from(10).pow(scale);
+            let product = exact(&b) * &quotient.unscaled
+                * BigInt::from(10).pow((-quotient.scale).max(0) as u32);
+            let error = exact(&a) * &shift - product;
+            let bound = exact(&a) * shift / BigInt::from(10).pow(31);
+            prop_assert!(error.magnitude() <= bound.magnitude(), "{:?}", quotient);
+        }
+
+        #[test]
+        fn remainders_complete_whole_multiples(a in small(), b in small()) {
+            prop_assume!(!b.is_zero());
+            let rest = a.remainder(&b).unwrap();
+            prop_assert_eq!(exact(&rest), exact(&a) % exact(&b));
+        }
+
+        #[test]
+        fn precision_counts_digits(value: i64, power in 0u32..30) {
+            let value = BigInt::from(value) * BigInt::from(10).pow(power);
+            let digits = value.magnitude().to_string().len() as i64;
+            prop_assert_eq!(Decimal { unscaled: value, scale: 0 }.precision(), digits);
+        }
+
+        #[test]
+        fn trailing_zeros_go_and_the_number_stays(value: i32, power in 0u32..30) {
+            let number = Decimal { unscaled: BigInt::from(value) * BigInt::from(10).pow(power), scale: 5 };
+            let stripped = number.clone().without_trailing_zeros().unwrap();
+            prop_assert_eq!(exact(&stripped), exact(&number));
+            prop_assert!(stripped.is_zero() || &stripped.unscaled % 10 != BigInt::ZERO);
+        }
+    }
+}

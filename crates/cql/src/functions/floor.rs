@@ -120,3 +120,41 @@ fn begin_of_span(time: i64, span: &Duration, start: i64) -> i64 {
 fn malformed(error: impl std::fmt::Display) -> Error {
     Error::invalid(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_time_lies_in_its_span(
+            start in -3_000_000_000_000i64..3_000_000_000_000,
+            passed in 0i64..3_000_000_000_000,
+            months in 0i32..30,
+            days in 0i32..100,
+            millis in 0i64..100_000_000,
+        ) {
+            let span = Duration { months, days, nanoseconds: millis * NANOS_PER_MILLI };
+            prop_assume!(months > 0 || days > 0 || millis > 0);
+            let time = start + passed;
+            let begin = begin_of_span(time, &span, start);
+            prop_assert!(start <= begin && begin <= time);
+            // Its own beginning is a fixed point, and the next span begins later.
+            prop_assert_eq!(begin_of_span(begin, &span, start), begin);
+            let longest = i64::from(months) * 31 * MILLIS_PER_DAY + i64::from(days) * MILLIS_PER_DAY + millis;
+            prop_assert!(time - begin < longest + 3 * MILLIS_PER_DAY);
+        }
+    }
+
+    #[test]
+    fn extreme_times_do_not_overflow() {
+        let span = Duration { months: i32::MAX, days: i32::MAX, nanoseconds: 0 };
+        // One span after 1970 ends within the range, two do not.
+        assert_eq!(begin_of_span(i64::MAX, &span, 0), 5_832_879_117_840_000_000);
+        let day = Duration { months: 0, days: 1, nanoseconds: 0 };
+        assert_eq!(begin_of_span(i64::MAX, &day, i64::MIN), i64::MAX);
+        let month = Duration { months: 1, days: 0, nanoseconds: 0 };
+        assert!(begin_of_span(i64::MAX, &month, 0) <= i64::MAX);
+    }
+}

@@ -14,8 +14,8 @@ use espalier_types::{
 
 /// A stored date is days since 1970 plus this.
 const DATE_EPOCH: i64 = 1 << 31;
-/// Beyond this no calendar reaches: 300 million years.
-const MAXIMUM_MILLIS: i64 = i64::MAX / 1000;
+/// No `timestamp` reaches further from 1970.
+const MAXIMUM_YEARS: i64 = 300_000_000;
 
 /// Milliseconds since 1970 of a `timestamp`, `date` or `timeuuid`; `None` for other types or malformed values.
 pub fn to_millis(column_type: &CqlType, value: &[u8]) -> Option<i64> {
@@ -30,11 +30,13 @@ pub fn to_millis(column_type: &CqlType, value: &[u8]) -> Option<i64> {
     }
 }
 
-/// A `date` or `timestamp` of milliseconds since 1970; a date wraps around after 5.9 million years, as in Cassandra.
+/// A `date` or `timestamp` of milliseconds since 1970. As in Cassandra a part of a day before 1970 belongs to the day after,
+/// to the second, and a date wraps around after 5.9 million years.
 pub fn from_millis(column_type: &CqlType, millis: i64) -> Bytes {
     match column_type {
         CqlType::Date => {
-            let days = millis.div_euclid(MILLIS_PER_DAY).wrapping_add(DATE_EPOCH) as u32;
+            let days = millis.div_euclid(1000) / (MILLIS_PER_DAY / 1000);
+            let days = days.wrapping_add(DATE_EPOCH) as u32;
             Bytes::copy_from_slice(&days.to_be_bytes())
         }
         _ => Bytes::copy_from_slice(&millis.to_be_bytes()),
@@ -46,12 +48,12 @@ pub fn add_months(millis: i64, months: i64) -> Option<i64> {
     if months == 0 {
         return Some(millis);
     }
-    if millis.abs() > MAXIMUM_MILLIS {
+    let date = civil_from_days(millis.div_euclid(MILLIS_PER_DAY));
+    let month = (date.year * 12 + i64::from(date.month) - 1).checked_add(months)?;
+    let (year, month) = (month.div_euclid(12), month.rem_euclid(12) as u32 + 1);
+    if year.abs() > MAXIMUM_YEARS {
         return None;
     }
-    let date = civil_from_days(millis.div_euclid(MILLIS_PER_DAY));
-    let month = date.year.checked_mul(12)?.checked_add(i64::from(date.month) - 1 + months)?;
-    let (year, month) = (month.div_euclid(12), month.rem_euclid(12) as u32 + 1);
     let day = date.day.min(days_in_month(year, month));
     let days = days_from_civil(CivilDate { year, month, day });
     days.checked_mul(MILLIS_PER_DAY)?.checked_add(millis.rem_euclid(MILLIS_PER_DAY))

@@ -87,3 +87,35 @@ fn bound(name: &str, of_millis: fn(i64) -> [u8; 16]) -> ResolvedFunction {
         Ok(millis.map(|millis| Bytes::copy_from_slice(&of_millis(millis))))
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn now_is_unique_in_the_process_and_grows() {
+        let of_thread = || (0..20_000).map(|_| unique_timeuuid()).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(of_thread)).collect();
+        let mut all: Vec<Bytes> = Vec::new();
+        for thread in threads {
+            let ids = thread.join().unwrap();
+            assert!(
+                ids.windows(2).all(|pair| CqlType::Timeuuid.compare(&pair[0], &pair[1]).is_lt())
+            );
+            all.extend(ids);
+        }
+        let ticks: std::collections::HashSet<_> =
+            all.iter().map(|id| timeuuid::ticks(id)).collect();
+        assert_eq!(ticks.len(), all.len());
+    }
+
+    #[test]
+    fn the_present_is_that_of_the_statement() {
+        let evaluation = crate::term::Evaluation { values: &[], now_us: 1_600_000_000_123_456 };
+        let value = |name: &str| overloads(name)[0].call(&[], &evaluation).unwrap().unwrap();
+        assert_eq!(value("current_timestamp"), 1_600_000_000_123i64.to_be_bytes().as_slice());
+        assert_eq!(value("current_date"), ((1u32 << 31) + 18518).to_be_bytes().as_slice());
+        assert_eq!(value("current_time"), 44_800_123_456_000i64.to_be_bytes().as_slice());
+    }
+}

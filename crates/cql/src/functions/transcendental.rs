@@ -164,3 +164,52 @@ impl Fixed {
         self.ln(&(&self.one * 10))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decimal(text: &str) -> Decimal {
+        Decimal::parse(text).unwrap()
+    }
+
+    #[test]
+    fn precision_is_bounded() {
+        let long = decimal(&format!("2.{}1", "0".repeat(5000)));
+        for result in [exponential(&long), natural_logarithm(&long), decimal_logarithm(&long)] {
+            assert_eq!(result.unwrap().precision(), MAXIMUM_PRECISION);
+        }
+        assert_eq!(exponential(&decimal("1e2147483647")), Err(ArithmeticError::Scale));
+        let largest = natural_logarithm(&decimal("1e2147483647")).unwrap();
+        let near = 2147483647.0 * std::f64::consts::LN_10;
+        assert!((largest.to_f64() / near - 1.0).abs() <= 2.0 * f64::EPSILON, "{largest:?}");
+        assert_eq!(exponential(&decimal("1e-2147483647")).unwrap().to_f64(), 1.0);
+    }
+
+    proptest! {
+        #[test]
+        fn they_agree_with_double(value in 1e-6f64..700.0) {
+            let exact = Decimal::parse(&format!("{value:.25}")).unwrap();
+            let near = |result: Result<Decimal>, expected: f64| {
+                let found = result.unwrap().to_f64();
+                (found - expected).abs() <= 4.0 * f64::EPSILON * expected.abs().max(1.0)
+            };
+            // A double near `value` is not `value`: compare exp relative to the slope.
+            let relative = exponential(&exact).unwrap().to_f64() / value.exp();
+            prop_assert!((relative - 1.0).abs() <= 2e-13, "{}", relative);
+            prop_assert!(near(natural_logarithm(&exact), value.ln()));
+            prop_assert!(near(decimal_logarithm(&exact), value.log10()));
+        }
+
+        #[test]
+        fn the_logarithm_undoes_the_exponential(unscaled in -9_999_999i64..9_999_999, scale in 0i32..8) {
+            prop_assume!(unscaled != 0);
+            let value = Decimal { unscaled: unscaled.into(), scale };
+            let Ok(power) = exponential(&value) else { return Err(TestCaseError::reject("too great")) };
+            let back = natural_logarithm(&power).unwrap();
+            let error = back.add_exactly(&value.negated()).unwrap();
+            prop_assert!(error.to_f64().abs() < 1e-24 * value.to_f64().abs().max(1.0), "{:?} {:?}", back, value);
+        }
+    }
+}

@@ -21,7 +21,7 @@ pub use plan::plan_modification;
 
 use crate::{
     Error, Result,
-    restrictions::{Partitions, Restrictions},
+    restrictions::{Partitions, Restrictions, check_key_length},
     term::{Bound, Evaluation, Term},
 };
 
@@ -113,7 +113,7 @@ impl PlannedModification {
         for key in keys {
             let mut update = PartitionUpdate::new(self.table.id, key);
             if self.operations.is_empty() && self.kind == ModificationKind::Delete {
-                self.delete_rows(&mut update, &slices.slices, timestamp, clocks.now_s);
+                self.delete_rows(&mut update, &slices.slices, timestamp, clocks.now_s)?;
             } else {
                 self.write_rows(&mut update, &slices.slices, &context, current)?;
             }
@@ -128,11 +128,11 @@ impl PlannedModification {
         slices: &[ClusteringSlice],
         timestamp: i64,
         now_s: u32,
-    ) {
+    ) -> Result<()> {
         let deletion = DeletionTime::new(timestamp, now_s);
         if self.restrictions.clustering.is_empty() {
             update.deletion = deletion;
-            return;
+            return Ok(());
         }
         let whole_rows = self.restrictions.names_whole_rows(&self.table);
         for slice in slices {
@@ -140,13 +140,14 @@ impl PlannedModification {
                 && slice.start.kind == BoundKind::InclusiveStart
                 && slice.start.values == slice.end.values
             {
-                let clustering = Clustering { values: slice.start.values.clone() };
+                let clustering = clustering_of(slice)?;
                 update.rows.push(Row { deletion, ..Row::empty(clustering) });
             } else {
                 let (start, end) = (slice.start.clone(), slice.end.clone());
                 update.range_tombstones.push(RangeTombstone { start, end, deletion });
             }
         }
+        Ok(())
     }
 
     fn write_rows(
@@ -170,7 +171,7 @@ impl PlannedModification {
             return Ok(());
         }
         for slice in slices {
-            let mut row = Row::empty(Clustering { values: slice.start.values.clone() });
+            let mut row = Row::empty(clustering_of(slice)?);
             if self.kind == ModificationKind::Insert {
                 row.liveness = match context.ttl {
                     0 => Liveness::live(context.timestamp),
@@ -257,4 +258,11 @@ pub fn evaluate_timestamp(
             Err(_) => Err(Error::invalid("Invalid timestamp value: a bigint has 8 bytes")),
         },
     }
+}
+
+/// The clustering of the one row that a slice selects. As a partition key it has at most 65,535 bytes, in sum.
+fn clustering_of(slice: &ClusteringSlice) -> Result<Clustering> {
+    let values = &slice.start.values;
+    check_key_length(values.iter().flatten().map(|value| value.len()).sum())?;
+    Ok(Clustering { values: values.clone() })
 }

@@ -10,7 +10,7 @@ mod plan;
 
 pub use clustering::ClusteringRestriction;
 pub use filter::{Filter, FilterOperator, FilterTarget, element};
-pub use partition::{PartitionRestriction, Partitions};
+pub use partition::{PartitionRestriction, Partitions, check_key_length};
 pub use plan::{Purpose, plan};
 
 use espalier_mutation::{ClusteringSlices, schema::TableMetadata};

@@ -156,21 +156,22 @@ fn single_key(table: &TableMetadata, value: &Bytes) -> Result<DecoratedKey> {
         return Err(Error::invalid("Key may not be empty"));
     }
     let _ = table;
-    check_length(value.len())?;
+    check_key_length(value.len())?;
     Ok(DecoratedKey::new(value.clone()))
 }
 
 /// The key of the components of a partition key of several columns, or of the only one.
 pub fn composite_key(components: &[Bytes]) -> Result<DecoratedKey> {
     for component in components {
-        check_length(component.len())?;
+        check_key_length(component.len())?;
     }
     let key = build_composite(components);
-    check_length(key.len())?;
+    check_key_length(key.len())?;
     Ok(DecoratedKey::new(key))
 }
 
-fn check_length(length: usize) -> Result<()> {
+/// Refuses keys that are longer than their length on disk can say.
+pub fn check_key_length(length: usize) -> Result<()> {
     if length > usize::from(u16::MAX) {
         return Err(Error::invalid(format!(
             "Key length of {length} is longer than maximum of {}",
