@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# Espalier against Cassandra, side by side on this machine: the server pinned to one core, latte to another.
+#
+#   bench/compare_cassandra.sh [NAME]        results in bench/results/NAME (default: the date), raw reports of latte included
+#
+# Each server alone in turn, with commitlog_sync periodic and then group, and each of the workloads:
+# load its rows, let it warm up (Cassandra's JIT needs a minute), then measure reads, then writes over the same rows.
+# All rows stay in the memtables; the report says if a table was flushed nevertheless. Takes about half an hour.
+#
+# Settings by environment:
+#   WORKLOADS="keyvalue typical large"   SYSTEMS="espalier cassandra"   SYNCS="periodic group"
+#   WARMUP_S=60 DURATION_S=30            seconds of warm-up (reads and writes, half each) and of each measurement
+#   CONCURRENCY=256 CONNECTIONS=2        requests in flight and connections of latte
+#   ROWS_keyvalue=1000000 ROWS_typical=200000 ROWS_large=500000
+#   SERVER_CORE=0 CLIENT_CORE=1          MEMORY=8G       of Espalier       HEAP=6G       of Cassandra
+#   LATTE=latte                          else .deps/latte, which is installed with cargo if it is missing
+# Nothing else may run meanwhile: with two cores there is no room for it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+
+WORKLOADS=${WORKLOADS:-keyvalue typical large}
+SYSTEMS=${SYSTEMS:-espalier cassandra}
+SYNCS=${SYNCS:-periodic group}
+WARMUP_S=${WARMUP_S:-60}
+DURATION_S=${DURATION_S:-30}
+CONCURRENCY=${CONCURRENCY:-256}
+CONNECTIONS=${CONNECTIONS:-2}
+ROWS_keyvalue=${ROWS_keyvalue:-1000000}
+ROWS_typical=${ROWS_typical:-200000}
+ROWS_large=${ROWS_large:-500000}
+SERVER_CORE=${SERVER_CORE:-0}
+CLIENT_CORE=${CLIENT_CORE:-1}
+MEMORY=${MEMORY:-8G}
+HEAP=${HEAP:-6G}
+PORT=${PORT:-19042}
+binary=${BINARY:-target/release/espalier}
+name=${1:-$(date +%Y-%m-%d_%H%M)}
+results=bench/results/$name
+mkdir -p "$results"
+
+fail() { echo "$*" >&2; exit 1; }
+[ -x "$binary" ] || fail "there is no $binary: run cargo build --release first"
+
+latte=${LATTE:-$(command -v latte || echo "$root/.deps/latte/bin/latte")}
+if [ ! -x "$latte" ]; then
+  echo "installing latte into .deps/latte"
+  cargo install --quiet latte-cli --locked --root .deps/latte
+fi
+
+scratch=$(mktemp -d -p "${SCRATCH:-.deps}")
+scratch=$(cd "$scratch" && pwd)
+server=
+stop_server() {
+  case $server in
+    espalier)
+      kill "$pid" 2> /dev/null || true
+      while kill -0 "$pid" 2> /dev/null; do sleep 0.1; done
+      ;;
+    cassandra) interop/cassandra/stop.sh "$scratch/cassandra" > /dev/null ;;
+  esac
+  server=
+}
+finish() { stop_server || true; rm -rf "$scratch"; }
+trap finish EXIT
+
+start_espalier() { # sync
+  rm -rf "$scratch/espalier"
+  exec 3< <(exec taskset -c "$SERVER_CORE" "$binary" serve --workdir "$scratch/espalier" --port "$PORT" --smp 1 --memory "$MEMORY" \
+    --set api_port=0 --set commitlog_sync="$1" --set commitlog_total_space=16GiB --set memtable_cleanup_threshold=0.9 \
+    --log warn 2>> "$results/espalier.log")
+  pid=$!
+  server=espalier
+  local line=
+  read -r -t 60 line <&3 || true
+  case $line in ready*) ;; *) fail "Espalier did not start: $results/espalier.log" ;; esac
+}
+
+start_cassandra() { # sync
+  local extra=$'memtable_heap_space: 3072MiB\nmemtable_offheap_space: 1024MiB\nmemtable_cleanup_threshold: 0.9\ncommitlog_total_space: 16384MiB'
+  rm -rf "$scratch/cassandra"
+  PORT=$PORT STORAGE_PORT=$((PORT + 1)) HEAP=$HEAP DIRECT=2G FORMAT=bti MEMTABLE=trie CORES=$SERVER_CORE EXTRA_YAML=$extra \
+    interop/cassandra/install.sh "$scratch/cassandra" > /dev/null
+  if [ "$1" = group ]; then
+    # Its own default window would hold every write for a second; ten milliseconds are kind to it with this many in flight.
+    sed -i 's/^commitlog_sync: .*/commitlog_sync: group/; s/^commitlog_sync_period: .*/commitlog_sync_group_window: 10ms/' \
+      "$scratch/cassandra/conf/cassandra.yaml"
+  fi
+  server=cassandra
+  interop/cassandra/start.sh "$scratch/cassandra" > /dev/null || { cp "$scratch"/cassandra/log/node.log "$results/cassandra.log"; fail "Cassandra did not start: $results/cassandra.log"; }
+}
+
+run_latte() { # arguments of latte
+  taskset -c "$CLIENT_CORE" "$latte" --log-dir "$scratch" "$@" > "$scratch/latte.txt" 2>&1 \
+    || { cat "$scratch/latte.txt" >&2; fail "latte failed: $*"; }
+}
+
+drive() { # function, seconds, workload, output file or nothing
+  local rows=ROWS_$3
+  run_latte run "bench/workloads/$3.rn" --function "$1" --duration "$2s" --warmup 1s --end-cycle "${!rows}" --threads 1 \
+    --concurrency "$CONCURRENCY" --connections "$CONNECTIONS" --quiet -P "rows=${!rows}" \
+    --output "${4:-$scratch/unused.json}" "127.0.0.1:$PORT"
+}
+
+# How many data files the tables of the workloads have: none, if all rows are in the memtables.
+flushed_files() {
+  find "$scratch/$1" \( -path '*/trie_test/*' -o -path '*/keyspace1/*' \) -name '*-Data.db' | wc -l
+}
+
+measure() { # system, sync, workload
+  local rows=ROWS_$3
+  run_latte schema "bench/workloads/$3.rn" -P "rows=${!rows}" "127.0.0.1:$PORT"
+  run_latte load "bench/workloads/$3.rn" --threads 1 --concurrency "$CONCURRENCY" --connections "$CONNECTIONS" --quiet \
+    -P "rows=${!rows}" "127.0.0.1:$PORT"
+  local write=write
+  [ "$3" != large ] || write=load
+  drive run $((WARMUP_S / 2)) "$3"
+  drive "$write" $((WARMUP_S / 2)) "$3"
+  drive run "$DURATION_S" "$3" "$results/$1-$2-$3-reads.json"
+  drive "$write" "$DURATION_S" "$3" "$results/$1-$2-$3-writes.json"
+  flushed_files "$1" > "$results/$1-$2-$3-files"
+  python3 bench/compare_report.py line "$results" "$1" "$2" "$3"
+}
+
+echo "Espalier $("$binary" --version | cut -d' ' -f2), Cassandra 5.0.9, $("$latte" --version); server on core $SERVER_CORE, latte on core $CLIENT_CORE"
+for sync in $SYNCS; do
+  for system in $SYSTEMS; do
+    for workload in $WORKLOADS; do
+      # A server of its own for each workload: nothing of another's rows is in the way.
+      "start_$system" "$sync"
+      measure "$system" "$sync" "$workload"
+      stop_server
+      rm -rf "$scratch/$system"
+    done
+  done
+done
+python3 bench/compare_report.py report "$results"
