@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from espalier_node import BINARY, Node, REPOSITORY
+from cassandra_node import CassandraNode
+from espalier_node import BINARY, REPOSITORY, Node
 
 ORACLE = REPOSITORY / ".deps" / "cassandra" / "node" / "oracle"
 
@@ -63,3 +64,12 @@ def oracle():
         return subprocess.run(command, capture_output=True, text=True, env=surroundings, timeout=600)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def cassandra(oracle):
+    """A running Cassandra on free ports, empty; it has `host`, `port` and `control`."""
+    node = CassandraNode(REPOSITORY / ".deps" / "cassandra" / "peer")
+    node.start()
+    yield node
+    node.stop()

@@ -21,6 +21,12 @@ TYPES = {
     "dest": "text", "distance": "double", "hour": "tinyint", "minute": "tinyint", "sched_arr_time": "smallint",
     "sched_dep_time": "bigint", "tailnum": "text", "year": "int",
 }
+# What the bytes of the protocol mean, without the driver.
+DECODERS = {
+    "ascii": bytes.decode, "text": bytes.decode, "varint": lambda data: int.from_bytes(data, "big", signed=True),
+    "timestamp": lambda data: datetime.datetime(1970, 1, 1) + datetime.timedelta(milliseconds=struct.unpack(">q", data)[0]),
+} | {kind: functools.partial(lambda form, data: struct.unpack(form, data)[0], form) for kind, form in (
+    ("tinyint", ">b"), ("smallint", ">h"), ("int", ">i"), ("bigint", ">q"), ("float", ">f"), ("double", ">d"))}
 PARTITION_KEY = ("carrier", "origin", "month")
 CLUSTERING = ("day", "time_hour", "flight")
 COLUMNS = tuple(TYPES)  # in the order of SELECT *: key, clustering, then the others by name
