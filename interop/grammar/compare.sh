@@ -34,7 +34,7 @@ ask() {
 status=0
 files=()
 for file in "$cases"/*.txt; do
-  [ "$(basename "$file")" = result_names.txt ] || files+=("$file")
+  case $(basename "$file") in result_names.txt|functions.txt) ;; *) files+=("$file");; esac
 done
 ask cases "${files[@]}" || status=1
 ask names "$cases/result_names.txt" || status=1

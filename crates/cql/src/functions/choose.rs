@@ -1,8 +1,9 @@
 //! The choice among overloads, by Cassandra's rules.
 //!
 //! A single candidate must fit. Of several, the one that every argument fits exactly wins; otherwise there must be only one
-//! that fits at all. Candidates whose result the receiver cannot take do not count. Operators whose operands could be several
-//! things take the receiver's type for both, unless one is a bind marker.
+//! that fits at all, or one of them that returns the receiver's very type. Candidates whose result the receiver cannot take
+//! do not count. Operators whose operands could be several things take the receiver's type for both, unless one is a bind
+//! marker.
 
 use espalier_types::CqlType;
 
@@ -71,6 +72,15 @@ pub fn choose(
     if let [only] = compatible.as_slice() {
         return Ok(*only);
     }
+    if !matches!(callee, Callee::Operator(_)) {
+        // A counter may stand for a bigint, but what returns the very type asked for is meant.
+        let mut returning = compatible
+            .iter()
+            .filter(|index| signatures.get(**index).is_some_and(|s| Some(&s.1) == receiver));
+        if let (Some(index), None) = (returning.next(), returning.next()) {
+            return Ok(*index);
+        }
+    }
     let listed = |indices: &mut dyn Iterator<Item = usize>| {
         let texts: Vec<String> = indices
             .filter_map(|index| signatures.get(index))
@@ -95,13 +105,7 @@ pub fn choose(
             }
         }
         (Callee::Negation, _) if !compatible.is_empty() => {
-            let of_receiver = compatible.iter().find(|index| {
-                signatures.get(**index).is_some_and(|(_, result)| Some(result) == receiver)
-            });
-            match of_receiver {
-                Some(index) => Ok(*index),
-                None => invalid("Ambiguous negation: use type casts to disambiguate".to_string()),
-            }
+            invalid("Ambiguous negation: use type casts to disambiguate".to_string())
         }
         _ if compatible.is_empty() => invalid(format!(
             "Invalid call to function {}, none of its type signatures match (known type signatures: {})",

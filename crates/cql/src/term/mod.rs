@@ -5,6 +5,7 @@
 
 mod assignment;
 mod evaluate;
+mod hint;
 mod prepare;
 
 use bytes::Bytes;

@@ -10,6 +10,7 @@ use super::{
     CompositeTerm, Term,
     assignment::{Assignable, is_assignable, literal_fits},
     evaluate::{build_literal, marker_name},
+    hint::prepare_hinted,
 };
 use crate::{
     Error, Result, functions,
@@ -240,19 +241,7 @@ pub fn prepare_term(
             _ => Err(wrong_literal(preparation, position, "tuple", receiver)),
         },
         ExpressionKind::TypeHint(type_name, inner) => {
-            let hinted = preparation.resolve_type(type_name)?;
-            if is_assignable(&hinted, target) == Assignable::No {
-                return Err(preparation.invalid(
-                    position,
-                    format!(
-                        "Cannot assign value {inner} to {} of type {}",
-                        receiver.name,
-                        target.cql_name()
-                    ),
-                ));
-            }
-            let hinted = ColumnSpec { column_type: hinted, ..receiver.clone() };
-            prepare_term(preparation, inner, &hinted)
+            prepare_hinted(preparation, expression, type_name, inner, receiver)
         }
         ExpressionKind::Function(_)
         | ExpressionKind::Cast(..)
@@ -346,7 +335,7 @@ fn user_defined(
 }
 
 /// A literal parsed as a value of the receiver's type.
-fn constant(
+pub(super) fn constant(
     preparation: &Preparation<'_>,
     value: &Literal<'_>,
     position: Position,

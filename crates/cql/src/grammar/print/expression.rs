@@ -120,8 +120,6 @@ impl<W: Write> Printer<'_, W> {
             return self.text("count");
         }
         let keyspace = call.name.keyspace.as_ref().map_or("system", |keyspace| keyspace.as_str());
-        // The one native function that has its old name in results.
-        let name = if name == "to_json" { "tojson" } else { name };
         write!(self.out, "{keyspace}.{name}")?;
         self.bracketed(PARENTHESES, &call.arguments, Self::expression)
     }
