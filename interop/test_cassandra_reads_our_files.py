@@ -81,7 +81,7 @@ def test_dump_equals_our_select(filled, oracle, tmp_path):
         with open(out) as lines:
             expected = list(dumped.rows(shape.table, lines))
         got = filled.answers[shape.name]
-        assert len(got) > 1, "a shape without rows shows nothing"  # A boolean key has two values.
+        assert got, "a shape without rows shows nothing"
         for ours, theirs in zip(got, expected):
             assert ours == theirs, f"{shape.name}, seed {SEED}"
         assert len(got) == len(expected), f"{shape.name}, seed {SEED}"

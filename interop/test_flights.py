@@ -61,8 +61,8 @@ class Stage:
         assert self.node.table_files(flights.KEYSPACE, "flights"), "a flush must leave files"
 
     def to_changed(self):
-        self.bookmarks = {}
         """Overwrite, add and delete in the table and in the model alike: reads must merge memtable and files."""
+        self.bookmarks = {}
         session, model, draw = self.sessions["v5"], self.model, random.Random(SEED)
         gone, emptied, cut = draw.sample([key for key in model.keys if len(model.partitions[key]) > 50], 3)
         days = range(8, 15)

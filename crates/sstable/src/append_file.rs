@@ -5,7 +5,10 @@ use std::path::Path;
 use espalier_runtime::file::{File, FileSystem};
 use espalier_trie::page::Sink;
 
-use crate::error::{FileName, Result};
+use crate::{
+    checksums::PageChecksums,
+    error::{FileName, Result},
+};
 
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -15,13 +18,20 @@ pub(crate) struct AppendFile {
     name: FileName,
     buffer: Vec<u8>,
     written: u64,
+    checksums: PageChecksums,
 }
 
 impl AppendFile {
     /// Creates the file; one that exists is an error.
     pub(crate) async fn create(file_system: &FileSystem, path: &Path) -> Result<Self> {
         let file = file_system.create_new(path).await?;
-        Ok(Self { file, name: FileName::new(path), buffer: Vec::new(), written: 0 })
+        Ok(Self {
+            file,
+            name: FileName::new(path),
+            buffer: Vec::new(),
+            written: 0,
+            checksums: PageChecksums::default(),
+        })
     }
 
     pub(crate) fn name(&self) -> &FileName {
@@ -46,6 +56,7 @@ impl AppendFile {
         if self.buffer.is_empty() {
             return Ok(());
         }
+        self.checksums.add(&self.buffer);
         let (_, mut buffer) = self.file.append(std::mem::take(&mut self.buffer)).await?;
         self.written += buffer.len() as u64;
         buffer.clear();
@@ -56,16 +67,25 @@ impl AppendFile {
     /// Writes over the beginning of the file.
     pub(crate) async fn rewrite_start(&mut self, bytes: Vec<u8>) -> Result<()> {
         self.flush().await?;
+        self.checksums.rewrite_start(&bytes);
         self.file.write_at(0, bytes).await?;
         Ok(())
     }
 
     /// Writes the rest and makes all of it durable.
-    pub(crate) async fn finish(mut self) -> Result<u64> {
+    pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
         self.flush().await?;
         self.file.sync_all().await?;
-        Ok(self.written)
+        Ok(WrittenFile { length: self.written, pages: self.checksums.finish() })
     }
+}
+
+/// A file that is durable.
+pub(crate) struct WrittenFile {
+    /// In bytes.
+    pub(crate) length: u64,
+    /// A checksum for each page.
+    pub(crate) pages: Vec<u32>,
 }
 
 impl Sink for AppendFile {

@@ -11,6 +11,7 @@
 //! | [`index`] | Partitions.db and Rows.db |
 //! | [`filter`] | Filter.db |
 //! | [`statistics`] | Statistics.db, the serialization header in it |
+//! | `checksums` | Checksums.db |
 //! | [`compression`] | CompressionInfo.db and the algorithms |
 //! | `page_cache` | pages and chunks in memory |
 //! | `writer`, `reader` | all of it together |
@@ -21,6 +22,7 @@
 //! and every error names file, offset and reason.
 
 mod append_file;
+mod checksums;
 pub mod components;
 pub mod compression;
 mod data;

@@ -20,6 +20,11 @@ pub enum StorageError {
         /// Table.
         table: String,
     },
+    /// A set of files without TOC.txt.
+    #[error(
+        "{0} belongs to an SSTable without TOC.txt: bring that file back, or move the set to another directory"
+    )]
+    IncompleteSSTable(std::path::PathBuf),
     /// The schema has no such keyspace.
     #[error("there is no keyspace {0}")]
     UnknownKeyspace(String),

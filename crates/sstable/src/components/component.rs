@@ -23,11 +23,15 @@ pub enum Component {
     Statistics,
     /// The list of components.
     Toc,
+    /// Stands in the place of TOC.txt while a set is written or removed: a set that has it is garbage.
+    TemporaryToc,
+    /// Checksums of the components that have none of their own; Espalier's own addition.
+    Checksums,
     /// A component that other software added (secondary indexes); kept, never read.
     Other(String),
 }
 
-const KNOWN: [Component; 9] = [
+const KNOWN: [Component; 11] = [
     Component::CompressionInfo,
     Component::Crc,
     Component::Data,
@@ -37,6 +41,8 @@ const KNOWN: [Component; 9] = [
     Component::Rows,
     Component::Statistics,
     Component::Toc,
+    Component::TemporaryToc,
+    Component::Checksums,
 ];
 
 impl Component {
@@ -52,6 +58,8 @@ impl Component {
             Self::Rows => "Rows.db",
             Self::Statistics => "Statistics.db",
             Self::Toc => "TOC.txt",
+            Self::TemporaryToc => "TemporaryTOC.txt",
+            Self::Checksums => "Checksums.db",
             Self::Other(name) => name,
         })
     }

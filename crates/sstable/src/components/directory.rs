@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::file::{FileError, FileSystem};
 
 use super::{Component, Descriptor};
 use crate::error::Result;
@@ -15,10 +15,19 @@ use crate::error::Result;
 pub struct DirectoryListing {
     /// SSTables that have TOC.txt, by file name.
     pub sealed: Vec<Descriptor>,
-    /// Files of sets without TOC.txt, which a crash left behind; also temporary ones. They may be removed.
-    pub unsealed: Vec<PathBuf>,
+    /// Sets with TemporaryTOC.txt, which a crash left behind: [`remove_sstable`] may have them.
+    pub unsealed: Vec<Descriptor>,
+    /// A file of each set with neither: something took its table of contents away. Nobody may guess what it was.
+    pub incomplete: Vec<PathBuf>,
     /// Everything else that is no directory.
     pub other: Vec<PathBuf>,
+}
+
+#[derive(Default)]
+struct Set {
+    has_toc: bool,
+    has_temporary_toc: bool,
+    file: PathBuf,
 }
 
 /// Lists a table's directory, but not what is below it.
@@ -27,49 +36,55 @@ pub async fn list_directory(
     directory: &Path,
 ) -> Result<DirectoryListing> {
     let mut listing = DirectoryListing::default();
-    let mut sets: BTreeMap<String, (Descriptor, bool, Vec<PathBuf>)> = BTreeMap::new();
+    let mut sets: BTreeMap<String, (Descriptor, Set)> = BTreeMap::new();
     for entry in file_system.read_dir(directory).await? {
         if entry.is_directory {
             continue;
         }
         match Descriptor::parse(&entry.path) {
-            Ok((_, Component::Other(name))) if name.ends_with(".tmp") => {
-                listing.unsealed.push(entry.path);
-            }
-            Ok((descriptor, component)) => {
-                let set = sets
+            Ok((descriptor, component)) if component.is_known() => {
+                let (_, set) = sets
                     .entry(descriptor.to_string())
-                    .or_insert_with(|| (descriptor, false, Vec::new()));
-                set.1 |= component == Component::Toc;
-                set.2.push(entry.path);
+                    .or_insert_with(|| (descriptor, Set::default()));
+                set.has_toc |= component == Component::Toc;
+                set.has_temporary_toc |= component == Component::TemporaryToc;
+                set.file = entry.path;
             }
-            Err(_) => listing.other.push(entry.path),
+            _ => listing.other.push(entry.path),
         }
     }
-    for (descriptor, is_sealed, files) in sets.into_values() {
-        match is_sealed {
-            true => listing.sealed.push(descriptor),
-            false => listing.unsealed.extend(files),
+    for (descriptor, set) in sets.into_values() {
+        match (set.has_toc, set.has_temporary_toc) {
+            (true, _) => listing.sealed.push(descriptor),
+            (false, true) => listing.unsealed.push(descriptor),
+            (false, false) => listing.incomplete.push(set.file),
         }
     }
     Ok(listing)
 }
 
-/// Removes an SSTable with all files of its name. TOC.txt goes first and durably, so that a crash leaves either the whole
-/// set or garbage.
+/// Removes an SSTable, whole or garbage, with all files of its name. A crash meanwhile leaves the whole set or garbage.
 pub async fn remove_sstable(file_system: &FileSystem, descriptor: &Descriptor) -> Result<()> {
-    let remove = async |path: &Path| match file_system.remove_file(path).await {
-        Err(error) if !error.is_not_found() => Err(error),
-        _ => Ok(()),
-    };
-    remove(&descriptor.path(&Component::Toc)).await?;
+    let (toc, temporary) =
+        (descriptor.path(&Component::Toc), descriptor.path(&Component::TemporaryToc));
+    ignore_missing(file_system.rename(&toc, &temporary).await)?;
     file_system.sync_dir(&descriptor.directory).await?;
     for entry in file_system.read_dir(&descriptor.directory).await? {
         let of_set = Descriptor::parse(&entry.path)
             .is_ok_and(|(other, _)| other.to_string() == descriptor.to_string());
-        if of_set && !entry.is_directory {
-            remove(&entry.path).await?;
+        if of_set && !entry.is_directory && entry.path != temporary {
+            ignore_missing(file_system.remove_file(&entry.path).await)?;
         }
     }
+    // The mark of garbage goes when nothing is left that it marks.
+    file_system.sync_dir(&descriptor.directory).await?;
+    ignore_missing(file_system.remove_file(&temporary).await)?;
     Ok(file_system.sync_dir(&descriptor.directory).await?)
+}
+
+fn ignore_missing(outcome: Result<(), FileError>) -> Result<()> {
+    match outcome {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
 }

@@ -1,6 +1,7 @@
 //! TOC.txt: one component name per line, in any order. Source: reference 3.3.
 //!
-//! It is written last, under a temporary name, and renamed: a set of files without it is garbage, not an SSTable.
+//! While a set is written it is named TemporaryTOC.txt, as ScyllaDB does; the last step renames it. Removing begins by
+//! renaming it back. So a set with TemporaryTOC.txt is garbage, and one with neither has lost a file and is never guessed at.
 
 use std::collections::BTreeSet;
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use espalier_runtime::file::{FileSystem, PageBuffer};
 
 use crate::{
+    checksums::Checksums,
     components::{Component, Descriptor},
     compression::{CompressionInfo, Compressor, layout::MAXIMUM_HEAD_LENGTH},
     error::{Result, SSTableError},
@@ -63,15 +64,18 @@ impl DataFile {
         descriptor: &Descriptor,
         features: &VersionFeatures,
         is_compressed: bool,
+        checksums: &Checksums,
         cache: &PageCache,
     ) -> Result<Self> {
         let open = |component: Component| async move {
             let path = descriptor.path(&component);
-            CachedFile::open(file_system, Path::new(&path), cache).await
+            let checksums = checksums.of(&component).cloned();
+            CachedFile::open(file_system, Path::new(&path), cache, checksums).await
         };
         let file = open(Component::Data).await?;
         let data_file = if is_compressed {
             let table = open(Component::CompressionInfo).await?;
+            table.check_all_pages().await?;
             let head_length = table.length().min(MAXIMUM_HEAD_LENGTH as u64) as usize;
             let head = table.read_exact(0, head_length).await?;
             let (info, table_start) = CompressionInfo::read(table.name(), &head, features)?;
@@ -164,8 +168,9 @@ impl DataFile {
                 let room = self.file.length().checked_sub(offset).is_some_and(|room| room >= 4);
                 if offset < least || (is_first && offset != 0) || !room {
                     let reason = format!(
-                        "chunk {} cannot begin at {offset} of a Data.db of {} bytes",
+                        "chunk {} cannot begin at {offset} of {}, which has {} bytes",
                         entry + index as u64,
+                        self.file.name(),
                         self.file.length()
                     );
                     let place = at + 8 * index as u64;

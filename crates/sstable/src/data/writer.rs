@@ -8,7 +8,7 @@ use espalier_runtime::file::FileSystem;
 use espalier_trie::page::Sink;
 
 use crate::{
-    append_file::AppendFile,
+    append_file::{AppendFile, WrittenFile},
     components::{Component, Descriptor},
     compression::{CompressionInfo, Compressor},
     error::{Result, SSTableError},
@@ -56,7 +56,6 @@ pub(crate) struct DataWriter {
 }
 
 /// What was written.
-#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct WrittenData {
     /// Plain bytes.
     pub(crate) length: u64,
@@ -65,6 +64,8 @@ pub(crate) struct WrittenData {
     pub(crate) digest: u32,
     /// −1 for plain chunks.
     pub(crate) compression_ratio: f64,
+    /// CompressionInfo.db or CRC.db.
+    pub(crate) table: WrittenFile,
 }
 
 impl DataWriter {
@@ -201,10 +202,10 @@ impl DataWriter {
             info.write(self.features, &mut head);
             self.table.rewrite_start(head.to_vec()).await?;
         }
-        let stored_length = self.file.finish().await?;
-        self.table.finish().await?;
+        let stored_length = self.file.finish().await?.length;
+        let table = self.table.finish().await?;
         let digest = self.digest.finalize();
-        Ok(WrittenData { length: self.flushed, stored_length, digest, compression_ratio })
+        Ok(WrittenData { length: self.flushed, stored_length, digest, compression_ratio, table })
     }
 }
 

@@ -7,7 +7,13 @@ use espalier_runtime::file::{File, FileSystem, PAGE_BYTES, PageBuffer};
 use espalier_trie::page::PageSource;
 
 use super::{CachedPage, PageCache, PageKey};
-use crate::error::{FileName, Result, SSTableError};
+use crate::{
+    checksums::{FileChecksums, check_page},
+    error::{FileName, Result, SSTableError},
+};
+
+/// Pages that are checked with one read.
+const PAGES_AT_ONCE: usize = 64;
 
 /// An open file, its name for errors, and the cache. Clones share all of it.
 #[derive(Clone)]
@@ -19,23 +25,30 @@ struct Inner {
     length: u64,
     number: u64,
     cache: PageCache,
+    checksums: Option<FileChecksums>,
 }
 
 impl CachedFile {
-    /// Opens a file for direct reads.
+    /// Opens a file for direct reads; its pages are compared with the checksums, if there are any.
     pub(crate) async fn open(
         file_system: &FileSystem,
         path: &Path,
         cache: &PageCache,
+        checksums: Option<FileChecksums>,
     ) -> Result<Self> {
         let file = file_system.open_read_direct(path).await?;
         let length = file.length().await?;
+        let name = FileName::new(path);
+        if let Some(checksums) = &checksums {
+            checksums.check_length(&name, length)?;
+        }
         Ok(Self(Rc::new(Inner {
             file,
-            name: FileName::new(path),
+            name,
             length,
             number: cache.new_file_number(),
             cache: cache.clone(),
+            checksums,
         })))
     }
 
@@ -66,6 +79,21 @@ impl CachedFile {
         Ok(self.0.file.read_exact_at(offset, length).await?)
     }
 
+    /// Compares all pages with their checksums, around the cache: for a file that is checked whole when it is opened.
+    pub(crate) async fn check_all_pages(&self) -> Result<()> {
+        let Some(checksums) = &self.0.checksums else { return Ok(()) };
+        for (index, expected) in checksums.pages.chunks(PAGES_AT_ONCE).enumerate() {
+            let first = (index * PAGES_AT_ONCE) as u64;
+            let offset = first * PAGE_BYTES as u64;
+            let length = (self.0.length - offset).min((PAGES_AT_ONCE * PAGE_BYTES) as u64);
+            let bytes = self.read_exact(offset, length as usize).await?;
+            for (number, (page, expected)) in bytes.chunks(PAGE_BYTES).zip(expected).enumerate() {
+                check_page(&self.0.name, first + number as u64, page, *expected)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Page `number`, cached; shorter at the end of the file, empty behind it.
     pub(crate) async fn page(&self, number: u64) -> Result<Bytes> {
         let key = self.key(number);
@@ -78,6 +106,10 @@ impl CachedFile {
         }
         let length = (self.0.length - offset).min(PAGE_BYTES as u64) as usize;
         let buffer = self.read_exact(offset, length).await?;
+        let checksums = self.0.checksums.as_ref();
+        if let Some(expected) = checksums.and_then(|file| file.pages.get(number as usize)) {
+            check_page(&self.0.name, number, &buffer, *expected)?;
+        }
         let charge = buffer.memory_bytes();
         let bytes = buffer.into_bytes();
         self.0.cache.insert(key, CachedPage { bytes: bytes.clone(), charge });

@@ -18,8 +18,8 @@ mod scan;
 mod slice_markers;
 mod sstable_reader;
 
-pub(crate) use open::read_component;
 pub use open::read_statistics;
+pub(crate) use open::{read_checksums, read_component};
 pub use partition_stream::PartitionStream;
 pub(crate) use row_source::RowSource;
 pub use scan::{Scan, ScannedPartition};

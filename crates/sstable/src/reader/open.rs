@@ -8,6 +8,7 @@ use espalier_runtime::file::FileSystem;
 
 use super::sstable_reader::{Inner, SSTableReader};
 use crate::{
+    checksums::Checksums,
     components::{Component, Descriptor, parse_toc},
     data::{column_map::FileLayout, file::DataFile},
     error::{Result, SSTableError},
@@ -20,6 +21,8 @@ use crate::{
 
 /// A table of contents has a line for each of a few components.
 const MAXIMUM_TOC_LENGTH: u64 = 1024 * 1024;
+/// Four bytes for each page of files of some terabytes.
+const MAXIMUM_CHECKSUMS_LENGTH: u64 = 4 << 30;
 /// 2^31 words are the most that the format can say.
 const MAXIMUM_FILTER_LENGTH: u64 = 8 * (i32::MAX as u64) + 8;
 
@@ -33,24 +36,34 @@ impl SSTableReader {
     ) -> Result<Self> {
         let features = descriptor.features()?;
         let components = read_toc(file_system, &descriptor).await?;
+        let checksums = match components.contains(&Component::Checksums) {
+            true => read_checksums(file_system, &descriptor).await?,
+            false => Checksums::default(),
+        };
         let statistics = read_statistics(file_system, &descriptor, features).await?;
         let statistics_name = descriptor.name_in_errors(&Component::Statistics);
         let table = table.unwrap_or_else(|| statistics.header.to_table("", "sstable"));
         let layout =
             FileLayout::new(&statistics_name, &statistics.header, table, features.deletion_time)?;
         let filter = match components.contains(&Component::Filter) {
-            true => Some(read_filter(file_system, &descriptor, features).await?),
+            true => Some(read_filter(file_system, &descriptor, features, &checksums).await?),
             false => None,
         };
         let is_compressed = components.contains(&Component::CompressionInfo);
-        let data = DataFile::open(file_system, &descriptor, features, is_compressed, cache).await?;
-        let partitions = descriptor.path(&Component::Partitions);
-        let partitions = CachedFile::open(file_system, &partitions, cache).await?;
+        let data =
+            DataFile::open(file_system, &descriptor, features, is_compressed, &checksums, cache)
+                .await?;
+        let open = |component: Component| {
+            let checksums = checksums.of(&component).cloned();
+            let path = descriptor.path(&component);
+            async move { CachedFile::open(file_system, &path, cache, checksums).await }
+        };
+        let partitions = open(Component::Partitions).await?;
         let (name, length) = (partitions.name().clone(), partitions.length());
         let partition_index = PartitionIndexReader::open(partitions, length)
             .await
             .map_err(|error| SSTableError::index(&name, error))?;
-        let rows = CachedFile::open(file_system, &descriptor.path(&Component::Rows), cache).await?;
+        let rows = open(Component::Rows).await?;
         let bytes_on_disk = data.stored_length() + length + rows.length();
         let footer = partition_index.footer();
         let stats = &statistics.stats;
@@ -145,13 +158,27 @@ pub async fn read_statistics(
     }
 }
 
+pub(crate) async fn read_checksums(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+) -> Result<Checksums> {
+    let component = Component::Checksums;
+    let name = descriptor.name_in_errors(&component);
+    let limit = MAXIMUM_CHECKSUMS_LENGTH;
+    Checksums::parse(&name, &read_component(file_system, descriptor, &component, limit).await?)
+}
+
 async fn read_filter(
     file_system: &FileSystem,
     descriptor: &Descriptor,
     features: &VersionFeatures,
+    checksums: &Checksums,
 ) -> Result<BloomFilter> {
     let component = Component::Filter;
     let name = descriptor.name_in_errors(&component);
     let bytes = read_component(file_system, descriptor, &component, MAXIMUM_FILTER_LENGTH).await?;
+    if let Some(checksums) = checksums.of(&component) {
+        checksums.check(&name, &bytes)?;
+    }
     BloomFilter::read(&name, &bytes, features)
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::file::{FileSystem, PAGE_BYTES};
 
 use super::report::{Severity, VerifyReport};
 use crate::{
+    checksums::check_page,
     components::{Component, Descriptor, parse_digest, parse_toc},
     error::Result,
-    reader::read_component,
+    reader::{read_checksums, read_component},
 };
 
 const READ_BYTES: usize = 256 * 1024;
@@ -43,6 +44,28 @@ pub(super) async fn check_files(
     }
     if let Err(error) = check_digest(file_system, descriptor, report).await {
         report.take_error(error)?;
+    }
+    if present.contains(&Component::Checksums)
+        && let Err(error) = check_pages(file_system, descriptor).await
+    {
+        report.take_error(error)?;
+    }
+    Ok(())
+}
+
+/// Every page of every file that Checksums.db knows.
+async fn check_pages(file_system: &FileSystem, descriptor: &Descriptor) -> Result<()> {
+    let checksums = read_checksums(file_system, descriptor).await?;
+    for (component, checksums) in checksums.files() {
+        let name = descriptor.name_in_errors(component);
+        let file = file_system.open_read_direct(descriptor.path(component)).await?;
+        checksums.check_length(&name, file.length().await?)?;
+        for (number, expected) in checksums.pages.iter().enumerate() {
+            let offset = number as u64 * PAGE_BYTES as u64;
+            let page = file.read_at(offset, PAGE_BYTES).await?;
+            check_page(&name, number as u64, &page, *expected)?;
+            espalier_runtime::maybe_yield().await;
+        }
     }
     Ok(())
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use espalier_runtime::file::FileSystem;
 
 use super::SSTableWriter;
 use crate::{
-    components::{Component, Descriptor, format_digest, format_toc},
+    append_file::WrittenFile,
+    checksums::{PageChecksums, format_checksums},
+    components::{Component, Descriptor, format_digest, format_toc, remove_sstable},
     data::writer::ChunkFormat,
     error::{Result, SSTableError},
     statistics::Statistics,
@@ -57,13 +58,16 @@ impl SSTableWriter {
         index
             .finish(&mut partitions)
             .map_err(|error| SSTableError::rejected(partitions.name(), error.to_string()))?;
-        let mut bytes_on_disk =
-            data.stored_length + partitions.finish().await? + blocks.finish().await?;
-        let mut components =
-            BTreeSet::from([Component::Data, Component::Partitions, Component::Rows]);
-        let table = chunk_table(&options.chunks);
-        bytes_on_disk += file_system.metadata(descriptor.path(&table)).await?.length;
-        components.insert(table);
+        let mut checked = vec![
+            (Component::Partitions, partitions.finish().await?),
+            (Component::Rows, blocks.finish().await?),
+            (chunk_table(&options.chunks), data.table),
+        ];
+        let lengths = checked.iter().map(|(_, file)| file.length);
+        let mut bytes_on_disk = data.stored_length + lengths.sum::<u64>();
+        let mut components: BTreeSet<Component> =
+            checked.iter().map(|(component, _)| component.clone()).collect();
+        components.insert(Component::Data);
 
         let mut facts = options.facts;
         facts.bloom_filter_fp_chance = options.bloom_filter_fp_chance;
@@ -73,9 +77,16 @@ impl SSTableWriter {
             .to_bytes(features)
             .map_err(|reason| SSTableError::rejected(&name, reason))?;
         let digest = Bytes::from(format_digest(data.digest));
-        let filter = filter.map(|filter| (Component::Filter, filter.to_bytes()));
-        let small = [(Component::Statistics, statistics_bytes), (Component::Digest, digest)];
-        for (component, bytes) in small.into_iter().chain(filter) {
+        let mut small =
+            vec![(Component::Statistics, statistics_bytes), (Component::Digest, digest)];
+        if let Some(filter) = filter {
+            let bytes = filter.to_bytes();
+            let pages = PageChecksums::of(&bytes);
+            checked.push((Component::Filter, WrittenFile { length: bytes.len() as u64, pages }));
+            small.push((Component::Filter, bytes));
+        }
+        small.push((Component::Checksums, Bytes::from(format_checksums(&checked))));
+        for (component, bytes) in small {
             let file = file_system.create_new(descriptor.path(&component)).await?;
             bytes_on_disk += bytes.len() as u64;
             file.append(bytes).await?;
@@ -85,9 +96,15 @@ impl SSTableWriter {
         components.insert(Component::Toc);
         let toc = format_toc(&components);
         bytes_on_disk += toc.len() as u64;
+        let temporary = descriptor.path(&Component::TemporaryToc);
+        let file = file_system.create(&temporary).await?;
+        file.append(toc.into_bytes()).await?;
+        file.sync_all().await?;
+        drop(file);
         // The names must be durable before the one that says that they all are.
         file_system.sync_dir(&descriptor.directory).await?;
-        file_system.write_atomically(descriptor.path(&Component::Toc), toc).await?;
+        file_system.rename(&temporary, &descriptor.path(&Component::Toc)).await?;
+        file_system.sync_dir(&descriptor.directory).await?;
         Ok(Some(WrittenSSTable {
             descriptor,
             components,
@@ -100,12 +117,9 @@ impl SSTableWriter {
 
     /// Removes the files.
     pub async fn abort(self) -> Result<()> {
-        let (file_system, options) = (self.file_system, self.options);
-        let table = chunk_table(&options.chunks);
-        for component in [Component::Data, Component::Partitions, Component::Rows, table] {
-            remove(&file_system, &options.descriptor, &component).await?;
-        }
-        Ok(())
+        let Self { file_system, options, data, blocks, partitions, .. } = self;
+        drop((data, blocks, partitions));
+        remove_sstable(&file_system, &options.descriptor).await
     }
 }
 
@@ -113,16 +127,5 @@ fn chunk_table(chunks: &ChunkFormat) -> Component {
     match chunks {
         ChunkFormat::Compressed(_) => Component::CompressionInfo,
         ChunkFormat::Plain { .. } => Component::Crc,
-    }
-}
-
-async fn remove(
-    file_system: &FileSystem,
-    descriptor: &Descriptor,
-    component: &Component,
-) -> Result<()> {
-    match file_system.remove_file(descriptor.path(component)).await {
-        Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => Ok(()),
     }
 }

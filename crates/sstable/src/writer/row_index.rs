@@ -10,7 +10,7 @@ use espalier_types::{
 };
 
 use crate::{
-    append_file::AppendFile,
+    append_file::{AppendFile, WrittenFile},
     error::{Result, SSTableError},
     index::bti::row_index::{BlockStart, NegativeDeletions, RowIndexWriter},
     versions::{DeletionTimeForm, VersionFeatures},
@@ -116,7 +116,7 @@ impl BlockBuilder {
     }
 
     /// Makes Rows.db durable.
-    pub(super) async fn finish(self) -> Result<u64> {
+    pub(super) async fn finish(self) -> Result<WrittenFile> {
         self.file.finish().await
     }
 }

@@ -25,7 +25,8 @@ use crate::{
     versions::VersionFeatures,
 };
 
-/// An SSTable being written. To be ended by `finish` or `abort`; one that is dropped leaves files without TOC.txt.
+/// An SSTable being written. To be ended by `finish` or `abort`; one that is dropped leaves files with
+/// TemporaryTOC.txt, which make no SSTable.
 pub struct SSTableWriter {
     pub(super) file_system: FileSystem,
     pub(super) options: WriterOptions,
@@ -68,6 +69,9 @@ impl SSTableWriter {
             &options.encoding_stats,
         );
         let layout = FileLayout::new(&name, &header, table.clone(), features.deletion_time)?;
+        // Durable before any other name: a set with neither table of contents would be one that has lost it.
+        file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;
+        file_system.sync_dir(&descriptor.directory).await?;
         let data = DataWriter::create(file_system, descriptor, features, &options.chunks).await?;
         let create = |component: Component| async move {
             AppendFile::create(file_system, &descriptor.path(&component)).await

@@ -11,7 +11,10 @@ use super::{
     Database,
     open::{FoundTable, FoundTables},
 };
-use crate::{StorageError, table::DROPPED_FILE_NAME};
+use crate::{
+    StorageError,
+    table::{DROPPED_FILE_NAME, remove_dropped_directory},
+};
 
 impl Database {
     /// Removes a table that the schema has lost. Failures are told in the log only: the table is gone either way.
@@ -32,7 +35,7 @@ impl Database {
             self.on_all_shards(move |database| async move { database.forget_table(id).await });
         forgotten.await;
         let has_files = file_system.exists(&directory).await.unwrap_or(true);
-        if has_files && let Err(error) = file_system.remove_dir_all(&directory).await {
+        if has_files && let Err(error) = remove_dropped_directory(file_system, &directory).await {
             let name = old.table_by_id(id).map_or_else(String::new, |table| table.name.clone());
             tracing::warn!(%error, table = name, "a dropped table's files are left");
         }
@@ -60,7 +63,7 @@ impl Database {
                 continue;
             }
             if file_system.exists(directory.path.join(DROPPED_FILE_NAME)).await? {
-                file_system.remove_dir_all(&directory.path).await?;
+                remove_dropped_directory(file_system, &directory.path).await?;
             } else {
                 let path = directory.path.display();
                 tracing::warn!(%path, "this directory's table is not in the schema");

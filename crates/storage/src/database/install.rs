@@ -57,6 +57,9 @@ impl Database {
                 data.join(&metadata.keyspace).join(metadata.directory_name())
             }
         };
+        if let Some(file) = files.and_then(|files| files.incomplete.first()) {
+            return Err(StorageError::IncompleteSSTable(file.clone()));
+        }
         let mapping = ColumnMapping::new(self.next_mapping_number(), metadata);
         let budget = self.inner.budget.clone();
         let table = Rc::new(Table::new(metadata.clone(), mapping, directory, budget));

@@ -10,6 +10,7 @@
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
+    path::PathBuf,
     rc::Rc,
     sync::{Arc, atomic::Ordering},
 };
@@ -47,6 +48,8 @@ pub(super) type FoundTables = Arc<Vec<FoundTable>>;
 pub(super) struct FoundTable {
     pub(super) directory: TableDirectory,
     pub(super) sstables: Vec<Descriptor>,
+    /// Files of sets without TOC.txt.
+    pub(super) incomplete: Vec<PathBuf>,
 }
 
 /// Bytes of a segment of the schema's log: schemas are small, and so should be what a first start preallocates.
@@ -155,14 +158,15 @@ impl Database {
         let mut found = Vec::new();
         let data_directory = &inner.configuration.data_directory;
         for directory in find_tables(&inner.file_system, data_directory).await? {
-            let mut sstables = find_sstables(&inner.file_system, &directory.path).await?;
+            let files = find_sstables(&inner.file_system, &directory.path).await?;
+            let (mut sstables, incomplete) = (files.sealed, files.incomplete);
             for descriptor in &sstables {
                 if let SSTableId::Generation(generation) = descriptor.id {
                     inner.shared.note_generation(directory.id, generation.get());
                 }
             }
             self.remove_truncated(&directory, &mut sstables).await?;
-            found.push(FoundTable { directory, sstables });
+            found.push(FoundTable { directory, sstables, incomplete });
         }
         Ok(Arc::new(found))
     }
@@ -314,7 +318,7 @@ impl Database {
         Ok(())
     }
 
-    fn open_log(&self, kind: LogKind, adopted: Vec<(u64, std::path::PathBuf, u32)>) -> CommitLog {
+    fn open_log(&self, kind: LogKind, adopted: Vec<(u64, PathBuf, u32)>) -> CommitLog {
         let inner = &self.inner;
         let configuration = &inner.configuration;
         let (segment_bytes, total_bytes) = match kind {

@@ -7,7 +7,7 @@
 //!    into the directory later are not taken for dead ones.
 
 use espalier_mutation::schema::TableId;
-use espalier_sstable::{Descriptor, SSTableId};
+use espalier_sstable::{Descriptor, SSTableId, components::remove_sstable};
 
 use super::{
     Database,
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     StorageError,
     commitlog::LogPosition,
-    table::{TableDirectory, TruncationRecord, remove_sstable_files},
+    table::{TableDirectory, TruncationRecord},
 };
 
 impl Database {
@@ -66,7 +66,7 @@ impl Database {
         let Ok(table) = self.table(id) else { return };
         let files = table.end_truncation(is_done);
         for descriptor in files {
-            if let Err(error) = remove_sstable_files(&self.inner.file_system, &descriptor).await {
+            if let Err(error) = remove_sstable(&self.inner.file_system, &descriptor).await {
                 tracing::warn!(%error, "files of a truncated table are left until the next start");
             }
         }
@@ -89,7 +89,7 @@ impl Database {
             SSTableId::Uuid(_) => false,
         };
         for descriptor in sstables.iter().filter(|descriptor| is_dead(descriptor)) {
-            remove_sstable_files(file_system, descriptor).await?;
+            remove_sstable(file_system, descriptor).await?;
         }
         sstables.retain(|descriptor| !is_dead(descriptor));
         Ok(())

@@ -1,13 +1,16 @@
 //! The directories of tables: `data/<keyspace>/<table>-<id>/da-<n>-bti-*.db`, as Cassandra lays them out.
 //!
-//! What a crash has left half-done is removed when the node starts: SSTables without TOC.txt, and temporary files.
+//! What a crash has left half-done is removed when the node starts: SSTables with TemporaryTOC.txt.
 //! Directories below (`snapshots`, `backups`) are other people's business.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::{Path, PathBuf};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::file::FileSystem;
-use espalier_sstable::{Component, Descriptor};
+use espalier_sstable::{
+    Descriptor,
+    components::{list_directory, remove_sstable},
+};
 use uuid::Uuid;
 
 use crate::StorageError;
@@ -25,7 +28,7 @@ pub(crate) struct TableDirectory {
 /// The directories of all tables below the data directory.
 pub(crate) async fn find_tables(
     file_system: &FileSystem,
-    data_directory: &std::path::Path,
+    data_directory: &Path,
 ) -> Result<Vec<TableDirectory>, StorageError> {
     let mut found = Vec::new();
     for keyspace in file_system.read_dir(data_directory).await? {
@@ -42,40 +45,42 @@ pub(crate) async fn find_tables(
     Ok(found)
 }
 
-/// The SSTables in a table's directory. What is half-done is removed.
+/// What lies in a table's directory.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundSSTables {
+    pub(crate) sealed: Vec<Descriptor>,
+    /// A file of each set that has lost its TOC.txt: an error if the table is wanted, because rows would be missing without
+    /// a word.
+    pub(crate) incomplete: Vec<PathBuf>,
+}
+
+/// The SSTables in a table's directory. What a crash has left half-done is removed. Files of other names are nobody's
+/// business.
 pub(crate) async fn find_sstables(
     file_system: &FileSystem,
-    directory: &std::path::Path,
-) -> Result<Vec<Descriptor>, StorageError> {
-    let mut files: BTreeMap<String, (Descriptor, Vec<PathBuf>, bool)> = BTreeMap::new();
-    let mut garbage = Vec::new();
+    directory: &Path,
+) -> Result<FoundSSTables, StorageError> {
+    let listing = list_directory(file_system, directory).await?;
+    for descriptor in &listing.unsealed {
+        let directory = directory.display();
+        tracing::info!(%directory, sstable = %descriptor, "removing what a crash left half-done");
+        remove_sstable(file_system, descriptor).await?;
+    }
+    Ok(FoundSSTables { sealed: listing.sealed, incomplete: listing.incomplete })
+}
+
+/// Removes the directory of a dropped table. The mark goes last, so that a crash leaves a directory that says what it is.
+pub(crate) async fn remove_dropped_directory(
+    file_system: &FileSystem,
+    directory: &Path,
+) -> Result<(), StorageError> {
     for entry in file_system.read_dir(directory).await? {
-        if entry.is_directory {
-            continue;
-        }
-        if entry.name.ends_with(".tmp") {
-            garbage.push(entry.path);
-            continue;
-        }
-        let Ok((descriptor, component)) = Descriptor::parse(&entry.path) else { continue };
-        let (_, paths, is_complete) =
-            files.entry(descriptor.to_string()).or_insert((descriptor, Vec::new(), false));
-        paths.push(entry.path);
-        *is_complete |= component == Component::Toc;
-    }
-    let mut sstables = Vec::new();
-    for (descriptor, paths, is_complete) in files.into_values() {
-        match is_complete {
-            true => sstables.push(descriptor),
-            false => garbage.extend(paths),
+        match entry.is_directory {
+            true => file_system.remove_dir_all(&entry.path).await?,
+            false if entry.name == DROPPED_FILE_NAME => {}
+            false => file_system.remove_file(&entry.path).await?,
         }
     }
-    for path in &garbage {
-        tracing::info!(path = %path.display(), "removing what a crash left half-done");
-        file_system.remove_file(path).await?;
-    }
-    if !garbage.is_empty() {
-        file_system.sync_dir(directory).await?;
-    }
-    Ok(sstables)
+    file_system.sync_dir(directory).await?;
+    Ok(file_system.remove_dir_all(directory).await?)
 }

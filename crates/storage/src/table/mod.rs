@@ -17,8 +17,10 @@ use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::sync::Semaphore;
 
 use aside::Aside;
-pub(crate) use directory::{DROPPED_FILE_NAME, TableDirectory, find_sstables, find_tables};
-pub(crate) use sstable::{SSTable, remove_sstable_files, set_commit_log_facts};
+pub(crate) use directory::{
+    DROPPED_FILE_NAME, TableDirectory, find_sstables, find_tables, remove_dropped_directory,
+};
+pub(crate) use sstable::{SSTable, set_commit_log_facts};
 pub(crate) use truncation::TruncationRecord;
 pub(crate) use view::TableView;
 

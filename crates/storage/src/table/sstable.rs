@@ -7,7 +7,7 @@ use std::sync::Arc;
 use espalier_mutation::{ClusteringSlices, DecoratedKey, DeletionTime, schema::TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
-    Component, Descriptor, PageCache, SSTableReader, WriterFacts,
+    Descriptor, PageCache, SSTableReader, WriterFacts,
     statistics::{CommitLogInterval, CommitLogPosition, StatsComponent},
 };
 use uuid::Uuid;
@@ -113,24 +113,4 @@ pub(crate) fn set_commit_log_facts(
         .map(|(start, end)| CommitLogInterval { start: position(*start), end: position(*end) })
         .collect();
     facts.originating_host_id = Some(host);
-}
-
-/// Removes the files of an SSTable, first the one without which the others are garbage. Readers that have it open keep
-/// what they have; files that are gone already do not matter.
-pub(crate) async fn remove_sstable_files(
-    file_system: &FileSystem,
-    descriptor: &Descriptor,
-) -> Result<(), StorageError> {
-    let prefix = format!("{descriptor}-");
-    let entries = file_system.read_dir(&descriptor.directory).await?;
-    let names = entries.iter().filter_map(|entry| entry.name.strip_prefix(&prefix));
-    let mut components: Vec<Component> = names.map(Component::parse).collect();
-    components.sort_by_key(|component| *component != Component::Toc);
-    for component in components {
-        match file_system.remove_file(descriptor.path(&component)).await {
-            Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => {}
-        }
-    }
-    Ok(file_system.sync_dir(&descriptor.directory).await?)
 }
