@@ -16,7 +16,7 @@ from espalier_node import Node
 from wire import ROWS, Wire
 
 SEED = seed()
-COMPONENTS = ["Data.db", "Partitions.db", "Rows.db", "Filter.db", "Statistics.db", "CompressionInfo.db", "Digest.crc32", "TOC.txt"]
+COMPONENTS = ["Data.db", "Partitions.db", "Rows.db", "Filter.db", "Statistics.db", "CompressionInfo.db", "Digest.crc32", "TOC.txt", "Checksums.db"]
 KEYSPACE = "damage"
 PARTITIONS, WIDE = 60, 900
 SETTINGS = {"column_index_size_in_kb": 4}

@@ -2,7 +2,7 @@
 # All tests, step by step; goes on after a failure and ends with the sum: `N passed, N failed`.
 #
 # Steps whose tools are missing are left out, and the end says which. Settings by environment:
-#   STEPS="lint unit"   only these of: format lint unit release interop
+#   STEPS="lint unit"   only these of: format lint prepare unit release interop
 #   PYTEST_ARGUMENTS    more arguments for pytest
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -13,7 +13,7 @@ left_out=()
 failures=()
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-steps=${STEPS:-format lint unit release interop}
+steps=${STEPS:-format lint prepare unit release interop}
 count=$(wc -w <<< "$steps")
 number=0
 
@@ -56,8 +56,29 @@ unit() {
 }
 release() { begin "release build"; check "release build" cargo build --quiet --release; }
 
-# Sets WITHOUT_CASSANDRA where Cassandra cannot be had: the tests that need it then say so and skip.
-prepare_interop() {
+# Before the unit tests, some of which ask Cassandra's own code. Sets WITHOUT_CASSANDRA where it cannot be had: the tests
+# that need it then say so and skip.
+prepare() {
+  begin "what the tests need"
+  if ! has python3 || ! python3 -c 'import venv, ensurepip' 2> /dev/null; then
+    leave_out "all interop tests: they need python3 with venv"
+    export WITHOUT_PYTHON=1
+  elif ! interop/scripts/install_python.sh; then
+    failed=$((failed + 1))
+    failures+=("installing the Python environment")
+    export WITHOUT_PYTHON=1
+  fi
+  if ! has javac || ! has mvn; then
+    leave_out "tests against Cassandra and the Java driver: they need a JDK (11 or 17) and Maven"
+    export WITHOUT_CASSANDRA="no JDK or no Maven"
+  elif ! interop/scripts/install_cassandra.sh; then
+    failed=$((failed + 1))
+    failures+=("installing Cassandra")
+    export WITHOUT_CASSANDRA="its installation failed"
+  fi
+}
+
+interop() {
   if ! has python3 || ! python3 -c 'import venv, ensurepip' 2> /dev/null; then
     leave_out "all interop tests: they need python3 with venv"
     return 1
@@ -81,7 +102,7 @@ interop() {
   begin "interop tests"
   if [ ! -x target/release/espalier ]; then
     leave_out "all interop tests: there is no target/release/espalier"
-  elif prepare_interop; then
+  elif [ -z "${WITHOUT_PYTHON:-}" ]; then
     # shellcheck disable=SC2086
     count_tests "interop tests" '^=+ .*(passed|failed|error|skipped|no tests)' \
       .deps/venv/bin/python -m pytest interop ${PYTEST_ARGUMENTS:-}
@@ -94,7 +115,7 @@ if ! has cargo; then
 fi
 for step in $steps; do
   case $step in
-    format | lint | unit | release | interop) "$step"; end ;;
+    format | lint | prepare | unit | release | interop) "$step"; end ;;
     *) echo "there is no step $step"; exit 2 ;;
   esac
 done

@@ -26,7 +26,7 @@ use support::{
 };
 
 fn oracle() -> Option<PathBuf> {
-    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps/cassandra/oracle");
+    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps/cassandra/node/oracle");
     if oracle.exists() {
         return Some(oracle);
     }

@@ -22,7 +22,7 @@ pub enum StorageError {
     },
     /// A set of files without TOC.txt.
     #[error(
-        "{0} belongs to an SSTable without TOC.txt: bring that file back, or move the set to another directory"
+        "{0} is missing, but other files of its SSTable are there: bring it back, or move them to another directory"
     )]
     IncompleteSSTable(std::path::PathBuf),
     /// The schema has no such keyspace.

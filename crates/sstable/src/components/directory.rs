@@ -17,8 +17,8 @@ pub struct DirectoryListing {
     pub sealed: Vec<Descriptor>,
     /// Sets with TemporaryTOC.txt, which a crash left behind: [`remove_sstable`] may have them.
     pub unsealed: Vec<Descriptor>,
-    /// A file of each set with neither: something took its table of contents away. Nobody may guess what it was.
-    pub incomplete: Vec<PathBuf>,
+    /// Sets with neither: something took the table of contents away. Nobody may guess what it was.
+    pub incomplete: Vec<Descriptor>,
     /// Everything else that is no directory.
     pub other: Vec<PathBuf>,
 }
@@ -27,7 +27,6 @@ pub struct DirectoryListing {
 struct Set {
     has_toc: bool,
     has_temporary_toc: bool,
-    file: PathBuf,
 }
 
 /// Lists a table's directory, but not what is below it.
@@ -48,7 +47,6 @@ pub async fn list_directory(
                     .or_insert_with(|| (descriptor, Set::default()));
                 set.has_toc |= component == Component::Toc;
                 set.has_temporary_toc |= component == Component::TemporaryToc;
-                set.file = entry.path;
             }
             _ => listing.other.push(entry.path),
         }
@@ -57,7 +55,7 @@ pub async fn list_directory(
         match (set.has_toc, set.has_temporary_toc) {
             (true, _) => listing.sealed.push(descriptor),
             (false, true) => listing.unsealed.push(descriptor),
-            (false, false) => listing.incomplete.push(set.file),
+            (false, false) => listing.incomplete.push(descriptor),
         }
     }
     Ok(listing)

@@ -3,6 +3,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::schema::{Schema, TableMetadata};
+use espalier_sstable::Component;
 
 use super::{Database, open::FoundTables};
 use crate::{
@@ -57,8 +58,8 @@ impl Database {
                 data.join(&metadata.keyspace).join(metadata.directory_name())
             }
         };
-        if let Some(file) = files.and_then(|files| files.incomplete.first()) {
-            return Err(StorageError::IncompleteSSTable(file.clone()));
+        if let Some(descriptor) = files.and_then(|files| files.incomplete.first()) {
+            return Err(StorageError::IncompleteSSTable(descriptor.path(&Component::Toc)));
         }
         let mapping = ColumnMapping::new(self.next_mapping_number(), metadata);
         let budget = self.inner.budget.clone();

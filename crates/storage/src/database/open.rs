@@ -48,8 +48,8 @@ pub(super) type FoundTables = Arc<Vec<FoundTable>>;
 pub(super) struct FoundTable {
     pub(super) directory: TableDirectory,
     pub(super) sstables: Vec<Descriptor>,
-    /// Files of sets without TOC.txt.
-    pub(super) incomplete: Vec<PathBuf>,
+    /// Sets without TOC.txt.
+    pub(super) incomplete: Vec<Descriptor>,
 }
 
 /// Bytes of a segment of the schema's log: schemas are small, and so should be what a first start preallocates.

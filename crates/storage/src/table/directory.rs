@@ -49,9 +49,8 @@ pub(crate) async fn find_tables(
 #[derive(Clone, Debug)]
 pub(crate) struct FoundSSTables {
     pub(crate) sealed: Vec<Descriptor>,
-    /// A file of each set that has lost its TOC.txt: an error if the table is wanted, because rows would be missing without
-    /// a word.
-    pub(crate) incomplete: Vec<PathBuf>,
+    /// Sets that have lost their TOC.txt: an error if the table is wanted, because rows would be missing without a word.
+    pub(crate) incomplete: Vec<Descriptor>,
 }
 
 /// The SSTables in a table's directory. What a crash has left half-done is removed. Files of other names are nobody's

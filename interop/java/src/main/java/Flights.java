@@ -166,13 +166,13 @@ public class Flights
             BatchStatementBuilder batch = BatchStatement.builder(type);
             for (int i = 0; i < flights.size(); i += 501)
             {
-                List<Object> values = new ArrayList<>(List.of(type.name()));
+                List<Object> values = new ArrayList<>(List.of(type.toString()));
                 values.addAll(flights.get(i).subList(0, 5));
                 batch.addStatement(update.bind(values.toArray()));
             }
             session.execute(batch.build());
             for (int i = 0; i < flights.size(); i += 501)
-                same(rows(select.bind(flights.get(i).subList(0, 5).toArray())).get(0).get(5), type.name());
+                same(rows(select.bind(flights.get(i).subList(0, 5).toArray())).get(0).get(5), type.toString());
         }
     }
 
