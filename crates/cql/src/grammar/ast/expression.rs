@@ -2,8 +2,8 @@
 //!
 //! A *term* (what stands on the right of a relation, in `VALUES` or `SET`) never has the variants that read a row:
 //! `Column`, `CountRows`, `CellMetadata`, `Field`, `Element`, `Slice`. The parser sees to that. A *selector* has any of them.
-//! The depth of an expression is bounded by `grammar::MAXIMUM_NESTING`, also for `1 + 1 + 1 + ...`, which is a flat list:
-//! walks may recurse.
+//! The depth of an expression is bounded by `grammar::MAXIMUM_NESTING`, where each operator of `1 + 1 + 1 + ...` counts as a
+//! level although the tree is flat here: walks may recurse, and so may those over what is planned from it.
 
 use std::borrow::Cow;
 

@@ -12,6 +12,7 @@ impl<'a> Parser<'a> {
         operand: fn(&mut Self) -> Result<Expression<'a>>,
         before_column: bool,
     ) -> Result<Expression<'a>> {
+        let outer_depth = std::mem::replace(&mut self.deepest, self.nesting);
         let first = self.product(operand)?;
         let mut rest = Vec::new();
         loop {
@@ -23,7 +24,10 @@ impl<'a> Parser<'a> {
             };
             self.advance();
             rest.push((operator, self.product(operand)?));
+            // `a + b + c` is a flat list here; planning makes a deep tree of calls of it.
+            self.deepen()?;
         }
+        self.deepest = self.deepest.max(outer_depth);
         Ok(chain(first, rest))
     }
 
@@ -42,6 +46,7 @@ impl<'a> Parser<'a> {
             };
             self.advance();
             rest.push((operator, operand(self)?));
+            self.deepen()?;
         }
         Ok(chain(first, rest))
     }
