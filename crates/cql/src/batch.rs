@@ -26,6 +26,9 @@ pub struct PlannedBatch {
 #[derive(Debug, Default)]
 pub struct BatchUpdates {
     updates: BTreeMap<(TableId, DecoratedKey), PartitionUpdate>,
+    /// Of counters, one for each statement and key: two increments of a counter are two, and not one cell of which the
+    /// later wins.
+    counter_updates: Vec<PartitionUpdate>,
 }
 
 impl BatchUpdates {
@@ -37,6 +40,10 @@ impl BatchUpdates {
         clocks: Clocks,
         current: CurrentRows<'_>,
     ) -> Result<()> {
+        if statement.table.is_counter() {
+            self.counter_updates.extend(statement.updates(evaluation, clocks, current)?);
+            return Ok(());
+        }
         for update in statement.updates(evaluation, clocks, current)? {
             match self.updates.entry((update.table, update.key.clone())) {
                 std::collections::btree_map::Entry::Vacant(entry) => {
@@ -52,9 +59,8 @@ impl BatchUpdates {
 
     /// The mutation.
     pub fn into_mutation(self) -> Mutation {
-        Mutation {
-            updates: self.updates.into_values().filter(|update| !update.is_empty()).collect(),
-        }
+        let updates = self.updates.into_values().chain(self.counter_updates);
+        Mutation { updates: updates.filter(|update| !update.is_empty()).collect() }
     }
 }
 

@@ -44,7 +44,8 @@ impl ResultMetadata {
         for column in &columns {
             digest.update(column.name.as_bytes());
             digest.update([0]);
-            digest.update(column.column_type.cql_name().as_bytes());
+            // With the fields of user types, which CQL's names leave out.
+            digest.update(column.column_type.marshal_name().as_bytes());
             digest.update([0]);
         }
         Self { columns, id: digest.finalize().into() }

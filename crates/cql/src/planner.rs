@@ -22,6 +22,9 @@ use crate::{
 /// Parses and plans a statement.
 pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<Prepared> {
     let parsed = grammar::parse(text)?;
+    if parsed.bind_markers.len() > usize::from(u16::MAX) {
+        return Err(Error::invalid("Too many bind markers: at most 65535"));
+    }
     let mut planner = Planner { text, keyspace, schema, tables: Vec::new() };
     let (plan, markers, key) = planner.statement(&parsed)?;
     let tables = planner.tables;
@@ -37,7 +40,8 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
         bind: BindMetadata { columns: markers, partition_key_indices: key },
         result,
         plan,
-        schema: schema.clone(),
+        result_changed: false,
+        schema: Arc::downgrade(schema),
         tables,
     })
 }
@@ -57,14 +61,14 @@ impl<'a> Planner<'a> {
         match &parsed.statement {
             Statement::Select(select) => {
                 let table = self.table(&select.table)?;
-                let mut preparation = self.preparation(&table, &parsed.bind_markers);
+                let mut preparation = self.preparation(&table, &parsed.bind_markers, None);
                 let planned = plan_select(&mut preparation, &table, select)?;
                 let key = key_indices(&planned.restrictions.partition);
                 Ok((Plan::Select(Box::new(planned)), preparation.into_markers()?, key))
             }
             Statement::Modification(statement) => {
                 let table = self.table(modified_table(statement))?;
-                let mut preparation = self.preparation(&table, &parsed.bind_markers);
+                let mut preparation = self.preparation(&table, &parsed.bind_markers, None);
                 let planned = plan_modification(&mut preparation, &table, statement)?;
                 let key = key_indices(&planned.restrictions.partition);
                 Ok((Plan::Modification(Box::new(planned)), preparation.into_markers()?, key))
@@ -82,11 +86,9 @@ impl<'a> Planner<'a> {
                 plain(Plan::Truncate(table.id))
             }
             Statement::Describe(_) => plain(Plan::Describe),
-            Statement::Unsupported(unsupported) => Err(Error::invalid_at(
-                self.text,
-                unsupported.position,
-                format!("{} is not supported yet", unsupported.feature),
-            )),
+            Statement::Unsupported(unsupported) => {
+                Err(Error::invalid_at(self.text, unsupported.position, unsupported.to_string()))
+            }
             Statement::CreateKeyspace(_)
             | Statement::AlterKeyspace(_)
             | Statement::DropKeyspace(_)
@@ -99,17 +101,24 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn preparation(&self, table: &TableMetadata, markers: &'a BindMarkers<'a>) -> Preparation<'a>
+    /// `bound`: the markers that earlier statements of a batch have resolved.
+    fn preparation(
+        &self,
+        table: &TableMetadata,
+        markers: &'a BindMarkers<'a>,
+        bound: Option<Vec<Option<ColumnSpec>>>,
+    ) -> Preparation<'a>
     where
         Self: 'a,
     {
-        Preparation::new(
-            self.text,
-            self.schema,
-            table.keyspace.as_str().into(),
-            table.name.as_str().into(),
+        Preparation {
+            text: self.text,
+            schema: self.schema,
+            keyspace: table.keyspace.as_str().into(),
+            table: table.name.as_str().into(),
             markers,
-        )
+            bound: bound.unwrap_or_else(|| vec![None; markers.len()]),
+        }
     }
 
     fn table(&mut self, name: &QualifiedName<'_>) -> Result<Arc<TableMetadata>> {
@@ -128,8 +137,7 @@ impl<'a> Planner<'a> {
         let mut key = Vec::new();
         for statement in &batch.statements {
             let table = self.table(modified_table(statement))?;
-            let mut preparation = self.preparation(&table, markers);
-            preparation.bound = std::mem::take(&mut bound);
+            let mut preparation = self.preparation(&table, markers, Some(bound));
             let planned = plan_modification(&mut preparation, &table, statement)?;
             if statements.is_empty() {
                 key = key_indices(&planned.restrictions.partition);

@@ -1,10 +1,12 @@
 //! Prepared statements, found by every shard.
 //!
 //! A statement is planned against a snapshot of the schema. When its table has changed since, it is planned again from its
-//! text the next time it is asked for. The cache is bounded: past [`MAXIMUM_STATEMENTS`] an arbitrary statement makes room
-//! (clients prepare it again when told that it is unknown).
+//! text the next time it is asked for.
+//!
+//! Memory: at most [`MAXIMUM_STATEMENTS`] with [`MAXIMUM_TEXT_BYTES`] of text in sum; beyond that an arbitrary statement makes
+//! room (clients prepare it again when told that it is unknown). A plan may be some fifty times as large as its text.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use espalier_mutation::schema::{Schema, TableId};
 use hashbrown::HashMap;
@@ -17,6 +19,10 @@ use crate::{
 
 /// The most statements that are kept.
 pub const MAXIMUM_STATEMENTS: usize = 20_000;
+/// The most bytes of text that they have together.
+pub const MAXIMUM_TEXT_BYTES: usize = 16 << 20;
+/// The longest text that is prepared, in bytes.
+pub const MAXIMUM_STATEMENT_BYTES: usize = 1 << 20;
 
 /// A statement that is ready to be executed.
 #[derive(Debug)]
@@ -31,9 +37,12 @@ pub struct Prepared {
     pub bind: BindMetadata,
     /// Its result columns; none if it returns no rows.
     pub result: Arc<ResultMetadata>,
+    /// Whether it had other result columns when it was first prepared: clients of version 4, which know them from PREPARE
+    /// alone, must be told again.
+    pub result_changed: bool,
     pub(crate) plan: Plan,
-    /// The schema that it was planned against, and the version of each table in it.
-    pub(crate) schema: Arc<Schema>,
+    /// The schema that it was planned against, only to be recognised, and the version of each table in it.
+    pub(crate) schema: Weak<Schema>,
     pub(crate) tables: Vec<(TableId, u64)>,
 }
 
@@ -54,7 +63,7 @@ pub(crate) enum Plan {
 impl Prepared {
     /// Whether the tables are as they were when it was planned.
     pub(crate) fn is_fresh(&self, schema: &Arc<Schema>) -> bool {
-        Arc::ptr_eq(&self.schema, schema)
+        std::ptr::eq(self.schema.as_ptr(), Arc::as_ptr(schema))
             || self.tables.iter().all(|(id, version)| {
                 schema.table_by_id(*id).is_some_and(|table| table.version == *version)
             })
@@ -66,10 +75,43 @@ impl Prepared {
     }
 }
 
-/// All prepared statements of the process. Shards keep their own map in front of it.
+/// Prepared statements by id, within the bounds.
+#[derive(Debug, Default)]
+pub(crate) struct BoundedStatements {
+    by_id: HashMap<[u8; 16], Arc<Prepared>, foldhash::fast::RandomState>,
+    text_bytes: usize,
+}
+
+impl BoundedStatements {
+    pub fn get(&self, id: &[u8; 16]) -> Option<&Arc<Prepared>> {
+        self.by_id.get(id)
+    }
+
+    /// Adds a statement or replaces it, and drops others until there is room for it.
+    pub fn insert(&mut self, prepared: Arc<Prepared>) {
+        self.remove(&prepared.id);
+        let text_bytes = prepared.text.len();
+        while self.by_id.len() >= MAXIMUM_STATEMENTS
+            || self.text_bytes + text_bytes > MAXIMUM_TEXT_BYTES
+        {
+            let Some(victim) = self.by_id.keys().next().copied() else { break };
+            self.remove(&victim);
+        }
+        self.text_bytes += text_bytes;
+        self.by_id.insert(prepared.id, prepared);
+    }
+
+    fn remove(&mut self, id: &[u8; 16]) {
+        if let Some(removed) = self.by_id.remove(id) {
+            self.text_bytes -= removed.text.len();
+        }
+    }
+}
+
+/// All prepared statements of the process. Shards keep their own in front of it.
 #[derive(Debug, Default)]
 pub struct PreparedCache {
-    statements: RwLock<HashMap<[u8; 16], Arc<Prepared>, foldhash::fast::RandomState>>,
+    statements: RwLock<BoundedStatements>,
 }
 
 impl PreparedCache {
@@ -80,19 +122,12 @@ impl PreparedCache {
 
     /// Adds a statement, or replaces a stale one.
     pub fn insert(&self, prepared: Arc<Prepared>) {
-        let mut statements = self.statements.write().unwrap_or_else(PoisonError::into_inner);
-        if statements.len() >= MAXIMUM_STATEMENTS
-            && !statements.contains_key(&prepared.id)
-            && let Some(victim) = statements.keys().next().copied()
-        {
-            statements.remove(&victim);
-        }
-        statements.insert(prepared.id, prepared);
+        self.statements.write().unwrap_or_else(PoisonError::into_inner).insert(prepared);
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.statements.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.statements.read().unwrap_or_else(PoisonError::into_inner).by_id.len()
     }
 
     /// Whether there are none.

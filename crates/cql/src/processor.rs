@@ -10,7 +10,6 @@ use espalier_runtime::time;
 use espalier_storage::{
     ColumnSelection, CommitTicket, Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
 };
-use hashbrown::HashMap;
 
 use crate::{
     ClientState, Error, ErrorCode, ErrorDetail, QueryOptions, QueryResult, Result, Value, Values,
@@ -20,7 +19,7 @@ use crate::{
     metadata::statement_id,
     modify::{Clocks, PlannedModification},
     planner,
-    prepared::{Plan, Prepared, PreparedCache},
+    prepared::{BoundedStatements, MAXIMUM_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
     select,
     term::{Evaluation, bind_values},
 };
@@ -34,7 +33,7 @@ pub struct QueryProcessor {
 struct Inner {
     database: Database,
     shared: Arc<PreparedCache>,
-    local: RefCell<HashMap<[u8; 16], Arc<Prepared>, foldhash::fast::RandomState>>,
+    local: RefCell<BoundedStatements>,
 }
 
 /// The answer of the fast path.
@@ -104,6 +103,13 @@ impl QueryProcessor {
     /// Prepares a statement, or finds it prepared.
     pub fn prepare(&self, text: &str, client: &ClientState) -> Result<Arc<Prepared>> {
         let keyspace = client.keyspace.as_deref();
+        if text.len() > MAXIMUM_STATEMENT_BYTES {
+            return Err(Error::invalid(format!(
+                "Prepared statement of size {} bytes is larger than allowed maximum of {} MB",
+                text.len(),
+                MAXIMUM_STATEMENT_BYTES >> 20
+            )));
+        }
         let id = statement_id(keyspace, text);
         if let Some(prepared) = self.prepared(&id) {
             return Ok(prepared);
@@ -115,11 +121,7 @@ impl QueryProcessor {
 
     fn keep(&self, prepared: &Arc<Prepared>) {
         self.inner.shared.insert(prepared.clone());
-        let mut local = self.inner.local.borrow_mut();
-        if local.len() >= crate::prepared::MAXIMUM_STATEMENTS {
-            local.clear();
-        }
-        local.insert(prepared.id, prepared.clone());
+        self.inner.local.borrow_mut().insert(prepared.clone());
     }
 
     /// The statement with that id, planned against the schema as it is. `None` if it is unknown or its table is gone.
@@ -133,11 +135,13 @@ impl QueryProcessor {
         }
         let prepared = self.inner.shared.get(&id)?;
         if prepared.is_fresh(&schema) {
-            self.inner.local.borrow_mut().insert(id, prepared.clone());
+            self.inner.local.borrow_mut().insert(prepared.clone());
             return Some(prepared);
         }
-        let replanned =
+        let mut replanned =
             planner::plan(&prepared.text, prepared.keyspace.as_deref(), &schema).ok()?;
+        replanned.result_changed =
+            prepared.result_changed || prepared.result.id != replanned.result.id;
         let replanned = Arc::new(replanned);
         self.keep(&replanned);
         Some(replanned)
@@ -214,9 +218,24 @@ impl QueryProcessor {
             }
             Plan::Schema => ddl::execute(database, &prepared.text, keyspace.as_deref()).await,
             Plan::Describe => {
-                describe::execute(&database.schema(), &prepared.text, keyspace.as_deref(), options)
+                let (schema, cluster) = (database.schema(), self.cluster_name().await);
+                describe::execute(&schema, cluster, &prepared.text, keyspace.as_deref(), options)
             }
         }
+    }
+
+    /// What `system.local` calls the cluster, if the node has introduced itself.
+    async fn cluster_name(&self) -> Option<String> {
+        const TEXT: &str = "SELECT cluster_name FROM system.local WHERE key = 'local'";
+        let database = &self.inner.database;
+        let planned = planner::plan(TEXT, None, &database.schema()).ok()?;
+        let Plan::Select(select) = &planned.plan else { return None };
+        let evaluation = Evaluation { values: &[], now_us: time::now_micros() };
+        let options = QueryOptions::default();
+        let rows = select::execute(select, database, &evaluation, &options, clocks_now_s(&options));
+        let content = rows.await.ok()?.content;
+        let name = content.get(4..).filter(|name| !name.is_empty())?;
+        String::from_utf8(name.to_vec()).ok()
     }
 
     async fn modify(

@@ -54,7 +54,7 @@ async fn run_statement(
     text: &str,
     mode: Mode,
 ) -> String {
-    let page_size = (mode == Mode::Paged).then_some(2);
+    let mut page_size = (mode == Mode::Paged).then_some(2);
     let mut state: Option<bytes::Bytes> = None;
     let mut all: Option<Rows> = None;
     loop {
@@ -88,6 +88,10 @@ async fn run_statement(
                     change.change, change.target, change.keyspace, change.name
                 )
                 .to_lowercase();
+            }
+            // What cannot be paged is refused, and asked for as a whole.
+            Err(error) if page_size.is_some() && error.message.starts_with("Cannot page") => {
+                page_size = None;
             }
             Err(error) => return format!("{:?}: {}\n", error.code, error.message),
         }

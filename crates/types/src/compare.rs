@@ -17,7 +17,8 @@ impl CqlType {
         match self {
             Self::Text | Self::Blob | Self::Ascii => left.cmp(right),
             Self::Int => by(left, right, i32::from_be_bytes),
-            Self::Bigint | Self::Timestamp => by(left, right, i64::from_be_bytes),
+            // The counts themselves; what is stored of a counter is longer, and compared as bytes.
+            Self::Bigint | Self::Timestamp | Self::Counter => by(left, right, i64::from_be_bytes),
             Self::Smallint => by(left, right, i16::from_be_bytes),
             Self::Tinyint => by(left, right, i8::from_be_bytes),
             Self::Boolean => by(left, right, |[byte]: [u8; 1]| byte != 0),
@@ -40,7 +41,6 @@ impl CqlType {
             | Self::Time
             | Self::Inet
             | Self::Duration
-            | Self::Counter
             | Self::Empty
             | Self::Custom(_) => left.cmp(right),
             _ if left.is_empty() || right.is_empty() => right.is_empty().cmp(&left.is_empty()),

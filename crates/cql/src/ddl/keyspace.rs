@@ -26,7 +26,7 @@ pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome 
     };
     set_properties(&mut keyspace, &statement.properties)?;
     if keyspace.replication.is_empty() {
-        return Err(Error::configuration("Missing mandatory option 'replication'"));
+        return Err(Error::invalid("Missing mandatory option 'replication'"));
     }
     let change = changed(ChangeKind::Created, ChangeTarget::Keyspace, name, "");
     Ok(Some((context.with_keyspace(name, Some(keyspace)), change)))
@@ -118,10 +118,9 @@ fn check_replication(replication: &mut BTreeMap<String, String>) -> Result<()> {
             )));
         }
     }
-    if simple == "SimpleStrategy" && !replication.contains_key("replication_factor") {
-        return Err(Error::configuration(
-            "SimpleStrategy requires a replication_factor strategy option.",
-        ));
+    if simple == "SimpleStrategy" {
+        // As Cassandra's default_keyspace_rf.
+        replication.entry("replication_factor".into()).or_insert_with(|| "1".into());
     }
     replication.insert("class".into(), format!("org.apache.cassandra.locator.{simple}"));
     Ok(())

@@ -139,7 +139,8 @@ fn check_changeable(keyspace: &str) -> Result<()> {
     Ok(())
 }
 
-/// Names of keyspaces, tables and types: letters, digits and underscores, at most 48, as Cassandra's directories want.
+/// Names of keyspaces, tables and types: letters, digits and underscores, as long as Cassandra's may be: the name of
+/// a table and its id make the name of a directory.
 fn check_name(kind: &str, name: &str) -> Result<()> {
     let is_word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !is_word {
@@ -147,9 +148,10 @@ fn check_name(kind: &str, name: &str) -> Result<()> {
             "{kind} name must not be empty or not contain non-alphanumeric-underscore characters (got \"{name}\")"
         )));
     }
-    if name.len() > 48 {
+    let maximum = if kind == "Keyspace" { 48 } else { 222 };
+    if name.len() > maximum {
         return Err(Error::invalid(format!(
-            "{kind} name must not be more than 48 characters long (got {} characters for \"{name}\")",
+            "{kind} name must not be more than {maximum} characters long (got {} characters for \"{name}\")",
             name.len()
         )));
     }

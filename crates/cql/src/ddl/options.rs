@@ -9,12 +9,34 @@ use crate::{
     grammar::ast::{Property, PropertyValue},
 };
 
+/// The strategies of Cassandra 5 and of ScyllaDB: kept and shown for schemas that are copied, but nothing is compacted yet.
+const COMPACTION_STRATEGIES: [&str; 5] = [
+    "SizeTieredCompactionStrategy",
+    "LeveledCompactionStrategy",
+    "TimeWindowCompactionStrategy",
+    "UnifiedCompactionStrategy",
+    "IncrementalCompactionStrategy",
+];
+
+/// What files can be compressed with.
+const COMPRESSORS: [&str; 5] =
+    ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "NoopCompressor"];
+
 /// Changes `options` by the properties. `id` is for the caller: it is skipped here.
 pub fn set_options(options: &mut TableOptions, properties: &[Property<'_>]) -> Result<()> {
     for property in properties {
         set_option(options, property.name.as_str(), &property.value)?;
     }
-    options.compression_options().map(|_| ()).map_err(Error::configuration)
+    let compression = options.compression_options().map_err(Error::configuration)?;
+    match compression.map(|compression| compression.class) {
+        Some(class) if !COMPRESSORS.contains(&class.as_str()) => {
+            Err(Error::configuration(format!(
+                "Could not create Compression for type {class}; there are {}",
+                COMPRESSORS.join(", ")
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>) -> Result<()> {
@@ -41,6 +63,13 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
                     "Missing sub-option 'class' for the 'compaction' option.",
                 ));
             };
+            let simple = class.rsplit('.').next().unwrap_or_default();
+            if !COMPACTION_STRATEGIES.contains(&simple) {
+                return Err(Error::configuration(format!(
+                    "Unable to find compaction strategy class '{class}'; there are {}",
+                    COMPACTION_STRATEGIES.join(", ")
+                )));
+            }
             if !class.contains('.') {
                 compaction
                     .insert("class".into(), format!("org.apache.cassandra.db.compaction.{class}"));

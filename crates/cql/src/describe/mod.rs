@@ -17,9 +17,8 @@ use crate::{
     },
 };
 
-/// The partitioner and the snitch that DESCRIBE CLUSTER tells, and the cluster's name.
-const CLUSTER: [(&str, &str); 3] =
-    [("cluster", "espalier"), ("partitioner", "Murmur3Partitioner"), ("snitch", "SimpleSnitch")];
+/// The name of a cluster that nobody has named.
+const DEFAULT_CLUSTER: &str = "Test Cluster";
 
 /// One described object.
 struct Element {
@@ -29,9 +28,10 @@ struct Element {
     statement: String,
 }
 
-/// Executes a DESCRIBE, page by page.
+/// Executes a DESCRIBE, page by page. `cluster` is what `system.local` calls the cluster.
 pub fn execute(
     schema: &Arc<Schema>,
+    cluster: Option<String>,
     statement: &str,
     keyspace: Option<&str>,
     options: &QueryOptions<'_>,
@@ -41,8 +41,9 @@ pub fn execute(
         return Err(Error::invalid("not a DESCRIBE statement"));
     };
     if let DescribeTarget::Cluster = describe.target {
-        let values = CLUSTER.map(|(_, value)| value.to_string());
-        return Ok(rows(&CLUSTER.map(|(name, _)| name), vec![values.to_vec()], None));
+        let cluster = cluster.unwrap_or_else(|| DEFAULT_CLUSTER.into());
+        let values = vec![cluster, "Murmur3Partitioner".into(), "SimpleSnitch".into()];
+        return Ok(rows(&["cluster", "partitioner", "snitch"], vec![values], None));
     }
     let describer = Describer { schema, keyspace, text: statement, describe };
     let (elements, with_statements) = describer.elements()?;

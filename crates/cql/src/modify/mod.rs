@@ -204,7 +204,8 @@ impl PlannedModification {
         let ttl = match &self.time_to_live {
             None => default,
             Some(term) => match term.evaluate(evaluation)? {
-                Bound::Unset | Bound::Null => default,
+                Bound::Unset => default,
+                Bound::Null => 0,
                 Bound::Value(bytes) => {
                     let ttl =
                         <[u8; 4]>::try_from(bytes.as_ref()).map(i32::from_be_bytes).unwrap_or(0);
@@ -242,14 +243,15 @@ fn check_clustering_lengths(slices: &[ClusteringSlice]) -> Result<()> {
     }
 }
 
-/// A timestamp term; unset and null mean `default_us`.
+/// A timestamp term; unset means `default_us`.
 pub fn evaluate_timestamp(
     term: &Term,
     evaluation: &Evaluation<'_>,
     default_us: i64,
 ) -> Result<i64> {
     match term.evaluate(evaluation)? {
-        Bound::Unset | Bound::Null => Ok(default_us),
+        Bound::Unset => Ok(default_us),
+        Bound::Null => Err(Error::invalid("Invalid null value of timestamp")),
         Bound::Value(bytes) => match <[u8; 8]>::try_from(bytes.as_ref()).map(i64::from_be_bytes) {
             Ok(i64::MIN) => Err(Error::invalid(
                 "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]",

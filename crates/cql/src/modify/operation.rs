@@ -124,35 +124,30 @@ impl Operation {
             Self::Prepend(column, term) => {
                 if let Bound::Value(value) = evaluate(term)? {
                     let elements = elements(&value)?;
-                    let complex = self.complex(row, column);
-                    for element in elements.iter().rev() {
-                        put(
-                            context.table,
-                            column,
-                            complex,
-                            list_path::prepend(context.evaluation.now_us),
-                            context.cell(element.clone()),
-                        );
-                    }
+                    let path = || list_path::prepend(context.evaluation.now_us);
+                    let cells = elements.into_iter().rev();
+                    let cells = cells.map(|element| (path(), context.cell(element))).collect();
+                    put_all(context.table, column, self.complex(row, column), cells);
                 }
             }
             Self::Remove(column, term) => {
                 let Bound::Value(value) = evaluate(term)? else { return Ok(()) };
-                let removed = elements(&value)?;
-                let paths = match (&column.column_type, present) {
-                    (CqlType::List { element, .. }, present) => list_cells(column, present)
-                        .iter()
-                        .filter(|(_, cell)| {
-                            removed.iter().any(|r| element.compare(r, &cell.value).is_eq())
-                        })
-                        .map(|(path, _)| path.clone())
-                        .collect(),
+                let mut removed = elements(&value)?;
+                let paths = match &column.column_type {
+                    CqlType::List { element, .. } => {
+                        removed.sort_by(|left, right| element.compare(left, right));
+                        let is_removed =
+                            |value: &Bytes| removed.binary_search_by(|r| element.compare(r, value));
+                        list_cells(column, present)
+                            .iter()
+                            .filter(|(_, cell)| is_removed(&cell.value).is_ok())
+                            .map(|(path, _)| path.clone())
+                            .collect()
+                    }
                     _ => removed,
                 };
-                let complex = self.complex(row, column);
-                for path in paths {
-                    put(context.table, column, complex, path, context.tombstone());
-                }
+                let cells = paths.into_iter().map(|path| (path, context.tombstone())).collect();
+                put_all(context.table, column, self.complex(row, column), cells);
             }
             Self::SetElement(column, key, term) => {
                 let value = match evaluate(term)? {
@@ -247,6 +242,28 @@ fn put(
     }
 }
 
+/// Puts many cells, in any order, as [`put`] would one after the other, but in the time that sorting takes.
+fn put_all(
+    table: &TableMetadata,
+    column: &ColumnDefinition,
+    complex: &mut ComplexColumn,
+    cells: Vec<(Bytes, Cell)>,
+) {
+    if let [_] = cells.as_slice() {
+        cells.into_iter().for_each(|(path, cell)| put(table, column, complex, path, cell));
+        return;
+    }
+    complex.cells.extend(cells);
+    complex.cells.sort_by(|(left, _), (right, _)| table.compare_paths(column.id, left, right));
+    complex.cells.dedup_by(|later, earlier| {
+        let same = table.compare_paths(column.id, &later.0, &earlier.0).is_eq();
+        if same {
+            std::mem::swap(later, earlier);
+        }
+        same
+    });
+}
+
 fn malformed(error: impl std::fmt::Display) -> Error {
     Error::invalid(format!("Invalid collection value: {error}"))
 }
@@ -268,40 +285,35 @@ fn add(
     complex: &mut ComplexColumn,
     value: &Bytes,
 ) -> Result<()> {
-    match &column.column_type {
-        CqlType::List { .. } => {
-            for element in elements(value)? {
-                put(
-                    context.table,
-                    column,
-                    complex,
-                    list_path::append(context.evaluation.now_us),
-                    context.cell(element),
-                );
-            }
-        }
-        CqlType::Set { .. } => {
-            for element in elements(value)? {
-                put(context.table, column, complex, element, context.cell(Bytes::new()));
-            }
-        }
+    let cells = match &column.column_type {
+        CqlType::List { .. } => elements(value)?
+            .into_iter()
+            .map(|element| (list_path::append(context.evaluation.now_us), context.cell(element)))
+            .collect(),
+        CqlType::Set { .. } => elements(value)?
+            .into_iter()
+            .map(|element| (element, context.cell(Bytes::new())))
+            .collect(),
         CqlType::Map { .. } => {
-            for entry in collection::entries(value).map_err(malformed)? {
+            let cell = |entry: Result<(&[u8], &[u8]), _>| {
                 let (key, element) = entry.map_err(malformed)?;
-                let (key, element) = (value.slice_ref(key), value.slice_ref(element));
-                put(context.table, column, complex, key, context.cell(element));
-            }
+                Ok((value.slice_ref(key), context.cell(value.slice_ref(element))))
+            };
+            collection::entries(value).map_err(malformed)?.map(cell).collect::<Result<_>>()?
         }
         CqlType::UserDefined { .. } => {
+            let mut cells = Vec::new();
             for (index, field) in collection::fields(value).enumerate() {
                 if let Some(field) = field.map_err(malformed)? {
                     let path = Bytes::copy_from_slice(&(index as u16).to_be_bytes());
-                    put(context.table, column, complex, path, context.cell(value.slice_ref(field)));
+                    cells.push((path, context.cell(value.slice_ref(field))));
                 }
             }
+            cells
         }
         other => return Err(Error::invalid(format!("{} has no elements", other.cql_name()))),
-    }
+    };
+    put_all(context.table, column, complex, cells);
     Ok(())
 }
 

@@ -40,7 +40,7 @@ pub struct TokenBound {
 /// The partitions of one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Partitions {
-    /// These, in token order, each once.
+    /// These, in the order of their values, each once. (Token order is that of scans.)
     Keys(Vec<DecoratedKey>),
     /// Those in a range; `None`: the range is empty.
     Range(Option<KeyRange>),
@@ -103,14 +103,18 @@ fn keys(
     let values = definitions
         .iter()
         .zip(columns)
-        .map(|(column, alternatives)| alternatives.evaluate(&column.name, evaluation))
+        .map(|(column, alternatives)| {
+            let mut values = alternatives.evaluate(&column.name, evaluation)?;
+            if values.len() > 1 {
+                values.sort_by(|left, right| column.column_type.compare(left, right));
+                values.dedup();
+            }
+            Ok(values)
+        })
         .collect::<Result<Vec<_>>>()?;
     if let [alternatives] = values.as_slice() {
-        let keys = alternatives
-            .iter()
-            .map(|value| single_key(table, value))
-            .collect::<Result<Vec<_>>>()?;
-        return Ok(sorted(keys));
+        check_product(1, alternatives.len())?;
+        return alternatives.iter().map(single_key).collect();
     }
     let mut combinations: Vec<Vec<Bytes>> = vec![Vec::with_capacity(values.len())];
     for alternatives in &values {
@@ -126,11 +130,7 @@ fn keys(
             })
             .collect();
     }
-    let keys = combinations
-        .iter()
-        .map(|components| composite_key(components))
-        .collect::<Result<Vec<_>>>()?;
-    Ok(sorted(keys))
+    combinations.iter().map(|components| composite_key(components)).collect()
 }
 
 pub(super) fn check_product(left: usize, right: usize) -> Result<()> {
@@ -143,19 +143,10 @@ pub(super) fn check_product(left: usize, right: usize) -> Result<()> {
     Ok(())
 }
 
-fn sorted(mut keys: Vec<DecoratedKey>) -> Vec<DecoratedKey> {
-    if keys.len() > 1 {
-        keys.sort();
-        keys.dedup();
-    }
-    keys
-}
-
-fn single_key(table: &TableMetadata, value: &Bytes) -> Result<DecoratedKey> {
+fn single_key(value: &Bytes) -> Result<DecoratedKey> {
     if value.is_empty() {
         return Err(Error::invalid("Key may not be empty"));
     }
-    let _ = table;
     check_key_length(value.len())?;
     Ok(DecoratedKey::new(value.clone()))
 }

@@ -427,8 +427,12 @@ fn plan_clustering<'e>(
             .filter(|(_, start, count)| (*start..start + count).contains(&at))
             .collect();
         if let Some((relation, start, count)) = mixed.first() {
-            let alone =
-                (*start..start + count).all(|index| !by_column.contains_key(&(base + index)));
+            // A bound of the first column alone may stand beside a bound of several: `c > 1 AND (c, d) < (3, 'a')`.
+            let alone = (*start..start + count).all(|index| {
+                by_column.get(&(base + index)).is_none_or(|single| {
+                    index == *start && single.equal.is_none() && mixed.len() == 1
+                })
+            });
             let same = mixed.iter().all(|(_, s, _)| s == start) && *start == at;
             if !open || !alone || !same {
                 let message = format!(
@@ -443,6 +447,7 @@ fn plan_clustering<'e>(
                 table,
                 at,
                 &mixed.iter().map(|(r, _, c)| (*r, *c)).collect::<Vec<_>>(),
+                by_column.get(&(base + at)),
             )?;
             open = restriction.equal_column_count().is_some();
             planned.push(restriction);
@@ -486,26 +491,8 @@ fn plan_clustering<'e>(
                 relation,
             )?));
         } else {
-            let receiver = preparation.receiver(&column.name, &column.column_type);
-            let bound = |preparation: &mut Preparation<'_>,
-                         relation: Option<&Relation<'_>>,
-                         is_lower: bool| {
-                let (value, inclusive) = match relation.map(|relation| &relation.predicate) {
-                    None => return Ok(None),
-                    Some(Predicate::Between(low, high)) => {
-                        (if is_lower { low } else { high }, true)
-                    }
-                    Some(Predicate::Compare(operator, value)) => (
-                        value,
-                        matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual),
-                    ),
-                    Some(_) => return Ok(None),
-                };
-                let term = prepare_term(preparation, value, &receiver)?;
-                Ok::<_, Error>(Some(RangeBound { columns: 1, term, is_tuple: false, inclusive }))
-            };
-            let lower = bound(preparation, relations.lower, true)?;
-            let upper = bound(preparation, relations.upper, false)?;
+            let lower = range_bound(preparation, column, relations.lower, true)?;
+            let upper = range_bound(preparation, column, relations.upper, false)?;
             planned.push(ClusteringRestriction::Range { lower, upper });
             open = false;
         }
@@ -519,6 +506,7 @@ fn plan_tuples(
     table: &TableMetadata,
     at: usize,
     relations: &[(&Relation<'_>, usize)],
+    single: Option<&ColumnRelations<'_>>,
 ) -> Result<(ClusteringRestriction, usize)> {
     let names = |count: usize| {
         let names: Vec<&str> =
@@ -569,7 +557,7 @@ fn plan_tuples(
             }
         };
         if let Some(alternatives) = alternatives {
-            if relations.len() > 1 {
+            if relations.len() > 1 || single.is_some() {
                 return Err(preparation.invalid(
                     relation.position,
                     "A multi-column = or IN cannot be combined with other relations of its columns",
@@ -578,7 +566,44 @@ fn plan_tuples(
             return Ok((ClusteringRestriction::Tuples { columns: *count, alternatives }, *count));
         }
     }
+    if let Some(single) = single {
+        let column = &table.clustering_columns()[at];
+        for (relation, side, is_lower) in
+            [(single.lower, &mut lower, true), (single.upper, &mut upper, false)]
+        {
+            let Some(bound) = range_bound(preparation, column, relation, is_lower)? else {
+                continue;
+            };
+            if side.is_some() {
+                let which = if is_lower { "start" } else { "end" };
+                return Err(Error::invalid(format!(
+                    "More than one restriction was found for the {which} bound on {}",
+                    column.name
+                )));
+            }
+            *side = Some(bound);
+        }
+    }
     Ok((ClusteringRestriction::Range { lower, upper }, widest))
+}
+
+/// One side of a range of a single column.
+fn range_bound(
+    preparation: &mut Preparation<'_>,
+    column: &ColumnDefinition,
+    relation: Option<&Relation<'_>>,
+    is_lower: bool,
+) -> Result<Option<RangeBound>> {
+    let (value, inclusive) = match relation.map(|relation| &relation.predicate) {
+        Some(Predicate::Between(low, high)) => (if is_lower { low } else { high }, true),
+        Some(Predicate::Compare(operator, value)) => {
+            (value, matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual))
+        }
+        _ => return Ok(None),
+    };
+    let receiver = preparation.receiver(&column.name, &column.column_type);
+    let term = prepare_term(preparation, value, &receiver)?;
+    Ok(Some(RangeBound { columns: 1, term, is_tuple: false, inclusive }))
 }
 
 fn tuple_term(
@@ -636,7 +661,12 @@ fn plan_filter(
             let column = find(preparation, table, name)?;
             let (key_type, value_type) = match &column.column_type {
                 CqlType::Map { key, value, .. } => (key.as_ref().clone(), value.as_ref().clone()),
-                CqlType::List { element, .. } => (CqlType::Int, element.as_ref().clone()),
+                CqlType::List { .. } => {
+                    return Err(preparation.invalid(
+                        name.position,
+                        "Indexes on list entries (l[index] = value) are not currently supported.",
+                    ));
+                }
                 _ => {
                     let message = format!(
                         "Column '{name}' of type {} has no elements that can be restricted",
@@ -645,6 +675,10 @@ fn plan_filter(
                     return Err(preparation.invalid(name.position, message));
                 }
             };
+            if !matches!(relation.predicate, Predicate::Compare(Operator::Equal, _)) {
+                let message = "Only EQ relations are supported on map entries";
+                return Err(preparation.invalid(relation.position, message));
+            }
             let key_receiver = preparation.receiver(&format!("key({})", column.name), &key_type);
             let key = prepare_term(preparation, key, &key_receiver)?;
             let receiver = preparation.receiver(&format!("value({})", column.name), &value_type);

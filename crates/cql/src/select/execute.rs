@@ -1,10 +1,11 @@
 //! Execution: storage is read in bounded chunks until the page is full, the limit is reached or nothing is left.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, Direction, Row, schema::TableMetadata, split_composite,
+    Clustering, ClusteringSlices, DecoratedKey, Direction, Row, schema::TableMetadata,
+    split_composite,
 };
 use espalier_storage::{
     Database, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadTarget,
@@ -24,6 +25,8 @@ use crate::{
 const CHUNK_ROWS: usize = 4096;
 /// Bytes of rows read at a time, softly: a page is cut short rather than grow beyond this.
 const CHUNK_BYTES: usize = 4 << 20;
+/// Most bytes of a result without paging: drivers take no longer frame.
+const MAXIMUM_RESULT_BYTES: usize = 256 << 20;
 
 /// Whether to go on.
 #[derive(PartialEq)]
@@ -65,6 +68,12 @@ pub async fn execute(
         Some(size) if size > 0 => size,
         _ => usize::MAX,
     };
+    if !select.sort.is_empty() && page_size != usize::MAX {
+        return Err(Error::invalid(
+            "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove \
+             the ORDER BY or the IN and sort client side, or disable paging for this query",
+        ));
+    }
     let partitions = select.restrictions.partition.partitions(table, evaluation)?;
     let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
     let resumed = state.as_ref().map(|state| state.position.clone());
@@ -91,9 +100,6 @@ pub async fn execute(
         if select.sort.is_empty() {
             execution.read_all(database, partitions, slices, resumed, now_s).await?;
         } else {
-            if page_size != usize::MAX && options.page_size.is_some_and(|size| size > 0) {
-                execution.page_size = usize::MAX;
-            }
             execution.read_sorted(database, partitions, slices, now_s).await?;
         }
     }
@@ -159,17 +165,15 @@ impl Execution<'_> {
             Partitions::Range(range) => range.into_iter().map(ReadTarget::Range).collect(),
         };
         let mut resume = resume;
-        if let Some(position) = &resume {
-            while matches!(targets.front(), Some(ReadTarget::Partition(key)) if *key < position.key)
-            {
-                targets.pop_front();
-            }
-            let elsewhere =
-                matches!(targets.front(), Some(ReadTarget::Partition(key)) if *key != position.key);
-            if elsewhere {
-                resume = None;
-                self.partition_rows = 0;
-            }
+        if let Some(position) = &resume
+            && let Some(ReadTarget::Partition(_)) = targets.front()
+        {
+            let is_it = |target: &ReadTarget| matches!(target, ReadTarget::Partition(key) if *key == position.key);
+            let at = targets.iter().position(is_it).ok_or_else(|| {
+                let message = "Invalid value for the paging state: it is of another query";
+                Error::new(crate::ErrorCode::ProtocolError, message)
+            })?;
+            targets.drain(..at);
         }
         while let Some(target) = targets.pop_front() {
             loop {
@@ -257,7 +261,8 @@ impl Execution<'_> {
                 continue;
             }
             for (row_index, row) in partition.rows.iter().enumerate() {
-                if self.partition_rows >= self.per_partition_limit {
+                // A limit on groups is looked at where a group begins.
+                if !self.select.is_aggregate && self.partition_rows >= self.per_partition_limit {
                     if is_last_partition {
                         return Ok(Flow::SkipPartition);
                     }
@@ -267,8 +272,11 @@ impl Execution<'_> {
                     || more_targets
                     || !is_last_partition
                     || row_index + 1 < partition.rows.len();
-                if self.row(partition, &components, Some(row), more)? == Flow::Done {
-                    return Ok(Flow::Done);
+                match self.row(partition, &components, Some(row), more)? {
+                    Flow::Done => return Ok(Flow::Done),
+                    Flow::SkipPartition if is_last_partition => return Ok(Flow::SkipPartition),
+                    Flow::SkipPartition => break,
+                    Flow::More => {}
                 }
             }
         }
@@ -307,13 +315,18 @@ impl Execution<'_> {
                     // The limit is reached with a complete group: nothing more is shown.
                     return Ok(Flow::Done);
                 }
-                if self.output.row_count >= self.page_size {
+                if self.page_is_full()? {
                     self.next = self.last.clone();
                     return Ok(Flow::Done);
                 }
             }
+            if !self.output.has_group() {
+                if self.partition_rows >= self.per_partition_limit {
+                    return Ok(Flow::SkipPartition);
+                }
+                self.partition_rows += 1;
+            }
             self.output.accumulate(current)?;
-            self.partition_rows += 1;
             self.last = Some(position(self.partition_rows));
             return Ok(Flow::More);
         }
@@ -324,7 +337,7 @@ impl Execution<'_> {
         if self.rows_left == 0 {
             return Ok(Flow::Done);
         }
-        if self.output.row_count >= self.page_size {
+        if self.page_is_full()? {
             self.next = more.then_some(at);
             return Ok(Flow::Done);
         }
@@ -332,7 +345,23 @@ impl Execution<'_> {
         Ok(Flow::More)
     }
 
-    /// IN on the partition key with ORDER BY: all rows are read, sorted and cut.
+    /// Whether the page has its rows, or is large enough without them. Without paging a result that grows too large is an
+    /// error.
+    fn page_is_full(&self) -> Result<bool> {
+        if self.page_size != usize::MAX {
+            let bytes = self.output.content.len();
+            return Ok(self.output.row_count >= self.page_size || bytes >= CHUNK_BYTES);
+        }
+        if self.output.content.len() > MAXIMUM_RESULT_BYTES {
+            return Err(Error::invalid(format!(
+                "The result is larger than {} MiB; use paging",
+                MAXIMUM_RESULT_BYTES >> 20
+            )));
+        }
+        Ok(false)
+    }
+
+    /// IN on the partition key with ORDER BY: the result rows of all partitions are made, sorted and cut.
     async fn read_sorted(
         &mut self,
         database: &Database,
@@ -342,11 +371,11 @@ impl Execution<'_> {
     ) -> Result<()> {
         let Partitions::Keys(keys) = partitions else { return Ok(()) };
         let select = self.select;
-        let mut rows: Vec<(Arc<Vec<Bytes>>, Option<Arc<Row>>, Row)> = Vec::new();
+        let (limit, mut sorted) = (self.rows_left, Vec::new());
         for key in keys {
             let mut resume = None;
             let mut of_partition = 0usize;
-            loop {
+            'partition: loop {
                 let mut command = self.command(
                     ReadTarget::Partition(key.clone()),
                     slices.clone(),
@@ -355,22 +384,39 @@ impl Execution<'_> {
                 );
                 command.limits.rows = CHUNK_ROWS;
                 let result = database.read(command).await?;
-                for partition in result.partitions {
-                    let components = Arc::new(key_components(&select.table, &partition.key)?);
-                    let static_row = partition.static_row.map(Arc::new);
-                    for row in partition.rows {
+                for partition in &result.partitions {
+                    let components = key_components(&select.table, &partition.key)?;
+                    // A static row alone is a row only where no rows were asked for by clustering.
+                    let alone = partition.rows.is_empty()
+                        && of_partition == 0
+                        && select.restrictions.clustering.is_empty();
+                    let rows = partition.rows.iter().map(Some);
+                    for row in rows.chain(alone.then_some(None)) {
                         let current = CurrentRow {
                             table: &select.table,
                             partition_key: &components,
-                            static_row: static_row.as_deref(),
-                            row: Some(&row),
+                            static_row: partition.static_row.as_ref(),
+                            row,
                         };
-                        if of_partition < self.per_partition_limit
-                            && select.restrictions.accepts(&current, self.evaluation)?
-                        {
-                            of_partition += 1;
-                            rows.push((components.clone(), static_row.clone(), row));
+                        if !select.restrictions.accepts(&current, self.evaluation)? {
+                            continue;
                         }
+                        if self.output.begins_group(&current) {
+                            self.output.finish_group()?;
+                        }
+                        if !self.output.has_group() {
+                            if of_partition >= self.per_partition_limit {
+                                break 'partition;
+                            }
+                            of_partition += 1;
+                            let clustering = row.map(|row| row.clustering.clone());
+                            sorted.push((clustering, self.output.content.len()));
+                        }
+                        match select.is_aggregate {
+                            true => self.output.accumulate(current)?,
+                            false => self.output.emit(current)?,
+                        }
+                        self.page_is_full()?;
                     }
                 }
                 match result.next {
@@ -379,38 +425,45 @@ impl Execution<'_> {
                 }
             }
         }
-        let columns = select.table.clustering_columns();
-        rows.sort_by(|(_, _, left), (_, _, right)| {
-            for (position, descending) in &select.sort {
-                let value = |row: &Row| {
-                    row.clustering.values.get(*position).cloned().flatten().unwrap_or_default()
-                };
-                let order = columns.get(*position).map_or(std::cmp::Ordering::Equal, |column| {
-                    column.column_type.compare(&value(left), &value(right))
-                });
-                let order = if *descending { order.reverse() } else { order };
-                if order.is_ne() {
-                    return order;
-                }
-            }
-            std::cmp::Ordering::Equal
-        });
-        for (components, static_row, row) in rows.iter().take(self.rows_left) {
-            let current = CurrentRow {
-                table: &select.table,
-                partition_key: components,
-                static_row: static_row.as_deref(),
-                row: Some(row),
-            };
-            if select.is_aggregate {
-                if self.output.begins_group(&current) {
-                    self.output.finish_group()?;
-                }
-                self.output.accumulate(current)?;
-            } else {
-                self.output.emit(current)?;
-            }
+        if select.is_aggregate && select.group_by.is_none() {
+            return Ok(()); // one row of all, which the caller finishes
         }
+        if self.output.has_group() {
+            self.output.finish_group()?;
+        }
+        self.output.sort(sorted, limit, |left, right| compare(select, left, right));
         Ok(())
     }
+}
+
+/// The order of two result rows of a sorted SELECT. Without a clustering (a static row alone) one is before all others in the
+/// table's order.
+fn compare(
+    select: &PlannedSelect,
+    left: Option<&Clustering>,
+    right: Option<&Clustering>,
+) -> Ordering {
+    let against = |order: Ordering| if select.is_reversed { order.reverse() } else { order };
+    match (left, right) {
+        (None, None) => Ordering::Equal,
+        (None, Some(_)) => against(Ordering::Less),
+        (Some(_), None) => against(Ordering::Greater),
+        (Some(left), Some(right)) => compare_clusterings(select, left, right),
+    }
+}
+
+fn compare_clusterings(select: &PlannedSelect, left: &Clustering, right: &Clustering) -> Ordering {
+    let columns = select.table.clustering_columns();
+    for (position, descending) in &select.sort {
+        let value =
+            |row: &Clustering| row.values.get(*position).cloned().flatten().unwrap_or_default();
+        let order = columns.get(*position).map_or(Ordering::Equal, |column| {
+            column.column_type.compare(&value(left), &value(right))
+        });
+        let order = if *descending { order.reverse() } else { order };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
 }

@@ -1,7 +1,9 @@
 //! Where rows become result rows: one by one, or a group at a time.
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
-use espalier_mutation::Row;
+use espalier_mutation::{Clustering, Row};
 
 use super::{
     PlannedSelect, SelectExpression,
@@ -115,6 +117,29 @@ impl<'s> Output<'s> {
             row: group.row.as_ref(),
         };
         self.encode(row, &aggregates)
+    }
+
+    /// Sorts the rows and keeps the first `limit`. `rows` has for each, in their order, its clustering and the offset of
+    /// its content.
+    pub fn sort(
+        &mut self,
+        rows: Vec<(Option<Clustering>, usize)>,
+        limit: usize,
+        compare: impl Fn(Option<&Clustering>, Option<&Clustering>) -> Ordering,
+    ) {
+        let content = std::mem::take(&mut self.content);
+        let ends = rows.iter().skip(1).map(|(_, start)| *start).chain([content.len()]);
+        let mut rows: Vec<_> = rows
+            .iter()
+            .zip(ends)
+            .map(|((clustering, start), end)| (clustering.as_ref(), *start..end))
+            .collect();
+        rows.sort_by(|(left, _), (right, _)| compare(*left, *right));
+        rows.truncate(limit);
+        self.row_count = rows.len();
+        for (_, place) in rows {
+            self.content.extend_from_slice(&content[place]);
+        }
     }
 
     /// Whether a group is open.

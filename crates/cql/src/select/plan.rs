@@ -30,6 +30,7 @@ pub fn plan_select(
     let restrictions = restrictions::plan(preparation, table, &statement.where_clause, purpose)?;
     if statement.distinct {
         check_distinct(table, &selectors, &restrictions)?;
+        check_distinct_key(table, &selectors, &restrictions)?;
     }
     let group_by = plan_group_by(preparation, table, statement, &restrictions)?;
     let (is_reversed, sort) =
@@ -154,6 +155,30 @@ fn check_distinct(
     Ok(())
 }
 
+/// Over many partitions, DISTINCT must show which is which.
+fn check_distinct_key(
+    table: &TableMetadata,
+    selectors: &[SelectExpression],
+    restrictions: &Restrictions,
+) -> Result<()> {
+    if matches!(restrictions.partition, PartitionRestriction::Keys(_)) {
+        return Ok(());
+    }
+    let mut shown = BTreeSet::new();
+    for selector in selectors {
+        selector.for_each_column(&mut |column| {
+            shown.insert(column.name.clone());
+        });
+    }
+    match table.partition_key_columns().iter().find(|column| !shown.contains(&column.name)) {
+        None => Ok(()),
+        Some(missing) => Err(Error::invalid(format!(
+            "SELECT DISTINCT queries must request all the partition key columns (missing {})",
+            missing.name
+        ))),
+    }
+}
+
 fn plan_group_by(
     preparation: &Preparation<'_>,
     table: &TableMetadata,
@@ -162,11 +187,6 @@ fn plan_group_by(
 ) -> Result<Option<usize>> {
     if statement.group_by.is_empty() {
         return Ok(None);
-    }
-    if statement.distinct {
-        return Err(Error::invalid(
-            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
-        ));
     }
     let key: Vec<_> =
         table.partition_key_columns().iter().chain(table.clustering_columns()).collect();
@@ -204,7 +224,13 @@ fn plan_group_by(
             "Group by is not supported on only a part of the partition key",
         ));
     }
-    Ok(Some(at.max(table.partition_key_columns().len())))
+    let columns = at.max(table.partition_key_columns().len());
+    if statement.distinct && columns > table.partition_key_columns().len() {
+        return Err(Error::invalid(
+            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
+        ));
+    }
+    Ok(Some(columns))
 }
 
 fn is_single(alternatives: &Alternatives) -> bool {

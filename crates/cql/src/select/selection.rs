@@ -91,7 +91,13 @@ impl SelectionPreparation<'_, '_> {
                 let (key_type, element_type) = match &inner_type {
                     CqlType::Map { key, value, .. } => (key.as_ref(), value.as_ref()),
                     CqlType::Set { element, .. } => (element.as_ref(), element.as_ref()),
-                    CqlType::List { element, .. } => (&CqlType::Int, element.as_ref()),
+                    CqlType::List { .. } => {
+                        let message = format!(
+                            "Element selection is only allowed on sets and maps, but {} is a list",
+                            expression.to_string().split('[').next().unwrap_or_default()
+                        );
+                        return Err(self.invalid(expression, message));
+                    }
                     other => {
                         return Err(self.invalid(
                             expression,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use espalier_types::{CqlType, collection};
+use hashbrown::HashMap;
 
 use super::{CompositeTerm, Term};
 use crate::{
@@ -137,13 +138,12 @@ pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Val
             bound.extend(values.iter().cloned());
         }
         Values::Named(values) => {
-            for marker in markers {
-                let found = values.iter().find(|(name, _)| *name == marker.name);
-                bound.push(match found {
-                    Some((_, value)) => value.clone(),
-                    None => Value::Unset,
-                });
-            }
+            // Of values with the same name the first counts.
+            let by_name: HashMap<&str, &Value> =
+                values.iter().rev().map(|(name, value)| (*name, value)).collect();
+            bound.extend(markers.iter().map(|marker| {
+                by_name.get(marker.name.as_str()).map_or(Value::Unset, |value| (*value).clone())
+            }));
         }
     }
     for (marker, value) in markers.iter().zip(&bound) {

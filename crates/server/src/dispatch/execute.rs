@@ -54,7 +54,7 @@ fn execute_now(
             Ok(None)
         }
         cql::Now::Done(result) => {
-            let columns = columns_of(execute);
+            let columns = columns_of(execute, &prepared);
             finish(connection, header, execute.parameters.consistency, columns, result)?;
             connection.server.metrics.requests_execute.increment();
             Ok(None)
@@ -74,12 +74,14 @@ pub(super) async fn serve_execute(
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
     let result = connection.server.processor.execute(&prepared, &client, &options).await;
-    let columns = columns_of(&execute);
+    let columns = columns_of(&execute, &prepared);
     finish(connection, header, execute.parameters.consistency, columns, result)
 }
 
-fn columns_of<'a>(execute: &Execute<'a>) -> Columns<'a> {
-    let skip = execute.parameters.skip_metadata;
+fn columns_of<'a>(execute: &Execute<'a>, prepared: &cql::Prepared) -> Columns<'a> {
+    // In version 4 nothing says which columns the client knows: once they have changed, it is told them in any case.
+    let knows = execute.result_metadata_id.is_some() || !prepared.result_changed;
+    let skip = execute.parameters.skip_metadata && knows;
     Columns::Prepared { skip, known_id: execute.result_metadata_id }
 }
 

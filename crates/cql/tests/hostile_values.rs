@@ -1,0 +1,221 @@
+//! Bound values and statements made to take long, to take much memory, or to mean something by being absent.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use espalier_cql::{
+    ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult, Result, Value, Values,
+};
+use espalier_runtime::{ShardContext, block_on, file::FileSystem};
+use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+
+/// Linear and n log n take a fraction of a second without optimisation, quadratic takes minutes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct Node {
+    processor: QueryProcessor,
+    client: ClientState,
+}
+
+impl Node {
+    async fn new() -> Self {
+        let database = Database::open(
+            ShardContext { index: 0, count: 1 },
+            FileSystem::simulated(1),
+            Arc::new(StorageConfiguration::new("node")),
+            SharedDatabase::new(),
+        );
+        let processor =
+            QueryProcessor::new(database.await.unwrap(), Arc::new(PreparedCache::default()));
+        let mut node = Self { processor, client: ClientState::default() };
+        for text in [
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "USE ks",
+            "CREATE TABLE t (k int PRIMARY KEY, v int, s set<int>, l list<int>) WITH default_time_to_live = 1000",
+        ] {
+            node.query(text, Values::NONE).await.unwrap();
+        }
+        node
+    }
+
+    async fn query(&mut self, text: &str, values: Values<'_>) -> Result<QueryResult> {
+        let options = QueryOptions { values, ..QueryOptions::default() };
+        self.processor.query(text, &mut self.client, &options).await
+    }
+
+    /// The content of the only row, without the lengths of its cells.
+    async fn row(&mut self, text: &str) -> Vec<Option<Vec<u8>>> {
+        let QueryResult::Rows(rows) = self.query(text, Values::NONE).await.unwrap() else {
+            panic!("{text}: no rows")
+        };
+        assert_eq!(rows.row_count, 1);
+        let mut rest = rows.content.as_slice();
+        let mut cells = Vec::new();
+        while !rest.is_empty() {
+            let (length, tail) = rest.split_at(4);
+            let length = i32::from_be_bytes(length.try_into().unwrap());
+            let (cell, tail) = tail.split_at(length.max(0) as usize);
+            cells.push((length >= 0).then(|| cell.to_vec()));
+            rest = tail;
+        }
+        cells
+    }
+}
+
+fn int(value: i32) -> Value {
+    Value::Bytes(Bytes::copy_from_slice(&value.to_be_bytes()))
+}
+
+/// A list or set of ints as a client sends it.
+fn ints(values: impl ExactSizeIterator<Item = i32>) -> Value {
+    let mut bytes = (values.len() as i32).to_be_bytes().to_vec();
+    for value in values {
+        bytes.extend_from_slice(&4i32.to_be_bytes());
+        bytes.extend_from_slice(&value.to_be_bytes());
+    }
+    Value::Bytes(bytes.into())
+}
+
+#[test]
+fn large_collections_in_the_worst_order_take_no_longer() {
+    const COUNT: i32 = 100_000;
+    block_on(async {
+        let mut node = Node::new().await;
+        let start = Instant::now();
+        let descending = [ints((0..COUNT).rev())];
+        node.query("UPDATE t SET s = ? WHERE k = 1", Values::Positional(&descending))
+            .await
+            .unwrap();
+        let ascending = [ints(0..COUNT)];
+        node.query("UPDATE t SET l = ? + l WHERE k = 1", Values::Positional(&ascending))
+            .await
+            .unwrap();
+        node.query("UPDATE t SET l = l + [-1, -1] WHERE k = 1", Values::NONE).await.unwrap();
+        let all_but_one = [ints((1..COUNT).rev())];
+        node.query("UPDATE t SET l = l - ? WHERE k = 1", Values::Positional(&all_but_one))
+            .await
+            .unwrap();
+        let row = node.row("SELECT collection_count(s), l FROM t WHERE k = 1").await;
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+        let Value::Bytes(left) = ints([0, -1, -1].into_iter()) else { unreachable!() };
+        assert_eq!(row, [Some(COUNT.to_be_bytes().to_vec()), Some(left.to_vec())]);
+    });
+}
+
+#[test]
+fn the_later_of_equal_elements_stays() {
+    block_on(async {
+        let mut node = Node::new().await;
+        node.query("CREATE TABLE m (k int PRIMARY KEY, m map<int, int>)", Values::NONE)
+            .await
+            .unwrap();
+        // {2: 20, 1: 10, 2: 21}, as no driver would send it.
+        let mut bytes = 3i32.to_be_bytes().to_vec();
+        for number in [2i32, 20, 1, 10, 2, 21] {
+            bytes.extend_from_slice(&4i32.to_be_bytes());
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        let values = [Value::Bytes(bytes.into())];
+        node.query("INSERT INTO m (k, m) VALUES (1, ?)", Values::Positional(&values))
+            .await
+            .unwrap();
+        let row = node.row("SELECT m[1], m[2] FROM m WHERE k = 1").await;
+        assert_eq!(row, [Some(10i32.to_be_bytes().to_vec()), Some(21i32.to_be_bytes().to_vec())]);
+    });
+}
+
+#[test]
+fn many_named_values_are_found_at_once() {
+    block_on(async {
+        let mut node = Node::new().await;
+        let names: Vec<String> = (0..60_000).map(|index| format!("name_{index:06}")).collect();
+        let values: Vec<(&str, Value)> =
+            names.iter().rev().map(|name| (name.as_str(), int(1))).collect();
+        let markers: Vec<String> = names.iter().map(|name| format!(":{name}")).collect();
+        let text = format!("SELECT v FROM t WHERE k IN ({})", markers.join(", "));
+        let start = Instant::now();
+        node.query(&text, Values::Named(&values)).await.unwrap();
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    });
+}
+
+#[test]
+fn bounds_of_markers_keys_and_prepared_text() {
+    block_on(async {
+        let mut node = Node::new().await;
+        let text = format!("SELECT v FROM t WHERE k IN ({})", vec!["?"; 65_536].join(", "));
+        let error = node.query(&text, Values::NONE).await.unwrap_err();
+        assert!(error.message.contains("Too many bind markers"), "{error:?}");
+        let numbers: Vec<String> = (0..70_000).map(|number| number.to_string()).collect();
+        let text = format!("SELECT v FROM t WHERE k IN ({})", numbers.join(", "));
+        let error = node.query(&text, Values::NONE).await.unwrap_err();
+        assert!(error.message.contains("more than 65535 combinations"), "{error:?}");
+        let text = format!("SELECT v FROM t WHERE k = 1 /* {} */", "long ".repeat(1 << 18));
+        let error = node.processor.prepare(&text, &node.client).unwrap_err();
+        assert!(error.message.contains("larger than allowed maximum of 1 MB"), "{error:?}");
+        // Each marker is known to each statement of a batch, in time that does not grow with their product.
+        let start = Instant::now();
+        let update = "UPDATE t SET v = ? WHERE k = 1; ";
+        let text = format!("BEGIN BATCH {} APPLY BATCH", update.repeat(20_000));
+        node.processor.prepare(&text, &node.client).unwrap();
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    });
+}
+
+#[test]
+fn null_is_no_ttl_and_unset_is_the_default() {
+    block_on(async {
+        let mut node = Node::new().await;
+        let insert = "INSERT INTO t (k, v) VALUES (1, 1) USING TTL ?";
+        node.query(insert, Values::Positional(&[Value::Unset])).await.unwrap();
+        assert_ne!(node.row("SELECT ttl(v) FROM t WHERE k = 1").await, [None]);
+        node.query(insert, Values::Positional(&[Value::Null])).await.unwrap();
+        assert_eq!(node.row("SELECT ttl(v) FROM t WHERE k = 1").await, [None]);
+        let insert = "INSERT INTO t (k, v) VALUES (1, 1) USING TIMESTAMP ?";
+        node.query(insert, Values::Positional(&[Value::Unset])).await.unwrap();
+        let error = node.query(insert, Values::Positional(&[Value::Null])).await.unwrap_err();
+        assert_eq!(error.message, "Invalid null value of timestamp");
+    });
+}
+
+#[test]
+fn pages_end_where_they_are_large_enough() {
+    block_on(async {
+        let mut node = Node::new().await;
+        node.query("CREATE TABLE b (k int, c int, b blob, PRIMARY KEY (k, c))", Values::NONE)
+            .await
+            .unwrap();
+        let blob = Value::Bytes(vec![7; 512 << 10].into());
+        for c in 0..40 {
+            let values = [int(c), blob.clone()];
+            node.query("INSERT INTO b (k, c, b) VALUES (1, ?, ?)", Values::Positional(&values))
+                .await
+                .unwrap();
+        }
+        for text in ["SELECT c, b FROM b WHERE k = 1", "SELECT c, b FROM b GROUP BY k, c"] {
+            let (mut state, mut rows_seen, mut pages) = (None, 0, 0);
+            loop {
+                let options = QueryOptions {
+                    page_size: Some(5000),
+                    paging_state: state.as_deref(),
+                    ..QueryOptions::default()
+                };
+                let result = node.processor.query(text, &mut node.client, &options).await.unwrap();
+                let QueryResult::Rows(rows) = result else { panic!("no rows") };
+                assert!(rows.content.len() < 8 << 20, "{}", rows.content.len());
+                rows_seen += rows.row_count;
+                pages += 1;
+                state = rows.paging_state;
+                if state.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(rows_seen, 40, "{text}");
+            assert!(pages > 3, "{text}: {pages}");
+        }
+    });
+}
