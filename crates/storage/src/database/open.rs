@@ -265,7 +265,15 @@ impl Database {
                 .iter()
                 .flat_map(|sstable| sstable.commit_log_intervals(host))
                 .collect();
-            all.insert(directory.id, TableRecovery { flushed, truncation });
+            let recovery = TableRecovery { flushed, truncation };
+            // The clock may have gone back since; a place that was settled once must not be given out again.
+            if let Some(greatest) = recovery.greatest_segment() {
+                self.inner
+                    .shared
+                    .segment_ids
+                    .fetch_max(greatest.saturating_add(1), Ordering::Relaxed);
+            }
+            all.insert(directory.id, recovery);
         }
         Ok(Arc::new(all))
     }

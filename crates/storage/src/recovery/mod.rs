@@ -41,6 +41,13 @@ pub(crate) struct TableRecovery {
 }
 
 impl TableRecovery {
+    /// The greatest segment id that files and truncations speak of.
+    pub(crate) fn greatest_segment(&self) -> Option<u64> {
+        let flushed = self.flushed.iter().map(|(_, end)| end.segment);
+        let truncated = self.truncation.iter().flat_map(|record| &record.positions);
+        flushed.chain(truncated.map(|position| position.segment)).max()
+    }
+
     /// Whether a write at this place must not be replayed.
     fn is_settled(&self, shard: u32, position: LogPosition) -> bool {
         self.flushed.iter().any(|(start, end)| *start <= position && position < *end)

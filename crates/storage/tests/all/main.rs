@@ -15,4 +15,5 @@ mod segments_are_recycled;
 mod several_shards;
 mod support;
 mod sync_modes;
+mod the_clock_goes_back;
 mod walk;
