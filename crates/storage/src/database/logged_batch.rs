@@ -20,7 +20,7 @@ use espalier_mutation::{
 use espalier_runtime::{random, spawn_local, time};
 use hashbrown::HashMap;
 
-use super::Database;
+use super::{Database, storable::check_storable};
 use crate::{
     StorageError,
     commitlog::{
@@ -44,6 +44,13 @@ impl Database {
             return self.apply(mutation).await;
         }
         let schema = self.schema();
+        // What would be refused later must be refused before the note: a note is not given up.
+        for update in &mutation.updates {
+            if schema.table_by_id(update.table).is_none() {
+                return Err(StorageError::UnknownTable(update.table));
+            }
+            check_storable(self.inner.sstable_features, update)?;
+        }
         let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
             return Err(StorageError::NotSupported(
                 "a logged batch without the table system.batches",
@@ -65,9 +72,11 @@ impl Database {
         outcome
     }
 
-    async fn retry_batch(&self, table: &TableMetadata, key: DecoratedKey, mutation: Mutation) {
+    async fn retry_batch(&self, table: &TableMetadata, key: DecoratedKey, mut mutation: Mutation) {
         while !self.is_closing() {
             time::sleep(RETRY_PAUSE).await;
+            let schema = self.schema();
+            mutation.updates.retain(|update| schema.table_by_id(update.table).is_some());
             if self.apply(mutation.clone()).await.is_ok() {
                 if let Err(error) = self.remove_note(table, key).await {
                     tracing::warn!(%error, "a finished batch will be applied again at the next start");
@@ -102,14 +111,21 @@ impl Database {
             limits: ReadLimits::NONE,
             resume: None,
         };
-        for partition in self.read(command).await?.partitions {
+        'batches: for partition in self.read(command).await?.partitions {
             for row in &partition.rows {
                 let Some(content) = content(table, row) else { continue };
                 let mutation = decode(content, &schema).map_err(|error| StorageError::Corrupt {
                     what: "a batch in system.batches".into(),
                     reason: error.to_string(),
                 })?;
-                self.apply(mutation).await?;
+                match self.apply(mutation).await {
+                    // It was taken under another `sstable_format`, and waits until that one is back.
+                    Err(StorageError::Unstorable(reason)) => {
+                        tracing::error!(reason, "an unfinished batch cannot be stored and is left");
+                        continue 'batches;
+                    }
+                    outcome => outcome?,
+                }
             }
             self.remove_note(table, partition.key).await?;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use espalier_mutation::Mutation;
+use espalier_mutation::{DeletionTime, Mutation, PartitionUpdate};
 use espalier_runtime::{file::FileSystem, random::Generator};
 
 use crate::support::{shards::on_shards, *};
@@ -72,4 +72,44 @@ fn all_or_nothing_over_shards_and_crashes() {
         }
     }
     assert!(whole > 20 && none > 20, "{whole} whole, {none} none: the cuts fall in between");
+}
+
+/// A batch over all shards of which a part can never be written.
+fn with_a_part_that_is_refused(
+    narrow: &espalier_mutation::schema::TableMetadata,
+    refused: PartitionUpdate,
+) -> Mutation {
+    let mut mutation = Mutation { updates: vec![refused] };
+    for part in 0..PARTS {
+        let one = insert(narrow, &part.to_string(), None, 1, &[("v", "1")]);
+        mutation.updates.extend(one.updates);
+    }
+    mutation
+}
+
+#[test]
+fn a_batch_with_a_part_that_is_refused_is_refused_as_a_whole() {
+    let file_system = FileSystem::simulated(1);
+    on_shards(3, &file_system, configuration(), |database| async move {
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let mut negative = PartitionUpdate::new(narrow.id, key("0"));
+        negative.deletion = DeletionTime::new(-5, NOW);
+        let unknown = espalier_mutation::schema::TableId(uuid::Uuid::from_u128(0xdead));
+        let mut missing = PartitionUpdate::new(unknown, key("0"));
+        missing.deletion = DeletionTime::new(5, NOW);
+        for refused in [negative, missing] {
+            let batch = with_a_part_that_is_refused(&narrow, refused);
+            assert!(database.apply_logged_batch(batch).await.is_err());
+        }
+        assert_eq!(read_all(&database, &narrow).await.partitions.len(), 0);
+    })
+    .unwrap();
+    on_shards(3, &file_system, configuration(), |database| async move {
+        let narrow = table(&database, "narrow");
+        assert_eq!(read_all(&database, &narrow).await.partitions.len(), 0);
+        let batches = database.schema().table("system", "batches").unwrap().clone();
+        assert_eq!(read_all(&database, &batches).await.partitions.len(), 0);
+    })
+    .unwrap();
 }
