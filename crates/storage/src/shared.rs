@@ -10,7 +10,8 @@ use std::{
 
 use arc_swap::ArcSwap;
 use espalier_mutation::schema::{Schema, TableId};
-use hashbrown::HashMap;
+use espalier_runtime::time;
+use hashbrown::{HashMap, HashSet};
 use uuid::Uuid;
 
 static INSTANCES: AtomicU64 = AtomicU64::new(1);
@@ -26,6 +27,10 @@ pub struct SharedDatabase {
     /// The last generation number given to a file of a table. A lock taken when a file is begun, not on hot paths.
     generations: Mutex<HashMap<TableId, u64>>,
     host_id: OnceLock<Uuid>,
+    /// When this was made, in µs since 1970.
+    started_us: i64,
+    /// Tables dropped since.
+    dropped: Mutex<HashSet<TableId>>,
 }
 
 impl SharedDatabase {
@@ -38,6 +43,8 @@ impl SharedDatabase {
             schema: ArcSwap::from_pointee(nothing),
             generations: Mutex::default(),
             host_id: OnceLock::new(),
+            started_us: time::now_micros(),
+            dropped: Mutex::default(),
         })
     }
 
@@ -57,6 +64,22 @@ impl SharedDatabase {
 
     pub(crate) fn set_schema(&self, schema: Arc<Schema>) {
         self.schema.store(schema);
+    }
+
+    /// Notes that a table's id was in use.
+    pub(crate) fn note_dropped(&self, table: TableId) {
+        self.dropped.lock().unwrap_or_else(PoisonError::into_inner).insert(table);
+    }
+
+    /// Whether no table can have had this id before: it was made since the process started, and not dropped again.
+    pub(crate) fn is_new_id(&self, table: TableId) -> bool {
+        let made_us = table.0.get_timestamp().map(|made| {
+            let (seconds, nanoseconds) = made.to_unix();
+            i64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000)
+                + i64::from(nanoseconds) / 1000
+        });
+        made_us.is_some_and(|made| (self.started_us..=time::now_micros()).contains(&made))
+            && !self.dropped.lock().unwrap_or_else(PoisonError::into_inner).contains(&table)
     }
 
     /// A generation number that no file of the table has.

@@ -3,9 +3,7 @@
 //! The schema no longer has it, so a crash at any point here leaves at worst a directory with a note that its table was
 //! dropped; the next start removes it. Readers that are under way keep their files open.
 
-use std::sync::Arc;
-
-use espalier_mutation::schema::{Schema, TableId};
+use espalier_mutation::schema::{Schema, TableId, TableMetadata};
 
 use super::{
     Database,
@@ -13,12 +11,14 @@ use super::{
 };
 use crate::{
     StorageError,
-    table::{DROPPED_FILE_NAME, remove_dropped_directory},
+    commitlog::LogPosition,
+    table::{DROPPED_FILE_NAME, TruncationRecord, remove_dropped_directory},
 };
 
 impl Database {
     /// Removes a table that the schema has lost. Failures are told in the log only: the table is gone either way.
     pub(super) async fn drop_table(&self, old: &Schema, id: TableId) {
+        self.inner.shared.note_dropped(id);
         let directory = match self.table(id) {
             Ok(table) => table.directory.clone(),
             Err(_) => return,
@@ -51,24 +51,35 @@ impl Database {
         self.reclaim_log();
     }
 
-    /// At start: removes the directories of tables that were dropped.
-    pub(super) async fn remove_dropped(
-        &self,
-        schema: &Arc<Schema>,
-        found: &FoundTables,
-    ) -> Result<(), StorageError> {
-        let file_system = &self.inner.file_system;
+    /// At start: tells of the directories that no table in the schema has.
+    pub(super) fn warn_of_unknown(schema: &Schema, found: &FoundTables) {
         for FoundTable { directory, .. } in found.iter() {
-            if schema.table_by_id(directory.id).is_some() {
-                continue;
-            }
-            if file_system.exists(directory.path.join(DROPPED_FILE_NAME)).await? {
-                remove_dropped_directory(file_system, &directory.path).await?;
-            } else {
+            if schema.table_by_id(directory.id).is_none() {
                 let path = directory.path.display();
                 tracing::warn!(%path, "this directory's table is not in the schema");
             }
         }
-        Ok(())
+    }
+
+    /// Before a table is created: nothing of an earlier table with its id may come back. Ids that are made anew are
+    /// those of no earlier table; one that the user gives may be that of a table whose writes are still in the log.
+    pub(super) async fn prepare_new_table(
+        &self,
+        table: &TableMetadata,
+    ) -> Result<(), StorageError> {
+        if self.inner.shared.is_new_id(table.id) {
+            return Ok(());
+        }
+        let file_system = &self.inner.file_system;
+        let directory = self.directory_of(table);
+        if file_system.exists(directory.join(DROPPED_FILE_NAME)).await? {
+            remove_dropped_directory(file_system, &directory).await?;
+        }
+        let positions = self.on_all_shards(|database| async move {
+            let log = database.inner.log.get();
+            log.map_or(LogPosition::NONE, |log| log.truncation_position())
+        });
+        let record = TruncationRecord { generations: 0, positions: positions.await };
+        record.save(file_system, &directory).await
     }
 }

@@ -1,6 +1,6 @@
 //! Making a shard's tables what the schema says.
 
-use std::{rc::Rc, sync::Arc};
+use std::{path::PathBuf, rc::Rc, sync::Arc};
 
 use espalier_mutation::schema::{Schema, TableMetadata};
 use espalier_sstable::Component;
@@ -53,10 +53,7 @@ impl Database {
         let files = found.iter().find(|found| found.directory.id == metadata.id);
         let directory = match files {
             Some(files) => files.directory.path.clone(),
-            None => {
-                let data = &self.inner.configuration.data_directory;
-                data.join(&metadata.keyspace).join(metadata.directory_name())
-            }
+            None => self.directory_of(metadata),
         };
         if let Some(descriptor) = files.and_then(|files| files.incomplete.first()) {
             return Err(StorageError::IncompleteSSTable(descriptor.path(&Component::Toc)));
@@ -74,6 +71,12 @@ impl Database {
         table.change_view(|view| view.with_sstables(sstables));
         self.inner.tables.borrow_mut().insert(metadata.id, table.clone());
         Ok(table)
+    }
+
+    /// Where the files of a table go that has none yet.
+    pub(super) fn directory_of(&self, metadata: &TableMetadata) -> PathBuf {
+        let data = &self.inner.configuration.data_directory;
+        data.join(&metadata.keyspace).join(metadata.directory_name())
     }
 
     /// Whether a part of an SSTable belongs to this shard.

@@ -146,7 +146,7 @@ impl Database {
             file_system.remove_file(path).await?;
         }
         let schema = self.inner.shared.schema();
-        self.remove_dropped(&schema, &found).await?;
+        Self::warn_of_unknown(&schema, &found);
         let recovered = self.install_everywhere(&schema, &found).await?;
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         self.finish_truncations(&found).await?;

@@ -44,6 +44,9 @@ impl Database {
         }
         let timestamp_us = time::next_timestamp_micros();
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
+            self.prepare_new_table(table).await?;
+        }
         let mutation = system::schema_mutation(&old, &new, timestamp_us, now_s);
         if !mutation.updates.is_empty() {
             self.apply_here(&mutation).await?;

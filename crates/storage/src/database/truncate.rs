@@ -6,6 +6,8 @@
 //! 4. What was set aside is removed; then the record forgets the generation numbers, so that files that somebody puts
 //!    into the directory later are not taken for dead ones.
 
+use std::path::Path;
+
 use espalier_mutation::schema::TableId;
 use espalier_sstable::{Descriptor, SSTableId, components::remove_sstable};
 
@@ -37,16 +39,39 @@ impl Database {
         let aside = self.on_all_shards(move |database| async move { database.set_aside(id) });
         let positions = aside.await;
         let record = TruncationRecord { generations, positions };
-        let saved = record.save(&self.inner.file_system, &directory).await;
+        let saved = self.replace_record(&record, &directory).await;
         let is_done = saved.is_ok();
         let ended = self.on_all_shards(move |database| async move {
-            database.end_truncation(id, is_done).await;
+            database.end_truncation(id, is_done).await
         });
-        ended.await;
+        let are_all_removed = ended.await.into_iter().all(|removed| removed);
         saved?;
+        if !are_all_removed {
+            return Ok(()); // The next start tries again; until then the numbers must be remembered.
+        }
         TruncationRecord { generations: 0, ..record }
             .save(&self.inner.file_system, &directory)
             .await
+    }
+
+    /// Makes a record durable, or leaves the one that was there: one of which nobody knows whether it will be there after
+    /// a crash would truncate by half.
+    async fn replace_record(
+        &self,
+        record: &TruncationRecord,
+        directory: &Path,
+    ) -> Result<(), StorageError> {
+        let file_system = &self.inner.file_system;
+        let before = TruncationRecord::load(file_system, directory).await?;
+        let Err(error) = record.save(file_system, directory).await else { return Ok(()) };
+        let restored = match before {
+            Some(before) => before.save(file_system, directory).await,
+            None => TruncationRecord::remove(file_system, directory).await,
+        };
+        if let Err(error) = restored {
+            tracing::error!(%error, "a failed truncation may take effect at the next start");
+        }
+        Err(error)
     }
 
     async fn hold(&self, id: TableId) {
@@ -62,15 +87,19 @@ impl Database {
         self.log_for(&table).map_or(LogPosition::NONE, |log| log.truncation_position())
     }
 
-    async fn end_truncation(&self, id: TableId, is_done: bool) {
-        let Ok(table) = self.table(id) else { return };
+    /// Returns whether all files are gone that should be.
+    async fn end_truncation(&self, id: TableId, is_done: bool) -> bool {
+        let Ok(table) = self.table(id) else { return true };
         let files = table.end_truncation(is_done);
+        let mut are_all_removed = true;
         for descriptor in files {
             if let Err(error) = remove_sstable(&self.inner.file_system, &descriptor).await {
                 tracing::warn!(%error, "files of a truncated table are left until the next start");
+                are_all_removed = false;
             }
         }
         self.reclaim_log();
+        are_all_removed
     }
 
     /// At start: the files that a truncation had no time to remove.

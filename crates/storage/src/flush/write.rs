@@ -1,6 +1,6 @@
 //! One flush.
 
-use std::{collections::BTreeSet, num::NonZeroU64, rc::Rc, sync::Arc};
+use std::{collections::BTreeSet, io::ErrorKind, num::NonZeroU64, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
     ClusteringSlices, ColumnData, Direction, KeyBound, Row, Unfiltered, UnfilteredStream,
@@ -8,7 +8,9 @@ use espalier_mutation::{
 };
 use espalier_runtime::{file::FileError, maybe_yield};
 use espalier_sstable::{
-    Descriptor, EncodingStats, PresentColumns, SSTableId, SSTableWriter, WriterOptions,
+    Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableId, SSTableWriter,
+    WriterOptions,
+    components::remove_sstable,
     statistics::encoding_stats::{DELETION_TIME_EPOCH_S, TIMESTAMP_EPOCH_US},
 };
 
@@ -62,26 +64,48 @@ impl Database {
         let options = self.writer_options(table, memtable, &metadata)?;
         let descriptor = options.descriptor.clone();
         self.make_directory(table).await?;
-        let mut writer = SSTableWriter::create(self.file_system(), options).await?;
-        if let Err(error) = copy(memtable, &metadata, &mut writer).await {
-            if let Err(error) = writer.abort().await {
-                tracing::warn!(%error, "files of a failed flush are left");
+        let outcome = match SSTableWriter::create(self.file_system(), options).await {
+            // Somebody else's files.
+            Err(SSTableError::Io(error)) if error.kind() == ErrorKind::AlreadyExists => {
+                return Err(SSTableError::Io(error).into());
             }
-            return Err(error);
+            Err(error) => Err(error.into()),
+            Ok(writer) => self.write_sstable(memtable, &metadata, writer).await,
+        };
+        // A disk that is full must not fill up further with what each attempt leaves.
+        if outcome.is_err()
+            && let Err(error) = remove_sstable(self.file_system(), &descriptor).await
+        {
+            tracing::warn!(%error, "files of a failed flush are left");
         }
-        let written = writer.finish().await?;
-        match written {
-            Some(_) => self.open_sstable(&metadata, descriptor).await.map(Some),
+        outcome
+    }
+
+    async fn write_sstable(
+        &self,
+        memtable: &Rc<Memtable>,
+        metadata: &Arc<TableMetadata>,
+        mut writer: SSTableWriter,
+    ) -> Result<Option<Rc<SSTable>>, StorageError> {
+        copy(memtable, metadata, &mut writer).await?;
+        match writer.finish().await? {
+            Some(written) => self.open_sstable(metadata, written.descriptor).await.map(Some),
             None => Ok(None),
         }
     }
 
     async fn make_directory(&self, table: &Table) -> Result<(), FileError> {
-        // A first flush of the table on any shard makes it; this is cheap if it is there.
-        if self.file_system().exists(&table.directory).await? {
+        if table.has_durable_directory.get() {
             return Ok(());
         }
-        self.file_system().create_dir_all(&table.directory).await
+        self.file_system().create_dir_all(&table.directory).await?;
+        // It may have been there, made by another shard or an earlier life that had no time to make its name durable.
+        let above = table.directory.ancestors().skip(1).take(2);
+        for directory in above.filter(|directory| !directory.as_os_str().is_empty()) {
+            self.file_system().sync_dir(directory).await?;
+        }
+        table.has_durable_directory.set(true);
+        Ok(())
     }
 
     fn writer_options(

@@ -25,7 +25,7 @@ pub(crate) struct TableDirectory {
     pub(crate) path: PathBuf,
 }
 
-/// The directories of all tables below the data directory.
+/// The directories of all tables below the data directory. Those of dropped tables are removed.
 pub(crate) async fn find_tables(
     file_system: &FileSystem,
     data_directory: &Path,
@@ -38,6 +38,10 @@ pub(crate) async fn find_tables(
         for table in file_system.read_dir(&keyspace.path).await? {
             let id = table.name.rsplit_once('-').and_then(|(_, id)| Uuid::try_parse(id).ok());
             if let Some(id) = id.filter(|_| table.is_directory) {
+                if file_system.exists(table.path.join(DROPPED_FILE_NAME)).await? {
+                    remove_dropped_directory(file_system, &table.path).await?;
+                    continue;
+                }
                 found.push(TableDirectory { id: TableId(id), path: table.path });
             }
         }
@@ -81,5 +85,9 @@ pub(crate) async fn remove_dropped_directory(
         }
     }
     file_system.sync_dir(directory).await?;
-    Ok(file_system.remove_dir_all(directory).await?)
+    file_system.remove_dir_all(directory).await?;
+    match directory.parent() {
+        Some(parent) => Ok(file_system.sync_dir(parent).await?),
+        None => Ok(()),
+    }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Table {
     view: RefCell<Rc<TableView>>,
     budget: MemtableBudget,
     pub(crate) directory: PathBuf,
+    /// Whether this shard has seen to it that the directory's own name is durable.
+    pub(crate) has_durable_directory: Cell<bool>,
     /// Flush and truncation: one at a time.
     pub(crate) flush_lock: Semaphore,
     /// Why the last flush failed, if it did.
@@ -66,6 +68,7 @@ impl Table {
             view: RefCell::new(Rc::new(TableView::new(memtable))),
             budget,
             directory,
+            has_durable_directory: Cell::new(false),
             flush_lock: Semaphore::new(1),
             flush_failure: RefCell::default(),
             aside: RefCell::default(),

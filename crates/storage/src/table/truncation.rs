@@ -94,6 +94,18 @@ impl TruncationRecord {
         }
     }
 
+    /// Removes the record of a table that was never truncated, for good.
+    pub(crate) async fn remove(
+        file_system: &FileSystem,
+        directory: &Path,
+    ) -> Result<(), StorageError> {
+        match file_system.remove_file(directory.join(FILE_NAME)).await {
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => {}
+        }
+        Ok(file_system.sync_dir(directory).await?)
+    }
+
     /// Makes the record durable.
     pub(crate) async fn save(
         &self,

@@ -111,6 +111,92 @@ fn a_truncation_that_fails_brings_everything_back() {
 }
 
 #[test]
+fn files_that_could_not_be_removed_do_not_come_back() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = prepared(&file_system).await;
+        let id = table(&database, "narrow").id;
+        let disk = file_system.simulated_disk().unwrap();
+        for operation in [Operation::Rename, Operation::Remove] {
+            disk.inject(Fault::always(operation, Effect::InputOutput).on_path("/da-"));
+        }
+        database.truncate(id).await.unwrap();
+        disk.clear_faults();
+        write(&database, &["later"]).await;
+        database.flush("ks", None).await.unwrap();
+    });
+    for _ in 0..2 {
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            assert_eq!(names(&database).await, ["later"]);
+        });
+    }
+}
+
+#[test]
+fn a_table_made_again_under_its_old_id_begins_empty() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = prepared(&file_system).await;
+        assert!(drop_narrow(&database).await);
+        create(&database, vec![narrow_table()]).await;
+        assert_eq!(names(&database).await, [""; 0]);
+        write(&database, &["later"]).await;
+    });
+    let disk = file_system.simulated_disk().unwrap().clone();
+    for seed in 0..8 {
+        let file_system = FileSystem::on(disk.crash(seed));
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            assert_eq!(names(&database).await, ["later"]);
+        });
+    }
+}
+
+#[test]
+fn a_table_made_again_under_its_old_id_after_a_restart_begins_empty() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = prepared(&file_system).await;
+        assert!(drop_narrow(&database).await);
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        write(&database, &["later"]).await;
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(names(&database).await, ["later"]);
+    });
+}
+
+#[test]
+fn a_truncation_whose_record_may_not_be_durable_is_never_half_done() {
+    for seed in 0..8 {
+        let file_system = FileSystem::simulated(1);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        run(async {
+            let database = prepared(&file_system).await;
+            let id = table(&database, "narrow").id;
+            let failure = Fault::nth(Operation::SyncDirectory, 0, Effect::InputOutput);
+            disk.inject(failure.on_path("narrow-"));
+            assert!(database.truncate(id).await.is_err());
+            assert_eq!(names(&database).await, ["file", "memory"]);
+            disk.clear_faults();
+            // A write behind the place that the record names.
+            write(&database, &["later"]).await;
+            assert_eq!(names(&database).await, ["file", "later", "memory"]);
+        });
+        let file_system = FileSystem::on(disk.crash(seed));
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            assert_eq!(names(&database).await, ["file", "later", "memory"], "seed {seed}");
+        });
+    }
+}
+
+#[test]
 fn truncation_reaches_all_shards_and_outlives_their_number() {
     let file_system = FileSystem::simulated(1);
     on_shards(3, &file_system, configuration(), |database| async move {
