@@ -5,6 +5,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::{Cell, ColumnData, Row};
+
 /// One node's share of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterShard {
@@ -74,6 +76,41 @@ pub fn merge(left: &[u8], right: &[u8]) -> Bytes {
     all.sort_by(|a, b| a.id.cmp(&b.id).then((b.clock, b.count).cmp(&(a.clock, a.count))));
     all.dedup_by_key(|shard| shard.id);
     build(&all)
+}
+
+/// Joins two rows of one update with the same clustering, whose counter cells hold changes (be64) instead of contexts:
+/// the changes add up, and a deletion wins over them.
+pub fn join_changes(into: &mut Row, from: Row) {
+    into.deletion = into.deletion.max(from.deletion);
+    for (id, right) in from.columns {
+        match into.columns.binary_search_by_key(&id, |(column, _)| *column) {
+            Err(place) => into.columns.insert(place, (id, right)),
+            Ok(place) => {
+                if let (ColumnData::Simple(left), ColumnData::Simple(right)) =
+                    (&mut into.columns[place].1, right)
+                {
+                    *left = join_cells(left, right);
+                }
+            }
+        }
+    }
+}
+
+fn join_cells(left: &Cell, right: Cell) -> Cell {
+    match (left.is_tombstone(), right.is_tombstone()) {
+        (true, _) => left.clone(),
+        (false, true) => right,
+        (false, false) => {
+            let timestamp = left.timestamp.max(right.timestamp);
+            let sum = change(&left.value).wrapping_add(change(&right.value));
+            Cell::live(timestamp, Bytes::copy_from_slice(&sum.to_be_bytes()))
+        }
+    }
+}
+
+/// The change that a cell of an update holds; 0 if it is none.
+pub fn change(value: &[u8]) -> i64 {
+    value.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
 /// `context` after node `id` has added `delta`; the clock grows to `clock_at_least` or by one.

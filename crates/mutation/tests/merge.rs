@@ -212,3 +212,83 @@ fn equal_timestamps() {
     wins(Cell::expiring(5, 9, 100, "a".into()), Cell::expiring(5, 9, 99, "z".into()));
     wins(Cell::live(6, "a".into()), Cell::tombstone(5, 1));
 }
+
+/// A deletion lies between the share of another node, which it deletes, and what this node has counted since.
+#[test]
+fn deleted_shares_of_counters_do_not_come_back() {
+    use espalier_mutation::counter::{CounterShard, build, total};
+    let id = TableId(uuid::Uuid::from_u128(2));
+    let table = Arc::new(
+        TableBuilder::new("ks", "counts", id)
+            .partition_key("k", CqlType::Int)
+            .clustering("c", CqlType::Blob, false)
+            .static_column("s", CqlType::Counter)
+            .regular("n", CqlType::Counter)
+            .build(),
+    );
+    let key = DecoratedKey::new(Bytes::from_static(b"k"));
+    let deletion = DeletionTime::new(20, 0);
+    let counted = |clustering: Clustering, column: &str, node: u8, timestamp: i64| {
+        let mut row = Row::empty(clustering);
+        let share = CounterShard { id: [node; 16], clock: timestamp, count: timestamp };
+        let cell = Cell::live(timestamp, build(&[share]));
+        row.set_cell(table.column(column).unwrap().id, cell);
+        row
+    };
+    let one = || Clustering::new([Bytes::from_static(b"a")]);
+    for direction in [Direction::Forward, Direction::Reverse] {
+        // The partition deletion in the header, the row's own deletion, a range deletion.
+        for kind in 0..3 {
+            let header = |node: u8, timestamp: i64| PartitionHeader {
+                key: key.clone(),
+                deletion: DeletionTime::LIVE,
+                static_row: Some(counted(Clustering::empty(), "s", node, timestamp)),
+            };
+            let source = |header, fragments: Vec<Unfiltered>| Source {
+                header,
+                fragments: fragments.into_iter(),
+            };
+            let row = |node, timestamp| Unfiltered::Row(counted(one(), "n", node, timestamp));
+            let mut of_deletion = PartitionHeader { static_row: None, ..header(1, 0) };
+            let mut fragments = Vec::new();
+            match kind {
+                0 => of_deletion.deletion = deletion,
+                1 => fragments.push(Unfiltered::Row(Row { deletion, ..Row::empty(one()) })),
+                _ => {
+                    let mut list = RangeTombstoneList::default();
+                    let (start, end) = (bound(0), bound(0xff));
+                    let range = RangeTombstone { start, end, deletion };
+                    list.add(table.comparator(), &range);
+                    fragments.extend(list.markers().map(Unfiltered::Marker));
+                    if direction == Direction::Reverse {
+                        fragments.reverse();
+                    }
+                }
+            }
+            let streams = vec![
+                source(header(1, 10), vec![row(1, 10)]),
+                source(header(2, 30), vec![row(2, 30)]),
+                source(of_deletion, fragments),
+            ];
+            run(async {
+                let merged = MergedPartition::new(table.clone(), direction, streams).await;
+                let mut merged = merged.unwrap().unwrap();
+                let value = |row: &Row, name: &str| match row.column(table.column(name).unwrap().id)
+                {
+                    Some(ColumnData::Simple(cell)) => total(&cell.value),
+                    _ => 0,
+                };
+                let expected = if kind == 0 { 30 } else { 40 };
+                let static_row = merged.header().static_row.clone().unwrap();
+                assert_eq!(value(&static_row, "s"), expected);
+                let mut found = Vec::new();
+                while let Some(fragment) = merged.next().await.unwrap() {
+                    if let Unfiltered::Row(row) = fragment {
+                        found.push(value(&row, "n"));
+                    }
+                }
+                assert_eq!(found, [30], "kind {kind} {direction:?}");
+            });
+        }
+    }
+}

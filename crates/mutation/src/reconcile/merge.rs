@@ -6,7 +6,10 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use super::{apply_deletion, merge_rows};
+use super::{
+    apply_deletion, merge_rows,
+    rows::{merge_counters, remove_deleted_counters},
+};
 use crate::{
     DeletionTime, Direction, PartitionHeader, Row, Unfiltered, UnfilteredStream,
     range_tombstones::marker, schema::TableMetadata,
@@ -50,7 +53,8 @@ impl<S: UnfilteredStream> MergedPartition<S> {
             .fold(DeletionTime::LIVE, |strongest, stream| strongest.max(stream.header().deletion));
         let mut static_row: Option<Row> = None;
         for stream in &streams {
-            let Some(row) = stream.header().static_row.clone() else { continue };
+            let Some(mut row) = stream.header().static_row.clone() else { continue };
+            remove_deleted_counters(&table, &mut row, deletion);
             static_row = Some(match static_row {
                 Some(merged) => merge_rows(&table, merged, row),
                 None => row,
@@ -124,7 +128,10 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         self.sources[least].head = self.sources[least].stream.next().await?;
         match first {
             Unfiltered::Row(mut row) => {
+                let active = self.partition_deletion.max(self.open);
                 if !single {
+                    let is_counter = self.table.is_counter();
+                    let mut counted = Vec::new();
                     let at = Unfiltered::Row(Row::empty(row.clustering.clone()));
                     for index in least + 1..self.sources.len() {
                         let same = matches!(&self.sources[index].head,
@@ -133,13 +140,18 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
                             continue;
                         }
                         if let Some(Unfiltered::Row(other)) = self.sources[index].head.take() {
-                            row = merge_rows(&self.table, row, other);
+                            match is_counter {
+                                true => counted.push(other),
+                                false => row = merge_rows(&self.table, row, other),
+                            }
                         }
                         let source = &mut self.sources[index];
                         source.head = source.stream.next().await?;
                     }
+                    if !counted.is_empty() {
+                        row = merge_counters(&self.table, row, counted, active);
+                    }
                 }
-                let active = self.partition_deletion.max(self.open);
                 Ok(apply_deletion(&mut row, active).then_some(Unfiltered::Row(row)))
             }
             Unfiltered::Marker(at) => {

@@ -16,10 +16,12 @@ pub fn merge_rows_into(table: &TableMetadata, left: &mut Row, right: Row) {
 }
 
 /// The reconciliation of two rows with the same clustering. Nothing is purged but what the row's own deletion covers.
-pub fn merge_rows(table: &TableMetadata, left: Row, right: Row) -> Row {
+pub fn merge_rows(table: &TableMetadata, mut left: Row, mut right: Row) -> Row {
     let liveness =
         if right.liveness.supersedes(&left.liveness) { right.liveness } else { left.liveness };
     let deletion = left.deletion.max(right.deletion);
+    remove_deleted_counters(table, &mut left, deletion);
+    remove_deleted_counters(table, &mut right, deletion);
     let mut columns = Vec::with_capacity(left.columns.len().max(right.columns.len()));
     let (mut lefts, mut rights) =
         (left.columns.into_iter().peekable(), right.columns.into_iter().peekable());
@@ -43,6 +45,30 @@ pub fn merge_rows(table: &TableMetadata, left: Row, right: Row) -> Row {
     let mut row = Row { clustering: left.clustering, liveness, deletion, columns };
     if !deletion.is_live() {
         remove_deleted(&mut row, deletion);
+    }
+    row
+}
+
+/// Before counter cells are merged, those go that `active` covers: the merge has the later timestamp of both, and would
+/// bring the shares in a deleted one back.
+pub(super) fn remove_deleted_counters(table: &TableMetadata, row: &mut Row, active: DeletionTime) {
+    if table.is_counter() && !active.is_live() {
+        remove_deleted(row, active);
+    }
+}
+
+/// Merges rows of counters at the same place, with all deletions over them in view.
+pub(super) fn merge_counters(
+    table: &TableMetadata,
+    mut row: Row,
+    others: Vec<Row>,
+    active: DeletionTime,
+) -> Row {
+    let deletion = others.iter().fold(active.max(row.deletion), |all, row| all.max(row.deletion));
+    remove_deleted_counters(table, &mut row, deletion);
+    for mut other in others {
+        remove_deleted_counters(table, &mut other, deletion);
+        row = merge_rows(table, row, other);
     }
     row
 }

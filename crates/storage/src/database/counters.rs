@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    ClusteringSlice, ClusteringSlices, ColumnData, Direction, Mutation, PartitionUpdate, Row,
-    counter, schema::TableMetadata,
+    Clustering, ClusteringSlice, ClusteringSlices, ColumnData, Direction, Mutation,
+    PartitionUpdate, Row, counter, schema::TableMetadata,
 };
 use espalier_runtime::time;
+use hashbrown::HashMap;
 
 use super::Database;
 use crate::{
@@ -32,6 +33,7 @@ impl Database {
     }
 
     async fn add_counters_here(&self, mut update: PartitionUpdate) -> Result<(), StorageError> {
+        join_rows(&mut update.rows);
         let ticket = {
             let _turn = self.inner.counter_turn.acquire(1).await;
             let host = *self.host_id().as_bytes();
@@ -101,6 +103,22 @@ impl Database {
     }
 }
 
+/// Joins rows with the same clustering: each is to be added to what the others make of the row.
+fn join_rows(rows: &mut Vec<Row>) {
+    let mut places: HashMap<Clustering, usize> = HashMap::with_capacity(rows.len());
+    let mut joined: Vec<Row> = Vec::with_capacity(rows.len());
+    for row in rows.drain(..) {
+        match places.get(&row.clustering).and_then(|place| joined.get_mut(*place)) {
+            Some(first) => counter::join_changes(first, row),
+            None => {
+                places.insert(row.clustering.clone(), joined.len());
+                joined.push(row);
+            }
+        }
+    }
+    *rows = joined;
+}
+
 /// Makes contexts of the changes in a row.
 fn add_row(row: &mut Row, old: Option<&Row>, host: [u8; 16]) {
     for (id, data) in &mut row.columns {
@@ -108,7 +126,7 @@ fn add_row(row: &mut Row, old: Option<&Row>, host: [u8; 16]) {
         if cell.is_tombstone() {
             continue;
         }
-        let delta = cell.value.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
+        let delta = counter::change(&cell.value);
         let old = match old.and_then(|old| old.column(*id)) {
             Some(ColumnData::Simple(old)) => &old.value[..],
             _ => &[],

@@ -2,7 +2,7 @@
 //!
 //! SSTables come by descending greatest write timestamp. Once every column that is asked for has a cell that is newer
 //! than all that the rest holds, and the row is known to exist, the rest is not opened. The condition is Cassandra's for
-//! queries of names; tables with counters or multi-cell columns among those asked for read everything.
+//! queries of names; multi-cell columns among those asked for read everything. Counters are not read this way.
 
 use std::sync::Arc;
 
@@ -21,6 +21,9 @@ use crate::{StorageError, table::TableView};
 /// asked for too.
 pub(super) fn only_row(command: &ReadCommand, slices: &ClusteringSlices) -> Option<Clustering> {
     let table = &command.table;
+    if table.is_counter() {
+        return None; // counter cells are merged when all deletions are known
+    }
     let columns = table.clustering_columns().len();
     if columns == 0 && !table.has_static_columns() {
         return slices.is_all().then(Clustering::empty);
@@ -116,9 +119,6 @@ impl Collected<'_> {
     /// Whether what was written at or before `timestamp` cannot change the answer.
     fn is_complete_above(&self, timestamp: i64) -> bool {
         let Some(row) = &self.row else { return false };
-        if self.table.is_counter() {
-            return false;
-        }
         let deletion = self.partition_deletion.max(self.range_deletion).max(row.deletion);
         let exists = row.liveness.timestamp > timestamp
             && row.liveness.is_live(self.command.now_s)

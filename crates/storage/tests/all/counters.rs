@@ -99,6 +99,25 @@ fn concurrent_additions_add_up_on_any_number_of_shards() {
 }
 
 #[test]
+fn changes_of_one_counter_in_one_update_add_up() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![counter_table()]).await;
+        let counts = table(&database, "counts");
+        for round in 1..=2 {
+            let mut update = addition(&counts, "a", 1, 1);
+            for (clustering, delta) in [(2, 10), (1, 100), (1, 1000)] {
+                update.rows.extend(addition(&counts, "a", clustering, delta).rows);
+            }
+            database.apply_counters(update).await.unwrap();
+            let expected = vec![(1, 1101 * round), (2, 10 * round)];
+            assert_eq!(totals(&database, "a").await, (round, expected));
+        }
+    });
+}
+
+#[test]
 fn a_counter_begins_anew_after_its_row_was_deleted() {
     let file_system = FileSystem::simulated(2);
     run(async {
