@@ -173,7 +173,7 @@ impl SegmentReader {
         let mut at = from;
         while at + (MARKER_BYTES as u64) <= self.length {
             let window = self.bytes_at(at, WINDOW_BYTES.min((self.length - at) as usize)).await?;
-            for found in occurrences(&window, &MARKER_MAGIC) {
+            for found in memchr::memmem::find_iter(&window, &MARKER_MAGIC) {
                 // The magic stands behind the record's length and checksum and the body's kind.
                 let Some(start) = found.checked_sub(RECORD_OVERHEAD + 1) else { continue };
                 let Some(record) = window.get(start..start + MARKER_BYTES) else { continue };
@@ -196,18 +196,4 @@ impl SegmentReader {
         }
         Ok(durable)
     }
-}
-
-fn occurrences<'a>(haystack: &'a [u8], needle: &'a [u8; 8]) -> impl Iterator<Item = usize> + 'a {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        loop {
-            let rest = haystack.get(at..)?;
-            let found = rest.iter().position(|&byte| byte == needle[0])?;
-            at += found + 1;
-            if rest.get(found..)?.starts_with(needle) {
-                return Some(at - 1);
-            }
-        }
-    })
 }
