@@ -108,7 +108,14 @@ fn map_column(
         true => ValueForm::Prefixed,
         false => ValueForm::of(&column.column_type),
     };
-    let definition = table.column(&column.name).filter(|definition| definition.kind == kind);
+    let dropped = table.dropped_columns.get(&column.name);
+    let mut definition = table.column(&column.name).filter(|definition| definition.kind == kind);
+    if let Some(present) = definition
+        && present.is_complex() != is_complex
+        && dropped.is_some()
+    {
+        definition = None; // the file is older than the drop
+    }
     if let Some(definition) = definition
         && definition.is_complex() != is_complex
     {
@@ -118,7 +125,6 @@ fn map_column(
             format!("column '{name}' has type {inside} in the file and {outside} in the table");
         return Err(SSTableError::corrupt(file, 0, reason));
     }
-    let dropped = table.dropped_columns.get(&column.name);
     Ok(FileColumn {
         is_complex,
         form,

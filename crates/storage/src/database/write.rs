@@ -90,6 +90,7 @@ impl Database {
             let deadline = *deadline.get_or_insert_with(|| time::Instant::now() + timeout);
             let waited = match &error {
                 WriteError::NoLogRoom => {
+                    self.inner.flush_wanted.notify_one();
                     time::timeout_at(deadline, self.log_of(mutation)?.wait_for_room()).await
                 }
                 WriteError::NoMemory => {

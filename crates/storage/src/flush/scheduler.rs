@@ -17,7 +17,11 @@ pub(crate) async fn run(database: Database) {
     loop {
         database.flush_wanted().notified().await;
         while !database.is_closing() {
-            let Some(table) = victim(&database) else { break };
+            let Some(table) = victim(&database) else {
+                // Segments may have been flushed before they were durable, and kept for that.
+                database.reclaim_log();
+                break;
+            };
             if database.flush_table(&table).await.is_err() {
                 time::sleep(RETRY_PAUSE).await;
             }

@@ -1,6 +1,9 @@
 //! Columns come and go: what is in memory, in the log and in files stays readable, and dropped data stays gone.
 
-use espalier_mutation::schema::{Schema, TableMetadata};
+use espalier_mutation::{
+    Cell, ColumnData, ComplexColumn, DeletionTime,
+    schema::{Schema, TableMetadata},
+};
 use espalier_runtime::file::FileSystem;
 use espalier_storage::Database;
 use espalier_types::CqlType;
@@ -60,6 +63,44 @@ fn columns_are_added_dropped_and_added_again() {
                 }
             });
         }
+    }
+}
+
+/// A dropped UDT is remembered as a tuple, which is never multi-cell: nothing keeps a column of another form from taking
+/// the name.
+#[test]
+fn a_dropped_column_of_many_cells_may_come_back_as_one_of_one_cell() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        for (clustering, is_flushed) in [(1, true), (2, false)] {
+            let wide = table(&database, "wide");
+            let mut mutation = insert(&wide, "a", Some(clustering), 10_000_000, &[("v", "v")]);
+            let cells = vec![(int(1), Cell::live(10_000_000, int(1)))];
+            let map = ComplexColumn { deletion: DeletionTime::LIVE, cells };
+            let id = wide.column("m").unwrap().id;
+            let row = &mut mutation.updates[0].rows[0];
+            *row.column_or_insert(id, || ColumnData::Complex(map.clone())) =
+                ColumnData::Complex(map.clone());
+            database.apply(mutation).await.unwrap();
+            if is_flushed {
+                database.flush("ks", None).await.unwrap();
+            }
+        }
+        alter(&database, |table| table.rebuild().drop_column("m", 20_000_000).build()).await;
+        alter(&database, |table| table.rebuild().regular("m", CqlType::Blob).build()).await;
+        let wide = table(&database, "wide");
+        database.apply(insert(&wide, "a", Some(3), 30_000_000, &[("m", "new")])).await.unwrap();
+        assert_eq!(shown(&database).await, ["a/1 v=v", "a/2 v=v", "a/3 m=new"]);
+    });
+    for _ in 0..2 {
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            assert_eq!(shown(&database).await, ["a/1 v=v", "a/2 v=v", "a/3 m=new"]);
+            database.flush("ks", None).await.unwrap();
+            assert_eq!(shown(&database).await, ["a/1 v=v", "a/2 v=v", "a/3 m=new"]);
+        });
     }
 }
 

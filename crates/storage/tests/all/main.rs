@@ -11,6 +11,7 @@ mod logged_batches;
 mod memory_pressure;
 mod model;
 mod reads_are_isolated;
+mod resharding_survives_crashes;
 mod segments_are_recycled;
 mod several_shards;
 mod support;

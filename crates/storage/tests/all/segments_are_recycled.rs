@@ -3,7 +3,12 @@
 
 use std::time::Duration;
 
-use espalier_runtime::{file::FileSystem, time};
+use espalier_runtime::{
+    file::FileSystem,
+    time::{self, ManualClock},
+    yield_now,
+};
+use espalier_storage::CommitLogSync;
 
 use crate::support::*;
 
@@ -39,6 +44,38 @@ fn the_log_does_not_grow_beyond_its_share() {
         assert_eq!(read_all(&database, &narrow).await.partitions.len(), 50);
         let wide = table(&database, "wide");
         assert!(read_partition(&database, &wide, "old").await.is_some());
+    });
+}
+
+/// All segments fill up, and all tables are flushed, before the first of them is written: nobody is left to flush when
+/// they may go.
+#[test]
+fn segments_that_were_flushed_before_they_were_written_are_given_up() {
+    let file_system = FileSystem::simulated(1);
+    let _installed = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
+    run(async {
+        let mut configuration = configuration();
+        configuration.commitlog_segment_bytes = 8 << 10;
+        configuration.commitlog_total_bytes = 64 << 10;
+        configuration.commitlog_sync = CommitLogSync::Group { window: Duration::from_secs(1) };
+        let database = open(&file_system, configuration.clone()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let value = "v".repeat(3500);
+        let mut refused = 0;
+        while refused < 1000 {
+            match database.try_apply(&insert(&narrow, "a", None, 1, &[("v", &value)])) {
+                Some(ticket) => drop(ticket.unwrap()),
+                None => {
+                    refused += 1;
+                    yield_now().await;
+                }
+            }
+        }
+        for number in 0..50 {
+            let name = number.to_string();
+            database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await.unwrap();
+        }
     });
 }
 
