@@ -4,7 +4,10 @@ use espalier_mutation::schema::{TableBuilder, TableId, TableOptions};
 use espalier_runtime::random;
 use espalier_types::CqlType;
 
-use super::{Context, Outcome, already_exists, changed, check_name, options::set_options};
+use super::{
+    Context, Outcome, already_exists, changed, check_name, options::set_options,
+    type_size::check_size,
+};
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
     grammar::ast::{ColumnDefinition, CreateTable, DropTable, Name, PropertyValue},
@@ -205,6 +208,7 @@ pub fn check_column_type(
     column: &ColumnDefinition<'_>,
     column_type: &CqlType,
 ) -> Result<()> {
+    check_size(column_type)?;
     let parts: Vec<&CqlType> = match column_type {
         CqlType::List { element, frozen: false } | CqlType::Set { element, frozen: false } => {
             vec![element]

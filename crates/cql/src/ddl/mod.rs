@@ -7,6 +7,7 @@ mod alter_table;
 mod create_table;
 mod keyspace;
 mod options;
+mod type_size;
 mod user_type;
 
 use std::{

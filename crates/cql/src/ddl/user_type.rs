@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use espalier_mutation::schema::{KeyspaceMetadata, TableMetadata};
 use espalier_types::{CqlType, UserType};
 
-use super::{Context, Outcome, changed, check_name};
+use super::{
+    Context, Outcome, changed, check_name,
+    type_size::{check_keyspace, check_size},
+};
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
     grammar::ast::{AlterType, CreateType, DropType, TypeChange},
@@ -36,6 +39,7 @@ pub fn create(context: &Context<'_>, statement: &CreateType<'_>) -> Outcome {
     let definition = UserType { keyspace: keyspace.name.clone(), name: name.to_string(), fields };
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.types.insert(name.to_string(), Arc::new(definition));
+    check_keyspace(&keyspace)?;
     let change = changed(ChangeKind::Created, ChangeTarget::Type, &keyspace.name, name);
     let keyspace_name = keyspace.name.clone();
     Ok(Some((context.with_keyspace(&keyspace_name, Some(keyspace)), change)))
@@ -48,6 +52,7 @@ fn check_field(
     field: &str,
     field_type: &CqlType,
 ) -> Result<()> {
+    check_size(field_type)?;
     if field_type.is_counter() {
         return Err(Error::invalid_at(
             context.text,
@@ -132,6 +137,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
         }
     }
     let keyspace = replace_type(keyspace, definition);
+    check_keyspace(&keyspace)?;
     let change = changed(ChangeKind::Updated, ChangeTarget::Type, &keyspace.name, name);
     let keyspace_name = keyspace.name.clone();
     Ok(Some((context.with_keyspace(&keyspace_name, Some(keyspace)), change)))
