@@ -1,6 +1,6 @@
 //! What one shard's server is made of, how it starts and stops, and how other shards find it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use espalier_cql::QueryProcessor;
 use espalier_runtime::net::{ListenOptions, TcpListener};
 use espalier_runtime::shard::loop_report;
-use espalier_runtime::sync::Gate;
+use espalier_runtime::sync::{Gate, Semaphore};
 use espalier_runtime::{JoinHandle, ShardContext, preempt, spawn_local, time};
 
 use crate::admin;
@@ -22,6 +22,13 @@ use crate::events::EventRegistry;
 use crate::listener::{Placement, accept_all};
 use crate::metrics::{Kind, Sample, TransportMetrics, storage_samples};
 use crate::options::ShardInfo;
+
+/// Requests of one shard that read pages of rows at the same time: each holds up to a page. As many as the threads of
+/// Cassandra that do it.
+const MAX_ROW_READERS: usize = 128;
+
+/// Unsent bytes that a shard's clients may hold however little memory there is: some pages.
+const MIN_UNSENT_LIMIT: usize = 32 << 20;
 
 /// How long a stop waits for requests under way.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -57,6 +64,11 @@ pub struct ShardServer {
     pub(crate) events: EventRegistry,
     pub(crate) metrics: TransportMetrics,
     pub(crate) gate: Gate,
+    /// Bytes of responses that this shard's clients have not taken yet, and how many make it refuse to read rows.
+    pub(crate) unsent_bytes: Cell<usize>,
+    pub(crate) max_unsent_bytes: usize,
+    /// Places for requests that read pages of rows.
+    pub(crate) row_readers: Semaphore,
     open: RefCell<Vec<Weak<Connection>>>,
     acceptors: RefCell<Vec<JoinHandle<()>>>,
 }
@@ -82,6 +94,9 @@ impl ShardServer {
             events: EventRegistry::default(),
             metrics: TransportMetrics::default(),
             gate: Gate::new(),
+            unsent_bytes: Cell::new(0),
+            max_unsent_bytes: share(config.max_request_data_in_flight).max(MIN_UNSENT_LIMIT),
+            row_readers: Semaphore::new(MAX_ROW_READERS),
             open: RefCell::default(),
             acceptors: RefCell::default(),
             config,
@@ -131,6 +146,12 @@ impl ShardServer {
             "Bytes of requests that are being served.",
             Kind::Gauge,
             self.admission.in_flight() as u64,
+        );
+        push(
+            "espalier_transport_unsent_bytes",
+            "Bytes of responses that clients have not taken yet.",
+            Kind::Gauge,
+            self.unsent_bytes.get() as u64,
         );
         let stalls = preempt::stall_report();
         push(

@@ -25,7 +25,10 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("POST", ["storage_service", "keyspace_compaction", _] | ["lsa", "compact"]) => {
             HttpResponse::error(501, "Compaction is not supported yet")
         }
-        ("GET" | "POST", _) => HttpResponse::error(404, "Not found"),
+        ("GET", ["storage_service", "keyspace_flush" | "keyspace_compaction", _]) => {
+            HttpResponse::error(405, "This needs POST")
+        }
+        ("GET" | "POST", _) => not_found(),
         _ => HttpResponse::error(405, "Only GET and POST are served here"),
     }
 }
@@ -47,8 +50,14 @@ fn storage_service(server: &ShardServer, what: &str) -> HttpResponse {
         "release_version" => text(env!("CARGO_PKG_VERSION")),
         "schema_version" => text(&server.processor.database().schema().version.to_string()),
         "keyspaces" => keyspaces(server),
-        _ => HttpResponse::error(404, "Not found"),
+        _ => not_found(),
     }
+}
+
+fn not_found() -> HttpResponse {
+    let message = "Not found. There are GET /metrics, POST /storage_service/keyspace_flush/KEYSPACE (with ?cf=TABLE for \
+        one table), GET /storage_service/keyspaces, GET /column_family/name";
+    HttpResponse::error(404, message)
 }
 
 fn host_id(server: &ShardServer) -> HttpResponse {

@@ -6,7 +6,8 @@
 //!
 //! Memory, besides requests in flight (see [`crate::admission`]): the receive buffer, which grows only with bytes that
 //! have arrived, to at most a frame; the send buffer, of which a reader waits to be rid before it reads on once it holds
-//! [`MAX_UNSENT`]; at most [`MAX_WAITING_REQUESTS`] tasks.
+//! [`MAX_UNSENT`]; at most [`MAX_WAITING_REQUESTS`] tasks. Rows are not read for a client that holds so much unsent either,
+//! nor while all clients of the shard together hold too much ([`Connection::room_for_rows`]).
 
 mod inline;
 mod reader;
@@ -18,12 +19,12 @@ use std::rc::Rc;
 use espalier_cql::ClientState;
 use espalier_runtime::net::{Shutdown, TcpStream};
 use espalier_runtime::spawn_local;
-use espalier_runtime::sync::{GatePass, Notify};
+use espalier_runtime::sync::{GatePass, Notify, Permit, Semaphore};
 
 use crate::admission::{AddressAccount, ConnectionPlace};
 use crate::dispatch;
 use crate::dispatch::acknowledge::AcknowledgementQueue;
-use crate::protocol::response::ErrorResponse;
+use crate::protocol::response::{ErrorDetail, ErrorResponse};
 use crate::protocol::{Event, EventTypes, Response, ResponseExtras, SendBuffer, StreamId};
 use crate::shard::ShardServer;
 
@@ -34,6 +35,10 @@ const MAX_UNSENT: usize = 1024 * 1024;
 
 /// Requests of one connection that may wait at once; then it reads no more until some are done.
 const MAX_WAITING_REQUESTS: usize = 8192;
+
+/// Requests of one connection that read pages of rows at the same time; what a client that does not read its answers can
+/// make the node hold is so many pages.
+const MAX_ROW_READERS: usize = 32;
 
 /// One client's connection, shared by its reader and its waiting requests.
 pub(crate) struct Connection {
@@ -47,10 +52,17 @@ pub(crate) struct Connection {
     pub peer: SocketAddr,
     stream: TcpStream,
     writing: Cell<bool>,
+    /// Bytes that a write under way has taken out of `send`.
+    written_bytes: Cell<usize>,
+    /// Bytes of this connection that the shard's account of unsent bytes has.
+    unsent_noted: Cell<usize>,
     broken: Cell<bool>,
     waiting_requests: Cell<usize>,
     /// Something that a reader may wait for has happened.
     eased: Notify,
+    /// A write is done, or there will be none any more.
+    sent: Notify,
+    row_readers: Semaphore,
     _place: ConnectionPlace,
     _pass: GatePass,
 }
@@ -75,9 +87,13 @@ impl Connection {
             peer,
             stream,
             writing: Cell::new(false),
+            written_bytes: Cell::new(0),
+            unsent_noted: Cell::new(0),
             broken: Cell::new(false),
             waiting_requests: Cell::new(0),
             eased: Notify::new(),
+            sent: Notify::new(),
+            row_readers: Semaphore::new(MAX_ROW_READERS),
             _place: place,
             _pass: pass,
         })
@@ -119,6 +135,7 @@ impl Connection {
         self.broken.set(true);
         let _ = self.stream.shutdown(Shutdown::Both);
         self.eased.notify_one();
+        self.sent.notify_all();
     }
 
     /// Adds a response.
@@ -127,6 +144,44 @@ impl Connection {
             self.server.metrics.responses_error.increment();
         }
         self.send.borrow_mut().write(stream, extras, response);
+        self.note_unsent();
+    }
+
+    /// Tells the shard's account of unsent bytes how many there are here.
+    fn note_unsent(&self) {
+        let unsent = self.send.borrow().len() + self.written_bytes.get();
+        let others = self.server.unsent_bytes.get() - self.unsent_noted.replace(unsent);
+        self.server.unsent_bytes.set(others + unsent);
+    }
+
+    /// Whether the client has so much to read that it gets no more rows now.
+    pub fn is_behind(&self) -> bool {
+        self.send.borrow().len() + self.written_bytes.get() > MAX_UNSENT && !self.broken.get()
+    }
+
+    /// Waits until rows may be read for this client: it has read what it asked for before, and a place among the shard's
+    /// readers of rows is free. An error if the shard's clients hold too much unsent.
+    pub async fn room_for_rows(&self) -> Result<[Permit; 2], ErrorResponse> {
+        let of_connection = self.row_readers.acquire(1).await;
+        loop {
+            while self.is_behind() {
+                self.sent.notified().await;
+            }
+            if self.broken.get() {
+                return Err(ErrorResponse::new(ErrorDetail::Server, "The connection is closed"));
+            }
+            let permit = self.server.row_readers.acquire(1).await;
+            if self.is_behind() {
+                continue;
+            }
+            if self.server.unsent_bytes.get() > self.server.max_unsent_bytes {
+                self.server.metrics.requests_shed.increment();
+                let message = "Clients hold too many rows that they have not read \
+                    (native_transport_max_request_data_in_flight): try again later";
+                return Err(ErrorResponse::new(ErrorDetail::Overloaded, message));
+            }
+            return Ok([of_connection, permit]);
+        }
     }
 
     /// Sends an event, or gives up on a client that reads nothing.
@@ -154,12 +209,16 @@ impl Connection {
             let bytes = self.send.borrow_mut().take();
             self.server.metrics.writes.increment();
             self.server.metrics.bytes_sent.add(bytes.len() as u64);
+            self.written_bytes.set(bytes.len());
             let (result, bytes) = self.stream.write_all(bytes).await;
+            self.written_bytes.set(0);
             if let Err(error) = result {
                 tracing::debug!(peer = %self.peer, %error, "writing to a client failed");
                 self.close();
             }
             self.send.borrow_mut().recycle(bytes);
+            self.note_unsent();
+            self.sent.notify_all();
         }
         self.writing.set(false);
         self.eased.notify_one();
@@ -216,5 +275,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.server.metrics.connections_open.decrement();
+        let others = self.server.unsent_bytes.get() - self.unsent_noted.get();
+        self.server.unsent_bytes.set(others);
     }
 }

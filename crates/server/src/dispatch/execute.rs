@@ -43,6 +43,9 @@ fn execute_now(
     in_flight: InFlight,
 ) -> Result<Option<InFlight>, ErrorResponse> {
     let prepared = find_prepared(connection, execute.id)?;
+    if prepared.returns_rows() && connection.is_behind() {
+        return Ok(Some(in_flight));
+    }
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
@@ -73,6 +76,10 @@ pub(super) async fn serve_execute(
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
+    let _room = match prepared.returns_rows() {
+        true => Some(connection.room_for_rows().await?),
+        false => None,
+    };
     let result = connection.server.processor.execute(&prepared, &client, &options).await;
     let columns = columns_of(&execute, &prepared);
     finish(connection, header, execute.parameters.consistency, columns, result)

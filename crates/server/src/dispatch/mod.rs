@@ -91,10 +91,21 @@ async fn serve_query(
     let mut client = (*connection.client()).clone();
     let values = BoundValues::new(&query.parameters.values);
     let options = query_options(&query.parameters, &values);
+    let _room = match may_return_rows(query.text) {
+        true => Some(connection.room_for_rows().await?),
+        false => None,
+    };
     let processor = &connection.server.processor;
     let result = processor.query(query.text, &mut client, &options).await;
     let columns = Columns::Unprepared { skip: query.parameters.skip_metadata };
     finish(connection, header, query.parameters.consistency, columns, result)
+}
+
+/// Whether a statement may return rows, by its first word.
+fn may_return_rows(text: &str) -> bool {
+    let word = text.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("");
+    let is = |other: &&str| word.eq_ignore_ascii_case(other);
+    !["INSERT", "UPDATE", "DELETE", "BEGIN", "TRUNCATE", "USE"].iter().any(is)
 }
 
 async fn serve_batch(

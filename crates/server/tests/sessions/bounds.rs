@@ -156,3 +156,48 @@ fn a_client_that_does_not_read_is_not_read_from() {
         },
     );
 }
+
+/// Rows are not read for a client that does not take those it asked for before.
+#[test]
+fn rows_wait_for_their_reader() {
+    const REQUESTS: i16 = 1000;
+    const VALUE: usize = 80_000; // five times as much as the client encodes it
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            for mode in [MODES[0], MODES[3]] {
+                let mut client = node.client(mode).await;
+                client.must("CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}").await;
+                client.must("CREATE TABLE IF NOT EXISTS ks.t (k int PRIMARY KEY, v blob)").await;
+                let insert = client.must_prepare("INSERT INTO ks.t (k, v) VALUES (1, ?)").await;
+                let value = vec![Value::new(vec![7u8; VALUE])];
+                let inserted = client.ask(client.execute(0, &insert, value)).await;
+                assert_eq!(inserted, ResponseBody::Result(ResResultBody::Void));
+                let point = client.must_prepare("SELECT v FROM ks.t WHERE k = 1").await;
+                let requests: Vec<_> = (0..REQUESTS)
+                    .map(|stream| match stream % 2 {
+                        0 => client.execute(stream, &point, vec![]),
+                        _ => client.query(stream, "SELECT * FROM ks.t"),
+                    })
+                    .collect();
+                client.send(&requests).await;
+                sleep(Duration::from_millis(500)).await;
+                let unsent = metric(node.admin, "espalier_transport_unsent_bytes").await;
+                let all = VALUE as u64 * REQUESTS as u64;
+                assert!((1 << 16..all / 5).contains(&unsent), "{unsent} of {all}");
+                let mut streams = std::collections::BTreeSet::new();
+                for _ in 0..REQUESTS {
+                    let answer = client.receive().await.unwrap();
+                    assert_eq!(answer.opcode, Opcode::Result);
+                    assert!(answer.body.len() > VALUE);
+                    streams.insert(answer.stream_id);
+                }
+                assert_eq!(streams.len(), REQUESTS as usize);
+                drop(client);
+                sleep(Duration::from_millis(100)).await;
+                assert_eq!(metric(node.admin, "espalier_transport_unsent_bytes").await, 0);
+            }
+        },
+    );
+}

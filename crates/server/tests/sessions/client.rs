@@ -22,7 +22,6 @@ use cassandra_protocol::types::value::Value;
 use espalier_runtime::net::TcpStream;
 use espalier_runtime::time::timeout;
 
-#[allow(dead_code)] // the tests of the codec use the rest
 #[path = "../protocol/driver.rs"]
 mod driver;
 

@@ -4,6 +4,7 @@
 
 mod admin_api;
 mod bounds;
+mod changed_columns;
 mod client;
 mod events;
 mod handshake;
