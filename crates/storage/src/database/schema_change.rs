@@ -38,11 +38,20 @@ impl Database {
         outcome
     }
 
+    /// A timestamp behind those of all earlier changes, also when the clock was set back since: later changes must win.
+    fn next_schema_timestamp_us(&self) -> i64 {
+        let tables = self.tables_here();
+        let newest = tables.iter().filter(|table| table.is_schema());
+        let newest = newest.filter_map(|table| table.maximum_timestamp()).max();
+        let now = time::next_timestamp_micros();
+        newest.map_or(now, |newest| now.max(newest.saturating_add(1)))
+    }
+
     async fn lead_change(&self, old: Arc<Schema>, new: Arc<Schema>) -> Result<(), StorageError> {
         if self.is_closing() {
             return Err(StorageError::ShuttingDown);
         }
-        let timestamp_us = time::next_timestamp_micros();
+        let timestamp_us = self.next_schema_timestamp_us();
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
             self.prepare_new_table(table).await?;

@@ -159,6 +159,15 @@ impl Table {
         memtables.filter_map(|memtable| memtable.positions()).map(|(first, _)| first).min()
     }
 
+    /// The greatest write timestamp in µs of all there is of the table on this shard.
+    pub(crate) fn maximum_timestamp(&self) -> Option<i64> {
+        let view = self.view();
+        let memtables = view.memtables().filter(|memtable| !memtable.is_empty());
+        let memtables = memtables.map(|memtable| memtable.statistics().maximum_timestamp);
+        let sstables = view.sstables.iter().map(|sstable| sstable.maximum_timestamp());
+        memtables.chain(sstables).max()
+    }
+
     /// Why the last flush failed, if it did.
     pub(crate) fn flush_failure(&self) -> Option<String> {
         self.flush_failure.borrow().clone()

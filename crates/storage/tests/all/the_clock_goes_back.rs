@@ -8,20 +8,24 @@ use crate::support::*;
 const LATE_US: i64 = 1_700_000_001_000_000;
 const EARLY_US: i64 = 1_700_000_000_990_000;
 
-/// A life at `start_us`; each writes `count` rows of half a segment and more, so that each takes a segment.
+/// A life at `start_us`, on a thread of its own: timestamps of one thread only grow.
+#[allow(clippy::disallowed_methods)]
 fn live(
     file_system: &FileSystem,
     start_us: i64,
-    body: impl AsyncFnOnce(espalier_storage::Database),
+    body: impl AsyncFnOnce(espalier_storage::Database) + Send,
 ) {
-    let clock = ManualClock::new(start_us).moving_when_idle();
-    let _installed = clock.install();
-    block_on(async {
-        let mut configuration = configuration();
-        configuration.commitlog_segment_bytes = 8 << 10;
-        configuration.commitlog_total_bytes = 4 << 20;
-        body(open(file_system, configuration).await.unwrap()).await;
-    });
+    let life = move || {
+        let clock = ManualClock::new(start_us).moving_when_idle();
+        let _installed = clock.install();
+        block_on(async {
+            let mut configuration = configuration();
+            configuration.commitlog_segment_bytes = 8 << 10;
+            configuration.commitlog_total_bytes = 4 << 20;
+            body(open(file_system, configuration).await.unwrap()).await;
+        });
+    };
+    std::thread::scope(|scope| scope.spawn(life).join().unwrap());
 }
 
 async fn write(database: &espalier_storage::Database, prefix: &str, count: usize) {
@@ -69,4 +73,37 @@ fn new_writes_are_not_taken_for_truncated_ones() {
     });
     let file_system = FileSystem::on(file_system.simulated_disk().unwrap().crash(1));
     live(&file_system, LATE_US, async |database| assert_eq!(count(&database).await, 60));
+}
+
+#[test]
+fn later_changes_of_the_schema_win_over_earlier_ones() {
+    for is_flushed in [false, true] {
+        let mut file_system = FileSystem::simulated(1);
+        live(&file_system, LATE_US, async |database| {
+            create(&database, vec![narrow_table(), wide_table()]).await;
+            if is_flushed {
+                database.shutdown().await.unwrap();
+            }
+        });
+        let changed = wide_table().rebuild().regular("x", espalier_types::CqlType::Blob).build();
+        for life in 0..2 {
+            live(&file_system, EARLY_US, async |database| {
+                if life == 0 {
+                    let change = |schema: &espalier_mutation::schema::Schema| {
+                        let schema = without_table(schema, "narrow");
+                        Ok::<_, ()>(Some(with_tables(&schema, vec![changed.rebuild().build()])))
+                    };
+                    database.change_schema(change).await.unwrap().unwrap();
+                    let wide = table(&database, "wide");
+                    let row = insert(&wide, "a", Some(1), 1, &[("x", "1")]);
+                    database.apply(row).await.unwrap();
+                }
+                assert!(database.schema().table("ks", "narrow").is_none());
+                let wide = table(&database, "wide");
+                let shown = show(&wide, &read_all(&database, &wide).await);
+                assert_eq!(shown, ["a/1 x=1"]);
+            });
+            file_system = FileSystem::on(file_system.simulated_disk().unwrap().crash(life));
+        }
+    }
 }
