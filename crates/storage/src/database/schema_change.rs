@@ -57,8 +57,15 @@ impl Database {
             self.prepare_new_table(table).await?;
         }
         let mutation = system::schema_mutation(&old, &new, timestamp_us, now_s);
-        if !mutation.updates.is_empty() {
-            self.apply_here(&mutation).await?;
+        if !mutation.updates.is_empty()
+            && let Err(error) = self.apply_here(&mutation).await
+        {
+            // The memtables may have it all the same, and would give it to files in time.
+            let undo = system::schema_mutation(&new, &old, timestamp_us.saturating_add(1), now_s);
+            if let Err(error) = self.apply_here(&undo).await {
+                tracing::error!(%error, "a failed schema change may come true at the next start");
+            }
+            return Err(error);
         }
         self.inner.shared.set_schema(new.clone());
         let dropped: Vec<TableId> = old

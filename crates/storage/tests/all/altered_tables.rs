@@ -4,7 +4,10 @@ use espalier_mutation::{
     Cell, ColumnData, ComplexColumn, DeletionTime,
     schema::{Schema, TableMetadata},
 };
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::file::{
+    FileSystem, Operation,
+    simulated::{Effect, Fault},
+};
 use espalier_storage::Database;
 use espalier_types::CqlType;
 
@@ -100,6 +103,39 @@ fn a_dropped_column_of_many_cells_may_come_back_as_one_of_one_cell() {
             assert_eq!(shown(&database).await, ["a/1 v=v", "a/2 v=v", "a/3 m=new"]);
             database.flush("ks", None).await.unwrap();
             assert_eq!(shown(&database).await, ["a/1 v=v", "a/2 v=v", "a/3 m=new"]);
+        });
+    }
+}
+
+/// The schema tables have a change before the log has it. One that the log does not take must not stay in them: it would
+/// come true when they are flushed.
+#[test]
+fn a_change_that_cannot_be_logged_does_not_come_true_later() {
+    for seed in 0..10 {
+        let file_system = FileSystem::simulated(seed);
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![wide_table()]).await;
+            let wide = table(&database, "wide");
+            database.apply(insert(&wide, "a", Some(1), 1, &[("v", "1")])).await.unwrap();
+            let disk = file_system.simulated_disk().unwrap();
+            let operation = if seed % 2 == 0 { Operation::Sync } else { Operation::Write };
+            disk.inject(Fault::nth(operation, 0, Effect::InputOutput).on_path("schemalog-"));
+            let failed = database
+                .change_schema(|schema| {
+                    let schema = without_table(schema, "wide");
+                    Ok::<_, ()>(Some(with_tables(&schema, vec![narrow_table()])))
+                })
+                .await;
+            assert!(failed.is_err());
+            disk.clear_faults();
+            database.apply(insert(&wide, "a", Some(2), 1, &[("v", "2")])).await.unwrap();
+            database.shutdown().await.unwrap();
+        });
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            assert_eq!(shown(&database).await, ["a/1 v=1", "a/2 v=2"]);
+            assert!(database.schema().table("ks", "narrow").is_none());
         });
     }
 }
