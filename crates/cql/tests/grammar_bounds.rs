@@ -130,3 +130,11 @@ fn positions_count_characters_and_lines() {
     assert_eq!(&"SELECT 'é',\n  '日本' FORM t"[error.offset..][..4], "FORM");
     assert!(error.to_string().starts_with("line 2:7 "));
 }
+
+#[test]
+fn too_many_words_are_refused_before_they_take_memory() {
+    let error = parse(&format!("SELECT {} FROM t", "a, ".repeat(1 << 20))).unwrap_err();
+    assert!(error.message.starts_with("statement of more than 2000000 words"), "{error}");
+    // One long literal is one.
+    assert!(parse(&format!("SELECT a FROM t WHERE k = 0x{}", "ab".repeat(4 << 20))).is_ok());
+}

@@ -3,6 +3,7 @@
 use espalier_mutation::schema::{TableBuilder, TableId, TableOptions};
 use espalier_runtime::random;
 use espalier_types::CqlType;
+use hashbrown::HashSet;
 
 use super::{
     Context, Outcome, already_exists, changed, check_name, options::set_options,
@@ -47,8 +48,9 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
             ));
         }
     };
-    for (index, column) in statement.columns.iter().enumerate() {
-        if statement.columns[..index].iter().any(|other| other.name == column.name) {
+    let mut declared = HashSet::with_capacity(statement.columns.len());
+    for column in &statement.columns {
+        if !declared.insert(column.name.as_str()) {
             return Err(invalid(
                 column.name.position,
                 format!("Duplicate column '{}' declaration for table '{name}'", column.name),
@@ -80,15 +82,14 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
         check_key_type(context, column, &column_type)?;
         Ok(column_type.freeze())
     };
-    let mut seen: Vec<&Name<'_>> = Vec::new();
+    let mut seen = HashSet::new();
     for key_column in key.partition.iter().chain(&key.clustering) {
-        if seen.contains(&key_column) {
+        if !seen.insert(key_column.as_str()) {
             return Err(invalid(
                 key_column.position,
                 format!("Duplicate column '{key_column}' in PRIMARY KEY clause for table '{name}'"),
             ));
         }
-        seen.push(key_column);
     }
     let mut builder =
         TableBuilder::new(keyspace.name.as_str(), name, table_id(context, statement)?);
@@ -113,7 +114,7 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
         builder = builder.clustering(key_column.as_str(), key_type(find(key_column)?)?, reversed);
     }
     let (mut counters, mut others) = (None, None);
-    for column in statement.columns.iter().filter(|column| !seen.contains(&&column.name)) {
+    for column in statement.columns.iter().filter(|column| !seen.contains(column.name.as_str())) {
         let column_type = resolve(column)?;
         check_column_type(context, column, &column_type)?;
         if column_type.is_counter() {
@@ -129,7 +130,7 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
             false => builder.regular(column.name.as_str(), column_type),
         };
     }
-    for column in statement.columns.iter().filter(|column| seen.contains(&&column.name)) {
+    for column in statement.columns.iter().filter(|column| seen.contains(column.name.as_str())) {
         if column.is_static {
             return Err(invalid(
                 column.name.position,

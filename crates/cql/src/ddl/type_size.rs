@@ -11,6 +11,14 @@ use crate::{Error, Result, grammar::MAXIMUM_NESTING};
 /// The most types in a type, itself and those of the fields of its user types included. An arbitrary choice.
 const MAXIMUM_PARTS: usize = 4096;
 
+/// Refuses a user type with more fields than a type may have parts.
+pub fn check_field_count(count: usize) -> Result<()> {
+    if count > MAXIMUM_PARTS {
+        return Err(too_large());
+    }
+    Ok(())
+}
+
 /// Refuses a type that is too large or too deep. Takes time for as many parts as are allowed.
 pub fn check_size(column_type: &CqlType) -> Result<()> {
     let mut parts = 0;
@@ -27,12 +35,16 @@ pub fn check_keyspace(keyspace: &KeyspaceMetadata) -> Result<()> {
     columns.try_for_each(|column| check_size(&column.column_type))
 }
 
+fn too_large() -> Error {
+    Error::invalid(format!(
+        "A type with all fields of its user types may have at most {MAXIMUM_PARTS} parts"
+    ))
+}
+
 fn count(column_type: &CqlType, depth: u32, parts: &mut usize) -> Result<()> {
     *parts += 1;
     if *parts > MAXIMUM_PARTS {
-        return Err(Error::invalid(format!(
-            "A type with all fields of its user types may have at most {MAXIMUM_PARTS} parts"
-        )));
+        return Err(too_large());
     }
     if depth > MAXIMUM_NESTING {
         return Err(Error::invalid(format!(

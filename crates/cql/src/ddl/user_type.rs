@@ -7,7 +7,7 @@ use espalier_types::{CqlType, UserType};
 
 use super::{
     Context, Outcome, changed, check_name,
-    type_size::{check_keyspace, check_size},
+    type_size::{check_field_count, check_keyspace, check_size},
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
@@ -23,6 +23,7 @@ pub fn create(context: &Context<'_>, statement: &CreateType<'_>) -> Outcome {
         let message = format!("A user type with name '{name}' already exists");
         return if statement.if_not_exists { Ok(None) } else { Err(Error::invalid(message)) };
     }
+    check_field_count(statement.fields.len())?;
     let mut fields: Vec<(String, CqlType)> = Vec::with_capacity(statement.fields.len());
     for (field, type_name) in &statement.fields {
         if fields.iter().any(|(other, _)| other == field.as_str()) {

@@ -14,6 +14,10 @@ pub use error::SyntaxError;
 /// How deep types and expressions may nest: far more than any use, and little enough for any stack.
 pub const MAXIMUM_NESTING: u32 = 100;
 
+/// The most words and signs of a statement. A tree, and then a plan, takes some hundred bytes for each, so that a request of 16 MiB
+/// could take gigabytes. Values that are bound, or written as one long literal, do not count.
+pub const MAXIMUM_TOKENS: usize = 2_000_000;
+
 /// Parses one statement (a whole batch is one), with or without `;` at its end.
 pub fn parse(text: &str) -> Result<Parsed<'_>, SyntaxError> {
     parser::parse(text)

@@ -71,6 +71,8 @@ pub(super) enum Invalid {
     UnterminatedComment,
     EmptyName,
     Number,
+    /// Whatever it is, it comes after [`super::MAXIMUM_TOKENS`] others.
+    TooMany,
 }
 
 impl Invalid {
@@ -82,6 +84,7 @@ impl Invalid {
             Self::UnterminatedComment => "comment without an end",
             Self::EmptyName => "empty name",
             Self::Number => "malformed number",
+            Self::TooMany => "statement of more than 2000000 words and signs",
         }
     }
 }

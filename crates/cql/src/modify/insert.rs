@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
+use hashbrown::HashSet;
 
 use super::{
     ModificationKind, Operation, PlannedModification,
@@ -89,9 +90,10 @@ fn given_values<'t>(
         return Err(preparation.invalid(statement.position, "Unmatched column names/values"));
     }
     let mut given = Vec::with_capacity(columns.len());
-    for (index, (name, value)) in columns.iter().zip(values).enumerate() {
+    let mut seen = HashSet::with_capacity(columns.len());
+    for (name, value) in columns.iter().zip(values) {
         let column = find_column(preparation, table, name)?;
-        if columns[..index].contains(name) {
+        if !seen.insert(name.as_str()) {
             return Err(preparation
                 .invalid(name.position, format!("The column names contains duplicates: {name}")));
         }
