@@ -43,7 +43,7 @@ pub fn parse_file(path: &Path, content: &[u8]) -> Result<Vec<Entry>, Configurati
     })?;
     let not_yaml = |message: String| ConfigurationError::NotYaml { path: path.to_owned(), message };
     let parsed: Option<Value> = serde_saphyr::from_str(text).map_err(|error| {
-        let message = error.without_snippet().to_string().replace('\n', " ");
+        let message = reason(&error);
         not_yaml(message)
     })?;
     let mut entries = Vec::new();
@@ -57,6 +57,12 @@ pub fn parse_file(path: &Path, content: &[u8]) -> Result<Vec<Entry>, Configurati
     Ok(entries)
 }
 
+/// What is wrong with a document, in one line and without advice to programmers.
+fn reason(error: &serde_saphyr::Error) -> String {
+    let text = error.without_snippet().to_string().replace('\n', " ");
+    text.replace(", set DuplicateKeyPolicy in Options if acceptable", "")
+}
+
 /// The entries of one `--set KEY=VALUE`; the value is YAML too.
 pub fn parse_set(argument: &str) -> Result<Vec<Entry>, ConfigurationError> {
     let bad =
@@ -64,8 +70,7 @@ pub fn parse_set(argument: &str) -> Result<Vec<Entry>, ConfigurationError> {
     let Some((key, text)) = argument.split_once('=') else {
         return Err(bad("expected KEY=VALUE".to_owned()));
     };
-    let value: Option<Value> = serde_saphyr::from_str(text)
-        .map_err(|error| bad(error.without_snippet().to_string().replace('\n', " ")))?;
+    let value: Option<Value> = serde_saphyr::from_str(text).map_err(|error| bad(reason(&error)))?;
     let mut entries = Vec::new();
     let keys = vec![(key.trim().to_owned(), 0, value.unwrap_or(Value::Null))];
     flatten("", keys, &mut entries, &|_| Origin::Set);

@@ -11,6 +11,7 @@ use espalier_storage::{CommitLogSync, ReplayPolicy, StorageConfiguration};
 use super::error::ConfigurationError;
 use super::memory::MemoryBudget;
 use super::settings::Draft;
+use super::units::display_size;
 use super::{Given, Machine};
 use crate::command_line::ServeArguments;
 
@@ -129,8 +130,18 @@ fn storage(
                 .to_owned(),
         ));
     }
+    let page_cache = draft.file_cache_bytes.unwrap_or(memory.page_cache);
+    if memtables.saturating_add(page_cache) > memory.total {
+        return Err(ConfigurationError::Inconsistent(format!(
+            "memtables ({}, memtable_heap_space and memtable_offheap_space) and file_cache_size ({}) are more than --memory \
+             ({}): give them less, or --memory more",
+            display_size(memtables),
+            display_size(page_cache),
+            display_size(memory.total)
+        )));
+    }
     storage.memtable_bytes = to_usize(memtables);
-    storage.page_cache_bytes = to_usize(draft.file_cache_bytes.unwrap_or(memory.page_cache));
+    storage.page_cache_bytes = to_usize(page_cache);
     if let Some(threshold) = draft.memtable_cleanup_threshold {
         storage.memtable_cleanup_threshold = threshold;
     }

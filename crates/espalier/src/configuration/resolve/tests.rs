@@ -93,6 +93,10 @@ fn memory_is_split_unless_a_part_is_given() {
     let node = load(&[], "memtable_heap_space: 1MiB\nmemtable_offheap_space: 2MiB\n").unwrap();
     assert_eq!(node.storage.memtable_bytes, 3 << 20);
     assert!(refused("memtable_heap_space: 0MiB\n").contains("no memory for memtables"));
+    for file in ["file_cache_size: 100GiB\n", "memtable_offheap_space: 1500MiB\n"] {
+        let error = load(&["--memory", "2G"], file).unwrap_err();
+        assert!(error.contains("are more than --memory (2 GiB)"), "{error}");
+    }
 }
 
 #[test]
