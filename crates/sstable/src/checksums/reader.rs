@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn sample() -> (Vec<u8>, Vec<u8>) {
-        let content: Vec<u8> = (0..10_000u32).map(|i| (i * i >> 7) as u8).collect();
+        let content: Vec<u8> = (0..10_000u32).map(|i| ((i * i) >> 7) as u8).collect();
         let file = |bytes: &[u8]| WrittenFile {
             length: bytes.len() as u64,
             pages: PageChecksums::of(bytes),
