@@ -4,7 +4,7 @@ mod common;
 
 use common::naive::Naive;
 use common::steps::{Step, compare, step};
-use common::{Copied, Model, direction, key, model, trie};
+use common::{Copied, Model, aim, borrowed, bound, direction, key, model, trie};
 use espalier_trie::cursor::{Cursor, Direction, Singleton, Slice, Union, UnionMany};
 use proptest::prelude::*;
 use std::ops::Bound;
@@ -65,6 +65,25 @@ proptest! {
         });
         let naive = Naive::new(&below.collect(), direction);
         compare(Copied(trie.cursor_from(prefix, direction)), naive, &steps);
+    }
+
+    #[test]
+    fn of_a_slice(
+        model in model(),
+        direction in direction(),
+        bounds in [bound(), bound()],
+        at in any::<[prop::sample::Index; 2]>(),
+        steps in steps(),
+    ) {
+        let trie = trie(&model);
+        let [left, right] = bounds;
+        let left = aim(left, model.keys().collect(), at[0]);
+        let right = aim(right, model.keys().collect(), at[1]);
+        let (left, right) = (borrowed(&left), borrowed(&right));
+        let naive = Naive::new(&model, direction).sliced(left, right);
+        let slice = || Slice::new(Copied(trie.cursor(direction)), left, right);
+        compare(slice(), naive.clone(), &all_advances());
+        compare(slice(), naive, &steps);
     }
 
     #[test]

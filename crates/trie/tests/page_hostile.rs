@@ -127,6 +127,19 @@ fn a_path_may_not_be_endlessly_deep() {
     let mut cursor = Cursor::new(MemoryPages(&file), root - 2 * 10);
     assert_eq!(block_on(cursor.first()), Ok(true));
     assert_eq!(cursor.key().len(), MAX_DEPTH);
+
+    // Look-ups that go to the end of a branch, of which no key of the caller's says how deep it may be.
+    let mut walker = Walker::new(MemoryPages(&file));
+    let too_deep = |result| match result {
+        Err(ReadError::Corrupt(corrupt)) if corrupt.fault == Fault::TooDeep => {}
+        other => panic!("{other:?}"),
+    };
+    too_deep(block_on(walker.minimum(root)).map(Some));
+    too_deep(block_on(walker.maximum(root)).map(Some));
+    too_deep(block_on(walker.floor(root, b"b")));
+    too_deep(block_on(walker.ceiling(root, b"")));
+    too_deep(block_on(walker.higher(root, b"Z")));
+    assert!(block_on(walker.maximum(root - 2 * 10)).is_ok());
 }
 
 #[test]

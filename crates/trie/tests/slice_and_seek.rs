@@ -2,33 +2,10 @@
 
 mod common;
 
-use common::{Copied, direction, entries_left, entries_of, key, model, trie};
+use common::{Copied, aim, borrowed, bound, direction, entries_left, entries_of, key, model, trie};
 use espalier_trie::cursor::{Cursor, Slice, Union};
 use proptest::prelude::*;
 use std::ops::{Bound, RangeBounds};
-
-fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
-    prop_oneof![
-        Just(Bound::Unbounded),
-        key().prop_map(Bound::Included),
-        key().prop_map(Bound::Excluded),
-    ]
-}
-
-fn borrowed(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(|key| &key[..])
-}
-
-/// Turns about half of the bounds into keys that are there, or prefixes of some.
-fn aim(bound: Bound<Vec<u8>>, keys: Vec<&Vec<u8>>, at: prop::sample::Index) -> Bound<Vec<u8>> {
-    if keys.is_empty() || at.index(2) == 0 {
-        return bound;
-    }
-    bound.map(|old| {
-        let key = keys[at.index(keys.len())];
-        if old.len() % 2 == 0 { key.clone() } else { key[..at.index(key.len() + 1)].to_vec() }
-    })
-}
 
 proptest! {
     #![proptest_config(common::config(1500))]

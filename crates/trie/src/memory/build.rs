@@ -13,7 +13,7 @@ use super::sparse_word::SparseWord;
 use super::view::View;
 
 /// Transitions that fit in a block beside a content.
-const EMBEDDED_CHAIN_LENGTH: usize = CHAIN_LENGTH - EMBEDDED_CHAIN_START;
+pub(crate) const EMBEDDED_CHAIN_LENGTH: usize = CHAIN_LENGTH - EMBEDDED_CHAIN_START;
 
 /// Blocks that an insertion takes at most, besides those of the key's bytes: a sparse node that
 /// becomes a split node with seven children (1 + 4 + 7), a chain broken in two, a prefix.

@@ -5,7 +5,7 @@
 //! at [`SHRUNK_SPLIT`] children, well below the number that made it split, so that a key that comes
 //! and goes does not rebuild the node each time.
 
-use super::build::Writer;
+use super::build::{EMBEDDED_CHAIN_LENGTH, Writer};
 use super::node::{Chain, Inner, Node, Prefix, Sparse, Split, split_path};
 use super::place::common_length;
 use super::pointer::{CHAIN_LENGTH, Link, Pointer};
@@ -25,12 +25,21 @@ enum Anchor<'a> {
     Split { link: &'a Link, node: Pointer, split: Split<'a>, byte: u8 },
 }
 
-/// A chain without content that leads to the anchor, and the link that leads to the chain.
+/// A chain that leads to where something is removed. `link` leads to the chain, or to the prefix
+/// that shares its block, of which `content` is the content, else none.
 #[derive(Clone, Copy)]
 struct Above<'a> {
     link: &'a Link,
     node: Pointer,
     chain: Chain<'a>,
+    content: Pointer,
+}
+
+impl Above<'_> {
+    /// How many transitions one block can hold that also holds the content.
+    fn room(&self) -> usize {
+        if self.content.is_none() { CHAIN_LENGTH } else { EMBEDDED_CHAIN_LENGTH }
+    }
 }
 
 /// What is at the end of a path.
@@ -41,6 +50,7 @@ enum Target<'a> {
         link: &'a Link,
         node: Pointer,
         prefix: Prefix<'a>,
+        above: Option<Above<'a>>,
     },
     /// A leaf, or the node of a branch: with it, all below the anchor on this path goes.
     Branch(Anchor<'a>),
@@ -51,7 +61,9 @@ impl<'a, C> Writer<'a, C> {
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         match self.find_target(key, false) {
             Target::Nothing => return false,
-            Target::Prefix { link, node, prefix } => self.strip(link, node, prefix),
+            Target::Prefix { link, node, prefix, above } => {
+                self.strip(link, node, prefix, above);
+            }
             Target::Branch(anchor) => self.detach(anchor),
         }
         true
@@ -82,10 +94,10 @@ impl<'a, C> Writer<'a, C> {
             if at_end && (branch || node.is_leaf()) {
                 return Target::Branch(anchor);
             }
-            let inner = match self.view().open(node) {
+            let (inner, content) = match self.view().open(node) {
                 Node::Prefix(prefix) => {
                     if at_end {
-                        return Target::Prefix { link, node, prefix };
+                        return Target::Prefix { link, node, prefix, above };
                     }
                     anchor = Anchor::Prefix { link, node, prefix };
                     above = None;
@@ -94,10 +106,10 @@ impl<'a, C> Writer<'a, C> {
                             link = inner;
                             continue;
                         }
-                        Inner::Embedded(inner) => self.view().open(inner),
+                        Inner::Embedded(inner) => (self.view().open(inner), prefix.content.get()),
                     }
                 }
-                other => other,
+                other => (other, Pointer::NONE),
             };
             let Some(&byte) = key.get(depth) else {
                 return Target::Nothing;
@@ -112,9 +124,7 @@ impl<'a, C> Writer<'a, C> {
                         }
                         return Target::Nothing;
                     }
-                    let embedded = matches!(anchor, Anchor::Prefix { node: prefix, .. }
-                        if prefix == node);
-                    above = (!embedded).then_some(Above { link, node, chain });
+                    above = Some(Above { link, node, chain, content });
                     depth += matched;
                     link = chain.child;
                 }
@@ -140,16 +150,12 @@ impl<'a, C> Writer<'a, C> {
     }
 
     /// Removes the content of a node that has children.
-    fn strip(&mut self, link: &Link, node: Pointer, prefix: Prefix<'a>) {
-        let content = prefix.content.get();
-        match prefix.inner {
-            Inner::Embedded(inner) => link.publish(inner),
-            Inner::Standalone(inner) => {
-                link.publish(inner.get());
-                self.retire(node);
-            }
+    fn strip(&mut self, link: &Link, node: Pointer, prefix: Prefix<'a>, above: Option<Above<'a>>) {
+        if let Inner::Standalone(_) = prefix.inner {
+            self.retire(node);
         }
-        self.retire(content);
+        self.retire(prefix.content.get());
+        self.publish_joined(link, above, &[], prefix.inner.pointer());
     }
 
     /// Takes the branch off that the path through `anchor` leads to.
@@ -184,7 +190,7 @@ impl<'a, C> Writer<'a, C> {
                     }
                 }
                 if count == 1 {
-                    self.publish_single(link, above, bytes[0], children[0]);
+                    self.publish_joined(link, above, &bytes[..1], children[0]);
                 } else {
                     let narrower = self.sparse(&bytes[..count], &children[..count]);
                     link.publish(narrower);
@@ -198,36 +204,50 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// Puts the only child that is left in place of a sparse node, in one chain block with the
-    /// chains above and below where they fit.
-    fn publish_single(&mut self, link: &Link, above: Option<Above<'a>>, byte: u8, child: Pointer) {
-        let mut buffer = [0; 2 * CHAIN_LENGTH + 1];
-        let above_length = above.map_or(0, |above| above.chain.bytes.len());
-        if let Some(above) = above {
-            buffer[..above_length].copy_from_slice(above.chain.bytes);
-        }
-        buffer[above_length] = byte;
-        let (mut end, mut below) = (above_length + 1, child);
-        if !child.is_none()
-            && let Node::Chain(chain) = self.view().open(child)
-            && chain.bytes.len() < CHAIN_LENGTH
-        {
-            let length = chain.bytes.len();
-            buffer[end..end + length].copy_from_slice(chain.bytes);
-            end += length;
-            below = chain.child.get();
+    /// Publishes `bytes` (one or none) and then `child` where `link` leads to, in one chain block
+    /// with the chains above and below if they fit: else what keys once made would stay in pieces.
+    fn publish_joined(
+        &mut self,
+        link: &Link,
+        above: Option<Above<'a>>,
+        bytes: &[u8],
+        child: Pointer,
+    ) {
+        let below = match self.view().open(child) {
+            Node::Chain(chain) => Some(chain),
+            _ => None,
+        };
+        let below_length = below.map_or(0, |chain| chain.bytes.len());
+        let fits =
+            |length| move |above: &Above<'_>| above.chain.bytes.len() + length <= above.room();
+        // Where there are neither bytes nor a chain below, there is nothing to join.
+        let all = above.filter(|_| bytes.len() + below_length > 0);
+        let all = all.filter(fits(bytes.len() + below_length));
+        let takes_below =
+            all.is_some() || !bytes.is_empty() && bytes.len() + below_length <= CHAIN_LENGTH;
+        let above = match takes_below {
+            true => all,
+            false => above.filter(|_| !bytes.is_empty()).filter(fits(bytes.len())),
+        };
+        let mut buffer = [0; CHAIN_LENGTH];
+        let (mut end, mut rest) = (0, child);
+        let mut add = |bytes: &[u8]| {
+            buffer[end..end + bytes.len()].copy_from_slice(bytes);
+            end += bytes.len();
+        };
+        add(above.map_or(&[], |above| above.chain.bytes));
+        add(bytes);
+        if let Some(chain) = below.filter(|_| takes_below) {
+            add(chain.bytes);
+            rest = chain.child.get();
             self.retire(child);
         }
-        match above {
-            Some(above) if end <= CHAIN_LENGTH => {
-                let whole = self.chain(&buffer[..end], below, Pointer::NONE);
-                above.link.publish(whole);
-                self.retire(above.node);
-            }
-            _ => {
-                let tail = self.chain(&buffer[above_length..end], below, Pointer::NONE);
-                link.publish(tail);
-            }
+        let (link, content) =
+            above.map_or((link, Pointer::NONE), |above| (above.link, above.content));
+        let whole = self.chain(&buffer[..end], rest, content);
+        link.publish(whole);
+        if let Some(above) = above {
+            self.retire(above.node);
         }
     }
 

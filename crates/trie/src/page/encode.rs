@@ -142,6 +142,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow, and there is no unsafe code in it")]
     fn every_kind_comes_back() {
         let mut seen = std::collections::HashSet::new();
         let shapes: [&[u8]; 6] =
@@ -175,6 +176,7 @@ mod tests {
 
     proptest! {
         #[test]
+        #[cfg_attr(miri, ignore = "slow, and there is no unsafe code in it")]
         fn nodes_come_back(
             children in btree_map(any::<u8>(), 1_u64..1 << 40, 1..100),
             shift in 0_u32..40,

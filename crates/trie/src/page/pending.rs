@@ -49,7 +49,18 @@ pub(super) struct Pending {
     edges: Vec<Edge>,
 }
 
+/// Bytes that a vector has allocated.
+pub(super) fn bytes_of<T>(vec: &Vec<T>) -> usize {
+    vec.capacity() * size_of::<T>()
+}
+
 impl Pending {
+    /// Bytes that are allocated.
+    pub fn memory_bytes(&self) -> usize {
+        let stacks = bytes_of(&self.pieces) + bytes_of(&self.bytes);
+        stacks + bytes_of(&self.roots) + bytes_of(&self.edges)
+    }
+
     pub fn truncate(&mut self, mark: Mark) {
         self.pieces.truncate(mark.pieces);
         self.bytes.truncate(mark.bytes);

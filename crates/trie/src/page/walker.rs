@@ -4,8 +4,8 @@
 //! An answer is the position of a node with a payload; [`Walker::node`] then shows it, from the page
 //! that the walker still holds.
 
-use super::error::{Fault, ReadError};
-use super::layout::PAGE_SIZE;
+use super::error::{CorruptNode, Fault, ReadError};
+use super::layout::{MAX_DEPTH, PAGE_SIZE};
 use super::node::{Node, Search};
 use super::source::PageSource;
 
@@ -161,10 +161,10 @@ impl<S: PageSource> Walker<S> {
         }
     }
 
-    /// The first payload at or below the node at `branch`.
+    /// The first payload at or below the node at `branch`, which may lie [`MAX_DEPTH`] deeper.
     pub async fn minimum(&mut self, branch: u64) -> Result<u64, S> {
         let mut position = branch;
-        loop {
+        for _ in 0..=MAX_DEPTH {
             let node = self.node(position).await?;
             if node.has_payload() {
                 return Ok(position);
@@ -174,12 +174,13 @@ impl<S: PageSource> Walker<S> {
                 None => return Err(node.corrupt(Fault::Empty).into()),
             }
         }
+        Err(CorruptNode { position, fault: Fault::TooDeep }.into())
     }
 
-    /// The last payload at or below the node at `branch`.
+    /// The last payload at or below the node at `branch`, which may lie [`MAX_DEPTH`] deeper.
     pub async fn maximum(&mut self, branch: u64) -> Result<u64, S> {
         let mut position = branch;
-        loop {
+        for _ in 0..=MAX_DEPTH {
             let node = self.node(position).await?;
             match node.child_before(node.slots())? {
                 Some((_, child)) => position = child,
@@ -187,5 +188,6 @@ impl<S: PageSource> Walker<S> {
                 None => return Err(node.corrupt(Fault::Empty).into()),
             }
         }
+        Err(CorruptNode { position, fault: Fault::TooDeep }.into())
     }
 }

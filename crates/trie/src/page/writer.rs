@@ -15,7 +15,9 @@
 use super::encode::{Edge, encode, measure};
 use super::error::WriteError;
 use super::layout::{MAX_DEPTH, MAX_PAYLOAD_SIZE, PAGE_SIZE};
-use super::pending::{Mark, Pending, Piece, chain_length_within, chain_size, write_chain};
+use super::pending::{
+    Mark, Pending, Piece, bytes_of as of, chain_length_within, chain_size, write_chain,
+};
 use super::sink::Sink;
 
 /// Writes tries into one file, one after another.
@@ -88,13 +90,10 @@ impl PageTrieWriter {
 
     /// Bytes that the writer has allocated.
     pub fn memory_bytes(&self) -> usize {
-        fn of<T>(vec: &Vec<T>) -> usize {
-            vec.capacity() * size_of::<T>()
-        }
         let scratch = of(&self.scratch.edges) + of(&self.scratch.waiting);
         let scratch = scratch + of(&self.scratch.placed) + of(&self.scratch.output);
         let stacks = of(&self.open) + of(&self.children) + of(&self.payloads) + of(&self.key);
-        scratch + stacks + of(&self.pending.pieces) + of(&self.pending.bytes)
+        scratch + stacks + self.pending.memory_bytes()
     }
 
     /// Adds a key, which must be above the last one. `payload_bits` is 1..=15; the payload's length

@@ -8,6 +8,7 @@ use espalier_trie::cursor::{Cursor, Direction, Entries, PathReceiver, Position};
 use espalier_trie::memory::InMemoryTrie;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// So many cases, or as PROPTEST_CASES says; a few under Miri.
 pub fn config(cases: u32) -> ProptestConfig {
@@ -34,6 +35,29 @@ pub fn trie(model: &Model) -> InMemoryTrie<u32> {
         trie.put(key, value).unwrap();
     }
     trie
+}
+
+pub fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
+    prop_oneof![
+        Just(Bound::Unbounded),
+        key().prop_map(Bound::Included),
+        key().prop_map(Bound::Excluded),
+    ]
+}
+
+pub fn borrowed(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(|key| &key[..])
+}
+
+/// Turns about half of the bounds into keys that are there, or prefixes of some.
+pub fn aim(bound: Bound<Vec<u8>>, keys: Vec<&Vec<u8>>, at: prop::sample::Index) -> Bound<Vec<u8>> {
+    if keys.is_empty() || at.index(2) == 0 {
+        return bound;
+    }
+    bound.map(|old| {
+        let key = keys[at.index(keys.len())];
+        if old.len() % 2 == 0 { key.clone() } else { key[..at.index(key.len() + 1)].to_vec() }
+    })
 }
 
 /// The entries of the model in the direction of a walk.

@@ -3,6 +3,7 @@
 use super::Model;
 use espalier_trie::cursor::{Cursor, Direction, Position};
 use std::collections::BTreeSet;
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 #[derive(Clone, Debug)]
 struct Listed {
@@ -52,6 +53,35 @@ impl Naive {
         }
         list.sort_by_key(|listed| sort_key(direction, &listed.path, listed.returning));
         Naive { direction, list, at: 0 }
+    }
+
+    /// What a slice of this walk lists: the nodes in the range and those that lead to its near bound,
+    /// and on the way down those that lead to its far bound; contents only within the range.
+    pub fn sliced(mut self, left: Bound<&[u8]>, right: Bound<&[u8]>) -> Naive {
+        let leads_to = |path: &[u8], bound: Bound<&[u8]>| match bound {
+            Included(key) | Excluded(key) => key.starts_with(path),
+            Unbounded => false,
+        };
+        let is_left = |path: &[u8]| match left {
+            Included(key) | Excluded(key) => path < key,
+            Unbounded => false,
+        };
+        let is_right = |path: &[u8]| match right {
+            Included(key) | Excluded(key) => path > key,
+            Unbounded => false,
+        };
+        self.list.retain(|listed| {
+            let path = &listed.path[..];
+            let on_the_way = leads_to(path, left) && !listed.returning;
+            (!is_left(path) || on_the_way) && !is_right(path)
+        });
+        for listed in &mut self.list {
+            let path = &listed.path[..];
+            if is_left(path) || left == Excluded(path) || right == Excluded(path) {
+                listed.content = None;
+            }
+        }
+        self
     }
 
     /// What follows the present path in one of the paths below, if the number says to look for one.

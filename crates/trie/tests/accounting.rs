@@ -1,0 +1,115 @@
+//! What tries and writers say they take is what the allocator gave them.
+// A counting allocator can only be made by `unsafe`, and counts exactly only with one test at a time.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use espalier_trie::memory::InMemoryTrie;
+use espalier_trie::page::PageTrieWriter;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+thread_local! {
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    // Nothing to count when a thread ends.
+    let _ = BYTES.try_with(|count| count.set(count.get() + bytes));
+}
+
+// SAFETY: all is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocated() -> isize {
+    BYTES.with(Cell::get)
+}
+
+fn key(number: u64) -> [u8; 8] {
+    number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
+}
+
+const KEYS: u64 = if cfg!(miri) { 200 } else { 20_000 };
+
+/// The tables of chunks, and the counters around them.
+const TABLES: isize = 8 << 10;
+const REST: isize = 512;
+
+#[test]
+fn a_trie_counts_its_chunks_and_gives_everything_back() {
+    for readers in [0, 3] {
+        let before = allocated();
+        let mut trie = InMemoryTrie::<u64>::new();
+        let readers: Vec<_> = (0..readers).map(|_| trie.reader()).collect();
+        for number in 0..KEYS {
+            trie.put(&key(number), number).unwrap();
+            if number % 3 == 0 {
+                trie.put(&key(number / 2), number).unwrap();
+                trie.remove(&key(number / 3)).unwrap();
+            }
+        }
+        assert!(readers.is_empty() || trie.retired_bytes() > 0);
+        let taken = allocated() - before - trie.allocated_bytes() as isize;
+        let slots = 64 * readers.len() as isize + 8 * 4;
+        // Bags of 256 in limbo, of which three may be nearly empty.
+        let limbo = 4 * (trie.retired_bytes() as isize / 8) + 3 * 4 * 256 + 512;
+        assert!(taken > 0 && taken < TABLES + REST + slots + limbo, "{taken} bytes besides");
+        let sum = trie.used_bytes() + trie.retired_bytes() + trie.free_bytes();
+        assert_eq!(sum, trie.allocated_bytes());
+        drop(trie);
+        drop(readers);
+        assert_eq!(allocated(), before);
+    }
+}
+
+#[test]
+fn a_dismantled_trie_gives_everything_back() {
+    let before = allocated();
+    let mut trie = InMemoryTrie::<Box<u64>>::new();
+    for number in 0..KEYS {
+        trie.put(&key(number), Box::new(number)).unwrap();
+    }
+    let mut dismantle = trie.dismantle();
+    while dismantle.step(100) {}
+    drop(dismantle);
+    assert_eq!(allocated(), before);
+}
+
+#[test]
+fn a_page_writer_counts_all_its_buffers() {
+    let before = allocated();
+    let mut writer = PageTrieWriter::new(0);
+    let mut keys: Vec<_> = (0..KEYS).map(key).collect();
+    keys.sort_unstable();
+    let with_keys = allocated();
+    for key in &keys {
+        // What is written is no concern of the writer.
+        writer.add(&mut Nowhere, key, 9, b"12345").unwrap();
+        assert_eq!(allocated() - with_keys, writer.memory_bytes() as isize);
+    }
+    writer.complete(&mut Nowhere).unwrap();
+    assert_eq!(allocated() - with_keys, writer.memory_bytes() as isize);
+    drop((writer, keys));
+    assert_eq!(allocated(), before);
+}
+
+struct Nowhere;
+
+impl espalier_trie::page::Sink for Nowhere {
+    fn append(&mut self, _bytes: &[u8]) {}
+}
