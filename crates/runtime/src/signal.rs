@@ -76,7 +76,12 @@ pub fn stop_requested() -> io::Result<impl Future<Output = StopSignal>> {
         if now != before {
             return Poll::Ready(StopSignal::Interrupt);
         }
-        WAITING.with_borrow_mut(|waiting| waiting.wakers.push(context.waker().clone()));
+        WAITING.with_borrow_mut(|waiting| {
+            // Whoever is polled for other reasons, again and again, waits once.
+            if !waiting.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+                waiting.wakers.push(context.waker().clone());
+            }
+        });
         Poll::Pending
     }))
 }
