@@ -108,6 +108,8 @@ fn faults_are_named() {
     // Dense without any child, and sparse without children.
     assert_eq!(fault(&[0x01, 0xA0, 0, 0, 0, 0], 1), (1, Fault::Empty));
     assert_eq!(fault(&[0x01, 0x50, 0], 1), (1, Fault::Empty));
+    // Dense, from 0xFE on, three transitions: keys would go on below.
+    assert_eq!(fault(&[0x01, 0xA0, 0xFE, 2, 0, 0x10, 1, 0, 1], 1), (1, Fault::Transitions));
     // A node over the end of its page although the file goes on.
     let mut file = vec![1; 4095];
     file.extend([0x2F, b'a', 1, 0, 0]);

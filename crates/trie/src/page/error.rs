@@ -27,6 +27,9 @@ pub enum Fault {
     /// A node with neither payload nor child: no path may end there.
     #[error("it has neither payload nor children")]
     Empty,
+    /// A dense node for bytes beyond the last one there is.
+    #[error("its transitions go beyond 255")]
+    Transitions,
     /// The path is longer than [`MAX_DEPTH`](super::layout::MAX_DEPTH).
     #[error("it lies deeper than any key is long")]
     TooDeep,

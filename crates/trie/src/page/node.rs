@@ -43,7 +43,13 @@ impl<'page> Node<'page> {
             Shape::Leaf => 0,
             Shape::Single => 1,
             Shape::Sparse => usize::from(*bytes.get(1).ok_or(fault)?),
-            Shape::Dense => usize::from(*bytes.get(2).ok_or(fault)?) + 1,
+            Shape::Dense => {
+                let [_, first, length_less_one, ..] = *bytes else { return Err(fault) };
+                if first.checked_add(length_less_one).is_none() {
+                    return Err(CorruptNode { position, fault: Fault::Transitions });
+                }
+                usize::from(length_less_one) + 1
+            }
         };
         let body_size = kind.body_size(slots);
         if body_size > bytes.len() {
@@ -103,7 +109,7 @@ impl<'page> Node<'page> {
             _ => match self.kind.shape() {
                 Shape::Single => self.byte(1),
                 Shape::Sparse => self.byte(2 + slot),
-                // A hostile head may span beyond 255.
+                // `Node::at` has seen that it does not overflow.
                 _ => self.byte(1).wrapping_add(slot as u8),
             },
         }
