@@ -13,6 +13,29 @@
 //! of separate operations one by one; several operations together are not atomic. Nothing that a
 //! pinned reader may have found is recycled or mutated.
 //!
+//! **Why readers need no locks.** A reader goes from the root by links, each loaded with acquire
+//! order and stored with release order after all that it leads to; so whatever it reaches is complete.
+//! A node that has been published is changed in these ways only, each one store:
+//! 1. a link gets another node or content, or none where a child of a split node goes;
+//! 2. an empty place of a split node gets a child; one of a sparse node does, and then its word, which
+//!    tells readers so. Places of a sparse node are used once: to lose a child it is copied;
+//! 3. the first word of a split node gets its content before the prefix pointer is published through
+//!    which alone it is read. Who came by an earlier such pointer finds the same key's new content.
+//!
+//! All other bytes stay until the block is recycled. Some are stale: the head of a chain of which a
+//! fork took over the tail, a content's word when the content is gone. To those lead only pointers
+//! that are no longer linked.
+//!
+//! What is taken out is recycled when no reader can come to it: `epoch` shows that those who pinned
+//! later do not find the way. Those who were pinned may go on from a retired node to what it points to.
+//! That was in the structure when the node was retired, so it was retired at the same time or later,
+//! or not at all; it has no lesser epoch than the node, and the pin that keeps the node keeps it.
+//! Stale words need the same of their pointers: one that leads to a stale word was unlinked no later
+//! than what is in the word.
+//!
+//! Chunks are added, never moved, and stand in their table before the first pointer into them is
+//! published.
+//!
 //! **Memory bound.** [`InMemoryTrie::allocated_bytes`] is all that the structure and the slots take,
 //! in chunks of at most 8 MiB (blocks) or 262,144 slots (contents), and equals used + retired + free
 //! bytes. Besides it there are the two tables of chunks (8 KiB), 4 bytes for each retired block or
