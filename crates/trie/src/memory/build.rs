@@ -173,6 +173,12 @@ impl<'a, C> Writer<'a, C> {
         split.part(bottoms.get())[bottom].publish(child);
     }
 
+    /// Adds a child to a split node at its place in a bottom block, where there is none yet.
+    pub(crate) fn add_at(&mut self, split: Split<'a>, vacant: &Link, child: Pointer) {
+        split.count.set_number(split.count.number() + 1);
+        vacant.publish(child);
+    }
+
     /// A mid or bottom block with one pointer.
     fn new_part(&mut self, position: usize, pointer: Pointer) -> Pointer {
         let (index, block) = self.new_block(0..8);

@@ -42,9 +42,12 @@ impl<'a, C> Writer<'a, C> {
                 let branch = self.chain(&key[depth + 1..], leaf, Pointer::NONE);
                 self.add_to_sparse(link, node, sparse, key[depth], branch);
             }
-            Place::InSplit { split, depth } => {
+            Place::InSplit { split, vacant, depth } => {
                 let branch = self.chain(&key[depth + 1..], leaf, Pointer::NONE);
-                self.add_to_split(split, key[depth], branch);
+                match vacant {
+                    Some(link) => self.add_at(split, link, branch),
+                    None => self.add_to_split(split, key[depth], branch),
+                }
             }
         }
     }

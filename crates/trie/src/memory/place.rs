@@ -27,8 +27,8 @@ pub(crate) enum Place<'a> {
     AtNode { link: &'a Link, node: Pointer },
     /// The node has no child for the next byte.
     InSparse { link: &'a Link, node: Pointer, sparse: Sparse<'a>, depth: usize },
-    /// The node has no child for the next byte.
-    InSplit { split: Split<'a>, depth: usize },
+    /// The node has no child for the next byte; `vacant` is the place for one, if its blocks exist.
+    InSplit { split: Split<'a>, vacant: Option<&'a Link>, depth: usize },
 }
 
 impl<'a, C> Writer<'a, C> {
@@ -88,7 +88,7 @@ impl<'a, C> Writer<'a, C> {
                             depth += 1;
                             link = child;
                         }
-                        _ => return Place::InSplit { split, depth },
+                        vacant => return Place::InSplit { split, vacant, depth },
                     }
                 }
                 Node::Prefix(_) => unreachable!("a prefix embeds chains and split nodes only"),
