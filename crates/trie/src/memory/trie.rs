@@ -254,7 +254,11 @@ impl<'a, C> Writer<'a, C> {
         let result = if let Place::Existing(link) = place {
             let leaf = link.get();
             let (content, result) = change(Some(self.view().content(leaf)));
-            self.replace(link, leaf, content);
+            if self.shared.epochs.has_readers() {
+                self.replace(link, leaf, content);
+            } else {
+                drop(std::mem::replace(self.content_mut(leaf), content));
+            }
             result
         } else {
             let (content, result) = change(None);
@@ -289,10 +293,16 @@ impl<'a, C> Writer<'a, C> {
             self.space.settle(self.shared);
             return Ok(Some(result));
         }
+        Ok(Some(change(self.content_mut(leaf))))
+    }
+
+    /// A content of the structure, to be changed in place: there must be no readers.
+    fn content_mut(&mut self, leaf: Pointer) -> &mut C {
+        debug_assert!(!self.shared.epochs.has_readers());
         // SAFETY: there are no readers, and the owner's references end before it writes.
         let slot = unsafe { &mut *self.shared.contents.unit(leaf.index()) };
         // SAFETY: the content is in the structure, so it is alive.
-        Ok(Some(change(unsafe { &mut slot.value })))
+        unsafe { &mut slot.value }
     }
 
     fn replace(&mut self, link: &Link, leaf: Pointer, content: C) {
