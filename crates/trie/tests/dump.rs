@@ -31,7 +31,7 @@ fn the_words_of_the_paper() {
     assert_dump(
         &trie(&words),
         r#"
-        split 17 (19 18 20 21)
+        split 18 (19 17 20 21)
           61 sparse 3 prefix 4 = "a"
             6c chain 2+25 [6c6f77]
               leaf = "allow"
@@ -175,7 +175,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        split 1 (4 3)
+        split 4 (5 3)
           61 leaf = "a"
           62 leaf = "b"
           63 leaf = "c"
@@ -189,7 +189,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        split 1 (4 2 3) prefix = ""
+        split 4 (5 2 3) prefix = ""
           47 leaf = "G"
           61 leaf = "a"
           62 leaf = "b"
@@ -205,7 +205,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        split 1 (4 2 3) prefix = ""
+        split 4 (5 2 3) prefix = ""
           47 leaf = "G"
           64 leaf = "d"
           65 leaf = "e"
@@ -216,7 +216,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        sparse 5 prefix 6 = ""
+        sparse 1 prefix 6 = ""
           47 leaf = "G"
           65 leaf = "e"
           66 leaf = "f"

@@ -33,7 +33,8 @@ const fn chunk_of(index: u32) -> u32 {
     if index >> LARGEST_BITS != 0 {
         SMALL_CHUNKS - 1 + (index >> LARGEST_BITS)
     } else {
-        u32::BITS - (index >> SMALLEST_BITS).leading_zeros()
+        // The lowest bit, that of half a chunk, is no matter; it makes the number other than zero.
+        (index >> (SMALLEST_BITS - 1) | 1).ilog2()
     }
 }
 

@@ -38,13 +38,18 @@ impl<'a, C> Writer<'a, C> {
     /// A new block as words, of which those at `words` are set to none.
     fn new_block(&mut self, words: std::ops::Range<usize>) -> (u32, *mut u8) {
         let index = self.space.blocks.take(&self.shared.blocks);
+        (index, self.clear_words(index, words))
+    }
+
+    /// Sets words of a block that has just been taken to none.
+    fn clear_words(&mut self, index: u32, words: std::ops::Range<usize>) -> *mut u8 {
         // SAFETY: the block has just been taken, so it exists, and nobody else looks at it.
         unsafe {
             let block = self.shared.blocks.unit(index).cast::<u8>();
             for word in words {
                 block.cast::<Link>().add(word).write(Link::none());
             }
-            (index, block)
+            block
         }
     }
 
@@ -70,6 +75,9 @@ impl<'a, C> Writer<'a, C> {
     /// A path of `bytes` that leads to `child`. If `content` is not none, it is at the beginning of
     /// the path. The first block is the one that is not full.
     pub(crate) fn chain(&mut self, bytes: &[u8], child: Pointer, content: Pointer) -> Pointer {
+        if bytes.len() <= CHAIN_LENGTH && content.is_none() {
+            return if bytes.is_empty() { child } else { self.chain_block(bytes, child) };
+        }
         let (mut node, mut end) = (child, bytes.len());
         let mut spare = None;
         while end > 0 {
@@ -93,6 +101,20 @@ impl<'a, C> Writer<'a, C> {
             end = start;
         }
         if content.is_none() { node } else { self.add_content(content, node) }
+    }
+
+    /// A path of at most as many bytes as a block holds.
+    #[inline]
+    fn chain_block(&mut self, bytes: &[u8], child: Pointer) -> Pointer {
+        let offset = CHAIN_LENGTH - bytes.len();
+        let index = self.space.blocks.take(&self.shared.blocks);
+        // SAFETY: the block is ours, and the transitions are before the last word.
+        unsafe {
+            let block = self.shared.blocks.unit(index).cast::<u8>();
+            block.add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            block.cast::<Link>().add(LAST_WORD).write(Link::new(child));
+        }
+        Pointer::chain(index, offset)
     }
 
     /// `node` with a content, as a new pointer. `node` has no content yet, and its place in the
@@ -142,13 +164,23 @@ impl<'a, C> Writer<'a, C> {
         Pointer::sparse(index)
     }
 
-    /// A split node without children.
-    pub(crate) fn empty_split(&mut self) -> (Pointer, Split<'a>) {
-        let (index, block) = self.new_block(SPLIT_MIDS_WORD..SPLIT_MIDS_WORD + 4);
+    /// Two blocks that are used together, in one cache line where that costs nothing.
+    fn new_pair(&mut self) -> (u32, u32) {
+        let pool = &mut self.space.blocks;
+        pool.take_pair(&self.shared.blocks)
+            .unwrap_or_else(|| (pool.take(&self.shared.blocks), pool.take(&self.shared.blocks)))
+    }
+
+    /// A split node without children, with a mid block for the bytes whose two upper bits are `lead`.
+    pub(crate) fn empty_split(&mut self, lead: usize) -> (Pointer, Split<'a>) {
+        let (index, mids) = self.new_pair();
+        self.clear_words(mids, 0..8);
+        let block = self.clear_words(index, SPLIT_MIDS_WORD..SPLIT_MIDS_WORD + 4);
         let pointer = Pointer::split(index);
         // SAFETY: the block is ours. The offset byte is for the day the node gets a content: it is
         // read without synchronisation, so it must be there from the beginning.
         unsafe {
+            block.cast::<Link>().add(SPLIT_MIDS_WORD + lead).write(Link::new(Pointer::part(mids)));
             block.cast::<Link>().add(SPLIT_COUNT_WORD).write(Link::none());
             block.add(PREFIX_OFFSET_BYTE).write(pointer.offset() as u8);
             (pointer, split(&self.shared.blocks, pointer))
@@ -161,13 +193,15 @@ impl<'a, C> Writer<'a, C> {
         split.count.set_number(split.count.number() + 1);
         let mids = split.mids[lead].get();
         if mids.is_none() {
-            let bottoms = self.new_part(bottom, child);
-            let mids = self.new_part(mid, bottoms);
+            let (mids, bottoms) = self.new_pair();
+            let bottoms = self.new_part(bottoms, bottom, child);
+            let mids = self.new_part(mids, mid, bottoms);
             return split.mids[lead].publish(mids);
         }
         let bottoms = &split.part(mids)[mid];
         if bottoms.get().is_none() {
-            let part = self.new_part(bottom, child);
+            let index = self.space.blocks.take(&self.shared.blocks);
+            let part = self.new_part(index, bottom, child);
             return bottoms.publish(part);
         }
         split.part(bottoms.get())[bottom].publish(child);
@@ -180,8 +214,8 @@ impl<'a, C> Writer<'a, C> {
     }
 
     /// A mid or bottom block with one pointer.
-    fn new_part(&mut self, position: usize, pointer: Pointer) -> Pointer {
-        let (index, block) = self.new_block(0..8);
+    fn new_part(&mut self, index: u32, position: usize, pointer: Pointer) -> Pointer {
+        let block = self.clear_words(index, 0..8);
         // SAFETY: the block is ours, and positions are three bits.
         unsafe { block.cast::<Link>().add(position).write(Link::new(pointer)) };
         Pointer::part(index)

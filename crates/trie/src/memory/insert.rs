@@ -4,7 +4,7 @@
 //! split node, or else in the link that led to a node that had to be replaced by a wider one.
 
 use super::build::Writer;
-use super::node::{Chain, SPARSE_WIDTH, Sparse};
+use super::node::{Chain, SPARSE_WIDTH, Sparse, split_path};
 use super::place::Place;
 use super::pointer::{CHAIN_LENGTH, Link, Pointer};
 use std::sync::atomic::Ordering;
@@ -89,7 +89,8 @@ impl<'a, C> Writer<'a, C> {
             sparse.word.store(word.with(count, byte).raw(), Ordering::Release);
             return;
         }
-        let (wider, split) = self.empty_split();
+        // Where the new child goes is as good a guess as any of where most will go.
+        let (wider, split) = self.empty_split(split_path(byte)[0]);
         for index in 0..count {
             self.add_to_split(split, word.byte(index), sparse.children[index].get());
         }
