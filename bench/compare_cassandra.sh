@@ -6,12 +6,16 @@
 # Each server alone in turn, with commitlog_sync periodic and then group, and each of the workloads:
 # load its rows, let it warm up (Cassandra's JIT needs a minute), then measure reads, then writes over the same rows.
 # All rows stay in the memtables; the report says if a table was flushed nevertheless. Takes about half an hour.
+# With each rate comes how busy the server's core was meanwhile (from /proc/PID/stat): where that is far below 100 %, latte
+# on its one core was the limit, and not the server.
 #
 # Settings by environment:
 #   WORKLOADS="keyvalue typical large"   SYSTEMS="espalier cassandra"   SYNCS="periodic group"
 #   WARMUP_S=60 DURATION_S=30            seconds of warm-up (reads and writes, half each) and of each measurement
-#   CONCURRENCY=256 CONNECTIONS=2        requests in flight and connections of latte
+#   CONCURRENCY=512 CONNECTIONS=1        requests in flight and connections of latte
 #   ROWS_keyvalue=1000000 ROWS_typical=200000 ROWS_large=500000
+#   SERVER_PERCENT=100                   25: while it is measured, a server gets a quarter of its core (root, by a control group),
+#                                        so that latte is not the limit
 #   SERVER_CORE=0 CLIENT_CORE=1          MEMORY=8G       of Espalier       HEAP=6G       of Cassandra
 #   LATTE=latte                          else .deps/latte, which is installed with cargo if it is missing
 # Nothing else may run meanwhile: with two cores there is no room for it.
@@ -24,11 +28,12 @@ SYSTEMS=${SYSTEMS:-espalier cassandra}
 SYNCS=${SYNCS:-periodic group}
 WARMUP_S=${WARMUP_S:-60}
 DURATION_S=${DURATION_S:-30}
-CONCURRENCY=${CONCURRENCY:-256}
-CONNECTIONS=${CONNECTIONS:-2}
+CONCURRENCY=${CONCURRENCY:-512}
+CONNECTIONS=${CONNECTIONS:-1}
 ROWS_keyvalue=${ROWS_keyvalue:-1000000}
 ROWS_typical=${ROWS_typical:-200000}
 ROWS_large=${ROWS_large:-500000}
+SERVER_PERCENT=${SERVER_PERCENT:-100}
 SERVER_CORE=${SERVER_CORE:-0}
 CLIENT_CORE=${CLIENT_CORE:-1}
 MEMORY=${MEMORY:-8G}
@@ -40,6 +45,8 @@ results=bench/results/$name
 mkdir -p "$results"
 
 fail() { echo "$*" >&2; exit 1; }
+[ "$SERVER_PERCENT" -ge 25 ] || fail "SERVER_PERCENT must be at least 25: the kernel knows no shorter shares than 1 ms of 4 ms"
+echo "$SERVER_PERCENT" > "$results/share"
 [ -x "$binary" ] || fail "there is no $binary: run cargo build --release first"
 
 latte=${LATTE:-$(command -v latte || echo "$root/.deps/latte/bin/latte")}
@@ -61,7 +68,32 @@ stop_server() {
   esac
   server=
 }
-finish() { stop_server || true; rm -rf "$scratch"; }
+
+# Puts a server into a control group with its share of a core, version 1 or 2, or back into the root group.
+limited_group=/sys/fs/cgroup/espalier-comparison
+[ ! -d /sys/fs/cgroup/cpu ] || limited_group=/sys/fs/cgroup/cpu/espalier-comparison
+limit_server() { # process id
+  [ "$SERVER_PERCENT" -lt 100 ] || return 0
+  mkdir -p "$limited_group"
+  if [ -e "$limited_group/cpu.cfs_quota_us" ]; then
+    echo 4000 > "$limited_group/cpu.cfs_period_us"
+    echo $((SERVER_PERCENT * 40)) > "$limited_group/cpu.cfs_quota_us"
+  else
+    echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
+    echo "$((SERVER_PERCENT * 40)) 4000" > "$limited_group/cpu.max"
+  fi
+  echo "$1" > "$limited_group/cgroup.procs"
+}
+lift_limit() { # process id
+  [ "$SERVER_PERCENT" -lt 100 ] || return 0
+  echo "$1" > "$(dirname "$limited_group")/cgroup.procs"
+}
+
+finish() {
+  stop_server || true
+  rm -rf "$scratch"
+  [ ! -d "$limited_group" ] || rmdir "$limited_group"
+}
 trap finish EXIT
 
 start_espalier() { # sync
@@ -95,11 +127,33 @@ run_latte() { # arguments of latte
     || { cat "$scratch/latte.txt" >&2; fail "latte failed: $*"; }
 }
 
+# Processor time of the server so far, in ticks of a hundredth of a second: user and system, all threads.
+server_ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+
+# Percent of one core that the server takes in the middle of a measurement.
+sample_server() { # process id, seconds of the measurement, output file
+  local before
+  sleep 3
+  before=$(server_ticks "$1")
+  sleep $(($2 - 2))
+  echo $((($(server_ticks "$1") - before) / ($2 - 2))) > "$3"
+}
+
 drive() { # function, seconds, workload, output file or nothing
-  local rows=ROWS_$3
-  run_latte run "bench/workloads/$3.rn" --function "$1" --duration "$2s" --warmup 1s --end-cycle "${!rows}" --threads 1 \
+  local rows=ROWS_$3 process=${pid:-} sampler=
+  [ "$server" = espalier ] || process=$(cat "$scratch/cassandra/pid")
+  if [ -n "${4:-}" ]; then
+    limit_server "$process"
+    sample_server "$process" "$2" "${4%.json}-server-percent" &
+    sampler=$!
+  fi
+  run_latte run "bench/workloads/$3.rn" --functions "$1" --duration "$2s" --warmup 1s --end-cycle "${!rows}" --threads 1 \
     --concurrency "$CONCURRENCY" --connections "$CONNECTIONS" --quiet -P "rows=${!rows}" \
     --output "${4:-$scratch/unused.json}" "127.0.0.1:$PORT"
+  if [ -n "$sampler" ]; then
+    wait "$sampler"
+    lift_limit "$process"
+  fi
 }
 
 # How many data files the tables of the workloads have: none, if all rows are in the memtables.

@@ -28,6 +28,12 @@ def load(file):
             "client_cpu": result["cpu_util"], "latency_ms": latency}
 
 
+def server_percent(file):
+    """How busy the server's core was, or None."""
+    sample = file.with_name(f"{file.stem}-server-percent")
+    return int(sample.read_text()) if sample.exists() else None
+
+
 def percentiles(report):
     """(percentile, milliseconds) of the requests, as far as the report has them."""
     latency = report["result"].get("request_latency") or {}
@@ -45,8 +51,14 @@ def collect(results):
         system, sync, workload, kind = file.stem.split("-")
         figures = load(file)
         figures["files"] = int((results / f"{system}-{sync}-{workload}-files").read_text())
+        figures["server_percent"] = server_percent(file)
         found.setdefault((sync, workload, kind), {})[system] = figures
     return found
+
+
+def cost_us(figures):
+    """Processor time of the server for one request, in microseconds."""
+    return figures["server_percent"] * 1e4 / figures["per_s"]
 
 
 def line(results, system, sync, workload):
@@ -54,7 +66,8 @@ def line(results, system, sync, workload):
     parts = []
     for kind in KINDS:
         figures = load(results / f"{system}-{sync}-{workload}-{kind}.json")
-        parts.append(f"{figures['per_s']:>9,.0f} {kind}/s ({figures['errors']} errors)")
+        busy = server_percent(results / f"{system}-{sync}-{workload}-{kind}.json")
+        parts.append(f"{figures['per_s']:>9,.0f} {kind}/s ({figures['errors']} errors, server {busy} %, latte {figures['client_cpu']:.0f} %)")
     files = int((results / f"{system}-{sync}-{workload}-files").read_text())
     print(f"{system:10} {sync:9} {workload:9}", *parts, f"[{files} flushed files]" if files else "")
 
@@ -63,18 +76,24 @@ def table(found):
     """Rows of the report, and whether each goal was met."""
     order = ("periodic", "group")
     keys = sorted(found, key=lambda key: (order.index(key[0]) if key[0] in order else 9, key[1], key[2]))
-    lines = ["| commitlog_sync | workload | what | Espalier /s | Cassandra /s | ratio | errors | p50 / p99 ms ours | theirs |",
-             "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    lines = ["| commitlog_sync | workload | what | Espalier /s | Cassandra /s | ratio | errors | p50 / p99 ms ours | theirs"
+             " | server, latte busy % ours | theirs | server µs each ours | theirs |",
+             "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     notes = []
     for sync, workload, kind in keys:
         ours, theirs = (found[sync, workload, kind].get(system) for system in SYSTEMS)
         number = lambda figures: f"{figures['per_s']:,.0f}" if figures else "–"
         latency = lambda figures: " / ".join(f"{figures['latency_ms'][p]:.2f}" for p in ("p50", "p99")
                                              if p in figures["latency_ms"]) if figures else "–"
+        busy = lambda figures: f"{figures['server_percent']}, {figures['client_cpu']:.0f}" if figures else "–"
+        cost = lambda figures: f"{cost_us(figures):.2f}" if figures and figures["server_percent"] is not None else "–"
         ratio = f"{ours['per_s'] / theirs['per_s']:.2f}" if ours and theirs else "–"
         errors = " + ".join(str(figures["errors"]) for figures in (ours, theirs) if figures)
         lines.append(f"| {sync} | {workload} | {kind} | {number(ours)} | {number(theirs)} | {ratio} | {errors} |"
-                     f" {latency(ours)} | {latency(theirs)} |")
+                     f" {latency(ours)} | {latency(theirs)} | {busy(ours)} | {busy(theirs)} | {cost(ours)} | {cost(theirs)} |")
+        if ours and ours["client_cpu"] > 90 and (ours["server_percent"] or 100) < 80:
+            notes.append(f"{workload}, {sync}, {kind}: latte was the limit ({ours['client_cpu']:.0f} % of its core), not Espalier"
+                         f" ({ours['server_percent']} % of its core)")
         for system, figures in found[sync, workload, kind].items():
             if figures["files"] and kind == "writes":
                 notes.append(f"{system} had flushed {figures['files']} files with {workload}, {sync}: not all rows were in the memtable")
@@ -126,6 +145,9 @@ def report(results):
     found = collect(results)
     lines, notes = table(found)
     judged = list(goals(found))
+    share = int((results / "share").read_text())
+    if share < 100:
+        notes.insert(0, f"while it was measured, each server had {share} % of its core, so that latte was not the limit")
     text = "\n".join([*lines, "", *(f"- {'met' if met else 'MISSED'}: {goal}" for goal, met in judged), *(f"- note: {note}" for note in notes)])
     print(text)
     (results / "report.md").write_text(f"# Espalier and Cassandra 5.0.9\n\n{text}\n\n![](report.svg)\n")

@@ -104,7 +104,7 @@ interop() {
     leave_out "all interop tests: there is no target/release/espalier"
   elif [ -z "${WITHOUT_PYTHON:-}" ]; then
     # shellcheck disable=SC2086
-    count_tests "interop tests" '^=+ .*(passed|failed|error|skipped|no tests)' \
+    count_tests "interop tests" '[0-9]+ (passed|failed|errors?|skipped).* in [0-9.]+s' \
       .deps/venv/bin/python -m pytest interop ${PYTEST_ARGUMENTS:-}
   fi
 }
