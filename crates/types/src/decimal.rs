@@ -10,6 +10,9 @@ use crate::varint::{self, BigInt};
 use crate::{CqlType, ValueError};
 use num_bigint::Sign;
 
+/// The longest number in digits that is read: reading takes time quadratic in them.
+pub const MAX_DIGITS: usize = 100_000;
+
 /// The unscaled value and the scale of a serialised decimal.
 pub fn decode(bytes: &[u8]) -> Result<(BigInt, i32), ValueError> {
     let parts = parts(bytes).ok_or_else(|| ValueError::Length {
@@ -54,7 +57,7 @@ pub fn to_scientific_string(unscaled: &BigInt, scale: i32) -> String {
             let (whole, fraction) = digits.split_at(digits.len() - scale);
             return format!("{sign}{whole}.{fraction}");
         }
-        return format!("{sign}0.{digits:0>scale$}");
+        return below_one(sign, &digits, scale);
     }
     let (first, rest) = digits.split_at(1);
     let point = if rest.is_empty() { "" } else { "." };
@@ -89,11 +92,21 @@ pub fn to_plain_string(unscaled: &BigInt, scale: i32, max_length: usize) -> Opti
         let (whole, fraction) = digits.split_at(digits.len() - size);
         return Some(format!("{sign}{whole}.{fraction}"));
     }
-    Some(format!("{sign}0.{digits:0>size$}"))
+    Some(below_one(sign, &digits, size))
+}
+
+/// `0.` and `places` digits, of which `digits` are the last. By hand: a formatter's width ends at 65535.
+fn below_one(sign: &str, digits: &str, places: usize) -> String {
+    let mut text = String::with_capacity(sign.len() + 2 + places);
+    text.push_str(sign);
+    text.push_str("0.");
+    text.extend(std::iter::repeat_n('0', places.saturating_sub(digits.len())));
+    text.push_str(digits);
+    text
 }
 
 /// Reads a decimal as Java's `BigDecimal(String)` does: `[+-]digits[.digits][(e|E)[+-]digits]`, with at least one digit.
-/// `None` if it is none, or if the scale does not fit in 32 bits.
+/// `None` if it is none, if the scale does not fit in 32 bits, or if it has more than [`MAX_DIGITS`].
 pub fn parse(text: &str) -> Option<(BigInt, i32)> {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], parse_exponent(&text[at + 1..])?),
@@ -109,7 +122,7 @@ pub fn parse(text: &str) -> Option<(BigInt, i32)> {
     for byte in whole.bytes().chain(fraction.bytes()) {
         digits.push(byte.checked_sub(b'0').filter(|&digit| digit < 10)?);
     }
-    if digits.is_empty() {
+    if digits.is_empty() || digits.len() > MAX_DIGITS {
         return None;
     }
     let scale = (fraction.len() as i64).checked_sub(exponent)?;

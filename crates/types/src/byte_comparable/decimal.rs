@@ -122,7 +122,10 @@ pub(super) fn decode(
         .and_then(|pairs| pairs.checked_mul(2))
         .ok_or_else(|| out_of_range("scale"))?;
     let (unscaled, scale) = match plain[last] % 10 {
-        0 if plain[last] != 0 => (unscaled / 10, scale - 1),
+        0 if plain[last] != 0 => {
+            let scale = scale.checked_sub(1).ok_or_else(|| out_of_range("scale"))?;
+            (unscaled / 10, scale)
+        }
         _ => (unscaled, scale),
     };
     let (unscaled, scale) = fit_scale(unscaled, scale).ok_or_else(|| out_of_range("scale"))?;

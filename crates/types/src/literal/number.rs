@@ -1,10 +1,8 @@
 //! Numbers as Java prints and reads them.
 
+use crate::decimal::MAX_DIGITS;
 use crate::varint::BigInt;
 use num_bigint::Sign;
-
-/// Longest integer literal that is read: reading takes time quadratic in the digits.
-const MAX_DIGITS: usize = 100_000;
 
 /// `1.5`, `1.0E10`, `NaN`, `-Infinity`: plain from 10^-3 up to 10^7, otherwise with an exponent.
 pub fn print_double(value: f64) -> String {
@@ -68,7 +66,7 @@ pub(super) fn parse_float<F: std::str::FromStr>(text: &str) -> Option<F> {
     text.parse().ok()
 }
 
-/// An integer of any size: `[+-]digits`.
+/// An integer: `[+-]digits`, at most [`MAX_DIGITS`] of them.
 pub(super) fn parse_varint(text: &str) -> Option<BigInt> {
     let (sign, digits) = match text.as_bytes() {
         [b'-', digits @ ..] => (Sign::Minus, digits),

@@ -114,12 +114,16 @@ impl<'a> Scanner<'a> {
         self.depth -= 1;
     }
 
-    /// A vector, unless its values would be longer than any value may be.
+    /// A vector, unless its values would be longer than any value may be, or its elements nothing at all: then no bytes
+    /// would bound the time that its values take.
     pub(super) fn vector(
         &self,
         element: Arc<CqlType>,
         dimension: usize,
     ) -> Result<CqlType, TypeParseError> {
+        if element.fixed_length() == Some(0) {
+            return Err(self.error("vector of elements without a length"));
+        }
         let length =
             element.fixed_length().map_or(Some(dimension), |size| size.checked_mul(dimension));
         if length.is_none_or(|length| length > i32::MAX as usize) {
