@@ -76,6 +76,9 @@ pub struct CompressionOptions {
     pub parameters: BTreeMap<String, String>,
 }
 
+/// A reader holds a chunk whole, so there is a largest one: 256 MiB.
+const MAXIMUM_CHUNK_KIBIBYTES: u32 = 256 * 1024;
+
 impl TableOptions {
     /// The compression to write with; `None` for uncompressed tables. The error says which option is wrong.
     pub fn compression_options(&self) -> Result<Option<CompressionOptions>, String> {
@@ -94,8 +97,10 @@ impl TableOptions {
                 .parse::<u32>()
                 .map_err(|_| format!("chunk_length_in_kb must be a number, not '{text}'"))?,
         };
-        if !kibibytes.is_power_of_two() || kibibytes > 1 << 20 {
-            return Err(format!("chunk_length_in_kb must be a power of 2, not {kibibytes}"));
+        if !kibibytes.is_power_of_two() || kibibytes > MAXIMUM_CHUNK_KIBIBYTES {
+            return Err(format!(
+                "chunk_length_in_kb must be a power of 2 and at most {MAXIMUM_CHUNK_KIBIBYTES}, not {kibibytes}"
+            ));
         }
         let min_compress_ratio = match option("min_compress_ratio") {
             None => 0.0,
@@ -122,11 +127,80 @@ impl TableOptions {
             .filter(|(name, _)| !known.contains(&name.as_str()))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
+        check_parameters(&class, &parameters)?;
         Ok(Some(CompressionOptions {
             class,
             chunk_length: kibibytes * 1024,
             min_compress_ratio,
             parameters,
         }))
+    }
+}
+
+/// Whether the compressor knows its options. To be asked when they are set: a table that cannot be flushed must not take
+/// writes. Classes that nobody here knows are the writer's business.
+fn check_parameters(class: &str, parameters: &BTreeMap<String, String>) -> Result<(), String> {
+    let in_range = |value: &str, least: i32, most: i32| {
+        // Longer texts than any number needs would grow the head of CompressionInfo.db.
+        let number = if value.len() <= 8 { value.parse::<i32>().ok() } else { None };
+        number.is_some_and(|number| (least..=most).contains(&number))
+    };
+    for (name, value) in parameters {
+        let expected = match (class, name.as_str()) {
+            ("ZstdCompressor", "compression_level") if in_range(value, -131_072, 22) => continue,
+            ("ZstdCompressor", "compression_level") => "a number from -131072 to 22",
+            ("LZ4Compressor", "lz4_compressor_type") if value == "fast" || value == "high" => {
+                continue;
+            }
+            ("LZ4Compressor", "lz4_compressor_type") => "fast or high",
+            ("LZ4Compressor", "lz4_high_compressor_level") if in_range(value, 1, 17) => continue,
+            ("LZ4Compressor", "lz4_high_compressor_level") => "a number from 1 to 17",
+            _ => return Err(format!("Unknown compression option {name} for {class}")),
+        };
+        return Err(format!("compression option {name} must be {expected}, not '{value}'"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Option<CompressionOptions>, String> {
+        let compression = pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        TableOptions { compression, ..TableOptions::default() }.compression_options()
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused_when_it_is_set() {
+        for (pairs, part) in [
+            (&[("class", "LZ4Compressor"), ("chunk_length_in_kb", "524288")][..], "at most"),
+            (&[("class", "LZ4Compressor"), ("chunk_length_in_kb", "3")], "power of 2"),
+            (&[("class", "LZ4Compressor"), ("compression_level", "1")], "Unknown"),
+            (&[("class", "ZstdCompressor"), ("compression_level", "23")], "from -131072"),
+            (&[("class", "ZstdCompressor"), ("compression_level", "0000000003")], "from -131072"),
+            (&[("class", "LZ4Compressor"), ("lz4_compressor_type", "slow")], "fast or high"),
+            (&[("class", "LZ4Compressor"), ("lz4_high_compressor_level", "18")], "from 1 to 17"),
+            (&[("class", "SnappyCompressor"), ("level", "1")], "Unknown"),
+        ] {
+            let reason = read(pairs).unwrap_err();
+            assert!(reason.contains(part), "{pairs:?}: {reason}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_written_is_not() {
+        for pairs in [
+            &[("class", "LZ4Compressor"), ("chunk_length_in_kb", "262144")][..],
+            &[("class", "a.b.ZstdCompressor"), ("compression_level", "-7")],
+            &[
+                ("class", "LZ4Compressor"),
+                ("lz4_compressor_type", "high"),
+                ("lz4_high_compressor_level", "9"),
+            ],
+            &[("class", "DeflateCompressor"), ("crc_check_chance", "0.5")],
+        ] {
+            assert!(read(pairs).unwrap().is_some(), "{pairs:?}");
+        }
     }
 }
