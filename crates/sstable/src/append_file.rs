@@ -18,7 +18,7 @@ pub(crate) struct AppendFile {
     name: FileName,
     buffer: Vec<u8>,
     written: u64,
-    checksums: PageChecksums,
+    checksums: Option<PageChecksums>,
 }
 
 impl AppendFile {
@@ -30,8 +30,13 @@ impl AppendFile {
             name: FileName::new(path),
             buffer: Vec::new(),
             written: 0,
-            checksums: PageChecksums::default(),
+            checksums: Some(PageChecksums::default()),
         })
+    }
+
+    /// For a file that carries checksums itself: its pages get none beside it, and take no memory.
+    pub(crate) fn leave_pages_unchecked(&mut self) {
+        self.checksums = None;
     }
 
     pub(crate) fn name(&self) -> &FileName {
@@ -56,7 +61,9 @@ impl AppendFile {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        self.checksums.add(&self.buffer);
+        if let Some(checksums) = &mut self.checksums {
+            checksums.add(&self.buffer);
+        }
         let (_, mut buffer) = self.file.append(std::mem::take(&mut self.buffer)).await?;
         self.written += buffer.len() as u64;
         buffer.clear();
@@ -64,10 +71,12 @@ impl AppendFile {
         Ok(())
     }
 
-    /// Writes over the beginning of the file.
+    /// Writes over the beginning of the file, at most a page of it.
     pub(crate) async fn rewrite_start(&mut self, bytes: Vec<u8>) -> Result<()> {
         self.flush().await?;
-        self.checksums.rewrite_start(&bytes);
+        if let Some(checksums) = &mut self.checksums {
+            checksums.rewrite_start(&bytes);
+        }
         self.file.write_at(0, bytes).await?;
         Ok(())
     }
@@ -76,7 +85,8 @@ impl AppendFile {
     pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
         self.flush().await?;
         self.file.sync_all().await?;
-        Ok(WrittenFile { length: self.written, pages: self.checksums.finish() })
+        let pages = self.checksums.map(PageChecksums::finish).unwrap_or_default();
+        Ok(WrittenFile { length: self.written, pages })
     }
 }
 
@@ -84,7 +94,7 @@ impl AppendFile {
 pub(crate) struct WrittenFile {
     /// In bytes.
     pub(crate) length: u64,
-    /// A checksum for each page.
+    /// A checksum for each page; none if they were left unchecked.
     pub(crate) pages: Vec<u32>,
 }
 

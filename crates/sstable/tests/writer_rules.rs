@@ -174,6 +174,83 @@ fn what_the_format_cannot_hold_is_refused() {
 }
 
 #[test]
+fn a_partition_that_was_not_ended_is_not_sealed() {
+    block_on(async {
+        let [first, second, _] = keys();
+        let (file_system, mut writer) = writer().await;
+        writer.start_partition(header(&first)).unwrap();
+        writer.add(row(1)).await.unwrap();
+        writer.end_partition().await.unwrap();
+        writer.start_partition(header(&second)).unwrap();
+        writer.add(row(1)).await.unwrap();
+        assert_rejected(writer.finish().await, "was not ended");
+        let listing = list_directory(&file_system, Path::new(DIRECTORY)).await.unwrap();
+        assert_eq!((listing.sealed.len(), listing.unsealed.len()), (0, 1));
+    });
+}
+
+/// A caller may go on behind a refusal: nothing of what was refused is in the file.
+#[test]
+fn what_was_refused_leaves_nothing_behind() {
+    let long = |clustering: u32, length: usize| {
+        let mut row = Row::empty(Clustering { values: values(clustering) });
+        let cell = Cell::live(1, Bytes::from(vec![7; length]));
+        row.columns.push((ColumnId(2), ColumnData::Simple(cell)));
+        Unfiltered::Row(row)
+    };
+    block_on(async {
+        let (file_system, mut writer) = writer().await;
+        let keys = keys();
+        for key in &keys {
+            let mut static_row = Row::empty(Clustering::empty());
+            static_row.liveness = Liveness::live(1);
+            let refused = PartitionHeader { static_row: Some(static_row), ..header(key) };
+            let less =
+                DecoratedKey { token: espalier_mutation::Token(key.token.0 - 1), ..key.clone() };
+            let refused = PartitionHeader { key: less, ..refused };
+            assert_rejected(writer.start_partition(refused), "no static column");
+            writer.start_partition(header(key)).unwrap();
+            for number in 0..300 {
+                // Refused rows come first in a block, too.
+                assert_rejected(writer.add(long(3 * number + 1, 5)).await, "5 bytes where");
+                writer.add(row(3 * number + 2)).await.unwrap();
+                assert_rejected(writer.add(long(3 * number + 3, 3)).await, "3 bytes where");
+            }
+            writer.end_partition().await.unwrap();
+        }
+        let written = writer.finish().await.unwrap().unwrap();
+        assert_eq!((written.partition_count, written.statistics.stats.total_rows), (3, 900));
+        let report = verify(&file_system, &written.descriptor).await.unwrap();
+        assert!(report.problems.is_empty(), "{report:?}");
+        assert!(report.blocks > 3);
+    });
+}
+
+#[test]
+fn chunks_that_a_reader_would_refuse_are_not_written() {
+    use espalier_sstable::ChunkFormat;
+    use support::writing::compressed;
+    block_on(async {
+        for chunks in [
+            ChunkFormat::Plain { chunk_length: 0 },
+            ChunkFormat::Plain { chunk_length: 32 << 20 },
+            compressed("LZ4Compressor", 512 << 20, 0.0),
+            compressed("LZ4Compressor", 5000, 0.0),
+        ] {
+            let file_system = FileSystem::simulated(5);
+            file_system.create_dir_all(DIRECTORY).await.unwrap();
+            let mut options =
+                WriterOptions::for_table(descriptor(Path::new(DIRECTORY), 1), table()).unwrap();
+            options.chunks = chunks;
+            assert_rejected(
+                SSTableWriter::create(&file_system, options).await.map(drop),
+                "chunks of",
+            );
+        }
+    });
+}
+
+#[test]
 fn what_holds_nothing_is_not_written() {
     block_on(async {
         let [first, second, third] = keys();

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The largest chunk of a plain file that is believed.
-const MAXIMUM_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
+pub(crate) const MAXIMUM_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
 /// Offsets are checked in pieces of so many when a file is opened.
 const OFFSETS_AT_ONCE: u64 = 8192;
 /// Bytes that a sequential read takes at once, at least one chunk.

@@ -4,13 +4,14 @@
 
 use bytes::BytesMut;
 use espalier_mutation::schema::CompressionOptions;
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::file::{FileSystem, PAGE_BYTES};
 use espalier_trie::page::Sink;
 
 use crate::{
     append_file::{AppendFile, WrittenFile},
     components::{Component, Descriptor},
-    compression::{CompressionInfo, Compressor},
+    compression::{CompressionInfo, Compressor, layout::MAXIMUM_CHUNK_LENGTH},
+    data::file::MAXIMUM_PLAIN_CHUNK_LENGTH,
     error::{Result, SSTableError},
     versions::VersionFeatures,
 };
@@ -77,8 +78,11 @@ impl DataWriter {
     ) -> Result<Self> {
         let name = descriptor.name_in_errors(&Component::Data);
         let (chunks, component) = match format {
-            ChunkFormat::Plain { chunk_length: 0 } => {
-                return Err(SSTableError::rejected(&name, "chunks without length"));
+            ChunkFormat::Plain { chunk_length }
+                if !(1..=MAXIMUM_PLAIN_CHUNK_LENGTH).contains(chunk_length) =>
+            {
+                let reason = format!("plain chunks of {chunk_length} bytes");
+                return Err(SSTableError::rejected(&name, reason));
             }
             ChunkFormat::Plain { chunk_length } => {
                 (Chunks::Plain { chunk_length: *chunk_length as usize }, Component::Crc)
@@ -88,7 +92,9 @@ impl DataWriter {
                 (chunks, Component::CompressionInfo)
             }
         };
-        let file = AppendFile::create(file_system, &descriptor.path(&Component::Data)).await?;
+        let mut file = AppendFile::create(file_system, &descriptor.path(&Component::Data)).await?;
+        // Data.db has checksums of its own.
+        file.leave_pages_unchecked();
         let mut table = AppendFile::create(file_system, &descriptor.path(&component)).await?;
         match &chunks {
             Chunks::Plain { chunk_length } => table.append(&(*chunk_length as u32).to_be_bytes()),
@@ -215,8 +221,12 @@ fn compressed_chunks(
     features: &VersionFeatures,
 ) -> Result<Chunks> {
     let compressor = Compressor::with_options(name, &options.class, &options.parameters)?;
-    if !options.chunk_length.is_power_of_two() {
-        let reason = format!("chunks of {} bytes; a power of two is needed", options.chunk_length);
+    // What a reader would refuse is not written.
+    if !options.chunk_length.is_power_of_two() || options.chunk_length > MAXIMUM_CHUNK_LENGTH {
+        let reason = format!(
+            "chunks of {} bytes; a power of two is needed, and {MAXIMUM_CHUNK_LENGTH} are the most",
+            options.chunk_length
+        );
         return Err(SSTableError::rejected(name, reason));
     }
     let info = CompressionInfo {
@@ -235,5 +245,10 @@ fn compressed_chunks(
     };
     let mut head = BytesMut::new();
     info.write(features, &mut head);
+    // It is written again at the end, over the first page.
+    if head.len() > PAGE_BYTES {
+        let reason = format!("compression options of {} bytes", head.len());
+        return Err(SSTableError::rejected(name, reason));
+    }
     Ok(Chunks::Compressed { info, compressor, head_length: head.len() })
 }

@@ -187,12 +187,19 @@ impl StatisticsCollector {
 
     fn cover_row(&mut self, clustering: &Clustering) {
         let position = clustering.position();
-        let bound = |kind| Some(ClusteringBound { kind, values: clustering.values.clone() });
+        let replace = |bound: &mut Option<ClusteringBound>, kind| match bound {
+            // In a partition every row is beyond the one before: the memory of that one is used again.
+            Some(bound) => {
+                bound.kind = kind;
+                bound.values.clone_from(&clustering.values);
+            }
+            None => *bound = Some(ClusteringBound { kind, values: clustering.values.clone() }),
+        };
         if self.is_beyond_maximum(position) {
-            self.maximum = bound(BoundKind::InclusiveEnd);
+            replace(&mut self.maximum, BoundKind::InclusiveEnd);
         }
         if self.is_before_minimum(position) {
-            self.minimum = bound(BoundKind::InclusiveStart);
+            replace(&mut self.minimum, BoundKind::InclusiveStart);
         }
     }
 

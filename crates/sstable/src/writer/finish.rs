@@ -33,8 +33,12 @@ pub struct WrittenSSTable {
 
 impl SSTableWriter {
     /// Writes what is left, makes all files durable and seals them with TOC.txt. Without partitions there is no SSTable:
-    /// the files are removed.
+    /// the files are removed. A partition that was not ended is an error, and nothing is sealed.
     pub async fn finish(self) -> Result<Option<WrittenSSTable>> {
+        if self.has_open_partition() {
+            let name = self.options.descriptor.name_in_errors(&Component::Data);
+            return Err(SSTableError::rejected(&name, "the last partition was not ended"));
+        }
         if self.partition_count() == 0 {
             self.abort().await?;
             return Ok(None);

@@ -105,6 +105,10 @@ impl SSTableWriter {
         self.index.key_count()
     }
 
+    pub(super) fn has_open_partition(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// Bytes of Data.db so far, before compression.
     pub fn data_length(&self) -> u64 {
         self.data.position()
@@ -165,19 +169,27 @@ impl SSTableWriter {
             return Ok(());
         };
         let key = &header.key.key;
+        let static_row = header.static_row.filter(|row| !row.is_empty());
         let out = self.data.buffer();
+        let before = out.len();
         out.extend_from_slice(&(key.len() as u16).to_be_bytes());
         out.extend_from_slice(key);
         deletion_time::write(header.deletion, self.features.deletion_time, out);
-        self.collector.start_partition(key, header.deletion);
-        let static_row = header.static_row.filter(|row| !row.is_empty());
-        if self.encoder.has_static_columns() {
+        let written = if self.encoder.has_static_columns() {
             let empty = Row::empty(Clustering::empty());
-            let row = static_row.as_ref().unwrap_or(&empty);
-            self.encoder.write_static_row(row, out).map_err(|reason| self.rejected(reason))?;
+            self.encoder.write_static_row(static_row.as_ref().unwrap_or(&empty), out)
         } else if static_row.is_some() {
-            return Err(self.rejected("a static row, and no static column in the file's header"));
+            Err("a static row, and no static column in the file's header".into())
+        } else {
+            Ok(())
+        };
+        if let Err(reason) = written {
+            // Nothing of the partition stays.
+            out.truncate(before);
+            self.current = None;
+            return Err(self.rejected(reason));
         }
+        self.collector.start_partition(key, header.deletion);
         if let Some(row) = &static_row {
             self.collector.add_static_row(row);
             self.collect_counters(row);
@@ -202,8 +214,8 @@ impl SSTableWriter {
         let Some(current) = &mut self.current else { return Ok(()) };
         let offset = position - current.start;
         let previous = offset - current.previous_start;
-        self.blocks.begin(self.encoder.types(), &unfiltered, offset, current.open_deletion);
         let out = self.data.buffer();
+        let before = out.len();
         let written = match &unfiltered {
             Unfiltered::Row(row) => self.encoder.write_row(row, previous, out),
             Unfiltered::Marker(marker) => write_marker(
@@ -215,7 +227,11 @@ impl SSTableWriter {
                 out,
             ),
         };
-        written.map_err(|reason| SSTableError::rejected(&self.name, reason))?;
+        if let Err(reason) = written {
+            out.truncate(before);
+            return Err(self.rejected(reason));
+        }
+        self.blocks.begin(self.encoder.types(), &unfiltered, offset, current.open_deletion);
         match &unfiltered {
             Unfiltered::Row(row) => {
                 self.collector.add_row(row);
