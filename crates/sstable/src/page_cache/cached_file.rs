@@ -60,6 +60,11 @@ impl CachedFile {
         self.0.length
     }
 
+    /// Whether its pages are compared with checksums.
+    pub(crate) fn has_checksums(&self) -> bool {
+        self.0.checksums.is_some()
+    }
+
     pub(crate) fn cache(&self) -> &PageCache {
         &self.0.cache
     }

@@ -126,6 +126,14 @@ impl SSTableReader {
         // Only a prefix was compared: the first one or two may lie before the bound.
         while let Some(found) = candidate {
             let (position, key) = self.resolve(found).await?;
+            bytes.clear();
+            encode_decorated_key(key.token.0, &key.key, &mut bytes);
+            // A pointer that is off leads to a later partition, and those before it would be left out.
+            if !bytes.starts_with(cursor.prefix()) {
+                let name = self.0.partition_index.source().name();
+                let reason = "a leaf leads to another key than its own";
+                return Err(SSTableError::corrupt(name, position, reason));
+            }
             if range.starts_before(&key) {
                 return Ok(Some(position));
             }

@@ -1,10 +1,11 @@
 //! Reads an SSTable: one partition by key, or partitions in order.
 //!
 //! Guaranteed: what is not what the format says is an error, never a panic and never an allocation beyond what the files
-//! hold. Data.db is read behind its checksums. The index files have none, so nothing they say is taken for granted: keys
-//! are compared, and a block of rows is entered only where the row before it shows that nothing was jumped over. (One
-//! thing is beyond that: the deletion that the row index calls open at a block's start is compared only when its end is
-//! read. [`verify`](crate::verify) compares all of it.)
+//! hold. Data.db is read behind its checksums, and so are the index files of sets that have Checksums.db. Where they have
+//! none, nothing they say is taken for granted: keys are compared with those of Data.db and with the trie's, a partition's
+//! deletion is read from Data.db, and a block of rows is entered only where the row before it shows that nothing was jumped
+//! over. (Two things are beyond that: a key that a broken trie or filter hides is not found; and the deletion that the row
+//! index calls open at a block's start is compared only when its end is read. [`verify`](crate::verify) compares all of it.)
 //!
 //! Memory for each reader: the filter and a few KiB. For each stream: two chunks and a row.
 

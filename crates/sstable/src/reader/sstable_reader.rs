@@ -149,8 +149,14 @@ impl SSTableReader {
             Direction::Forward => slices.slices.first().is_some_and(|s| !s.start.is_unbounded()),
             Direction::Reverse => true,
         };
-        let header = if index.is_some() && enters_by_index && !source.has_static_columns() {
-            // The index knows the deletion, and there is nothing else in the partition's head.
+        let is_index_checked = self.0.rows.has_checksums();
+        let header = if index.is_some()
+            && enters_by_index
+            && is_index_checked
+            && !source.has_static_columns()
+        {
+            // The index knows the deletion, and there is nothing else in the partition's head. Where nothing checks the
+            // index, the head is read: a flipped bit there would delete a partition, or bring it back.
             PartitionHeader { key: key.clone(), deletion, static_row: None }
         } else {
             let (header, _) = source.read_header().await?;

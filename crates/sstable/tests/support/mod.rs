@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
 
+pub mod broken;
 pub mod generate;
 pub mod slicing;
 pub mod writing;
