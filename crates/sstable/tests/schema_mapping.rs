@@ -195,3 +195,17 @@ fn without_a_table_the_file_describes_itself() {
         assert_eq!(own.column("s").unwrap().column_type, set_of_text());
     });
 }
+
+/// Rows lie in the file in its own order: read by another one, they would not be found.
+#[test]
+fn a_clustering_column_of_another_direction_is_refused() {
+    let table = Arc::new(builder().build());
+    block_on(async {
+        let reader = open_written(&table).await;
+        let turned = table.rebuild().update_columns(|column| {
+            column.reversed = column.name == "c";
+        });
+        let error = reader.set_table(Arc::new(turned.build())).unwrap_err().to_string();
+        assert!(error.contains("clustering column 0 has another direction"), "{error}");
+    });
+}

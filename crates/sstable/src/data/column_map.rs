@@ -76,6 +76,15 @@ impl FileLayout {
             );
             return Err(SSTableError::corrupt(file, 0, reason));
         }
+        // The order of rows in the file must be that of the table, or nothing is found by its position.
+        let mut order = header.clustering_types.iter().zip(&table.comparator().types);
+        if let Some(index) = order.position(|((_, inside), (_, outside))| inside != outside) {
+            let reason = format!(
+                "clustering column {index} has another direction than in table {}.{}",
+                table.keyspace, table.name
+            );
+            return Err(SSTableError::corrupt(file, 0, reason));
+        }
         let map = |columns: &[HeaderColumn], kind: ColumnKind| {
             columns
                 .iter()
