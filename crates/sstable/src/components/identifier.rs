@@ -29,7 +29,8 @@ impl SSTableId {
         if text.contains('_') {
             return parse_uuid(text).map(Self::Uuid);
         }
-        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // A zero in front would make two names of one id.
+        if text.starts_with('0') || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         text.parse().ok().map(Self::Generation)
@@ -114,6 +115,7 @@ mod tests {
         for text in [
             "",
             "0",
+            "01",
             "-1",
             "+1",
             "1x",

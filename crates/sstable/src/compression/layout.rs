@@ -64,7 +64,8 @@ impl CompressionInfo {
         let chunk_count = input.u32("chunk count")?;
         let needed = data_length.div_ceil(u64::from(chunk_length));
         // Compactions of Cassandra end with one more, empty chunk (reference 24-2).
-        if u64::from(chunk_count) != needed && u64::from(chunk_count) != needed + 1 {
+        let surplus = u64::from(chunk_count).checked_sub(needed);
+        if surplus.is_none_or(|surplus| surplus > 1) {
             return Err(input.corrupt(format!(
                 "{chunk_count} chunks of {chunk_length} bytes for {data_length} bytes of data"
             )));
@@ -165,6 +166,7 @@ mod tests {
             CompressionInfo { chunk_length: 4095, ..info() },
             CompressionInfo { chunk_length: 0, ..info() },
             CompressionInfo { data_length: u64::MAX, ..info() },
+            CompressionInfo { data_length: u64::MAX, chunk_length: 1, chunk_count: 0, ..info() },
         ] {
             let mut bytes = BytesMut::new();
             wrong.write(&VERSIONS[0], &mut bytes);

@@ -20,6 +20,9 @@ use crate::{
     versions::{ClusteringStatistics, VersionFeatures},
 };
 
+/// There are four. Each is compared with all others, so a forged number of them would take time without bound.
+const MAXIMUM_PARTS: u32 = 64;
+
 impl Statistics {
     /// Reads all parts of the file in `bytes`.
     pub fn read(file: &FileName, bytes: &Bytes, features: &VersionFeatures) -> Result<Self> {
@@ -67,6 +70,9 @@ fn parts(file: &FileName, bytes: &[u8], features: &VersionFeatures) -> Result<Ve
     let mut input = Input::new(file, bytes, 0);
     let mut checksum = crc32fast::Hasher::new();
     let count = input.u32("number of parts")?;
+    if count > MAXIMUM_PARTS {
+        return Err(input.corrupt(format!("{count} parts")));
+    }
     let count = input.checked_count(u64::from(count), 8, "parts")?;
     let check = |input: &mut Input<'_>, checksum: &crc32fast::Hasher, what: &str| {
         let (at, expected) = (input.clone(), checksum.clone().finalize());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use espalier_mutation::{
     Clustering, ColumnData, ComplexColumn, DeletionTime, Liveness, NO_DELETION_TIME, Row,
+    schema::ColumnId,
 };
 
 use super::{
@@ -33,14 +34,18 @@ type Wanted = Option<Box<[bool]>>;
 
 impl RowDecoder {
     pub(crate) fn new(layout: Arc<FileLayout>, selection: &ColumnSelection) -> Self {
-        let wanted = |columns: &[FileColumn]| match selection {
+        let sorted = match selection {
             ColumnSelection::All => None,
-            ColumnSelection::Only(_) => Some(
-                columns
-                    .iter()
-                    .map(|column| column.target.is_some_and(|id| selection.contains(id)))
-                    .collect(),
-            ),
+            ColumnSelection::Only(ids) => {
+                let mut ids = ids.to_vec();
+                ids.sort_unstable();
+                Some(ids)
+            }
+        };
+        let wanted = |columns: &[FileColumn]| {
+            let ids = sorted.as_ref()?;
+            let is_wanted = |id: ColumnId| ids.binary_search(&id).is_ok();
+            Some(columns.iter().map(|column| column.target.is_some_and(is_wanted)).collect())
         };
         Self {
             wanted_statics: wanted(&layout.statics),
