@@ -1,0 +1,65 @@
+//! Files that Espalier wrote have a checksum for every page of every file that is read. Whatever is changed in them, they
+//! give an error, or all that they held.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use espalier_sstable::{ChunkFormat, Component};
+use support::{
+    block_on,
+    broken::{change, generated, read_all, store},
+    generate::Shape,
+    slicing::Random,
+    writing::compressed,
+};
+
+fn check(seed: u64, chunks: ChunkFormat, tries: usize) {
+    let shape = Shape { partitions: 6, rows: 60, is_reconciled: true, is_odd: seed % 2 == 0 };
+    let files = generated(seed, shape, chunks);
+    assert!(files.components.contains_key(&Component::Checksums));
+    let original = block_on(async {
+        let file_system = store(&files, None).await;
+        read_all(&file_system, &files.descriptor, None).await.unwrap()
+    });
+    let mut random = Random(seed + 1);
+    let (mut errors, mut same) = (0, 0);
+    for (component, content) in &files.components {
+        for number in 0..tries {
+            let broken = match number {
+                0 => Vec::new(),
+                1 => content[..content.len() / 2].to_vec(),
+                2 => [content, &b"more"[..]].concat(),
+                _ => change(content, &mut random),
+            };
+            let read = block_on(async {
+                let file_system = store(&files, Some((component, &broken))).await;
+                read_all(&file_system, &files.descriptor, Some(&original.2)).await
+            });
+            match read {
+                Err(_) => errors += 1,
+                Ok(read) => {
+                    assert!(
+                        read == original,
+                        "seed {seed}: {component}, change {number}: other content"
+                    );
+                    same += 1;
+                }
+            }
+        }
+    }
+    assert!(errors > same / 2, "{errors} errors, {same} changes that nothing noticed");
+}
+
+#[test]
+fn plain() {
+    (1..5).for_each(|seed| check(seed, ChunkFormat::PLAIN, 60));
+}
+
+#[test]
+fn compressed_chunks() {
+    check(7, compressed("LZ4Compressor", 4096, 0.0), 60);
+    check(8, compressed("LZ4Compressor", 1024, 1.1), 60);
+    check(9, compressed("ZstdCompressor", 4096, 0.0), 60);
+    check(10, compressed("DeflateCompressor", 16_384, 0.0), 60);
+    check(11, compressed("SnappyCompressor", 512, 2.0), 60);
+}
