@@ -16,7 +16,8 @@
 #   ROWS_keyvalue=1000000 ROWS_typical=200000 ROWS_large=500000
 #   SERVER_PERCENT=100                   25: while it is measured, a server gets a quarter of its core (root, by a control group),
 #                                        so that latte is not the limit
-#   SERVER_CORE=0 CLIENT_CORE=1          MEMORY=8G       of Espalier       HEAP=6G       of Cassandra
+#   SERVER_CORE=1 CLIENT_CORE=0          default: the server where the disk's interrupts go
+#   MEMORY=8G       of Espalier       HEAP=6G       of Cassandra
 #   LATTE=latte                          else .deps/latte, which is installed with cargo if it is missing
 # Nothing else may run meanwhile: with two cores there is no room for it.
 set -euo pipefail
@@ -34,8 +35,10 @@ ROWS_keyvalue=${ROWS_keyvalue:-1000000}
 ROWS_typical=${ROWS_typical:-200000}
 ROWS_large=${ROWS_large:-500000}
 SERVER_PERCENT=${SERVER_PERCENT:-100}
-SERVER_CORE=${SERVER_CORE:-0}
-CLIENT_CORE=${CLIENT_CORE:-1}
+# Of the first two cores, the one that the disk interrupts: serving these is the server's work, also when it waits for syncs.
+disk_core=$(awk '/-req\.|nvme|ahci/ { zero += $2; one += $3 } END { print (one > zero) ? 1 : 0 }' /proc/interrupts 2> /dev/null || echo 0)
+SERVER_CORE=${SERVER_CORE:-$disk_core}
+CLIENT_CORE=${CLIENT_CORE:-$((1 - disk_core))}
 MEMORY=${MEMORY:-8G}
 HEAP=${HEAP:-6G}
 PORT=${PORT:-19042}
