@@ -97,9 +97,12 @@ impl TableOptions {
                 .parse::<u32>()
                 .map_err(|_| format!("chunk_length_in_kb must be a number, not '{text}'"))?,
         };
-        if !kibibytes.is_power_of_two() || kibibytes > MAXIMUM_CHUNK_KIBIBYTES {
+        if !kibibytes.is_power_of_two() {
+            return Err(format!("chunk_length_in_kb must be a power of 2, not {kibibytes}"));
+        }
+        if kibibytes > MAXIMUM_CHUNK_KIBIBYTES {
             return Err(format!(
-                "chunk_length_in_kb must be a power of 2 and at most {MAXIMUM_CHUNK_KIBIBYTES}, not {kibibytes}"
+                "chunk_length_in_kb must be at most {MAXIMUM_CHUNK_KIBIBYTES}, not {kibibytes}"
             ));
         }
         let min_compress_ratio = match option("min_compress_ratio") {

@@ -99,26 +99,30 @@ impl Memtable {
         if !end_stands {
             stand(end, old, self.kept_values(&tombstone.end));
         }
+        // If the trie is full in the middle, a part of this deletion stands and nothing of older ones is lost: each
+        // step from the end to the start raises what lies behind one boundary, and only then do those go that say
+        // the same as the one before them.
+        self.has_boundaries.set(true);
         let mut key = branch_of(prefix);
         let length = key.len();
-        let mut heap = self.heap_bytes.get();
-        for gone in &removed {
-            key.truncate(length);
-            key.extend_from_slice(gone);
-            heap -= trie.get(&key).map_or(0, Content::heap_bytes);
-            if !wanted.iter().any(|(wanted, _)| wanted == gone) {
-                trie.remove(&key)?;
-            }
-        }
-        for (path, boundary) in wanted {
+        let heap_bytes_at =
+            |trie: &InMemoryTrie<Content>, key: &[u8]| trie.get(key).map_or(0, Content::heap_bytes);
+        removed.retain(|gone| wanted.binary_search_by(|(path, _)| path.cmp(gone)).is_err());
+        for (path, boundary) in wanted.into_iter().rev() {
             key.truncate(length);
             key.extend_from_slice(&path);
             let content = Content::Boundary(boundary);
-            heap += content.heap_bytes();
+            let (replaced, added) = (heap_bytes_at(&trie, &key), content.heap_bytes());
             trie.put(&key, content)?;
+            self.heap_bytes.set(self.heap_bytes.get() - replaced + added);
         }
-        self.heap_bytes.set(heap);
-        self.has_boundaries.set(true);
+        for gone in &removed {
+            key.truncate(length);
+            key.extend_from_slice(gone);
+            let freed = heap_bytes_at(&trie, &key);
+            trie.remove(&key)?;
+            self.heap_bytes.set(self.heap_bytes.get() - freed);
+        }
         Ok(())
     }
 
