@@ -75,12 +75,29 @@ impl Descriptor {
         FileName::new(&self.path(component))
     }
 
-    /// What the version decides; an error if it is not enabled.
+    /// What the version decides; an error if it cannot be read.
     pub fn features(&self) -> Result<&'static VersionFeatures> {
         self.version.features().ok_or_else(|| {
             let file = self.name_in_errors(&Component::Data);
             SSTableError::unsupported(&file, format!("version '{}' is", self.version))
         })
+    }
+}
+
+impl Descriptor {
+    /// What the version decides; an error if it cannot be written.
+    pub fn writable_features(&self) -> Result<&'static VersionFeatures> {
+        let features = self.features()?;
+        match features.is_written {
+            true => Ok(features),
+            false => {
+                let file = self.name_in_errors(&Component::Data);
+                Err(SSTableError::unsupported(
+                    &file,
+                    format!("writing version '{}' is", self.version),
+                ))
+            }
+        }
     }
 }
 

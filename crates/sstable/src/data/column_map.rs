@@ -12,7 +12,7 @@ use super::{layout::Baselines, values::ValueForm};
 use crate::{
     error::{FileName, Result, SSTableError},
     statistics::{HeaderColumn, SerializationHeader},
-    versions::DeletionTimeForm,
+    versions::{DeletionTimeForm, VersionFeatures},
 };
 
 /// Which columns a reader wants.
@@ -65,7 +65,7 @@ impl FileLayout {
         file: &FileName,
         header: &SerializationHeader,
         table: Arc<TableMetadata>,
-        deletion_time: DeletionTimeForm,
+        features: &VersionFeatures,
     ) -> Result<Self> {
         let clusterings = table.clustering_columns().len();
         if header.clustering_types.len() != clusterings {
@@ -92,8 +92,8 @@ impl FileLayout {
                 .collect::<Result<Vec<_>>>()
         };
         Ok(Self {
-            baselines: Baselines::of(header),
-            deletion_time,
+            baselines: Baselines::of(header, features.local_deletion_times),
+            deletion_time: features.deletion_time,
             clustering: header
                 .clustering_types
                 .iter()

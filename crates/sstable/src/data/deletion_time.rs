@@ -4,12 +4,18 @@ use bytes::BufMut;
 use espalier_mutation::DeletionTime;
 
 use super::input::{DataInput, Decoded, Malformed};
-use crate::versions::{DeletionTimeForm, VersionFeatures};
+use crate::versions::{DeletionTimeForm, LocalDeletionTimes, VersionFeatures};
 
 const LIVE: u8 = 0x80;
 
 pub(crate) fn read(input: &mut DataInput<'_>, form: DeletionTimeForm) -> Decoded<DeletionTime> {
     match form {
+        // Live is told by the timestamp; the seconds beside it are not looked at.
+        DeletionTimeForm::Legacy => {
+            let (time, timestamp) = (input.u32()?, input.i64()?);
+            let deletion = DeletionTime::new(timestamp, time);
+            Ok(if deletion.is_live() { DeletionTime::LIVE } else { deletion })
+        }
         DeletionTimeForm::Unsigned => {
             let first = input.clone().u8()?;
             if first == LIVE {
@@ -28,6 +34,11 @@ pub(crate) fn read(input: &mut DataInput<'_>, form: DeletionTimeForm) -> Decoded
 /// Appends a deletion that [`check_deletion`] accepts.
 pub(crate) fn write(deletion: DeletionTime, form: DeletionTimeForm, out: &mut Vec<u8>) {
     match form {
+        DeletionTimeForm::Legacy => {
+            let times = LocalDeletionTimes::Signed;
+            out.put_u32(times.stored(deletion.local_deletion_time));
+            out.put_i64(deletion.marked_for_delete_at);
+        }
         DeletionTimeForm::Unsigned if deletion.is_live() => out.push(LIVE),
         DeletionTimeForm::Unsigned => {
             out.put_i64(deletion.marked_for_delete_at);

@@ -4,7 +4,7 @@ use espalier_mutation::DeletionTime;
 use espalier_types::vint;
 
 use super::input::{DataInput, Decoded};
-use crate::statistics::SerializationHeader;
+use crate::{statistics::SerializationHeader, versions::LocalDeletionTimes};
 
 pub(crate) const END_OF_PARTITION: u8 = 0x01;
 pub(crate) const IS_MARKER: u8 = 0x02;
@@ -32,14 +32,16 @@ pub(crate) struct Baselines {
     timestamp: i64,
     local_deletion_time: u32,
     ttl: u32,
+    times: LocalDeletionTimes,
 }
 
 impl Baselines {
-    pub(crate) fn of(header: &SerializationHeader) -> Self {
+    pub(crate) fn of(header: &SerializationHeader, times: LocalDeletionTimes) -> Self {
         Self {
             timestamp: header.min_timestamp,
             local_deletion_time: header.min_local_deletion_time,
             ttl: header.min_ttl,
+            times,
         }
     }
 
@@ -50,7 +52,7 @@ impl Baselines {
 
     #[inline]
     pub(crate) fn read_local_deletion_time(&self, input: &mut DataInput<'_>) -> Decoded<u32> {
-        Ok(self.local_deletion_time.wrapping_add(input.vint()? as u32))
+        Ok(self.times.meant(self.local_deletion_time.wrapping_add(input.vint()? as u32)))
     }
 
     #[inline]
@@ -73,7 +75,8 @@ impl Baselines {
 
     #[inline]
     pub(crate) fn write_local_deletion_time(&self, time: u32, out: &mut Vec<u8>) {
-        vint::write_unsigned(time.wrapping_sub(self.local_deletion_time) as i32 as u64, out);
+        let delta = self.times.stored(time).wrapping_sub(self.local_deletion_time);
+        vint::write_unsigned(delta as i32 as u64, out);
     }
 
     #[inline]

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use espalier_mutation::murmur3;
 
 use super::FilterSize;
+use crate::versions::FilterWords;
 
-/// A bloom filter. Bit i is bit i%8 of byte i/8, as `da` stores it.
+/// A bloom filter. Bit i is bit i%8 of byte i/8.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BloomFilter {
     hash_count: u32,
@@ -75,8 +76,8 @@ impl BloomFilter {
     }
 
     /// The filter as the bytes of Filter.db.
-    pub fn to_bytes(&self) -> Bytes {
-        super::file::write(self)
+    pub fn to_bytes(&self, words: FilterWords) -> Bytes {
+        super::file::write(self, words)
     }
 }
 

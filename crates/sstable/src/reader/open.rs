@@ -43,8 +43,7 @@ impl SSTableReader {
         let statistics = read_statistics(file_system, &descriptor, features).await?;
         let statistics_name = descriptor.name_in_errors(&Component::Statistics);
         let table = table.unwrap_or_else(|| statistics.header.to_table("", "sstable"));
-        let layout =
-            FileLayout::new(&statistics_name, &statistics.header, table, features.deletion_time)?;
+        let layout = FileLayout::new(&statistics_name, &statistics.header, table, features)?;
         let filter = match components.contains(&Component::Filter) {
             true => Some(read_filter(file_system, &descriptor, features, &checksums).await?),
             false => None,

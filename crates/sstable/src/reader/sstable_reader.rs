@@ -111,7 +111,7 @@ impl SSTableReader {
     pub fn set_table(&self, table: Arc<TableMetadata>) -> Result<()> {
         let name = self.0.descriptor.name_in_errors(&Component::Statistics);
         let header = &self.0.statistics.header;
-        let layout = FileLayout::new(&name, header, table, self.0.features.deletion_time)?;
+        let layout = FileLayout::new(&name, header, table, self.0.features)?;
         *self.0.layout.borrow_mut() = Arc::new(layout);
         Ok(())
     }

@@ -98,13 +98,14 @@ impl EncodingStats {
         self.ttl = least(self.ttl, other.ttl);
     }
 
-    /// From the baselines of a header, in which the epochs stand for "none".
+    /// From the baselines of a header, in which the epochs stand for "none"; in ScyllaDB's the greatest numbers do.
     pub fn from_baselines(timestamp: i64, local_deletion_time: u32, ttl: u32) -> Self {
         Self {
             timestamp: (timestamp != TIMESTAMP_EPOCH_US).then_some(timestamp),
-            local_deletion_time: (local_deletion_time != DELETION_TIME_EPOCH_S)
-                .then_some(local_deletion_time),
-            ttl: (ttl != 0).then_some(ttl),
+            local_deletion_time: Some(local_deletion_time).filter(|&time| {
+                ![DELETION_TIME_EPOCH_S, NO_DELETION_TIME, i32::MAX as u32].contains(&time)
+            }),
+            ttl: Some(ttl).filter(|ttl| (1..i32::MAX as u32).contains(ttl)),
         }
     }
 }

@@ -65,7 +65,8 @@ pub struct CommitLogInterval {
     pub end: CommitLogPosition,
 }
 
-/// A slice that covers all rows and range deletions of all partitions.
+/// A slice that covers all rows and range deletions of all partitions. Of versions that have the least and the greatest
+/// value of each column instead, the bounds have those; without any they cover everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoveredClustering {
     /// Types of the clustering columns; the flag says whether the column is reversed.
@@ -117,7 +118,9 @@ pub struct StatsComponent {
     pub pending_repair: Option<Uuid>,
     pub is_transient: bool,
     pub originating_host_id: Option<Uuid>,
+    /// True, too, where a version does not say.
     pub has_partition_deletions: bool,
+    /// Empty where a version does not say, as the last one.
     pub first_key: Bytes,
     pub last_key: Bytes,
     /// NaN for unknown.

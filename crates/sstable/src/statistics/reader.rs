@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use espalier_mutation::{BoundKind, ClusteringBound};
+use espalier_types::CqlType;
 use uuid::Uuid;
 
 use super::{
@@ -38,16 +39,21 @@ impl Statistics {
         input.expect_end("the validation part")?;
 
         let mut input = part(PartKind::Compaction)?.input(file, bytes);
-        let length = input.u32("length of the cardinality estimate")?;
+        let mut length = input.u32("length of the cardinality estimate")?;
+        if length == 0 && input.remaining() > 0 {
+            // Early files of ScyllaDB have an empty list of ancestors in front, as Cassandra 2 had (reference 7.3).
+            length = input.u32("length of the cardinality estimate")?;
+        }
         let length = input.checked_count(u64::from(length), 1, "bytes of cardinality estimate")?;
         let cardinality = bytes.slice_ref(input.take(length, "cardinality estimate")?);
         input.expect_end("the compaction part")?;
 
-        let stats = read_stats(part(PartKind::Stats)?, file, bytes, features)?;
-
         let mut input = part(PartKind::Header)?.input(file, bytes);
         let header = SerializationHeader::read(&mut input)?;
         input.expect_end("the header part")?;
+
+        let types = &header.clustering_types;
+        let stats = read_stats(part(PartKind::Stats)?, file, bytes, features, types)?;
         Ok(Statistics { partitioner, bloom_filter_fp_chance, cardinality, stats, header })
     }
 }
@@ -122,38 +128,58 @@ fn read_stats(
     file: &FileName,
     bytes: &Bytes,
     features: &VersionFeatures,
+    clustering_types: &[(CqlType, bool)],
 ) -> Result<StatsComponent> {
     let mut input = part.input(file, bytes);
     let input = &mut input;
+    let times = features.local_deletion_times;
+    let has_repair = features.repair_in_statistics;
+    let has_keys = features.key_range_in_statistics;
     let stats = StatsComponent {
         partition_sizes: read_histogram(input)?,
         cell_counts: read_histogram(input)?,
         commit_log_upper: read_position(input)?,
         min_timestamp: input.i64("min timestamp")?,
         max_timestamp: input.i64("max timestamp")?,
-        min_local_deletion_time: input.u32("min local deletion time")?,
-        max_local_deletion_time: input.u32("max local deletion time")?,
+        min_local_deletion_time: times.meant(input.u32("min local deletion time")?),
+        max_local_deletion_time: times.meant(input.u32("max local deletion time")?),
         min_ttl: input.u32("min ttl")?,
         max_ttl: input.u32("max ttl")?,
         compression_ratio: input.f64("compression ratio")?,
-        drop_times: read_drop_times(input)?,
+        drop_times: read_drop_times(input, features.wide_drop_times)?,
         level: input.u32("level")?,
         repaired_at: input.i64("repaired at")?,
         covered_clustering: match features.clustering_statistics {
             ClusteringStatistics::CoveredSlice => read_covered(input, bytes)?,
+            ClusteringStatistics::MinMaxValues => read_min_max(input, bytes, clustering_types)?,
         },
         has_legacy_counter_shards: input.flag("legacy counter shards")?,
         total_columns: input.u64("total columns")?,
         total_rows: input.u64("total rows")?,
         commit_log_lower: read_position(input)?,
         commit_log_intervals: read_intervals(input)?,
-        pending_repair: read_uuid(input, "pending repair")?,
-        is_transient: input.flag("transient")?,
-        originating_host_id: read_uuid(input, "host id")?,
-        has_partition_deletions: input.flag("partition deletions")?,
-        first_key: bytes.slice_ref(input.vint_bytes("first key")?),
-        last_key: bytes.slice_ref(input.vint_bytes("last key")?),
-        token_space_coverage: input.f64("token space coverage")?,
+        pending_repair: match has_repair {
+            true => read_uuid(input, "pending repair")?,
+            false => None,
+        },
+        is_transient: has_repair && input.flag("transient")?,
+        originating_host_id: match features.host_id_in_statistics {
+            true => read_uuid(input, "host id")?,
+            false => None,
+        },
+        has_partition_deletions: !has_keys || input.flag("partition deletions")?,
+        first_key: match has_keys {
+            true => bytes.slice_ref(input.vint_bytes("first key")?),
+            false => Bytes::new(),
+        },
+        last_key: match has_keys {
+            true => bytes.slice_ref(input.vint_bytes("last key")?),
+            false => Bytes::new(),
+        },
+        token_space_coverage: match has_keys {
+            true => input.f64("token space coverage")?,
+            false => f64::NAN,
+        },
     };
     // Cassandra's size calculation leaves zeros behind; a writer may leave them out (reference, trap 19).
     let at = input.clone();
@@ -185,18 +211,44 @@ fn read_histogram(input: &mut Input<'_>) -> Result<EstimatedHistogram> {
     Ok(EstimatedHistogram { offsets, counts })
 }
 
-fn read_drop_times(input: &mut Input<'_>) -> Result<DropTimes> {
+fn read_drop_times(input: &mut Input<'_>, is_wide: bool) -> Result<DropTimes> {
     let maximum = input.u32("maximum of bins")?;
     let count = input.u32("number of bins")?;
     if count > maximum {
         return Err(input.corrupt(format!("{count} bins where {maximum} are the most")));
     }
-    let count = input.checked_count(u64::from(count), 12, "bins")?;
+    let bin_length = if is_wide { 16 } else { 12 };
+    let count = input.checked_count(u64::from(count), bin_length, "bins")?;
     let mut bins = Vec::with_capacity(count);
     for _ in 0..count {
-        bins.push((input.u64("bin")?, input.u32("count of a bin")?));
+        bins.push(match is_wide {
+            // No sum of counts and no time is ever out of these ranges; what is becomes their nearest end.
+            true => {
+                let (time, count) = (input.f64("bin")? as u64, input.u64("count of a bin")?);
+                (time, u32::try_from(count).unwrap_or(u32::MAX))
+            }
+            false => (input.u64("bin")?, input.u32("count of a bin")?),
+        });
     }
     Ok(DropTimes { bins })
+}
+
+/// Two lists of values, one for each of the first clustering columns. Nulls cannot be told from empty values.
+fn read_min_max(
+    input: &mut Input<'_>,
+    bytes: &Bytes,
+    types: &[(CqlType, bool)],
+) -> Result<CoveredClustering> {
+    let mut bound = |kind: BoundKind| -> Result<ClusteringBound> {
+        let count = input.u32("values of a clustering")?;
+        let count = input.checked_count(u64::from(count), 2, "values of a clustering")?;
+        let values: Result<Box<[_]>> = (0..count)
+            .map(|_| Ok(Some(bytes.slice_ref(input.short_bytes("a clustering's value")?))))
+            .collect();
+        Ok(ClusteringBound { kind, values: values? })
+    };
+    let (start, end) = (bound(BoundKind::InclusiveStart)?, bound(BoundKind::InclusiveEnd)?);
+    Ok(CoveredClustering { types: types.to_vec(), start, end })
 }
 
 fn read_covered(input: &mut Input<'_>, bytes: &Bytes) -> Result<CoveredClustering> {

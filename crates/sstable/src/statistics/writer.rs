@@ -78,16 +78,18 @@ fn write_stats(
     write_position(stats.commit_log_upper, out);
     out.put_i64(stats.min_timestamp);
     out.put_i64(stats.max_timestamp);
-    out.put_u32(stats.min_local_deletion_time);
-    out.put_u32(stats.max_local_deletion_time);
+    let times = features.local_deletion_times;
+    out.put_u32(times.stored(stats.min_local_deletion_time));
+    out.put_u32(times.stored(stats.max_local_deletion_time));
     out.put_u32(stats.min_ttl);
     out.put_u32(stats.max_ttl);
     out.put_f64(stats.compression_ratio);
-    write_drop_times(&stats.drop_times, out);
+    write_drop_times(&stats.drop_times, features.wide_drop_times, out);
     out.put_u32(stats.level);
     out.put_i64(stats.repaired_at);
     match features.clustering_statistics {
         ClusteringStatistics::CoveredSlice => write_covered(&stats.covered_clustering, out)?,
+        ClusteringStatistics::MinMaxValues => write_min_max(&stats.covered_clustering, out),
     }
     out.put_u8(stats.has_legacy_counter_shards.into());
     out.put_u64(stats.total_columns);
@@ -98,9 +100,13 @@ fn write_stats(
         write_position(interval.start, out);
         write_position(interval.end, out);
     }
-    write_uuid(stats.pending_repair, out);
-    out.put_u8(stats.is_transient.into());
-    write_uuid(stats.originating_host_id, out);
+    if features.repair_in_statistics {
+        write_uuid(stats.pending_repair, out);
+        out.put_u8(stats.is_transient.into());
+    }
+    if features.host_id_in_statistics {
+        write_uuid(stats.originating_host_id, out);
+    }
     if features.key_range_in_statistics {
         out.put_u8(stats.has_partition_deletions.into());
         write_bytes(&stats.first_key, out);
@@ -121,13 +127,33 @@ fn write_histogram(histogram: &EstimatedHistogram, out: &mut Vec<u8>) {
     }
 }
 
-fn write_drop_times(drop_times: &DropTimes, out: &mut Vec<u8>) {
+fn write_drop_times(drop_times: &DropTimes, is_wide: bool, out: &mut Vec<u8>) {
     // What once was the maximum of bins is their number, too, in Cassandra 5.
     out.put_u32(drop_times.bins.len() as u32);
     out.put_u32(drop_times.bins.len() as u32);
     for (time, count) in &drop_times.bins {
-        out.put_u64(*time);
-        out.put_u32(*count);
+        match is_wide {
+            true => {
+                out.put_f64(*time as f64);
+                out.put_u64(u64::from(*count));
+            }
+            false => {
+                out.put_u64(*time);
+                out.put_u32(*count);
+            }
+        }
+    }
+}
+
+fn write_min_max(covered: &CoveredClustering, out: &mut Vec<u8>) {
+    for bound in [&covered.start, &covered.end] {
+        out.put_u32(bound.values.len() as u32);
+        for value in &bound.values {
+            // A clustering value has at most 65,535 bytes.
+            let value = value.as_deref().unwrap_or_default();
+            out.put_u16(value.len() as u16);
+            out.put_slice(value);
+        }
     }
 }
 

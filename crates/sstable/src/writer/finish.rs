@@ -84,7 +84,7 @@ impl SSTableWriter {
         let mut small =
             vec![(Component::Statistics, statistics_bytes), (Component::Digest, digest)];
         if let Some(filter) = filter {
-            let bytes = filter.to_bytes();
+            let bytes = filter.to_bytes(features.filter_words);
             let pages = PageChecksums::of(&bytes);
             checked.push((Component::Filter, WrittenFile { length: bytes.len() as u64, pages }));
             small.push((Component::Filter, bytes));

@@ -13,7 +13,7 @@ use crate::{
     append_file::{AppendFile, WrittenFile},
     error::{Result, SSTableError},
     index::bti::row_index::{BlockStart, NegativeDeletions, RowIndexWriter},
-    versions::{DeletionTimeForm, VersionFeatures},
+    versions::VersionFeatures,
 };
 
 /// Blocks of the partition being written.
@@ -34,9 +34,7 @@ impl BlockBuilder {
         features: &VersionFeatures,
         column_index_size: u32,
     ) -> Self {
-        let negative = match features.deletion_time {
-            DeletionTimeForm::Unsigned => NegativeDeletions::Refused,
-        };
+        let negative = features.negative_deletions;
         Self {
             file,
             index: RowIndexWriter::new(negative),

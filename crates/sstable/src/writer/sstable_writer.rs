@@ -59,7 +59,7 @@ pub enum StreamWriteError<E> {
 impl SSTableWriter {
     /// Creates the files. None of them may exist.
     pub async fn create(file_system: &FileSystem, options: WriterOptions) -> Result<Self> {
-        let features = options.descriptor.features()?;
+        let features = options.descriptor.writable_features()?;
         let descriptor = &options.descriptor;
         let name = descriptor.name_in_errors(&Component::Data);
         let table = &options.table;
@@ -68,7 +68,7 @@ impl SSTableWriter {
             |id| options.columns.contains(id),
             &options.encoding_stats,
         );
-        let layout = FileLayout::new(&name, &header, table.clone(), features.deletion_time)?;
+        let layout = FileLayout::new(&name, &header, table.clone(), features)?;
         // Durable before any other name: a set with neither table of contents would be one that has lost it.
         file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;
         file_system.sync_dir(&descriptor.directory).await?;

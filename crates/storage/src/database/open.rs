@@ -91,7 +91,7 @@ impl Database {
         shared: Arc<SharedDatabase>,
     ) -> Result<Database, StorageError> {
         let sstable_features = Version::parse(&configuration.sstable_format)
-            .and_then(|version| version.features())
+            .and_then(|version| version.writable_features())
             .ok_or(StorageError::NotSupported("the configured sstable_format"))?;
         let limit = (configuration.memtable_bytes / context.count.max(1)).max(1);
         let threshold = configuration.memtable_cleanup_threshold.clamp(0.01, 1.0);
