@@ -1,0 +1,281 @@
+//! Index.db with its summary: what a reader of SSTables asks.
+//!
+//! A look-up costs a search by halves in memory, then the entries of one interval between samples, by cached pages.
+//!
+//! The summary is a hint that is checked as far as an answer relies on it: the entries at both ends of the interval must be
+//! those that it names. If they are not, or Summary.db is missing or damaged, the summary is made anew from Index.db, once,
+//! and errors after that are Index.db's own.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use espalier_mutation::{DecoratedKey, KeyBound, Token};
+
+use super::{
+    file::IndexFile,
+    partition_index::{Entries, EntryCursor, IndexEntry},
+    promoted_index::{PositionFormat, PromotedIndexReader},
+    summary::{Interval, Summary},
+};
+use crate::{
+    error::{FileName, Result, SSTableError},
+    versions::DeletionTimeForm,
+};
+
+/// An opened index. Holds the summary, and no pages.
+#[derive(Debug)]
+pub struct BigIndex<F> {
+    file: F,
+    data_length: u64,
+    min_index_interval: u32,
+    summary: RefCell<Rc<Summary>>,
+    /// Set when the summary is not Summary.db's: what was wrong with that, if there was one.
+    rebuilt: OnceCell<Option<SSTableError>>,
+    first_key: DecoratedKey,
+    last_key: DecoratedKey,
+}
+
+/// What came of reading an interval.
+enum Scanned {
+    Found(IndexEntry),
+    Absent,
+    /// The summary does not fit Index.db, or Index.db is corrupt.
+    Contradiction(SSTableError),
+}
+
+impl<F: IndexFile + Clone> BigIndex<F> {
+    /// Opens Index.db. `summary` is Summary.db, name and content, if there is one; `data_length` is that of Data.db,
+    /// uncompressed; `min_index_interval` the table's, for a summary that must be made anew. Reads the first and the last
+    /// few entries, or all if the summary is of no use.
+    pub async fn open(
+        file: F,
+        summary: Option<(&FileName, &Bytes)>,
+        data_length: u64,
+        min_index_interval: u32,
+    ) -> Result<Self> {
+        let mut rebuilt = OnceCell::new();
+        let mut usable = None;
+        if let Some((name, bytes)) = summary {
+            let opened = match Summary::read(name, bytes) {
+                Ok(summary) => check_ends(&file, &summary, data_length).await.map(|()| summary),
+                Err(error) => Err(error),
+            };
+            match opened {
+                Ok(summary) => usable = Some(summary),
+                Err(error @ SSTableError::Corrupt { .. }) => rebuilt = OnceCell::from(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        let summary = match usable {
+            Some(summary) => summary,
+            None => {
+                rebuilt.get_or_init(|| None);
+                Summary::rebuild(&file, data_length, min_index_interval).await?
+            }
+        };
+        // Copies: the summary's memory may be exchanged.
+        let owned = |key: &Bytes| DecoratedKey::new(Bytes::copy_from_slice(key));
+        let (first_key, last_key) = (owned(summary.first_key()), owned(summary.last_key()));
+        let summary = RefCell::new(Rc::new(summary));
+        Ok(Self { file, data_length, min_index_interval, summary, rebuilt, first_key, last_key })
+    }
+
+    /// Key of the first partition.
+    pub fn first_key(&self) -> &DecoratedKey {
+        &self.first_key
+    }
+
+    /// Key of the last partition.
+    pub fn last_key(&self) -> &DecoratedKey {
+        &self.last_key
+    }
+
+    /// Index.db.
+    pub fn file(&self) -> &F {
+        &self.file
+    }
+
+    /// The summary as it is now.
+    pub fn summary(&self) -> Rc<Summary> {
+        self.summary.borrow().clone()
+    }
+
+    /// `None` if the summary is Summary.db's. Otherwise it was made anew: `Some(None)` if there was none, or what was wrong.
+    pub fn summary_fault(&self) -> Option<Option<&SSTableError>> {
+        self.rebuilt.get().map(Option::as_ref)
+    }
+
+    /// Bytes that it holds.
+    pub fn memory_bytes(&self) -> usize {
+        let keys = self.first_key.key.len() + self.last_key.key.len();
+        size_of::<Self>() + keys + self.summary.borrow().memory_bytes()
+    }
+
+    /// The entry with exactly this key.
+    pub async fn exact(&self, key: &DecoratedKey) -> Result<Option<IndexEntry>> {
+        if *key < self.first_key || *key > self.last_key {
+            return Ok(None);
+        }
+        loop {
+            let summary = self.summary();
+            let interval = summary.interval_of(key.token, &key.key);
+            let is_wanted = |found: &[u8]| (*found == *key.key).then_some(key.token);
+            match self.scan(&summary, interval, is_wanted).await? {
+                Scanned::Found(entry) => return Ok(Some(entry)),
+                Scanned::Absent => return Ok(None),
+                Scanned::Contradiction(error) => self.replace_summary(&summary, error).await?,
+            }
+        }
+    }
+
+    /// The first entry right of a bound.
+    pub async fn ceiling(&self, bound: &KeyBound) -> Result<Option<IndexEntry>> {
+        loop {
+            let summary = self.summary();
+            let interval = summary.interval_of_bound(bound);
+            let mut last = Token::MINIMUM;
+            let mut is_sorted = true;
+            let is_wanted = |found: &[u8]| {
+                let token = Token::of(found);
+                is_sorted &= last <= token;
+                last = token;
+                is_before(bound, token, found).then_some(token)
+            };
+            let found = match self.scan(&summary, interval, is_wanted).await? {
+                Scanned::Found(entry) => Some(entry),
+                Scanned::Absent => None,
+                Scanned::Contradiction(error) => {
+                    self.replace_summary(&summary, error).await?;
+                    continue;
+                }
+            };
+            if !is_sorted {
+                let position = interval.start.map_or(0, |(_, position)| position);
+                let reason = "tokens do not increase in the entries from here on";
+                return Err(SSTableError::corrupt(self.file.name(), position, reason));
+            }
+            return Ok(found);
+        }
+    }
+
+    /// All entries in order, read in large pieces around the cache.
+    pub fn entries(&self) -> Entries<F> {
+        Entries::new(self.file.clone(), self.data_length)
+    }
+
+    /// The index of an entry's rows, if it has one.
+    pub async fn promoted_index(
+        &self,
+        entry: &IndexEntry,
+        format: &Arc<PositionFormat>,
+        form: DeletionTimeForm,
+    ) -> Result<Option<PromotedIndexReader<F>>> {
+        let Some(location) = entry.promoted else { return Ok(None) };
+        let (file, format) = (self.file.clone(), format.clone());
+        PromotedIndexReader::open(file, location, format, form).await.map(Some)
+    }
+
+    /// Reads an interval up to an entry for whose key `is_wanted` gives a token. The sample at the end belongs to it, so
+    /// that nothing is absent by a wrong summary.
+    async fn scan(
+        &self,
+        summary: &Summary,
+        interval: Interval,
+        mut is_wanted: impl FnMut(&[u8]) -> Option<Token>,
+    ) -> Result<Scanned> {
+        let start = interval.start.map_or(0, |(_, position)| position);
+        let mut cursor = EntryCursor::new(&self.file, start, self.data_length);
+        let contradiction = |cursor: &EntryCursor<&F>| {
+            Scanned::Contradiction(cursor.corrupt("an entry is not where Summary.db says"))
+        };
+        let mut expected = interval.start.map(|(sample, _)| sample);
+        loop {
+            let end = match interval.end {
+                Some((_, end)) if cursor.position() > end => return Ok(contradiction(&cursor)),
+                Some((sample, end)) if cursor.position() == end => Some(sample),
+                _ => None,
+            };
+            let entry = match cursor.step().await {
+                Ok(Some(entry)) => entry,
+                Ok(None) if interval.end.is_none() => return Ok(Scanned::Absent),
+                Ok(None) => return Ok(contradiction(&cursor)),
+                Err(error @ SSTableError::Corrupt { .. }) => {
+                    return Ok(Scanned::Contradiction(error));
+                }
+                Err(error) => return Err(error),
+            };
+            let key = cursor.key(&entry);
+            if let Some(sample) = expected.take().or(end)
+                && summary.key(sample) != key
+            {
+                return Ok(contradiction(&cursor));
+            }
+            if let Some(token) = is_wanted(key) {
+                return Ok(Scanned::Found(cursor.entry(&entry, token)));
+            }
+            if end.is_some() {
+                return Ok(Scanned::Absent);
+            }
+        }
+    }
+
+    /// Makes the summary anew, if it is still the one that was wrong and has not been made by us.
+    async fn replace_summary(&self, wrong: &Rc<Summary>, error: SSTableError) -> Result<()> {
+        if !Rc::ptr_eq(wrong, &self.summary.borrow()) {
+            return Ok(());
+        }
+        if self.rebuilt.get().is_some() {
+            return Err(error);
+        }
+        let right = Summary::rebuild(&self.file, self.data_length, self.min_index_interval).await?;
+        // Another look-up may have been first.
+        if self.rebuilt.set(Some(error)).is_ok() {
+            *self.summary.borrow_mut() = Rc::new(right);
+        }
+        Ok(())
+    }
+}
+
+/// Compares the ends of a summary with Index.db: the first entry, and those behind the last sample.
+async fn check_ends<F: IndexFile>(file: &F, summary: &Summary, data_length: u64) -> Result<()> {
+    let mut cursor = EntryCursor::new(file, 0, data_length);
+    let is_first = match cursor.step().await? {
+        Some(entry) => *cursor.key(&entry) == **summary.first_key(),
+        None => false,
+    };
+    if !is_first {
+        return Err(SSTableError::corrupt(file.name(), 0, "the first key is not Summary.db's"));
+    }
+    let Some((sample, position)) = summary.last_interval().start else {
+        return Err(SSTableError::corrupt(file.name(), 0, "Summary.db has no sample"));
+    };
+    let mut cursor = EntryCursor::new(file, position, data_length);
+    let mut is_sample = true;
+    let mut is_last = false;
+    while let Some(entry) = cursor.step().await? {
+        let key = cursor.key(&entry);
+        if std::mem::take(&mut is_sample) && summary.key(sample) != key {
+            return Err(cursor.corrupt("an entry is not where Summary.db says"));
+        }
+        is_last = *key == **summary.last_key();
+    }
+    match is_last {
+        true => Ok(()),
+        false => Err(cursor.corrupt("the last key is not Summary.db's")),
+    }
+}
+
+/// [`KeyBound::is_before`] for a key that is not an object.
+fn is_before(bound: &KeyBound, token: Token, key: &[u8]) -> bool {
+    match bound {
+        KeyBound::Unbounded => true,
+        KeyBound::BeforeToken(bound) => *bound <= token,
+        KeyBound::AfterToken(bound) => *bound < token,
+        KeyBound::BeforeKey(bound) => (bound.token, &*bound.key) <= (token, key),
+        KeyBound::AfterKey(bound) => (bound.token, &*bound.key) < (token, key),
+    }
+}

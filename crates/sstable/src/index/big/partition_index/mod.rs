@@ -1,0 +1,15 @@
+//! Index.db: an entry for each partition, in the order of Data.db.
+//!
+//! ```text
+//! entry   be16 key length, key, vint position in Data.db, vint length of the promoted index, promoted index
+//! ```
+//!
+//! Entries do not say where they begin: only one that another leads to can be read. Source: reference 11.1.
+
+mod layout;
+mod reader;
+mod writer;
+
+pub use layout::{IndexEntry, PromotedLocation};
+pub use reader::{Entries, EntryCursor};
+pub use writer::PartitionIndexWriter;

@@ -1,0 +1,154 @@
+//! Bytes of a block and of what stands before the blocks.
+
+use bytes::Bytes;
+use espalier_mutation::DeletionTime;
+use espalier_types::vint;
+
+use super::position::{BlockPosition, PositionFormat, PositionSpans};
+use crate::{
+    data::{
+        deletion_time,
+        input::{DataInput, Decoded, Malformed},
+    },
+    versions::DeletionTimeForm,
+};
+
+/// Lengths are differences to this one.
+const USUAL_LENGTH: i64 = 64 * 1024;
+
+/// The most that stands before the blocks: two integers and a deletion.
+pub(super) const MAXIMUM_HEAD_BYTES: usize = 9 + 12 + 9;
+
+/// The least that a block takes, its place included: two kinds with nothing behind, two integers, a flag.
+pub(super) const MINIMUM_BLOCK_BYTES: u64 = 2 + 2 + 1 + 4;
+
+/// Bytes of a block's place.
+pub(super) const PLACE_BYTES: u64 = 4;
+
+/// Places are signed in Cassandra.
+pub(super) const MAXIMUM_BLOCKS_BYTES: usize = i32::MAX as usize;
+
+/// Whether the length of the last block has the byte in it that ends the partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastBlockLength {
+    /// Cassandra's: it has, unless the last row filled the block.
+    WithEndOfPartition,
+    /// ScyllaDB's, in files with bit 6 in their features: it has not.
+    RowsOnly,
+}
+
+/// A block: a run of rows and markers, as it stands in the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromotedBlock {
+    /// Position of its first row or marker.
+    pub first: BlockPosition,
+    /// Position of its last row or marker.
+    pub last: BlockPosition,
+    /// Its first byte, from the start of the partition.
+    pub offset: u64,
+    /// In bytes. Of the last block see [`LastBlockLength`].
+    pub length: u64,
+    /// The range deletion that is open at its end, or live if there is none.
+    pub open_at_end: DeletionTime,
+}
+
+/// Appends what follows a block's positions.
+pub(super) fn encode_block_tail(
+    offset: u64,
+    length: u64,
+    open_at_end: DeletionTime,
+    form: DeletionTimeForm,
+    out: &mut Vec<u8>,
+) {
+    vint::write_unsigned(offset, out);
+    vint::write_signed((length as i64).wrapping_sub(USUAL_LENGTH), out);
+    match open_at_end.is_live() {
+        true => out.push(0),
+        false => {
+            out.push(1);
+            deletion_time::write(open_at_end, form, out);
+        }
+    }
+}
+
+/// Appends what stands before the blocks.
+pub(super) fn encode_head(
+    header_length: u64,
+    partition_deletion: DeletionTime,
+    block_count: u64,
+    form: DeletionTimeForm,
+    out: &mut Vec<u8>,
+) {
+    vint::write_unsigned(header_length, out);
+    deletion_time::write(partition_deletion, form, out);
+    vint::write_unsigned(block_count, out);
+}
+
+/// What stands before the blocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    pub(super) header_length: u64,
+    pub(super) partition_deletion: DeletionTime,
+    pub(super) block_count: u64,
+    /// In bytes.
+    pub(super) length: usize,
+}
+
+pub(super) fn decode_head(bytes: &Bytes, form: DeletionTimeForm) -> Decoded<Head> {
+    let mut input = DataInput::new(bytes, 0);
+    let header_length = input.vint()?;
+    let partition_deletion = deletion_time::read(&mut input, form)?;
+    let block_count = input.vint()?;
+    Ok(Head { header_length, partition_deletion, block_count, length: input.offset() })
+}
+
+/// A block in the bytes that it was read from.
+#[derive(Clone, Debug)]
+pub(super) struct BlockSpans {
+    pub(super) bytes: Bytes,
+    pub(super) first: PositionSpans,
+    pub(super) last: PositionSpans,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) open_at_end: DeletionTime,
+}
+
+impl BlockSpans {
+    /// Reads a block that is all of `bytes`.
+    pub(super) fn decode(
+        bytes: Bytes,
+        format: &PositionFormat,
+        form: DeletionTimeForm,
+    ) -> Decoded<Self> {
+        let mut input = DataInput::new(&bytes, 0);
+        let first = PositionSpans::read(&mut input, format)?;
+        let last = PositionSpans::read(&mut input, format)?;
+        let offset = input.vint()?;
+        let folded = input.vint()?;
+        let difference = (folded >> 1) as i64 ^ -((folded & 1) as i64);
+        let length = difference
+            .checked_add(USUAL_LENGTH)
+            .and_then(|length| u64::try_from(length).ok())
+            .filter(|length| *length > 0 && offset.checked_add(*length).is_some())
+            .ok_or(Malformed::Wrong("a block's length is not possible"))?;
+        let open_at_end = match input.u8()? {
+            0 => DeletionTime::LIVE,
+            1 => deletion_time::read(&mut input, form)?,
+            _ => return Err(Malformed::Wrong("a block's flag must be 0 or 1")),
+        };
+        match input.offset() == bytes.len() {
+            true => Ok(Self { first, last, offset, length, open_at_end, bytes }),
+            false => Err(Malformed::Wrong("a block is shorter than its place")),
+        }
+    }
+
+    pub(super) fn to_block(&self) -> PromotedBlock {
+        PromotedBlock {
+            first: self.first.to_position(&self.bytes),
+            last: self.last.to_position(&self.bytes),
+            offset: self.offset,
+            length: self.length,
+            open_at_end: self.open_at_end,
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Reads a promoted index: one block, found by halves, or blocks in order.
+//!
+//! Holds what stands before the blocks, and where things are; no blocks. What a look-up relies on is checked when it is
+//! read: that a block's place is inside of the index, and that a block follows the one before it.
+
+use std::sync::Arc;
+
+use espalier_mutation::{DeletionTime, PositionRef};
+
+use super::{
+    super::{
+        file::{IndexFile, read_span},
+        partition_index::PromotedLocation,
+    },
+    layout::{
+        BlockSpans, MAXIMUM_HEAD_BYTES, MINIMUM_BLOCK_BYTES, PLACE_BYTES, PromotedBlock,
+        decode_head,
+    },
+    position::PositionFormat,
+};
+use crate::{
+    error::{Result, SSTableError},
+    versions::DeletionTimeForm,
+};
+
+/// A block, as one who reads rows needs it. Offsets count bytes from the start of the partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// From 0.
+    pub number: u64,
+    /// Its first byte.
+    pub start: u64,
+    /// The byte behind it. Of the last block this may be the byte that ends the partition or the one behind that.
+    pub end: u64,
+    /// The range deletion that is open at its start, or live.
+    pub open_deletion: DeletionTime,
+    /// Whether it is the last one.
+    pub is_last: bool,
+}
+
+impl Block {
+    /// Whether the block may end at `offset`, where a row or marker ends.
+    pub fn can_end_at(&self, offset: u64) -> bool {
+        offset == self.end || (self.is_last && offset.checked_add(1) == Some(self.end))
+    }
+}
+
+/// A partition's promoted index.
+#[derive(Clone, Debug)]
+pub struct PromotedIndexReader<F> {
+    file: F,
+    format: Arc<PositionFormat>,
+    form: DeletionTimeForm,
+    location: PromotedLocation,
+    header_length: u64,
+    partition_deletion: DeletionTime,
+    block_count: u64,
+    /// Position of the first block in Index.db.
+    blocks_start: u64,
+    /// Position of the first block's place.
+    places_start: u64,
+}
+
+impl<F: IndexFile> PromotedIndexReader<F> {
+    /// Reads what stands before the blocks. The location is that of an entry of Index.db.
+    pub async fn open(
+        file: F,
+        location: PromotedLocation,
+        format: Arc<PositionFormat>,
+        form: DeletionTimeForm,
+    ) -> Result<Self> {
+        let corrupt = |reason| SSTableError::corrupt(file.name(), location.start, reason);
+        let end = location.start.checked_add(location.length);
+        let Some(end) = end.filter(|end| *end <= file.length()) else {
+            return Err(corrupt("an index of rows reaches behind the end of the file"));
+        };
+        let length = location.length.min(MAXIMUM_HEAD_BYTES as u64) as usize;
+        let bytes = read_span(&file, location.start, length).await?;
+        let head = decode_head(&bytes, form).map_err(|wrong| corrupt(wrong.reason()))?;
+        let left = location.length.saturating_sub(head.length as u64);
+        let places_length = head
+            .block_count
+            .checked_mul(PLACE_BYTES)
+            .filter(|length| *length < left && head.block_count <= left / MINIMUM_BLOCK_BYTES);
+        let Some(places_length) = places_length.filter(|_| head.block_count > 0) else {
+            return Err(corrupt("the number of blocks does not fit the index's length"));
+        };
+        Ok(Self {
+            location,
+            header_length: head.header_length,
+            partition_deletion: head.partition_deletion,
+            block_count: head.block_count,
+            blocks_start: location.start + head.length as u64,
+            places_start: end - places_length,
+            file,
+            format,
+            form,
+        })
+    }
+
+    /// Deletion of the whole partition.
+    pub fn partition_deletion(&self) -> DeletionTime {
+        self.partition_deletion
+    }
+
+    /// Bytes of the partition's head in Data.db: key, deletion and static row.
+    pub fn header_length(&self) -> u64 {
+        self.header_length
+    }
+
+    /// Number of blocks, at least 1.
+    pub fn block_count(&self) -> u64 {
+        self.block_count
+    }
+
+    /// Index.db, for errors.
+    pub fn file(&self) -> &F {
+        &self.file
+    }
+
+    /// Where the index is in Index.db.
+    pub fn location(&self) -> PromotedLocation {
+        self.location
+    }
+
+    /// The first block whose last position is at or behind `position`: rows before it are all before `position`. `None` if
+    /// that is so for all rows.
+    pub async fn floor_block(&self, position: PositionRef<'_>) -> Result<Option<Block>> {
+        let comparator = self.format.comparator();
+        let is_before =
+            |block: &BlockSpans| block.last.compare(&block.bytes, comparator, position).is_lt();
+        let found = self.partition_point(is_before).await?;
+        match &found.block {
+            Some(block) => self.follow(found.number, found.before.as_ref(), block).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The last block whose first position is at or before `position`: rows behind it are all behind `position`. The first
+    /// block if there is none.
+    pub async fn end_block(&self, position: PositionRef<'_>) -> Result<Block> {
+        let comparator = self.format.comparator();
+        let is_before =
+            |block: &BlockSpans| block.first.compare(&block.bytes, comparator, position).is_le();
+        let found = self.partition_point(is_before).await?;
+        match (found.number.checked_sub(1), &found.before) {
+            (Some(number), Some(block)) => {
+                let before = self.read_before(number).await?;
+                self.follow(number, before.as_ref(), block)
+            }
+            _ => self.block(0).await,
+        }
+    }
+
+    /// Block `number`; an error if there is none.
+    pub async fn block(&self, number: u64) -> Result<Block> {
+        let before = self.read_before(number).await?;
+        self.follow(number, before.as_ref(), &self.read(number).await?)
+    }
+
+    /// The last block.
+    pub async fn last_block(&self) -> Result<Block> {
+        self.block(self.block_count - 1).await
+    }
+
+    /// Block `number` as it stands in the index, unchecked against the others; an error if there is none.
+    pub async fn promoted_block(&self, number: u64) -> Result<PromotedBlock> {
+        Ok(self.read(number).await?.to_block())
+    }
+
+    /// Searches by halves for the first block for which `is_before` is false; gives it and the one in front of it, where
+    /// they are: both were looked at on the way.
+    async fn partition_point(&self, is_before: impl Fn(&BlockSpans) -> bool) -> Result<Found> {
+        let (mut low, mut high) = (0, self.block_count);
+        let (mut before, mut block) = (None, None);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let spans = self.read(middle).await?;
+            if is_before(&spans) {
+                low = middle + 1;
+                before = Some(spans);
+            } else {
+                high = middle;
+                block = Some(spans);
+            }
+        }
+        Ok(Found { number: low, before, block })
+    }
+
+    /// The block with what it takes over from the one in front of it, behind which it must begin.
+    fn follow(
+        &self,
+        number: u64,
+        before: Option<&BlockSpans>,
+        block: &BlockSpans,
+    ) -> Result<Block> {
+        let (start, open_deletion) = match before {
+            Some(before) => (before.offset + before.length, before.open_at_end),
+            None => (self.header_length, DeletionTime::LIVE),
+        };
+        if block.offset != start {
+            let reason = format!("block {number} does not begin where the one before ends");
+            return Err(self.corrupt(reason));
+        }
+        let is_last = number + 1 == self.block_count;
+        Ok(Block { number, start, end: start + block.length, open_deletion, is_last })
+    }
+
+    async fn read_before(&self, number: u64) -> Result<Option<BlockSpans>> {
+        match number.checked_sub(1) {
+            Some(before) => self.read(before).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn read(&self, number: u64) -> Result<BlockSpans> {
+        if number >= self.block_count {
+            return Err(
+                self.corrupt(format!("there are {} blocks, not {number}", self.block_count))
+            );
+        }
+        let is_last = number + 1 == self.block_count;
+        let place_position = self.places_start + number * PLACE_BYTES;
+        let length = PLACE_BYTES as usize * if is_last { 1 } else { 2 };
+        let places = read_span(&self.file, place_position, length).await?;
+        let blocks_length = self.places_start - self.blocks_start;
+        let place = |index: usize| {
+            let bytes = places.get(index * 4..).and_then(|bytes| bytes.first_chunk::<4>());
+            bytes.map_or(blocks_length, |bytes| u64::from(u32::from_be_bytes(*bytes)))
+        };
+        let (start, end) = (place(0), place(1));
+        let is_first_wrong = number == 0 && start != 0;
+        if is_first_wrong || start >= end || end > blocks_length {
+            let reason = "a block's place is outside of the index, or behind the next one's";
+            return Err(SSTableError::corrupt(self.file.name(), place_position, reason));
+        }
+        let position = self.blocks_start + start;
+        let length = usize::try_from(end - start).map_err(|_| {
+            SSTableError::corrupt(self.file.name(), position, "a block is too long")
+        })?;
+        let bytes = read_span(&self.file, position, length).await?;
+        BlockSpans::decode(bytes, &self.format, self.form)
+            .map_err(|wrong| SSTableError::corrupt(self.file.name(), position, wrong.reason()))
+    }
+
+    fn corrupt(&self, reason: String) -> SSTableError {
+        SSTableError::corrupt(self.file.name(), self.location.start, reason)
+    }
+}
+
+/// A place among the blocks: `number` of them lie before it.
+struct Found {
+    number: u64,
+    before: Option<BlockSpans>,
+    block: Option<BlockSpans>,
+}

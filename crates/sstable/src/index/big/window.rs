@@ -1,0 +1,89 @@
+//! Bytes of an index file from a position on.
+//!
+//! Mostly the window is a page, and nothing is copied; what lies across pages is put together. Memory: a page or a piece,
+//! or as much as was asked for at once, which is never more than the file has.
+
+use bytes::Bytes;
+use espalier_runtime::file::PAGE_BYTES;
+
+use super::file::{IndexFile, read_span};
+use crate::error::Result;
+
+/// What is read at once by those who read much.
+const PIECE_BYTES: u64 = 128 * 1024;
+
+/// How bytes are had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// By pages, through the cache.
+    Pages,
+    /// In large pieces, around the cache.
+    Pieces,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Window<F> {
+    file: F,
+    access: Access,
+    bytes: Bytes,
+    /// Position of the first byte.
+    start: u64,
+}
+
+impl<F: IndexFile> Window<F> {
+    pub(super) fn new(file: F, access: Access) -> Self {
+        Self { file, access, bytes: Bytes::new(), start: 0 }
+    }
+
+    pub(super) fn file(&self) -> &F {
+        &self.file
+    }
+
+    pub(super) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Where in [`Self::bytes`] a position is; nothing but its end if it is not there.
+    pub(super) fn offset_of(&self, position: u64) -> usize {
+        position
+            .checked_sub(self.start)
+            .and_then(|offset| usize::try_from(offset).ok())
+            .filter(|offset| *offset <= self.bytes.len())
+            .unwrap_or(self.bytes.len())
+    }
+
+    /// Position behind the last byte.
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    /// Makes the bytes those at `position`: `wanted` of them, or all to the end of the file.
+    pub(super) async fn fill(&mut self, position: u64, wanted: usize) -> Result<()> {
+        let left = self.file.length().saturating_sub(position);
+        let wanted = left.min(wanted as u64);
+        if self.start <= position && position + wanted <= self.end() {
+            return Ok(());
+        }
+        let page_bytes = PAGE_BYTES as u64;
+        let page = position / page_bytes;
+        let page_start = page * page_bytes;
+        let within = position - page_start;
+        match self.access {
+            Access::Pieces => {
+                let behind = page_start.saturating_add(PIECE_BYTES).max(position + wanted);
+                let length = behind.min(self.file.length()) - page_start;
+                self.bytes = self.file.piece(page_start, length as usize).await?;
+                self.start = page_start;
+            }
+            Access::Pages if within + wanted <= page_bytes => {
+                self.bytes = self.file.page(page).await?;
+                self.start = page_start;
+            }
+            Access::Pages => {
+                self.bytes = read_span(&self.file, position, wanted as usize).await?;
+                self.start = position;
+            }
+        }
+        Ok(())
+    }
+}
