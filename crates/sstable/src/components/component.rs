@@ -15,12 +15,18 @@ pub enum Component {
     Digest,
     /// Bloom filter of the partition keys.
     Filter,
+    /// Partition keys in order, each with an index of its rows.
+    Index,
     /// The trie of partition keys.
     Partitions,
     /// The tries of the rows of large partitions.
     Rows,
+    /// What only ScyllaDB wants to know.
+    Scylla,
     /// Statistics, and the header without which Data.db cannot be read.
     Statistics,
+    /// Every so many entries of Index.db.
+    Summary,
     /// The list of components.
     Toc,
     /// Stands in the place of TOC.txt while a set is written or removed: a set that has it is garbage.
@@ -31,15 +37,18 @@ pub enum Component {
     Other(String),
 }
 
-const KNOWN: [Component; 11] = [
+const KNOWN: [Component; 14] = [
     Component::CompressionInfo,
     Component::Crc,
     Component::Data,
     Component::Digest,
     Component::Filter,
+    Component::Index,
     Component::Partitions,
     Component::Rows,
+    Component::Scylla,
     Component::Statistics,
+    Component::Summary,
     Component::Toc,
     Component::TemporaryToc,
     Component::Checksums,
@@ -54,9 +63,12 @@ impl Component {
             Self::Data => "Data.db",
             Self::Digest => "Digest.crc32",
             Self::Filter => "Filter.db",
+            Self::Index => "Index.db",
             Self::Partitions => "Partitions.db",
             Self::Rows => "Rows.db",
+            Self::Scylla => "Scylla.db",
             Self::Statistics => "Statistics.db",
+            Self::Summary => "Summary.db",
             Self::Toc => "TOC.txt",
             Self::TemporaryToc => "TemporaryTOC.txt",
             Self::Checksums => "Checksums.db",

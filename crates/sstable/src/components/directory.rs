@@ -1,7 +1,7 @@
 //! Which SSTables a directory holds, and taking one out of it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -59,6 +59,22 @@ pub async fn list_directory(
         }
     }
     Ok(listing)
+}
+
+/// The components of an SSTable whose files are there, whatever TOC.txt says.
+pub async fn components_found(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+) -> Result<BTreeSet<Component>> {
+    let mut present = BTreeSet::new();
+    for entry in file_system.read_dir(&descriptor.directory).await? {
+        if let Ok((other, component)) = Descriptor::parse(&entry.path)
+            && other.to_string() == descriptor.to_string()
+        {
+            present.insert(component);
+        }
+    }
+    Ok(present)
 }
 
 /// Removes an SSTable, whole or garbage, with all files of its name. A crash meanwhile leaves the whole set or garbage.

@@ -10,6 +10,6 @@ mod toc;
 pub use component::Component;
 pub use descriptor::{Descriptor, NotAnSSTable};
 pub use digest::{format_digest, parse_digest};
-pub use directory::{DirectoryListing, list_directory, remove_sstable};
+pub use directory::{DirectoryListing, components_found, list_directory, remove_sstable};
 pub use identifier::SSTableId;
 pub use toc::{format_toc, parse_toc};

@@ -3,7 +3,7 @@
 //! A chunk is read whole, its checksum compared, decompressed, and kept in the page cache. Nothing of a chunk is seen
 //! whose checksum is wrong. Where chunks lie is read from CompressionInfo.db page by page, not held.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use bytes::Bytes;
 use espalier_runtime::file::{FileSystem, PageBuffer};
@@ -19,6 +19,8 @@ use crate::{
 
 /// The largest chunk of a plain file that is believed.
 pub(crate) const MAXIMUM_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
+/// Of data that nothing checks, what is read at once.
+const UNCHECKED_CHUNK_LENGTH: u64 = 4096;
 /// Offsets are checked in pieces of so many when a file is opened.
 const OFFSETS_AT_ONCE: u64 = 8192;
 /// Bytes that a sequential read takes at once, at least one chunk.
@@ -30,6 +32,8 @@ enum Layout {
     Compressed { info: CompressionInfo, compressor: Compressor, table_start: u64 },
     /// Checksums are in `table` behind the chunk length.
     Plain { chunk_length: u32 },
+    /// Nothing checks the bytes; `table` is the data itself.
+    Unchecked,
 }
 
 /// Data.db and the table of its chunks.
@@ -63,7 +67,7 @@ impl DataFile {
         file_system: &FileSystem,
         descriptor: &Descriptor,
         features: &VersionFeatures,
-        is_compressed: bool,
+        components: &BTreeSet<Component>,
         checksums: &Checksums,
         cache: &PageCache,
     ) -> Result<Self> {
@@ -73,7 +77,7 @@ impl DataFile {
             CachedFile::open(file_system, Path::new(&path), cache, checksums).await
         };
         let file = open(Component::Data).await?;
-        let data_file = if is_compressed {
+        let data_file = if components.contains(&Component::CompressionInfo) {
             let table = open(Component::CompressionInfo).await?;
             table.check_all_pages().await?;
             let head_length = table.length().min(MAXIMUM_HEAD_LENGTH as u64) as usize;
@@ -87,7 +91,7 @@ impl DataFile {
                 layout: Layout::Compressed { info, compressor, table_start },
                 length,
             }
-        } else {
+        } else if components.contains(&Component::Crc) {
             let table = open(Component::Crc).await?;
             let chunk_length = u32::from_be_bytes(table.read_array(0).await?);
             if chunk_length == 0 || chunk_length > MAXIMUM_PLAIN_CHUNK_LENGTH {
@@ -96,6 +100,9 @@ impl DataFile {
             }
             let length = file.length();
             Self { file, table, layout: Layout::Plain { chunk_length }, length }
+        } else {
+            let (table, length) = (file.clone(), file.length());
+            return Ok(Self { file, table, layout: Layout::Unchecked, length });
         };
         data_file.check_table().await?;
         Ok(data_file)
@@ -115,6 +122,7 @@ impl DataFile {
         match &self.layout {
             Layout::Compressed { info, .. } => u64::from(info.chunk_length),
             Layout::Plain { chunk_length } => u64::from(*chunk_length),
+            Layout::Unchecked => UNCHECKED_CHUNK_LENGTH,
         }
     }
 
@@ -136,12 +144,13 @@ impl DataFile {
             Layout::Plain { chunk_length } => {
                 (self.length.div_ceil(u64::from(*chunk_length)), 4, 4)
             }
+            Layout::Unchecked => return Ok(()),
         };
         let expected = start.saturating_add(entries.saturating_mul(entry_length));
         // Compactions of Cassandra leave one more checksum, of nothing (reference 24-2).
         let surplus = match &self.layout {
             Layout::Plain { .. } => entry_length,
-            Layout::Compressed { .. } => 0,
+            Layout::Compressed { .. } | Layout::Unchecked => 0,
         };
         if table.length() != expected && table.length() != expected.saturating_add(surplus) {
             let reason =
@@ -150,7 +159,7 @@ impl DataFile {
         }
         match self.layout {
             Layout::Compressed { .. } => self.check_offsets(entries, start).await,
-            Layout::Plain { .. } => Ok(()),
+            Layout::Plain { .. } | Layout::Unchecked => Ok(()),
         }
     }
 
@@ -193,6 +202,11 @@ impl DataFile {
                 length: self.plain_length(index),
                 checksum: Some(u32::from_be_bytes(self.table.read_array(4 + 4 * index).await?)),
             }),
+            Layout::Unchecked => Ok(Extent {
+                offset: index * UNCHECKED_CHUNK_LENGTH,
+                length: self.plain_length(index),
+                checksum: None,
+            }),
             Layout::Compressed { info, table_start, .. } => {
                 let at = table_start + 8 * index;
                 let (offset, end) = if index + 1 < u64::from(info.chunk_count) {
@@ -232,6 +246,9 @@ impl DataFile {
         };
         let memory = stored.memory_bytes();
         let (info, compressor) = match &self.layout {
+            Layout::Unchecked => {
+                return Ok(CachedPage { bytes: stored.into_bytes(), charge: memory });
+            }
             Layout::Plain { .. } => {
                 check(&stored, extent.checksum.unwrap_or_default())?;
                 return Ok(CachedPage { bytes: stored.into_bytes(), charge: memory });
@@ -271,7 +288,7 @@ impl DataFile {
     pub(crate) async fn check_all_chunks(&self) -> Result<()> {
         let count = match &self.layout {
             Layout::Compressed { info, .. } => u64::from(info.chunk_count),
-            Layout::Plain { chunk_length } => self.length.div_ceil(u64::from(*chunk_length)),
+            Layout::Plain { .. } | Layout::Unchecked => self.length.div_ceil(self.chunk_length()),
         };
         let mut ahead = ReadAhead::default();
         for index in 0..count {

@@ -4,13 +4,10 @@ use std::sync::Arc;
 
 use espalier_mutation::{ClusteringSlice, ClusteringSlices, DeletionTime, Unfiltered};
 
-use super::{row_source::RowSource, slice_markers::marker_at};
+use super::{row_index::RowIndex, row_source::RowSource, slice_markers::marker_at};
 use crate::{
     data::decode::{HeadKind, UnfilteredHead},
     error::{Result, SSTableError},
-    index::bti::row_index::RowIndexReader,
-    page_cache::CachedFile,
-    writer::encode_position,
 };
 
 /// Rows between which a reader that skips asks whether it should give way.
@@ -27,7 +24,7 @@ pub(super) struct ForwardRows {
     is_inside: bool,
     open: DeletionTime,
     /// Start of the partition, and its row index.
-    index: Option<(u64, RowIndexReader<CachedFile>)>,
+    index: Option<(u64, RowIndex)>,
     is_finished: bool,
 }
 
@@ -50,7 +47,7 @@ impl ForwardRows {
         source: RowSource,
         slices: Arc<ClusteringSlices>,
         partition_start: u64,
-        index: Option<RowIndexReader<CachedFile>>,
+        index: Option<RowIndex>,
     ) -> Result<Self> {
         let mut rows = Self::new(source, slices);
         rows.index = index.map(|index| (partition_start, index));
@@ -151,13 +148,8 @@ impl ForwardRows {
         let Some((start, index)) = &self.index else { return Ok(()) };
         let Some(slice) = slices.slices.get(slice) else { return Ok(()) };
         let partition_start = *start;
-        let mut bytes = Vec::new();
-        let types = &self.source.comparator().types;
-        encode_position(types, slice.start.position(), &mut bytes);
-        let block = index
-            .floor_block(&bytes)
-            .await
-            .map_err(|error| SSTableError::index(index.source().name(), error))?;
+        let comparator = self.source.comparator();
+        let block = index.floor_block(comparator, slice.start.position()).await?;
         let position = partition_start.saturating_add(block.offset);
         if !is_entering && position <= self.source.stream.position() {
             return Ok(());

@@ -1,13 +1,19 @@
 //! From a key, or a bound of a range, to a partition. Source: reference 16.
 
 use espalier_mutation::{DecoratedKey, DeletionTime, KeyBound, KeyRange, murmur3};
-use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, NEXT_COMPONENT, encode_decorated_key};
+use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT};
 
-use super::sstable_reader::SSTableReader;
+use super::{
+    index::{Index, TrieIndex},
+    row_index::RowIndex,
+    sstable_reader::SSTableReader,
+    trie_keys::encode_token,
+};
 use crate::{
     data::{input::DataInput, stream::DataStream},
     error::{Result, SSTableError},
     index::bti::{
+        IndexError,
         partition_index::{Candidate, IndexPosition},
         row_index::RowIndexReader,
     },
@@ -20,7 +26,7 @@ pub(crate) struct FoundPartition {
     pub(crate) position: u64,
     /// Known if there is a row index; otherwise it is in the partition's head.
     pub(crate) deletion: DeletionTime,
-    pub(crate) index: Option<RowIndexReader<CachedFile>>,
+    pub(crate) index: Option<RowIndex>,
 }
 
 impl SSTableReader {
@@ -33,24 +39,34 @@ impl SSTableReader {
         if !self.may_contain_hash(key, hash) {
             return Ok(None);
         }
+        match &self.0.index {
+            Index::Trie(index) => self.find_in_trie(index, key, hash.1 as u8).await,
+        }
+    }
+
+    async fn find_in_trie(
+        &self,
+        trie: &TrieIndex,
+        key: &DecoratedKey,
+        hash_byte: u8,
+    ) -> Result<Option<FoundPartition>> {
         let mut bytes = Vec::with_capacity(key.key.len() + 16);
-        encode_decorated_key(key.token.0, &key.key, &mut bytes);
-        let candidate = self
-            .0
-            .partition_index
-            .exact_candidate(&bytes, hash.1 as u8)
+        trie.keys.encode(key, &mut bytes);
+        let candidate = trie
+            .partitions
+            .exact_candidate(&bytes, hash_byte)
             .await
             .map_err(|error| self.partitions_error(error))?;
         match candidate {
             None => Ok(None),
             Some(IndexPosition::RowIndex(entry)) => {
-                let index = self.open_row_index(entry).await?;
+                let index = self.open_row_index(trie, entry).await?;
                 if index.entry().key != key.key {
                     return Ok(None);
                 }
                 let (position, deletion) =
                     (index.entry().data_position, index.entry().partition_deletion);
-                Ok(Some(FoundPartition { position, deletion, index: Some(index) }))
+                Ok(Some(FoundPartition { position, deletion, index: Some(RowIndex::Trie(index)) }))
             }
             Some(IndexPosition::Data(position)) => {
                 let found = self.key_at(position).await?;
@@ -63,16 +79,19 @@ impl SSTableReader {
         }
     }
 
-    pub(crate) async fn open_row_index(&self, entry: u64) -> Result<RowIndexReader<CachedFile>> {
-        let rows = self.0.rows.clone();
-        let index = RowIndexReader::open(rows, entry)
+    async fn open_row_index(
+        &self,
+        trie: &TrieIndex,
+        entry: u64,
+    ) -> Result<RowIndexReader<CachedFile>> {
+        let index = RowIndexReader::open(trie.rows.clone(), entry)
             .await
-            .map_err(|error| SSTableError::index(self.0.rows.name(), error))?;
+            .map_err(|error| SSTableError::index(trie.rows.name(), error))?;
         match index.entry().data_position < self.0.data.length() {
             true => Ok(index),
             false => {
                 let reason = "an entry leads behind the end of Data.db";
-                Err(SSTableError::corrupt(self.0.rows.name(), entry, reason))
+                Err(SSTableError::corrupt(trie.rows.name(), entry, reason))
             }
         }
     }
@@ -80,7 +99,7 @@ impl SSTableReader {
     /// The key that stands at a position of Data.db.
     pub(crate) async fn key_at(&self, position: u64) -> Result<DecoratedKey> {
         if position >= self.0.data.length() {
-            let name = self.0.partition_index.source().name();
+            let name = self.0.index.name();
             let reason = "a leaf leads behind the end of Data.db";
             return Err(SSTableError::corrupt(name, position, reason));
         }
@@ -95,11 +114,15 @@ impl SSTableReader {
     }
 
     /// Position in Data.db and key of a partition that the index leads to.
-    pub(crate) async fn resolve(&self, candidate: Candidate) -> Result<(u64, DecoratedKey)> {
+    pub(crate) async fn resolve(
+        &self,
+        trie: &TrieIndex,
+        candidate: Candidate,
+    ) -> Result<(u64, DecoratedKey)> {
         match candidate.position {
             IndexPosition::Data(position) => Ok((position, self.key_at(position).await?)),
             IndexPosition::RowIndex(entry) => {
-                let index = self.open_row_index(entry).await?;
+                let index = self.open_row_index(trie, entry).await?;
                 let entry = index.entry();
                 Ok((entry.data_position, DecoratedKey::new(entry.key.clone().into())))
             }
@@ -108,29 +131,42 @@ impl SSTableReader {
 
     /// Position in Data.db of the first partition of a range; `None` if no partition lies right of its start.
     pub(crate) async fn first_position(&self, range: &KeyRange) -> Result<Option<u64>> {
-        let mut bytes = Vec::new();
-        match &range.start {
-            KeyBound::Unbounded => return Ok(Some(0)),
-            KeyBound::BeforeToken(token) => encode_token(token.0, LT_NEXT, &mut bytes),
-            KeyBound::AfterToken(token) => encode_token(token.0, GT_NEXT, &mut bytes),
-            KeyBound::BeforeKey(key) | KeyBound::AfterKey(key) => {
-                encode_decorated_key(key.token.0, &key.key, &mut bytes);
-            }
-        }
         if range.starts_before(&self.0.first_key) {
             return Ok(Some(0));
         }
-        let mut cursor = self.0.partition_index.cursor();
+        match &self.0.index {
+            Index::Trie(index) => self.first_position_in_trie(index, range).await,
+        }
+    }
+
+    async fn first_position_in_trie(
+        &self,
+        trie: &TrieIndex,
+        range: &KeyRange,
+    ) -> Result<Option<u64>> {
+        let mut bytes = Vec::new();
+        match &range.start {
+            KeyBound::Unbounded => return Ok(Some(0)),
+            KeyBound::BeforeToken(token) => {
+                encode_token(token.0, &mut bytes);
+                bytes.push(LT_NEXT);
+            }
+            KeyBound::AfterToken(token) => {
+                encode_token(token.0, &mut bytes);
+                bytes.push(GT_NEXT);
+            }
+            KeyBound::BeforeKey(key) | KeyBound::AfterKey(key) => trie.keys.encode(key, &mut bytes),
+        }
+        let mut cursor = trie.partitions.cursor();
         let mut candidate =
             cursor.seek_ceiling(&bytes).await.map_err(|error| self.partitions_error(error))?;
         // Only a prefix was compared: the first one or two may lie before the bound.
         while let Some(found) = candidate {
-            let (position, key) = self.resolve(found).await?;
-            bytes.clear();
-            encode_decorated_key(key.token.0, &key.key, &mut bytes);
+            let (position, key) = self.resolve(trie, found).await?;
+            trie.keys.encode(&key, &mut bytes);
             // A pointer that is off leads to a later partition, and those before it would be left out.
             if !bytes.starts_with(cursor.prefix()) {
-                let name = self.0.partition_index.source().name();
+                let name = self.0.index.name();
                 let reason = "a leaf leads to another key than its own";
                 return Err(SSTableError::corrupt(name, position, reason));
             }
@@ -143,14 +179,7 @@ impl SSTableReader {
         Ok(None)
     }
 
-    fn partitions_error(&self, error: crate::index::bti::IndexError<SSTableError>) -> SSTableError {
-        SSTableError::index(self.0.partition_index.source().name(), error)
+    pub(crate) fn partitions_error(&self, error: IndexError<SSTableError>) -> SSTableError {
+        SSTableError::index(self.0.index.name(), error)
     }
-}
-
-/// `40`, the token with its sign bit inverted, a terminator: before or behind all keys of the token.
-fn encode_token(token: i64, terminator: u8, out: &mut Vec<u8>) {
-    out.push(NEXT_COMPONENT);
-    out.extend_from_slice(&(token ^ i64::MIN).to_be_bytes());
-    out.push(terminator);
 }

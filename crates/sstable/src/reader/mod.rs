@@ -10,18 +10,23 @@
 //! Memory for each reader: the filter and a few KiB. For each stream: two chunks and a row.
 
 mod forward;
+mod index;
+mod index_entries;
 mod key_lookup;
 mod open;
 mod partition_stream;
 mod reverse;
+mod row_index;
 mod row_source;
 mod scan;
 mod slice_markers;
 mod sstable_reader;
+mod trie_keys;
 
 pub use open::read_statistics;
 pub(crate) use open::{read_checksums, read_component};
 pub use partition_stream::PartitionStream;
+pub(crate) use row_index::{RowBlocks, RowIndex};
 pub(crate) use row_source::RowSource;
 pub use scan::{Scan, ScannedPartition};
 pub use sstable_reader::SSTableReader;

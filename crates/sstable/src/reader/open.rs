@@ -3,20 +3,24 @@
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
-use espalier_mutation::{DecoratedKey, schema::TableMetadata};
+use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::file::FileSystem;
 
-use super::sstable_reader::{Inner, SSTableReader};
+use super::{
+    index::{Index, TrieIndex},
+    sstable_reader::{Inner, SSTableReader},
+    trie_keys::TrieKeyEncoder,
+};
 use crate::{
     checksums::Checksums,
-    components::{Component, Descriptor, parse_toc},
+    components::{Component, Descriptor, components_found, parse_toc},
     data::{column_map::FileLayout, file::DataFile},
     error::{Result, SSTableError},
     filter::BloomFilter,
     index::bti::partition_index::PartitionIndexReader,
     page_cache::{CachedFile, PageCache},
     statistics::{MAXIMUM_LENGTH, Statistics, layout::MURMUR3_PARTITIONER},
-    versions::VersionFeatures,
+    versions::{IndexKind, TrieKeys, VersionFeatures},
 };
 
 /// A table of contents has a line for each of a few components.
@@ -35,7 +39,30 @@ impl SSTableReader {
         cache: &PageCache,
     ) -> Result<Self> {
         let features = descriptor.features()?;
-        let components = read_toc(file_system, &descriptor).await?;
+        let components = read_toc(file_system, &descriptor, features).await?;
+        Self::open_components(file_system, descriptor, components, table, cache).await
+    }
+
+    /// Opens what is left of an SSTable without its table of contents, for people who look at files: the components are
+    /// those that are there, and a Data.db without any checksums is read without.
+    pub async fn open_unlisted(
+        file_system: &FileSystem,
+        descriptor: Descriptor,
+        table: Option<Arc<TableMetadata>>,
+        cache: &PageCache,
+    ) -> Result<Self> {
+        let components = components_found(file_system, &descriptor).await?;
+        Self::open_components(file_system, descriptor, components, table, cache).await
+    }
+
+    async fn open_components(
+        file_system: &FileSystem,
+        descriptor: Descriptor,
+        components: BTreeSet<Component>,
+        table: Option<Arc<TableMetadata>>,
+        cache: &PageCache,
+    ) -> Result<Self> {
+        let features = descriptor.features()?;
         let checksums = match components.contains(&Component::Checksums) {
             true => read_checksums(file_system, &descriptor).await?,
             false => Checksums::default(),
@@ -48,53 +75,84 @@ impl SSTableReader {
             true => Some(read_filter(file_system, &descriptor, features, &checksums).await?),
             false => None,
         };
-        let is_compressed = components.contains(&Component::CompressionInfo);
         let data =
-            DataFile::open(file_system, &descriptor, features, is_compressed, &checksums, cache)
+            DataFile::open(file_system, &descriptor, features, &components, &checksums, cache)
                 .await?;
-        let open = |component: Component| {
-            let checksums = checksums.of(&component).cloned();
-            let path = descriptor.path(&component);
-            async move { CachedFile::open(file_system, &path, cache, checksums).await }
+        let files = IndexFiles { file_system, descriptor: &descriptor, checksums, cache };
+        let index = match features.index {
+            IndexKind::Trie(keys) => files.open_trie(keys, &statistics).await?,
+            IndexKind::Big => {
+                let name = descriptor.name_in_errors(&Component::Index);
+                return Err(SSTableError::unsupported(&name, "this index is"));
+            }
         };
-        let partitions = open(Component::Partitions).await?;
-        let (name, length) = (partitions.name().clone(), partitions.length());
-        let partition_index = PartitionIndexReader::open(partitions, length)
-            .await
-            .map_err(|error| SSTableError::index(&name, error))?;
-        let rows = open(Component::Rows).await?;
-        let bytes_on_disk = data.stored_length() + length + rows.length();
-        let footer = partition_index.footer();
+        let (first_key, last_key) = index.key_range();
         let stats = &statistics.stats;
-        // Statistics.db has checksums, Partitions.db has none.
+        // Statistics.db has checksums, the index has none.
+        let has_range = features.key_range_in_statistics;
         let disagreement = [
-            (features.key_range_in_statistics && footer.first_key != stats.first_key, "first key"),
-            (features.key_range_in_statistics && footer.last_key != stats.last_key, "last key"),
-            (footer.key_count != stats.partition_sizes.total(), "number of partitions"),
+            (
+                has_range && first_key.key != stats.first_key,
+                "its first key is not that of Statistics.db",
+            ),
+            (
+                has_range && last_key.key != stats.last_key,
+                "its last key is not that of Statistics.db",
+            ),
+            (first_key > last_key, "the first key is behind the last"),
         ];
         if let Some((_, what)) = disagreement.iter().find(|(differs, _)| *differs) {
-            let reason = format!("its {what} is not that of Statistics.db");
-            return Err(SSTableError::corrupt(&name, length, reason));
+            return Err(SSTableError::corrupt(
+                index.name(),
+                index.partitions_file().length(),
+                *what,
+            ));
         }
-        let first_key = DecoratedKey::new(Bytes::copy_from_slice(&footer.first_key));
-        let last_key = DecoratedKey::new(Bytes::copy_from_slice(&footer.last_key));
-        if first_key > last_key {
-            return Err(SSTableError::corrupt(&name, length, "the first key is behind the last"));
-        }
+        let bytes_on_disk = data.stored_length() + index.length();
         Ok(Self(Rc::new(Inner {
             descriptor,
             components,
             features,
             filter,
             data,
-            partition_index,
-            rows,
+            index,
             first_key,
             last_key,
             bytes_on_disk,
             layout: RefCell::new(Arc::new(layout)),
             statistics,
         })))
+    }
+}
+
+/// What opening an index takes.
+struct IndexFiles<'a> {
+    file_system: &'a FileSystem,
+    descriptor: &'a Descriptor,
+    checksums: Checksums,
+    cache: &'a PageCache,
+}
+
+impl IndexFiles<'_> {
+    async fn open(&self, component: Component) -> Result<CachedFile> {
+        let checksums = self.checksums.of(&component).cloned();
+        let path = self.descriptor.path(&component);
+        CachedFile::open(self.file_system, &path, self.cache, checksums).await
+    }
+
+    async fn open_trie(&self, keys: TrieKeys, statistics: &Statistics) -> Result<Index> {
+        let file = self.open(Component::Partitions).await?;
+        let (name, length) = (file.name().clone(), file.length());
+        let partitions = PartitionIndexReader::open(file, length)
+            .await
+            .map_err(|error| SSTableError::index(&name, error))?;
+        let rows = self.open(Component::Rows).await?;
+        if partitions.footer().key_count != statistics.stats.partition_sizes.total() {
+            let reason = "its number of partitions is not that of Statistics.db";
+            return Err(SSTableError::corrupt(&name, length, reason));
+        }
+        let keys = TrieKeyEncoder::new(keys, &statistics.header.key_type);
+        Ok(Index::Trie(TrieIndex { partitions, rows, keys }))
     }
 }
 
@@ -122,13 +180,19 @@ pub(crate) async fn read_component(
 async fn read_toc(
     file_system: &FileSystem,
     descriptor: &Descriptor,
+    features: &VersionFeatures,
 ) -> Result<BTreeSet<Component>> {
     let name = descriptor.name_in_errors(&Component::Toc);
     let bytes =
         read_component(file_system, descriptor, &Component::Toc, MAXIMUM_TOC_LENGTH).await?;
     let components = parse_toc(&name, &bytes)?;
-    let needed = [Component::Data, Component::Statistics, Component::Partitions, Component::Rows];
-    if let Some(missing) = needed.iter().find(|component| !components.contains(component)) {
+    let index = match features.has_trie_index() {
+        true => [Component::Partitions, Component::Rows].as_slice(),
+        // Summary.db can be made again.
+        false => &[Component::Index],
+    };
+    let mut needed = [Component::Data, Component::Statistics].iter().chain(index);
+    if let Some(missing) = needed.find(|component| !components.contains(component)) {
         return Err(SSTableError::corrupt(&name, 0, format!("{missing} is not listed")));
     }
     if !components.contains(&Component::CompressionInfo) && !components.contains(&Component::Crc) {

@@ -9,13 +9,11 @@ use espalier_mutation::{
     ClusteringSlice, ClusteringSlices, DeletionTime, RangeTombstoneMarker, Unfiltered,
 };
 
-use super::{row_source::RowSource, slice_markers::marker_at};
+use super::{row_index::RowIndex, row_source::RowSource, slice_markers::marker_at};
 use crate::{
-    data::decode::HeadKind,
+    data::decode::{HeadKind, HeadPosition},
     error::{Result, SSTableError},
-    index::bti::row_index::{Block, RowIndexReader},
-    page_cache::CachedFile,
-    writer::encode_position,
+    index::bti::row_index::Block,
 };
 
 /// Rows between which the walk over heads asks whether it should give way.
@@ -35,7 +33,7 @@ enum Entry {
 pub(super) struct ReverseRows {
     source: RowSource,
     partition_start: u64,
-    index: Option<RowIndexReader<CachedFile>>,
+    index: Option<RowIndex>,
     slices: Arc<ClusteringSlices>,
     /// Slices that are not yet finished: the last of them is the current one.
     slices_left: usize,
@@ -50,9 +48,9 @@ pub(super) struct ReverseRows {
 enum BlockState {
     /// None was read yet.
     Start,
-    /// One with others before it, perhaps: its offset, the deletion that is open at its start, and the byte-comparable
-    /// position of its first row or marker.
-    Block { offset: u64, open: DeletionTime, first: Vec<u8> },
+    /// One with others before it, perhaps: its offset, the deletion that is open at its start, and the position of its first
+    /// row or marker.
+    Block { offset: u64, open: DeletionTime, first: HeadPosition },
     /// There is none before it.
     First,
 }
@@ -63,7 +61,7 @@ impl ReverseRows {
         source: RowSource,
         slices: Arc<ClusteringSlices>,
         partition_start: u64,
-        index: Option<RowIndexReader<CachedFile>>,
+        index: Option<RowIndex>,
     ) -> Self {
         Self {
             source,
@@ -219,31 +217,17 @@ impl ReverseRows {
     /// The block that holds the end of `slice`, or its rows nearest to it.
     async fn block_of_end(
         &self,
-        index: &RowIndexReader<CachedFile>,
+        index: &RowIndex,
         slice: &ClusteringSlice,
     ) -> Result<Option<Block>> {
-        let wrong = |error| SSTableError::index(index.source().name(), error);
-        let mut end = Vec::new();
-        encode_position(&self.source.comparator().types, slice.end.position(), &mut end);
-        let end = (!slice.end.is_unbounded()).then_some(end.as_slice());
-        let mut blocks = index.backward(end).await.map_err(wrong)?;
-        blocks.next().await.map_err(wrong)
+        let end = (!slice.end.is_unbounded()).then(|| slice.end.position());
+        index.last_block_below(self.source.comparator(), end).await
     }
 
     /// The block before the one of `state`.
-    async fn block_below(
-        &self,
-        index: &RowIndexReader<CachedFile>,
-        state: &BlockState,
-    ) -> Result<Option<Block>> {
+    async fn block_below(&self, index: &RowIndex, state: &BlockState) -> Result<Option<Block>> {
         let BlockState::Block { first, offset, .. } = state else { return Ok(None) };
-        let wrong = |error| SSTableError::index(index.source().name(), error);
-        let mut blocks = index.backward(Some(first)).await.map_err(wrong)?;
-        let current = blocks.next().await.map_err(wrong)?;
-        if current.is_none_or(|current| current.start != *offset) {
-            return Err(self.index_corrupt("a block's first row leads to another block"));
-        }
-        blocks.next().await.map_err(wrong)
+        index.block_before(self.source.comparator(), first.position(), *offset).await
     }
 
     async fn load_block(
@@ -276,9 +260,11 @@ impl ReverseRows {
             BlockState::Start => self.check_nothing_above(slice).await?,
             _ => {}
         }
-        self.block = match is_first {
-            true => BlockState::First,
-            false => BlockState::Block { offset: block.start, open: block.open_deletion, first },
+        self.block = match first.filter(|_| !is_first) {
+            None => BlockState::First,
+            Some(first) => {
+                BlockState::Block { offset: block.start, open: block.open_deletion, first }
+            }
         };
         Ok(())
     }
@@ -297,17 +283,16 @@ impl ReverseRows {
     }
 
     /// Walks over the heads from here to `end`, or to the end of the partition. Leaves in `open` the deletion in force
-    /// behind the last entry. Gives the byte-comparable position of the first one.
-    async fn walk(&mut self, end: Option<u64>, open: DeletionTime) -> Result<Vec<u8>> {
+    /// behind the last entry. Gives the position of the first one, if there is an `end`.
+    async fn walk(&mut self, end: Option<u64>, open: DeletionTime) -> Result<Option<HeadPosition>> {
         self.open = open;
         self.entries.clear();
-        let mut first = Vec::new();
+        let mut first = None;
         while end.is_none_or(|end| self.source.stream.position() < end) {
             let Some(head) = self.source.head().await? else { break };
             let position = self.source.stream.position();
             if self.entries.is_empty() && end.is_some() {
-                let position = head.to_position(self.source.stream.window());
-                encode_position(&self.source.comparator().types, position.position(), &mut first);
+                first = Some(head.to_position(self.source.stream.window()));
             }
             match head.kind {
                 HeadKind::Row => {
@@ -341,7 +326,7 @@ impl ReverseRows {
 
     fn index_corrupt(&self, reason: &'static str) -> SSTableError {
         match &self.index {
-            Some(index) => SSTableError::corrupt(index.source().name(), index.entry().root, reason),
+            Some(index) => index.corrupt(reason),
             None => self.source.corrupt(reason),
         }
     }

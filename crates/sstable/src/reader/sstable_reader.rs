@@ -9,6 +9,7 @@ use espalier_mutation::{
 
 use super::{
     forward::ForwardRows,
+    index::Index,
     key_lookup::FoundPartition,
     partition_stream::{PartitionStream, Rows},
     reverse::ReverseRows,
@@ -25,8 +26,6 @@ use crate::{
     },
     error::Result,
     filter::BloomFilter,
-    index::bti::partition_index::PartitionIndexReader,
-    page_cache::CachedFile,
     statistics::Statistics,
     versions::VersionFeatures,
 };
@@ -42,8 +41,7 @@ pub(crate) struct Inner {
     pub(crate) statistics: Statistics,
     pub(crate) filter: Option<BloomFilter>,
     pub(crate) data: DataFile,
-    pub(crate) partition_index: PartitionIndexReader<CachedFile>,
-    pub(crate) rows: CachedFile,
+    pub(crate) index: Index,
     pub(crate) first_key: DecoratedKey,
     pub(crate) last_key: DecoratedKey,
     pub(crate) bytes_on_disk: u64,
@@ -84,7 +82,7 @@ impl SSTableReader {
 
     /// Number of partitions.
     pub fn partition_count(&self) -> u64 {
-        self.0.partition_index.footer().key_count
+        self.0.statistics.stats.partition_sizes.total()
     }
 
     /// Bytes of Data.db before compression.
@@ -99,7 +97,7 @@ impl SSTableReader {
 
     /// Bytes that stay in memory as long as it is open.
     pub fn memory_size(&self) -> usize {
-        self.0.filter.as_ref().map_or(0, BloomFilter::memory_size)
+        self.0.index.memory_size() + self.0.filter.as_ref().map_or(0, BloomFilter::memory_size)
     }
 
     /// The table that rows are read as.
@@ -149,12 +147,8 @@ impl SSTableReader {
             Direction::Forward => slices.slices.first().is_some_and(|s| !s.start.is_unbounded()),
             Direction::Reverse => true,
         };
-        let is_index_checked = self.0.rows.has_checksums();
-        let header = if index.is_some()
-            && enters_by_index
-            && is_index_checked
-            && !source.has_static_columns()
-        {
+        let is_index_checked = index.as_ref().is_some_and(|index| index.file().has_checksums());
+        let header = if enters_by_index && is_index_checked && !source.has_static_columns() {
             // The index knows the deletion, and there is nothing else in the partition's head. Where nothing checks the
             // index, the head is read: a flipped bit there would delete a partition, or bring it back.
             PartitionHeader { key: key.clone(), deletion, static_row: None }

@@ -105,7 +105,7 @@ impl EncodingStats {
             local_deletion_time: Some(local_deletion_time).filter(|&time| {
                 ![DELETION_TIME_EPOCH_S, NO_DELETION_TIME, i32::MAX as u32].contains(&time)
             }),
-            ttl: Some(ttl).filter(|ttl| (1..i32::MAX as u32).contains(ttl)),
+            ttl: Some(ttl).filter(|ttl| (1..=i32::MAX as u32).contains(ttl)),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     components::Component,
     data::{column_map::ColumnSelection, decode::RowDecoder, stream::DataStream},
-    error::{Result, SSTableError},
+    error::Result,
     filter::BloomFilter,
     reader::{RowSource, SSTableReader},
     statistics::StatisticsCollector,
@@ -30,10 +30,9 @@ pub(super) async fn check_content(reader: &SSTableReader, report: &mut VerifyRep
     let mut rebuilt = reader.filter().map(BloomFilter::emptied);
     let name = reader.descriptor().name_in_errors(&Component::Data);
     let mut last: Option<DecoratedKey> = None;
-    let mut cursor = reader.partition_index().cursor();
-    let index_name = reader.partition_index().source().name().clone();
-    let wrong = |error| SSTableError::index(&index_name, error);
-    let mut candidate = cursor.first().await.map_err(wrong);
+    let index_name = reader.0.index.name().clone();
+    let mut entries = reader.index_entries();
+    let mut candidate = entries.next().await;
     while !source.stream.is_at_end() {
         let position = source.stream.position();
         let mut tally = Tally { report: &mut *report, collector: &mut collector };
@@ -57,18 +56,15 @@ pub(super) async fn check_content(reader: &SSTableReader, report: &mut VerifyRep
             rebuilt.add(&key.key);
         }
         match candidate {
-            Ok(Some(found)) => match reader.resolve(found).await {
-                Ok((at, indexed)) if at == position && indexed == key => {}
-                Ok(_) => report.fail(&index_name, 0, format_args!("it leads past {position}")),
-                Err(error) => report.take_error(error)?,
-            },
+            Ok(Some((at, indexed))) if at == position && indexed == key => {}
+            Ok(Some(_)) => report.fail(&index_name, 0, format_args!("it leads past {position}")),
             Ok(None) => report.fail(&index_name, 0, format_args!("it ends before {position}")),
             Err(error) => {
                 report.take_error(error)?;
                 return Ok(());
             }
         }
-        candidate = cursor.next().await.map_err(wrong);
+        candidate = entries.next().await;
         last = Some(key);
         espalier_runtime::maybe_yield().await;
     }
@@ -108,12 +104,5 @@ impl SSTableReader {
 
     fn filter(&self) -> Option<&BloomFilter> {
         self.0.filter.as_ref()
-    }
-
-    fn partition_index(
-        &self,
-    ) -> &crate::index::bti::partition_index::PartitionIndexReader<crate::page_cache::CachedFile>
-    {
-        &self.0.partition_index
     }
 }

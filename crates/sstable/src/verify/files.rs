@@ -1,13 +1,11 @@
 //! Files against TOC.txt, and Data.db against its digest.
 
-use std::collections::BTreeSet;
-
 use espalier_runtime::file::{FileSystem, PAGE_BYTES};
 
 use super::report::{Severity, VerifyReport};
 use crate::{
     checksums::check_page,
-    components::{Component, Descriptor, parse_digest, parse_toc},
+    components::{Component, Descriptor, components_found, parse_digest, parse_toc},
     error::Result,
     reader::{read_checksums, read_component},
 };
@@ -20,14 +18,7 @@ pub(super) async fn check_files(
     descriptor: &Descriptor,
     report: &mut VerifyReport,
 ) -> Result<()> {
-    let mut present = BTreeSet::new();
-    for entry in file_system.read_dir(&descriptor.directory).await? {
-        if let Ok((other, component)) = Descriptor::parse(&entry.path)
-            && other.to_string() == descriptor.to_string()
-        {
-            present.insert(component);
-        }
-    }
+    let present = components_found(file_system, descriptor).await?;
     let toc = descriptor.name_in_errors(&Component::Toc);
     let read = read_component(file_system, descriptor, &Component::Toc, MAXIMUM_SMALL_LENGTH).await;
     match read.and_then(|bytes| parse_toc(&toc, &bytes)) {

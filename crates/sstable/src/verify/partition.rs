@@ -67,8 +67,8 @@ pub(super) async fn check_partition(
             tally.report.check(order.is_lt(), &name, position, what);
         }
         if let Some(blocks) = &mut blocks {
-            let types = &source.comparator().types;
-            blocks.visit(types, &unfiltered, offset, open, tally.report).await?;
+            let comparator = source.comparator();
+            blocks.visit(comparator, &unfiltered, offset, open, tally.report).await?;
         }
         match &unfiltered {
             Unfiltered::Row(row) => {

@@ -6,7 +6,7 @@ mod marker;
 mod partition;
 mod row;
 
-pub(crate) use head::{HeadKind, UnfilteredHead, read_head, read_static_head};
+pub(crate) use head::{HeadKind, HeadPosition, UnfilteredHead, read_head, read_static_head};
 pub(crate) use marker::read_marker;
 pub(crate) use partition::read_partition_head;
 pub(crate) use row::RowDecoder;

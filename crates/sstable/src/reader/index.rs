@@ -1,0 +1,62 @@
+//! The index of partitions, whichever kind the version has.
+
+use espalier_mutation::DecoratedKey;
+
+use super::trie_keys::TrieKeyEncoder;
+use crate::{
+    error::FileName, index::bti::partition_index::PartitionIndexReader, page_cache::CachedFile,
+};
+
+/// An opened index of partitions.
+#[derive(Debug)]
+pub(crate) enum Index {
+    /// Partitions.db and Rows.db.
+    Trie(TrieIndex),
+}
+
+/// The trie index.
+#[derive(Debug)]
+pub(crate) struct TrieIndex {
+    pub(crate) partitions: PartitionIndexReader<CachedFile>,
+    pub(crate) rows: CachedFile,
+    pub(crate) keys: TrieKeyEncoder,
+}
+
+impl Index {
+    /// The file that leads from keys to partitions.
+    pub(crate) fn partitions_file(&self) -> &CachedFile {
+        match self {
+            Self::Trie(index) => index.partitions.source(),
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &FileName {
+        self.partitions_file().name()
+    }
+
+    /// Bytes of its files.
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Self::Trie(index) => index.partitions.source().length() + index.rows.length(),
+        }
+    }
+
+    /// Bytes that stay in memory.
+    pub(crate) fn memory_size(&self) -> usize {
+        match self {
+            Self::Trie(_) => 0,
+        }
+    }
+
+    /// The first and the last key.
+    pub(crate) fn key_range(&self) -> (DecoratedKey, DecoratedKey) {
+        let key = |bytes: &[u8]| DecoratedKey::new(bytes::Bytes::copy_from_slice(bytes));
+        match self {
+            Self::Trie(index) => {
+                let footer = index.partitions.footer();
+                (key(&footer.first_key), key(&footer.last_key))
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! All entries of the index in its order: what is compared with Data.db.
+
+use espalier_mutation::DecoratedKey;
+
+use super::{
+    index::{Index, TrieIndex},
+    sstable_reader::SSTableReader,
+};
+use crate::{error::Result, index::bti::partition_index::PartitionCursor, page_cache::CachedFile};
+
+/// Stands before the first entry, or at one.
+pub(crate) enum IndexEntries<'reader> {
+    Trie {
+        reader: &'reader SSTableReader,
+        trie: &'reader TrieIndex,
+        cursor: PartitionCursor<&'reader CachedFile>,
+        has_begun: bool,
+    },
+}
+
+impl SSTableReader {
+    /// The entries from the first on.
+    pub(crate) fn index_entries(&self) -> IndexEntries<'_> {
+        match &self.0.index {
+            Index::Trie(trie) => IndexEntries::Trie {
+                reader: self,
+                trie,
+                cursor: trie.partitions.cursor(),
+                has_begun: false,
+            },
+        }
+    }
+}
+
+impl IndexEntries<'_> {
+    /// Position in Data.db and key of the next partition.
+    pub(crate) async fn next(&mut self) -> Result<Option<(u64, DecoratedKey)>> {
+        match self {
+            Self::Trie { reader, trie, cursor, has_begun } => {
+                let candidate = match std::mem::replace(has_begun, true) {
+                    false => cursor.first().await,
+                    true => cursor.next().await,
+                };
+                match candidate.map_err(|error| reader.partitions_error(error))? {
+                    Some(candidate) => reader.resolve(trie, candidate).await.map(Some),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+}

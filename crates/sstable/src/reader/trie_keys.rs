@@ -1,0 +1,60 @@
+//! Partition keys as they stand in Partitions.db. Source: reference 14.2.
+//!
+//! Nearly all keys are cut inside the token, which both forms encode alike: only keys of one token tell them apart.
+
+use espalier_mutation::{DecoratedKey, split_composite};
+use espalier_types::{
+    CqlType,
+    byte_comparable::{NEXT_COMPONENT, TERMINATOR, encode_component, encode_decorated_key},
+};
+
+use crate::versions::TrieKeys;
+
+/// Encodes keys for the trie of one version.
+#[derive(Clone, Debug)]
+pub(crate) struct TrieKeyEncoder {
+    form: TrieKeys,
+    /// Of the key's columns.
+    types: Vec<CqlType>,
+}
+
+impl TrieKeyEncoder {
+    pub(crate) fn new(form: TrieKeys, key_type: &CqlType) -> Self {
+        let types = match key_type {
+            CqlType::Composite(types) => types.to_vec(),
+            single => vec![single.clone()],
+        };
+        Self { form, types }
+    }
+
+    /// Replaces what is in `out` by the key.
+    pub(crate) fn encode(&self, key: &DecoratedKey, out: &mut Vec<u8>) {
+        out.clear();
+        match self.form {
+            TrieKeys::Bytes => encode_decorated_key(key.token.0, &key.key, out),
+            TrieKeys::Columns => {
+                encode_token(key.token.0, out);
+                self.encode_columns(key, out);
+                out.push(TERMINATOR);
+            }
+        }
+    }
+
+    fn encode_columns(&self, key: &DecoratedKey, out: &mut Vec<u8>) {
+        if let [single] = self.types.as_slice() {
+            encode_component(single, false, Some(&key.key), out);
+            return;
+        }
+        // A key that is not made of its columns is in no such file.
+        let values = split_composite(&key.key, self.types.len()).unwrap_or_default();
+        for (column_type, value) in self.types.iter().zip(&values) {
+            encode_component(column_type, false, Some(value), out);
+        }
+    }
+}
+
+/// `40` and the token with its sign bit inverted; a terminator behind it is before or behind all keys of the token.
+pub(crate) fn encode_token(token: i64, out: &mut Vec<u8>) {
+    out.push(NEXT_COMPONENT);
+    out.extend_from_slice(&(token ^ i64::MIN).to_be_bytes());
+}
