@@ -12,6 +12,7 @@ mod functions;
 pub mod grammar;
 mod metadata;
 mod modify;
+pub mod offline;
 mod options;
 mod planner;
 mod prepared;

@@ -23,6 +23,33 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, SyntaxError> {
     parser::parse(text)
 }
 
+/// The statements of a script, without the `;` between them; what is blank or comment only is left out. Text that is no CQL
+/// ends up in the last one.
+pub fn split_statements(script: &str) -> Vec<&str> {
+    let mut statements = Vec::new();
+    let mut start = None;
+    for token in lexer::tokenize(script) {
+        let (from, to) = (token.start as usize, token.end as usize);
+        match token.kind {
+            token::TokenKind::Semicolon => {
+                statements.extend(start.take().and_then(|start| script.get(start..from)));
+            }
+            token::TokenKind::End => {}
+            token::TokenKind::Invalid(_) => {
+                statements.extend(script.get(start.take().unwrap_or(from)..));
+                return statements;
+            }
+            _ => {
+                start.get_or_insert(from);
+            }
+        }
+        if to == script.len() {
+            statements.extend(start.take().and_then(|start| script.get(start..)));
+        }
+    }
+    statements
+}
+
 /// Parses a type that stands alone, as in the columns of `system_schema`.
 pub fn parse_type(text: &str) -> Result<ast::TypeName<'_>, SyntaxError> {
     parser::parse_type(text)

@@ -118,6 +118,13 @@ impl DataFile {
         self.file.length()
     }
 
+    pub(crate) fn compression(&self) -> Option<&CompressionInfo> {
+        match &self.layout {
+            Layout::Compressed { info, .. } => Some(info),
+            _ => None,
+        }
+    }
+
     pub(crate) fn chunk_length(&self) -> u64 {
         match &self.layout {
             Layout::Compressed { info, .. } => u64::from(info.chunk_length),

@@ -37,7 +37,8 @@ impl BloomFilter {
         Self { hash_count, bits }
     }
 
-    pub(super) fn hash_count(&self) -> u32 {
+    /// How many bits each key sets.
+    pub fn hash_count(&self) -> u32 {
         self.hash_count
     }
 
@@ -68,6 +69,13 @@ impl BloomFilter {
     pub fn may_contain_hash(&self, hash: (u64, u64)) -> bool {
         positions(hash, self.hash_count, self.bits.len())
             .all(|index| self.bits.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1))
+    }
+
+    /// The part of its bits that is set, 0 to 1. A key that was not added passes with this to the power of
+    /// [`BloomFilter::hash_count`].
+    pub fn fill(&self) -> f64 {
+        let set: u64 = self.bits.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        set as f64 / (self.bits.len() as f64 * 8.0).max(1.0)
     }
 
     /// Bytes that the filter takes.

@@ -217,6 +217,10 @@ impl ForwardRows {
         Ok(true)
     }
 
+    pub(super) fn position(&self) -> u64 {
+        self.source.stream.position()
+    }
+
     pub(super) fn into_source(self) -> RowSource {
         self.source
     }

@@ -90,6 +90,15 @@ impl Scan {
         Ok(self.partition())
     }
 
+    /// The byte of Data.db, before compression, that comes next: how far the scan is.
+    pub fn position(&self) -> u64 {
+        match &self.state {
+            State::Between(source) => source.stream.position(),
+            State::Inside(current) => current.1.position(),
+            State::Finished => self.reader.data_length(),
+        }
+    }
+
     /// The header of the current partition.
     pub fn header(&self) -> Option<&PartitionHeader> {
         match &self.state {
@@ -156,6 +165,13 @@ impl Scan {
             Some(_) => Err(source.corrupt("the index leads back to a partition that was read")),
             None => self.check_end().map(|()| None),
         }
+    }
+}
+
+impl ScannedPartition<'_> {
+    /// The byte of Data.db, before compression, that comes next.
+    pub fn position(&self) -> u64 {
+        self.rows.position()
     }
 }
 

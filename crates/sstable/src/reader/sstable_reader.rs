@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     components::{Component, Descriptor},
+    compression::CompressionInfo,
     data::{
         column_map::{ColumnSelection, FileLayout},
         decode::RowDecoder,
@@ -88,6 +89,21 @@ impl SSTableReader {
     /// Bytes of Data.db before compression.
     pub fn data_length(&self) -> u64 {
         self.0.data.length()
+    }
+
+    /// Bytes of Data.db as it is stored.
+    pub fn stored_data_length(&self) -> u64 {
+        self.0.data.stored_length()
+    }
+
+    /// How Data.db is compressed; `None` if it is not.
+    pub fn compression(&self) -> Option<&CompressionInfo> {
+        self.0.data.compression()
+    }
+
+    /// The filter, if there is one.
+    pub fn bloom_filter(&self) -> Option<&BloomFilter> {
+        self.0.filter.as_ref()
     }
 
     /// Bytes of all components that were opened.

@@ -1,0 +1,260 @@
+//! What is stored, bytes in hex.
+//!
+//! ```text
+//! {"kind":"partition","key":"0004","token":5,"deleted":{"ts":3000,"ldt":1795210853}}
+//! {"kind":"row","ck":["00000001"],"live":{"ts":1000},"cells":[{"n":"v","v":"68","ts":1000}]}
+//! {"kind":"marker","bound":"INCL_START_BOUND","ck":["02"],"deleted":{"ts":3000,"ldt":1795210853}}
+//! ```
+//! Cells carry `ttl` and `ldt` if they expire, `dead` if they are tombstones, `p` for the path in a collection or UDT; an
+//! entry with only `n` and `deleted` deletes a whole collection. A boundary has `closes` and `opens`.
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, Cell, ColumnData, DeletionTime, PartitionHeader, RangeTombstoneMarker, Row,
+    Unfiltered,
+    schema::{ColumnDefinition, ColumnId, TableMetadata},
+};
+use smallvec::SmallVec;
+
+use super::text::{push_hex, push_i64, push_u64};
+use crate::statistics::serialization_header::compare_names;
+
+/// Longer values are shown as length and CRC-32, unless all bytes are asked for.
+pub const LONGEST_SHOWN: usize = 4096;
+
+/// Makes lines of a table's content.
+#[derive(Clone, Copy, Debug)]
+pub struct Dump<'table> {
+    /// Names the columns.
+    pub table: &'table TableMetadata,
+    /// Whether values longer than [`LONGEST_SHOWN`] are shown in full.
+    pub full_values: bool,
+}
+
+type Column<'a> = (Option<&'a ColumnDefinition>, &'a ColumnData);
+
+impl Dump<'_> {
+    /// The line of a partition and the one of its static row, if it has one.
+    pub fn header(&self, header: &PartitionHeader) -> Vec<String> {
+        let mut text = Vec::new();
+        self.write_header(header, &mut text);
+        String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+    }
+
+    /// The line of a row or marker.
+    pub fn unfiltered(&self, unfiltered: &Unfiltered) -> String {
+        let mut text = Vec::new();
+        self.write_unfiltered(unfiltered, &mut text);
+        String::from_utf8_lossy(&text).trim_end_matches('\n').to_owned()
+    }
+
+    /// Appends the line of a partition and the one of its static row, if it has one.
+    pub fn write_header(&self, header: &PartitionHeader, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"kind\":\"partition\",\"key\":");
+        self.value(&header.key.key, out);
+        out.extend_from_slice(b",\"token\":");
+        push_i64(header.key.token.0, out);
+        if !header.deletion.is_live() {
+            write_deletion("deleted", header.deletion, out);
+        }
+        out.extend_from_slice(b"}\n");
+        if let Some(row) = &header.static_row {
+            self.row(row, true, out);
+        }
+    }
+
+    /// Appends the line of a row or marker.
+    pub fn write_unfiltered(&self, unfiltered: &Unfiltered, out: &mut Vec<u8>) {
+        match unfiltered {
+            Unfiltered::Row(row) => self.row(row, false, out),
+            Unfiltered::Marker(marker) => self.marker(marker, out),
+        }
+    }
+
+    fn row(&self, row: &Row, is_static: bool, out: &mut Vec<u8>) {
+        if is_static {
+            out.extend_from_slice(b"{\"kind\":\"static\"");
+        } else {
+            out.extend_from_slice(b"{\"kind\":\"row\",");
+            self.clustering(&row.clustering.values, out);
+        }
+        if !row.liveness.is_none() {
+            out.extend_from_slice(b",\"live\":{\"ts\":");
+            push_i64(row.liveness.timestamp, out);
+            if row.liveness.is_expiring() {
+                write_expiry(row.liveness.ttl, row.liveness.local_expiration, out);
+            }
+            out.push(b'}');
+        }
+        if !row.deletion.is_live() {
+            write_deletion("deleted", row.deletion, out);
+        }
+        out.extend_from_slice(b",\"cells\":[");
+        let start = out.len();
+        for (column, data) in self.in_file_order(row) {
+            let name = column.map_or("?", |column| &column.name);
+            match data {
+                ColumnData::Simple(cell) => self.cell(name, None, cell, start, out),
+                ColumnData::Complex(column) => {
+                    if !column.deletion.is_live() {
+                        open_cell(name, start, out);
+                        write_deletion("deleted", column.deletion, out);
+                        out.push(b'}');
+                    }
+                    for (path, cell) in &column.cells {
+                        self.cell(name, Some(path), cell, start, out);
+                    }
+                }
+            }
+        }
+        out.extend_from_slice(b"]}\n");
+    }
+
+    /// The order of files: multi-cell columns come last. Where the table was made from the file it is the row's own.
+    fn in_file_order<'a>(&'a self, row: &'a Row) -> SmallVec<[Column<'a>; 8]> {
+        let mut columns: SmallVec<[Column<'a>; 8]> =
+            row.columns.iter().map(|(id, data)| (self.column(*id), data)).collect();
+        let compare = |(left, _): &Column<'_>, (right, _): &Column<'_>| match (left, right) {
+            (Some(left), Some(right)) => left
+                .is_complex()
+                .cmp(&right.is_complex())
+                .then_with(|| compare_names(&left.name, &right.name)),
+            _ => left.is_some().cmp(&right.is_some()),
+        };
+        if !columns.is_sorted_by(|left, right| compare(left, right).is_le()) {
+            columns.sort_by(compare);
+        }
+        columns
+    }
+
+    fn cell(&self, name: &str, path: Option<&Bytes>, cell: &Cell, start: usize, out: &mut Vec<u8>) {
+        open_cell(name, start, out);
+        if let Some(path) = path {
+            out.extend_from_slice(b",\"p\":");
+            self.value(path, out);
+        }
+        if cell.is_tombstone() {
+            out.extend_from_slice(b",\"dead\":true,\"ts\":");
+            push_i64(cell.timestamp, out);
+            out.extend_from_slice(b",\"ldt\":");
+            push_u64(cell.local_deletion_time.into(), out);
+        } else {
+            out.extend_from_slice(b",\"v\":");
+            self.value(&cell.value, out);
+            out.extend_from_slice(b",\"ts\":");
+            push_i64(cell.timestamp, out);
+            if cell.is_expiring() {
+                write_expiry(cell.ttl, cell.local_deletion_time, out);
+            }
+        }
+        out.push(b'}');
+    }
+
+    fn marker(&self, marker: &RangeTombstoneMarker, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"kind\":\"marker\",\"bound\":\"");
+        out.extend_from_slice(bound_name(marker.position.kind).as_bytes());
+        out.extend_from_slice(b"\",");
+        self.clustering(&marker.position.values, out);
+        write_marker_deletions(marker, out);
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn clustering(&self, values: &[Option<Bytes>], out: &mut Vec<u8>) {
+        out.extend_from_slice(b"\"ck\":[");
+        for (index, value) in values.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            match value {
+                Some(value) => self.value(value, out),
+                None => out.extend_from_slice(b"null"),
+            }
+        }
+        out.push(b']');
+    }
+
+    fn value(&self, value: &[u8], out: &mut Vec<u8>) {
+        if value.len() > LONGEST_SHOWN && !self.full_values {
+            return write_length_and_checksum(value, out);
+        }
+        out.push(b'"');
+        push_hex(value, out);
+        out.push(b'"');
+    }
+
+    fn column(&self, id: ColumnId) -> Option<&ColumnDefinition> {
+        self.table.column_by_id(id)
+    }
+}
+
+/// What stands for a value that is too long to be shown.
+pub(super) fn write_length_and_checksum(value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"len\":");
+    push_u64(value.len() as u64, out);
+    out.extend_from_slice(b",\"crc32\":\"");
+    push_hex(&crc32fast::hash(value).to_be_bytes(), out);
+    out.extend_from_slice(b"\"}");
+}
+
+fn open_cell(name: &str, start: usize, out: &mut Vec<u8>) {
+    if out.len() > start {
+        out.push(b',');
+    }
+    out.extend_from_slice(b"{\"n\":\"");
+    let is_plain = |byte: &u8| (0x20..0x7F).contains(byte) && *byte != b'"' && *byte != b'\\';
+    if name.as_bytes().iter().all(is_plain) {
+        out.extend_from_slice(name.as_bytes());
+    } else {
+        for character in name.chars() {
+            match character {
+                '"' | '\\' => out.extend_from_slice(&[b'\\', character as u8]),
+                control if control.is_control() => {
+                    out.extend_from_slice(format!("\\u{:04x}", u32::from(control)).as_bytes());
+                }
+                other => out.extend_from_slice(other.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+    }
+    out.push(b'"');
+}
+
+/// The deletions that end and begin at a marker.
+pub(super) fn write_marker_deletions(marker: &RangeTombstoneMarker, out: &mut Vec<u8>) {
+    match (marker.before.is_live(), marker.after.is_live()) {
+        (false, false) => {
+            write_deletion("closes", marker.before, out);
+            write_deletion("opens", marker.after, out);
+        }
+        (true, _) => write_deletion("deleted", marker.after, out),
+        (false, true) => write_deletion("deleted", marker.before, out),
+    }
+}
+
+pub(super) fn write_deletion(field: &str, deletion: DeletionTime, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(field.as_bytes());
+    out.extend_from_slice(b"\":{\"ts\":");
+    push_i64(deletion.marked_for_delete_at, out);
+    out.extend_from_slice(b",\"ldt\":");
+    push_u64(deletion.local_deletion_time.into(), out);
+    out.push(b'}');
+}
+
+pub(super) fn write_expiry(ttl: u32, time: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"ttl\":");
+    push_u64(ttl.into(), out);
+    out.extend_from_slice(b",\"ldt\":");
+    push_u64(time.into(), out);
+}
+
+/// Cassandra's name of a bound.
+pub fn bound_name(kind: BoundKind) -> &'static str {
+    match kind {
+        BoundKind::ExclusiveEnd => "EXCL_END_BOUND",
+        BoundKind::InclusiveStart => "INCL_START_BOUND",
+        BoundKind::ExclusiveEndInclusiveStart => "EXCL_END_INCL_START_BOUNDARY",
+        BoundKind::InclusiveEndExclusiveStart => "INCL_END_EXCL_START_BOUNDARY",
+        BoundKind::InclusiveEnd => "INCL_END_BOUND",
+        BoundKind::ExclusiveStart => "EXCL_START_BOUND",
+    }
+}

@@ -1,0 +1,394 @@
+//! What is stored, by names and types.
+//!
+//! ```text
+//! {"kind":"partition","key":{"id":1},"token":-4069959284402364209,"position":0}
+//! {"kind":"static","key":{"id":1},"values":{"name":"one"},"cells":{"name":{"ts":1000}}}
+//! {"kind":"row","key":{"id":1},"clustering":{"at":5},"live":{"ts":1000},"values":{"v":"hello","n":2}}
+//! {"kind":"marker","key":{"id":1},"bound":"INCL_START_BOUND","clustering":{"at":7},"deleted":{"ts":3000,"ldt":1795210853}}
+//! ```
+//! Every line names its partition, so that lines can be filtered one by one. `values` are those of live cells and expiring
+//! ones, whether expired or not, as `SELECT JSON` would print them. A cell was written as `live` says, unless `cells` says
+//! otherwise: `ts` (µs), `ttl` and `ldt` (seconds), `dead` if it is a tombstone. Of a multi-cell column `deleted` is the
+//! deletion of what it held before, and `cells` are those elements that differ from `live`, each with its `path`.
+//! Positions of list elements (timeuuids) and shards of counters are not shown; [`Dump`](super::Dump) shows them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Cell, ColumnData, ComplexColumn, Liveness, PartitionHeader, RangeTombstoneMarker, Row,
+    Unfiltered, counter,
+    schema::{ColumnDefinition, ColumnId, TableMetadata},
+    split_composite,
+};
+use espalier_types::CqlType;
+
+use super::{
+    raw::{
+        LONGEST_SHOWN, bound_name, write_deletion, write_expiry, write_length_and_checksum,
+        write_marker_deletions,
+    },
+    text::{push_i64, push_u64},
+    value::{write_field_name, write_json, write_key},
+};
+
+/// Makes lines of a table's content, partition after partition.
+#[derive(Clone, Debug)]
+pub struct ReadableDump {
+    table: Arc<TableMetadata>,
+    full_values: bool,
+    /// `"name":` of each column, by id.
+    names: Vec<Vec<u8>>,
+    /// `,"key":{...}` of the current partition.
+    key: Vec<u8>,
+}
+
+impl ReadableDump {
+    /// For a table; `full_values`: values longer than [`LONGEST_SHOWN`] are shown, not only their length and CRC-32.
+    pub fn new(table: Arc<TableMetadata>, full_values: bool) -> Self {
+        let mut names = Vec::new();
+        for column in table.columns() {
+            let index = column.id.0 as usize;
+            if names.len() <= index {
+                names.resize(index + 1, Vec::new());
+            }
+            write_field_name(&column.name, &mut names[index]);
+        }
+        Self { table, full_values, names, key: Vec::new() }
+    }
+
+    /// Appends the line of a partition, which the lines that follow belong to, and the one of its static row, if it has one.
+    /// `position`: where in Data.db it begins, in bytes before compression, if that is known.
+    pub fn write_header(
+        &mut self,
+        header: &PartitionHeader,
+        position: Option<u64>,
+        out: &mut Vec<u8>,
+    ) {
+        self.set_key(&header.key.key);
+        out.extend_from_slice(b"{\"kind\":\"partition\"");
+        out.extend_from_slice(&self.key);
+        out.extend_from_slice(b",\"token\":");
+        push_i64(header.key.token.0, out);
+        if let Some(position) = position {
+            out.extend_from_slice(b",\"position\":");
+            push_u64(position, out);
+        }
+        if !header.deletion.is_live() {
+            write_deletion("deleted", header.deletion, out);
+        }
+        out.extend_from_slice(b"}\n");
+        if let Some(row) = &header.static_row {
+            self.row(row, true, out);
+        }
+    }
+
+    /// Appends the line of a row or marker of the partition that was begun last.
+    pub fn write_unfiltered(&self, unfiltered: &Unfiltered, out: &mut Vec<u8>) {
+        match unfiltered {
+            Unfiltered::Row(row) => self.row(row, false, out),
+            Unfiltered::Marker(marker) => self.marker(marker, out),
+        }
+    }
+
+    fn set_key(&mut self, key: &Bytes) {
+        let mut text = std::mem::take(&mut self.key);
+        text.clear();
+        text.extend_from_slice(b",\"key\":");
+        let columns = self.table.partition_key_columns();
+        let values = match columns.len() {
+            1 => Some(vec![key.clone()]),
+            count => split_composite(key, count).ok(),
+        };
+        match values {
+            Some(values) => {
+                let pairs = columns.iter().zip(values.iter().map(|value| Some(&value[..])));
+                self.columns(pairs, &mut text);
+            }
+            // Not what the types say: the bytes are all there is to show.
+            None => write_json(&CqlType::Blob, key, &mut text),
+        }
+        self.key = text;
+    }
+
+    fn columns<'a>(
+        &self,
+        columns: impl Iterator<Item = (&'a ColumnDefinition, Option<&'a [u8]>)>,
+        out: &mut Vec<u8>,
+    ) {
+        out.push(b'{');
+        for (index, (column, value)) in columns.enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(self.name(column.id));
+            match value {
+                Some(value) => self.value(&column.column_type, value, out),
+                None => out.extend_from_slice(b"null"),
+            }
+        }
+        out.push(b'}');
+    }
+
+    fn clustering(&self, values: &[Option<Bytes>], out: &mut Vec<u8>) {
+        if self.table.clustering_columns().is_empty() {
+            return;
+        }
+        out.extend_from_slice(b",\"clustering\":");
+        let columns = self.table.clustering_columns().iter();
+        self.columns(columns.zip(values.iter().map(Option::as_deref)), out);
+    }
+
+    fn row(&self, row: &Row, is_static: bool, out: &mut Vec<u8>) {
+        out.extend_from_slice(if is_static {
+            b"{\"kind\":\"static\""
+        } else {
+            b"{\"kind\":\"row\""
+        });
+        out.extend_from_slice(&self.key);
+        if !is_static {
+            self.clustering(&row.clustering.values, out);
+        }
+        if !row.liveness.is_none() {
+            out.extend_from_slice(b",\"live\":{\"ts\":");
+            push_i64(row.liveness.timestamp, out);
+            if row.liveness.is_expiring() {
+                write_expiry(row.liveness.ttl, row.liveness.local_expiration, out);
+            }
+            out.push(b'}');
+        }
+        if !row.deletion.is_live() {
+            write_deletion("deleted", row.deletion, out);
+        }
+        let mut are_plain = true;
+        let mut object = Object::open("values");
+        for (id, data) in &row.columns {
+            are_plain &= is_plain(data, &row.liveness);
+            let Some(column) = self.table.column_by_id(*id) else { continue };
+            match data {
+                ColumnData::Simple(cell) if cell.is_tombstone() => {}
+                ColumnData::Simple(cell) => {
+                    object.member(self.name(*id), out);
+                    self.cell_value(&column.column_type, &cell.value, out);
+                }
+                ColumnData::Complex(complex) if complex.cells.iter().all(is_dead) => {}
+                ColumnData::Complex(complex) => {
+                    object.member(self.name(*id), out);
+                    self.complex_value(&column.column_type, complex, out);
+                }
+            }
+        }
+        object.close(out);
+        if !are_plain {
+            self.cells(row, out);
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    /// What is not told by the row's liveness.
+    fn cells(&self, row: &Row, out: &mut Vec<u8>) {
+        let mut object = Object::open("cells");
+        for (id, data) in &row.columns {
+            if is_plain(data, &row.liveness) {
+                continue;
+            }
+            let Some(column) = self.table.column_by_id(*id) else { continue };
+            object.member(self.name(*id), out);
+            match data {
+                ColumnData::Simple(cell) => {
+                    out.push(b'{');
+                    write_written(cell, out);
+                    out.push(b'}');
+                }
+                ColumnData::Complex(complex) => {
+                    self.complex_cells(&column.column_type, complex, &row.liveness, out);
+                }
+            }
+        }
+        object.close(out);
+    }
+
+    fn complex_cells(
+        &self,
+        ty: &CqlType,
+        complex: &ComplexColumn,
+        liveness: &Liveness,
+        out: &mut Vec<u8>,
+    ) {
+        out.push(b'{');
+        let start = out.len();
+        if !complex.deletion.is_live() {
+            write_deletion("deleted", complex.deletion, out);
+            out.remove(start); // its comma
+        }
+        let mut is_open = false;
+        for (path, cell) in complex.cells.iter().filter(|(_, cell)| !is_like(cell, liveness)) {
+            let between: &[u8] = match (is_open, out.len() > start) {
+                (true, _) => b",{\"path\":",
+                (false, true) => b",\"cells\":[{\"path\":",
+                (false, false) => b"\"cells\":[{\"path\":",
+            };
+            is_open = true;
+            out.extend_from_slice(between);
+            write_path(ty, path, out);
+            out.push(b',');
+            write_written(cell, out);
+            out.push(b'}');
+        }
+        out.extend_from_slice(if is_open { b"]}" } else { b"}" });
+    }
+
+    fn complex_value(&self, ty: &CqlType, complex: &ComplexColumn, out: &mut Vec<u8>) {
+        let live = complex.cells.iter().filter(|entry| !is_dead(entry));
+        let is_array = matches!(ty, CqlType::List { .. } | CqlType::Set { .. });
+        out.push(if is_array { b'[' } else { b'{' });
+        for (index, (path, cell)) in live.enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            match ty {
+                CqlType::Set { element, .. } => self.value(element, path, out),
+                CqlType::List { element, .. } => self.value(element, &cell.value, out),
+                CqlType::Map { key, value, .. } => {
+                    write_key(key, path, out);
+                    self.value(value, &cell.value, out);
+                }
+                CqlType::UserDefined { definition, .. } => {
+                    let field = <[u8; 2]>::try_from(&path[..]).ok();
+                    let field = field.and_then(|index| {
+                        definition.fields.get(u16::from_be_bytes(index) as usize)
+                    });
+                    match field {
+                        Some((name, ty)) => {
+                            write_field_name(name, out);
+                            self.value(ty, &cell.value, out);
+                        }
+                        None => {
+                            write_key(&CqlType::Blob, path, out);
+                            self.value(&CqlType::Blob, &cell.value, out);
+                        }
+                    }
+                }
+                _ => {
+                    write_key(&CqlType::Blob, path, out);
+                    self.value(&CqlType::Blob, &cell.value, out);
+                }
+            }
+        }
+        out.push(if is_array { b']' } else { b'}' });
+    }
+
+    fn marker(&self, marker: &RangeTombstoneMarker, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"kind\":\"marker\"");
+        out.extend_from_slice(&self.key);
+        out.extend_from_slice(b",\"bound\":\"");
+        out.extend_from_slice(bound_name(marker.position.kind).as_bytes());
+        out.push(b'"');
+        self.clustering(&marker.position.values, out);
+        write_marker_deletions(marker, out);
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn cell_value(&self, ty: &CqlType, value: &Bytes, out: &mut Vec<u8>) {
+        match ty {
+            // A cell of a counter is a context of shards; no shard at all is 0, too.
+            CqlType::Counter if counter::is_well_formed(value) => {
+                push_i64(counter::total(value), out);
+            }
+            _ => self.value(ty, value, out),
+        }
+    }
+
+    fn value(&self, ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
+        match value.len() > LONGEST_SHOWN && !self.full_values {
+            true => write_length_and_checksum(value, out),
+            false => write_json(ty, value, out),
+        }
+    }
+
+    fn name(&self, id: ColumnId) -> &[u8] {
+        self.names.get(id.0 as usize).map_or(b"\"?\":", Vec::as_slice)
+    }
+}
+
+/// A member of the line that is an object, and is left out if it has no members.
+struct Object {
+    name: &'static str,
+    is_open: bool,
+}
+
+impl Object {
+    fn open(name: &'static str) -> Self {
+        Self { name, is_open: false }
+    }
+
+    fn member(&mut self, name: &[u8], out: &mut Vec<u8>) {
+        if self.is_open {
+            out.push(b',');
+        } else {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(self.name.as_bytes());
+            out.extend_from_slice(b"\":{");
+            self.is_open = true;
+        }
+        out.extend_from_slice(name);
+    }
+
+    fn close(self, out: &mut Vec<u8>) {
+        if self.is_open {
+            out.push(b'}');
+        }
+    }
+}
+
+fn is_dead((_, cell): &(Bytes, Cell)) -> bool {
+    cell.is_tombstone()
+}
+
+/// Whether a cell was written together with the row.
+fn is_like(cell: &Cell, liveness: &Liveness) -> bool {
+    !cell.is_tombstone()
+        && cell.timestamp == liveness.timestamp
+        && cell.ttl == liveness.ttl
+        && cell.local_deletion_time == liveness.local_expiration
+}
+
+fn is_plain(data: &ColumnData, liveness: &Liveness) -> bool {
+    match data {
+        ColumnData::Simple(cell) => is_like(cell, liveness),
+        ColumnData::Complex(complex) => {
+            complex.deletion.is_live()
+                && complex.cells.iter().all(|(_, cell)| is_like(cell, liveness))
+        }
+    }
+}
+
+fn write_written(cell: &Cell, out: &mut Vec<u8>) {
+    if cell.is_tombstone() {
+        out.extend_from_slice(b"\"dead\":true,");
+    }
+    out.extend_from_slice(b"\"ts\":");
+    push_i64(cell.timestamp, out);
+    if cell.is_expiring() {
+        write_expiry(cell.ttl, cell.local_deletion_time, out);
+    } else if cell.is_tombstone() {
+        out.extend_from_slice(b",\"ldt\":");
+        push_u64(cell.local_deletion_time.into(), out);
+    }
+}
+
+fn write_path(ty: &CqlType, path: &[u8], out: &mut Vec<u8>) {
+    match ty {
+        CqlType::Set { element: key, .. } | CqlType::Map { key, .. } => write_json(key, path, out),
+        CqlType::List { .. } => write_json(&CqlType::Timeuuid, path, out),
+        CqlType::UserDefined { definition, .. } => {
+            let index =
+                <[u8; 2]>::try_from(path).ok().map(|index| u16::from_be_bytes(index).into());
+            match index.and_then(|index: usize| definition.fields.get(index)) {
+                Some((name, _)) => write_json(&CqlType::Text, name.as_bytes(), out),
+                None => write_json(&CqlType::Blob, path, out),
+            }
+        }
+        _ => write_json(&CqlType::Blob, path, out),
+    }
+}

@@ -1,0 +1,294 @@
+//! Values as JSON, straight into bytes.
+//!
+//! The form is that of `SELECT JSON` and of [`espalier_types::literal::to_json`], so that `INSERT JSON` reads it back, with
+//! two differences: no blanks, and NaN and infinities as strings (`null` would be another value). The types that most
+//! columns have are printed here; the rest go by way of [`to_json`].
+
+use espalier_types::{
+    CqlType, ValueError,
+    calendar::{MILLIS_PER_DAY, civil_from_days},
+    collection,
+    literal::{to_json, to_text},
+};
+
+use super::text::{push_escaped, push_hex, push_i64, push_padded, push_string, push_uuid};
+
+/// Appends a value. What is no value of the type is shown as a blob, `"0x..."`.
+pub fn write_json(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    if write_known(ty, value, out).is_err() {
+        out.truncate(start);
+        write_blob(value, out);
+    }
+}
+
+fn write_blob(value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"0x");
+    push_hex(value, out);
+    out.push(b'"');
+}
+
+fn write_known(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    match ty {
+        CqlType::Text | CqlType::Ascii => match std::str::from_utf8(value) {
+            Ok(text) => push_string(text, out),
+            Err(_) => write_blob(value, out),
+        },
+        CqlType::Blob => write_blob(value, out),
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            write_list(collection::elements(value)?, out, |item, out| {
+                nullable(element, item, out)
+            })?;
+        }
+        CqlType::Vector { element, dimension } => {
+            let items = collection::vector_elements(element, *dimension, value);
+            write_list(items, out, |item, out| write_json(element, item, out))?;
+        }
+        CqlType::Map { key, value: ty, .. } => {
+            write_object(collection::entries(value)?, out, |(k, v), out| {
+                write_key(key, k, out);
+                write_json(ty, v, out);
+            })?;
+        }
+        CqlType::Tuple(types) | CqlType::Composite(types) if !value.is_empty() => {
+            if matches!(ty, CqlType::Composite(_)) {
+                return composite(types, value, out);
+            }
+            let mut fields = collection::fields(value);
+            let padded = types.iter().map(|ty| match fields.next() {
+                Some(field) => field.map(|field| (ty, field)),
+                None => Ok((ty, None)),
+            });
+            write_list(padded, out, |(ty, field), out| nullable(ty, field, out))?;
+        }
+        CqlType::UserDefined { definition, .. } if !value.is_empty() => {
+            let mut values = collection::fields(value);
+            let fields = definition.fields.iter().map(|(name, ty)| match values.next() {
+                Some(field) => field.map(|field| (name, ty, field)),
+                None => Ok((name, ty, None)),
+            });
+            write_object(fields, out, |(name, ty, field), out| {
+                write_field_name(name, out);
+                nullable(ty, field, out);
+            })?;
+        }
+        _ => write_scalar(ty, value, out),
+    }
+    Ok(())
+}
+
+fn write_scalar(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
+    match (ty, value) {
+        (CqlType::Int, &[a, b, c, d]) => push_i64(i32::from_be_bytes([a, b, c, d]).into(), out),
+        (CqlType::Bigint | CqlType::Counter, value) if value.len() == 8 => {
+            push_i64(be64(value), out);
+        }
+        (CqlType::Smallint, &[a, b]) => push_i64(i16::from_be_bytes([a, b]).into(), out),
+        (CqlType::Tinyint, &[a]) => push_i64((a as i8).into(), out),
+        (CqlType::Boolean, &[byte]) => {
+            out.extend_from_slice(if byte != 0 { b"true" } else { b"false" });
+        }
+        (CqlType::Uuid | CqlType::Timeuuid, value) if value.len() == 16 => {
+            out.push(b'"');
+            push_uuid(value, out);
+            out.push(b'"');
+        }
+        (CqlType::Timestamp, value)
+            if value.len() == 8 && (0..FIVE_DIGIT_YEAR_MS).contains(&be64(value)) =>
+        {
+            write_timestamp(be64(value), out);
+        }
+        (CqlType::Double | CqlType::Float, value) if !is_finite(value) => {
+            let text = to_text(ty, value);
+            push_string(&text, out);
+        }
+        _ => out.extend_from_slice(to_json(ty, value).as_bytes()),
+    }
+}
+
+/// The year 10000: from there on a year is printed with its sign.
+const FIVE_DIGIT_YEAR_MS: i64 = 253_402_300_800_000;
+
+fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
+    let date = civil_from_days(millis / MILLIS_PER_DAY);
+    let of_day = (millis % MILLIS_PER_DAY) as u64;
+    out.push(b'"');
+    push_padded(date.year.unsigned_abs(), 4, out);
+    out.push(b'-');
+    push_padded(date.month.into(), 2, out);
+    out.push(b'-');
+    push_padded(date.day.into(), 2, out);
+    out.push(b' ');
+    push_padded(of_day / 3_600_000, 2, out);
+    out.push(b':');
+    push_padded(of_day / 60_000 % 60, 2, out);
+    out.push(b':');
+    push_padded(of_day / 1000 % 60, 2, out);
+    out.push(b'.');
+    push_padded(of_day % 1000, 3, out);
+    out.extend_from_slice(b"Z\"");
+}
+
+/// Of a value of 4 or 8 bytes; anything else is no number that could be infinite.
+fn is_finite(value: &[u8]) -> bool {
+    match *value {
+        [a, b, c, d] => f32::from_be_bytes([a, b, c, d]).is_finite(),
+        [a, b, c, d, e, f, g, h] => f64::from_be_bytes([a, b, c, d, e, f, g, h]).is_finite(),
+        _ => true,
+    }
+}
+
+fn be64(value: &[u8]) -> i64 {
+    value.iter().fold(0, |number, &byte| number << 8 | i64::from(byte))
+}
+
+/// Each component of a composite, as it may stand in files of older tables.
+fn composite(types: &[CqlType], value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let (_, components) = collection::composite_components(value);
+    let mut types = types.iter();
+    write_list(components, out, |component, out| match types.next() {
+        Some(ty) => write_json(ty, component.value, out),
+        None => write_blob(component.value, out),
+    })
+}
+
+fn nullable(ty: &CqlType, value: Option<&[u8]>, out: &mut Vec<u8>) {
+    match value {
+        Some(value) => write_json(ty, value, out),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// Appends the key of an object and its colon: what is no string by itself becomes the text of one.
+pub(super) fn write_key(ty: &CqlType, key: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    write_json(ty, key, out);
+    if out.get(start) != Some(&b'"') {
+        let inside = out.split_off(start);
+        out.push(b'"');
+        push_escaped(&inside, out);
+        out.push(b'"');
+    }
+    out.push(b':');
+}
+
+/// Appends a name and its colon. Names that are not in lower case keep their CQL quotes inside the string, which is how
+/// `INSERT JSON` tells `Name` from `name`.
+pub(super) fn write_field_name(name: &str, out: &mut Vec<u8>) {
+    match name.to_lowercase() == name {
+        true => push_string(name, out),
+        false => push_string(&format!("\"{name}\""), out),
+    }
+    out.push(b':');
+}
+
+fn write_list<T>(
+    items: impl Iterator<Item = Result<T, ValueError>>,
+    out: &mut Vec<u8>,
+    write: impl FnMut(T, &mut Vec<u8>),
+) -> Result<(), ValueError> {
+    write_parts([b'[', b']'], items, out, write)
+}
+
+fn write_object<T>(
+    items: impl Iterator<Item = Result<T, ValueError>>,
+    out: &mut Vec<u8>,
+    write: impl FnMut(T, &mut Vec<u8>),
+) -> Result<(), ValueError> {
+    write_parts([b'{', b'}'], items, out, write)
+}
+
+fn write_parts<T>(
+    [open, close]: [u8; 2],
+    items: impl Iterator<Item = Result<T, ValueError>>,
+    out: &mut Vec<u8>,
+    mut write: impl FnMut(T, &mut Vec<u8>),
+) -> Result<(), ValueError> {
+    out.push(open);
+    for (index, item) in items.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(item?, out);
+    }
+    out.push(close);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use espalier_types::{UserType, literal::from_json};
+
+    use super::*;
+
+    fn json(ty: &CqlType, value: &[u8]) -> String {
+        let mut out = Vec::new();
+        write_json(ty, value, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn list(element: CqlType) -> CqlType {
+        CqlType::List { element: Arc::new(element), frozen: true }
+    }
+
+    #[test]
+    fn what_is_printed_is_read_back() {
+        let map = CqlType::Map {
+            key: Arc::new(CqlType::Int),
+            value: Arc::new(list(CqlType::Text)),
+            frozen: true,
+        };
+        let definition = UserType {
+            keyspace: "k".into(),
+            name: "t".into(),
+            fields: vec![("a".into(), CqlType::Int), ("B".into(), CqlType::Text)],
+        };
+        let user = CqlType::UserDefined { definition: Arc::new(definition), frozen: true };
+        for (ty, text) in [
+            (CqlType::Int, "-5"),
+            (CqlType::Int, "\"\""),
+            (CqlType::Bigint, "-9223372036854775808"),
+            (CqlType::Boolean, "true"),
+            (CqlType::Text, "\"a\\\"\\nü\""),
+            (CqlType::Blob, "\"0x00ff\""),
+            (CqlType::Blob, "\"0x\""),
+            (CqlType::Double, "1.5"),
+            (CqlType::Double, "\"NaN\""),
+            (CqlType::Float, "\"-Infinity\""),
+            (CqlType::Varint, "123456789012345678901234567890"),
+            (CqlType::Decimal, "-1.230"),
+            (CqlType::Date, "\"2024-02-29\""),
+            (CqlType::Time, "\"01:02:03.000000004\""),
+            (CqlType::Inet, "\"127.0.0.1\""),
+            (CqlType::Uuid, "\"01234567-89ab-cdef-0011-223344556677\""),
+            (list(CqlType::Int), "[1,2,3]"),
+            (list(CqlType::Int), "[]"),
+            (map, "{\"1\":[\"x\"],\"2\":[]}"),
+            (CqlType::Tuple([CqlType::Int, CqlType::Text].into()), "[1,null]"),
+            (user, "{\"a\":1,\"\\\"B\\\"\":null}"),
+            (CqlType::Vector { element: Arc::new(CqlType::Float), dimension: 2 }, "[1.0,-2.5]"),
+        ] {
+            let value = from_json(&ty, text).unwrap().unwrap();
+            assert_eq!(json(&ty, &value), text);
+        }
+    }
+
+    #[test]
+    fn timestamps_are_those_of_the_general_printer() {
+        for millis in [0, 1, 951_782_399_999, 951_782_400_000, FIVE_DIGIT_YEAR_MS - 1, -1, i64::MAX]
+        {
+            let value = millis.to_be_bytes();
+            let expected = to_json(&CqlType::Timestamp, &value);
+            assert_eq!(json(&CqlType::Timestamp, &value), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_is_a_blob() {
+        assert_eq!(json(&CqlType::Int, &[1, 2]), "\"0x0102\"");
+        assert_eq!(json(&CqlType::Text, &[0xFF]), "\"0xff\"");
+        assert_eq!(json(&list(CqlType::Int), &[0, 0, 0, 9]), "\"0x00000009\"");
+    }
+}
