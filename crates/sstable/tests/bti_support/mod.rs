@@ -86,7 +86,7 @@ fn load(root: &Path, partitions: &Path) -> Fixture {
 }
 
 /// Data.db under LZ4, without looking at checksums.
-fn decompress(data: &[u8], info: &[u8], has_max_length: bool) -> Option<Vec<u8>> {
+pub fn decompress(data: &[u8], info: &[u8], has_max_length: bool) -> Option<Vec<u8>> {
     let mut rest = info;
     let take = |rest: &mut &[u8], length: usize| {
         let (head, tail) = rest.split_at(length);

@@ -1,12 +1,12 @@
 //! Bytes of an index file from a position on.
 //!
 //! Mostly the window is a page, and nothing is copied; what lies across pages is put together. Memory: a page or a piece,
-//! or as much as was asked for at once, which is never more than the file has.
+//! or as much as was asked for at once and a page, which is never more than the file has.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use espalier_runtime::file::PAGE_BYTES;
 
-use super::file::{IndexFile, read_span};
+use super::file::IndexFile;
 use crate::error::Result;
 
 /// What is read at once by those who read much.
@@ -79,11 +79,28 @@ impl<F: IndexFile> Window<F> {
                 self.bytes = self.file.page(page).await?;
                 self.start = page_start;
             }
-            Access::Pages => {
-                self.bytes = read_span(&self.file, position, wanted as usize).await?;
-                self.start = position;
-            }
+            Access::Pages => self.join_pages(position, wanted as usize, left).await?,
         }
+        Ok(())
+    }
+
+    /// Puts together what lies across pages, up to the end of the last one, so that none is asked for twice.
+    async fn join_pages(&mut self, position: u64, wanted: usize, left: u64) -> Result<()> {
+        let most = (wanted + PAGE_BYTES).min(usize::try_from(left).unwrap_or(usize::MAX));
+        let mut bytes = BytesMut::with_capacity(most);
+        let known = self.bytes.get(self.offset_of(position)..).unwrap_or_default();
+        bytes.extend_from_slice(known);
+        while bytes.len() < wanted {
+            let next = position + bytes.len() as u64;
+            let page = self.file.page(next / PAGE_BYTES as u64).await?;
+            let part = page.get((next % PAGE_BYTES as u64) as usize..).unwrap_or_default();
+            if part.is_empty() {
+                break;
+            }
+            bytes.extend_from_slice(part);
+        }
+        self.bytes = bytes.freeze();
+        self.start = position;
         Ok(())
     }
 }

@@ -128,6 +128,9 @@ impl Summary {
 
     /// Key and position in Index.db.
     fn sample(&self, index: usize) -> Option<(&[u8], u64)> {
+        if index >= self.tokens.len() {
+            return None;
+        }
         let start = self.place(index)?;
         let end = match index + 1 < self.tokens.len() {
             true => self.place(index + 1)?,
