@@ -72,9 +72,10 @@ fn an_index_is_written_as_it_was() {
             let reader = index.promoted_index(&entry, &format, fixture.form());
             promoted.clear();
             if let Some(reader) = block_on(reader).unwrap() {
-                for number in 0..reader.block_count() {
-                    let block = block_on(reader.promoted_block(number)).unwrap();
-                    builder.add_block(&fixture.types, &block).unwrap();
+                let mut all = reader.blocks();
+                while let Some((block, promoted)) = block_on(all.next()).unwrap() {
+                    assert_eq!(block_on(reader.block(block.number)).unwrap(), block, "{name}");
+                    builder.add_block(&fixture.types, &promoted).unwrap();
                     blocks += 1;
                 }
                 let deletion = reader.partition_deletion();
@@ -234,7 +235,7 @@ fn a_missing_summary_is_made_anew() {
 #[test]
 fn a_summary_is_told_by_its_file() {
     let name = FileName::new(std::path::Path::new("oa-1-big-Summary.db"));
-    let error = Summary::read(&name, &Bytes::from_static(&[0; 24])).unwrap_err();
+    let error = block_on(Summary::read(&name, &Bytes::from_static(&[0; 24]))).unwrap_err();
     assert_eq!(
         error.to_string(),
         "oa-1-big-Summary.db is corrupt at byte 24: the first key needs 4 bytes, 0 are left"

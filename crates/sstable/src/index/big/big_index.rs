@@ -60,7 +60,7 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         let mut rebuilt = OnceCell::new();
         let mut usable = None;
         if let Some((name, bytes)) = summary {
-            let opened = match Summary::read(name, bytes) {
+            let opened = match Summary::read(name, bytes).await {
                 Ok(summary) => check_ends(&file, &summary, data_length).await.map(|()| summary),
                 Err(error) => Err(error),
             };

@@ -142,3 +142,58 @@ pub(super) async fn read_span<F: IndexFile>(file: &F, offset: u64, length: usize
     }
     Ok(bytes.freeze())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use espalier_mutation::DecoratedKey;
+    use espalier_runtime::file::FileSystem;
+
+    use super::{
+        super::{BigIndex, partition_index::PartitionIndexWriter, summary::SummaryBuilder},
+        *,
+    };
+    use crate::{append_file::AppendFile, page_cache::PageCache};
+
+    /// Written through an append file, read through a page cache that holds a tenth of it.
+    #[test]
+    fn an_index_on_disk() {
+        espalier_runtime::block_on(async {
+            let file_system = FileSystem::simulated(1);
+            let path = Path::new("/oa-1-big-Index.db");
+            let mut keys: Vec<_> = (0..20_000_u32)
+                .map(|number| DecoratedKey::new(Bytes::from(number.to_be_bytes().repeat(5))))
+                .collect();
+            keys.sort();
+            let mut file = AppendFile::create(&file_system, path).await.unwrap();
+            let mut writer = PartitionIndexWriter::new();
+            let mut builder = SummaryBuilder::new(128);
+            for (number, key) in keys.iter().enumerate() {
+                let data_position = number as u64 * 9;
+                let position = writer.append(&mut file, &key.key, data_position, None).unwrap();
+                builder.add(&key.key, position);
+                file.flush_if_large().await.unwrap();
+            }
+            let length = file.finish().await.unwrap().length;
+            let summary = Bytes::from(builder.finish());
+            let name = FileName::new(Path::new("/oa-1-big-Summary.db"));
+
+            let cache = PageCache::new(length as usize / 10);
+            let file = CachedFile::open(&file_system, path, &cache, None).await.unwrap();
+            let index = BigIndex::open(file, Some((&name, &summary)), 180_000, 128).await.unwrap();
+            assert!(index.summary_fault().is_none());
+            for (number, key) in keys.iter().enumerate().step_by(97) {
+                let entry = index.exact(key).await.unwrap().unwrap();
+                assert_eq!(entry.data_position, number as u64 * 9);
+            }
+            let misses = cache.metrics().misses;
+            let mut entries = index.entries();
+            for key in &keys {
+                assert_eq!(entries.next().await.unwrap().unwrap().key, *key);
+            }
+            assert_eq!(entries.next().await.unwrap(), None);
+            assert_eq!(cache.metrics().misses, misses, "a walk goes around the cache");
+        });
+    }
+}

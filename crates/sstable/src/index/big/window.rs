@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use espalier_runtime::file::PAGE_BYTES;
 
 use super::file::IndexFile;
-use crate::error::Result;
+use crate::error::{Result, SSTableError};
 
 /// What is read at once by those who read much.
 const PIECE_BYTES: u64 = 128 * 1024;
@@ -55,6 +55,19 @@ impl<F: IndexFile> Window<F> {
     /// Position behind the last byte.
     pub(super) fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
+    }
+
+    /// The bytes at `position`, which must be in the file; they share the window's memory.
+    pub(super) async fn take(&mut self, position: u64, length: usize) -> Result<Bytes> {
+        self.fill(position, length).await?;
+        let start = self.offset_of(position);
+        match start.checked_add(length).filter(|end| *end <= self.bytes.len()) {
+            Some(end) => Ok(self.bytes.slice(start..end)),
+            None => {
+                let reason = format!("{length} bytes are wanted, the file ends before");
+                Err(SSTableError::corrupt(self.file.name(), position, reason))
+            }
+        }
     }
 
     /// Makes the bytes those at `position`: `wanted` of them, or all to the end of the file.

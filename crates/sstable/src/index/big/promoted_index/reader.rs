@@ -5,18 +5,20 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use espalier_mutation::{DeletionTime, PositionRef};
 
 use super::{
     super::{
         file::{IndexFile, read_span},
         partition_index::PromotedLocation,
+        window::{Access, Window},
     },
     layout::{
         BlockSpans, MAXIMUM_HEAD_BYTES, MINIMUM_BLOCK_BYTES, PLACE_BYTES, PromotedBlock,
         decode_head,
     },
-    position::PositionFormat,
+    position::{BlockPosition, PositionFormat},
 };
 use crate::{
     error::{Result, SSTableError},
@@ -168,6 +170,17 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         Ok(self.read(number).await?.to_block())
     }
 
+    /// All blocks in order, read in large pieces, with all checks: for those who verify.
+    pub fn blocks(&self) -> PromotedBlocks<'_, F> {
+        PromotedBlocks {
+            places: Window::new(&self.file, Access::Pieces),
+            blocks: Window::new(&self.file, Access::Pieces),
+            reader: self,
+            number: 0,
+            before: None,
+        }
+    }
+
     /// Searches by halves for the first block for which `is_before` is false; gives it and the one in front of it, where
     /// they are: both were looked at on the way.
     async fn partition_point(&self, is_before: impl Fn(&BlockSpans) -> bool) -> Result<Found> {
@@ -219,32 +232,86 @@ impl<F: IndexFile> PromotedIndexReader<F> {
                 self.corrupt(format!("there are {} blocks, not {number}", self.block_count))
             );
         }
-        let is_last = number + 1 == self.block_count;
-        let place_position = self.places_start + number * PLACE_BYTES;
-        let length = PLACE_BYTES as usize * if is_last { 1 } else { 2 };
-        let places = read_span(&self.file, place_position, length).await?;
+        let (position, length) = self.place_position(number);
+        let places = read_span(&self.file, position, length).await?;
+        let (position, length) = self.place(number, &places)?;
+        let bytes = read_span(&self.file, position, length).await?;
+        self.decode(bytes, position)
+    }
+
+    /// Where a block's place and the next one's are, and their length together.
+    fn place_position(&self, number: u64) -> (u64, usize) {
+        let count = if number + 1 == self.block_count { 1 } else { 2 };
+        (self.places_start + number * PLACE_BYTES, PLACE_BYTES as usize * count)
+    }
+
+    /// Where a block is, and its length, of its place and the next one's, if there is one.
+    fn place(&self, number: u64, places: &[u8]) -> Result<(u64, usize)> {
         let blocks_length = self.places_start - self.blocks_start;
         let place = |index: usize| {
             let bytes = places.get(index * 4..).and_then(|bytes| bytes.first_chunk::<4>());
             bytes.map_or(blocks_length, |bytes| u64::from(u32::from_be_bytes(*bytes)))
         };
         let (start, end) = (place(0), place(1));
-        let is_first_wrong = number == 0 && start != 0;
-        if is_first_wrong || start >= end || end > blocks_length {
-            let reason = "a block's place is outside of the index, or behind the next one's";
-            return Err(SSTableError::corrupt(self.file.name(), place_position, reason));
+        let is_first_right = number > 0 || start == 0;
+        let length = end.checked_sub(start).and_then(|length| usize::try_from(length).ok());
+        match length.filter(|length| *length > 0 && end <= blocks_length && is_first_right) {
+            Some(length) => Ok((self.blocks_start + start, length)),
+            None => {
+                let (position, _) = self.place_position(number);
+                let reason = "a block's place is outside of the index, or behind the next one's";
+                Err(SSTableError::corrupt(self.file.name(), position, reason))
+            }
         }
-        let position = self.blocks_start + start;
-        let length = usize::try_from(end - start).map_err(|_| {
-            SSTableError::corrupt(self.file.name(), position, "a block is too long")
-        })?;
-        let bytes = read_span(&self.file, position, length).await?;
+    }
+
+    fn decode(&self, bytes: Bytes, position: u64) -> Result<BlockSpans> {
         BlockSpans::decode(bytes, &self.format, self.form)
             .map_err(|wrong| SSTableError::corrupt(self.file.name(), position, wrong.reason()))
     }
 
     fn corrupt(&self, reason: String) -> SSTableError {
         SSTableError::corrupt(self.file.name(), self.location.start, reason)
+    }
+}
+
+/// Blocks in order. It checks that they follow one another, and that their positions increase.
+#[derive(Debug)]
+pub struct PromotedBlocks<'index, F> {
+    reader: &'index PromotedIndexReader<F>,
+    places: Window<&'index F>,
+    blocks: Window<&'index F>,
+    number: u64,
+    before: Option<(BlockSpans, BlockPosition)>,
+}
+
+impl<F: IndexFile> PromotedBlocks<'_, F> {
+    /// The next block, and how it stands in the index; `None` behind the last one.
+    pub async fn next(&mut self) -> Result<Option<(Block, PromotedBlock)>> {
+        let reader = self.reader;
+        let number = self.number;
+        if number >= reader.block_count {
+            return Ok(None);
+        }
+        let (position, length) = reader.place_position(number);
+        let places = self.places.take(position, length).await?;
+        let (position, length) = reader.place(number, &places)?;
+        let spans = reader.decode(self.blocks.take(position, length).await?, position)?;
+        let before = self.before.as_ref();
+        let block = reader.follow(number, before.map(|(spans, _)| spans), &spans)?;
+        let promoted = spans.to_block();
+        let comparator = reader.format.comparator();
+        let (first, last) = (promoted.first.position(), promoted.last.position());
+        let is_behind =
+            before.is_none_or(|(_, last)| comparator.compare(last.position(), first).is_lt());
+        if !is_behind || comparator.compare(first, last).is_gt() {
+            let reason = "positions of blocks do not increase";
+            return Err(SSTableError::corrupt(reader.file.name(), position, reason));
+        }
+        self.before = Some((spans, promoted.last.clone()));
+        self.number += 1;
+        espalier_runtime::maybe_yield().await;
+        Ok(Some((block, promoted)))
     }
 }
 

@@ -16,6 +16,9 @@ use crate::{
     input::Input,
 };
 
+/// Samples between which their reader asks whether it should give way.
+const SAMPLES_AT_ONCE: usize = 256;
+
 /// A summary in memory.
 #[derive(Clone, Debug)]
 pub struct Summary {
@@ -39,7 +42,7 @@ pub struct Interval {
 
 impl Summary {
     /// Parses a Summary.db that is all of `bytes`.
-    pub fn read(file: &FileName, bytes: &Bytes) -> Result<Self> {
+    pub async fn read(file: &FileName, bytes: &Bytes) -> Result<Self> {
         let mut input = Input::new(file, bytes, 0);
         let head = read_head(&mut input)?;
         let length = input.checked_count(head.length, 1, "bytes of samples")?;
@@ -61,7 +64,7 @@ impl Summary {
             first_key,
             last_key,
         };
-        summary.check_samples().map_err(|(offset, reason)| {
+        summary.check_samples().await.map_err(|(offset, reason)| {
             SSTableError::corrupt(file, base + offset as u64, reason)
         })?;
         Ok(summary)
@@ -81,18 +84,21 @@ impl Summary {
         }
         match builder.entry_count() {
             0 => Err(SSTableError::corrupt(&name, 0, "there is no entry")),
-            _ => Self::read(&name, &Bytes::from(builder.finish())),
+            _ => Self::read(&name, &Bytes::from(builder.finish())).await,
         }
     }
 
     /// Fills in the tokens; gives the place and the kind of the first fault.
-    fn check_samples(&mut self) -> std::result::Result<(), (usize, &'static str)> {
+    async fn check_samples(&mut self) -> std::result::Result<(), (usize, &'static str)> {
         let count = self.tokens.len();
         if self.place(0) != Some(count * PLACE_BYTES) {
             return Err((0, "the first sample does not stand behind the places"));
         }
         let mut last: Option<(Token, usize)> = None;
         for index in 0..count {
+            if index.is_multiple_of(SAMPLES_AT_ONCE) {
+                espalier_runtime::maybe_yield().await;
+            }
             let fault = |reason| (index * PLACE_BYTES, reason);
             let sample = self.sample(index).ok_or(fault("a sample's place is wrong"))?;
             if sample.0.len() > usize::from(u16::MAX) {
