@@ -10,6 +10,7 @@
 //! | `data` | Data.db: chunks, partitions, rows, cells |
 //! | [`index`] | Partitions.db and Rows.db |
 //! | [`filter`] | Filter.db |
+//! | [`scylla`] | Scylla.db |
 //! | [`statistics`] | Statistics.db, the serialization header in it |
 //! | `checksums` | Checksums.db |
 //! | [`compression`] | CompressionInfo.db and the algorithms |
@@ -33,6 +34,7 @@ pub mod index;
 mod input;
 mod page_cache;
 mod reader;
+pub mod scylla;
 pub mod statistics;
 pub mod verify;
 pub mod versions;

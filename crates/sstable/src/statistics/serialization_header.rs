@@ -189,7 +189,7 @@ pub(super) fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The marshal name of a clustering column's type.
-pub(super) fn type_name(column_type: &CqlType, reversed: bool) -> String {
+pub(crate) fn type_name(column_type: &CqlType, reversed: bool) -> String {
     let name = column_type.marshal_name();
     match reversed {
         true => format!("org.apache.cassandra.db.marshal.ReversedType({name})"),

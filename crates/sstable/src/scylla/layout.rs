@@ -1,0 +1,100 @@
+//! Scylla.db as values, and the numbers in it.
+
+use espalier_mutation::Token;
+use uuid::Uuid;
+
+use crate::components::Component;
+
+pub(super) const SHARDING: u32 = 1;
+pub(super) const FEATURES: u32 = 2;
+pub(super) const RUN_IDENTIFIER: u32 = 4;
+pub(super) const ORIGIN: u32 = 6;
+pub(super) const BUILD_ID: u32 = 7;
+pub(super) const VERSION: u32 = 8;
+pub(super) const SSTABLE_IDENTIFIER: u32 = 10;
+pub(super) const SCHEMA: u32 = 11;
+pub(super) const COMPONENT_CHECKSUMS: u32 = 12;
+
+/// Every mistake of ScyllaDB's earlier versions is absent.
+pub const ALL_FEATURES: u64 = 0x7F;
+/// Of [`ScyllaMetadata::features`]: the last block of a promoted index leaves the end-of-partition byte out.
+pub const RIGHT_LAST_BLOCK_LENGTH: u64 = 1 << 6;
+
+/// What is known of the content. Parts that are not named here are not kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScyllaMetadata {
+    /// First and last token, both inside, of each range that the data is of.
+    pub token_ranges: Vec<(Token, Token)>,
+    /// Bits that say which early mistakes the writer did not make.
+    pub features: u64,
+    /// SSTables of one run do not overlap.
+    pub run_identifier: Option<Uuid>,
+    /// The id that stays when the SSTable is renamed.
+    pub sstable_identifier: Option<Uuid>,
+    /// `memtable`, `compaction`, ...
+    pub origin: String,
+    /// Of the writer.
+    pub build_id: String,
+    /// Of the writer.
+    pub version: String,
+    /// The table when it was written.
+    pub schema: Option<ScyllaSchema>,
+    /// CRC-32 of whole files.
+    pub checksums: Vec<(Component, u32)>,
+}
+
+/// A table as Scylla.db tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScyllaSchema {
+    /// Id of the table.
+    pub table_id: Uuid,
+    /// Version of its schema.
+    pub schema_version: Uuid,
+    /// Keyspace name.
+    pub keyspace: String,
+    /// Table name.
+    pub table: String,
+    /// All columns.
+    pub columns: Vec<ScyllaColumn>,
+}
+
+/// A column of [`ScyllaSchema`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScyllaColumn {
+    /// Where it is.
+    pub kind: ScyllaColumnKind,
+    /// Its name. Those of key columns may be made up: `$pk`, `$ck0`.
+    pub name: String,
+    /// Marshal name of its type.
+    pub type_name: String,
+}
+
+/// Where a column is.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScyllaColumnKind {
+    PartitionKey = 1,
+    Clustering = 2,
+    Static = 3,
+    Regular = 4,
+}
+
+impl ScyllaColumnKind {
+    pub(super) const ALL: [Self; 4] =
+        [Self::PartitionKey, Self::Clustering, Self::Static, Self::Regular];
+}
+
+/// ScyllaDB's numbers of components.
+pub(super) const COMPONENTS: [(u32, Component); 11] = [
+    (0, Component::Index),
+    (1, Component::CompressionInfo),
+    (2, Component::Data),
+    (3, Component::Toc),
+    (4, Component::Summary),
+    (5, Component::Digest),
+    (6, Component::Crc),
+    (7, Component::Filter),
+    (8, Component::Statistics),
+    (12, Component::Rows),
+    (13, Component::Partitions),
+];

@@ -1,0 +1,82 @@
+//! Scylla.db: what only ScyllaDB wants to know of an SSTable. Source: reference 8.
+//!
+//! be32 number of parts; each part be32 tag, be32 length, bytes; if the checksums of components are among them, be32 CRC-32
+//! of everything before. Order is free, and parts of unknown tags are stepped over.
+//!
+//! A set without it is one of Apache Cassandra's to ScyllaDB, which is what `me` files of ours are: both read them. `mt` is
+//! ScyllaDB's alone, so that those get one. For readers it is worth its checksums and its schema, which names key columns.
+
+mod layout;
+mod reader;
+mod writer;
+
+pub use layout::{ScyllaColumn, ScyllaColumnKind, ScyllaMetadata, ScyllaSchema};
+
+/// The largest Scylla.db that is read, in bytes. Real ones have some KiB.
+pub const MAXIMUM_LENGTH: u64 = 64 * 1024 * 1024;
+pub use layout::{ALL_FEATURES, RIGHT_LAST_BLOCK_LENGTH};
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use espalier_mutation::Token;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{Component, error::FileName};
+
+    fn metadata() -> ScyllaMetadata {
+        ScyllaMetadata {
+            token_ranges: vec![(Token(-5), Token(7))],
+            features: ALL_FEATURES,
+            run_identifier: Some(Uuid::from_u128(1)),
+            sstable_identifier: Some(Uuid::from_u128(2)),
+            origin: "memtable".into(),
+            build_id: String::new(),
+            version: "1".into(),
+            schema: Some(ScyllaSchema {
+                table_id: Uuid::from_u128(3),
+                schema_version: Uuid::nil(),
+                keyspace: "ks".into(),
+                table: "t".into(),
+                columns: vec![ScyllaColumn {
+                    kind: ScyllaColumnKind::Clustering,
+                    name: "$ck0".into(),
+                    type_name: "org.apache.cassandra.db.marshal.Int32Type".into(),
+                }],
+            }),
+            checksums: vec![(Component::Rows, 0x1234_5678), (Component::Data, 1)],
+        }
+    }
+
+    #[test]
+    fn metadata_round_trips_and_every_cut_is_corrupt() {
+        let file = FileName::new(Path::new("Scylla.db"));
+        let bytes = metadata().to_bytes();
+        assert_eq!(ScyllaMetadata::read(&file, &bytes).unwrap(), metadata());
+        for length in 0..bytes.len() {
+            assert!(ScyllaMetadata::read(&file, &bytes[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn the_checksum_finds_every_flipped_bit() {
+        let file = FileName::new(Path::new("Scylla.db"));
+        let bytes = metadata().to_bytes();
+        for place in 0..8 * bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[place / 8] ^= 1 << (place % 8);
+            let read = ScyllaMetadata::read(&file, &flipped);
+            // A flipped tag of the checksums hides them, and then the checksum of the file is in the way.
+            assert!(read.is_err(), "bit {place}");
+        }
+    }
+
+    #[test]
+    fn without_checksums_nothing_follows_the_parts() {
+        let file = FileName::new(Path::new("Scylla.db"));
+        let metadata = ScyllaMetadata { checksums: Vec::new(), ..metadata() };
+        assert_eq!(ScyllaMetadata::read(&file, &metadata.to_bytes()).unwrap(), metadata);
+    }
+}
