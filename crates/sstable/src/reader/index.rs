@@ -4,7 +4,9 @@ use espalier_mutation::DecoratedKey;
 
 use super::trie_keys::TrieKeyEncoder;
 use crate::{
-    error::FileName, index::bti::partition_index::PartitionIndexReader, page_cache::CachedFile,
+    error::FileName,
+    index::{big::BigIndex, bti::partition_index::PartitionIndexReader},
+    page_cache::CachedFile,
 };
 
 /// An opened index of partitions.
@@ -12,6 +14,8 @@ use crate::{
 pub(crate) enum Index {
     /// Partitions.db and Rows.db.
     Trie(TrieIndex),
+    /// Index.db and Summary.db.
+    Big(BigIndex<CachedFile>),
 }
 
 /// The trie index.
@@ -27,6 +31,7 @@ impl Index {
     pub(crate) fn partitions_file(&self) -> &CachedFile {
         match self {
             Self::Trie(index) => index.partitions.source(),
+            Self::Big(index) => index.file(),
         }
     }
 
@@ -39,6 +44,7 @@ impl Index {
     pub(crate) fn length(&self) -> u64 {
         match self {
             Self::Trie(index) => index.partitions.source().length() + index.rows.length(),
+            Self::Big(index) => index.file().length(),
         }
     }
 
@@ -46,6 +52,7 @@ impl Index {
     pub(crate) fn memory_size(&self) -> usize {
         match self {
             Self::Trie(_) => 0,
+            Self::Big(index) => index.memory_bytes(),
         }
     }
 
@@ -57,6 +64,7 @@ impl Index {
                 let footer = index.partitions.footer();
                 (key(&footer.first_key), key(&footer.last_key))
             }
+            Self::Big(index) => (index.first_key().clone(), index.last_key().clone()),
         }
     }
 }

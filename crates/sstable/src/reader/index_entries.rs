@@ -6,7 +6,11 @@ use super::{
     index::{Index, TrieIndex},
     sstable_reader::SSTableReader,
 };
-use crate::{error::Result, index::bti::partition_index::PartitionCursor, page_cache::CachedFile};
+use crate::{
+    error::Result,
+    index::{big::partition_index::Entries, bti::partition_index::PartitionCursor},
+    page_cache::CachedFile,
+};
 
 /// Stands before the first entry, or at one.
 pub(crate) enum IndexEntries<'reader> {
@@ -16,6 +20,7 @@ pub(crate) enum IndexEntries<'reader> {
         cursor: PartitionCursor<&'reader CachedFile>,
         has_begun: bool,
     },
+    Big(Entries<CachedFile>),
 }
 
 impl SSTableReader {
@@ -28,6 +33,7 @@ impl SSTableReader {
                 cursor: trie.partitions.cursor(),
                 has_begun: false,
             },
+            Index::Big(index) => IndexEntries::Big(index.entries()),
         }
     }
 }
@@ -45,6 +51,9 @@ impl IndexEntries<'_> {
                     Some(candidate) => reader.resolve(trie, candidate).await.map(Some),
                     None => Ok(None),
                 }
+            }
+            Self::Big(entries) => {
+                Ok(entries.next().await?.map(|entry| (entry.data_position, entry.key)))
             }
         }
     }

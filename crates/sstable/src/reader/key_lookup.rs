@@ -12,10 +12,13 @@ use super::{
 use crate::{
     data::{input::DataInput, stream::DataStream},
     error::{Result, SSTableError},
-    index::bti::{
-        IndexError,
-        partition_index::{Candidate, IndexPosition},
-        row_index::RowIndexReader,
+    index::{
+        big::BigIndex,
+        bti::{
+            IndexError,
+            partition_index::{Candidate, IndexPosition},
+            row_index::RowIndexReader,
+        },
     },
     page_cache::CachedFile,
 };
@@ -41,6 +44,7 @@ impl SSTableReader {
         }
         match &self.0.index {
             Index::Trie(index) => self.find_in_trie(index, key, hash.1 as u8).await,
+            Index::Big(index) => self.find_in_big(index, key).await,
         }
     }
 
@@ -77,6 +81,20 @@ impl SSTableReader {
                 }))
             }
         }
+    }
+
+    async fn find_in_big(
+        &self,
+        big: &BigIndex<CachedFile>,
+        key: &DecoratedKey,
+    ) -> Result<Option<FoundPartition>> {
+        let Some(entry) = big.exact(key).await? else { return Ok(None) };
+        let positions = self.0.positions.borrow().clone();
+        let index = big.promoted_index(&entry, &positions, self.0.features.deletion_time).await?;
+        let deletion =
+            index.as_ref().map_or(DeletionTime::LIVE, |index| index.partition_deletion());
+        let (position, index) = (entry.data_position, index.map(RowIndex::Promoted));
+        Ok(Some(FoundPartition { position, deletion, index }))
     }
 
     async fn open_row_index(
@@ -136,6 +154,9 @@ impl SSTableReader {
         }
         match &self.0.index {
             Index::Trie(index) => self.first_position_in_trie(index, range).await,
+            Index::Big(index) => {
+                Ok(index.ceiling(&range.start).await?.map(|entry| entry.data_position))
+            }
         }
     }
 

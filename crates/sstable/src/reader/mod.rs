@@ -26,7 +26,7 @@ mod trie_keys;
 pub use open::read_statistics;
 pub(crate) use open::{read_checksums, read_component};
 pub use partition_stream::PartitionStream;
-pub(crate) use row_index::{RowBlocks, RowIndex};
+pub(crate) use row_index::{Block, RowBlocks, RowIndex};
 pub(crate) use row_source::RowSource;
 pub use scan::{Scan, ScannedPartition};
 pub use sstable_reader::SSTableReader;

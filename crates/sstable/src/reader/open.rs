@@ -8,7 +8,7 @@ use espalier_runtime::file::FileSystem;
 
 use super::{
     index::{Index, TrieIndex},
-    sstable_reader::{Inner, SSTableReader},
+    sstable_reader::{Inner, SSTableReader, position_format},
     trie_keys::TrieKeyEncoder,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     data::{column_map::FileLayout, file::DataFile},
     error::{Result, SSTableError},
     filter::BloomFilter,
-    index::bti::partition_index::PartitionIndexReader,
+    index::{big::BigIndex, bti::partition_index::PartitionIndexReader},
     page_cache::{CachedFile, PageCache},
     statistics::{MAXIMUM_LENGTH, Statistics, layout::MURMUR3_PARTITIONER},
     versions::{IndexKind, TrieKeys, VersionFeatures},
@@ -27,6 +27,8 @@ use crate::{
 const MAXIMUM_TOC_LENGTH: u64 = 1024 * 1024;
 /// Four bytes for each page of files of some terabytes.
 const MAXIMUM_CHECKSUMS_LENGTH: u64 = 4 << 30;
+/// Samples have at most 2 GiB, and two keys follow.
+const MAXIMUM_SUMMARY_LENGTH: u64 = (2 << 30) + (1 << 20);
 /// 2^31 words are the most that the format can say.
 const MAXIMUM_FILTER_LENGTH: u64 = 8 * (i32::MAX as u64) + 8;
 
@@ -82,8 +84,9 @@ impl SSTableReader {
         let index = match features.index {
             IndexKind::Trie(keys) => files.open_trie(keys, &statistics).await?,
             IndexKind::Big => {
-                let name = descriptor.name_in_errors(&Component::Index);
-                return Err(SSTableError::unsupported(&name, "this index is"));
+                let has_summary = components.contains(&Component::Summary);
+                let interval = layout.table.options.min_index_interval;
+                files.open_big(has_summary, data.length(), interval).await?
             }
         };
         let (first_key, last_key) = index.key_range();
@@ -119,6 +122,7 @@ impl SSTableReader {
             first_key,
             last_key,
             bytes_on_disk,
+            positions: RefCell::new(Arc::new(position_format(&statistics.header, &layout))),
             layout: RefCell::new(Arc::new(layout)),
             statistics,
         })))
@@ -153,6 +157,37 @@ impl IndexFiles<'_> {
         }
         let keys = TrieKeyEncoder::new(keys, &statistics.header.key_type);
         Ok(Index::Trie(TrieIndex { partitions, rows, keys }))
+    }
+
+    async fn open_big(
+        &self,
+        has_summary: bool,
+        data_length: u64,
+        min_index_interval: u32,
+    ) -> Result<Index> {
+        let file = self.open(Component::Index).await?;
+        let component = Component::Summary;
+        let name = self.descriptor.name_in_errors(&component);
+        let mut summary = None;
+        if has_summary {
+            match read_component(
+                self.file_system,
+                self.descriptor,
+                &component,
+                MAXIMUM_SUMMARY_LENGTH,
+            )
+            .await
+            {
+                Ok(bytes) => summary = Some(bytes),
+                // It is made anew from Index.db, as it is if it turns out to be wrong.
+                Err(SSTableError::Io(error)) if error.is_not_found() => {}
+                Err(SSTableError::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let summary = summary.as_ref().map(|bytes| (&name, bytes));
+        let index = BigIndex::open(file, summary, data_length, min_index_interval).await?;
+        Ok(Index::Big(index))
     }
 }
 

@@ -9,11 +9,14 @@ use espalier_mutation::{
     ClusteringSlice, ClusteringSlices, DeletionTime, RangeTombstoneMarker, Unfiltered,
 };
 
-use super::{row_index::RowIndex, row_source::RowSource, slice_markers::marker_at};
+use super::{
+    row_index::{Block, RowIndex},
+    row_source::RowSource,
+    slice_markers::marker_at,
+};
 use crate::{
     data::decode::{HeadKind, HeadPosition},
     error::{Result, SSTableError},
-    index::bti::row_index::Block,
 };
 
 /// Rows between which the walk over heads asks whether it should give way.
@@ -249,8 +252,7 @@ impl ReverseRows {
         if is_first && !block.open_deletion.is_live() {
             return Err(self.index_corrupt("a deletion is open before the first row"));
         }
-        let end = self.partition_start.saturating_add(block.end);
-        let first = self.walk(Some(end), block.open_deletion).await?;
+        let first = self.walk(Some(block), block.open_deletion).await?;
         match above {
             BlockState::Block { open, .. } if *open != self.open => {
                 return Err(
@@ -282,12 +284,17 @@ impl ReverseRows {
         }
     }
 
-    /// Walks over the heads from here to `end`, or to the end of the partition. Leaves in `open` the deletion in force
-    /// behind the last entry. Gives the position of the first one, if there is an `end`.
-    async fn walk(&mut self, end: Option<u64>, open: DeletionTime) -> Result<Option<HeadPosition>> {
+    /// Walks over the heads from here to the end of `block`, or to the end of the partition. Leaves in `open` the deletion in force
+    /// behind the last entry. Gives the position of the first one, if there is a `block`.
+    async fn walk(
+        &mut self,
+        block: Option<Block>,
+        open: DeletionTime,
+    ) -> Result<Option<HeadPosition>> {
         self.open = open;
         self.entries.clear();
         let mut first = None;
+        let end = block.map(|block| self.partition_start.saturating_add(block.end));
         while end.is_none_or(|end| self.source.stream.position() < end) {
             let Some(head) = self.source.head().await? else { break };
             let position = self.source.stream.position();
@@ -313,8 +320,9 @@ impl ReverseRows {
                 espalier_runtime::maybe_yield().await;
             }
         }
-        match end {
-            Some(end) if self.source.stream.position() != end => {
+        let offset = self.source.stream.position().saturating_sub(self.partition_start);
+        match block {
+            Some(block) if !block.can_end_at(offset) => {
                 Err(self.index_corrupt("a block does not end where a row ends"))
             }
             None if !self.open.is_live() => {

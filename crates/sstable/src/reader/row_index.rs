@@ -1,25 +1,48 @@
 //! The index of a wide partition's rows, whichever kind the version has.
 
-use espalier_mutation::{ClusteringComparator, PositionRef};
+use espalier_mutation::{ClusteringComparator, DeletionTime, PositionRef};
 
 use crate::{
     error::{FileName, Result, SSTableError},
-    index::bti::row_index::{Block, BlockStart, ForwardBlocks, RowIndexReader},
+    index::{
+        big::promoted_index::{self, PromotedIndexReader},
+        bti::row_index::{self, BlockStart, ForwardBlocks, RowIndexReader},
+    },
     page_cache::CachedFile,
     writer::encode_position,
 };
 
-/// Blocks in order.
-pub(crate) enum RowBlocks<'index> {
-    Trie { index: &'index RowIndex, blocks: ForwardBlocks<'index, CachedFile> },
+/// A run of rows and markers. Offsets count bytes from the start of the partition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    /// Its first byte.
+    pub(crate) start: u64,
+    /// The byte behind it.
+    pub(crate) end: u64,
+    /// The range deletion that is open at its start, or live.
+    pub(crate) open_deletion: DeletionTime,
+    /// Whether the byte that ends the partition may be counted in.
+    is_end_vague: bool,
 }
 
-impl RowBlocks<'_> {
-    /// The next block.
-    pub(crate) async fn next(&mut self) -> Result<Option<Block>> {
-        match self {
-            Self::Trie { index, blocks } => blocks.next().await.map_err(|error| index.wrong(error)),
-        }
+impl Block {
+    /// Whether it may end at `offset`, where a row or marker ends.
+    pub(crate) fn can_end_at(&self, offset: u64) -> bool {
+        offset == self.end || (self.is_end_vague && offset.checked_add(1) == Some(self.end))
+    }
+}
+
+impl From<row_index::Block> for Block {
+    fn from(block: row_index::Block) -> Self {
+        let row_index::Block { start, end, open_deletion } = block;
+        Self { start, end, open_deletion, is_end_vague: false }
+    }
+}
+
+impl From<promoted_index::Block> for Block {
+    fn from(block: promoted_index::Block) -> Self {
+        let promoted_index::Block { start, end, open_deletion, is_last, .. } = block;
+        Self { start, end, open_deletion, is_end_vague: is_last }
     }
 }
 
@@ -28,6 +51,31 @@ impl RowBlocks<'_> {
 pub(crate) enum RowIndex {
     /// A trie in Rows.db.
     Trie(RowIndexReader<CachedFile>),
+    /// A part of an entry of Index.db.
+    Promoted(PromotedIndexReader<CachedFile>),
+}
+
+/// Blocks in order.
+pub(crate) enum RowBlocks<'index> {
+    Trie { index: &'index RowIndex, blocks: ForwardBlocks<'index, CachedFile> },
+    Promoted { index: &'index PromotedIndexReader<CachedFile>, next: u64 },
+}
+
+impl RowBlocks<'_> {
+    /// The next block.
+    pub(crate) async fn next(&mut self) -> Result<Option<Block>> {
+        match self {
+            Self::Trie { index, blocks } => {
+                Ok(blocks.next().await.map_err(|error| index.wrong(error))?.map(Block::from))
+            }
+            Self::Promoted { index, next } if *next < index.block_count() => {
+                let block = index.block(*next).await?;
+                *next += 1;
+                Ok(Some(block.into()))
+            }
+            Self::Promoted { .. } => Ok(None),
+        }
+    }
 }
 
 impl RowIndex {
@@ -35,18 +83,20 @@ impl RowIndex {
     pub(crate) fn file(&self) -> &CachedFile {
         match self {
             Self::Trie(index) => index.source(),
+            Self::Promoted(index) => index.file(),
         }
     }
 
     /// Something is wrong with it.
     pub(crate) fn corrupt(&self, reason: impl Into<String>) -> SSTableError {
-        SSTableError::corrupt(self.file().name(), self.place(), reason)
+        SSTableError::corrupt(self.name(), self.place(), reason)
     }
 
     /// Where in the file it is.
     pub(crate) fn place(&self) -> u64 {
         match self {
             Self::Trie(index) => index.entry().root,
+            Self::Promoted(index) => index.location().start,
         }
     }
 
@@ -54,6 +104,7 @@ impl RowIndex {
     pub(crate) fn block_count(&self) -> u64 {
         match self {
             Self::Trie(index) => index.entry().block_count,
+            Self::Promoted(index) => index.block_count(),
         }
     }
 
@@ -64,11 +115,12 @@ impl RowIndex {
                 let blocks = index.forward(None).await.map_err(|error| self.wrong(error))?;
                 Ok(RowBlocks::Trie { index: self, blocks })
             }
+            Self::Promoted(index) => Ok(RowBlocks::Promoted { index, next: 0 }),
         }
     }
 
     /// Start of the block in which `position` would be: rows before it are all below. Behind the last row that may be the
-    /// end of the partition.
+    /// end of the partition, or the last block.
     pub(crate) async fn floor_block(
         &self,
         comparator: &ClusteringComparator,
@@ -79,6 +131,13 @@ impl RowIndex {
                 let mut bytes = Vec::new();
                 encode_position(&comparator.types, position, &mut bytes);
                 index.floor_block(&bytes).await.map_err(|error| self.wrong(error))
+            }
+            Self::Promoted(index) => {
+                let block = match index.floor_block(position).await? {
+                    Some(block) => block,
+                    None => index.last_block().await?,
+                };
+                Ok(BlockStart { offset: block.start, open_deletion: block.open_deletion })
             }
         }
     }
@@ -97,8 +156,12 @@ impl RowIndex {
                 }
                 let to = position.map(|_| bytes.as_slice());
                 let mut blocks = index.backward(to).await.map_err(|error| self.wrong(error))?;
-                blocks.next().await.map_err(|error| self.wrong(error))
+                Ok(blocks.next().await.map_err(|error| self.wrong(error))?.map(Block::from))
             }
+            Self::Promoted(index) => Ok(Some(Block::from(match position {
+                Some(position) => index.end_block(position).await?,
+                None => index.last_block().await?,
+            }))),
         }
     }
 
@@ -109,6 +172,7 @@ impl RowIndex {
         first: PositionRef<'_>,
         offset: u64,
     ) -> Result<Option<Block>> {
+        let wrong = || self.corrupt("a block's first row leads to another block");
         match self {
             Self::Trie(index) => {
                 let mut bytes = Vec::new();
@@ -117,9 +181,19 @@ impl RowIndex {
                     index.backward(Some(&bytes)).await.map_err(|error| self.wrong(error))?;
                 let current = blocks.next().await.map_err(|error| self.wrong(error))?;
                 if current.is_none_or(|current| current.start != offset) {
-                    return Err(self.corrupt("a block's first row leads to another block"));
+                    return Err(wrong());
                 }
-                blocks.next().await.map_err(|error| self.wrong(error))
+                Ok(blocks.next().await.map_err(|error| self.wrong(error))?.map(Block::from))
+            }
+            Self::Promoted(index) => {
+                let current = index.end_block(first).await?;
+                if current.start != offset {
+                    return Err(wrong());
+                }
+                match current.number.checked_sub(1) {
+                    Some(before) => Ok(Some(index.block(before).await?.into())),
+                    None => Ok(None),
+                }
             }
         }
     }

@@ -27,7 +27,8 @@ use crate::{
     },
     error::Result,
     filter::BloomFilter,
-    statistics::Statistics,
+    index::big::promoted_index::PositionFormat,
+    statistics::{SerializationHeader, Statistics},
     versions::VersionFeatures,
 };
 
@@ -46,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) first_key: DecoratedKey,
     pub(crate) last_key: DecoratedKey,
     pub(crate) bytes_on_disk: u64,
+    /// How positions in Index.db are decoded and compared, likewise.
+    pub(crate) positions: RefCell<Arc<PositionFormat>>,
     /// How rows are decoded for the table as it is now.
     pub(crate) layout: RefCell<Arc<FileLayout>>,
 }
@@ -126,6 +129,8 @@ impl SSTableReader {
         let name = self.0.descriptor.name_in_errors(&Component::Statistics);
         let header = &self.0.statistics.header;
         let layout = FileLayout::new(&name, header, table, self.0.features)?;
+        let positions = position_format(header, &layout);
+        *self.0.positions.borrow_mut() = Arc::new(positions);
         *self.0.layout.borrow_mut() = Arc::new(layout);
         Ok(())
     }
@@ -197,6 +202,11 @@ impl SSTableReader {
     fn decoder(&self, columns: &ColumnSelection) -> RowDecoder {
         RowDecoder::new(self.0.layout.borrow().clone(), columns)
     }
+}
+
+/// Positions are decoded by the file's types and compared by the table's.
+pub(super) fn position_format(header: &SerializationHeader, layout: &FileLayout) -> PositionFormat {
+    PositionFormat::new(&header.clustering_types, layout.table.comparator().clone())
 }
 
 impl std::fmt::Debug for SSTableReader {

@@ -57,7 +57,8 @@ impl ScyllaMetadata {
                     let number = part.u32("a component")?;
                     let checksum = part.u32("a checksum")?;
                     let known = COMPONENTS.iter().find(|(other, _)| *other == number);
-                    self.checksums.extend(known.map(|(_, component)| (component.clone(), checksum)));
+                    self.checksums
+                        .extend(known.map(|(_, component)| (component.clone(), checksum)));
                 }
             }
             _ => return Ok(()),

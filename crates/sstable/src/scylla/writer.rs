@@ -90,12 +90,18 @@ impl ScyllaSchema {
             name: name.into(),
             type_name: type_name(column_type, reversed),
         };
-        let keys = table.partition_key_columns().iter().map(|key| {
-            column(ScyllaColumnKind::PartitionKey, &key.name, &key.column_type, false)
-        });
+        let keys = table
+            .partition_key_columns()
+            .iter()
+            .map(|key| column(ScyllaColumnKind::PartitionKey, &key.name, &key.column_type, false));
         let clusterings = table.clustering_columns().iter().map(|clustering| {
             let reversed = clustering.reversed;
-            column(ScyllaColumnKind::Clustering, &clustering.name, &clustering.column_type, reversed)
+            column(
+                ScyllaColumnKind::Clustering,
+                &clustering.name,
+                &clustering.column_type,
+                reversed,
+            )
         });
         let statics = table.static_columns().iter().map(|c| (ScyllaColumnKind::Static, c));
         let regulars = table.regular_columns().iter().map(|c| (ScyllaColumnKind::Regular, c));

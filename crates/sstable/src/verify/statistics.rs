@@ -2,12 +2,15 @@
 
 use std::fmt::Debug;
 
+use espalier_mutation::ClusteringBound;
+
 use super::report::{Severity, VerifyReport};
 use crate::{
     components::Component,
     error::FileName,
     reader::SSTableReader,
     statistics::{StatisticsCollector, collector::WriterFacts},
+    versions::ClusteringStatistics,
 };
 
 struct Comparison<'a> {
@@ -59,14 +62,26 @@ pub(super) fn check_statistics(
     compare.bound("max local deletion time", stored_time, time, false);
     compare.bound("min ttl", stored.min_ttl, actual.min_ttl, true);
     compare.bound("max ttl", stored.max_ttl, actual.max_ttl, false);
-    let (stored_flag, flag) = (stored.has_partition_deletions, actual.has_partition_deletions);
-    compare.bound("the flag of partition deletions", stored_flag, flag, false);
-    let failure = Severity::Failure;
-    compare.equal(failure, "first key", &stored.first_key, &actual.first_key);
-    compare.equal(failure, "last key", &stored.last_key, &actual.last_key);
-    let warning = Severity::Warning;
+    let (failure, warning) = (Severity::Failure, Severity::Warning);
+    if reader.features().key_range_in_statistics {
+        let (stored_flag, flag) = (stored.has_partition_deletions, actual.has_partition_deletions);
+        compare.bound("the flag of partition deletions", stored_flag, flag, false);
+        compare.equal(failure, "first key", &stored.first_key, &actual.first_key);
+        compare.equal(failure, "last key", &stored.last_key, &actual.last_key);
+    }
     let (stored_covered, covered) = (&stored.covered_clustering, &actual.covered_clustering);
-    compare.equal(warning, "covered clustering", stored_covered, covered);
+    match reader.features().clustering_statistics {
+        ClusteringStatistics::CoveredSlice => {
+            compare.equal(warning, "covered clustering", stored_covered, covered);
+        }
+        ClusteringStatistics::MinMaxValues => {
+            let values = |bound: &ClusteringBound| bound.values.clone();
+            let what = "minimum of clusterings";
+            compare.equal(warning, what, values(&stored_covered.start), values(&covered.start));
+            let what = "maximum of clusterings";
+            compare.equal(warning, what, values(&stored_covered.end), values(&covered.end));
+        }
+    }
     compare.equal(warning, "total rows", stored.total_rows, actual.total_rows);
     compare.equal(warning, "total columns", stored.total_columns, actual.total_columns);
     let sizes = |histogram: &crate::statistics::estimated_histogram::EstimatedHistogram| {

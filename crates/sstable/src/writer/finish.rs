@@ -43,30 +43,14 @@ impl SSTableWriter {
             self.abort().await?;
             return Ok(None);
         }
-        let Self {
-            file_system,
-            options,
-            features,
-            header,
-            data,
-            blocks,
-            mut partitions,
-            index,
-            filter,
-            collector,
-            ..
-        } = self;
+        let Self { file_system, options, features, header, data, index, filter, collector, .. } =
+            self;
         let descriptor = options.descriptor;
         let data = data.finish().await?;
         let partition_count = index.key_count();
-        index
-            .finish(&mut partitions)
-            .map_err(|error| SSTableError::rejected(partitions.name(), error.to_string()))?;
-        let mut checked = vec![
-            (Component::Partitions, partitions.finish().await?),
-            (Component::Rows, blocks.finish().await?),
-            (chunk_table(&options.chunks), data.table),
-        ];
+        let written = index.finish().await?;
+        let mut checked = written.files;
+        checked.push((chunk_table(&options.chunks), data.table));
         let lengths = checked.iter().map(|(_, file)| file.length);
         let mut bytes_on_disk = data.stored_length + lengths.sum::<u64>();
         let mut components: BTreeSet<Component> =
@@ -83,11 +67,12 @@ impl SSTableWriter {
         let digest = Bytes::from(format_digest(data.digest));
         let mut small =
             vec![(Component::Statistics, statistics_bytes), (Component::Digest, digest)];
-        if let Some(filter) = filter {
-            let bytes = filter.to_bytes(features.filter_words);
+        let filter =
+            filter.map(|filter| (Component::Filter, filter.to_bytes(features.filter_words)));
+        for (component, bytes) in written.small.into_iter().chain(filter) {
             let pages = PageChecksums::of(&bytes);
-            checked.push((Component::Filter, WrittenFile { length: bytes.len() as u64, pages }));
-            small.push((Component::Filter, bytes));
+            checked.push((component.clone(), WrittenFile { length: bytes.len() as u64, pages }));
+            small.push((component, bytes));
         }
         small.push((Component::Checksums, Bytes::from(format_checksums(&checked))));
         for (component, bytes) in small {
@@ -121,8 +106,8 @@ impl SSTableWriter {
 
     /// Removes the files.
     pub async fn abort(self) -> Result<()> {
-        let Self { file_system, options, data, blocks, partitions, .. } = self;
-        drop((data, blocks, partitions));
+        let Self { file_system, options, data, index, .. } = self;
+        drop((data, index));
         remove_sstable(&file_system, &options.descriptor).await
     }
 }

@@ -4,9 +4,11 @@
 //! SSTable, came last. A crash before leaves files without TOC.txt, which are garbage. Input out of order, or that the
 //! version cannot hold, is refused before it is written.
 //!
-//! Memory: a chunk, a row, buffers of 256 KiB for each file, and ten bits of filter for each partition.
+//! Memory: a chunk, a row, buffers of 256 KiB for each file, ten bits of filter for each partition, four bytes for each page
+//! of an index. With the BIG index besides: the index of one partition's rows, and a key for every 128 partitions.
 
 mod finish;
+mod index;
 mod options;
 mod partition;
 mod row_index;

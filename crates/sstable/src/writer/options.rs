@@ -78,6 +78,8 @@ pub struct WriterOptions {
     pub chunks: ChunkFormat,
     /// Bytes of rows from which on a block of the row index ends.
     pub column_index_size: u32,
+    /// Partitions between samples of the BIG index.
+    pub min_index_interval: u32,
     /// Level, repair, host and commit log, as they go into Statistics.db.
     pub facts: WriterFacts,
 }
@@ -98,6 +100,7 @@ impl WriterOptions {
             bloom_filter_fp_chance: table.options.bloom_filter_fp_chance,
             chunks: compression.map_or(ChunkFormat::PLAIN, ChunkFormat::Compressed),
             column_index_size: features.default_column_index_size,
+            min_index_interval: table.options.min_index_interval,
             facts: WriterFacts::default(),
             descriptor,
             table,

@@ -5,11 +5,13 @@ use espalier_mutation::{
     murmur3, schema::TableMetadata,
 };
 use espalier_runtime::file::FileSystem;
-use espalier_types::byte_comparable::encode_decorated_key;
 
-use super::{options::WriterOptions, partition::OpenPartition, row_index::BlockBuilder};
+use super::{
+    index::{EndedPartition, IndexWriter},
+    options::WriterOptions,
+    partition::OpenPartition,
+};
 use crate::{
-    append_file::AppendFile,
     components::Component,
     data::{
         column_map::FileLayout,
@@ -20,7 +22,6 @@ use crate::{
     },
     error::{FileName, Result, SSTableError},
     filter::{BloomFilter, FilterSize},
-    index::bti::partition_index::{IndexPosition, PartitionIndexWriter},
     statistics::{SerializationHeader, StatisticsCollector},
     versions::VersionFeatures,
 };
@@ -33,9 +34,7 @@ pub struct SSTableWriter {
     pub(super) features: &'static VersionFeatures,
     pub(super) header: SerializationHeader,
     pub(super) data: DataWriter,
-    pub(super) blocks: BlockBuilder,
-    pub(super) partitions: AppendFile,
-    pub(super) index: PartitionIndexWriter,
+    pub(super) index: IndexWriter,
     pub(super) filter: Option<BloomFilter>,
     pub(super) collector: StatisticsCollector,
     name: FileName,
@@ -73,11 +72,10 @@ impl SSTableWriter {
         file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;
         file_system.sync_dir(&descriptor.directory).await?;
         let data = DataWriter::create(file_system, descriptor, features, &options.chunks).await?;
-        let create = |component: Component| async move {
-            AppendFile::create(file_system, &descriptor.path(&component)).await
-        };
-        let rows = create(Component::Rows).await?;
-        let partitions = create(Component::Partitions).await?;
+        let interval = options.min_index_interval;
+        let index_size = options.column_index_size;
+        let index =
+            IndexWriter::create(file_system, descriptor, features, index_size, interval).await?;
         let filter =
             FilterSize::for_keys(options.estimated_partitions, options.bloom_filter_fp_chance)
                 .map(BloomFilter::new);
@@ -86,11 +84,9 @@ impl SSTableWriter {
             features,
             encoder: RowEncoder::new(layout),
             collector: StatisticsCollector::new(table.comparator().clone()),
-            blocks: BlockBuilder::new(rows, features, options.column_index_size),
             header,
             data,
-            partitions,
-            index: PartitionIndexWriter::new(),
+            index,
             filter,
             name,
             scratch: Vec::new(),
@@ -231,7 +227,7 @@ impl SSTableWriter {
             out.truncate(before);
             return Err(self.rejected(reason));
         }
-        self.blocks.begin(self.encoder.types(), &unfiltered, offset, current.open_deletion);
+        self.index.begin(self.encoder.types(), &unfiltered, offset, current.open_deletion)?;
         match &unfiltered {
             Unfiltered::Row(row) => {
                 self.collector.add_row(row);
@@ -245,7 +241,7 @@ impl SSTableWriter {
         }
         current.previous_start = offset;
         let end = self.data.position() - current.start;
-        self.blocks.end(self.encoder.types(), &unfiltered, end, current.open_deletion).await?;
+        self.index.end(self.encoder.types(), &unfiltered, end, current.open_deletion).await?;
         current.last = Some(unfiltered);
         self.data.flush_chunks().await
     }
@@ -265,31 +261,18 @@ impl SSTableWriter {
         self.data.buffer().push(END_OF_PARTITION);
         self.collector.end_partition(end_offset + 1);
         let key = &current.key;
-        let entry = self
-            .blocks
-            .finish_partition(
-                self.encoder.types(),
-                current.last.as_ref(),
-                &key.key,
-                current.start,
-                current.deletion,
-                end_offset,
-            )
-            .await?;
-        let position = match entry {
-            Some(entry) => IndexPosition::RowIndex(entry),
-            None => IndexPosition::Data(current.start),
+        let ended = EndedPartition {
+            key,
+            hash: current.hash,
+            deletion: current.deletion,
+            start: current.start,
+            end_offset,
+            last: current.last.as_ref(),
         };
-        self.scratch.clear();
-        encode_decorated_key(key.token.0, &key.key, &mut self.scratch);
-        let hash_byte = current.hash.1 as u8;
-        self.index
-            .add(&mut self.partitions, &self.scratch, &key.key, hash_byte, position)
-            .map_err(|error| SSTableError::rejected(self.partitions.name(), error.to_string()))?;
+        self.index.end_partition(self.encoder.types(), ended).await?;
         if let Some(filter) = &mut self.filter {
             filter.add_hash(current.hash);
         }
-        self.partitions.flush_if_large().await?;
         self.data.flush_chunks().await
     }
 

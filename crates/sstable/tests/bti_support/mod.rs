@@ -58,9 +58,16 @@ fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The SSTable of one Partitions.db.
-pub fn load_one(partitions: &Path) -> Fixture {
-    load(Path::new(""), partitions)
+/// The plain Data.db of the SSTable that has `component`, a file name's end like `Data.db`; none if the compressor is not one
+/// that this test knows.
+pub fn plain_data(path: &Path, component: &str) -> Option<Vec<u8>> {
+    let other = |name: &str| std::fs::read(path.to_string_lossy().replace(component, name)).ok();
+    let data = other("Data.db").unwrap();
+    let version = path.file_name().unwrap().to_string_lossy()[..2].to_owned();
+    match other("CompressionInfo.db") {
+        None => Some(data),
+        Some(info) => decompress(&data, &info, !version.starts_with('m')),
+    }
 }
 
 fn load(root: &Path, partitions: &Path) -> Fixture {
@@ -71,11 +78,7 @@ fn load(root: &Path, partitions: &Path) -> Fixture {
     let name = partitions.strip_prefix(root).unwrap_or(partitions).to_string_lossy().into_owned();
     let file_name = partitions.file_name().unwrap().to_string_lossy();
     let version = file_name[..2].to_owned();
-    let data = component("Data.db").unwrap();
-    let data = match component("CompressionInfo.db") {
-        None => Some(data),
-        Some(info) => decompress(&data, &info, version == "da"),
-    };
+    let data = plain_data(partitions, "Partitions.db");
     Fixture {
         version,
         name,

@@ -38,11 +38,17 @@ pub fn fixtures_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures")
 }
 
+/// Versions that Cassandra wrote files of for us, and their folders in `shared/fixtures/cassandra-5.0.9`.
+const VERSIONS: [(&str, &str); 3] = [("da", "bti-da"), ("oa", "big-oa"), ("nb", "big-nb")];
+
 /// The small cases that the repository has itself.
 pub fn own_cases() -> Vec<Case> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/sstables/da");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/sstables");
     let mut cases = Vec::new();
-    collect(&root, Path::new(""), &root, &mut cases);
+    for (version, _) in VERSIONS {
+        let root = root.join(version);
+        collect(&root, version, Path::new(""), &root, &mut cases);
+    }
     assert!(!cases.is_empty());
     cases
 }
@@ -52,7 +58,9 @@ pub fn cases() -> Vec<Case> {
     let root = fixtures_root().join("cassandra-5.0.9");
     let mut cases = own_cases();
     let own = cases.len();
-    collect(&root.join("bti-da"), Path::new(""), &root.join("common"), &mut cases);
+    for (version, folder) in VERSIONS {
+        collect(&root.join(folder), version, Path::new(""), &root.join("common"), &mut cases);
+    }
     if cases.len() == own {
         println!("SKIPPED all but {own} cases: no fixtures in {}", root.display());
     }
@@ -63,28 +71,31 @@ pub fn cases() -> Vec<Case> {
 pub fn offline_cases() -> Vec<Case> {
     let root = fixtures_root().join("cassandra-5.0.9-offline");
     let mut cases = Vec::new();
-    collect(&root.join("da"), Path::new(""), &root.join("expected-sstabledump/da"), &mut cases);
+    for (version, _) in VERSIONS {
+        let expected = root.join("expected-sstabledump").join(version);
+        collect(&root.join(version), version, Path::new(""), &expected, &mut cases);
+    }
     if cases.is_empty() {
         println!("SKIPPED: no fixtures in {}", root.display());
     }
     cases
 }
 
-fn collect(root: &Path, below: &Path, common: &Path, cases: &mut Vec<Case>) {
+fn collect(root: &Path, version: &str, below: &Path, common: &Path, cases: &mut Vec<Case>) {
     let Ok(entries) = std::fs::read_dir(root.join(below)) else { return };
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let mut sstables = Vec::new();
     for path in paths {
         if path.is_dir() {
-            collect(root, &below.join(path.file_name().unwrap()), common, cases);
+            collect(root, version, &below.join(path.file_name().unwrap()), common, cases);
         } else if let Ok((descriptor, Component::Data)) = Descriptor::parse(&path) {
             sstables.push(descriptor);
         }
     }
     if !sstables.is_empty() {
         cases.push(Case {
-            name: below.to_string_lossy().into_owned(),
+            name: format!("{version}/{}", below.display()),
             directory: root.join(below),
             common: common.join(below),
             sstables,

@@ -1,0 +1,205 @@
+//! The index while it is written, whichever kind the version has.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use espalier_mutation::{DecoratedKey, DeletionTime, Unfiltered};
+use espalier_runtime::file::FileSystem;
+use espalier_types::{CqlType, byte_comparable::encode_decorated_key};
+
+use super::row_index::BlockBuilder;
+use crate::{
+    append_file::{AppendFile, WrittenFile},
+    components::{Component, Descriptor},
+    error::{Result, SSTableError},
+    index::{
+        big::{
+            partition_index::PartitionIndexWriter as BigIndexWriter,
+            promoted_index::{LastBlockLength, PromotedIndexBuilder},
+            summary::SummaryBuilder,
+        },
+        bti::partition_index::{IndexPosition, PartitionIndexWriter},
+    },
+    versions::{IndexKind, VersionFeatures},
+};
+
+/// What a partition is for its index, when it ends.
+pub(super) struct EndedPartition<'a> {
+    pub(super) key: &'a DecoratedKey,
+    /// Murmur3 of the key.
+    pub(super) hash: (u64, u64),
+    pub(super) deletion: DeletionTime,
+    /// Position in Data.db.
+    pub(super) start: u64,
+    /// From the start to the byte that ends it.
+    pub(super) end_offset: u64,
+    pub(super) last: Option<&'a Unfiltered>,
+}
+
+/// Index files being written.
+#[expect(clippy::large_enum_variant, reason = "one for each writer")]
+pub(super) enum IndexWriter {
+    /// Partitions.db and Rows.db.
+    Trie {
+        blocks: BlockBuilder,
+        partitions: AppendFile,
+        index: PartitionIndexWriter,
+        scratch: Vec<u8>,
+    },
+    /// Index.db; Summary.db is written at the end.
+    Big {
+        file: AppendFile,
+        index: BigIndexWriter,
+        blocks: PromotedIndexBuilder,
+        summary: SummaryBuilder,
+        promoted: Vec<u8>,
+    },
+}
+
+/// Index files that are durable, and those that are yet to be written.
+pub(super) struct WrittenIndex {
+    pub(super) files: Vec<(Component, WrittenFile)>,
+    pub(super) small: BTreeMap<Component, Bytes>,
+}
+
+impl IndexWriter {
+    pub(super) async fn create(
+        file_system: &FileSystem,
+        descriptor: &Descriptor,
+        features: &VersionFeatures,
+        column_index_size: u32,
+        min_index_interval: u32,
+    ) -> Result<Self> {
+        let create = |component: Component| async move {
+            AppendFile::create(file_system, &descriptor.path(&component)).await
+        };
+        Ok(match features.index {
+            IndexKind::Trie(_) => Self::Trie {
+                blocks: BlockBuilder::new(
+                    create(Component::Rows).await?,
+                    features,
+                    column_index_size,
+                ),
+                partitions: create(Component::Partitions).await?,
+                index: PartitionIndexWriter::new(),
+                scratch: Vec::new(),
+            },
+            IndexKind::Big => Self::Big {
+                file: create(Component::Index).await?,
+                index: BigIndexWriter::new(),
+                // Without Scylla.db, which would tell otherwise, readers expect Cassandra's.
+                blocks: PromotedIndexBuilder::new(
+                    features.deletion_time,
+                    column_index_size,
+                    LastBlockLength::WithEndOfPartition,
+                ),
+                summary: SummaryBuilder::new(min_index_interval),
+                promoted: Vec::new(),
+            },
+        })
+    }
+
+    /// Partitions so far.
+    pub(super) fn key_count(&self) -> u64 {
+        match self {
+            Self::Trie { index, .. } => index.key_count(),
+            Self::Big { index, .. } => index.key_count(),
+        }
+    }
+
+    /// An unfiltered begins at `offset` of the partition, while `open` is the range deletion in force.
+    #[inline]
+    pub(super) fn begin(
+        &mut self,
+        types: &[(CqlType, bool)],
+        unfiltered: &Unfiltered,
+        offset: u64,
+        open: DeletionTime,
+    ) -> Result<()> {
+        match self {
+            Self::Trie { blocks, .. } => {
+                blocks.begin(types, unfiltered, offset, open);
+                Ok(())
+            }
+            Self::Big { blocks, file, .. } => blocks
+                .begin(types, unfiltered.into(), offset)
+                .map_err(|error| rejected(file, error)),
+        }
+    }
+
+    /// The unfiltered ends at `offset` of the partition and leaves the range deletion `open` in force.
+    #[inline]
+    pub(super) async fn end(
+        &mut self,
+        types: &[(CqlType, bool)],
+        unfiltered: &Unfiltered,
+        offset: u64,
+        open: DeletionTime,
+    ) -> Result<()> {
+        match self {
+            Self::Trie { blocks, .. } => blocks.end(types, unfiltered, offset, open).await,
+            Self::Big { blocks, file, .. } => blocks
+                .end(types, unfiltered.into(), offset, open)
+                .map_err(|error| rejected(file, error)),
+        }
+    }
+
+    /// The partition ends.
+    pub(super) async fn end_partition(
+        &mut self,
+        types: &[(CqlType, bool)],
+        ended: EndedPartition<'_>,
+    ) -> Result<()> {
+        let EndedPartition { key, hash, deletion, start, end_offset, last } = ended;
+        match self {
+            Self::Trie { blocks, partitions, index, scratch } => {
+                let entry = blocks
+                    .finish_partition(types, last, &key.key, start, deletion, end_offset)
+                    .await?;
+                let position = entry.map_or(IndexPosition::Data(start), IndexPosition::RowIndex);
+                scratch.clear();
+                encode_decorated_key(key.token.0, &key.key, scratch);
+                let hash_byte = hash.1 as u8;
+                index
+                    .add(partitions, scratch, &key.key, hash_byte, position)
+                    .map_err(|error| rejected(partitions, error))?;
+                partitions.flush_if_large().await
+            }
+            Self::Big { file, index, blocks, summary, promoted } => {
+                let last = last.map(Into::into);
+                let finished = blocks.finish(types, last, deletion, end_offset, promoted);
+                finished.map_err(|error| rejected(file, error))?;
+                let promoted = (!promoted.is_empty()).then_some(promoted.as_slice());
+                let position = index
+                    .append(file, &key.key, start, promoted)
+                    .map_err(|error| rejected(file, error))?;
+                summary.add(&key.key, position);
+                file.flush_if_large().await
+            }
+        }
+    }
+
+    /// Makes the files durable.
+    pub(super) async fn finish(self) -> Result<WrittenIndex> {
+        match self {
+            Self::Trie { blocks, mut partitions, index, .. } => {
+                index.finish(&mut partitions).map_err(|error| {
+                    SSTableError::rejected(partitions.name(), error.to_string())
+                })?;
+                let files = vec![
+                    (Component::Partitions, partitions.finish().await?),
+                    (Component::Rows, blocks.finish().await?),
+                ];
+                Ok(WrittenIndex { files, small: BTreeMap::new() })
+            }
+            Self::Big { file, summary, .. } => Ok(WrittenIndex {
+                files: vec![(Component::Index, file.finish().await?)],
+                small: BTreeMap::from([(Component::Summary, summary.finish().into())]),
+            }),
+        }
+    }
+}
+
+fn rejected(file: &AppendFile, error: impl std::fmt::Display) -> SSTableError {
+    SSTableError::rejected(file.name(), error.to_string())
+}
