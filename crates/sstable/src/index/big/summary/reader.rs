@@ -203,8 +203,10 @@ impl Summary {
             KeyBound::Unbounded => 0,
             KeyBound::BeforeToken(token) => self.count_before(*token, |_| false),
             KeyBound::AfterToken(token) => self.count_before(*token, |_| true),
-            KeyBound::BeforeKey(key) => self.count_before(key.token, |sample| sample < key.key),
-            KeyBound::AfterKey(key) => self.count_before(key.token, |sample| sample <= key.key),
+            // The sample of the key itself is where to begin, on whichever side of it the bound is.
+            KeyBound::BeforeKey(key) | KeyBound::AfterKey(key) => {
+                self.count_before(key.token, |sample| sample <= key.key)
+            }
         };
         self.interval_behind(count)
     }
