@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::configuration::parse_memory;
+use crate::sstable::arguments::SstableCommand;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -63,26 +64,6 @@ pub struct ServeArguments {
     /// What to log, such as debug or espalier_storage=debug [default: RUST_LOG, or info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
-}
-
-/// The commands of `sstable`. A path is a file of an SSTable, or a directory with all that are in it and below.
-#[derive(Clone, Debug, Subcommand)]
-pub enum SstableCommand {
-    /// Check everything: checksums, order, indexes, filter, statistics
-    Verify {
-        /// Files of SSTables, or directories
-        #[arg(required = true, value_name = "PATH")]
-        paths: Vec<PathBuf>,
-    },
-    /// Print the content as lines of JSON, as it is stored
-    Dump {
-        /// Files of SSTables, or directories
-        #[arg(required = true, value_name = "PATH")]
-        paths: Vec<PathBuf>,
-        /// Also values longer than 4 KiB
-        #[arg(long)]
-        full_values: bool,
-    },
 }
 
 /// The arguments of a command that is not there yet.

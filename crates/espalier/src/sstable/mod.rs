@@ -1,19 +1,29 @@
-//! `espalier sstable`: looks at files of tables without a node, whoever wrote them. It never changes what it reads.
+//! `espalier sstable`: looks at files of tables without a node, whoever wrote them, and makes such files. It never changes
+//! what it reads.
 //!
-//! Memory: a row or so, and a small cache of pages.
+//! Memory: a row or so, and a small cache of pages; `write` also sorts in memory, as much as it is told.
 
+pub mod arguments;
+mod convert;
 mod dump;
+mod index;
+mod output;
 mod paths;
+mod progress;
+mod schema;
+mod selection;
+mod stats;
 mod verify;
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use espalier_runtime::block_on;
 use espalier_sstable::SSTableError;
 
-use crate::command_line::SstableCommand;
+use arguments::SstableCommand;
 
-/// What went wrong, for people. `Found` was printed already.
+/// What went wrong, for people.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// A path cannot be used.
@@ -24,7 +34,18 @@ pub enum ToolError {
         /// Why not.
         reason: String,
     },
-    /// An SSTable cannot be read.
+    /// An argument cannot be used.
+    #[error("--{name}: {reason}")]
+    Argument {
+        /// Its name without hyphens.
+        name: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// The schema does not say what is needed.
+    #[error("{0}")]
+    Schema(String),
+    /// An SSTable cannot be read or written.
     #[error(transparent)]
     SSTable(#[from] SSTableError),
     /// Something is wrong with what was looked at.
@@ -42,8 +63,18 @@ pub enum ToolError {
 
 /// Does what was asked for, printing to stdout.
 pub fn run(command: &SstableCommand) -> Result<(), ToolError> {
-    match command {
-        SstableCommand::Verify { paths } => block_on(verify::verify(paths)),
-        SstableCommand::Dump { paths, full_values } => block_on(dump::dump(paths, *full_values)),
+    let done = block_on(async {
+        match command {
+            SstableCommand::Verify(arguments) => verify::verify(arguments).await,
+            SstableCommand::Dump(arguments) => dump::dump(arguments).await,
+            SstableCommand::Stats(arguments) => stats::stats(arguments).await,
+            SstableCommand::Index(arguments) => index::index(arguments).await,
+            SstableCommand::Convert(arguments) => convert::convert(arguments).await,
+        }
+    });
+    match done {
+        // `| head` has seen enough.
+        Err(ToolError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done,
     }
 }

@@ -1,25 +1,40 @@
 //! `espalier sstable verify`: a line for each SSTable, and one for each problem.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::time::Duration;
 
 use espalier_runtime::file::FileSystem;
-use espalier_sstable::verify::VerifyReport;
+use espalier_runtime::time::Instant;
+use espalier_sstable::verify::{VerifyReport, verify_watched};
+use espalier_sstable::{Component, Descriptor};
 
+use super::arguments::VerifyArguments;
+use super::progress::{Progress, bytes, rate};
 use super::{ToolError, paths};
 
 /// Verifies all; an error at the end if anything is wrong with one.
-pub async fn verify(paths: &[PathBuf]) -> Result<(), ToolError> {
+pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
-    let descriptors = paths::find(&file_system, paths).await?;
+    let descriptors = paths::find(&file_system, &arguments.paths.paths).await?;
     let mut output = std::io::stdout();
     let mut failed = 0;
     for descriptor in &descriptors {
         let path = descriptor.directory.join(descriptor.to_string());
-        match espalier_sstable::verify::verify(&file_system, descriptor).await {
+        let stored = stored_bytes(&file_system, descriptor).await;
+        let mut progress = Progress::new(descriptor.to_string(), 0);
+        let began = Instant::now();
+        let watch = &mut |done, of| {
+            progress.of(of);
+            progress.at(done);
+        };
+        let outcome = verify_watched(&file_system, descriptor, arguments.quick, watch).await;
+        progress.finish();
+        match outcome {
             Ok(report) => {
                 failed += usize::from(!report.is_ok());
-                write!(output, "{}", describe(&path.display().to_string(), &report))?;
+                let name = path.display().to_string();
+                let text = describe(&name, &report, stored, began.elapsed(), arguments.quick);
+                write!(output, "{text}")?;
             }
             Err(error) => {
                 failed += 1;
@@ -33,15 +48,28 @@ pub async fn verify(paths: &[PathBuf]) -> Result<(), ToolError> {
     }
 }
 
-fn describe(name: &str, report: &VerifyReport) -> String {
+async fn stored_bytes(file_system: &FileSystem, descriptor: &Descriptor) -> u64 {
+    let path = descriptor.path(&Component::Data);
+    file_system.metadata(&path).await.map_or(0, |metadata| metadata.length)
+}
+
+fn describe(
+    name: &str,
+    report: &VerifyReport,
+    stored: u64,
+    elapsed: Duration,
+    quick: bool,
+) -> String {
     let VerifyReport { partitions, rows, cells, failures, warnings, .. } = report;
     let verdict = if report.is_ok() { "ok" } else { "DAMAGED" };
-    let mut text =
-        format!("{name}: {verdict}, {partitions} partitions, {rows} rows, {cells} cells");
+    let mut text = match quick {
+        true => format!("{name}: {verdict}, checksums only"),
+        false => format!("{name}: {verdict}, {partitions} partitions, {rows} rows, {cells} cells"),
+    };
     if failures + warnings > 0 {
         text.push_str(&format!(", {failures} failures, {warnings} warnings"));
     }
-    text.push('\n');
+    text.push_str(&format!(", {} at {}\n", bytes(stored), rate(stored, elapsed)));
     for problem in &report.problems {
         text.push_str(&format!("  {problem}\n"));
     }

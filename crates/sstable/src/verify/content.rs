@@ -18,10 +18,18 @@ use crate::{
     statistics::StatisticsCollector,
 };
 
-pub(super) async fn check_content(reader: &SSTableReader, report: &mut VerifyReport) -> Result<()> {
+pub(super) async fn check_content(
+    reader: &SSTableReader,
+    quick: bool,
+    watch: &mut dyn FnMut(u64, u64),
+    report: &mut VerifyReport,
+) -> Result<()> {
     if let Err(error) = reader.data().check_all_chunks().await {
         // Without its checksums nothing of the data is worth reading.
         return report.take_error(error);
+    }
+    if quick {
+        return Ok(());
     }
     let decoder = RowDecoder::new(reader.layout(), &ColumnSelection::All);
     let stream = DataStream::sequential(reader.data().clone(), 0);
@@ -35,7 +43,8 @@ pub(super) async fn check_content(reader: &SSTableReader, report: &mut VerifyRep
     let mut candidate = entries.next().await;
     while !source.stream.is_at_end() {
         let position = source.stream.position();
-        let mut tally = Tally { report: &mut *report, collector: &mut collector };
+        let mut tally =
+            Tally { report: &mut *report, collector: &mut collector, watch: &mut *watch };
         let key = match check_partition(reader, &mut source, &mut tally).await {
             Ok(key) => key,
             Err(error) => return report.take_error(error),

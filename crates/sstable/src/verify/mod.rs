@@ -27,11 +27,22 @@ const CACHE_BYTES: usize = 8 * 1024 * 1024;
 /// Verifies an SSTable. What is wrong with it is in the report; an error is only what kept the verification from going on,
 /// and then the report would have said nothing more.
 pub async fn verify(file_system: &FileSystem, descriptor: &Descriptor) -> Result<VerifyReport> {
+    verify_watched(file_system, descriptor, false, &mut |_, _| {}).await
+}
+
+/// The same, with somebody who is told again and again how many bytes of how many have been looked at. `quick`: every
+/// checksum, and nothing else.
+pub async fn verify_watched(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+    quick: bool,
+    watch: &mut dyn FnMut(u64, u64),
+) -> Result<VerifyReport> {
     let mut report = VerifyReport::default();
     files::check_files(file_system, descriptor, &mut report).await?;
     let cache = PageCache::new(CACHE_BYTES);
     match SSTableReader::open(file_system, descriptor.clone(), None, &cache).await {
-        Ok(reader) => content::check_content(&reader, &mut report).await?,
+        Ok(reader) => content::check_content(&reader, quick, watch, &mut report).await?,
         Err(error) => report.take_error(error)?,
     }
     Ok(report)

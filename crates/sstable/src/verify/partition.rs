@@ -17,6 +17,7 @@ use crate::{
 pub(super) struct Tally<'a> {
     pub(super) report: &'a mut VerifyReport,
     pub(super) collector: &'a mut StatisticsCollector,
+    pub(super) watch: &'a mut dyn FnMut(u64, u64),
 }
 
 /// Checks the partition that begins where `source` stands, and leaves it behind its end.
@@ -57,6 +58,7 @@ pub(super) async fn check_partition(
         let position = source.stream.position();
         let offset = position - start;
         let Some(head) = source.head().await? else { break };
+        (tally.watch)(position, reader.data_length());
         let what = "the length of the unfiltered before is wrong";
         tally.report.check(head.previous == offset - previous_start, &name, position, what);
         previous_start = offset;

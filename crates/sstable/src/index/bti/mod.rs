@@ -14,5 +14,6 @@
 mod error;
 pub mod partition_index;
 pub mod row_index;
+pub mod survey;
 
 pub use error::{IndexError, IndexWriteError, MalformedIndex};

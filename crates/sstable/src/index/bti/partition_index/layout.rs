@@ -68,7 +68,15 @@ pub(super) fn encode_payload(
     Ok((HASH_BYTE_FLAG + (size as u8 - 1), payload, 1 + size))
 }
 
-pub(super) fn decode_payload(node: &Node<'_>) -> Result<Candidate, MalformedIndex> {
+/// Bytes of the payload of these bits.
+pub(in crate::index::bti) fn payload_size(bits: u8) -> usize {
+    match bits.checked_sub(HASH_BYTE_FLAG) {
+        Some(size) => usize::from(size) + 2,
+        None => usize::from(bits),
+    }
+}
+
+pub(in crate::index::bti) fn decode_payload(node: &Node<'_>) -> Result<Candidate, MalformedIndex> {
     let bits = node.payload_bits();
     let (hash_byte, position) = if bits >= HASH_BYTE_FLAG {
         let size = usize::from(bits - HASH_BYTE_FLAG) + 1;

@@ -10,5 +10,6 @@ mod reader;
 mod writer;
 
 pub use layout::{Candidate, Footer, IndexPosition};
+pub(super) use layout::{decode_payload, payload_size};
 pub use reader::{PartitionCursor, PartitionIndexReader};
 pub use writer::{PartitionIndexWriter, WrittenPartitionIndex};

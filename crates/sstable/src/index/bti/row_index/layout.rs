@@ -66,7 +66,13 @@ pub(super) fn encode_block(
     Ok(size as u8 | OPEN_DELETION_FLAG)
 }
 
-pub(super) fn decode_block(node: &Node<'_>) -> Result<BlockStart, MalformedIndex> {
+/// Bytes of the payload of these bits.
+pub(in crate::index::bti) fn block_payload_size(bits: u8) -> usize {
+    let deletion = if bits & OPEN_DELETION_FLAG == 0 { 0 } else { deletion_time::RAW_SIZE };
+    usize::from(bits & !OPEN_DELETION_FLAG) + deletion
+}
+
+pub(in crate::index::bti) fn decode_block(node: &Node<'_>) -> Result<BlockStart, MalformedIndex> {
     let malformed =
         |reason| MalformedIndex { component: COMPONENT, position: node.position(), reason };
     let bits = node.payload_bits();

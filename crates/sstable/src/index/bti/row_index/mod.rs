@@ -13,5 +13,6 @@ mod separator;
 mod writer;
 
 pub use layout::{BlockStart, NegativeDeletions, RowIndexEntry};
+pub(super) use layout::{block_payload_size, decode_block};
 pub use reader::{BackwardBlocks, Block, ForwardBlocks, RowIndexReader};
 pub use writer::RowIndexWriter;

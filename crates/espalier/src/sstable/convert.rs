@@ -1,0 +1,199 @@
+//! `espalier sstable convert`: the same content in another version, partition by partition.
+//!
+//! Kept: every cell with its times, level, repair, host and commit log of the SSTable, its id. Nothing is reconciled,
+//! purged or merged. Memory: that of a reader and a writer.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use espalier_mutation::schema::CompressionOptions;
+use espalier_mutation::{ClusteringSlices, KeyRange, UnfilteredStream};
+use espalier_runtime::file::FileSystem;
+use espalier_runtime::time::Instant;
+use espalier_sstable::versions::{VERSIONS, Version, VersionFeatures};
+use espalier_sstable::{
+    ChunkFormat, ColumnSelection, Descriptor, PageCache, PresentColumns, SSTableReader,
+    SSTableWriter, WriterFacts, WriterOptions,
+};
+
+use super::arguments::{CompressionArguments, ConvertArguments};
+use super::progress::{Progress, bytes, rate};
+use super::{ToolError, paths};
+
+const CACHE_BYTES: usize = 8 << 20;
+
+/// Converts all, each into the place below the output that it has below its path.
+pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
+    let file_system = FileSystem::real();
+    let features = version(&arguments.to)?;
+    for path in &arguments.paths.paths {
+        let root = match file_system.metadata(path).await {
+            Ok(metadata) if metadata.is_directory => path.clone(),
+            _ => path.parent().map(Path::to_path_buf).unwrap_or_default(),
+        };
+        for descriptor in paths::find(&file_system, std::slice::from_ref(path)).await? {
+            let below = descriptor.directory.strip_prefix(&root).unwrap_or(Path::new(""));
+            let directory = arguments.output.join(below);
+            let converted =
+                one(&file_system, &descriptor, features, directory, &arguments.compression).await?;
+            println!("{converted}");
+        }
+    }
+    Ok(())
+}
+
+/// The features of a version that a person named.
+pub fn version(name: &str) -> Result<&'static VersionFeatures, ToolError> {
+    Version::parse(name).and_then(Version::writable_features).ok_or_else(|| {
+        let known: Vec<_> = VERSIONS
+            .iter()
+            .filter(|row| row.is_written)
+            .map(|row| row.version.to_string())
+            .collect();
+        ToolError::Argument {
+            name: "to",
+            reason: format!("'{name}' is no version that can be written: {}", known.join(", ")),
+        }
+    })
+}
+
+/// The chunks that the arguments ask for; `None` if they ask for nothing.
+pub fn chunks(arguments: &CompressionArguments) -> Result<Option<ChunkFormat>, ToolError> {
+    let wrong = |reason: String| ToolError::Argument { name: "compression", reason };
+    let chunk_length = match arguments.chunk_length_in_kb {
+        Some(kib) if !kib.is_power_of_two() || kib > 1 << 18 => {
+            return Err(wrong(format!(
+                "chunks of {kib} KiB: it must be a power of 2, at most 262144"
+            )));
+        }
+        kib => kib.map_or(16 * 1024, |kib| kib * 1024),
+    };
+    let class = match (arguments.compression.as_deref(), arguments.chunk_length_in_kb) {
+        (None, None) => return Ok(None),
+        (None, Some(_)) => return Err(wrong("say which one, as in --compression lz4".into())),
+        (Some("none"), None) => return Ok(Some(ChunkFormat::PLAIN)),
+        (Some("none"), Some(_)) => return Ok(Some(ChunkFormat::Plain { chunk_length })),
+        (Some("lz4"), _) => "LZ4Compressor",
+        (Some("zstd"), _) => "ZstdCompressor",
+        (Some("snappy"), _) => "SnappyCompressor",
+        (Some("deflate"), _) => "DeflateCompressor",
+        (Some(other), _) => {
+            return Err(wrong(format!("'{other}' is none of none, lz4, zstd, snappy, deflate")));
+        }
+    };
+    Ok(Some(ChunkFormat::Compressed(CompressionOptions {
+        class: class.to_owned(),
+        chunk_length,
+        min_compress_ratio: 0.0,
+        parameters: BTreeMap::new(),
+    })))
+}
+
+async fn one(
+    file_system: &FileSystem,
+    source: &Descriptor,
+    features: &'static VersionFeatures,
+    directory: PathBuf,
+    compression: &CompressionArguments,
+) -> Result<String, ToolError> {
+    let began = Instant::now();
+    let cache = PageCache::new(CACHE_BYTES);
+    let reader = SSTableReader::open(file_system, source.clone(), None, &cache).await?;
+    let target = Descriptor::new(directory, features, source.id);
+    let unusable = |path: &Path, reason: String| ToolError::Path { path: path.to_owned(), reason };
+    if target.directory == source.directory {
+        let reason = "this is where the source lies; --output must be another directory";
+        return Err(unusable(&target.directory, reason.to_owned()));
+    }
+    file_system
+        .create_dir_all(&target.directory)
+        .await
+        .map_err(|error| unusable(&target.directory, error.source.to_string()))?;
+    let options = options(&reader, target.clone(), chunks(compression)?);
+    let mut writer = SSTableWriter::create(file_system, options).await?;
+    let mut progress = Progress::new(source.to_string(), reader.data_length());
+    if let Err(error) = copy(&reader, &mut writer, &mut progress).await {
+        writer.abort().await?;
+        return Err(error);
+    }
+    progress.finish();
+    match writer.finish().await? {
+        Some(written) => Ok(describe(source, &reader, &written.descriptor, began.elapsed())),
+        None => Ok(format!("{source}: nothing is inside, nothing was written")),
+    }
+}
+
+fn options(
+    reader: &SSTableReader,
+    target: Descriptor,
+    chunks: Option<ChunkFormat>,
+) -> WriterOptions {
+    let statistics = reader.statistics();
+    let stats = &statistics.stats;
+    let as_before = || match reader.compression() {
+        None => ChunkFormat::PLAIN,
+        Some(info) => ChunkFormat::Compressed(CompressionOptions {
+            class: info.compressor.clone(),
+            chunk_length: info.chunk_length,
+            min_compress_ratio: match info.max_compressed_length {
+                0 => 0.0,
+                most if most >= info.chunk_length => 0.0,
+                most => f64::from(info.chunk_length) / f64::from(most),
+            },
+            parameters: info.options.clone(),
+        }),
+    };
+    WriterOptions {
+        column_index_size: target.features().map_or(16 * 1024, |f| f.default_column_index_size),
+        descriptor: target,
+        table: reader.table(),
+        columns: PresentColumns::All,
+        encoding_stats: statistics.header.encoding_stats(),
+        estimated_partitions: reader.partition_count(),
+        bloom_filter_fp_chance: statistics.bloom_filter_fp_chance,
+        chunks: chunks.unwrap_or_else(as_before),
+        facts: WriterFacts {
+            bloom_filter_fp_chance: statistics.bloom_filter_fp_chance,
+            level: stats.level,
+            repaired_at: stats.repaired_at,
+            originating_host_id: stats.originating_host_id,
+            commit_log_intervals: stats.commit_log_intervals.clone(),
+        },
+    }
+}
+
+async fn copy(
+    reader: &SSTableReader,
+    writer: &mut SSTableWriter,
+    progress: &mut Progress,
+) -> Result<(), ToolError> {
+    let everything = ClusteringSlices::all().into();
+    let mut scan = reader.scan(KeyRange::full(), everything, &ColumnSelection::All).await?;
+    while let Some(mut partition) = scan.next_partition().await? {
+        writer.start_partition(partition.header().clone())?;
+        while let Some(unfiltered) = partition.next().await? {
+            writer.add(unfiltered).await?;
+            progress.at(partition.position());
+        }
+        writer.end_partition().await?;
+    }
+    Ok(())
+}
+
+fn describe(
+    source: &Descriptor,
+    reader: &SSTableReader,
+    target: &Descriptor,
+    elapsed: Duration,
+) -> String {
+    format!(
+        "{source} -> {}: {} partitions, {} of rows, {} stored before, in {:.2} s at {}",
+        target.directory.join(target.to_string()).display(),
+        reader.partition_count(),
+        bytes(reader.data_length()),
+        bytes(reader.stored_data_length()),
+        elapsed.as_secs_f64(),
+        rate(reader.data_length(), elapsed)
+    )
+}

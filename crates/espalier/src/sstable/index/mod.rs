@@ -1,0 +1,62 @@
+//! `espalier sstable index`: the pages of the trie index.
+
+mod report;
+mod svg;
+
+use std::path::Path;
+
+use espalier_runtime::file::FileSystem;
+use espalier_runtime::time::Instant;
+use espalier_sstable::PageCache;
+use espalier_sstable::index::bti::survey::{IndexSurvey, survey};
+use espalier_sstable::{Component, Descriptor};
+
+use super::arguments::IndexArguments;
+use super::output::Output;
+use super::progress::Progress;
+use super::{ToolError, paths};
+
+const CACHE_BYTES: usize = 16 << 20;
+
+/// Walks the indexes of all and prints a report of each.
+pub async fn index(arguments: &IndexArguments) -> Result<(), ToolError> {
+    let file_system = FileSystem::real();
+    let descriptors = paths::find(&file_system, &arguments.paths.paths).await?;
+    if let (Some(_), [_, _, ..]) = (&arguments.svg, descriptors.as_slice()) {
+        let reason = format!("one drawing shows one SSTable, and {} are named", descriptors.len());
+        return Err(ToolError::Argument { name: "svg", reason });
+    }
+    let mut output = Output::new();
+    for descriptor in &descriptors {
+        let began = Instant::now();
+        let surveyed = walk(&file_system, descriptor).await?;
+        let name = descriptor.directory.join(descriptor.to_string());
+        let text = report::text(&name.display().to_string(), &surveyed, began.elapsed());
+        output.buffer().extend_from_slice(text.as_bytes());
+        output.flush_if_large()?;
+        if let Some(path) = &arguments.svg {
+            let drawing = svg::draw(&descriptor.to_string(), &surveyed);
+            write(&file_system, path, drawing).await?;
+        }
+    }
+    Ok(output.flush()?)
+}
+
+async fn walk(file_system: &FileSystem, descriptor: &Descriptor) -> Result<IndexSurvey, ToolError> {
+    // Pages are kept for the way up again only.
+    let cache = PageCache::new(CACHE_BYTES);
+    let path = descriptor.path(&Component::Partitions);
+    let length = file_system.metadata(&path).await.map_or(0, |metadata| metadata.length);
+    let mut progress = Progress::new("index", length);
+    Ok(survey(file_system, descriptor, &cache, |bytes| progress.at(bytes)).await?)
+}
+
+async fn write(file_system: &FileSystem, path: &Path, text: String) -> Result<(), ToolError> {
+    let unusable = |error: espalier_runtime::file::FileError| ToolError::Path {
+        path: path.to_owned(),
+        reason: error.source.to_string(),
+    };
+    let file = file_system.create(path).await.map_err(unusable)?;
+    file.write_at(0, text.into_bytes()).await.map_err(unusable)?;
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! Names of keyspace, table and key columns: files have types and the names of the other columns, but not these.
+//!
+//! What is read is always what the file has; a schema only gives names to the columns of its key.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use espalier_cql::offline;
+use espalier_mutation::schema::{ColumnKind, Schema, TableMetadata};
+use espalier_runtime::file::FileSystem;
+use espalier_sstable::statistics::SerializationHeader;
+use espalier_sstable::{Descriptor, PageCache, SSTableReader};
+
+use super::{ToolError, arguments::SchemaArguments};
+
+/// The keyspace of names that have none and stand in no directory that tells one.
+const ANY_KEYSPACE: &str = "ks";
+
+/// Knows the names.
+pub struct Names {
+    given: Option<Schema>,
+    keyspace: Option<String>,
+    table: Option<String>,
+}
+
+impl Names {
+    /// Reads the schema that was given, if one was.
+    pub async fn load(
+        file_system: &FileSystem,
+        arguments: &SchemaArguments,
+    ) -> Result<Self, ToolError> {
+        let given = match &arguments.schema {
+            Some(path) => {
+                let keyspace = arguments.keyspace.as_deref().unwrap_or(ANY_KEYSPACE);
+                Some(read(file_system, path, keyspace).await?)
+            }
+            None => None,
+        };
+        let (keyspace, table) = (arguments.keyspace.clone(), arguments.table.clone());
+        Ok(Self { given, keyspace, table })
+    }
+
+    /// Opens an SSTable to be read with the names that are known for it.
+    pub async fn open(
+        &self,
+        file_system: &FileSystem,
+        descriptor: &Descriptor,
+        cache: &PageCache,
+    ) -> Result<SSTableReader, ToolError> {
+        let reader = SSTableReader::open(file_system, descriptor.clone(), None, cache).await?;
+        let place = Place::of(&descriptor.directory);
+        let header = &reader.statistics().header;
+        let table = match self.find(file_system, descriptor, &place).await? {
+            Some(known) => named(header, &known).map_err(|reason| ToolError::Path {
+                path: descriptor.directory.join(descriptor.to_string()),
+                reason,
+            })?,
+            None => header.to_table(
+                self.keyspace.as_deref().or(place.keyspace.as_deref()).unwrap_or_default(),
+                self.table.as_deref().or(place.table.as_deref()).unwrap_or("sstable"),
+            ),
+        };
+        reader.set_table(table)?;
+        Ok(reader)
+    }
+
+    async fn find(
+        &self,
+        file_system: &FileSystem,
+        descriptor: &Descriptor,
+        place: &Place,
+    ) -> Result<Option<Arc<TableMetadata>>, ToolError> {
+        let keyspace = self.keyspace.as_deref().or(place.keyspace.as_deref());
+        if let Some(schema) = &self.given {
+            let name = self.table.as_deref().or(place.table.as_deref());
+            return choose(schema, self.keyspace.as_deref(), name).map(Some);
+        }
+        let beside = descriptor.directory.join("schema.cql");
+        if !file_system.exists(&beside).await.unwrap_or(false) {
+            return Ok(None);
+        }
+        // Nobody asked for this one: if it is of no use, names are invented as without it.
+        let schema = read(file_system, &beside, keyspace.unwrap_or(ANY_KEYSPACE)).await;
+        let name = self.table.as_deref().or(place.table.as_deref());
+        Ok(schema.and_then(|schema| choose(&schema, None, name)).ok())
+    }
+}
+
+/// Reads a schema from a file of CQL.
+pub async fn read(
+    file_system: &FileSystem,
+    path: &Path,
+    keyspace: &str,
+) -> Result<Schema, ToolError> {
+    let unusable = |reason: String| ToolError::Path { path: path.to_owned(), reason };
+    let bytes = file_system.read(path).await.map_err(|error| unusable(error.source.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| unusable("this is no text".into()))?;
+    offline::read_schema(&text, keyspace).map_err(|error| unusable(error.to_string()))
+}
+
+/// The table that is meant: by name; or the only one there is.
+pub fn choose(
+    schema: &Schema,
+    keyspace: Option<&str>,
+    name: Option<&str>,
+) -> Result<Arc<TableMetadata>, ToolError> {
+    let in_keyspace = |table: &&Arc<TableMetadata>| keyspace.is_none_or(|k| table.keyspace == k);
+    let tables: Vec<_> = schema.tables().filter(in_keyspace).collect();
+    let of_name = tables.iter().find(|table| name == Some(table.name.as_str()));
+    match (of_name, tables.as_slice()) {
+        (Some(table), _) => Ok((*table).clone()),
+        (None, [only]) => Ok((*only).clone()),
+        (None, []) => Err(ToolError::Schema("the schema has no CREATE TABLE".into())),
+        (None, several) => {
+            let names: Vec<_> =
+                several.iter().map(|t| format!("{}.{}", t.keyspace, t.name)).collect();
+            let names = names.join(", ");
+            Err(ToolError::Schema(format!("say with --table which of {names} is meant")))
+        }
+    }
+}
+
+/// The file's own table, with the key's names of `known`.
+fn named(
+    header: &SerializationHeader,
+    known: &TableMetadata,
+) -> Result<Arc<TableMetadata>, String> {
+    let table = header.to_table(&known.keyspace, &known.name);
+    let full_name = format!("{}.{}", known.keyspace, known.name);
+    let counts = [
+        ("partition key", table.partition_key_columns().len(), known.partition_key_columns().len()),
+        ("clustering", table.clustering_columns().len(), known.clustering_columns().len()),
+    ];
+    for (what, inside, outside) in counts {
+        if inside != outside {
+            return Err(format!(
+                "it has {inside} {what} columns, and {full_name} of the schema has {outside}: this is another table"
+            ));
+        }
+    }
+    let keys = known.partition_key_columns().iter().chain(known.clustering_columns());
+    for column in keys {
+        let others = table.static_columns().iter().chain(table.regular_columns());
+        if others.into_iter().any(|other| other.name == column.name) {
+            return Err(format!(
+                "column {} is in the key of {full_name} and none of the key here: this is another table",
+                column.name
+            ));
+        }
+    }
+    let name_of = |kind, position| {
+        let columns = match kind {
+            ColumnKind::PartitionKey => known.partition_key_columns(),
+            ColumnKind::Clustering => known.clustering_columns(),
+            _ => &[],
+        };
+        columns.get::<usize>(position).map(|column| column.name.clone())
+    };
+    let builder = table.rebuild().update_columns(|column| {
+        if let Some(name) = name_of(column.kind, column.position) {
+            column.name = name;
+        }
+    });
+    Ok(Arc::new(builder.build()))
+}
+
+/// What the directories of a node's data say: `<keyspace>/<table>-<id>/`, perhaps with snapshots below.
+struct Place {
+    keyspace: Option<String>,
+    table: Option<String>,
+}
+
+impl Place {
+    fn of(directory: &Path) -> Self {
+        let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
+        for ancestor in directory.ancestors() {
+            let Some(found) = name(ancestor) else { continue };
+            if let Some((table, id)) = found.rsplit_once('-')
+                && id.len() == 32
+                && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+            {
+                let keyspace = ancestor.parent().and_then(name);
+                return Self { keyspace, table: Some(table.to_owned()) };
+            }
+        }
+        Self { keyspace: None, table: None }
+    }
+}
+
+/// `ks.table` of an SSTable in a directory of a node's data.
+pub fn full_name(table: &TableMetadata) -> Option<String> {
+    match table.keyspace.as_str() {
+        "" => None,
+        keyspace => Some(format!("{keyspace}.{}", table.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_tell_keyspace_and_table() {
+        let id = "5a1c395eb41f11e59f22ba0be0483c18";
+        for tail in ["", "/snapshots/now"] {
+            let place = Place::of(Path::new(&format!("/data/shop/orders-{id}{tail}")));
+            assert_eq!(place.keyspace.as_deref(), Some("shop"));
+            assert_eq!(place.table.as_deref(), Some("orders"));
+        }
+        assert_eq!(Place::of(Path::new("/data/shop/orders")).table, None);
+    }
+}

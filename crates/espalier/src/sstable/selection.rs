@@ -1,0 +1,223 @@
+//! `--key` and `--slice`: text of people to keys and clusterings.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_cql::offline::{SelectedPartitions, plan_where};
+use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
+use espalier_mutation::{
+    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, DecoratedKey, KeyRange,
+    build_composite,
+};
+use espalier_types::CqlType;
+use espalier_types::literal::{Json, from_json_value, from_text, parse_json};
+
+use super::{ToolError, arguments::DumpArguments};
+
+/// What is to be shown of an SSTable.
+pub struct Selection {
+    pub partitions: SelectedPartitions,
+    pub slices: Arc<ClusteringSlices>,
+}
+
+impl Selection {
+    /// What the arguments mean for this table.
+    pub fn plan(table: &Arc<TableMetadata>, arguments: &DumpArguments) -> Result<Self, ToolError> {
+        let mut partitions = SelectedPartitions::Range(KeyRange::full());
+        let mut slices = ClusteringSlices::all();
+        if let Some(slice) = &arguments.slice {
+            let wrong = |reason| ToolError::Argument { name: "slice", reason };
+            if is_condition(slice) {
+                let selected =
+                    plan_where(table, slice).map_err(|error| wrong(hint(table, error)))?;
+                (partitions, slices) = (selected.partitions, selected.slices);
+            } else {
+                slices = parse_range(table, slice).map_err(wrong)?;
+            }
+        }
+        if !arguments.key.is_empty() {
+            if partitions != SelectedPartitions::Range(KeyRange::full()) {
+                let reason = "it names partitions as well; leave --key away".to_owned();
+                return Err(ToolError::Argument { name: "slice", reason });
+            }
+            let keys = arguments.key.iter().map(|text| parse_key(table, text));
+            let keys = keys
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|reason| ToolError::Argument { name: "key", reason })?;
+            partitions = SelectedPartitions::Keys(keys);
+        }
+        if let SelectedPartitions::Keys(keys) = &mut partitions {
+            keys.sort();
+            keys.dedup();
+        }
+        Ok(Self { partitions, slices: Arc::new(slices) })
+    }
+}
+
+fn hint(table: &TableMetadata, error: espalier_cql::Error) -> String {
+    let names: Vec<_> = table.clustering_columns().iter().map(|c| c.name.as_str()).collect();
+    match names.is_empty() {
+        true => format!("{error} (this table has no clustering columns)"),
+        false => format!("{error} (the clustering columns are {})", names.join(", ")),
+    }
+}
+
+fn is_condition(text: &str) -> bool {
+    let words = || text.split_ascii_whitespace();
+    text.contains(['<', '>', '=']) || words().any(|word| word.eq_ignore_ascii_case("in"))
+}
+
+/// The key that a text means.
+fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> {
+    let columns = table.partition_key_columns();
+    let key = match (columns, text.strip_prefix("0x")) {
+        (_, Some(digits)) => {
+            from_text(&CqlType::Blob, digits).map_err(|error| error.to_string())?
+        }
+        ([column], None) => parse_value(column, text)?,
+        (columns, None) => {
+            let values = parse_values(columns, text)?;
+            if values.len() != columns.len() {
+                let names: Vec<_> = columns.iter().map(|c| c.name.as_str()).collect();
+                return Err(format!(
+                    "{} values where the partition key has {}: {}; if a value has a colon inside, write a JSON array",
+                    values.len(),
+                    columns.len(),
+                    names.join(", ")
+                ));
+            }
+            build_composite(&values)
+        }
+    };
+    match key.len() {
+        1..=65_535 => Ok(DecoratedKey::new(key)),
+        length => Err(format!("a key of {length} bytes")),
+    }
+}
+
+/// `a:b`, or a JSON array; as many values as there are, at most one for each column.
+fn parse_values(columns: &[ColumnDefinition], text: &str) -> Result<Vec<Bytes>, String> {
+    if let Ok(Json::Array(items)) = parse_json(text)
+        && columns.len() >= items.len()
+    {
+        let values = columns.iter().zip(&items).map(|(column, item)| {
+            let value = from_json_value(&column.column_type, item);
+            let value = value.map_err(|error| format!("{}: {error}", column.name))?;
+            value.ok_or_else(|| format!("{}: null", column.name))
+        });
+        return values.collect();
+    }
+    if columns.len() == 1 {
+        return Ok(vec![parse_value(&columns[0], text)?]);
+    }
+    let mut parts = split_at_colons(text);
+    if parts.len() > columns.len() {
+        parts.truncate(columns.len() + 1);
+        return Ok(parts.into_iter().map(Bytes::from).collect());
+    }
+    columns.iter().zip(&parts).map(|(column, part)| parse_value(column, part)).collect()
+}
+
+/// A colon behind a backslash divides nothing, as in Cassandra's tools.
+fn split_at_colons(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let last = parts.len() - 1;
+        match character {
+            '\\' if characters.next_if_eq(&':').is_some() => parts[last].push(':'),
+            ':' => parts.push(String::new()),
+            other => parts[last].push(other),
+        }
+    }
+    parts
+}
+
+/// A value as plain text, as a CQL string, or, of a collection, tuple or UDT, as JSON.
+fn parse_value(column: &ColumnDefinition, text: &str) -> Result<Bytes, String> {
+    let ty = &column.column_type;
+    let wrong = |error: espalier_types::ValueError| format!("{}: {error}", column.name);
+    let is_nested = ty.is_collection()
+        || matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. } | CqlType::Vector { .. });
+    if is_nested {
+        let json = parse_json(text).map_err(|error| format!("{}: {error}", column.name))?;
+        let value = from_json_value(ty, &json).map_err(wrong)?;
+        return value.ok_or_else(|| format!("{}: null", column.name));
+    }
+    let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+    let plain = quoted.map_or_else(|| text.to_owned(), |inside| inside.replace("''", "'"));
+    from_text(ty, &plain).map_err(wrong)
+}
+
+/// `FROM..TO`, `FROM..`, `..TO`, or one prefix; each of one value or more.
+fn parse_range(table: &TableMetadata, text: &str) -> Result<ClusteringSlices, String> {
+    let columns = table.clustering_columns();
+    if columns.is_empty() {
+        return Err("this table has no clustering columns".to_owned());
+    }
+    let prefix = |text: &str| -> Result<Box<[Option<Bytes>]>, String> {
+        if text.is_empty() {
+            return Ok(Box::default());
+        }
+        let values = parse_values(columns, text)?;
+        match values.len() > columns.len() {
+            true => Err(format!("more than {} values", columns.len())),
+            false => Ok(values.into_iter().map(Some).collect()),
+        }
+    };
+    let slice = match text.split_once("..") {
+        None => ClusteringSlice::prefix(prefix(text)?),
+        Some((from, to)) => ClusteringSlice {
+            start: ClusteringBound { kind: BoundKind::InclusiveStart, values: prefix(from)? },
+            end: ClusteringBound { kind: BoundKind::InclusiveEnd, values: prefix(to)? },
+        },
+    };
+    Ok(ClusteringSlices::normalise(vec![slice], table.comparator()))
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_mutation::schema::{TableBuilder, TableId};
+
+    use super::*;
+
+    fn table() -> Arc<TableMetadata> {
+        let id = TableId(espalier_runtime::random::uuid_v4());
+        let builder = TableBuilder::new("k", "t", id)
+            .partition_key("a", CqlType::Int)
+            .partition_key("b", CqlType::Text)
+            .clustering("c", CqlType::Int, false)
+            .clustering("d", CqlType::Text, true);
+        Arc::new(builder.build())
+    }
+
+    fn key(value: i32, text: &str) -> DecoratedKey {
+        let parts = [value.to_be_bytes().to_vec(), text.as_bytes().to_vec()];
+        DecoratedKey::new(build_composite(&parts))
+    }
+
+    #[test]
+    fn keys_of_several_columns() {
+        let table = table();
+        assert_eq!(parse_key(&table, "5:x"), Ok(key(5, "x")));
+        assert_eq!(parse_key(&table, "5:'it''s'"), Ok(key(5, "it's")));
+        assert_eq!(parse_key(&table, "5:x\\:y"), Ok(key(5, "x:y")));
+        assert_eq!(parse_key(&table, "[5,\"x:y\"]"), Ok(key(5, "x:y")));
+        assert_eq!(parse_key(&table, "0x0004000000050000017800"), Ok(key(5, "x")));
+        for wrong in ["5", "5:x:y", "x:5", "[5]", "0xzz", ""] {
+            assert!(parse_key(&table, wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_inclusive_and_may_be_open() {
+        let table = table();
+        let one = |text: &str| parse_range(&table, text).unwrap().slices.remove(0);
+        assert!(one("5..").end.is_unbounded());
+        assert!(one("..5:x").start.is_unbounded());
+        assert_eq!(one("..5:x").end.values.len(), 2);
+        assert_eq!(one("5").start.values, one("5").end.values);
+        assert!(parse_range(&table, "9..5").unwrap().slices.is_empty());
+        assert!(parse_range(&table, "x..").is_err());
+    }
+}
