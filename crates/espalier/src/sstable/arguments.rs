@@ -17,6 +17,8 @@ pub enum SstableCommand {
     Index(IndexArguments),
     /// Write the same content in another version
     Convert(ConvertArguments),
+    /// Write SSTables from a CQL schema and JSON lines or CSV
+    Write(WriteArguments),
 }
 
 /// Files and directories.

@@ -26,7 +26,7 @@ const CACHE_BYTES: usize = 8 << 20;
 /// Converts all, each into the place below the output that it has below its path.
 pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
-    let features = version(&arguments.to)?;
+    let features = version("to", &arguments.to)?;
     for path in &arguments.paths.paths {
         let root = match file_system.metadata(path).await {
             Ok(metadata) if metadata.is_directory => path.clone(),
@@ -44,7 +44,7 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
 }
 
 /// The features of a version that a person named.
-pub fn version(name: &str) -> Result<&'static VersionFeatures, ToolError> {
+pub fn version(argument: &'static str, name: &str) -> Result<&'static VersionFeatures, ToolError> {
     Version::parse(name).and_then(Version::writable_features).ok_or_else(|| {
         let known: Vec<_> = VERSIONS
             .iter()
@@ -52,7 +52,7 @@ pub fn version(name: &str) -> Result<&'static VersionFeatures, ToolError> {
             .map(|row| row.version.to_string())
             .collect();
         ToolError::Argument {
-            name: "to",
+            name: argument,
             reason: format!("'{name}' is no version that can be written: {}", known.join(", ")),
         }
     })

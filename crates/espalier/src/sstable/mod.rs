@@ -14,6 +14,7 @@ mod schema;
 mod selection;
 mod stats;
 mod verify;
+mod write;
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -31,6 +32,16 @@ pub enum ToolError {
     Path {
         /// The path.
         path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A record of the input cannot be written.
+    #[error("{}:{line}: {reason}", path.display())]
+    Input {
+        /// The input.
+        path: PathBuf,
+        /// Where, from 1.
+        line: u64,
         /// Why not.
         reason: String,
     },
@@ -70,6 +81,7 @@ pub fn run(command: &SstableCommand) -> Result<(), ToolError> {
             SstableCommand::Stats(arguments) => stats::stats(arguments).await,
             SstableCommand::Index(arguments) => index::index(arguments).await,
             SstableCommand::Convert(arguments) => convert::convert(arguments).await,
+            SstableCommand::Write(arguments) => write::write(arguments).await,
         }
     });
     match done {

@@ -50,6 +50,7 @@ async fn find_below(
     Ok(())
 }
 
-fn unusable(path: &Path, reason: String) -> ToolError {
+/// An error about a path.
+pub fn unusable(path: &Path, reason: String) -> ToolError {
     ToolError::Path { path: path.to_owned(), reason }
 }

@@ -1,0 +1,216 @@
+//! Records from a file or from standard input, one after the other, in pieces.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use espalier_runtime::file::{File, FileSystem};
+use espalier_types::literal::Json;
+
+use super::csv;
+use super::json;
+use crate::sstable::{ToolError, paths::unusable};
+
+const PIECE_BYTES: usize = 1 << 20;
+/// A longer record is taken for a missing quote or newline.
+const MAXIMUM_RECORD_BYTES: usize = 1 << 30;
+
+/// How the input is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    JsonLines,
+    Csv,
+}
+
+impl Format {
+    /// By the file's name; what is not `.csv` is JSON lines.
+    pub fn of(path: &Path) -> Self {
+        match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
+            true => Self::Csv,
+            false => Self::JsonLines,
+        }
+    }
+}
+
+/// One record: names of columns and their values.
+#[derive(Debug, PartialEq)]
+pub enum Record {
+    /// An object.
+    Json(Vec<(String, Json)>),
+    /// Fields of a CSV file by the names of its header; `None`: empty without quotes.
+    Text(Vec<(String, Option<String>)>),
+}
+
+enum Source {
+    File { file: File, length: u64 },
+    StandardInput,
+}
+
+/// The records of an input.
+pub struct Records {
+    path: PathBuf,
+    source: Source,
+    format: Format,
+    /// Names of a CSV file's columns.
+    header: Option<Vec<String>>,
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that are done.
+    at: usize,
+    /// Bytes of the input that are in the buffer or done.
+    read: u64,
+    is_at_end: bool,
+    /// Lines that are done.
+    lines: u64,
+    /// The line at which the current record begins.
+    line: u64,
+}
+
+impl Records {
+    /// Opens a file, or standard input if the path is `-`.
+    pub async fn open(
+        file_system: &FileSystem,
+        path: &Path,
+        format: Format,
+    ) -> Result<Self, ToolError> {
+        let source = if path == Path::new("-") {
+            Source::StandardInput
+        } else {
+            let wrong =
+                |error: espalier_runtime::file::FileError| unusable(path, error.source.to_string());
+            let file = file_system.open_read(path).await.map_err(wrong)?;
+            let length = file.length().await.map_err(wrong)?;
+            Source::File { file, length }
+        };
+        let mut records = Self {
+            path: path.to_owned(),
+            source,
+            format,
+            header: None,
+            buffer: Vec::new(),
+            at: 0,
+            read: 0,
+            is_at_end: false,
+            lines: 0,
+            line: 1,
+        };
+        if format == Format::Csv {
+            let header = records.next_fields().await?.unwrap_or_default();
+            let names = header.into_iter().map(Option::unwrap_or_default).collect();
+            records.header = Some(names);
+        }
+        Ok(records)
+    }
+
+    /// Bytes of the input, 0 if nobody knows.
+    pub fn total_bytes(&self) -> u64 {
+        match &self.source {
+            Source::File { length, .. } => *length,
+            Source::StandardInput => 0,
+        }
+    }
+
+    /// Bytes that are done.
+    pub fn read_bytes(&self) -> u64 {
+        self.read - (self.buffer.len() - self.at) as u64
+    }
+
+    /// The line, from 1, at which the record that came last begins.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// The next record; none at the end. Blank lines are passed over.
+    pub async fn next(&mut self) -> Result<Option<Record>, ToolError> {
+        match self.format {
+            Format::JsonLines => self.next_object().await,
+            Format::Csv => {
+                let Some(fields) = self.next_fields().await? else { return Ok(None) };
+                let names = self.header.clone().unwrap_or_default();
+                if fields.len() != names.len() {
+                    let reason =
+                        format!("{} fields, and the header has {}", fields.len(), names.len());
+                    return Err(self.wrong(reason));
+                }
+                Ok(Some(Record::Text(names.into_iter().zip(fields).collect())))
+            }
+        }
+    }
+
+    async fn next_object(&mut self) -> Result<Option<Record>, ToolError> {
+        loop {
+            let rest = self.buffer.get(self.at..).unwrap_or_default();
+            let end = rest.iter().position(|&byte| byte == b'\n');
+            let length = match end {
+                Some(end) => end,
+                None if self.is_at_end && rest.is_empty() => return Ok(None),
+                None if self.is_at_end => rest.len(),
+                None => {
+                    self.fill().await?;
+                    continue;
+                }
+            };
+            self.line = self.lines + 1;
+            let line = rest.get(..length).unwrap_or_default();
+            let parsed = json::object(line);
+            self.at += length + usize::from(end.is_some());
+            self.lines += 1;
+            match parsed {
+                Ok(None) => continue,
+                Ok(Some(members)) => return Ok(Some(Record::Json(members))),
+                Err(reason) => return Err(self.wrong(reason)),
+            }
+        }
+    }
+
+    async fn next_fields(&mut self) -> Result<Option<Vec<Option<String>>>, ToolError> {
+        loop {
+            let rest = self.buffer.get(self.at..).unwrap_or_default();
+            if rest.is_empty() && self.is_at_end {
+                return Ok(None);
+            }
+            self.line = self.lines + 1;
+            match csv::record(rest, self.is_at_end) {
+                Ok(None) => self.fill().await?,
+                Ok(Some(found)) => {
+                    self.at += found.length;
+                    self.lines += found.lines;
+                    if !found.fields.is_empty() {
+                        return Ok(Some(found.fields));
+                    }
+                }
+                Err(reason) => return Err(self.wrong(reason)),
+            }
+        }
+    }
+
+    async fn fill(&mut self) -> Result<(), ToolError> {
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        if self.buffer.len() > MAXIMUM_RECORD_BYTES {
+            return Err(self.wrong("a record of more than a gigabyte".to_owned()));
+        }
+        // A long record is read in ever larger pieces: it is looked through from its start each time.
+        let wanted = PIECE_BYTES.max(self.buffer.len());
+        let before = self.buffer.len();
+        match &mut self.source {
+            Source::File { file, .. } => {
+                let part = file.read_at(self.read, wanted).await;
+                let part = part.map_err(|error| unusable(&self.path, error.source.to_string()))?;
+                self.buffer.extend_from_slice(&part);
+            }
+            Source::StandardInput => {
+                let mut input = std::io::stdin().lock().take(wanted as u64);
+                input
+                    .read_to_end(&mut self.buffer)
+                    .map_err(|error| unusable(&self.path, error.to_string()))?;
+            }
+        }
+        let count = self.buffer.len() - before;
+        self.read += count as u64;
+        self.is_at_end = count == 0;
+        Ok(())
+    }
+
+    fn wrong(&self, reason: String) -> ToolError {
+        ToolError::Input { path: self.path.clone(), line: self.line, reason }
+    }
+}

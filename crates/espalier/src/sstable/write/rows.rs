@@ -1,0 +1,274 @@
+//! From a record to a row, as INSERT would write it.
+//!
+//! A column that the record does not have, or that is null, is left alone: no tombstone is written. A collection that is not
+//! frozen is replaced as a whole, which leaves a deletion one microsecond before the row.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, Liveness,
+    MAXIMUM_TTL_SECONDS, NO_DELETION_TIME, Row, build_composite,
+};
+use espalier_types::literal::{Json, from_json_value, from_text, parse_json};
+use espalier_types::{CqlType, collection, timeuuid};
+
+use super::input::Record;
+
+/// 1970 in units of 100 ns since 1582-10-15.
+const UNIX_EPOCH_TICKS: u64 = 122_192_928_000_000_000;
+/// Clock sequence and node of the paths of list elements, an arbitrary choice.
+const CLOCK_SEQUENCE_AND_NODE: u64 = 0x8000_4553_5041_4C49;
+
+/// A row of a partition, and the static row that came with it.
+#[derive(Debug, PartialEq)]
+pub struct Built {
+    pub key: DecoratedKey,
+    pub static_row: Option<Row>,
+    /// None where the record has no clustering and only static columns.
+    pub row: Option<Row>,
+}
+
+/// Makes rows of a table.
+pub struct RowBuilder {
+    table: Arc<TableMetadata>,
+    timestamp: i64,
+    now_s: u32,
+}
+
+/// How the cells of a record are written.
+#[derive(Clone, Copy)]
+struct Written {
+    timestamp: i64,
+    ttl: u32,
+    expiry_s: u32,
+    now_s: u32,
+}
+
+impl RowBuilder {
+    /// `timestamp`: of records that have none, in µs.
+    pub fn new(table: Arc<TableMetadata>, timestamp: i64, now_s: i64) -> Self {
+        Self { table, timestamp, now_s: u32::try_from(now_s).unwrap_or(0) }
+    }
+
+    /// The row of a record.
+    pub fn build(&self, record: &Record) -> Result<Built, String> {
+        let mut values: Vec<(&ColumnDefinition, Bytes)> = Vec::new();
+        let (mut timestamp, mut ttl) = (self.timestamp, self.table.options.default_time_to_live);
+        let mut take = |name: &str, value: Value<'_>| -> Result<(), String> {
+            match name {
+                "$ts" => timestamp = value.number(name)?.unwrap_or(timestamp),
+                "$ttl" => {
+                    let given = value.number(name)?.unwrap_or(i64::from(ttl));
+                    ttl = u32::try_from(given)
+                        .ok()
+                        .filter(|ttl| *ttl <= MAXIMUM_TTL_SECONDS)
+                        .ok_or(format!("$ttl: {given} is not from 0 to {MAXIMUM_TTL_SECONDS}"))?;
+                }
+                name => {
+                    let column = self.column(name)?;
+                    if let Some(value) = value.of(column)? {
+                        values.push((column, value));
+                    }
+                }
+            }
+            Ok(())
+        };
+        match record {
+            Record::Json(members) => {
+                members.iter().try_for_each(|(name, value)| take(name, Value::Json(value)))?;
+            }
+            Record::Text(fields) => fields
+                .iter()
+                .try_for_each(|(name, value)| take(name, Value::Text(value.as_deref())))?,
+        }
+        let expiry_s = match ttl {
+            0 => NO_DELETION_TIME,
+            // The last second that every version can hold.
+            ttl => self.now_s.saturating_add(ttl).min(i32::MAX as u32 - 1),
+        };
+        self.assemble(values, Written { timestamp, ttl, expiry_s, now_s: self.now_s })
+    }
+
+    fn column(&self, name: &str) -> Result<&ColumnDefinition, String> {
+        self.table.column(name).ok_or_else(|| {
+            let known: Vec<_> = self.table.columns().iter().map(|c| c.name.as_str()).collect();
+            format!(
+                "{}.{} has no column '{name}', only {}",
+                self.table.keyspace,
+                self.table.name,
+                known.join(", ")
+            )
+        })
+    }
+
+    fn assemble(
+        &self,
+        values: Vec<(&ColumnDefinition, Bytes)>,
+        written: Written,
+    ) -> Result<Built, String> {
+        let value_of = |column: &ColumnDefinition| {
+            // The last one counts if a name comes twice.
+            values.iter().rev().find(|(other, _)| other.id == column.id).map(|(_, v)| v.clone())
+        };
+        let missing = |column: &ColumnDefinition| {
+            format!("'{}' is part of the key and has no value", column.name)
+        };
+        let key = self.table.partition_key_columns().iter();
+        let key: Vec<_> = key
+            .map(|column| value_of(column).ok_or_else(|| missing(column)))
+            .collect::<Result<_, _>>()?;
+        let key = match key.as_slice() {
+            [one] => one.clone(),
+            several if several.iter().any(|part| part.len() > 65_535) => {
+                return Err("a part of the key is longer than 65535 bytes".to_owned());
+            }
+            several => build_composite(several),
+        };
+        if key.is_empty() || key.len() > 65_535 {
+            return Err(format!("a partition key of {} bytes", key.len()));
+        }
+        let clustering: Vec<_> = self.table.clustering_columns().iter().map(value_of).collect();
+        let has_regular = values.iter().any(|(column, _)| column.kind == ColumnKind::Regular);
+        let mut static_row = Row::empty(Clustering::empty());
+        let has_row = match clustering.iter().all(Option::is_some) {
+            true => true,
+            false => {
+                let is_static_only = clustering.iter().all(Option::is_none)
+                    && !has_regular
+                    && values.iter().any(|(column, _)| column.kind == ColumnKind::Static);
+                if !is_static_only {
+                    let columns = self.table.clustering_columns().iter().zip(&clustering);
+                    let first = columns.into_iter().find(|(_, value)| value.is_none());
+                    return Err(first.map_or_else(String::new, |(column, _)| missing(column)));
+                }
+                false
+            }
+        };
+        let mut row = Row::empty(Clustering { values: clustering.into() });
+        if written.timestamp == i64::MIN {
+            return Err("this timestamp means that there is none".to_owned());
+        }
+        row.liveness = Liveness {
+            timestamp: written.timestamp,
+            ttl: written.ttl,
+            local_expiration: written.expiry_s,
+        };
+        for (column, value) in values {
+            let target = match column.kind {
+                ColumnKind::Regular => &mut row,
+                ColumnKind::Static => &mut static_row,
+                _ => continue,
+            };
+            let data = column_data(column, value, written)?;
+            *target.column_or_insert(column.id, || ColumnData::Complex(ComplexColumn::default())) =
+                data;
+        }
+        Ok(Built {
+            key: DecoratedKey::new(key),
+            static_row: (!static_row.is_empty()).then_some(static_row),
+            row: has_row.then_some(row),
+        })
+    }
+}
+
+fn column_data(
+    column: &ColumnDefinition,
+    value: Bytes,
+    written: Written,
+) -> Result<ColumnData, String> {
+    if !column.is_complex() {
+        return Ok(ColumnData::Simple(written.cell(value)));
+    }
+    let wrong = |error: espalier_types::ValueError| format!("{}: {error}", column.name);
+    let share = |part: &[u8]| value.slice_ref(part);
+    let mut cells = Vec::new();
+    match &column.column_type {
+        CqlType::Set { .. } => {
+            for element in collection::elements(&value).map_err(wrong)? {
+                let element = element.map_err(wrong)?.unwrap_or_default();
+                cells.push((share(element), written.cell(Bytes::new())));
+            }
+        }
+        CqlType::List { .. } => {
+            for (index, element) in collection::elements(&value).map_err(wrong)?.enumerate() {
+                let element = element.map_err(wrong)?.unwrap_or_default();
+                cells.push((written.list_path(index as u64), written.cell(share(element))));
+            }
+        }
+        CqlType::Map { .. } => {
+            for entry in collection::entries(&value).map_err(wrong)? {
+                let (key, element) = entry.map_err(wrong)?;
+                cells.push((share(key), written.cell(share(element))));
+            }
+        }
+        _ => {
+            for (index, field) in collection::fields(&value).enumerate() {
+                let Some(field) = field.map_err(wrong)? else { continue };
+                let path = Bytes::copy_from_slice(&(index as u16).to_be_bytes());
+                cells.push((path, written.cell(share(field))));
+            }
+        }
+    }
+    let deletion = DeletionTime::new(written.timestamp.saturating_sub(1), written.now_s);
+    Ok(ColumnData::Complex(ComplexColumn { deletion, cells }))
+}
+
+impl Written {
+    fn cell(&self, value: Bytes) -> Cell {
+        match self.ttl {
+            0 => Cell::live(self.timestamp, value),
+            ttl => Cell::expiring(self.timestamp, ttl, self.expiry_s, value),
+        }
+    }
+
+    /// Elements of one list differ in the time of their timeuuids.
+    fn list_path(&self, index: u64) -> Bytes {
+        let ticks = (self.timestamp.max(0) as u64).wrapping_mul(10);
+        let ticks = UNIX_EPOCH_TICKS.wrapping_add(ticks).wrapping_add(index);
+        Bytes::copy_from_slice(&timeuuid::from_ticks(ticks, CLOCK_SEQUENCE_AND_NODE))
+    }
+}
+
+/// A value as the input has it.
+enum Value<'record> {
+    Json(&'record Json),
+    Text(Option<&'record str>),
+}
+
+impl Value<'_> {
+    fn number(&self, name: &str) -> Result<Option<i64>, String> {
+        let text = match self {
+            Self::Json(Json::Null) | Self::Text(None) => return Ok(None),
+            Self::Json(Json::Number(text) | Json::String(text)) => text.as_str(),
+            Self::Json(other) => return Err(format!("{name}: {other} is no number")),
+            Self::Text(Some(text)) => text,
+        };
+        text.parse().map(Some).map_err(|_| format!("{name}: '{text}' is no whole number"))
+    }
+
+    fn of(&self, column: &ColumnDefinition) -> Result<Option<Bytes>, String> {
+        let ty = &column.column_type;
+        let wrong = |error: String| format!("{}: {error}", column.name);
+        let parsed;
+        let json = match self {
+            Self::Json(json) => *json,
+            Self::Text(None) => return Ok(None),
+            Self::Text(Some(text)) if !is_nested(ty) => {
+                let text = text.strip_prefix("0x").filter(|_| *ty == CqlType::Blob).unwrap_or(text);
+                return from_text(ty, text).map(Some).map_err(|error| wrong(error.to_string()));
+            }
+            Self::Text(Some(text)) => {
+                parsed = parse_json(text).map_err(|error| wrong(error.to_string()))?;
+                &parsed
+            }
+        };
+        from_json_value(ty, json).map_err(|error| wrong(error.to_string()))
+    }
+}
+
+fn is_nested(ty: &CqlType) -> bool {
+    ty.is_collection()
+        || matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. } | CqlType::Vector { .. })
+}
