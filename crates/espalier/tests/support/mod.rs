@@ -29,6 +29,20 @@ pub fn refused(arguments: &[&str]) -> String {
     said.trim_end().to_owned()
 }
 
+/// What it prints when all is well.
+pub fn said(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && complaint.is_empty(), "{arguments:?}: {complaint}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The directory of a case of files that Cassandra made.
+pub fn written_by_cassandra(case: &str) -> String {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/sstables/da");
+    all.join(case).to_str().unwrap().to_owned()
+}
+
 /// A node that serves; killed when it is dropped.
 pub struct Serving {
     child: Child,

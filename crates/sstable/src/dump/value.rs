@@ -4,6 +4,8 @@
 //! two differences: no blanks, and NaN and infinities as strings (`null` would be another value). The types that most
 //! columns have are printed here; the rest go by way of [`to_json`].
 
+use std::{fmt::Debug, io::Write};
+
 use espalier_types::{
     CqlType, ValueError,
     calendar::{MILLIS_PER_DAY, civil_from_days},
@@ -98,9 +100,17 @@ fn write_scalar(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
         {
             write_timestamp(be64(value), out);
         }
-        (CqlType::Double | CqlType::Float, value) if !is_finite(value) => {
-            let text = to_text(ty, value);
-            push_string(&text, out);
+        (CqlType::Double, &[a, b, c, d, e, f, g, h]) => {
+            let number = f64::from_be_bytes([a, b, c, d, e, f, g, h]);
+            if !write_plain_number(number.abs(), number, out) {
+                write_number(ty, value, number.is_finite(), out);
+            }
+        }
+        (CqlType::Float, &[a, b, c, d]) => {
+            let number = f32::from_be_bytes([a, b, c, d]);
+            if !write_plain_number(number.abs().into(), number, out) {
+                write_number(ty, value, number.is_finite(), out);
+            }
         }
         _ => out.extend_from_slice(to_json(ty, value).as_bytes()),
     }
@@ -129,12 +139,16 @@ fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"Z\"");
 }
 
-/// Of a value of 4 or 8 bytes; anything else is no number that could be infinite.
-fn is_finite(value: &[u8]) -> bool {
-    match *value {
-        [a, b, c, d] => f32::from_be_bytes([a, b, c, d]).is_finite(),
-        [a, b, c, d, e, f, g, h] => f64::from_be_bytes([a, b, c, d, e, f, g, h]).is_finite(),
-        _ => true,
+/// A number that Java prints without an exponent, as it does: with the fewest digits, at least one behind the point.
+fn write_plain_number(absolute: f64, number: impl Debug, out: &mut Vec<u8>) -> bool {
+    let is_plain = (1e-3..1e7).contains(&absolute) || absolute == 0.0;
+    is_plain && write!(out, "{number:?}").is_ok()
+}
+
+fn write_number(ty: &CqlType, value: &[u8], is_finite: bool, out: &mut Vec<u8>) {
+    match is_finite {
+        true => out.extend_from_slice(to_json(ty, value).as_bytes()),
+        false => push_string(&to_text(ty, value), out),
     }
 }
 
@@ -282,6 +296,21 @@ mod tests {
             let value = millis.to_be_bytes();
             let expected = to_json(&CqlType::Timestamp, &value);
             assert_eq!(json(&CqlType::Timestamp, &value), expected);
+        }
+    }
+
+    #[test]
+    fn floats_are_those_of_the_general_printer() {
+        let mut numbers =
+            vec![0.0, -0.0, 1e-3, 0.00099999, 1e7, 9999999.5, 1.0 / 3.0, 5e-324, 1e300];
+        (0..64).for_each(|i| numbers.extend([1.7f64.powi(i), -(1.3f64.powi(-i))]));
+        for number in numbers {
+            let value = number.to_be_bytes();
+            assert_eq!(json(&CqlType::Double, &value), to_json(&CqlType::Double, &value));
+            let value = (number as f32).to_be_bytes();
+            if (number as f32).is_finite() {
+                assert_eq!(json(&CqlType::Float, &value), to_json(&CqlType::Float, &value));
+            }
         }
     }
 

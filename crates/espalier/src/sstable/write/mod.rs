@@ -5,6 +5,7 @@
 //! timestamp stay, as in a node. Memory: what `--sort-memory` says, and then a chunk for each run.
 
 mod csv;
+mod distinct;
 mod input;
 mod json;
 mod rows;

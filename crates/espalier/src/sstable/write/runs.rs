@@ -16,7 +16,7 @@ use espalier_sstable::{
     SSTableReader, SSTableWriter, Scan, StreamWriteError, WriterOptions, WrittenSSTable,
 };
 
-use super::rows::Built;
+use super::{distinct::DistinctTokens, rows::Built};
 use crate::sstable::{ToolError, paths::unusable};
 
 const CACHE_BYTES: usize = 4 << 20;
@@ -39,7 +39,7 @@ pub struct Sorter {
     entries: Vec<Entry>,
     used_bytes: usize,
     runs: Vec<Descriptor>,
-    partitions: u64,
+    partitions: DistinctTokens,
     stats: EncodingStats,
 }
 
@@ -59,7 +59,7 @@ impl Sorter {
             entries: Vec::new(),
             used_bytes: 0,
             runs: Vec::new(),
-            partitions: 0,
+            partitions: DistinctTokens::default(),
             stats: EncodingStats::default(),
         }
     }
@@ -67,6 +67,7 @@ impl Sorter {
     /// Takes a row.
     pub async fn add(&mut self, built: Built) -> Result<(), ToolError> {
         let Built { key, static_row, row } = built;
+        self.partitions.add(key.token.0);
         for (row, is_static) in [(static_row, true), (row, false)] {
             let Some(row) = row else { continue };
             self.stats.add_row(&row);
@@ -97,8 +98,7 @@ impl Sorter {
         options.encoding_stats = self.stats;
         let entries = std::mem::take(&mut self.entries);
         self.used_bytes = 0;
-        let written = write_sorted(&self.file_system, &self.table, options, entries).await?;
-        self.partitions += written.map_or(0, |written| written.partition_count);
+        write_sorted(&self.file_system, &self.table, options, entries).await?;
         self.runs.push(descriptor);
         Ok(())
     }
@@ -115,12 +115,11 @@ impl Sorter {
         if let Some(chunks) = chunks {
             options.chunks = chunks;
         }
+        options.estimated_partitions = self.partitions.estimate();
         if self.runs.is_empty() {
-            options.estimated_partitions = self.entries.len() as u64;
             return write_sorted(&self.file_system, &self.table, options, self.entries).await;
         }
         self.spill().await?;
-        options.estimated_partitions = self.partitions;
         let merged = self.merge(options).await;
         let removed = self.file_system.remove_dir_all(&self.directory).await;
         let merged = merged?;
