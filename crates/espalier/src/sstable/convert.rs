@@ -13,8 +13,8 @@ use espalier_runtime::file::FileSystem;
 use espalier_runtime::time::Instant;
 use espalier_sstable::versions::{VERSIONS, Version, VersionFeatures};
 use espalier_sstable::{
-    ChunkFormat, ColumnSelection, Descriptor, PageCache, PresentColumns, SSTableReader,
-    SSTableWriter, WriterFacts, WriterOptions,
+    ChunkFormat, ColumnSelection, Descriptor, PageCache, SSTableReader, SSTableWriter, WriterFacts,
+    WriterOptions,
 };
 
 use super::arguments::{CompressionArguments, ConvertArguments};
@@ -110,7 +110,7 @@ async fn one(
         .create_dir_all(&target.directory)
         .await
         .map_err(|error| unusable(&target.directory, error.source.to_string()))?;
-    let options = options(&reader, target.clone(), chunks(compression)?);
+    let options = options(&reader, target, chunks(compression)?)?;
     let mut writer = SSTableWriter::create(file_system, options).await?;
     let mut progress = Progress::new(source.to_string(), reader.data_length());
     if let Err(error) = copy(&reader, &mut writer, &mut progress).await {
@@ -128,7 +128,7 @@ fn options(
     reader: &SSTableReader,
     target: Descriptor,
     chunks: Option<ChunkFormat>,
-) -> WriterOptions {
+) -> Result<WriterOptions, ToolError> {
     let statistics = reader.statistics();
     let stats = &statistics.stats;
     let as_before = || match reader.compression() {
@@ -138,29 +138,25 @@ fn options(
             chunk_length: info.chunk_length,
             min_compress_ratio: match info.max_compressed_length {
                 0 => 0.0,
-                most if most >= info.chunk_length => 0.0,
+                most if most > info.chunk_length => 0.0,
                 most => f64::from(info.chunk_length) / f64::from(most),
             },
             parameters: info.options.clone(),
         }),
     };
-    WriterOptions {
-        column_index_size: target.features().map_or(16 * 1024, |f| f.default_column_index_size),
-        descriptor: target,
-        table: reader.table(),
-        columns: PresentColumns::All,
-        encoding_stats: statistics.header.encoding_stats(),
-        estimated_partitions: reader.partition_count(),
+    let mut options = WriterOptions::for_table(target, reader.table())?;
+    options.encoding_stats = statistics.header.encoding_stats();
+    options.estimated_partitions = reader.partition_count();
+    options.bloom_filter_fp_chance = statistics.bloom_filter_fp_chance;
+    options.chunks = chunks.unwrap_or_else(as_before);
+    options.facts = WriterFacts {
         bloom_filter_fp_chance: statistics.bloom_filter_fp_chance,
-        chunks: chunks.unwrap_or_else(as_before),
-        facts: WriterFacts {
-            bloom_filter_fp_chance: statistics.bloom_filter_fp_chance,
-            level: stats.level,
-            repaired_at: stats.repaired_at,
-            originating_host_id: stats.originating_host_id,
-            commit_log_intervals: stats.commit_log_intervals.clone(),
-        },
-    }
+        level: stats.level,
+        repaired_at: stats.repaired_at,
+        originating_host_id: stats.originating_host_id,
+        commit_log_intervals: stats.commit_log_intervals.clone(),
+    };
+    Ok(options)
 }
 
 async fn copy(
