@@ -94,7 +94,7 @@ impl FormatWord {
 pub enum Family {
     /// Apache Cassandra.
     Cassandra,
-    /// ScyllaDB: Scylla.db tells which of its early mistakes are absent.
+    /// ScyllaDB.
     Scylla,
 }
 
@@ -191,6 +191,9 @@ pub struct VersionFeatures {
     pub format_word: FormatWord,
     /// Whose it is.
     pub family: Family,
+    /// Whether ScyllaDB expects Scylla.db, which tells that the writer made none of its early mistakes. A set without it is
+    /// one of Cassandra's to ScyllaDB, which knows no trie index of Cassandra's.
+    pub has_scylla_component: bool,
     /// Whether it can be written, too.
     pub is_written: bool,
     /// Index files.
@@ -232,6 +235,7 @@ const DA: VersionFeatures = VersionFeatures {
     version: Version::DA,
     format_word: FormatWord::Bti,
     family: Family::Cassandra,
+    has_scylla_component: false,
     is_written: true,
     index: IndexKind::Trie(TrieKeys::Bytes),
     deletion_time: DeletionTimeForm::Unsigned,
@@ -278,6 +282,7 @@ const ME: VersionFeatures = VersionFeatures {
 
 const MT: VersionFeatures = VersionFeatures {
     version: Version::MT,
+    has_scylla_component: true,
     index: IndexKind::Trie(TrieKeys::Bytes),
     negative_deletions: NegativeDeletions::Extended,
     ..ME

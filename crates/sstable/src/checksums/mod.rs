@@ -13,6 +13,6 @@ mod pages;
 mod reader;
 mod writer;
 
-pub(crate) use pages::{PageChecksums, check_page};
+pub(crate) use pages::{PageChecksums, check_page, combine};
 pub(crate) use reader::{Checksums, FileChecksums};
 pub(crate) use writer::format_checksums;

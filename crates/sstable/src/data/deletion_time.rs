@@ -107,8 +107,10 @@ pub fn check_deletion(
         let version = features.version;
         return Err(UnstorableDeletion::NegativeTimestamp { scope, timestamp, version });
     }
-    let (time, maximum) = (deletion.local_deletion_time, features.local_deletion_times.maximum());
-    match time <= maximum {
+    let (time, times) = (deletion.local_deletion_time, features.local_deletion_times);
+    let maximum = LocalDeletionTimes::Unsigned.maximum();
+    // Versions that end in 2038 take their last second for what is later, as Cassandra does.
+    match times.stored(time) <= maximum {
         true => Ok(()),
         false => Err(UnstorableDeletion::LocalDeletionTime { time, maximum }),
     }

@@ -8,6 +8,7 @@ use crate::{
     components::{Component, Descriptor, components_found, parse_digest, parse_toc},
     error::Result,
     reader::{read_checksums, read_component},
+    scylla::{self, ScyllaMetadata},
 };
 
 const READ_BYTES: usize = 256 * 1024;
@@ -24,7 +25,12 @@ pub(super) async fn check_files(
     match read.and_then(|bytes| parse_toc(&toc, &bytes)) {
         Ok(listed) => {
             for missing in listed.difference(&present) {
-                report.fail(&toc, 0, format_args!("{missing} is listed and not there"));
+                // It is made anew from Index.db.
+                let severity = match missing {
+                    Component::Summary => Severity::Warning,
+                    _ => Severity::Failure,
+                };
+                report.add(severity, format_args!("{toc}: {missing} is listed and not there"));
             }
             // Cassandra leaves components of secondary indexes out.
             for extra in present.difference(&listed).filter(|component| component.is_known()) {
@@ -34,6 +40,11 @@ pub(super) async fn check_files(
         Err(error) => report.take_error(error)?,
     }
     if let Err(error) = check_digest(file_system, descriptor, report).await {
+        report.take_error(error)?;
+    }
+    if present.contains(&Component::Scylla)
+        && let Err(error) = check_scylla(file_system, descriptor, report).await
+    {
         report.take_error(error)?;
     }
     if present.contains(&Component::Checksums)
@@ -61,6 +72,45 @@ async fn check_pages(file_system: &FileSystem, descriptor: &Descriptor) -> Resul
     Ok(())
 }
 
+/// The checksums of whole files in Scylla.db.
+async fn check_scylla(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    let component = Component::Scylla;
+    let name = descriptor.name_in_errors(&component);
+    let bytes = read_component(file_system, descriptor, &component, scylla::MAXIMUM_LENGTH).await?;
+    let metadata = ScyllaMetadata::read(&name, &bytes)?;
+    for (component, expected) in &metadata.checksums {
+        let actual = checksum_of(file_system, descriptor, component).await?;
+        if actual != *expected {
+            let what = format!("it says {expected:08x} of {component}, which has {actual:08x}");
+            report.fail(&name, 0, what);
+        }
+    }
+    Ok(())
+}
+
+async fn checksum_of(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+    component: &Component,
+) -> Result<u32> {
+    let file = file_system.open_read_direct(descriptor.path(component)).await?;
+    let mut checksum = crc32fast::Hasher::new();
+    let mut offset = 0;
+    loop {
+        let part = file.read_at(offset, READ_BYTES).await?;
+        if part.is_empty() {
+            return Ok(checksum.finalize());
+        }
+        checksum.update(&part);
+        offset += part.len() as u64;
+        espalier_runtime::maybe_yield().await;
+    }
+}
+
 async fn check_digest(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -70,19 +120,7 @@ async fn check_digest(
     let name = descriptor.name_in_errors(&component);
     let bytes = read_component(file_system, descriptor, &component, MAXIMUM_SMALL_LENGTH).await?;
     let expected = parse_digest(&name, &bytes)?;
-    let data = file_system.open_read_direct(descriptor.path(&Component::Data)).await?;
-    let mut digest = crc32fast::Hasher::new();
-    let mut offset = 0;
-    loop {
-        let part = data.read_at(offset, READ_BYTES).await?;
-        if part.is_empty() {
-            break;
-        }
-        digest.update(&part);
-        offset += part.len() as u64;
-        espalier_runtime::maybe_yield().await;
-    }
-    let actual = digest.finalize();
+    let actual = checksum_of(file_system, descriptor, &Component::Data).await?;
     if actual != expected {
         let what = format!("the digest says {expected}, Data.db has {actual}");
         report.fail(&name, 0, what);

@@ -18,7 +18,12 @@ mod statistics;
 
 use espalier_runtime::file::FileSystem;
 
-use crate::{components::Descriptor, error::Result, page_cache::PageCache, reader::SSTableReader};
+use crate::{
+    components::{Component, Descriptor},
+    error::{Result, SSTableError},
+    page_cache::PageCache,
+    reader::SSTableReader,
+};
 pub use report::{Problem, Severity, VerifyReport};
 
 /// Bytes of index pages and chunks that a verification keeps.
@@ -43,7 +48,21 @@ pub async fn verify_watched(
     let cache = PageCache::new(CACHE_BYTES);
     match SSTableReader::open(file_system, descriptor.clone(), None, &cache).await {
         Ok(reader) => content::check_content(&reader, quick, watch, &mut report).await?,
-        Err(error) => report.take_error(error)?,
+        Err(error) => {
+            let is_list = matches!(&error, SSTableError::Corrupt { file, .. }
+                if *file == descriptor.name_in_errors(&Component::Toc));
+            let is_missing = matches!(&error, SSTableError::Io(error) if error.is_not_found());
+            report.take_error(error)?;
+            // Without the list of its components the rest is looked at all the same.
+            if is_list || is_missing {
+                let opened =
+                    SSTableReader::open_unlisted(file_system, descriptor.clone(), None, &cache);
+                match opened.await {
+                    Ok(reader) => content::check_content(&reader, quick, watch, &mut report).await?,
+                    Err(error) => report.take_error(error)?,
+                }
+            }
+        }
     }
     Ok(report)
 }

@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use espalier_mutation::{Token, schema::TableMetadata};
+use espalier_runtime::random;
 
 use super::SSTableWriter;
 use crate::{
     append_file::WrittenFile,
-    checksums::{PageChecksums, format_checksums},
-    components::{Component, Descriptor, format_digest, format_toc, remove_sstable},
+    checksums::{PageChecksums, combine, format_checksums},
+    components::{Component, Descriptor, SSTableId, format_digest, format_toc, remove_sstable},
     data::writer::ChunkFormat,
     error::{Result, SSTableError},
-    statistics::Statistics,
+    scylla::{ALL_FEATURES, ScyllaMetadata, ScyllaSchema},
+    statistics::{Statistics, StatsComponent},
 };
 
 /// An SSTable that was written and is durable.
@@ -66,7 +69,7 @@ impl SSTableWriter {
             .map_err(|reason| SSTableError::rejected(&name, reason))?;
         let digest = Bytes::from(format_digest(data.digest));
         let mut small =
-            vec![(Component::Statistics, statistics_bytes), (Component::Digest, digest)];
+            vec![(Component::Statistics, statistics_bytes.clone()), (Component::Digest, digest)];
         let filter =
             filter.map(|filter| (Component::Filter, filter.to_bytes(features.filter_words)));
         for (component, bytes) in written.small.into_iter().chain(filter) {
@@ -75,16 +78,31 @@ impl SSTableWriter {
             small.push((component, bytes));
         }
         small.push((Component::Checksums, Bytes::from(format_checksums(&checked))));
+        components.extend(small.iter().map(|(component, _)| component.clone()));
+        components.insert(Component::Toc);
+        if features.has_scylla_component {
+            components.insert(Component::Scylla);
+        }
+        let toc = format_toc(&components);
+        bytes_on_disk += toc.len() as u64;
+        if features.has_scylla_component {
+            let whole = |(component, file): &(Component, WrittenFile)| {
+                (component.clone(), combine(&file.pages, file.length))
+            };
+            let mut checksums: Vec<_> = checked.iter().map(whole).collect();
+            checksums.push((Component::Data, data.digest));
+            checksums.push((Component::Statistics, crc32fast::hash(&statistics_bytes)));
+            checksums.push((Component::Toc, crc32fast::hash(toc.as_bytes())));
+            let stats = &statistics.stats;
+            let metadata = scylla_metadata(&descriptor, &options.table, stats, checksums);
+            small.push((Component::Scylla, metadata.to_bytes().into()));
+        }
         for (component, bytes) in small {
             let file = file_system.create_new(descriptor.path(&component)).await?;
             bytes_on_disk += bytes.len() as u64;
             file.append(bytes).await?;
             file.sync_all().await?;
-            components.insert(component);
         }
-        components.insert(Component::Toc);
-        let toc = format_toc(&components);
-        bytes_on_disk += toc.len() as u64;
         let temporary = descriptor.path(&Component::TemporaryToc);
         let file = file_system.create(&temporary).await?;
         file.append(toc.into_bytes()).await?;
@@ -109,6 +127,29 @@ impl SSTableWriter {
         let Self { file_system, options, data, index, .. } = self;
         drop((data, index));
         remove_sstable(&file_system, &options.descriptor).await
+    }
+}
+
+/// What ScyllaDB wants to know. The run is the SSTable's own: nothing says which others it does not overlap.
+fn scylla_metadata(
+    descriptor: &Descriptor,
+    table: &TableMetadata,
+    stats: &StatsComponent,
+    checksums: Vec<(Component, u32)>,
+) -> ScyllaMetadata {
+    ScyllaMetadata {
+        token_ranges: vec![(Token::of(&stats.first_key), Token::of(&stats.last_key))],
+        features: ALL_FEATURES,
+        run_identifier: Some(random::uuid_v4()),
+        sstable_identifier: match descriptor.id {
+            SSTableId::Uuid(id) => Some(id),
+            SSTableId::Generation(_) => None,
+        },
+        origin: "espalier".into(),
+        build_id: String::new(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        schema: Some(ScyllaSchema::of(table)),
+        checksums,
     }
 }
 

@@ -10,6 +10,7 @@ use espalier_mutation::{
     reconcile::apply_deletion,
     schema::{ColumnDefinition, TableBuilder, TableId, TableMetadata},
 };
+use espalier_sstable::versions::VersionFeatures;
 use espalier_types::{CqlType, UserType, vint};
 
 use super::slicing::Random;
@@ -59,6 +60,8 @@ const SIMPLE_TYPES: [CqlType; 20] = [
 pub struct Generator {
     random: Random,
     shape: Shape,
+    /// The latest second of a deletion or expiry.
+    latest: u32,
 }
 
 impl Generator {
@@ -67,7 +70,12 @@ impl Generator {
         for _ in 0..4 {
             random.below(2);
         }
-        Self { random, shape }
+        Self { random, shape, latest: 2_147_500_000 }
+    }
+
+    /// Makes nothing that the version cannot hold.
+    pub fn fitting(self, features: &VersionFeatures) -> Self {
+        Self { latest: self.latest.min(features.local_deletion_times.maximum()), ..self }
     }
 
     fn one_in(&mut self, count: usize) -> bool {
@@ -278,7 +286,7 @@ impl Generator {
     fn time(&mut self) -> u32 {
         match self.random.below(10) {
             0 if self.shape.is_odd => 100_000 + self.random.below(1 << 30) as u32,
-            1 if self.shape.is_odd => 2_147_500_000,
+            1 if self.shape.is_odd => self.latest,
             _ => 1_750_000_000 + self.random.below(100_000) as u32,
         }
     }

@@ -6,14 +6,25 @@ use espalier_mutation::schema::{CompressionOptions, TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     ChunkFormat, Descriptor, EncodingStats, PresentColumns, SSTableId, SSTableWriter,
-    WriterOptions, WrittenSSTable, versions::VERSIONS,
+    WriterOptions, WrittenSSTable,
+    versions::{VERSIONS, VersionFeatures},
 };
 
 use super::{generate::Partition, slicing::Random};
 
+/// Of the version that is written where nothing else is said.
 pub fn descriptor(directory: &Path, number: u64) -> Descriptor {
+    descriptor_of(&VERSIONS[0], directory, number)
+}
+
+pub fn descriptor_of(features: &VersionFeatures, directory: &Path, number: u64) -> Descriptor {
     let id = SSTableId::Generation(number.try_into().unwrap());
-    Descriptor::new(directory, &VERSIONS[0], id)
+    Descriptor::new(directory, features, id)
+}
+
+/// All versions that can be written.
+pub fn written_versions() -> Vec<&'static VersionFeatures> {
+    VERSIONS.iter().filter(|features| features.is_written).collect()
 }
 
 pub fn compressed(class: &str, chunk_length: u32, min_compress_ratio: f64) -> ChunkFormat {
