@@ -75,7 +75,9 @@ impl Generator {
 
     /// Makes nothing that the version cannot hold.
     pub fn fitting(self, features: &VersionFeatures) -> Self {
-        Self { latest: self.latest.min(features.local_deletion_times.maximum()), ..self }
+        // A full minute: histograms round up to one.
+        let latest = features.local_deletion_times.maximum() / 60 * 60;
+        Self { latest: self.latest.min(latest), ..self }
     }
 
     fn one_in(&mut self, count: usize) -> bool {
