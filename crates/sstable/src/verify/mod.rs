@@ -58,7 +58,9 @@ pub async fn verify_watched(
                 let opened =
                     SSTableReader::open_unlisted(file_system, descriptor.clone(), None, &cache);
                 match opened.await {
-                    Ok(reader) => content::check_content(&reader, quick, watch, &mut report).await?,
+                    Ok(reader) => {
+                        content::check_content(&reader, quick, watch, &mut report).await?
+                    }
                     Err(error) => report.take_error(error)?,
                 }
             }
