@@ -1,8 +1,8 @@
 //! A row as one run of bytes: the form in which the memtable keeps it and the commit log writes it.
 //!
 //! ```text
-//! row     flags u8 (1 liveness, 2 expiring liveness, 4 row deletion), base timestamp i64 le,
-//!         [2: ttl u32 le, expiry u32 le], [4: timestamp i64 le, local deletion time u32 le],
+//! row     flags u8 (1 liveness, 2 expiring liveness, 4 row deletion, 8 shadowable deletion), base timestamp i64 le,
+//!         [2: ttl u32 le, expiry u32 le], [4: timestamp i64 le, local deletion time u32 le], [8: the same again],
 //!         then columns up to the end
 //! column  column id vint, kind u8 = 0..: simple -> cell; 80 complex -> [81: deletion i64 le, u32 le], vint count,
 //!         count x (vint path length, path, cell)
@@ -24,6 +24,7 @@ use crate::{
 const ROW_LIVENESS: u8 = 1;
 const ROW_EXPIRING: u8 = 2;
 const ROW_DELETION: u8 = 4;
+const ROW_SHADOWABLE_DELETION: u8 = 8;
 
 const COLUMN_COMPLEX: u8 = 0x80;
 const COLUMN_COMPLEX_DELETED: u8 = 0x81;
@@ -65,6 +66,9 @@ pub fn pack_row(row: &Row, out: &mut Vec<u8>) {
     if !row.deletion.is_live() {
         flags |= ROW_DELETION;
     }
+    if !row.shadowable_deletion.is_live() {
+        flags |= ROW_SHADOWABLE_DELETION;
+    }
     out.push(flags);
     out.extend_from_slice(&base.to_le_bytes());
     if row.liveness.is_expiring() {
@@ -73,6 +77,9 @@ pub fn pack_row(row: &Row, out: &mut Vec<u8>) {
     }
     if !row.deletion.is_live() {
         pack_deletion(row.deletion, out);
+    }
+    if !row.shadowable_deletion.is_live() {
+        pack_deletion(row.shadowable_deletion, out);
     }
     for (id, data) in &row.columns {
         put_vint(u64::from(id.0), out);
@@ -150,7 +157,8 @@ fn pack_cell(cell: &Cell, base: i64, liveness: &Liveness, out: &mut Vec<u8>) {
 pub fn unpack_row(clustering: Clustering, packed: &Bytes) -> Result<Row, PackError> {
     let view = PackedRow::new(packed)?;
     let mut row =
-        Row { clustering, liveness: view.liveness, deletion: view.deletion, columns: Vec::new() };
+        Row { liveness: view.liveness, deletion: view.deletion, ..Row::empty(clustering) };
+    row.shadowable_deletion = view.shadowable_deletion;
     for column in view.columns() {
         let (id, data) = match column? {
             PackedColumn::Simple(id, cell) => (id, ColumnData::Simple(cell.to_cell(packed))),
@@ -175,6 +183,8 @@ pub struct PackedRow<'a> {
     pub liveness: Liveness,
     /// Row deletion.
     pub deletion: DeletionTime,
+    /// Shadowable deletion, see [`Row::shadowable_deletion`]; never of a row that was written here.
+    pub shadowable_deletion: DeletionTime,
     base: i64,
     packed: &'a [u8],
     columns_at: usize,
@@ -312,7 +322,12 @@ impl<'a> PackedRow<'a> {
         }
         let deletion =
             if flags & ROW_DELETION != 0 { reader.deletion()? } else { DeletionTime::LIVE };
-        Ok(Self { liveness, deletion, base, packed, columns_at: reader.offset })
+        let shadowable_deletion = match flags & ROW_SHADOWABLE_DELETION != 0 {
+            true => reader.deletion()?,
+            false => DeletionTime::LIVE,
+        };
+        let columns_at = reader.offset;
+        Ok(Self { liveness, deletion, shadowable_deletion, base, packed, columns_at })
     }
 
     /// The columns in ascending order of id.

@@ -16,6 +16,10 @@ pub struct Row {
     pub liveness: Liveness,
     /// Deletion of the whole row.
     pub deletion: DeletionTime,
+    /// Deletion of the whole row as it stands in files of materialized views (reference 9.2): void once the row has a
+    /// liveness with a greater timestamp; until then it deletes as `deletion` does. Live unless it supersedes `deletion`
+    /// once rows are reconciled. Only rows of files have one: nothing that we execute makes it.
+    pub shadowable_deletion: DeletionTime,
     /// Data of the columns that have some.
     pub columns: Vec<(ColumnId, ColumnData)>,
 }
@@ -45,13 +49,32 @@ impl Row {
             clustering,
             liveness: Liveness::NONE,
             deletion: DeletionTime::LIVE,
+            shadowable_deletion: DeletionTime::LIVE,
             columns: Vec::new(),
         }
     }
 
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
-        self.liveness.is_none() && self.deletion.is_live() && self.columns.is_empty()
+        self.liveness.is_none()
+            && self.deletion.is_live()
+            && self.columns.is_empty()
+            && self.shadowable_deletion.is_live()
+    }
+
+    /// The deletion that counts among the row's own data.
+    pub fn strongest_deletion(&self) -> DeletionTime {
+        match self.has_valid_shadowable_deletion(&self.deletion) {
+            true => self.shadowable_deletion,
+            false => self.deletion,
+        }
+    }
+
+    /// Whether the shadowable deletion is not void and not covered by `other`.
+    pub(crate) fn has_valid_shadowable_deletion(&self, other: &DeletionTime) -> bool {
+        // A row without liveness has the least timestamp; a live deletion supersedes nothing.
+        self.shadowable_deletion.supersedes(other)
+            && self.liveness.timestamp <= self.shadowable_deletion.marked_for_delete_at
     }
 
     /// The data of a column.

@@ -46,11 +46,13 @@ fn rows() -> impl Strategy<Value = Row> {
             local_expiration
         })
     ];
-    (liveness, deletions(), prop::collection::btree_map(0..400u32, data, 0..8)).prop_map(
-        |(liveness, deletion, columns)| Row {
+    let columns = prop::collection::btree_map(0..400u32, data, 0..8);
+    (liveness, deletions(), deletions(), columns).prop_map(
+        |(liveness, deletion, shadowable_deletion, columns)| Row {
             clustering: Clustering::empty(),
             liveness,
             deletion,
+            shadowable_deletion,
             columns: columns.into_iter().map(|(id, data)| (ColumnId(id), data)).collect(),
         },
     )

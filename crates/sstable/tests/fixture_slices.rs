@@ -13,6 +13,7 @@ use espalier_runtime::file::FileSystem;
 use espalier_sstable::{ColumnSelection, PageCache, SSTableReader};
 use support::{
     block_on, cases,
+    scylla::{open_as_it_is, readable_sstables},
     slicing::{Random, random_slices, slice},
 };
 
@@ -100,6 +101,20 @@ fn slices_equal_those_of_a_full_read() {
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(cache.metrics().used_bytes <= *budget);
         }
+    }
+    println!("{checked} slices compared");
+}
+
+/// Those of ScyllaDB's tests, of all versions: through the index of rows and around it.
+#[test]
+fn slices_of_foreign_files_equal_those_of_a_full_read() {
+    let mut checked = 0;
+    for (folder, descriptor) in readable_sstables() {
+        let tries = if folder.contains("large_partition") { 40 } else { 8 };
+        let reader = block_on(open_as_it_is(&descriptor, None)).unwrap();
+        let name = format!("{folder}/{descriptor}");
+        checked += block_on(check(&reader, &name, tries))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     println!("{checked} slices compared");
 }

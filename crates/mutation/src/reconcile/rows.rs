@@ -11,7 +11,7 @@ use crate::{Cell, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, schema
 pub fn merge_rows_into(table: &TableMetadata, left: &mut Row, right: Row) {
     let columns = std::mem::take(&mut left.columns);
     let clustering = std::mem::take(&mut left.clustering);
-    let old = Row { clustering, columns, liveness: left.liveness, deletion: left.deletion };
+    let old = Row { clustering, columns, ..*left };
     *left = merge_rows(table, old, right);
 }
 
@@ -42,7 +42,13 @@ pub fn merge_rows(table: &TableMetadata, mut left: Row, mut right: Row) -> Row {
         };
         columns.extend(merged);
     }
-    let mut row = Row { clustering: left.clustering, liveness, deletion, columns };
+    let shadowable_deletion = left.shadowable_deletion.max(right.shadowable_deletion);
+    let clustering = left.clustering;
+    let mut row = Row { clustering, liveness, deletion, shadowable_deletion, columns };
+    // What it covers stays until all rows are merged: one with a newer liveness may follow and make it void.
+    if !row.has_valid_shadowable_deletion(&deletion) {
+        row.shadowable_deletion = DeletionTime::LIVE;
+    }
     if !deletion.is_live() {
         remove_deleted(&mut row, deletion);
     }
@@ -124,13 +130,18 @@ fn merge_complex(
 }
 
 /// Removes from a row what `active` (a partition or range deletion) covers; a row deletion that `active` supersedes
-/// goes too. Returns whether anything is left.
+/// goes too. A shadowable deletion that is not void is applied as well, so that this comes after all merging. Returns
+/// whether anything is left.
 pub fn apply_deletion(row: &mut Row, active: DeletionTime) -> bool {
     let mut strongest = active;
     if row.deletion.supersedes(&active) {
         strongest = row.deletion;
     } else {
         row.deletion = DeletionTime::LIVE;
+    }
+    match row.has_valid_shadowable_deletion(&strongest) {
+        true => strongest = row.shadowable_deletion,
+        false => row.shadowable_deletion = DeletionTime::LIVE,
     }
     if !strongest.is_live() {
         remove_deleted(row, strongest);

@@ -1,6 +1,7 @@
 //! File names: `<version>-<id>-<format>-<component>`, as in `da-7-bti-Data.db`. Source: reference 3.1.
 
 use std::{
+    borrow::Cow,
     fmt,
     path::{Path, PathBuf},
 };
@@ -26,12 +27,12 @@ pub struct Descriptor {
 
 /// A path that does not name a component of an SSTable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path} is not named like a file of an SSTable: {reason}")]
+#[error("{path} is not named like a file of an SSTable that can be read: {reason}")]
 pub struct NotAnSSTable {
     /// The path.
     pub path: String,
     /// Which part is wrong.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
 }
 
 impl Descriptor {
@@ -47,9 +48,14 @@ impl Descriptor {
 
     /// The SSTable and the component that a path names.
     pub fn parse(path: &Path) -> Result<(Descriptor, Component), NotAnSSTable> {
-        let wrong = |reason| NotAnSSTable { path: path.to_string_lossy().into_owned(), reason };
+        let not_named_so =
+            |reason| NotAnSSTable { path: path.to_string_lossy().into_owned(), reason };
+        let wrong = |reason| not_named_so(Cow::Borrowed(reason));
         let name =
             path.file_name().and_then(|name| name.to_str()).ok_or_else(|| wrong("no file name"))?;
+        if let Some(version) = version_of_long_name(name) {
+            return Err(not_named_so(format!("version '{version}' is not supported").into()));
+        }
         let mut parts = name.splitn(4, '-');
         let mut part = || parts.next().ok_or_else(|| wrong("fewer than four parts"));
         let (version, id, format, component) = (part()?, part()?, part()?, part()?);
@@ -101,6 +107,14 @@ impl Descriptor {
     }
 }
 
+/// Before Cassandra 2.2 names began with keyspace and table: `ks-table-ka-1-Data.db`.
+fn version_of_long_name(name: &str) -> Option<Version> {
+    let mut parts = name.rsplitn(4, '-').skip(1);
+    let (generation, version, _table) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_number = !generation.is_empty() && generation.bytes().all(|byte| byte.is_ascii_digit());
+    Version::parse(version).filter(|_| is_number)
+}
+
 impl fmt::Display for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}-{}", self.version, self.id, self.format.name())
@@ -136,6 +150,14 @@ mod tests {
         ] {
             assert_eq!(Descriptor::parse(Path::new(name)).unwrap_err().reason, reason, "{name}");
         }
+    }
+
+    #[test]
+    fn the_version_of_a_long_name_is_told() {
+        let error = Descriptor::parse(Path::new("x/try1-tab-ka-1-Data.db")).unwrap_err();
+        let named =
+            "x/try1-tab-ka-1-Data.db is not named like a file of an SSTable that can be read";
+        assert_eq!(error.to_string(), format!("{named}: version 'ka' is not supported"));
     }
 
     #[test]

@@ -16,7 +16,10 @@ pub(crate) const HAS_COMPLEX_DELETION: u8 = 0x40;
 pub(crate) const EXTENSION: u8 = 0x80;
 
 pub(crate) const EXTENDED_STATIC: u8 = 0x01;
+/// Cassandra: the row deletion is shadowable.
 pub(crate) const EXTENDED_SHADOWABLE: u8 = 0x02;
+/// ScyllaDB: a shadowable deletion follows the row deletion, or stands in its place.
+pub(crate) const EXTENDED_SHADOWABLE_FOLLOWS: u8 = 0x80;
 
 pub(crate) const CELL_DELETED: u8 = 0x01;
 pub(crate) const CELL_EXPIRING: u8 = 0x02;

@@ -6,7 +6,8 @@
 //! {"kind":"marker","bound":"INCL_START_BOUND","ck":["02"],"deleted":{"ts":3000,"ldt":1795210853}}
 //! ```
 //! Cells carry `ttl` and `ldt` if they expire, `dead` if they are tombstones, `p` for the path in a collection or UDT; an
-//! entry with only `n` and `deleted` deletes a whole collection. A boundary has `closes` and `opens`.
+//! entry with only `n` and `deleted` deletes a whole collection. A boundary has `closes` and `opens`. `shadowable` says that
+//! a row's deletion is void once the row has a newer liveness; beside an ordinary one it is `shadowable_deleted`.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -89,6 +90,7 @@ impl Dump<'_> {
         if !row.deletion.is_live() {
             write_deletion("deleted", row.deletion, out);
         }
+        write_shadowable_deletion(row, out);
         out.extend_from_slice(b",\"cells\":[");
         let start = out.len();
         for (column, data) in self.in_file_order(row) {
@@ -227,6 +229,19 @@ pub(super) fn write_marker_deletions(marker: &RangeTombstoneMarker, out: &mut Ve
         }
         (true, _) => write_deletion("deleted", marker.after, out),
         (false, true) => write_deletion("deleted", marker.before, out),
+    }
+}
+
+/// As the row's deletion, with a remark; beside an ordinary one under a name of its own.
+pub(super) fn write_shadowable_deletion(row: &Row, out: &mut Vec<u8>) {
+    if row.shadowable_deletion.is_live() {
+        return;
+    }
+    if row.deletion.is_live() {
+        write_deletion("deleted", row.shadowable_deletion, out);
+        out.extend_from_slice(b",\"shadowable\":true");
+    } else {
+        write_deletion("shadowable_deleted", row.shadowable_deletion, out);
     }
 }
 

@@ -26,7 +26,7 @@ use espalier_types::CqlType;
 use super::{
     raw::{
         LONGEST_SHOWN, bound_name, write_deletion, write_expiry, write_length_and_checksum,
-        write_marker_deletions,
+        write_marker_deletions, write_shadowable_deletion,
     },
     text::{push_i64, push_u64},
     value::{write_field_name, write_json, write_key},
@@ -160,6 +160,7 @@ impl ReadableDump {
         if !row.deletion.is_live() {
             write_deletion("deleted", row.deletion, out);
         }
+        write_shadowable_deletion(row, out);
         let mut are_plain = true;
         let mut object = Object::open("values");
         for (id, data) in &row.columns {

@@ -135,6 +135,7 @@ impl StatisticsCollector {
     fn add_row_data(&mut self, row: &Row) {
         self.add_liveness(&row.liveness);
         self.add_deletion(row.deletion);
+        self.add_deletion(row.shadowable_deletion);
         for (_, data) in &row.columns {
             match data {
                 ColumnData::Simple(cell) => {

@@ -82,7 +82,7 @@ impl SSTableWriter {
         Ok(Self {
             file_system: file_system.clone(),
             features,
-            encoder: RowEncoder::new(layout),
+            encoder: RowEncoder::new(layout, features.family),
             collector: StatisticsCollector::new(table.comparator().clone()),
             header,
             data,

@@ -4,7 +4,9 @@
 
 pub mod broken;
 pub mod generate;
+pub mod scylla;
 pub mod slicing;
+pub mod sstabledump;
 pub mod writing;
 
 use std::{
@@ -15,7 +17,7 @@ use std::{
 };
 
 use espalier_mutation::{
-    ClusteringSlices, KeyRange, UnfilteredStream,
+    ClusteringSlices, KeyRange, PartitionHeader, Unfiltered, UnfilteredStream,
     schema::{TableBuilder, TableId, TableMetadata},
 };
 pub use espalier_runtime::block_on;
@@ -210,6 +212,24 @@ pub async fn dump(reader: &SSTableReader) -> espalier_sstable::Result<Vec<String
         }
     }
     Ok(lines)
+}
+
+/// All that an SSTable holds, by a scan.
+pub async fn content(
+    reader: &SSTableReader,
+) -> espalier_sstable::Result<Vec<(PartitionHeader, Vec<Unfiltered>)>> {
+    let slices = Arc::new(ClusteringSlices::all());
+    let mut scan = reader.scan(KeyRange::full(), slices, &ColumnSelection::All).await?;
+    let mut partitions = Vec::new();
+    while let Some(mut partition) = scan.next_partition().await? {
+        let header = partition.header().clone();
+        let mut unfiltereds = Vec::new();
+        while let Some(unfiltered) = partition.next().await? {
+            unfiltereds.push(unfiltered);
+        }
+        partitions.push((header, unfiltereds));
+    }
+    Ok(partitions)
 }
 
 /// The lines of a stream behind its header.

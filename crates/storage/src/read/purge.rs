@@ -12,6 +12,7 @@ pub(crate) fn keep_live(
     now_s: u32,
 ) -> bool {
     row.deletion = DeletionTime::LIVE;
+    row.shadowable_deletion = DeletionTime::LIVE;
     if !row.liveness.is_live(now_s) {
         row.liveness = Liveness::NONE;
     }

@@ -119,7 +119,8 @@ impl Collected<'_> {
     /// Whether what was written at or before `timestamp` cannot change the answer.
     fn is_complete_above(&self, timestamp: i64) -> bool {
         let Some(row) = &self.row else { return false };
-        let deletion = self.partition_deletion.max(self.range_deletion).max(row.deletion);
+        let deletion = self.partition_deletion.max(self.range_deletion);
+        let deletion = deletion.max(row.strongest_deletion());
         let exists = row.liveness.timestamp > timestamp
             && row.liveness.is_live(self.command.now_s)
             && !deletion.deletes(row.liveness.timestamp);

@@ -10,8 +10,8 @@ use super::super::{
     column_map::FileLayout,
     input::{DataInput, Decoded, Malformed},
     layout::{
-        END_OF_PARTITION, EXTENDED_SHADOWABLE, EXTENDED_STATIC, EXTENSION, HAS_TIMESTAMP, HAS_TTL,
-        IS_MARKER,
+        END_OF_PARTITION, EXTENDED_SHADOWABLE, EXTENDED_SHADOWABLE_FOLLOWS, EXTENDED_STATIC,
+        EXTENSION, HAS_TIMESTAMP, HAS_TTL, IS_MARKER,
     },
 };
 
@@ -27,6 +27,8 @@ pub(crate) enum HeadKind {
 pub(crate) struct UnfilteredHead {
     pub(crate) kind: HeadKind,
     pub(crate) flags: u8,
+    /// 0 without [`EXTENSION`].
+    pub(crate) extended: u8,
     pub(crate) spans: ValueSpans,
     /// Bytes from the first flag to the body.
     pub(crate) length: usize,
@@ -103,6 +105,7 @@ pub(crate) fn read_head(
             _ => Err(Malformed::Wrong("other flags beside the end of the partition")),
         };
     }
+    let mut extended = 0;
     let (kind, count) = if flags & IS_MARKER != 0 {
         if flags != IS_MARKER {
             return Err(Malformed::Wrong("a marker with the flags of a row"));
@@ -112,7 +115,8 @@ pub(crate) fn read_head(
         (HeadKind::Marker(kind), usize::from(input.u16()?))
     } else {
         if flags & EXTENSION != 0 {
-            check_extension(input.u8()?, false)?;
+            extended = input.u8()?;
+            check_extension(extended, false)?;
         }
         (HeadKind::Row, layout.clustering.len())
     };
@@ -120,7 +124,7 @@ pub(crate) fn read_head(
         return Err(Malformed::Wrong("a row with a ttl and no timestamp"));
     }
     let spans = read_spans(input, &layout.clustering, count)?;
-    Ok(Some(read_lengths(input, start, kind, flags, spans)?))
+    Ok(Some(UnfilteredHead { extended, ..read_lengths(input, start, kind, flags, spans)? }))
 }
 
 /// Reads the head of a static row, which is there if the header has static columns.
@@ -145,15 +149,14 @@ fn read_lengths(
     let length = input.offset() - start;
     let previous = input.vint()?;
     let content = input.offset() - start;
-    Ok(UnfilteredHead { kind, flags, spans, length, body_length, previous, content })
+    Ok(UnfilteredHead { kind, flags, extended: 0, spans, length, body_length, previous, content })
 }
 
 fn check_extension(extended: u8, is_static: bool) -> Decoded<()> {
-    if extended & EXTENDED_SHADOWABLE != 0 {
-        return Err(Malformed::Wrong("a shadowable row deletion, which is not supported"));
-    }
+    const SHADOWABLE: u8 = EXTENDED_SHADOWABLE | EXTENDED_SHADOWABLE_FOLLOWS;
     match (extended, is_static) {
-        (EXTENDED_STATIC, true) | (0, false) => Ok(()),
+        (EXTENDED_STATIC, true) => Ok(()),
+        (_, false) if extended & !SHADOWABLE == 0 => Ok(()),
         (EXTENDED_STATIC, false) => Err(Malformed::Wrong("a static row behind its place")),
         _ => Err(Malformed::Wrong("unknown extended flags")),
     }

@@ -14,7 +14,10 @@ use super::{
         column_map::{ColumnSelection, FileColumn, FileLayout},
         column_subset::{ColumnSubset, SubsetIterator},
         input::{DataInput, Decoded, Malformed},
-        layout::{HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL},
+        layout::{
+            Baselines, EXTENDED_SHADOWABLE, EXTENDED_SHADOWABLE_FOLLOWS, HAS_ALL_COLUMNS,
+            HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL,
+        },
         values::ValueForm,
     },
     UnfilteredHead,
@@ -99,6 +102,9 @@ impl RowDecoder {
         if head.flags & HAS_DELETION != 0 {
             row.deletion = baselines.read_deletion(&mut input)?;
         }
+        if head.extended != 0 {
+            read_shadowable_deletion(&mut input, baselines, head.extended, &mut row)?;
+        }
         let subset;
         let indices = if head.flags & HAS_ALL_COLUMNS != 0 {
             SubsetIterator::Range(0, columns.len())
@@ -179,6 +185,24 @@ impl RowDecoder {
         let is_empty = column.deletion.is_live() && column.cells.is_empty();
         Ok((!is_empty).then_some(ColumnData::Complex(column)))
     }
+}
+
+/// By Cassandra's flag the deletion that was read is a shadowable one, by ScyllaDB's one follows.
+#[cold]
+fn read_shadowable_deletion(
+    input: &mut DataInput<'_>,
+    baselines: &Baselines,
+    extended: u8,
+    row: &mut Row,
+) -> Decoded<()> {
+    if extended & EXTENDED_SHADOWABLE != 0 {
+        row.shadowable_deletion = std::mem::take(&mut row.deletion);
+    }
+    if extended & EXTENDED_SHADOWABLE_FOLLOWS != 0 {
+        let deletion = baselines.read_deletion(input)?;
+        row.shadowable_deletion = row.shadowable_deletion.max(deletion);
+    }
+    Ok(())
 }
 
 impl FileColumn {

@@ -1,6 +1,6 @@
 //! Rows. Source: reference 9.3, 9.5, 9.7.
 
-use espalier_mutation::{ColumnData, ComplexColumn, Liveness, Row, schema::ColumnId};
+use espalier_mutation::{ColumnData, ComplexColumn, DeletionTime, Liveness, Row, schema::ColumnId};
 use espalier_types::{CqlType, vint};
 use smallvec::SmallVec;
 
@@ -10,14 +10,15 @@ use super::{
         column_map::{FileColumn, FileLayout},
         column_subset,
         layout::{
-            Baselines, EXTENDED_STATIC, EXTENSION, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION,
-            HAS_DELETION, HAS_TIMESTAMP, HAS_TTL,
+            Baselines, EXTENDED_SHADOWABLE, EXTENDED_SHADOWABLE_FOLLOWS, EXTENDED_STATIC,
+            EXTENSION, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL,
         },
         values::ValueForm,
     },
     cell::write_cell,
     write_lengths,
 };
+use crate::versions::Family;
 
 /// Encodes rows of a table for the columns of one file's header.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(crate) struct RowEncoder {
     types: Vec<(CqlType, bool)>,
     statics: Columns,
     regulars: Columns,
+    family: Family,
     body: Vec<u8>,
 }
 
@@ -55,12 +57,13 @@ impl Columns {
 
 impl RowEncoder {
     /// All columns of the layout belong to the table: the header was made from it.
-    pub(crate) fn new(layout: FileLayout) -> Self {
+    pub(crate) fn new(layout: FileLayout, family: Family) -> Self {
         Self {
             baselines: layout.baselines,
             types: layout.table.comparator().types.to_vec(),
             statics: Columns::new(layout.statics),
             regulars: Columns::new(layout.regulars),
+            family,
             body: Vec::new(),
         }
     }
@@ -84,8 +87,12 @@ impl RowEncoder {
         previous: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let flags = write_body(&self.regulars, &self.baselines, row, &mut self.body)?;
-        out.push(flags);
+        let deletions = RowDeletions::of(row, self.family);
+        let flags = write_body(&self.regulars, &self.baselines, row, &deletions, &mut self.body)?;
+        match deletions.extended {
+            0 => out.push(flags),
+            extended => out.extend_from_slice(&[flags | EXTENSION, extended]),
+        }
         write_values(&self.types, &row.clustering.values, out)?;
         write_lengths(self.body.len(), previous, out);
         out.extend_from_slice(&self.body);
@@ -94,11 +101,42 @@ impl RowEncoder {
 
     /// Appends the static row, which is there in every partition once the header has static columns.
     pub(crate) fn write_static_row(&mut self, row: &Row, out: &mut Vec<u8>) -> Result<(), String> {
-        let flags = write_body(&self.statics, &self.baselines, row, &mut self.body)?;
+        let deletions = RowDeletions { ordinary: row.deletion, ..RowDeletions::default() };
+        let flags = write_body(&self.statics, &self.baselines, row, &deletions, &mut self.body)?;
         out.extend_from_slice(&[flags | EXTENSION, EXTENDED_STATIC]);
         write_lengths(self.body.len(), 0, out);
         out.extend_from_slice(&self.body);
         Ok(())
+    }
+}
+
+/// What stands for the row deletion and the shadowable one.
+#[derive(Debug, Default)]
+struct RowDeletions {
+    ordinary: DeletionTime,
+    following: DeletionTime,
+    extended: u8,
+}
+
+impl RowDeletions {
+    /// ScyllaDB's files hold both. Cassandra's hold one: of two the later one is written as an ordinary deletion, so that
+    /// nothing comes back that is deleted now; what a newer liveness would have brought back stays deleted.
+    #[inline]
+    fn of(row: &Row, family: Family) -> Self {
+        let ordinary = row.deletion;
+        if row.shadowable_deletion.is_live() {
+            return Self { ordinary, ..Self::default() };
+        }
+        let shadowable = row.shadowable_deletion;
+        match family {
+            Family::Scylla => {
+                Self { ordinary, following: shadowable, extended: EXTENDED_SHADOWABLE_FOLLOWS }
+            }
+            Family::Cassandra if ordinary.is_live() => {
+                Self { ordinary: shadowable, extended: EXTENDED_SHADOWABLE, ..Self::default() }
+            }
+            Family::Cassandra => Self { ordinary: row.strongest_deletion(), ..Self::default() },
+        }
     }
 }
 
@@ -107,6 +145,7 @@ fn write_body(
     columns: &Columns,
     baselines: &Baselines,
     row: &Row,
+    deletions: &RowDeletions,
     body: &mut Vec<u8>,
 ) -> Result<u8, String> {
     body.clear();
@@ -121,9 +160,12 @@ fn write_body(
             baselines.write_local_deletion_time(liveness.local_expiration, body);
         }
     }
-    if !row.deletion.is_live() {
+    if !deletions.ordinary.is_live() {
         flags |= HAS_DELETION;
-        baselines.write_deletion(row.deletion, body);
+        baselines.write_deletion(deletions.ordinary, body);
+    }
+    if !deletions.following.is_live() {
+        baselines.write_deletion(deletions.following, body);
     }
     // Rows sort columns by id, files by name.
     let mut present: SmallVec<[(u32, &ColumnData); 16]> = SmallVec::new();
