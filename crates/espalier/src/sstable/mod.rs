@@ -9,6 +9,7 @@ mod dump;
 mod index;
 mod output;
 mod paths;
+mod printer;
 mod progress;
 mod schema;
 mod selection;

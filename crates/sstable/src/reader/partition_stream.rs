@@ -24,6 +24,16 @@ impl PartitionStream {
     }
 }
 
+impl PartitionStream {
+    /// The byte of Data.db, before compression, that comes next.
+    pub fn position(&self) -> u64 {
+        match &self.rows {
+            Rows::Forward(rows) => rows.position(),
+            Rows::Reverse(rows) => rows.position(),
+        }
+    }
+}
+
 impl UnfilteredStream for PartitionStream {
     type Error = SSTableError;
 

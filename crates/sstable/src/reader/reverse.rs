@@ -59,6 +59,10 @@ enum BlockState {
 }
 
 impl ReverseRows {
+    pub(super) fn position(&self) -> u64 {
+        self.source.stream.position()
+    }
+
     /// From a source that stands behind the partition's head or, if there is an index, anywhere.
     pub(super) fn new(
         source: RowSource,

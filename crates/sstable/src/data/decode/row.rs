@@ -107,6 +107,7 @@ impl RowDecoder {
         }
         let subset;
         let indices = if head.flags & HAS_ALL_COLUMNS != 0 {
+            row.columns.reserve_exact(columns.len());
             SubsetIterator::Range(0, columns.len())
         } else {
             subset = ColumnSubset::read(&mut input, columns.len())?;
