@@ -1,4 +1,5 @@
-"""Files that we flush, read by Cassandra 5.0.9's own code: offline (verify, dump) and in a running node.
+"""Files that we flush, in every version that Cassandra 5.0.9 reads, read by its own code: offline (verify, dump) and in a
+running node.
 
 The flights' files are in test_flights. Here is a table of every shape (see `shapes`), over several flushes: what
 Cassandra reads must be what our SELECT returns, byte for byte.
@@ -15,6 +16,7 @@ from wire import Wire
 
 SEED = seed()
 FLUSHES = 3
+VERSIONS = ["da", "oa", "nb", "me"]
 
 
 class Filled:
@@ -48,12 +50,16 @@ def must(wire, statement):
     assert answer.code is None, f"{statement}: {answer.message}"
 
 
-@pytest.fixture(scope="module")
-def filled(start_node):
-    """All shapes in files. A small column index, so that many partitions have a row trie."""
-    filled = Filled(start_node(settings={"column_index_size_in_kb": 1, "commitlog_sync": "periodic"}))
+@pytest.fixture(scope="module", params=VERSIONS)
+def filled(start_node, request):
+    """All shapes in files. A small column index, so that many partitions have a row index."""
+    settings = {"column_index_size_in_kb": 1, "commitlog_sync": "periodic", "sstable_format": request.param}
+    filled = Filled(start_node(settings=settings))
     filled.fill()
-    return filled
+    names = {path.name[:2] for shape in filled.shapes for path in filled.node.table_files(*shape.name.split("."))}
+    assert names == {request.param}
+    yield filled
+    filled.node.kill()
 
 
 def directory(node, name):
@@ -98,6 +104,7 @@ def test_our_select_after_a_restart(filled):
 def test_a_running_cassandra_loads_the_files(filled, cassandra):
     """It imports them, and its SELECT returns what ours does."""
     with Wire(cassandra) as wire:
+        must(wire, f"DROP KEYSPACE IF EXISTS {shapes.KEYSPACE}")
         for statement in filled.schema():
             must(wire, statement)
         commands = []

@@ -47,6 +47,18 @@ impl Version {
         VERSIONS.iter().find(|features| features.version == self)
     }
 
+    /// The row of the version that a setting names: by its letters, or as Cassandra (`bti`, `big`) and ScyllaDB (`ms`, which
+    /// has meant `mt` since there is that) call the family.
+    pub fn named(name: &str) -> Option<&'static VersionFeatures> {
+        let version = match name {
+            "bti" => Self::DA,
+            "big" => Self::OA,
+            "ms" => Self::MT,
+            letters => Self::parse(letters)?,
+        };
+        version.writable_features()
+    }
+
     /// The row of the version, if it can be written.
     pub fn writable_features(self) -> Option<&'static VersionFeatures> {
         self.features().filter(|features| features.is_written)
@@ -225,6 +237,17 @@ pub struct VersionFeatures {
 }
 
 impl VersionFeatures {
+    /// Whether partitions and ranges can be deleted at negative timestamps.
+    pub fn has_room_for_negative_deletions(&self) -> bool {
+        self.deletion_time == DeletionTimeForm::Legacy
+    }
+
+    /// The version of the same family that has that room.
+    pub fn with_room_for_negative_deletions(&self) -> &'static VersionFeatures {
+        static WITH_ROOM: VersionFeatures = NB;
+        &WITH_ROOM
+    }
+
     /// Whether Partitions.db and Rows.db are the index.
     pub fn has_trie_index(&self) -> bool {
         matches!(self.index, IndexKind::Trie(_))

@@ -25,10 +25,11 @@ pub struct StorageConfiguration {
     pub memtable_cleanup_threshold: f64,
     /// Memory for pages and chunks of SSTables, of all shards, in bytes.
     pub page_cache_bytes: usize,
-    /// Version letters of the SSTables that are written (`sstable_format`): `da` unless told otherwise.
+    /// Version of the SSTables that are written (`sstable_format`) where a table has none of its own: `da` unless told
+    /// otherwise.
     pub sstable_format: String,
-    /// Bytes of rows between entries of the row index (`column_index_size`).
-    pub column_index_bytes: u32,
+    /// Bytes of rows between entries of the row index (`column_index_size`); the version's default if there is none.
+    pub column_index_bytes: Option<u32>,
     /// How long a write waits for room in memtables or log before it fails (`write_request_timeout`).
     pub write_timeout: Duration,
 }
@@ -48,7 +49,7 @@ impl StorageConfiguration {
             memtable_cleanup_threshold: 0.5,
             page_cache_bytes: 256 << 20,
             sstable_format: "da".into(),
-            column_index_bytes: 16 << 10,
+            column_index_bytes: None,
             write_timeout: Duration::from_secs(2),
         }
     }

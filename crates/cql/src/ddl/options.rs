@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use espalier_mutation::schema::TableOptions;
+use espalier_mutation::schema::{SSTABLE_FORMAT, TableOptions};
 
 use crate::{
     Error, ErrorCode, Result,
@@ -128,6 +128,18 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
                     Ok((key, bytes.to_vec()))
                 })
                 .collect::<Result<_>>()?;
+        }
+        SSTABLE_FORMAT => {
+            let version = text(name, value)?;
+            if version.is_empty() {
+                options.extensions.remove(SSTABLE_FORMAT);
+            } else if espalier_sstable::versions::Version::named(&version).is_some() {
+                options.extensions.insert(SSTABLE_FORMAT.into(), version.into_bytes());
+            } else {
+                return Err(Error::configuration(format!(
+                    "sstable_format must be da, oa, nb, me or mt, or empty for that of the node (got '{version}')"
+                )));
+            }
         }
         "gc_grace_seconds" => options.gc_grace_seconds = parse(name, value)?,
         "incremental_backups" => options.incremental_backups = parse(name, value)?,

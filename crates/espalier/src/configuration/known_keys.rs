@@ -77,7 +77,7 @@ mod tests {
         assert!(ignored("memtable.configurations.default.inherits"));
         assert!(ignored("client_encryption_options.keystore"));
         assert_eq!(look_up("client_encryption_options.enabled"), Some(Known::Only(vec!["false"])));
-        assert_eq!(look_up("sstable.selected_format"), Some(Known::Only(vec!["bti"])));
+        assert_eq!(look_up("cdc_enabled"), Some(Known::Only(vec!["false"])));
         assert_eq!(look_up("sstable.nonsense"), None);
         assert_eq!(look_up("memtables"), None);
         let Some(Known::Absent(reason)) = look_up("prometheus_port") else { panic!() };

@@ -145,17 +145,30 @@ fn storage(
     if let Some(threshold) = draft.memtable_cleanup_threshold {
         storage.memtable_cleanup_threshold = threshold;
     }
-    if draft.sstable_format.is_some() {
-        // The one family of tries: Cassandra calls it bti, and its version da.
-        storage.sstable_format = "da".to_owned();
-    }
-    if let Some(bytes) = draft.column_index_bytes {
-        storage.column_index_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-    }
+    storage.sstable_format = sstable_format(draft)?;
+    storage.column_index_bytes =
+        draft.column_index_bytes.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
     if let Some(timeout) = draft.write_request_timeout {
         storage.write_timeout = timeout;
     }
     Ok(storage)
+}
+
+/// The version of new SSTables. Cassandra names a family, and how far back a node must be able to go.
+fn sstable_format(draft: &Draft) -> Result<String, ConfigurationError> {
+    let family = draft.selected_sstable_format.as_deref();
+    let is_old = draft.storage_compatibility_mode.as_deref() == Some("CASSANDRA_4");
+    if let Some(name) = &draft.sstable_format {
+        return Ok(name.clone());
+    }
+    match (family, is_old) {
+        (Some("bti"), true) => Err(ConfigurationError::Inconsistent(
+            "sstable.selected_format bti needs another storage_compatibility_mode than CASSANDRA_4, which knows only big"
+                .to_owned(),
+        )),
+        (_, true) => Ok("nb".to_owned()),
+        (family, false) => Ok(family.unwrap_or("da").to_owned()),
+    }
 }
 
 fn commitlog_sync(draft: &Draft) -> CommitLogSync {

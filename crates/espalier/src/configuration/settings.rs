@@ -39,6 +39,8 @@ pub struct Draft {
     pub memtable_cleanup_threshold: Option<f64>,
     pub file_cache_bytes: Option<u64>,
     pub sstable_format: Option<String>,
+    pub selected_sstable_format: Option<String>,
+    pub storage_compatibility_mode: Option<String>,
     pub column_index_bytes: Option<u64>,
     pub write_request_timeout: Option<Duration>,
 }
@@ -191,7 +193,24 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Size(|draft| &mut draft.file_cache_bytes, MIB, 1024 * TIB),
     ),
     // Tables on disk.
-    setting("sstable_format", Kind::Choice(|draft| &mut draft.sstable_format, &["da", "bti"])),
+    setting(
+        "sstable_format",
+        Kind::Choice(
+            |draft| &mut draft.sstable_format,
+            &["da", "oa", "nb", "me", "mt", "bti", "big", "ms"],
+        ),
+    ),
+    setting(
+        "sstable.selected_format",
+        Kind::Choice(|draft| &mut draft.selected_sstable_format, &["bti", "big"]),
+    ),
+    setting(
+        "storage_compatibility_mode",
+        Kind::Choice(
+            |draft| &mut draft.storage_compatibility_mode,
+            &["NONE", "UPGRADING", "CASSANDRA_4"],
+        ),
+    ),
     renamed(
         "column_index_size",
         &[("column_index_size_in_kb", OldUnit::Kibibytes)],

@@ -7,5 +7,5 @@ mod table;
 
 pub use column::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn};
 pub use keyspace::{KeyspaceMetadata, Schema};
-pub use options::{CompressionOptions, TableOptions};
+pub use options::{CompressionOptions, SSTABLE_FORMAT, TableOptions};
 pub use table::{TableBuilder, TableId, TableMetadata};

@@ -79,7 +79,17 @@ pub struct CompressionOptions {
 /// A reader holds a chunk whole, so there is a largest one: 256 MiB.
 const MAXIMUM_CHUNK_KIBIBYTES: u32 = 256 * 1024;
 
+/// The extension that names the version of SSTables to write for a table.
+pub const SSTABLE_FORMAT: &str = "sstable_format";
+
 impl TableOptions {
+    /// Version letters of the SSTables to write for this table, if it is not the node's `sstable_format`.
+    ///
+    /// It is an extension, which Cassandra carries along and does not read, so that a schema can go there and back.
+    pub fn sstable_format(&self) -> Option<&str> {
+        self.extensions.get(SSTABLE_FORMAT).and_then(|name| std::str::from_utf8(name).ok())
+    }
+
     /// The compression to write with; `None` for uncompressed tables. The error says which option is wrong.
     pub fn compression_options(&self) -> Result<Option<CompressionOptions>, String> {
         let option = |name: &str| self.compression.get(name).map(String::as_str);

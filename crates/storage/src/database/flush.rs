@@ -105,9 +105,9 @@ impl Database {
         self.inner.shared.next_generation(table)
     }
 
-    /// What the configured `sstable_format` can do.
-    pub(crate) fn sstable_features(&self) -> &'static VersionFeatures {
-        self.inner.sstable_features
+    /// What the table's `sstable_format` can do, or the node's.
+    pub(crate) fn sstable_features(&self, table: &Table) -> &'static VersionFeatures {
+        table.sstable_features(self.inner.default_sstable_features)
     }
 
     pub(crate) fn count_flush(&self, memtable: &Memtable) {

@@ -49,7 +49,8 @@ impl Database {
             if schema.table_by_id(update.table).is_none() {
                 return Err(StorageError::UnknownTable(update.table));
             }
-            check_storable(self.inner.sstable_features, update)?;
+            let store = self.table(update.table)?;
+            check_storable(self.sstable_features(&store), update)?;
         }
         let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
             return Err(StorageError::NotSupported(

@@ -77,8 +77,8 @@ struct Inner {
     /// Memtables take more than they should, or the log does.
     flush_wanted: Notify,
     page_cache: PageCache,
-    /// What the configured `sstable_format` can do.
-    sstable_features: &'static VersionFeatures,
+    /// What the configured `sstable_format` can do, where a table has none of its own.
+    default_sstable_features: &'static VersionFeatures,
     /// Shards other than 0: shard 0 is done with opening, and with what outcome.
     opened: Event,
     open_outcome: RefCell<Result<(), StorageError>>,

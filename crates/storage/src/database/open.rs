@@ -90,8 +90,7 @@ impl Database {
         configuration: Arc<StorageConfiguration>,
         shared: Arc<SharedDatabase>,
     ) -> Result<Database, StorageError> {
-        let sstable_features = Version::parse(&configuration.sstable_format)
-            .and_then(|version| version.writable_features())
+        let sstable_features = Version::named(&configuration.sstable_format)
             .ok_or(StorageError::NotSupported("the configured sstable_format"))?;
         let limit = (configuration.memtable_bytes / context.count.max(1)).max(1);
         let threshold = configuration.memtable_cleanup_threshold.clamp(0.01, 1.0);
@@ -106,7 +105,7 @@ impl Database {
             tables: RefCell::default(),
             budget: MemtableBudget::new(limit, flush),
             page_cache,
-            sstable_features,
+            default_sstable_features: sstable_features,
             encoder: RefCell::default(),
             lookup_path: RefCell::default(),
             next_mapping: Cell::new(0),

@@ -140,8 +140,10 @@ impl Database {
         }
         let mut tables: SmallVec<[Rc<Table>; 2]> = SmallVec::new();
         for update in &mutation.updates {
-            tables.push(self.table(update.table).map_err(WriteError::Failed)?);
-            check_storable(inner.sstable_features, update).map_err(WriteError::Failed)?;
+            let table = self.table(update.table).map_err(WriteError::Failed)?;
+            let features = table.sstable_features(inner.default_sstable_features);
+            check_storable(features, update).map_err(WriteError::Failed)?;
+            tables.push(table);
         }
         if tables.iter().any(|table| table.borrow_view().memtable.is_full()) {
             inner.flush_wanted.notify_one();

@@ -115,18 +115,24 @@ impl Database {
         metadata: &Arc<TableMetadata>,
     ) -> Result<WriterOptions, StorageError> {
         let generation = NonZeroU64::MIN.saturating_add(self.next_generation(metadata.id) - 1);
-        let features = self.sstable_features();
+        let statistics = memtable.statistics();
+        let mut features = self.sstable_features(table);
+        // It was accepted for another version, before ALTER TABLE or a restart, and is not to be lost for that.
+        if statistics.has_negative_deletion && !features.has_room_for_negative_deletions() {
+            features = features.with_room_for_negative_deletions();
+        }
         let descriptor =
             Descriptor::new(table.directory.clone(), features, SSTableId::Generation(generation));
         let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;
-        let statistics = memtable.statistics();
         let columns = metadata.static_columns().iter().chain(metadata.regular_columns());
         let present: BTreeSet<_> =
             columns.map(|column| column.id).filter(|id| statistics.has_column(*id)).collect();
         options.columns = PresentColumns::Only(present);
         options.encoding_stats = encoding_stats(&statistics);
         options.estimated_partitions = statistics.partitions;
-        options.column_index_size = self.configuration().column_index_bytes;
+        if let Some(bytes) = self.configuration().column_index_bytes {
+            options.column_index_size = bytes;
+        }
         let intervals = match memtable.positions() {
             Some((first, last)) => self.log_intervals(table, first, last),
             None => Vec::new(),

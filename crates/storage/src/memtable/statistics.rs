@@ -15,6 +15,8 @@ pub struct MemtableStatistics {
     pub minimum_local_deletion_time: u32,
     /// Least TTL in seconds; `u32::MAX` if nothing expires.
     pub minimum_ttl: u32,
+    /// Whether a partition or a range was deleted at a negative timestamp, for which not every version has room.
+    pub has_negative_deletion: bool,
     /// Bit set of the ids of the columns that have cells or deletions.
     columns: Vec<u64>,
     /// How many partitions there are.
@@ -30,6 +32,7 @@ impl Default for MemtableStatistics {
             maximum_timestamp: i64::MIN,
             minimum_local_deletion_time: u32::MAX,
             minimum_ttl: u32::MAX,
+            has_negative_deletion: false,
             columns: Vec::new(),
             partitions: 0,
             rows: 0,
@@ -42,6 +45,12 @@ impl MemtableStatistics {
     pub fn has_column(&self, id: ColumnId) -> bool {
         let word = self.columns.get(id.0 as usize / 64).copied().unwrap_or(0);
         word & (1 << (id.0 % 64)) != 0
+    }
+
+    /// The deletion of a partition or range.
+    pub(crate) fn add_wide_deletion(&mut self, deletion: DeletionTime) {
+        self.has_negative_deletion |= !deletion.is_live() && deletion.marked_for_delete_at < 0;
+        self.add_deletion(deletion);
     }
 
     pub(crate) fn add_deletion(&mut self, deletion: DeletionTime) {

@@ -185,11 +185,11 @@ impl Memtable {
     #[inline]
     fn add_statistics(&self, update: &PartitionUpdate) {
         let mut statistics = self.statistics.borrow_mut();
-        statistics.add_deletion(update.deletion);
+        statistics.add_wide_deletion(update.deletion);
         update.static_row.iter().for_each(|row| statistics.add_row(row));
         update.rows.iter().for_each(|row| statistics.add_row(row));
         for tombstone in &update.range_tombstones {
-            statistics.add_deletion(tombstone.deletion);
+            statistics.add_wide_deletion(tombstone.deletion);
         }
     }
 }

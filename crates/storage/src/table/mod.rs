@@ -15,6 +15,7 @@ use std::{
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::sync::Semaphore;
+use espalier_sstable::versions::{Version, VersionFeatures};
 
 use aside::Aside;
 pub(crate) use directory::{
@@ -34,6 +35,8 @@ use crate::{
 /// One table on one shard.
 pub(crate) struct Table {
     metadata: RefCell<Arc<TableMetadata>>,
+    /// What the table's own `sstable_format` can do, if it has one.
+    own_sstable_features: Cell<Option<&'static VersionFeatures>>,
     /// Describes the present version of the table to the commit log.
     mapping: RefCell<Rc<ColumnMapping>>,
     view: RefCell<Rc<TableView>>,
@@ -63,6 +66,7 @@ impl Table {
         let memtable = Rc::new(Memtable::new(&metadata, budget.clone()));
         let is_schema = metadata.keyspace == SCHEMA_KEYSPACE;
         Self {
+            own_sstable_features: Cell::new(own_sstable_features(&metadata)),
             metadata: RefCell::new(metadata),
             mapping: RefCell::new(Rc::new(mapping)),
             view: RefCell::new(Rc::new(TableView::new(memtable))),
@@ -99,6 +103,15 @@ impl Table {
         self.metadata.borrow().clone()
     }
 
+    /// What SSTables of this table can hold; `default` is the node's version.
+    #[inline]
+    pub(crate) fn sstable_features(
+        &self,
+        default: &'static VersionFeatures,
+    ) -> &'static VersionFeatures {
+        self.own_sstable_features.get().unwrap_or(default)
+    }
+
     pub(crate) fn mapping(&self) -> Rc<ColumnMapping> {
         self.mapping.borrow().clone()
     }
@@ -112,6 +125,7 @@ impl Table {
         for sstable in self.view().sstables.iter() {
             sstable.reader().set_table(metadata.clone())?;
         }
+        self.own_sstable_features.set(own_sstable_features(&metadata));
         *self.metadata.borrow_mut() = metadata;
         *self.mapping.borrow_mut() = Rc::new(mapping);
         Ok(())
@@ -189,4 +203,9 @@ impl Table {
     pub(crate) fn set_dropped(&self) {
         self.is_dropped.set(true);
     }
+}
+
+/// What the table's own `sstable_format` can do, if it has one that this node can write.
+fn own_sstable_features(metadata: &TableMetadata) -> Option<&'static VersionFeatures> {
+    metadata.options.sstable_format().and_then(Version::named)
 }

@@ -17,4 +17,5 @@ mod several_shards;
 mod support;
 mod sync_modes;
 mod the_clock_goes_back;
+mod versions_of_files;
 mod walk;

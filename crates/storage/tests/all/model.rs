@@ -363,6 +363,8 @@ async fn read_in_pages(
     }
 }
 
+const VERSIONS: [&str; 5] = ["da", "oa", "nb", "me", "mt"];
+
 fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: u64, steps: u64) {
     let file_system = FileSystem::simulated(seed);
     let mut model = Model::default();
@@ -371,7 +373,11 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
     for _ in 0..3 {
         run(async {
             espalier_runtime::preempt::force_yields(Some(seed));
-            let database = open(&file_system, configuration()).await.unwrap();
+            let mut configuration = configuration();
+            // Each life of the node writes another version, and reads those of the ones before.
+            let version = VERSIONS[writer.random.below(VERSIONS.len() as u64) as usize];
+            configuration.sstable_format = version.into();
+            let database = open(&file_system, configuration).await.unwrap();
             if !is_created {
                 create(&database, vec![definition()]).await;
                 is_created = true;

@@ -72,7 +72,7 @@ fn new_and_old_names_mean_the_same() {
     for file in [new, old] {
         let node = load(&[], file).unwrap();
         assert_eq!(node.storage.commitlog_segment_bytes, 16 << 20);
-        assert_eq!(node.storage.column_index_bytes, 4 << 10);
+        assert_eq!(node.storage.column_index_bytes, Some(4 << 10));
         assert_eq!(node.storage.write_timeout, Duration::from_secs(3));
         assert_eq!(node.server.max_frame_size, 2 << 20);
         let period = Duration::from_millis(500);
@@ -113,6 +113,19 @@ fn unknown_keys_are_told_with_the_closest_one() {
 }
 
 #[test]
+fn the_version_of_new_files_has_the_names_of_both_families() {
+    let version = |text: &str| load(&[], text).unwrap().storage.sstable_format;
+    assert_eq!(version("sstable_format: me\n"), "me");
+    assert_eq!(version("sstable:\n  selected_format: big\n"), "big");
+    assert_eq!(version("storage_compatibility_mode: CASSANDRA_4\n"), "nb");
+    let old = "storage_compatibility_mode: CASSANDRA_4\nsstable:\n  selected_format: ";
+    assert_eq!(version(&format!("{old}big\n")), "nb");
+    let refused = load(&[], &format!("{old}bti\n")).unwrap_err().to_string();
+    assert!(refused.contains("CASSANDRA_4, which knows only big"), "{refused}");
+    assert!(load(&[], "sstable_format: zz\n").is_err());
+}
+
+#[test]
 fn what_does_not_exist_here_is_refused() {
     assert_eq!(
         refused("native_transport_port_ssl: 9142\n"),
@@ -123,7 +136,6 @@ fn what_does_not_exist_here_is_refused() {
         "node.yaml:2: authenticator.class_name: PasswordAuthenticator is not supported here, only \
          AllowAllAuthenticator"
     );
-    assert!(refused("sstable:\n  selected_format: big\n").contains("only bti"));
     assert!(refused("cdc_enabled: true\n").contains("only false"));
 }
 
@@ -233,7 +245,7 @@ fn a_stock_configuration_is_understood() {
         node.storage.commitlog_sync,
         CommitLogSync::Periodic { period: DEFAULT_SYNC_PERIOD }
     );
-    assert_eq!(node.storage.column_index_bytes, 4 << 10);
+    assert_eq!(node.storage.column_index_bytes, Some(4 << 10));
     let ignored: Vec<&str> = node.ignored.iter().map(|(key, _)| key.as_str()).collect();
     assert!(ignored.contains(&"num_tokens") && ignored.contains(&"seed_provider"));
     assert!(refused(&format!("{CASSANDRA_LATEST}auto_snapshot: true\n")).contains("auto_snapshot"));

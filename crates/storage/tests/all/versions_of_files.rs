@@ -1,0 +1,136 @@
+//! A node writes the version of SSTables that it is told to, for all tables or for one, and reads those of all others.
+
+use espalier_mutation::{
+    DeletionTime,
+    schema::{SSTABLE_FORMAT, Schema, TableMetadata},
+};
+use espalier_runtime::file::FileSystem;
+use espalier_storage::{Database, StorageConfiguration, StorageError};
+
+use crate::support::*;
+
+fn writing(version: &str) -> StorageConfiguration {
+    StorageConfiguration { sstable_format: version.into(), ..configuration() }
+}
+
+async fn set_version(database: &Database, version: &'static str) {
+    let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
+        let table = schema.table("ks", "wide").unwrap();
+        let mut options = table.options.clone();
+        options.extensions.insert(SSTABLE_FORMAT.into(), version.into());
+        Ok(Some(with_tables(schema, vec![table.rebuild().options(options).build()])))
+    };
+    assert!(database.change_schema(change).await.unwrap().unwrap());
+}
+
+/// Versions of the table's files, in order of their names.
+async fn versions(file_system: &FileSystem) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in file_system.read_dir("node/data/ks").await.unwrap() {
+        for file in file_system.read_dir(&entry.path).await.unwrap() {
+            if let Some((name, _)) = file.name.split_once("-Data.db") {
+                found.push(name.to_string());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+async fn shown(database: &Database) -> Vec<String> {
+    let wide = table(database, "wide");
+    show(&wide, &read_all(database, &wide).await)
+}
+
+#[test]
+fn a_node_reads_what_it_wrote_in_every_version() {
+    let file_system = FileSystem::simulated(1);
+    let mut expected = Vec::new();
+    let told = ["da", "oa", "nb", "me", "mt", "bti", "big", "ms"];
+    for (number, version) in told.iter().enumerate() {
+        run(async {
+            let database = open(&file_system, writing(version)).await.unwrap();
+            if number == 0 {
+                create(&database, vec![wide_table()]).await;
+            }
+            let wide = table(&database, "wide");
+            let mutation = insert(&wide, "a", Some(number as i32), 1_000, &[("v", version)]);
+            database.apply(mutation).await.unwrap();
+            database.flush("ks", None).await.unwrap();
+            expected.push(format!("a/{number} v={version}"));
+            assert_eq!(shown(&database).await, expected);
+        });
+    }
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(shown(&database).await, expected);
+        assert_eq!(
+            versions(&file_system).await,
+            [
+                "da-1-bti", "da-6-bti", "me-4-big", "mt-5-big", "mt-8-big", "nb-3-big", "oa-2-big",
+                "oa-7-big"
+            ]
+        );
+    });
+}
+
+#[test]
+fn a_table_may_have_a_version_of_its_own() {
+    let file_system = FileSystem::simulated(2);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        for version in ["me", "oa", "something newer"] {
+            set_version(&database, version).await;
+            let wide = table(&database, "wide");
+            database.apply(insert(&wide, "a", Some(1), 1_000, &[("v", "x")])).await.unwrap();
+            database.flush("ks", None).await.unwrap();
+        }
+        assert_eq!(shown(&database).await, ["a/1 v=x"]);
+        assert_eq!(versions(&file_system).await, ["da-3-bti", "me-1-big", "oa-2-big"]);
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        set_version(&database, "nb").await;
+        let wide = table(&database, "wide");
+        database.apply(insert(&wide, "a", Some(2), 1_000, &[("v", "y")])).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        assert_eq!(shown(&database).await, ["a/1 v=x", "a/2 v=y"]);
+        assert_eq!(versions(&file_system).await, ["da-3-bti", "me-1-big", "nb-4-big", "oa-2-big"]);
+    });
+}
+
+/// A deletion for which only older versions have room is neither lost nor in the way when the version changes.
+#[test]
+fn what_one_version_took_is_stored_under_another() {
+    let file_system = FileSystem::simulated(3);
+    let negative = |table: &TableMetadata| {
+        let mut mutation = insert(table, "a", Some(1), -10, &[("v", "old")]);
+        mutation.updates[0].deletion = DeletionTime::new(-5, 1_750_000_000);
+        mutation
+    };
+    run(async {
+        let database = open(&file_system, writing("nb")).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        database.apply(insert(&wide, "a", Some(1), -10, &[("v", "old")])).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        assert_eq!(shown(&database).await, ["a/1 v=old"]);
+        database.apply(negative(&wide)).await.unwrap();
+        assert!(shown(&database).await.is_empty());
+    });
+    run(async {
+        // It comes back from the log.
+        let database = open(&file_system, writing("da")).await.unwrap();
+        let wide = table(&database, "wide");
+        let refused = database.apply(negative(&wide)).await.unwrap_err();
+        assert!(matches!(refused, StorageError::Unstorable(_)), "{refused}");
+        database.flush("ks", None).await.unwrap();
+        assert!(shown(&database).await.is_empty());
+        assert_eq!(versions(&file_system).await, ["nb-1-big", "nb-2-big"]);
+    });
+    run(async {
+        let database = open(&file_system, writing("da")).await.unwrap();
+        assert!(shown(&database).await.is_empty());
+    });
+}
