@@ -161,7 +161,9 @@ fn a_collection_that_became_frozen_is_refused_by_name() {
             column.column_type = column.column_type.freeze();
         });
         let error = reader.set_table(Arc::new(frozen.build())).unwrap_err().to_string();
-        assert!(error.contains("column 's' has type set<text> in the file"), "{error}");
+        let reason =
+            "column 's' is not that of table ks.t: expected frozen<set<text>>, got set<text>";
+        assert!(error.contains(reason), "{error}");
         // What was right before still is.
         assert_eq!(rows(&reader, &ColumnSelection::All).await.len(), 3);
     });
@@ -207,5 +209,65 @@ fn a_clustering_column_of_another_direction_is_refused() {
         });
         let error = reader.set_table(Arc::new(turned.build())).unwrap_err().to_string();
         assert!(error.contains("clustering column 0 has another direction"), "{error}");
+    });
+}
+
+#[test]
+fn a_column_that_the_table_never_had_is_refused_by_name() {
+    let table = Arc::new(builder().build());
+    block_on(async {
+        let reader = open_written(&table).await;
+        let other = TableBuilder::new("ks", "t", TableId(uuid::Uuid::from_u128(1)))
+            .partition_key("k", CqlType::Int)
+            .clustering("c", CqlType::Int, false)
+            .regular("z", CqlType::Int)
+            .regular("s", set_of_text());
+        let error = reader.set_table(Arc::new(other.clone().build())).unwrap_err().to_string();
+        let reason = "column 'a' is in the file, but table ks.t neither has nor had it";
+        assert!(error.contains(reason), "{error}");
+        let as_static = other.static_column("a", CqlType::Text).build();
+        let error = reader.set_table(Arc::new(as_static)).unwrap_err().to_string();
+        let reason = "column 'a' is regular in the file, but static in table ks.t";
+        assert!(error.contains(reason), "{error}");
+    });
+}
+
+#[test]
+fn a_type_that_holds_other_values_is_refused_by_name() {
+    let table = Arc::new(builder().build());
+    block_on(async {
+        let reader = open_written(&table).await;
+        for (name, column_type, reason) in [
+            ("a", CqlType::Int, "column 'a' is not that of table ks.t: expected int, got text"),
+            (
+                "z",
+                CqlType::Bigint,
+                "column 'z' is not that of table ks.t: expected bigint, got int",
+            ),
+            ("c", CqlType::Text, "column 'c' is not that of table ks.t: expected text, got int"),
+            // It would be read, but in another order.
+            ("c", CqlType::Blob, "column 'c' is not that of table ks.t: expected blob, got int"),
+            ("k", CqlType::Text, "column 'k' is not that of table ks.t: expected text, got int"),
+        ] {
+            let changed = table.rebuild().update_columns(|column| {
+                if column.name == name {
+                    column.column_type = column_type.clone();
+                }
+            });
+            let error = reader.set_table(Arc::new(changed.build())).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    });
+}
+
+/// A column was dropped, and another of its name has come: what is in the file is older than the drop.
+#[test]
+fn a_dropped_column_may_have_had_any_type() {
+    let table = Arc::new(builder().build());
+    block_on(async {
+        let reader = open_written(&table).await;
+        let dropped = table.rebuild().drop_column("a", 9_000);
+        reader.set_table(Arc::new(dropped.regular("a", CqlType::Int).build())).unwrap();
+        assert_eq!(clusterings(&rows(&reader, &ColumnSelection::All).await), [2, 3]);
     });
 }

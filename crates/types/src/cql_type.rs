@@ -183,12 +183,12 @@ impl CqlType {
     }
 
     /// Marshal `DateType`: a timestamp of Cassandra 1, ordered by its unsigned bytes.
-    pub(crate) fn is_legacy_timestamp(&self) -> bool {
+    pub fn is_legacy_timestamp(&self) -> bool {
         matches!(self, Self::Custom(name) if &**name == "org.apache.cassandra.db.marshal.DateType")
     }
 
     /// Marshal `LexicalUUIDType`: a UUID whose halves are ordered as signed integers.
-    pub(crate) fn is_lexical_uuid(&self) -> bool {
+    pub fn is_lexical_uuid(&self) -> bool {
         matches!(self, Self::Custom(name) if &**name == "org.apache.cassandra.db.marshal.LexicalUUIDType")
     }
 }

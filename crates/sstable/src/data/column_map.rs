@@ -1,14 +1,21 @@
 //! From the columns of a file to those of the table as it is now: by name. Source: reference 9.10.
 //!
-//! * A column that the table does not have (dropped, or unknown) is parsed and thrown away.
+//! * A column that the table has dropped is parsed and thrown away; one that it never had is an error, because nobody has
+//!   said that its data may go.
 //! * A column that was dropped and added again keeps cells that are newer than the drop.
 //! * Types may differ as far as Cassandra lets them be altered; values are decoded by the file's type and kept as bytes.
+//! * Columns of the static row of a compact table may be the table's regular ones (then [`FileLayout::is_static_compact`]).
 
 use std::sync::Arc;
 
-use espalier_mutation::schema::{ColumnId, ColumnKind, TableMetadata};
+use espalier_mutation::schema::{ColumnDefinition, ColumnId, ColumnKind, TableMetadata};
+use espalier_types::CqlType;
 
-use super::{layout::Baselines, values::ValueForm};
+use super::{
+    compatible_types::{reads_values_of, sorts_as},
+    layout::Baselines,
+    values::ValueForm,
+};
 use crate::{
     error::{FileName, Result, SSTableError},
     statistics::{HeaderColumn, SerializationHeader},
@@ -57,6 +64,8 @@ pub(crate) struct FileLayout {
     pub(crate) clustering: Vec<ValueForm>,
     pub(crate) statics: Vec<FileColumn>,
     pub(crate) regulars: Vec<FileColumn>,
+    /// The static row is the one row of the partition.
+    pub(crate) is_static_compact: bool,
 }
 
 impl FileLayout {
@@ -67,23 +76,10 @@ impl FileLayout {
         table: Arc<TableMetadata>,
         features: &VersionFeatures,
     ) -> Result<Self> {
-        let clusterings = table.clustering_columns().len();
-        if header.clustering_types.len() != clusterings {
-            let found = header.clustering_types.len();
-            let reason = format!(
-                "{found} clustering columns where table {}.{} has {clusterings}",
-                table.keyspace, table.name
-            );
-            return Err(SSTableError::corrupt(file, 0, reason));
-        }
-        // The order of rows in the file must be that of the table, or nothing is found by its position.
-        let mut order = header.clustering_types.iter().zip(&table.comparator().types);
-        if let Some(index) = order.position(|((_, inside), (_, outside))| inside != outside) {
-            let reason = format!(
-                "clustering column {index} has another direction than in table {}.{}",
-                table.keyspace, table.name
-            );
-            return Err(SSTableError::corrupt(file, 0, reason));
+        check_key(file, header, &table)?;
+        let is_static_compact = is_static_compact(header, &table);
+        if !is_static_compact {
+            check_clustering(file, header, &table)?;
         }
         let map = |columns: &[HeaderColumn], kind: ColumnKind| {
             columns
@@ -99,11 +95,104 @@ impl FileLayout {
                 .iter()
                 .map(|(column_type, _)| ValueForm::of(column_type))
                 .collect(),
-            statics: map(&header.static_columns, ColumnKind::Static)?,
+            statics: match is_static_compact {
+                true => map(&header.static_columns, ColumnKind::Regular)?,
+                false => map(&header.static_columns, ColumnKind::Static)?,
+            },
             regulars: map(&header.regular_columns, ColumnKind::Regular)?,
+            is_static_compact,
             table: table.clone(),
         })
     }
+}
+
+/// Cassandra keeps the columns of a compact table without clustering columns as static ones, and gives it a clustering
+/// column that only other clients than CQL ever filled. Such a file says so by its shape, and is read as rows.
+fn is_static_compact(header: &SerializationHeader, table: &TableMetadata) -> bool {
+    let is_regular = |column: &HeaderColumn| {
+        table.column(&column.name).is_some_and(|column| column.kind == ColumnKind::Regular)
+    };
+    header.clustering_types.len() == 1
+        && table.clustering_columns().is_empty()
+        && table.static_columns().is_empty()
+        && header.static_columns.iter().any(is_regular)
+        && header.regular_columns.is_empty()
+}
+
+/// The partition key's columns, each by its values.
+fn check_key(file: &FileName, header: &SerializationHeader, table: &TableMetadata) -> Result<()> {
+    let columns = table.partition_key_columns();
+    let written = match (&header.key_type, columns.len()) {
+        (single, 1) => std::slice::from_ref(single),
+        (CqlType::Composite(types), _) => types,
+        (single, _) => std::slice::from_ref(single),
+    };
+    if written.len() != columns.len() {
+        let reason = format!(
+            "{} partition key columns where table {}.{} has {}",
+            written.len(),
+            table.keyspace,
+            table.name,
+            columns.len()
+        );
+        return Err(SSTableError::corrupt(file, 0, reason));
+    }
+    match columns.iter().zip(written).find(|(c, ty)| !reads_values_of(&c.column_type, ty)) {
+        Some((column, ty)) => Err(other_type(file, &column.name, table, &column.column_type, ty)),
+        None => Ok(()),
+    }
+}
+
+/// Order and types of the clustering columns: the order of rows in the file must be that of the table, or nothing is found by
+/// its position.
+fn check_clustering(
+    file: &FileName,
+    header: &SerializationHeader,
+    table: &TableMetadata,
+) -> Result<()> {
+    let columns = table.clustering_columns();
+    let found = header.clustering_types.len();
+    if found != columns.len() {
+        let reason = format!(
+            "{found} clustering columns where table {}.{} has {}",
+            table.keyspace,
+            table.name,
+            columns.len()
+        );
+        return Err(SSTableError::corrupt(file, 0, reason));
+    }
+    for (index, ((written, reversed), column)) in
+        header.clustering_types.iter().zip(columns).enumerate()
+    {
+        if *reversed != column.reversed {
+            let reason = format!(
+                "clustering column {index} has another direction than in table {}.{}",
+                table.keyspace, table.name
+            );
+            return Err(SSTableError::corrupt(file, 0, reason));
+        }
+        if !sorts_as(&column.column_type, written) {
+            return Err(other_type(file, &column.name, table, &column.column_type, written));
+        }
+    }
+    Ok(())
+}
+
+fn other_type(
+    file: &FileName,
+    column: &str,
+    table: &TableMetadata,
+    expected: &CqlType,
+    found: &CqlType,
+) -> SSTableError {
+    let reason = format!(
+        "column '{column}' is not that of table {}.{}: expected {}, got {}",
+        table.keyspace,
+        table.name,
+        expected.cql_name(),
+        found.cql_name()
+    );
+    SSTableError::corrupt(file, 0, reason)
 }
 
 fn map_column(
@@ -118,26 +207,44 @@ fn map_column(
         false => ValueForm::of(&column.column_type),
     };
     let dropped = table.dropped_columns.get(&column.name);
-    let mut definition = table.column(&column.name).filter(|definition| definition.kind == kind);
-    if let Some(present) = definition
-        && present.is_complex() != is_complex
-        && dropped.is_some()
-    {
-        definition = None; // the file is older than the drop
-    }
-    if let Some(definition) = definition
-        && definition.is_complex() != is_complex
-    {
-        let (inside, outside) = (column.column_type.cql_name(), definition.column_type.cql_name());
-        let name = &column.name;
-        let reason =
-            format!("column '{name}' has type {inside} in the file and {outside} in the table");
-        return Err(SSTableError::corrupt(file, 0, reason));
-    }
+    let definition = table.column(&column.name);
+    let target = match definition {
+        Some(definition) if definition.kind == kind && reads(definition, column) => {
+            Some(definition.id)
+        }
+        // The file is older than the drop.
+        _ if dropped.is_some() => None,
+        Some(definition) if definition.kind == kind => {
+            let expected = &definition.column_type;
+            return Err(other_type(file, &column.name, table, expected, &column.column_type));
+        }
+        Some(definition) => {
+            let (name, found) = (&column.name, kind.name());
+            let reason = format!(
+                "column '{name}' is {found} in the file, but {} in table {}.{}",
+                definition.kind.name(),
+                table.keyspace,
+                table.name
+            );
+            return Err(SSTableError::corrupt(file, 0, reason));
+        }
+        None => {
+            let reason = format!(
+                "column '{}' is in the file, but table {}.{} neither has nor had it",
+                column.name, table.keyspace, table.name
+            );
+            return Err(SSTableError::corrupt(file, 0, reason));
+        }
+    };
     Ok(FileColumn {
         is_complex,
         form,
-        target: definition.map(|definition| definition.id),
+        target,
         dropped_time_us: dropped.map_or(i64::MIN, |dropped| dropped.dropped_time_us),
     })
+}
+
+fn reads(definition: &ColumnDefinition, column: &HeaderColumn) -> bool {
+    definition.is_complex() == column.column_type.is_multi_cell()
+        && reads_values_of(&definition.column_type, &column.column_type)
 }

@@ -12,13 +12,14 @@
 //! | [`layout`] | flags, and what of a header decoding and encoding need |
 //! | [`values`], [`clustering_values`], [`column_subset`] | parts of rows |
 //! | [`decode`], [`encode`] | rows and markers |
-//! | [`column_map`] | from a file's columns to the table's |
+//! | [`column_map`], `compatible_types` | from a file's columns to the table's |
 //! | [`file`], [`stream`] | chunks of the file, and bytes across chunks |
 //! | [`writer`] | chunks, checksums and digest of a file being written |
 
 pub(crate) mod clustering_values;
 pub(crate) mod column_map;
 pub(crate) mod column_subset;
+mod compatible_types;
 pub(crate) mod decode;
 pub(crate) mod deletion_time;
 pub(crate) mod encode;

@@ -13,6 +13,7 @@ mod forward;
 mod index;
 mod index_entries;
 mod key_lookup;
+mod only_row;
 mod open;
 mod partition_stream;
 mod reverse;

@@ -2,7 +2,7 @@
 
 use espalier_mutation::{PartitionHeader, Unfiltered, UnfilteredStream};
 
-use super::{forward::ForwardRows, reverse::ReverseRows};
+use super::{forward::ForwardRows, only_row::OnlyRow, reverse::ReverseRows};
 use crate::error::{Result, SSTableError};
 
 #[derive(Debug)]
@@ -15,12 +15,13 @@ pub(super) enum Rows {
 #[derive(Debug)]
 pub struct PartitionStream {
     header: PartitionHeader,
+    only_row: OnlyRow,
     rows: Rows,
 }
 
 impl PartitionStream {
-    pub(super) fn new(header: PartitionHeader, rows: Rows) -> Self {
-        Self { header, rows }
+    pub(super) fn new(header: PartitionHeader, only_row: OnlyRow, rows: Rows) -> Self {
+        Self { header, only_row, rows }
     }
 }
 
@@ -42,6 +43,9 @@ impl UnfilteredStream for PartitionStream {
     }
 
     async fn next(&mut self) -> Result<Option<Unfiltered>> {
+        if let Some(row) = self.only_row.take() {
+            return Ok(Some(row));
+        }
         match &mut self.rows {
             Rows::Forward(rows) => rows.next().await,
             Rows::Reverse(rows) => rows.next().await,

@@ -42,6 +42,10 @@ impl RowSource {
         !self.decoder.layout.statics.is_empty()
     }
 
+    pub(crate) fn is_static_compact(&self) -> bool {
+        self.decoder.layout.is_static_compact
+    }
+
     pub(crate) fn corrupt(&self, reason: impl Into<String>) -> SSTableError {
         self.stream.corrupt(reason)
     }
@@ -113,6 +117,9 @@ impl RowSource {
         let head = self.with_body(head).await?;
         let (window, start) = (self.stream.window(), self.stream.offset());
         let unfiltered = match head.kind {
+            HeadKind::Row if self.is_static_compact() => {
+                return Err(self.corrupt("a row beside the static one of a compact table"));
+            }
             HeadKind::Row => self.decoder.read_row(window, start, &head).map(Unfiltered::Row),
             HeadKind::Marker(kind) => read_marker(window, start, &head, kind, &self.decoder.layout)
                 .map(Unfiltered::Marker),

@@ -7,7 +7,9 @@ use espalier_mutation::{
     UnfilteredStream,
 };
 
-use super::{forward::ForwardRows, row_source::RowSource, sstable_reader::SSTableReader};
+use super::{
+    forward::ForwardRows, only_row::OnlyRow, row_source::RowSource, sstable_reader::SSTableReader,
+};
 use crate::{
     data::{decode::RowDecoder, stream::DataStream},
     error::{Result, SSTableError},
@@ -36,7 +38,7 @@ enum State {
     /// At the start of a partition or at the end of the file.
     Between(RowSource),
     /// In a partition.
-    Inside(Box<(PartitionHeader, ForwardRows)>),
+    Inside(Box<(PartitionHeader, OnlyRow, ForwardRows)>),
     Finished,
 }
 
@@ -44,6 +46,7 @@ enum State {
 #[derive(Debug)]
 pub struct ScannedPartition<'scan> {
     header: &'scan PartitionHeader,
+    only_row: &'scan mut OnlyRow,
     rows: &'scan mut ForwardRows,
 }
 
@@ -81,7 +84,7 @@ impl Scan {
             State::Finished => {}
             State::Between(source) => self.enter(source).await?,
             State::Inside(current) => {
-                let (header, rows) = *current;
+                let (header, _, rows) = *current;
                 if let Some(source) = self.leave(&header, rows).await? {
                     self.enter(source).await?;
                 }
@@ -94,7 +97,7 @@ impl Scan {
     pub fn position(&self) -> u64 {
         match &self.state {
             State::Between(source) => source.stream.position(),
-            State::Inside(current) => current.1.position(),
+            State::Inside(current) => current.2.position(),
             State::Finished => self.reader.data_length(),
         }
     }
@@ -111,8 +114,8 @@ impl Scan {
     pub fn partition(&mut self) -> Option<ScannedPartition<'_>> {
         match &mut self.state {
             State::Inside(current) => {
-                let (header, rows) = &mut **current;
-                Some(ScannedPartition { header, rows })
+                let (header, only_row, rows) = &mut **current;
+                Some(ScannedPartition { header, only_row, rows })
             }
             _ => None,
         }
@@ -122,14 +125,15 @@ impl Scan {
         if source.stream.is_at_end() {
             return self.check_end();
         }
-        let (header, _) = source.read_header().await?;
+        let (mut header, _) = source.read_header().await?;
         if self.last_key.as_ref().is_some_and(|last| *last >= header.key) {
             return Err(source.corrupt("a partition lies before the one in front of it"));
         }
         self.last_key = Some(header.key.clone());
         if !self.range.ends_before(&header.key) {
+            let only_row = OnlyRow::of(&mut header, source.is_static_compact());
             let rows = ForwardRows::new(source, self.slices.clone());
-            self.state = State::Inside(Box::new((header, rows)));
+            self.state = State::Inside(Box::new((header, only_row, rows)));
         }
         Ok(())
     }
@@ -183,6 +187,9 @@ impl UnfilteredStream for ScannedPartition<'_> {
     }
 
     async fn next(&mut self) -> Result<Option<Unfiltered>> {
-        self.rows.next().await
+        match self.only_row.take() {
+            Some(row) => Ok(Some(row)),
+            None => self.rows.next().await,
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::{
     forward::ForwardRows,
     index::Index,
     key_lookup::FoundPartition,
+    only_row::OnlyRow,
     partition_stream::{PartitionStream, Rows},
     reverse::ReverseRows,
     row_source::RowSource,
@@ -169,7 +170,7 @@ impl SSTableReader {
             Direction::Reverse => true,
         };
         let is_index_checked = index.as_ref().is_some_and(|index| index.file().has_checksums());
-        let header = if enters_by_index && is_index_checked && !source.has_static_columns() {
+        let mut header = if enters_by_index && is_index_checked && !source.has_static_columns() {
             // The index knows the deletion, and there is nothing else in the partition's head. Where nothing checks the
             // index, the head is read: a flipped bit there would delete a partition, or bring it back.
             PartitionHeader { key: key.clone(), deletion, static_row: None }
@@ -180,13 +181,14 @@ impl SSTableReader {
             }
             header
         };
+        let only_row = OnlyRow::of(&mut header, source.is_static_compact());
         let rows = match direction {
             Direction::Forward => {
                 Rows::Forward(ForwardRows::enter(source, slices, position, index).await?)
             }
             Direction::Reverse => Rows::Reverse(ReverseRows::new(source, slices, position, index)),
         };
-        Ok(Some(PartitionStream::new(header, rows)))
+        Ok(Some(PartitionStream::new(header, only_row, rows)))
     }
 
     /// The partitions of a range in order, of each its slices.
