@@ -1,7 +1,9 @@
 //! Counter contexts: the value of a counter cell. Source: reference 9.9.
 //!
 //! be16 header count H; H × be16 index (top bit set: a global shard); then shards of 32 bytes: 16-byte id, be64 clock,
-//! be64 count, sorted by id. We write global shards only. Readers tolerate wrong order and foreign kinds.
+//! be64 count, sorted by id. We make global shards only. Cassandra before 2.1 left others, which keep their kind: of one id a
+//! global one wins over the rest, local ones add up, a remote one yields to a local one. Early ScyllaDB sorted ids as signed
+//! numbers; [`sorted`] puts them right.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -19,6 +21,19 @@ pub struct CounterShard {
 }
 
 const SHARD_LENGTH: usize = 32;
+/// Marks the index of a global shard in the header.
+const GLOBAL: u16 = 0x8000;
+
+/// What a shard of a context counts as, the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ShardKind {
+    /// Not in the header: another node's, as it was known when this was written.
+    Remote,
+    /// A change that a node of Cassandra before 2.1 has counted itself.
+    Local,
+    /// A node's whole share.
+    Global,
+}
 
 /// The shards of a context; malformed rests are ignored here, `validate` names them.
 pub fn shards(context: &[u8]) -> impl Iterator<Item = CounterShard> + '_ {
@@ -57,12 +72,23 @@ pub fn total(context: &[u8]) -> i64 {
 
 /// A context of global shards, from shards sorted by id.
 pub fn build(shards: &[CounterShard]) -> Bytes {
-    let mut context = BytesMut::with_capacity(2 + shards.len() * (2 + SHARD_LENGTH));
-    context.put_u16(shards.len() as u16);
-    for index in 0..shards.len() {
-        context.put_u16(index as u16 | 0x8000);
+    build_with_kinds(shards.iter().map(|shard| (*shard, ShardKind::Global)))
+}
+
+fn build_with_kinds(
+    shards: impl ExactSizeIterator<Item = (CounterShard, ShardKind)> + Clone,
+) -> Bytes {
+    let in_header = shards.clone().filter(|(_, kind)| *kind != ShardKind::Remote).count();
+    let mut context = BytesMut::with_capacity(2 + 2 * in_header + shards.len() * SHARD_LENGTH);
+    context.put_u16(in_header as u16);
+    for (index, (_, kind)) in shards.clone().enumerate() {
+        match kind {
+            ShardKind::Remote => {}
+            ShardKind::Local => context.put_u16(index as u16),
+            ShardKind::Global => context.put_u16(index as u16 | GLOBAL),
+        }
     }
-    for shard in shards {
+    for (shard, _) in shards {
         context.put_slice(&shard.id);
         context.put_i64(shard.clock);
         context.put_i64(shard.count);
@@ -70,12 +96,46 @@ pub fn build(shards: &[CounterShard]) -> Bytes {
     context.freeze()
 }
 
-/// Merges two contexts: for each id the higher clock wins, ties by the higher count.
+fn shards_with_kinds(context: &[u8]) -> Vec<(CounterShard, ShardKind)> {
+    let mut all: Vec<_> = shards(context).map(|shard| (shard, ShardKind::Remote)).collect();
+    let count = context.first_chunk().map_or(0, |count| u16::from_be_bytes(*count));
+    let indices = context.get(2..).unwrap_or_default().chunks_exact(2).take(usize::from(count));
+    for index in indices {
+        let index = u16::from_be_bytes([index[0], index[1]]);
+        if let Some((_, kind)) = all.get_mut(usize::from(index & !GLOBAL)) {
+            *kind = if index & GLOBAL != 0 { ShardKind::Global } else { ShardKind::Local };
+        }
+    }
+    all
+}
+
+/// Merges two contexts: for each id the higher clock wins, ties by the higher count. (Shards that are not global: see above.)
 pub fn merge(left: &[u8], right: &[u8]) -> Bytes {
-    let mut all: Vec<CounterShard> = shards(left).chain(shards(right)).collect();
-    all.sort_by(|a, b| a.id.cmp(&b.id).then((b.clock, b.count).cmp(&(a.clock, a.count))));
-    all.dedup_by_key(|shard| shard.id);
-    build(&all)
+    let mut all = shards_with_kinds(left);
+    all.extend(shards_with_kinds(right));
+    all.sort_by_key(|(shard, _)| shard.id);
+    all.dedup_by(|(next, kind), (kept, kept_kind)| {
+        if next.id != kept.id {
+            return false;
+        }
+        if (*kind, *kept_kind) == (ShardKind::Local, ShardKind::Local) {
+            kept.clock = kept.clock.wrapping_add(next.clock);
+            kept.count = kept.count.wrapping_add(next.count);
+        } else if (*kind, next.clock, next.count) > (*kept_kind, kept.clock, kept.count) {
+            (*kept, *kept_kind) = (*next, *kind);
+        }
+        true
+    });
+    build_with_kinds(all.into_iter())
+}
+
+/// The context with its shards in order of their ids, each once; the same bytes if they are.
+pub fn sorted(context: Bytes) -> Bytes {
+    let ids = |context: &[u8]| shards(context).map(|shard| shard.id).is_sorted_by(|a, b| a < b);
+    match ids(&context) || !is_well_formed(&context) {
+        true => context,
+        false => merge(&context, &[]),
+    }
 }
 
 /// Joins two rows of one update with the same clustering, whose counter cells hold changes (be64) instead of contexts:
@@ -125,4 +185,71 @@ pub fn add(context: &[u8], id: [u8; 16], delta: i64, clock_at_least: i64) -> Byt
         None => CounterShard { id, clock: clock_at_least, count: delta },
     };
     merge(context, &build(&[changed]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shard(id: u8, clock: i64, count: i64) -> CounterShard {
+        CounterShard { id: [id; 16], clock, count }
+    }
+
+    fn context(shards: &[(CounterShard, ShardKind)]) -> Bytes {
+        build_with_kinds(shards.iter().copied())
+    }
+
+    use ShardKind::{Global, Local, Remote};
+
+    #[test]
+    fn signed_order_becomes_unsigned() {
+        let (low, high) = (shard(0x01, 3, 30), shard(0x81, 4, 40));
+        let wrong = build(&[high, low]);
+        assert_eq!(sorted(wrong.clone()), build(&[low, high]));
+        assert_eq!(total(&wrong), 70);
+        // Beside a right one, too; and an equal share is not counted twice.
+        assert_eq!(merge(&wrong, &build(&[high])), build(&[low, high]));
+        let right = build(&[low, high]);
+        assert_eq!(sorted(right.clone()).as_ptr(), right.as_ptr());
+    }
+
+    #[test]
+    fn contexts_without_shards() {
+        for empty in [&[][..], &[0, 0]] {
+            assert!(is_well_formed(empty));
+            assert_eq!(total(empty), 0);
+            let one = build(&[shard(1, 1, 5)]);
+            assert_eq!(merge(empty, &one), one);
+            assert_eq!(merge(&one, empty), one);
+        }
+        assert_eq!(merge(&[0, 0], &[]), Bytes::from_static(&[0, 0]));
+        let malformed = Bytes::from_static(&[0, 1, 0x80, 0, 1, 2, 3]);
+        assert_eq!(sorted(malformed.clone()), malformed);
+    }
+
+    #[test]
+    fn the_header_tells_kinds_and_keeps_them() {
+        let mixed =
+            context(&[(shard(1, 1, 1), Local), (shard(2, 2, 2), Remote), (shard(3, 3, 3), Global)]);
+        assert_eq!(mixed[..6], [0, 2, 0, 0, 0x80, 2]);
+        assert_eq!(merge(&mixed, &[]), mixed);
+        assert_eq!(total(&mixed), 6);
+    }
+
+    #[test]
+    fn of_one_id_kinds_decide() {
+        let one = |shard, kind| context(&[(shard, kind)]);
+        for (left, right, expected) in [
+            ((shard(1, 2, 20), Global), (shard(1, 1, 99), Global), (shard(1, 2, 20), Global)),
+            ((shard(1, 1, 10), Global), (shard(1, 1, 20), Global), (shard(1, 1, 20), Global)),
+            ((shard(1, 1, 10), Global), (shard(1, 9, 90), Local), (shard(1, 1, 10), Global)),
+            ((shard(1, 1, 10), Local), (shard(1, 9, 90), Remote), (shard(1, 1, 10), Local)),
+            ((shard(1, 1, 10), Local), (shard(1, 9, 90), Local), (shard(1, 10, 100), Local)),
+            ((shard(1, 1, 10), Remote), (shard(1, 9, 90), Remote), (shard(1, 9, 90), Remote)),
+        ] {
+            let expected = one(expected.0, expected.1);
+            assert_eq!(merge(&one(left.0, left.1), &one(right.0, right.1)), expected);
+            assert_eq!(merge(&one(right.0, right.1), &one(left.0, left.1)), expected);
+        }
+    }
 }

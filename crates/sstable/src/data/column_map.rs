@@ -48,6 +48,7 @@ impl ColumnSelection {
 #[derive(Clone, Debug)]
 pub(crate) struct FileColumn {
     pub(crate) is_complex: bool,
+    pub(crate) is_counter: bool,
     pub(crate) form: ValueForm,
     /// The table's column; `None` if cells are thrown away.
     pub(crate) target: Option<ColumnId>,
@@ -238,6 +239,7 @@ fn map_column(
     };
     Ok(FileColumn {
         is_complex,
+        is_counter: matches!(column.column_type, CqlType::Counter),
         form,
         target,
         dropped_time_us: dropped.map_or(i64::MIN, |dropped| dropped.dropped_time_us),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Clustering, ColumnData, ComplexColumn, DeletionTime, Liveness, NO_DELETION_TIME, Row,
+    Clustering, ColumnData, ComplexColumn, DeletionTime, Liveness, NO_DELETION_TIME, Row, counter,
     schema::ColumnId,
 };
 
@@ -149,7 +149,10 @@ impl RowDecoder {
         is_wanted: bool,
     ) -> Decoded<Option<ColumnData>> {
         let baselines = &self.layout.baselines;
-        let (_, cell) = read_cell(input, baselines, row, column.form, false, is_wanted)?;
+        let (_, mut cell) = read_cell(input, baselines, row, column.form, false, is_wanted)?;
+        if column.is_counter {
+            cell.value = counter::sorted(cell.value);
+        }
         Ok((!column.has_dropped(cell.timestamp)).then_some(ColumnData::Simple(cell)))
     }
 
