@@ -1,11 +1,11 @@
 //! CompressionInfo.db: a head, then be64 offset in Data.db of each chunk.
 //!
-//! Only the head is held in memory. Offsets stay in the file and are read through the page cache where a chunk is
+//! Only the head is held in memory: a class name, a few options, and the dictionary of a file of ScyllaDB that has one. Offsets stay in the file and are read through the page cache where a chunk is
 //! needed: 8 bytes for each 16 KiB of data would otherwise be half a gigabyte for each terabyte.
 
 use std::collections::BTreeMap;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{
     error::{FileName, Result},
@@ -15,8 +15,14 @@ use crate::{
 
 /// No chunk is larger; the format allows more, no writer does it.
 pub(crate) const MAXIMUM_CHUNK_LENGTH: u32 = 256 * 1024 * 1024;
-/// The head holds a class name and a few options.
-pub(crate) const MAXIMUM_HEAD_LENGTH: usize = 64 * 1024;
+/// A head without a dictionary is not longer.
+pub(crate) const SHORT_HEAD_LENGTH: usize = 64 * 1024;
+/// Dictionaries are trained to have some 100 KiB.
+pub(crate) const MAXIMUM_HEAD_LENGTH: usize = 4 * 1024 * 1024;
+/// Options of this name, with a number of eight digits behind it, are pieces of the dictionary. Source: reference 4.3.
+const DICTIONARY_OPTION: &str = ".dictionary.";
+/// The longest that a piece can be.
+const DICTIONARY_PIECE_LENGTH: usize = u16::MAX as usize - 1;
 
 /// The head of CompressionInfo.db.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +31,8 @@ pub struct CompressionInfo {
     pub compressor: String,
     /// Options of the compressor.
     pub options: BTreeMap<String, String>,
+    /// What ScyllaDB's compressors with dictionaries have trained; empty if there is none.
+    pub dictionary: Bytes,
     /// Bytes of a chunk before compression, a power of two.
     pub chunk_length: u32,
     /// A chunk of at least this many stored bytes is stored as it is.
@@ -47,11 +55,27 @@ impl CompressionInfo {
         let compressor = class.rsplit('.').next().unwrap_or(class).to_string();
         let count = input.u32("option count")?;
         let count = input.checked_count(u64::from(count), 4, "options")?;
-        let mut options = BTreeMap::new();
+        let (mut options, mut pieces) = (BTreeMap::new(), BTreeMap::new());
         for _ in 0..count {
-            let name = input.short_text("option name")?.to_string();
-            options.insert(name, input.short_text("option value")?.to_string());
+            let name = input.short_text("option name")?;
+            match name.strip_prefix(DICTIONARY_OPTION) {
+                Some(number) => {
+                    let number: usize = number
+                        .parse()
+                        .map_err(|_| input.corrupt(format!("option '{name}' has no number")))?;
+                    pieces.insert(number, input.short_bytes("piece of a dictionary")?);
+                }
+                None => {
+                    let value = input.short_text("option value")?.to_string();
+                    options.insert(name.to_string(), value);
+                }
+            }
         }
+        if let Some((missing, _)) = (0..).zip(pieces.keys()).find(|(index, found)| index != *found)
+        {
+            return Err(input.corrupt(format!("piece {missing} of the dictionary is missing")));
+        }
+        let dictionary = pieces.into_values().collect::<Vec<_>>().concat().into();
         let chunk_length = input.u32("chunk length")?;
         if !chunk_length.is_power_of_two() || chunk_length > MAXIMUM_CHUNK_LENGTH {
             return Err(input.corrupt(format!("chunk length {chunk_length} is not a power of two")));
@@ -73,6 +97,7 @@ impl CompressionInfo {
         let info = CompressionInfo {
             compressor,
             options,
+            dictionary,
             chunk_length,
             max_compressed_length,
             data_length,
@@ -84,7 +109,13 @@ impl CompressionInfo {
     /// Appends the head. The offsets follow.
     pub fn write(&self, features: &VersionFeatures, bytes: &mut BytesMut) {
         put_short_text(&self.compressor, bytes);
-        bytes.put_u32(self.options.len() as u32);
+        let pieces = self.dictionary.chunks(DICTIONARY_PIECE_LENGTH);
+        bytes.put_u32((self.options.len() + pieces.len()) as u32);
+        for (number, piece) in pieces.enumerate() {
+            put_short_text(&format!("{DICTIONARY_OPTION}{number:08}"), bytes);
+            bytes.put_u16(piece.len() as u16);
+            bytes.put_slice(piece);
+        }
         for (name, value) in &self.options {
             put_short_text(name, bytes);
             put_short_text(value, bytes);
@@ -130,6 +161,7 @@ mod tests {
         CompressionInfo {
             compressor: "LZ4Compressor".into(),
             options: BTreeMap::from([("lz4_compressor_type".into(), "fast".into())]),
+            dictionary: Bytes::new(),
             chunk_length: 4096,
             max_compressed_length: 3724,
             data_length: 10_000,
@@ -144,6 +176,20 @@ mod tests {
         let file = FileName::new(Path::new("CompressionInfo.db"));
         let (read, end) = CompressionInfo::read(&file, &bytes, &VERSIONS[0]).unwrap();
         assert_eq!((read, end), (info(), bytes.len() as u64));
+    }
+
+    #[test]
+    fn dictionaries_are_put_together_from_their_pieces() {
+        let file = FileName::new(Path::new("CompressionInfo.db"));
+        let dictionary: Vec<u8> = (0..150_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+        let info = CompressionInfo { dictionary: dictionary.into(), ..info() };
+        let mut bytes = BytesMut::new();
+        info.write(&VERSIONS[0], &mut bytes);
+        assert_eq!(CompressionInfo::read(&file, &bytes, &VERSIONS[0]).unwrap().0, info);
+        let second = bytes.windows(20).position(|name| name == b".dictionary.00000001").unwrap();
+        bytes[second + 19] = b'2';
+        let error = CompressionInfo::read(&file, &bytes, &VERSIONS[0]).unwrap_err().to_string();
+        assert!(error.ends_with("piece 1 of the dictionary is missing"), "{error}");
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`compressor`] | the algorithms |
+//! | `chunk_decoder` | the one of a file, with its dictionary |
 //! | [`layout`] | CompressionInfo.db: which algorithm, and where each chunk lies |
 
+pub(crate) mod chunk_decoder;
 pub(crate) mod compressor;
 pub(crate) mod layout;
 

@@ -11,7 +11,11 @@ use espalier_runtime::file::{FileSystem, PageBuffer};
 use crate::{
     checksums::Checksums,
     components::{Component, Descriptor},
-    compression::{CompressionInfo, Compressor, layout::MAXIMUM_HEAD_LENGTH},
+    compression::{
+        CompressionInfo,
+        chunk_decoder::ChunkDecoder,
+        layout::{MAXIMUM_HEAD_LENGTH, SHORT_HEAD_LENGTH},
+    },
     error::{Result, SSTableError},
     page_cache::{CachedFile, CachedPage, PageCache},
     versions::VersionFeatures,
@@ -29,7 +33,7 @@ pub(crate) const READ_AHEAD_BYTES: usize = 256 * 1024;
 #[derive(Clone, Debug)]
 enum Layout {
     /// Offsets are in `table` from `table_start` on.
-    Compressed { info: CompressionInfo, compressor: Compressor, table_start: u64 },
+    Compressed { info: CompressionInfo, decoder: ChunkDecoder, table_start: u64 },
     /// Checksums are in `table` behind the chunk length.
     Plain { chunk_length: u32 },
     /// Nothing checks the bytes; `table` is the data itself.
@@ -80,17 +84,10 @@ impl DataFile {
         let data_file = if components.contains(&Component::CompressionInfo) {
             let table = open(Component::CompressionInfo).await?;
             table.check_all_pages().await?;
-            let head_length = table.length().min(MAXIMUM_HEAD_LENGTH as u64) as usize;
-            let head = table.read_exact(0, head_length).await?;
-            let (info, table_start) = CompressionInfo::read(table.name(), &head, features)?;
-            let compressor = Compressor::of_class(table.name(), &info.compressor)?;
+            let (info, table_start) = read_head(&table, features).await?;
+            let decoder = ChunkDecoder::new(table.name(), &info)?;
             let length = info.data_length;
-            Self {
-                file,
-                table,
-                layout: Layout::Compressed { info, compressor, table_start },
-                length,
-            }
+            Self { file, table, layout: Layout::Compressed { info, decoder, table_start }, length }
         } else if components.contains(&Component::Crc) {
             let table = open(Component::Crc).await?;
             let chunk_length = u32::from_be_bytes(table.read_array(0).await?);
@@ -252,7 +249,7 @@ impl DataFile {
             ))),
         };
         let memory = stored.memory_bytes();
-        let (info, compressor) = match &self.layout {
+        let (info, decoder) = match &self.layout {
             Layout::Unchecked => {
                 return Ok(CachedPage { bytes: stored.into_bytes(), charge: memory });
             }
@@ -260,7 +257,7 @@ impl DataFile {
                 check(&stored, extent.checksum.unwrap_or_default())?;
                 return Ok(CachedPage { bytes: stored.into_bytes(), charge: memory });
             }
-            Layout::Compressed { info, compressor, .. } => (info, compressor),
+            Layout::Compressed { info, decoder, .. } => (info, decoder),
         };
         let (body, checksum) =
             stored.split_last_chunk::<4>().ok_or_else(|| wrong("has no checksum".into()))?;
@@ -273,7 +270,7 @@ impl DataFile {
             let bytes = stored.slice(..plain_length).into_bytes();
             return Ok(CachedPage { bytes, charge: memory });
         }
-        let plain = compressor.decompress(body, plain_length).map_err(wrong)?;
+        let plain = decoder.decompress(body, plain_length).map_err(wrong)?;
         Ok(CachedPage { charge: plain.capacity(), bytes: Bytes::from(plain) })
     }
 
@@ -327,6 +324,22 @@ impl DataFile {
             }
         };
         Ok(self.open_chunk(index, extent, stored)?.bytes)
+    }
+}
+
+/// The head of CompressionInfo.db; more is read only for a dictionary.
+async fn read_head(
+    table: &CachedFile,
+    features: &VersionFeatures,
+) -> Result<(CompressionInfo, u64)> {
+    let length = |most: usize| table.length().min(most as u64) as usize;
+    let short = table.read_exact(0, length(SHORT_HEAD_LENGTH)).await?;
+    match CompressionInfo::read(table.name(), &short, features) {
+        Err(_) if table.length() > SHORT_HEAD_LENGTH as u64 => {
+            let long = table.read_exact(0, length(MAXIMUM_HEAD_LENGTH)).await?;
+            CompressionInfo::read(table.name(), &long, features)
+        }
+        outcome => outcome,
     }
 }
 

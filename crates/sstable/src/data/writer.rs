@@ -232,6 +232,7 @@ fn compressed_chunks(
     let info = CompressionInfo {
         compressor: compressor.class().into(),
         options: options.parameters.clone(),
+        dictionary: Default::default(),
         chunk_length: options.chunk_length,
         max_compressed_length: match features.raw_chunks {
             true => CompressionInfo::max_compressed_length_for(

@@ -70,6 +70,7 @@ impl EncodingStats {
     pub fn add_row(&mut self, row: &Row) {
         self.add_liveness(&row.liveness);
         self.add_deletion(row.deletion);
+        self.add_deletion(row.shadowable_deletion);
         for (_, data) in &row.columns {
             match data {
                 ColumnData::Simple(cell) => self.add_cell(cell),
