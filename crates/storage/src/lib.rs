@@ -27,4 +27,5 @@ pub use metrics::StorageMetrics;
 pub use read::{
     ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
 };
+pub use recovery::read_segments;
 pub use shared::SharedDatabase;

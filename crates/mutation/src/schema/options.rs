@@ -76,8 +76,8 @@ pub struct CompressionOptions {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// A reader holds a chunk whole, so there is a largest one: 256 MiB.
-const MAXIMUM_CHUNK_KIBIBYTES: u32 = 256 * 1024;
+/// A reader holds a chunk whole, and few bytes of a file can stand for one, so there is a largest: 16 MiB, far beyond any use.
+const MAXIMUM_CHUNK_KIBIBYTES: u32 = 16 * 1024;
 
 /// The extension that names the version of SSTables to write for a table.
 pub const SSTABLE_FORMAT: &str = "sstable_format";
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn what_can_be_written_is_not() {
         for pairs in [
-            &[("class", "LZ4Compressor"), ("chunk_length_in_kb", "262144")][..],
+            &[("class", "LZ4Compressor"), ("chunk_length_in_kb", "16384")][..],
             &[("class", "a.b.ZstdCompressor"), ("compression_level", "-7")],
             &[
                 ("class", "LZ4Compressor"),

@@ -132,8 +132,9 @@ impl Compressor {
         Ok(())
     }
 
-    /// Decompresses a chunk that is known to hold `length` bytes.
-    pub(crate) fn decompress(self, stored: &[u8], length: usize) -> Result<Vec<u8>, String> {
+    /// Decompresses a chunk, without its checksum, that is known to hold `length` bytes; the error says what it holds instead.
+    /// Allocates `length` bytes: the caller has bounded them.
+    pub fn decompress(self, stored: &[u8], length: usize) -> Result<Vec<u8>, String> {
         let (plain, written) = match self {
             Self::Lz4 => {
                 let (head, block) = stored.split_first_chunk::<4>().ok_or("has no length")?;

@@ -13,8 +13,9 @@ use crate::{
     versions::VersionFeatures,
 };
 
-/// No chunk is larger; the format allows more, no writer does it.
-pub(crate) const MAXIMUM_CHUNK_LENGTH: u32 = 256 * 1024 * 1024;
+/// No chunk is larger; the format allows more, no writer does it. A chunk is held whole, and a few bytes of Zstandard can stand
+/// for one.
+pub(crate) const MAXIMUM_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
 /// A head without a dictionary is not longer.
 pub(crate) const SHORT_HEAD_LENGTH: usize = 64 * 1024;
 /// Dictionaries are trained to have some 100 KiB.

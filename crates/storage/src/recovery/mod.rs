@@ -109,6 +109,20 @@ pub(crate) async fn replay_segments(
     Ok(summary)
 }
 
+/// Gives each mutation of segments to `apply`, as recovery would that knows of no SSTable: for those who look into a log. Returns
+/// how many there were. Updates of tables that `schema` does not have are left out.
+pub async fn read_segments(
+    file_system: &FileSystem,
+    segments: Vec<FoundSegment>,
+    policy: ReplayPolicy,
+    schema: &Schema,
+    apply: impl AsyncFnMut(Mutation, LogPosition) -> Result<(), StorageError>,
+) -> Result<u64, StorageError> {
+    let nothing = Recovered::default();
+    let replayed = replay_segments(file_system, segments, policy, schema, &nothing, apply).await?;
+    Ok(replayed.mutations)
+}
+
 fn decode(
     body: Bytes,
     schema: &Schema,

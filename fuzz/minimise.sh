@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Makes the committed corpus of targets anew: fuzz/minimise.sh [TARGET...]
+#
+# Of the committed corpus, the seeds and what fuzzing found it keeps, smallest files first, those that reach code that no other
+# reaches. Names begin with `regression-` where an input failed once: those are kept whatever they reach.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+source ./tools.sh
+export ASAN_OPTIONS=quarantine_size_mb=16:detect_odr_violation=0
+# Larger files cost more than they show.
+most=${MAXIMUM_LENGTH:-4096}
+
+for target in ${@:-$(targets)}; do
+  "$CARGO_FUZZ" build "$target" 2> /dev/null
+  program=$(ls target/*/release/"$target" | head -1)
+  merged=$(mktemp -d)
+  small=$(mktemp -d)
+  for folder in "corpus/$target" "results/seeds/$target" "results/corpus/$target"; do
+    [ ! -d "$folder" ] || find "$folder" -type f -size "-${most}c" ! -name 'regression-*' -exec cp -n {} "$small" \;
+  done
+  "$program" -merge=1 -timeout=10 -rss_limit_mb=1024 -max_len="$most" "$merged" "$small" > /dev/null 2>&1 || true
+  find "corpus/$target" -type f ! -name 'regression-*' -delete 2> /dev/null || true
+  mkdir -p "corpus/$target"
+  find "$merged" -type f -exec mv {} "corpus/$target" \;
+  rm -rf "$merged" "$small"
+  echo "$target: $(find "corpus/$target" -type f | wc -l) files, $(du -sb "corpus/$target" | cut -f1) bytes"
+done

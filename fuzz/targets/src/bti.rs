@@ -1,0 +1,99 @@
+//! The trie index, without the files that it leads to.
+
+use espalier_sstable::index::bti::{
+    partition_index::{IndexPosition, PartitionIndexReader},
+    row_index::RowIndexReader,
+};
+use espalier_trie::page::MemoryPages;
+
+use crate::{executor::block_on, input::Input};
+
+/// Both directions of a walk end of themselves at the number of keys that the index says; that number may be anything.
+const MAXIMUM_STEPS: usize = 2000;
+const ENTRIES: usize = 8;
+
+/// `PART: a key`, then Partitions.db.
+pub fn partitions(data: &[u8]) {
+    let mut input = Input(data);
+    let key = input.part();
+    block_on(walk_partitions(input.0, key));
+}
+
+/// Gives the places in Rows.db that the first partitions lead to.
+async fn walk_partitions(file: &[u8], key: &[u8]) -> Vec<u64> {
+    let mut entries = Vec::new();
+    let Ok(index) = PartitionIndexReader::open(MemoryPages(file), file.len() as u64).await else {
+        return entries;
+    };
+    let mut keys = vec![key.to_vec()];
+    let mut cursor = index.cursor();
+    let mut next = cursor.first().await;
+    let mut steps = 0;
+    while let (Ok(Some(candidate)), true) = (&next, steps < MAXIMUM_STEPS) {
+        if let IndexPosition::RowIndex(position) = candidate.position
+            && entries.len() < ENTRIES
+        {
+            entries.push(position);
+        }
+        if keys.len() < ENTRIES {
+            keys.push(cursor.prefix().to_vec());
+        }
+        next = cursor.next().await;
+        steps += 1;
+    }
+    let mut previous = cursor.last().await;
+    let mut steps = 0;
+    while let (Ok(Some(_)), true) = (&previous, steps < MAXIMUM_STEPS) {
+        previous = cursor.previous().await;
+        steps += 1;
+    }
+    for key in &keys {
+        let hash = key.last().copied().unwrap_or_default();
+        let _ = index.exact_candidate(key, hash).await;
+        let _ = cursor.seek_ceiling(key).await;
+        let _ = cursor.next().await;
+        let _ = cursor.seek_floor(key).await;
+        let _ = cursor.previous().await;
+    }
+    entries
+}
+
+/// `be16 place of an entry, from the end of the file; PART: a position`, then Rows.db.
+pub fn rows(data: &[u8]) {
+    let mut input = Input(data);
+    let from_end = u64::from(input.short());
+    let position = input.part();
+    let entry = (input.0.len() as u64).saturating_sub(from_end);
+    block_on(walk_rows(input.0, entry, position));
+}
+
+async fn walk_rows(file: &[u8], entry: u64, position: &[u8]) {
+    let Ok(index) = RowIndexReader::open(MemoryPages(file), entry).await else { return };
+    for position in [None, Some(position)] {
+        if let Ok(mut blocks) = index.forward(position).await {
+            let mut steps = 0;
+            while let (Ok(Some(_)), true) = (blocks.next().await, steps < MAXIMUM_STEPS) {
+                steps += 1;
+            }
+        }
+        if let Ok(mut blocks) = index.backward(position).await {
+            let mut steps = 0;
+            while let (Ok(Some(_)), true) = (blocks.next().await, steps < MAXIMUM_STEPS) {
+                steps += 1;
+            }
+        }
+    }
+    let _ = index.floor_block(position).await;
+    let _ = index.end_offset(position).await;
+}
+
+/// `PART: Partitions.db`, then Rows.db, whose entries are those that the first leads to.
+pub fn partitions_and_rows(data: &[u8]) {
+    let mut input = Input(data);
+    let partitions = input.part();
+    block_on(async {
+        for entry in walk_partitions(partitions, &[0x40]).await {
+            walk_rows(input.0, entry, &[0x40, 0x38]).await;
+        }
+    });
+}

@@ -1,0 +1,97 @@
+//! Segments of the commit log.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata};
+use espalier_runtime::file::FileSystem;
+use espalier_storage::{
+    ReplayPolicy,
+    commitlog::{LogKind, find_segments},
+    read_segments,
+};
+use espalier_types::CqlType;
+use uuid::Uuid;
+
+use crate::{executor::block_on, input::Input};
+
+const DIRECTORY: &str = "/log";
+const SEGMENT_ID: u64 = 7;
+
+/// The table that writes are to.
+pub fn table() -> TableMetadata {
+    let int_list = CqlType::List { element: Arc::new(CqlType::Int), frozen: false };
+    TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
+        .partition_key("k", CqlType::Int)
+        .clustering("c", CqlType::Text, false)
+        .static_column("s", CqlType::Text)
+        .regular("v", CqlType::Int)
+        .regular("l", int_list)
+        .build()
+}
+
+fn schema() -> Schema {
+    let table = Arc::new(table());
+    let keyspace = KeyspaceMetadata {
+        name: "ks".into(),
+        replication: BTreeMap::new(),
+        durable_writes: true,
+        tables: BTreeMap::from([(table.name.clone(), table)]),
+        types: BTreeMap::new(),
+    };
+    Schema::new(BTreeMap::from([("ks".into(), Arc::new(keyspace))]), Uuid::nil())
+}
+
+/// `HOW`, then, by its lowest bit, a whole segment file, or bodies of records as parts, which are put into a right segment.
+pub fn commit_log(data: &[u8]) {
+    let mut input = Input(data);
+    let how = input.byte();
+    let policy = if how & 2 == 0 { ReplayPolicy::Stop } else { ReplayPolicy::Ignore };
+    let segment = match how & 1 {
+        0 => segment_of(input),
+        _ => input.0.to_vec(),
+    };
+    block_on(read_back(segment, policy));
+}
+
+/// A segment whose records have the parts of an input as their bodies.
+fn segment_of(mut input: Input<'_>) -> Vec<u8> {
+    let mut segment = b"ESPALLOG".to_vec();
+    for word in [1u32, 0, 1] {
+        segment.extend(word.to_le_bytes());
+    }
+    segment.extend(SEGMENT_ID.to_le_bytes());
+    segment.extend(crc32fast::hash(&segment).to_le_bytes());
+    let seed = crc32fast::hash(&SEGMENT_ID.to_le_bytes());
+    while !input.0.is_empty() {
+        let body = input.part();
+        let length = (body.len() as u32).to_le_bytes();
+        let mut hasher = crc32fast::Hasher::new_with_initial(seed);
+        hasher.update(&length);
+        hasher.update(body);
+        segment.extend(length);
+        segment.extend(hasher.finalize().to_le_bytes());
+        segment.extend(body);
+    }
+    segment
+}
+
+async fn read_back(segment: Vec<u8>, policy: ReplayPolicy) {
+    let file_system = FileSystem::simulated(1);
+    if let Some(disk) = file_system.simulated_disk() {
+        disk.set_interleaving(false);
+    }
+    let path = format!("{DIRECTORY}/commitlog-0-{SEGMENT_ID}.log");
+    let stored = async {
+        file_system.create_dir_all(DIRECTORY).await?;
+        let file = file_system.create(&path).await?;
+        if !segment.is_empty() {
+            file.write_at(0, segment).await?;
+        }
+        Ok::<_, espalier_runtime::file::FileError>(())
+    };
+    stored.await.expect("a simulated disk has room");
+    let found = find_segments(&file_system, Path::new(DIRECTORY), LogKind::Data, policy).await;
+    let Ok(found) = found else { return };
+    let apply = async |_, _| Ok(());
+    let _ = read_segments(&file_system, found.segments, policy, &schema(), apply).await;
+}

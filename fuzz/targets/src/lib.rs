@@ -1,0 +1,82 @@
+//! What fuzzing feeds: for each parser of bytes that are not ours, a function of any bytes at all.
+//!
+//! libFuzzer's programs (`../fuzz_targets`) and the test that replays the corpora (`tests/replay.rs`) call the same functions.
+//! A target may end in an error inside, silently; what it must not do is panic, go on without end, or take more than
+//! [`MAXIMUM_MEMORY_BYTES`] beyond what the input has.
+//!
+//! The first bytes of an input choose: a version, a set of files, types. See [`Input`](input::Input).
+
+pub mod big;
+pub mod bti;
+pub mod commit_log;
+pub mod cql;
+pub mod executor;
+pub mod frames;
+pub mod input;
+pub mod memory;
+pub mod reading;
+pub mod seals;
+pub mod seeds;
+pub mod sets;
+pub mod sstable;
+pub mod types;
+
+/// The most that a target may take at one time, in bytes.
+pub const MAXIMUM_MEMORY_BYTES: usize = 64 << 20;
+
+/// A parser that is fuzzed.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The name of its program and of its corpus.
+    pub name: &'static str,
+    /// Takes any bytes.
+    pub run: fn(&[u8]),
+}
+
+const fn target(name: &'static str, run: fn(&[u8])) -> Target {
+    Target { name, run }
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    target("byte_comparable", types::byte_comparable),
+    target("checksums", sstable::checksums),
+    target("chunk", sstable::chunk),
+    target("commit_log", commit_log::commit_log),
+    target("compression_info", sstable::compression_info),
+    target("cql", cql::cql),
+    target("crc", sstable::crc),
+    target("data", sstable::data),
+    target("data_with_header", sstable::data_with_header),
+    target("digest", sstable::digest),
+    target("file_name", sstable::file_name),
+    target("filter", sstable::filter),
+    target("frames", frames::frames),
+    target("index", big::index),
+    target("literal", types::literal),
+    target("partitions", bti::partitions),
+    target("partitions_and_rows", bti::partitions_and_rows),
+    target("promoted_index", big::promoted_index),
+    target("rows", bti::rows),
+    target("scylla", sstable::scylla),
+    target("statistics", sstable::statistics),
+    target("summary", big::summary),
+    target("toc", sstable::toc),
+    target("type_name", types::type_name),
+    target("value", types::value),
+    target("variable_length_integer", types::variable_length_integer),
+    target("whole_set", sstable::whole_set),
+];
+
+/// Runs a target. Panics if it does, and if it takes too much memory.
+pub fn run(target: &Target, data: &[u8]) {
+    let peak = memory::peak_of(|| (target.run)(data));
+    let most = MAXIMUM_MEMORY_BYTES + data.len();
+    assert!(peak <= most, "{}: {peak} bytes of memory for {} of input", target.name, data.len());
+}
+
+/// Runs a target by its name.
+pub fn run_by_name(name: &str, data: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    run(target.unwrap_or_else(|| panic!("there is no target {name}")), data);
+}

@@ -1,0 +1,253 @@
+//! Components of an SSTable, in a set whose other components are right.
+
+use espalier_mutation::murmur3;
+use espalier_runtime::file::FileSystem;
+use espalier_sstable::{
+    Component, Descriptor, FileName, Statistics,
+    components::{format_toc, parse_digest, parse_toc},
+    compression::{CompressionInfo, Compressor},
+    filter::BloomFilter,
+    scylla::ScyllaMetadata,
+    versions::VersionFeatures,
+};
+
+use crate::{
+    executor::block_on,
+    input::Input,
+    reading::read_everything,
+    seals::{crc_of, digest_of, seal, seal_end, seal_statistics},
+    sets::{Set, set, source_count},
+};
+
+/// Those that [`whole_set`] exchanges, by their places.
+pub const COMPONENTS: &[Component] = &[
+    Component::CompressionInfo,
+    Component::Crc,
+    Component::Data,
+    Component::Digest,
+    Component::Filter,
+    Component::Index,
+    Component::Partitions,
+    Component::Rows,
+    Component::Statistics,
+    Component::Summary,
+    Component::Toc,
+    Component::Scylla,
+];
+
+fn name() -> FileName {
+    FileName::new("fuzzed".as_ref())
+}
+
+fn read(set: &Set, exchanged: &[(&Component, &[u8])]) {
+    block_on(async {
+        if let Ok(file_system) = set.store(exchanged).await {
+            read_everything(&file_system, &set.descriptor).await;
+        }
+    });
+}
+
+/// TOC.txt. What was read is written and read again.
+pub fn toc(data: &[u8]) {
+    if let Ok(components) = parse_toc(&name(), data) {
+        let again = parse_toc(&name(), format_toc(&components).as_bytes());
+        assert_eq!(again.ok(), Some(components));
+    }
+}
+
+/// Digest.crc32.
+pub fn digest(data: &[u8]) {
+    let _ = parse_digest(&name(), data);
+}
+
+/// Names of files. What was read prints as it was.
+pub fn file_name(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok((descriptor, component)) = Descriptor::parse(text.as_ref()) {
+        let path = descriptor.path(&component);
+        assert_eq!(Descriptor::parse(&path), Ok((descriptor, component)));
+    }
+}
+
+/// `VERSION`, then Filter.db.
+pub fn filter(data: &[u8]) {
+    let mut input = Input(data);
+    let features = input.version();
+    let Ok(filter) = BloomFilter::read(&name(), input.0, features) else { return };
+    for key in [&b""[..], b"key", data] {
+        let _ = (filter.may_contain(key), filter.may_contain_hash(murmur3::hash(key)));
+    }
+    let bytes = filter.to_bytes(features.filter_words);
+    assert_eq!(bytes, input.0, "a filter that is read is written as it was");
+}
+
+/// `VERSION, whether checksums are made right`, then Statistics.db.
+pub fn statistics(data: &[u8]) {
+    let mut input = Input(data);
+    let features = input.version();
+    let is_sealed = input.byte() % 4 != 3;
+    let mut bytes = input.0.to_vec();
+    if is_sealed && features.statistics_checksums {
+        seal_statistics(&mut bytes);
+    }
+    let Ok(statistics) = Statistics::read(&name(), &bytes.into(), features) else { return };
+    let _ = statistics.header.to_table("ks", "t").columns().len();
+    let _ = (statistics.stats.partition_sizes.total(), statistics.stats.cell_counts.total());
+    let _ = statistics.to_bytes(features);
+}
+
+/// `whether the checksum is made right`, then Scylla.db.
+pub fn scylla(data: &[u8]) {
+    let mut input = Input(data);
+    let is_sealed = input.byte() % 4 != 3;
+    let mut bytes = input.0.to_vec();
+    if is_sealed {
+        seal_end(&mut bytes);
+    }
+    if let Ok(metadata) = ScyllaMetadata::read(&name(), &bytes) {
+        let again = ScyllaMetadata::read(&name(), &metadata.to_bytes());
+        assert!(again.is_ok(), "what was read is written and read again: {again:?}");
+    }
+}
+
+/// `ALGORITHM, be16 length`, then a compressed chunk that is said to hold so much.
+pub fn chunk(data: &[u8]) {
+    let mut input = Input(data);
+    let classes = [
+        "LZ4Compressor",
+        "SnappyCompressor",
+        "DeflateCompressor",
+        "ZstdCompressor",
+        "NoopCompressor",
+    ];
+    let class = input.choose(&classes);
+    let length = usize::from(input.short());
+    let Ok(compressor) = Compressor::of_class(&name(), class) else { return };
+    if let Ok(plain) = compressor.decompress(input.0, length) {
+        assert_eq!(plain.len(), length);
+    }
+}
+
+/// `SET, PART: CompressionInfo.db`, then a Data.db whose chunks' checksums are made right if the set's number is even.
+pub fn compression_info(data: &[u8]) {
+    let mut input = Input(data);
+    let number = input.byte();
+    let set = compressed(number);
+    let table = input.part();
+    let mut content = match input.0 {
+        [] => set.component(&Component::Data).to_vec(),
+        bytes => bytes.to_vec(),
+    };
+    if number % 2 == 0 {
+        seal(&Component::Data, &mut content, &offsets(set.features(), table));
+    }
+    read(set, &[(&Component::CompressionInfo, table), (&Component::Data, &content)]);
+}
+
+/// A set that Cassandra compressed.
+pub fn compressed(number: u8) -> &'static Set {
+    (usize::from(number / 2)..)
+        .map(|number| set(number % source_count()))
+        .find(|set| set.components.contains_key(&Component::CompressionInfo))
+        .unwrap_or_else(|| set(0))
+}
+
+fn offsets(features: &VersionFeatures, table: &[u8]) -> Vec<u64> {
+    match CompressionInfo::read(&name(), table, features) {
+        Ok((_, start)) => {
+            let rest = table.get(start as usize..).unwrap_or_default();
+            rest.as_chunks::<8>().0.iter().map(|offset| u64::from_be_bytes(*offset)).collect()
+        }
+        Err(_) => Vec::new(),
+    }
+}
+
+/// `PART: CRC.db`, then a plain Data.db.
+pub fn crc(data: &[u8]) {
+    let mut input = Input(data);
+    let set = plain(input.byte());
+    let table = input.part();
+    let content = match input.0 {
+        [] => set.component(&Component::Data),
+        bytes => bytes.to_vec().into(),
+    };
+    read(set, &[(&Component::Crc, table), (&Component::Data, &content)]);
+}
+
+/// A set whose Data.db is not compressed: two of Cassandra's, then those that were written again.
+pub fn plain(number: u8) -> &'static Set {
+    let number = usize::from(number);
+    match number {
+        0 => set(9),
+        1 => set(10),
+        _ => set(source_count() + number - 2),
+    }
+}
+
+/// `SET`, then a plain Data.db, with the checksums that it needs.
+pub fn data(data: &[u8]) {
+    let mut input = Input(data);
+    let set = plain(input.byte());
+    let table = crc_of(input.0, 1024);
+    let digest = digest_of(input.0);
+    let exchanged =
+        [(&Component::Data, input.0), (&Component::Crc, &table), (&Component::Digest, &digest)];
+    read(set, &exchanged);
+}
+
+/// `SET, PART: Statistics.db`, then a plain Data.db, both with the checksums that they need: rows by a header that nobody wrote.
+pub fn data_with_header(data: &[u8]) {
+    let mut input = Input(data);
+    let set = plain(input.byte());
+    let mut statistics = input.part().to_vec();
+    if set.features().statistics_checksums {
+        seal_statistics(&mut statistics);
+    }
+    let content = match input.0 {
+        [] => set.component(&Component::Data),
+        bytes => bytes.to_vec().into(),
+    };
+    let table = crc_of(&content, 1024);
+    let exchanged = [
+        (&Component::Statistics, statistics.as_slice()),
+        (&Component::Data, &content),
+        (&Component::Crc, &table),
+    ];
+    read(set, &exchanged);
+}
+
+/// `SET`, then Checksums.db, whose own checksum is made right; the components that it speaks of are as they were.
+pub fn checksums(data: &[u8]) {
+    let mut input = Input(data);
+    let set = plain(input.byte());
+    let mut bytes = input.0.to_vec();
+    seal_end(&mut bytes);
+    let toc = [&set.component(&Component::Toc)[..], b"Checksums.db\n"].concat();
+    read(set, &[(&Component::Checksums, &bytes), (&Component::Toc, &toc)]);
+}
+
+/// `SET, COMPONENT, whether checksums are made right`, then the component.
+pub fn whole_set(data: &[u8]) {
+    let mut input = Input(data);
+    let set = set(usize::from(input.byte()));
+    let component = input.choose(COMPONENTS);
+    let is_sealed = input.byte() % 2 == 0;
+    let mut bytes = input.0.to_vec();
+    let mut table = Vec::new();
+    if is_sealed {
+        let info = set.component(&Component::CompressionInfo);
+        seal(component, &mut bytes, &offsets(set.features(), &info));
+        if *component == Component::Data && info.is_empty() {
+            table = crc_of(&bytes, 1024);
+        }
+    }
+    match table.is_empty() {
+        true => read(set, &[(component, &bytes)]),
+        false => read(set, &[(component, &bytes), (&Component::Crc, &table)]),
+    }
+}
+
+/// Reads an SSTable that lies in a file system: for tests of the targets themselves.
+pub fn read_set(file_system: &FileSystem, descriptor: &Descriptor) {
+    block_on(read_everything(file_system, descriptor));
+}
