@@ -25,6 +25,9 @@ pub enum StorageError {
         "{0} is missing, but other files of its SSTable are there: bring it back, or move them to another directory"
     )]
     IncompleteSSTable(std::path::PathBuf),
+    /// An import finds nothing.
+    #[error("there is no SSTable in {}", .0.display())]
+    NothingToImport(PathBuf),
     /// The schema has no such keyspace.
     #[error("there is no keyspace {0}")]
     UnknownKeyspace(String),

@@ -20,7 +20,7 @@ mod table;
 
 pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
 pub use configuration::StorageConfiguration;
-pub use database::Database;
+pub use database::{Database, Imported};
 pub use error::StorageError;
 pub use memtable::RowLookup;
 pub use metrics::StorageMetrics;

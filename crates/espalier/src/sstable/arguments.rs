@@ -1,5 +1,6 @@
 //! What the commands of `sstable` can be told.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -19,6 +20,22 @@ pub enum SstableCommand {
     Convert(ConvertArguments),
     /// Write SSTables from a CQL schema and JSON lines or CSV
     Write(WriteArguments),
+    /// Have a running node take SSTables into a table
+    Import(ImportArguments),
+}
+
+/// The arguments of `import`.
+#[derive(Args, Clone, Debug)]
+pub struct ImportArguments {
+    /// The directory that has the SSTables; they stay there. The node must be able to read it
+    #[arg(value_name = "DIR", value_parser = super::import::parse_directory)]
+    pub directory: PathBuf,
+    /// The table [default: as the directory is named: KEYSPACE/TABLE-ID]
+    #[arg(long, value_name = "KEYSPACE.TABLE")]
+    pub into: Option<String>,
+    /// The node's admin API: api_address and api_port
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:10000", value_parser = super::import::parse_node)]
+    pub node: SocketAddr,
 }
 
 /// Files and directories.

@@ -6,6 +6,7 @@
 pub mod arguments;
 mod convert;
 mod dump;
+mod import;
 mod index;
 mod output;
 mod paths;
@@ -54,6 +55,14 @@ pub enum ToolError {
         /// Why not.
         reason: String,
     },
+    /// A node does not do what it was asked for.
+    #[error("{node}: {reason}")]
+    Node {
+        /// Its admin API.
+        node: std::net::SocketAddr,
+        /// Why not.
+        reason: String,
+    },
     /// The schema does not say what is needed.
     #[error("{0}")]
     Schema(String),
@@ -83,6 +92,7 @@ pub fn run(command: &SstableCommand) -> Result<(), ToolError> {
             SstableCommand::Index(arguments) => index::index(arguments).await,
             SstableCommand::Convert(arguments) => convert::convert(arguments).await,
             SstableCommand::Write(arguments) => write::write(arguments).await,
+            SstableCommand::Import(arguments) => import::import(arguments).await,
         }
     });
     match done {

@@ -22,6 +22,9 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
             flush(server, keyspace, request.parameter("cf")).await
         }
         ("POST", ["storage_service", "flush"]) => flush_all(server).await,
+        ("POST", ["storage_service", "sstables", keyspace]) => {
+            import(server, keyspace, request.parameter("cf"), request.parameter("path")).await
+        }
         ("POST", ["storage_service", "keyspace_compaction", _] | ["lsa", "compact"]) => {
             HttpResponse::error(501, "Compaction is not supported yet")
         }
@@ -56,7 +59,7 @@ fn storage_service(server: &ShardServer, what: &str) -> HttpResponse {
 
 fn not_found() -> HttpResponse {
     let message = "Not found. There are GET /metrics, POST /storage_service/keyspace_flush/KEYSPACE (with ?cf=TABLE for \
-        one table), GET /storage_service/keyspaces, GET /column_family/name";
+        one table), POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY, GET /storage_service/keyspaces, GET /column_family/name";
     HttpResponse::error(404, message)
 }
 
@@ -105,6 +108,35 @@ async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> Ht
         }
     }
     outcome(Ok(()))
+}
+
+/// ScyllaDB's loading of new SSTables; `path` is our own, Cassandra's `nodetool import` has it.
+async fn import(
+    server: &ShardServer,
+    keyspace: &str,
+    table: Option<&str>,
+    path: Option<&str>,
+) -> HttpResponse {
+    let Some(table) = table.filter(|table| !table.is_empty()) else {
+        return HttpResponse::error(400, "This needs the name of a table: ?cf=TABLE");
+    };
+    let directory = path.map(std::path::PathBuf::from);
+    if directory.as_ref().is_some_and(|directory| !directory.is_absolute()) {
+        return HttpResponse::error(
+            400,
+            "The path must begin with /: the node has its own directory",
+        );
+    }
+    match server.processor.database().import(keyspace, table, directory).await {
+        Ok(imported) => HttpResponse::json(&format!(
+            "{{\"sstables\":{},\"partitions\":{},\"bytes\":{}}}",
+            imported.sstables, imported.partitions, imported.bytes
+        )),
+        Err(error @ (StorageError::UnknownTableName { .. } | StorageError::NothingToImport(_))) => {
+            HttpResponse::error(400, &error.to_string())
+        }
+        Err(error) => HttpResponse::error(500, &error.to_string()),
+    }
 }
 
 async fn flush_all(server: &ShardServer) -> HttpResponse {

@@ -1,6 +1,7 @@
 //! The names of an SSTable's files, and its smallest ones: table of contents and digest. Source: reference 3.
 
 mod component;
+mod copy;
 mod descriptor;
 mod digest;
 mod directory;
@@ -8,6 +9,7 @@ mod identifier;
 mod toc;
 
 pub use component::Component;
+pub use copy::copy_sstable;
 pub use descriptor::{Descriptor, NotAnSSTable};
 pub use digest::{format_digest, parse_digest};
 pub use directory::{DirectoryListing, components_found, list_directory, remove_sstable};

@@ -1,6 +1,6 @@
 //! Flushing on demand, and what flushes need to know of the database.
 
-use std::rc::Rc;
+use std::{num::NonZeroU64, rc::Rc};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{file::FileSystem, sync::Notify};
@@ -101,8 +101,9 @@ impl Database {
         self.inner.is_closing.get()
     }
 
-    pub(crate) fn next_generation(&self, table: TableId) -> u64 {
-        self.inner.shared.next_generation(table)
+    /// The number of the next SSTable of a table.
+    pub(crate) fn next_sstable_generation(&self, table: TableId) -> NonZeroU64 {
+        NonZeroU64::MIN.saturating_add(self.inner.shared.next_generation(table) - 1)
     }
 
     /// What the table's `sstable_format` can do, or the node's.

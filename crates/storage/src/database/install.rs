@@ -80,7 +80,7 @@ impl Database {
     }
 
     /// Whether a part of an SSTable belongs to this shard.
-    fn may_own_part(&self, metadata: &TableMetadata, sstable: &SSTable) -> bool {
+    pub(super) fn may_own_part(&self, metadata: &TableMetadata, sstable: &SSTable) -> bool {
         if metadata.keyspace == SCHEMA_KEYSPACE {
             return true;
         }

@@ -12,6 +12,8 @@
 mod counters;
 mod drop_table;
 mod flush;
+mod import;
+pub use import::Imported;
 mod install;
 mod logged_batch;
 mod metrics;

@@ -1,6 +1,6 @@
 //! One flush.
 
-use std::{collections::BTreeSet, io::ErrorKind, num::NonZeroU64, rc::Rc, sync::Arc};
+use std::{collections::BTreeSet, io::ErrorKind, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
     ClusteringSlices, ColumnData, Direction, KeyBound, Row, Unfiltered, UnfilteredStream,
@@ -94,7 +94,7 @@ impl Database {
         }
     }
 
-    async fn make_directory(&self, table: &Table) -> Result<(), FileError> {
+    pub(crate) async fn make_directory(&self, table: &Table) -> Result<(), FileError> {
         if table.has_durable_directory.get() {
             return Ok(());
         }
@@ -114,15 +114,17 @@ impl Database {
         memtable: &Memtable,
         metadata: &Arc<TableMetadata>,
     ) -> Result<WriterOptions, StorageError> {
-        let generation = NonZeroU64::MIN.saturating_add(self.next_generation(metadata.id) - 1);
         let statistics = memtable.statistics();
         let mut features = self.sstable_features(table);
         // It was accepted for another version, before ALTER TABLE or a restart, and is not to be lost for that.
         if statistics.has_negative_deletion && !features.has_room_for_negative_deletions() {
             features = features.with_room_for_negative_deletions();
         }
-        let descriptor =
-            Descriptor::new(table.directory.clone(), features, SSTableId::Generation(generation));
+        let descriptor = Descriptor::new(
+            table.directory.clone(),
+            features,
+            SSTableId::Generation(self.next_sstable_generation(metadata.id)),
+        );
         let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;
         let columns = metadata.static_columns().iter().chain(metadata.regular_columns());
         let present: BTreeSet<_> =

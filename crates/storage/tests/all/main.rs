@@ -7,6 +7,7 @@ mod commit_log_damage;
 mod counters;
 mod disk_failures;
 mod dropped_and_truncated_tables;
+mod imports;
 mod logged_batches;
 mod memory_pressure;
 mod model;

@@ -1,0 +1,186 @@
+//! SSTables from elsewhere become part of a table: files of a backup, of another node, of Cassandra or ScyllaDB.
+//!
+//! Every SSTable is verified and compared with the schema before anything is changed. Then all are copied into the table's
+//! directory under numbers of this node, each with TOC.txt last, and opened by the shards that own a part. A crash meanwhile
+//! leaves some of them imported, each whole; importing again adds the same data once more, which changes nothing.
+
+use std::path::{Path, PathBuf};
+
+use espalier_mutation::schema::{TableId, TableMetadata};
+use espalier_runtime::file::FileSystem;
+use espalier_sstable::{
+    Component, Descriptor, SSTableError, SSTableId,
+    components::{copy_sstable, list_directory, remove_sstable},
+    statistics::SerializationHeader,
+    verify::{Severity, verify},
+};
+use espalier_types::CqlType;
+
+use super::Database;
+use crate::StorageError;
+
+/// Where ScyllaDB looks for files to load, below a table's directory.
+const UPLOAD: &str = "upload";
+
+/// What was imported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// SSTables.
+    pub sstables: u64,
+    /// Partitions in them.
+    pub partitions: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+}
+
+impl Database {
+    /// Imports all SSTables of a directory into a table; the files stay where they are. Without a directory, those in
+    /// `upload` below the table's own, which are removed when that is done.
+    pub async fn import(
+        &self,
+        keyspace: &str,
+        table: &str,
+        directory: Option<PathBuf>,
+    ) -> Result<Imported, StorageError> {
+        let unknown = || StorageError::UnknownTableName {
+            keyspace: keyspace.to_owned(),
+            table: table.to_owned(),
+        };
+        let id = self.schema().table(keyspace, table).ok_or_else(unknown)?.id;
+        let lead =
+            move |database: Database| async move { database.lead_import(id, directory).await };
+        self.on_shard(0, lead).await
+    }
+
+    async fn lead_import(
+        &self,
+        id: TableId,
+        directory: Option<PathBuf>,
+    ) -> Result<Imported, StorageError> {
+        // Neither dropped, nor altered, nor truncated meanwhile.
+        let _turn = self.inner.schema_turn.acquire(1).await;
+        let table = self.table(id)?;
+        let (metadata, file_system) = (table.metadata(), self.file_system().clone());
+        let is_upload = directory.is_none();
+        let source = directory.unwrap_or_else(|| table.directory.join(UPLOAD));
+        let found = find(&file_system, &source).await?;
+        let mut imported = Imported::default();
+        for descriptor in &found {
+            imported.partitions += self.check_import(&metadata, descriptor).await?;
+        }
+        self.make_directory(&table).await?;
+        let mut copies = Vec::new();
+        for descriptor in &found {
+            let id = SSTableId::Generation(self.next_sstable_generation(id));
+            let copy = Descriptor { directory: table.directory.clone(), id, ..descriptor.clone() };
+            match copy_sstable(&file_system, descriptor, &copy).await {
+                Ok(bytes) => imported.bytes += bytes,
+                Err(error) => {
+                    remove_all(&file_system, &copies).await;
+                    return Err(error.into());
+                }
+            }
+            imported.sstables += 1;
+            copies.push(copy);
+        }
+        let added = copies.clone();
+        let outcomes = self.on_all_shards(move |database| {
+            let added = added.clone();
+            async move { database.add_sstables(id, added).await }
+        });
+        outcomes.await.into_iter().collect::<Result<(), StorageError>>()?;
+        if is_upload {
+            remove_all(&file_system, &found).await;
+        }
+        tracing::info!(
+            keyspace = metadata.keyspace,
+            table = metadata.name,
+            sstables = imported.sstables,
+            from = %source.display(),
+            "imported"
+        );
+        Ok(imported)
+    }
+
+    /// Opens SSTables that were put into the table's directory, as far as this shard owns a part of them.
+    async fn add_sstables(&self, id: TableId, added: Vec<Descriptor>) -> Result<(), StorageError> {
+        let table = self.table(id)?;
+        let metadata = table.metadata();
+        let mut sstables = Vec::new();
+        for descriptor in added {
+            let sstable = self.open_sstable(&metadata, descriptor).await?;
+            if self.may_own_part(&metadata, &sstable) {
+                sstables.push(sstable);
+            }
+        }
+        table.change_view(|view| view.with_sstables(sstables));
+        Ok(())
+    }
+
+    /// Whether an SSTable can become one of the table's. Gives the number of its partitions.
+    async fn check_import(
+        &self,
+        table: &std::sync::Arc<TableMetadata>,
+        descriptor: &Descriptor,
+    ) -> Result<u64, StorageError> {
+        let report = verify(self.file_system(), descriptor).await?;
+        if let Some(problem) = report.problems.iter().find(|p| p.severity == Severity::Failure) {
+            return Err(StorageError::Unstorable(format!(
+                "{} is damaged, nothing was imported: {}",
+                descriptor.path(&Component::Data).display(),
+                problem.what
+            )));
+        }
+        let sstable = self.open_sstable(table, descriptor.clone()).await?;
+        let name = descriptor.name_in_errors(&Component::Statistics);
+        compare_keys(table, &sstable.reader().statistics().header)
+            .map_err(|reason| SSTableError::corrupt(&name, 0, reason))?;
+        Ok(report.partitions)
+    }
+}
+
+/// The types of the keys must be those of the table: nothing would be found otherwise.
+fn compare_keys(table: &TableMetadata, header: &SerializationHeader) -> Result<(), String> {
+    let key_type = match table.partition_key_columns() {
+        [single] => single.column_type.clone(),
+        several => CqlType::Composite(several.iter().map(|c| c.column_type.clone()).collect()),
+    };
+    let name = format!("{}.{}", table.keyspace, table.name);
+    if header.key_type != key_type {
+        return Err(format!(
+            "its partition key is of type {}, that of table {name} of {}",
+            header.key_type.marshal_name(),
+            key_type.marshal_name()
+        ));
+    }
+    for (column, (found, _)) in table.clustering_columns().iter().zip(&header.clustering_types) {
+        if *found != column.column_type {
+            return Err(format!(
+                "clustering column {} has type {} there, and {} in table {name}",
+                column.name,
+                found.marshal_name(),
+                column.column_type.marshal_name()
+            ));
+        }
+    }
+    Ok(())
+}
+
+async fn find(file_system: &FileSystem, source: &Path) -> Result<Vec<Descriptor>, StorageError> {
+    let listing = list_directory(file_system, source).await?;
+    if let Some(incomplete) = listing.incomplete.first() {
+        return Err(StorageError::IncompleteSSTable(incomplete.path(&Component::Toc)));
+    }
+    match listing.sealed.is_empty() {
+        true => Err(StorageError::NothingToImport(source.to_owned())),
+        false => Ok(listing.sealed),
+    }
+}
+
+async fn remove_all(file_system: &FileSystem, descriptors: &[Descriptor]) {
+    for descriptor in descriptors {
+        if let Err(error) = remove_sstable(file_system, descriptor).await {
+            tracing::warn!(%error, %descriptor, "files of an import are left");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! SSTables from elsewhere become part of a table: on every shard, whole or not at all, and only if they fit.
+
+use std::path::PathBuf;
+
+use espalier_runtime::{file::FileSystem, random::Generator};
+use espalier_storage::{Database, Imported, StorageConfiguration, StorageError};
+
+use crate::support::{shards::on_shards, *};
+
+/// A backup: the files of a table `narrow` of another node, which has `k0` to `k<count>`.
+fn backup(file_system: &FileSystem, version: &str, count: u32) -> PathBuf {
+    let mut other = StorageConfiguration::new("other");
+    other.sstable_format = version.into();
+    run(async {
+        let database = open(file_system, other).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        for number in 0..count {
+            let mutation = insert(&narrow, &format!("k{number}"), None, 1, &[("v", "imported")]);
+            database.apply(mutation).await.unwrap();
+            if number == count / 2 {
+                database.flush("ks", None).await.unwrap();
+            }
+        }
+        database.flush("ks", None).await.unwrap();
+        let keyspace = file_system.read_dir("other/data/ks").await.unwrap();
+        keyspace[0].path.clone()
+    })
+}
+
+async fn names(database: &Database) -> Vec<String> {
+    let narrow = table(database, "narrow");
+    let partitions = read_all(database, &narrow).await.partitions;
+    let name = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
+    let mut names: Vec<String> = partitions.iter().map(|p| name(&p.key.key)).collect();
+    names.sort();
+    names
+}
+
+fn expected(count: u32) -> Vec<String> {
+    let mut names: Vec<String> = (0..count).map(|number| format!("k{number}")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_shard_has_its_part_and_keeps_it_over_a_restart() {
+    for (seed, version) in ["da", "me", "nb"].into_iter().enumerate() {
+        let file_system = FileSystem::simulated(seed as u64);
+        let backup = backup(&file_system, version, 40);
+        on_shards(3, &file_system, configuration(), move |database| {
+            let backup = backup.clone();
+            async move {
+                create(&database, vec![narrow_table()]).await;
+                let imported = database.import("ks", "narrow", Some(backup)).await.unwrap();
+                assert_eq!((imported.sstables, imported.partitions), (2, 40));
+                assert_eq!(names(&database).await, expected(40));
+            }
+        })
+        .unwrap();
+        on_shards(2, &file_system, configuration(), |database| async move {
+            assert_eq!(names(&database).await, expected(40));
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn what_is_in_the_upload_directory_is_moved() {
+    let file_system = FileSystem::simulated(7);
+    let backup = backup(&file_system, "da", 9);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let directory = PathBuf::from("node/data/ks").join(narrow.directory_name());
+        let upload = directory.join("upload");
+        file_system.create_dir_all(&upload).await.unwrap();
+        let nothing = database.import("ks", "narrow", None).await.unwrap_err();
+        assert!(matches!(nothing, StorageError::NothingToImport(_)), "{nothing}");
+        let files = file_system.read_dir(&backup).await.unwrap();
+        for file in files.iter().filter(|file| file.name.starts_with("da-")) {
+            file_system.rename(&file.path, upload.join(&file.name)).await.unwrap();
+        }
+        let imported: Imported = database.import("ks", "narrow", None).await.unwrap();
+        assert_eq!(imported.sstables, 2);
+        assert_eq!(names(&database).await, expected(9));
+        let left = file_system.read_dir(&upload).await.unwrap();
+        assert!(left.is_empty(), "{left:?}");
+    });
+}
+
+#[test]
+fn what_does_not_fit_or_is_damaged_changes_nothing() {
+    let file_system = FileSystem::simulated(8);
+    let backup = backup(&file_system, "da", 9);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table(), wide_table()]).await;
+        let import = |table: &'static str| {
+            let (database, backup) = (database.clone(), backup.clone());
+            async move { database.import("ks", table, Some(backup)).await.unwrap_err().to_string() }
+        };
+        let other = import("wide").await;
+        assert!(other.contains("clustering columns"), "{other}");
+        assert!(import("nothing").await.contains("there is no table ks.nothing"));
+
+        let files = file_system.read_dir(&backup).await.unwrap();
+        let data = files.iter().rfind(|file| file.name.ends_with("-Data.db")).unwrap();
+        let file = file_system.open_write(&data.path).await.unwrap();
+        file.write_at(20, b"damage".to_vec()).await.unwrap();
+        let damaged = import("narrow").await;
+        assert!(damaged.contains("is damaged, nothing was imported"), "{damaged}");
+        assert!(names(&database).await.is_empty());
+    });
+}
+
+#[test]
+fn each_sstable_is_imported_whole_or_not_at_all_wherever_the_power_goes() {
+    let (mut none, mut all) = (0, 0);
+    let mut operations = 0;
+    for seed in 0..24 {
+        let file_system = FileSystem::simulated(seed);
+        let backup = backup(&file_system, "da", 8);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        let is_imported = run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![narrow_table()]).await;
+            let before = disk.operations();
+            // The first one tells how long it takes.
+            if seed > 0 {
+                disk.power_off_after(Generator::from_seed(seed).below(operations + 20));
+            }
+            let is_imported = database.import("ks", "narrow", Some(backup)).await.is_ok();
+            if seed == 0 {
+                operations = disk.operations() - before;
+            }
+            is_imported
+        });
+        let file_system = FileSystem::on(disk.crash(seed));
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            let found = names(&database).await;
+            // The first of the two files has k0 to k4.
+            let is_whole = [0, 3, 5, 8].contains(&found.len());
+            assert!(is_whole, "seed {seed}: {found:?}");
+            assert!(!is_imported || found.len() == 8, "seed {seed}: {found:?}");
+            none += u32::from(found.is_empty());
+            all += u32::from(found.len() == 8);
+        });
+    }
+    assert!(none > 2 && all > 2, "{none} {all}");
+}
