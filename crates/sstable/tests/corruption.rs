@@ -21,7 +21,8 @@ fn is_checked(component: &Component) -> bool {
 
 fn assert_names_a_file(error: &SSTableError) {
     let text = error.to_string();
-    assert!(text.contains("da-") && text.contains("-bti-"), "{text}");
+    assert!(["da-", "oa-", "nb-"].iter().any(|version| text.contains(version)), "{text}");
+    assert!(text.contains("-bti-") || text.contains("-big-"), "{text}");
 }
 
 struct Original {
@@ -159,6 +160,11 @@ fn missing() {
             });
             let read = block_on(read_all(&file_system, &files.descriptor, None));
             let report = block_on(verify(&file_system, &files.descriptor)).unwrap();
+            // A summary is made again from the index.
+            if *component == Component::Summary {
+                read.unwrap();
+                continue;
+            }
             assert!(!report.is_ok(), "{name}: {component} is missing");
             match read {
                 Err(error) => assert_names_a_file(&error),

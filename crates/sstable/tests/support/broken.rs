@@ -34,9 +34,11 @@ pub fn load(descriptor: &Descriptor) -> Files {
         Component::Data,
         Component::Digest,
         Component::Filter,
+        Component::Index,
         Component::Partitions,
         Component::Rows,
         Component::Statistics,
+        Component::Summary,
         Component::Toc,
     ];
     let components = names
