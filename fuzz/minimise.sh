@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Makes the committed corpus of targets anew: fuzz/minimise.sh [TARGET...]
 #
-# Of the committed corpus, the seeds and what fuzzing found it keeps, smallest files first, those that reach code that no other
+# Of the committed corpus, the seeds and what fuzzing found it keeps few files that together reach all code that any of them
 # reaches. Names begin with `regression-` where an input failed once: those are kept whatever they reach.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source ./tools.sh
 export ASAN_OPTIONS=quarantine_size_mb=16:detect_odr_violation=0
 # Larger files cost more than they show.
-most=${MAXIMUM_LENGTH:-4096}
+most=${MAXIMUM_LENGTH:-16384}
 
 for target in ${@:-$(targets)}; do
   "$CARGO_FUZZ" build "$target" 2> /dev/null
@@ -18,7 +18,7 @@ for target in ${@:-$(targets)}; do
   for folder in "corpus/$target" "results/seeds/$target" "results/corpus/$target"; do
     [ ! -d "$folder" ] || find "$folder" -type f -size "-${most}c" ! -name 'regression-*' -exec cp -n {} "$small" \;
   done
-  "$program" -merge=1 -timeout=10 -rss_limit_mb=1024 -max_len="$most" "$merged" "$small" > /dev/null 2>&1 || true
+  "$program" -set_cover_merge=1 -use_counters=0 -timeout=10 -rss_limit_mb=1024 -max_len="$most" "$merged" "$small" > /dev/null 2>&1 || true
   find "corpus/$target" -type f ! -name 'regression-*' -delete 2> /dev/null || true
   mkdir -p "corpus/$target"
   find "$merged" -type f -exec mv {} "corpus/$target" \;
