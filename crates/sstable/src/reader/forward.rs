@@ -158,6 +158,20 @@ impl ForwardRows {
         if self.is_right_place(partition_start, block.offset, slice).await? {
             self.source.stream.seek(position);
             self.open = block.open_deletion;
+            return Ok(());
+        }
+        // A slice behind the last row leads to the end of the partition; what is to be skipped then is the last block only.
+        let last = match &self.index {
+            Some((_, index)) if is_entering => {
+                index.last_block_below(self.source.comparator(), None).await?
+            }
+            _ => None,
+        };
+        if let Some(last) = last
+            && self.is_right_place(partition_start, last.start, slice).await?
+        {
+            self.source.stream.seek(partition_start.saturating_add(last.start));
+            self.open = last.open_deletion;
         } else if is_entering {
             // The index does not fit the data: read the partition from its beginning.
             self.source.stream.seek(partition_start);
