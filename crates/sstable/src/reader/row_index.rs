@@ -5,7 +5,7 @@ use espalier_mutation::{ClusteringComparator, DeletionTime, PositionRef};
 use crate::{
     error::{FileName, Result, SSTableError},
     index::{
-        big::promoted_index::{self, PromotedIndexReader},
+        big::promoted_index::{self, PromotedBlock, PromotedIndexReader},
         bti::row_index::{self, BlockStart, ForwardBlocks, RowIndexReader},
     },
     page_cache::CachedFile,
@@ -105,6 +105,14 @@ impl RowIndex {
         match self {
             Self::Trie(index) => index.entry().block_count,
             Self::Promoted(index) => index.block_count(),
+        }
+    }
+
+    /// The positions of a block's first and last row or marker, where the index has them.
+    pub(crate) async fn ends_of_block(&self, number: u64) -> Result<Option<PromotedBlock>> {
+        match self {
+            Self::Trie(_) => Ok(None),
+            Self::Promoted(index) => index.promoted_block(number).await.map(Some),
         }
     }
 
