@@ -5,10 +5,12 @@ use std::sync::Arc;
 use espalier_cql::offline::SelectedPartitions;
 use espalier_mutation::{ClusteringSlices, DecoratedKey, Direction, KeyRange, UnfilteredStream};
 use espalier_runtime::file::FileSystem;
+use espalier_sstable::dump::Lines;
 use espalier_sstable::{ColumnSelection, Descriptor, PageCache, SSTableError, SSTableReader};
 
 use super::arguments::DumpArguments;
-use super::printer::{Lines, Printer, PrinterGone};
+use super::crew::{Crew, NotTaken, STRETCH_BYTES};
+use super::printer::{Printer, PrinterGone};
 use super::progress::Progress;
 use super::schema::Names;
 use super::selection::Selection;
@@ -41,13 +43,19 @@ impl From<PrinterGone> for Stopped {
     }
 }
 
-/// Prints what the arguments ask for.
+/// Prints what the arguments ask for. What is wrong with one of several SSTables keeps none of the others from being printed.
 pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let names = Names::load(&file_system, &arguments.schema).await?;
     let descriptors = paths::find(&file_system, &arguments.paths.paths).await?;
+    let mut failures = Failures { looked_at: descriptors.len(), failed: 0 };
+    if arguments.key.is_empty() && arguments.slice.is_none() && arguments.limit.is_none() {
+        print_all(&file_system, &names, &descriptors, arguments, &mut failures).await?;
+        return failures.told();
+    }
     let mut printer = Printer::start(arguments.limit.unwrap_or(u64::MAX)).await;
-    let read = read_all(&file_system, &names, &descriptors, arguments, &mut printer).await;
+    let read =
+        read_all(&file_system, &names, &descriptors, arguments, &mut printer, &mut failures).await;
     // Whatever was read is printed, also if reading came to a bad end.
     let printed = printer.finish().await;
     let found_keys = match read {
@@ -63,7 +71,93 @@ pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
         };
         eprintln!("espalier: no partition of that key is in {place}");
     }
-    Ok(())
+    failures.told()
+}
+
+/// SSTables that could not be printed, or not to their end.
+struct Failures {
+    looked_at: usize,
+    failed: usize,
+}
+
+impl Failures {
+    /// Tells it and goes on if there are others; what has to do with the arguments would be the same with all.
+    fn take(&mut self, error: ToolError) -> Result<(), ToolError> {
+        match error {
+            ToolError::SSTable(_) | ToolError::Path { .. } if self.looked_at > 1 => {
+                self.failed += 1;
+                eprintln!("espalier: {error}");
+                Ok(())
+            }
+            error => Err(error),
+        }
+    }
+
+    fn told(&self) -> Result<(), ToolError> {
+        match self.failed {
+            0 => Ok(()),
+            failed => Err(ToolError::Damaged { failed, looked_at: self.looked_at }),
+        }
+    }
+}
+
+/// Everything, on all cores.
+async fn print_all(
+    file_system: &FileSystem,
+    names: &Names,
+    descriptors: &[Descriptor],
+    arguments: &DumpArguments,
+    failures: &mut Failures,
+) -> Result<(), ToolError> {
+    let cache = PageCache::new(CACHE_BYTES);
+    let mut crew = Crew::start().await;
+    let mut outcome = Ok(());
+    for descriptor in descriptors {
+        let printed = print_one(file_system, names, descriptor, arguments, &cache, &mut crew).await;
+        outcome = match printed {
+            Ok(()) => Ok(()),
+            Err(Stopped::Error(error)) => failures.take(error),
+            Err(Stopped::PrinterGone) => break,
+        };
+        if outcome.is_err() {
+            break;
+        }
+    }
+    crew.finish().await?;
+    outcome
+}
+
+async fn print_one(
+    file_system: &FileSystem,
+    names: &Names,
+    descriptor: &Descriptor,
+    arguments: &DumpArguments,
+    cache: &PageCache,
+    crew: &mut Crew,
+) -> Result<(), Stopped> {
+    let reader = names.open(file_system, descriptor, cache).await?;
+    let mut progress =
+        Progress::new(descriptor.to_string(), reader.data_length()).unless_stdout_is_a_terminal();
+    crew.begin(Lines::new(&reader, arguments.raw, arguments.full_values));
+    let mut stretches = reader.stretches(&KeyRange::full()).await?;
+    let read = loop {
+        let stretch = match stretches.next(STRETCH_BYTES).await {
+            Ok(Some(stretch)) => stretch,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        };
+        let end = stretch.end();
+        match crew.push(stretch) {
+            Ok(()) => progress.at(end),
+            Err(NotTaken::Failed) => break Ok(()),
+            Err(NotTaken::OutputGone) => return Err(Stopped::PrinterGone),
+        }
+    };
+    // What could not be printed lies before what could not be read.
+    match crew.end() {
+        Some(error) => Err(error.into()),
+        None => Ok(read?),
+    }
 }
 
 /// How many of the partitions that were asked for by key there are.
@@ -73,6 +167,7 @@ async fn read_all(
     descriptors: &[Descriptor],
     arguments: &DumpArguments,
     printer: &mut Printer,
+    failures: &mut Failures,
 ) -> Result<u64, Stopped> {
     let cache = PageCache::new(CACHE_BYTES);
     let mut found_keys = 0;
@@ -80,21 +175,35 @@ async fn read_all(
         if printer.rows_left == 0 {
             break;
         }
-        let reader = names.open(file_system, descriptor, &cache).await?;
-        let table = reader.table();
-        let selection = Selection::plan(&table, arguments)?;
-        printer.begin(Lines::new(&table, arguments), selection.slices.is_all());
-        match selection.partitions {
-            SelectedPartitions::Nothing => {}
-            SelectedPartitions::Keys(keys) => {
-                found_keys += by_key(&reader, &keys, &selection.slices, printer).await?;
-            }
-            SelectedPartitions::Range(range) => {
-                by_scan(&reader, range, selection.slices, printer).await?;
-            }
+        match read_one(file_system, names, descriptor, arguments, &cache, printer).await {
+            Ok(found) => found_keys += found,
+            Err(Stopped::Error(error)) => failures.take(error)?,
+            Err(Stopped::PrinterGone) => return Err(Stopped::PrinterGone),
         }
     }
     Ok(found_keys)
+}
+
+async fn read_one(
+    file_system: &FileSystem,
+    names: &Names,
+    descriptor: &Descriptor,
+    arguments: &DumpArguments,
+    cache: &PageCache,
+    printer: &mut Printer,
+) -> Result<u64, Stopped> {
+    let reader = names.open(file_system, descriptor, cache).await?;
+    let selection = Selection::plan(&reader.table(), arguments)?;
+    let lines = Lines::new(&reader, arguments.raw, arguments.full_values);
+    printer.begin(lines, selection.slices.is_all());
+    match selection.partitions {
+        SelectedPartitions::Nothing => Ok(0),
+        SelectedPartitions::Keys(keys) => by_key(&reader, &keys, &selection.slices, printer).await,
+        SelectedPartitions::Range(range) => {
+            by_scan(&reader, range, selection.slices, printer).await?;
+            Ok(0)
+        }
+    }
 }
 
 async fn by_scan(
@@ -107,9 +216,8 @@ async fn by_scan(
     let mut progress = Progress::new(name, reader.data_length()).unless_stdout_is_a_terminal();
     let mut scan = reader.scan(range, slices, &ColumnSelection::All).await?;
     loop {
-        let position = scan.position();
         let Some(mut partition) = scan.next_partition().await? else { return Ok(()) };
-        printer.partition(partition.header(), Some(position))?;
+        printer.partition(partition.header(), Some(partition.start()))?;
         while let Some(unfiltered) = partition.next().await? {
             let position = partition.position();
             printer.unfiltered(unfiltered, position)?;

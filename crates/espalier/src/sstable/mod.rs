@@ -5,6 +5,7 @@
 
 pub mod arguments;
 mod convert;
+mod crew;
 mod dump;
 mod import;
 mod index;

@@ -8,12 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use espalier_mutation::schema::TableMetadata;
 use espalier_mutation::{PartitionHeader, Unfiltered};
 use espalier_runtime::{JoinHandle, spawn_blocking, spawn_local, time};
-use espalier_sstable::dump::{Dump, ReadableDump};
+use espalier_sstable::dump::Lines;
 
-use super::arguments::DumpArguments;
 use super::output::Output;
 
 /// Bytes of Data.db that make a batch.
@@ -23,26 +21,10 @@ const BATCH_ROWS: usize = 2048;
 /// Batches that wait for the printing thread.
 const WAITING_BATCHES: usize = 1;
 
-/// How lines look.
-pub enum Lines {
-    Raw { table: Arc<TableMetadata>, full_values: bool },
-    Readable(ReadableDump),
-}
-
-impl Lines {
-    pub fn new(table: &Arc<TableMetadata>, arguments: &DumpArguments) -> Self {
-        let (table, full_values) = (table.clone(), arguments.full_values);
-        match arguments.raw {
-            true => Self::Raw { table, full_values },
-            false => Self::Readable(ReadableDump::new(table, full_values)),
-        }
-    }
-}
-
 enum Event {
     /// An SSTable begins. `shows_all`: partitions of which no row is printed are printed all the same.
     Begin {
-        lines: Lines,
+        lines: Box<Lines>,
         shows_all: bool,
     },
     Partition {
@@ -88,7 +70,7 @@ impl Printer {
     /// An SSTable begins.
     pub fn begin(&mut self, lines: Lines, shows_all: bool) {
         self.batch_start = 0;
-        self.batch.push(Event::Begin { lines, shows_all });
+        self.batch.push(Event::Begin { lines: Box::new(lines), shows_all });
     }
 
     /// A partition begins, at this byte of Data.db if that is known.
@@ -138,7 +120,10 @@ fn print(batches: &Receiver<Vec<Event>>) -> std::io::Result<()> {
     let mut current = None;
     for event in batches.iter().flatten() {
         match (event, &mut current) {
-            (Event::Begin { lines, shows_all }, _) => current = Some((lines, shows_all)),
+            (Event::Begin { lines, shows_all }, _) => {
+                output.release();
+                current = Some((lines, shows_all));
+            }
             (_, None) => {}
             (Event::Partition { header, position }, Some((lines, shows_all))) => {
                 let before = output.buffer().len();
@@ -159,24 +144,4 @@ fn print(batches: &Receiver<Vec<Event>>) -> std::io::Result<()> {
         }
     }
     output.flush()
-}
-
-impl Lines {
-    fn write_header(&mut self, header: &PartitionHeader, position: Option<u64>, out: &mut Vec<u8>) {
-        match self {
-            Self::Raw { table, full_values } => {
-                Dump { table, full_values: *full_values }.write_header(header, out);
-            }
-            Self::Readable(lines) => lines.write_header(header, position, out),
-        }
-    }
-
-    fn write_unfiltered(&self, unfiltered: &Unfiltered, out: &mut Vec<u8>) {
-        match self {
-            Self::Raw { table, full_values } => {
-                Dump { table, full_values: *full_values }.write_unfiltered(unfiltered, out);
-            }
-            Self::Readable(lines) => lines.write_unfiltered(unfiltered, out),
-        }
-    }
 }

@@ -10,9 +10,9 @@ use super::{
     values::{ValueForm, write_value},
 };
 
-const GROUP: usize = 32;
-const EMPTY: u64 = 1;
-const NULL: u64 = 2;
+pub(super) const GROUP: usize = 32;
+pub(super) const EMPTY: u64 = 1;
+pub(super) const NULL: u64 = 2;
 
 /// Where the values are in the bytes that they were read from; `None` is null.
 pub(crate) type ValueSpans = SmallVec<[Option<(usize, usize)>; 4]>;

@@ -30,6 +30,9 @@ pub(crate) type Decoded<T> = std::result::Result<T, Malformed>;
 /// A cell's value, path or key is at most so long. Cassandra refuses to write longer ones, too.
 pub(crate) const MAXIMUM_VALUE_LENGTH: u64 = 256 * 1024 * 1024;
 
+/// A row is read into memory whole; a longer one is refused.
+pub(crate) const MAXIMUM_ROW_LENGTH: u64 = 1024 * 1024 * 1024;
+
 /// A reading position in `bytes`.
 #[derive(Clone, Debug)]
 pub(crate) struct DataInput<'a> {

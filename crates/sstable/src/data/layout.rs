@@ -49,18 +49,33 @@ impl Baselines {
     }
 
     #[inline]
+    pub(crate) fn timestamp(&self, delta: u64) -> i64 {
+        self.timestamp.wrapping_add(delta as i64)
+    }
+
+    #[inline]
+    pub(crate) fn local_deletion_time(&self, delta: u64) -> u32 {
+        self.times.meant(self.local_deletion_time.wrapping_add(delta as u32))
+    }
+
+    #[inline]
+    pub(crate) fn ttl(&self, delta: u64) -> u32 {
+        self.ttl.wrapping_add(delta as u32)
+    }
+
+    #[inline]
     pub(crate) fn read_timestamp(&self, input: &mut DataInput<'_>) -> Decoded<i64> {
-        Ok(self.timestamp.wrapping_add(input.vint()? as i64))
+        Ok(self.timestamp(input.vint()?))
     }
 
     #[inline]
     pub(crate) fn read_local_deletion_time(&self, input: &mut DataInput<'_>) -> Decoded<u32> {
-        Ok(self.times.meant(self.local_deletion_time.wrapping_add(input.vint()? as u32)))
+        Ok(self.local_deletion_time(input.vint()?))
     }
 
     #[inline]
     pub(crate) fn read_ttl(&self, input: &mut DataInput<'_>) -> Decoded<u32> {
-        Ok(self.ttl.wrapping_add(input.vint()? as u32))
+        Ok(self.ttl(input.vint()?))
     }
 
     /// Live if the timestamp says so, whatever the seconds are (reference, trap 7).

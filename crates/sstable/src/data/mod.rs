@@ -12,6 +12,7 @@
 //! | [`layout`] | flags, and what of a header decoding and encoding need |
 //! | [`values`], [`clustering_values`], [`column_subset`] | parts of rows |
 //! | [`decode`], [`encode`] | rows and markers |
+//! | [`input`], [`cursor`] | reading positions |
 //! | [`column_map`], `compatible_types` | from a file's columns to the table's |
 //! | [`file`], [`stream`] | chunks of the file, and bytes across chunks |
 //! | [`writer`] | chunks, checksums and digest of a file being written |
@@ -20,6 +21,7 @@ pub(crate) mod clustering_values;
 pub(crate) mod column_map;
 pub(crate) mod column_subset;
 mod compatible_types;
+pub(crate) mod cursor;
 pub(crate) mod decode;
 pub(crate) mod deletion_time;
 pub(crate) mod encode;

@@ -9,6 +9,8 @@
 //! entry with only `n` and `deleted` deletes a whole collection. A boundary has `closes` and `opens`. `shadowable` says that
 //! a row's deletion is void once the row has a newer liveness; beside an ordinary one it is `shadowable_deleted`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use espalier_mutation::{
     BoundKind, Cell, ColumnData, DeletionTime, PartitionHeader, RangeTombstoneMarker, Row,
@@ -17,8 +19,14 @@ use espalier_mutation::{
 };
 use smallvec::SmallVec;
 
-use super::text::{push_hex, push_i64, push_u64};
-use crate::statistics::serialization_header::compare_names;
+use super::text::{Remembered, push_hex, push_i64, push_u64};
+use crate::{
+    data::{
+        column_map::{FileColumn, FileLayout},
+        decode::{RowView, Span},
+    },
+    statistics::serialization_header::compare_names,
+};
 
 /// Longer values are shown as length and CRC-32, unless all bytes are asked for.
 pub const LONGEST_SHOWN: usize = 4096;
@@ -117,10 +125,7 @@ impl Dump<'_> {
         let mut columns: SmallVec<[Column<'a>; 8]> =
             row.columns.iter().map(|(id, data)| (self.column(*id), data)).collect();
         let compare = |(left, _): &Column<'_>, (right, _): &Column<'_>| match (left, right) {
-            (Some(left), Some(right)) => left
-                .is_complex()
-                .cmp(&right.is_complex())
-                .then_with(|| compare_names(&left.name, &right.name)),
+            (Some(left), Some(right)) => file_order(left, right),
             _ => left.is_some().cmp(&right.is_some()),
         };
         if !columns.is_sorted_by(|left, right| compare(left, right).is_le()) {
@@ -189,6 +194,95 @@ impl Dump<'_> {
     }
 }
 
+/// A [`Dump`] that owns its table and also prints rows that were only looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct RawDump {
+    table: Arc<TableMetadata>,
+    full_values: bool,
+    /// `{"n":"name"` of the file's regular columns.
+    openings: Vec<Vec<u8>>,
+    /// The timestamp that was printed last: most cells have that of their row.
+    timestamp: Remembered,
+}
+
+impl RawDump {
+    pub(super) fn new(table: Arc<TableMetadata>, full_values: bool) -> Self {
+        Self { table, full_values, openings: Vec::new(), timestamp: Remembered::default() }
+    }
+
+    pub(super) fn as_dump(&self) -> Dump<'_> {
+        Dump { table: &self.table, full_values: self.full_values }
+    }
+
+    pub(super) fn prepare_views(&mut self, layout: &FileLayout) {
+        let opening = |column: &FileColumn| {
+            let definition = column.target.and_then(|id| self.table.column_by_id(id));
+            let mut opening = Vec::new();
+            open_first_cell(definition.map_or("?", |column| &column.name), &mut opening);
+            opening
+        };
+        self.openings = layout.regulars.iter().map(opening).collect();
+    }
+
+    /// Appends the line of a row that was read from `bytes`.
+    pub(super) fn write_view(&mut self, row: &RowView, bytes: &[u8], out: &mut Vec<u8>) {
+        let value = |(start, end): Span, out: &mut Vec<u8>| {
+            let value = bytes.get(start..end).unwrap_or_default();
+            if value.len() > LONGEST_SHOWN && !self.full_values {
+                return write_length_and_checksum(value, out);
+            }
+            out.push(b'"');
+            push_hex(value, out);
+            out.push(b'"');
+        };
+        out.extend_from_slice(b"{\"kind\":\"row\",\"ck\":[");
+        for (index, span) in row.clustering.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            match span {
+                Some(span) => value(*span, out),
+                None => out.extend_from_slice(b"null"),
+            }
+        }
+        out.push(b']');
+        if !row.liveness.is_none() {
+            out.extend_from_slice(b",\"live\":{\"ts\":");
+            self.timestamp.push(row.liveness.timestamp, out);
+            if row.liveness.is_expiring() {
+                write_expiry(row.liveness.ttl, row.liveness.local_expiration, out);
+            }
+            out.push(b'}');
+        }
+        if !row.deletion.is_live() {
+            write_deletion("deleted", row.deletion, out);
+        }
+        out.extend_from_slice(b",\"cells\":[");
+        for (index, cell) in row.cells.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(self.openings.get(cell.column).map_or(b"", Vec::as_slice));
+            if cell.is_tombstone() {
+                out.extend_from_slice(b",\"dead\":true,\"ts\":");
+                self.timestamp.push(cell.timestamp, out);
+                out.extend_from_slice(b",\"ldt\":");
+                push_u64(cell.local_deletion_time.into(), out);
+            } else {
+                out.extend_from_slice(b",\"v\":");
+                value(cell.value, out);
+                out.extend_from_slice(b",\"ts\":");
+                self.timestamp.push(cell.timestamp, out);
+                if cell.is_expiring() {
+                    write_expiry(cell.ttl, cell.local_deletion_time, out);
+                }
+            }
+            out.push(b'}');
+        }
+        out.extend_from_slice(b"]}\n");
+    }
+}
+
 /// What stands for a value that is too long to be shown.
 pub(super) fn write_length_and_checksum(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"len\":");
@@ -198,10 +292,20 @@ pub(super) fn write_length_and_checksum(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\"}");
 }
 
+/// How files order columns.
+pub(super) fn file_order(left: &ColumnDefinition, right: &ColumnDefinition) -> std::cmp::Ordering {
+    let by_kind = left.is_complex().cmp(&right.is_complex());
+    by_kind.then_with(|| compare_names(&left.name, &right.name))
+}
+
 fn open_cell(name: &str, start: usize, out: &mut Vec<u8>) {
     if out.len() > start {
         out.push(b',');
     }
+    open_first_cell(name, out);
+}
+
+fn open_first_cell(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"n\":\"");
     let is_plain = |byte: &u8| (0x20..0x7F).contains(byte) && *byte != b'"' && *byte != b'\\';
     if name.as_bytes().iter().all(is_plain) {

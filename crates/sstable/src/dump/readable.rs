@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, ColumnData, ComplexColumn, Liveness, PartitionHeader, RangeTombstoneMarker, Row,
+    Cell, ColumnData, ComplexColumn, Liveness, NO_DELETION_TIME, PartitionHeader, RangeTombstoneMarker, Row,
     Unfiltered, counter,
     schema::{ColumnDefinition, ColumnId, TableMetadata},
     split_composite,
@@ -31,6 +31,10 @@ use super::{
     text::{push_i64, push_u64},
     value::{write_field_name, write_json, write_key},
 };
+use crate::data::{
+    column_map::{FileColumn, FileLayout},
+    decode::{RowView, Span},
+};
 
 /// Makes lines of a table's content, partition after partition.
 #[derive(Clone, Debug)]
@@ -41,6 +45,10 @@ pub struct ReadableDump {
     names: Vec<Vec<u8>>,
     /// `,"key":{...}` of the current partition.
     key: Vec<u8>,
+    /// `{"kind":"row"` with it.
+    row_start: Vec<u8>,
+    /// `"name":` and type of the file's regular columns, where rows are printed that were only looked at.
+    viewed: Vec<(Vec<u8>, CqlType)>,
 }
 
 impl ReadableDump {
@@ -54,7 +62,7 @@ impl ReadableDump {
             }
             write_field_name(&column.name, &mut names[index]);
         }
-        Self { table, full_values, names, key: Vec::new() }
+        Self { table, full_values, names, key: Vec::new(), row_start: Vec::new(), viewed: Vec::new() }
     }
 
     /// Appends the line of a partition, which the lines that follow belong to, and the one of its static row, if it has one.
@@ -91,7 +99,8 @@ impl ReadableDump {
         }
     }
 
-    fn set_key(&mut self, key: &Bytes) {
+    /// The lines that follow belong to this partition.
+    pub(super) fn set_key(&mut self, key: &Bytes) {
         let mut text = std::mem::take(&mut self.key);
         text.clear();
         text.extend_from_slice(b",\"key\":");
@@ -108,6 +117,9 @@ impl ReadableDump {
             // Not what the types say: the bytes are all there is to show.
             None => write_json(&CqlType::Blob, key, &mut text),
         }
+        self.row_start.clear();
+        self.row_start.extend_from_slice(b"{\"kind\":\"row\"");
+        self.row_start.extend_from_slice(&text);
         self.key = text;
     }
 
@@ -140,13 +152,11 @@ impl ReadableDump {
     }
 
     fn row(&self, row: &Row, is_static: bool, out: &mut Vec<u8>) {
-        out.extend_from_slice(if is_static {
-            b"{\"kind\":\"static\""
+        if is_static {
+            out.extend_from_slice(b"{\"kind\":\"static\"");
+            out.extend_from_slice(&self.key);
         } else {
-            b"{\"kind\":\"row\""
-        });
-        out.extend_from_slice(&self.key);
-        if !is_static {
+            out.extend_from_slice(&self.row_start);
             self.clustering(&row.clustering.values, out);
         }
         if !row.liveness.is_none() {
@@ -182,6 +192,59 @@ impl ReadableDump {
         object.close(out);
         if !are_plain {
             self.cells(row, out);
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    /// What [`ReadableDump::write_view`] needs to know of a file.
+    pub(super) fn prepare_views(&mut self, layout: &FileLayout) {
+        let view = |column: &FileColumn| {
+            let definition = column.target.and_then(|id| self.table.column_by_id(id));
+            match definition {
+                Some(column) => (self.name(column.id).to_vec(), column.column_type.clone()),
+                None => (Vec::new(), CqlType::Blob),
+            }
+        };
+        self.viewed = layout.regulars.iter().map(view).collect();
+    }
+
+    /// Appends the line of a row that was read from `bytes`.
+    pub(super) fn write_view(&self, row: &RowView, bytes: &[u8], out: &mut Vec<u8>) {
+        let value = |(start, end): Span| bytes.get(start..end).unwrap_or_default();
+        out.extend_from_slice(&self.row_start);
+        if !self.table.clustering_columns().is_empty() {
+            out.extend_from_slice(b",\"clustering\":");
+            let columns = self.table.clustering_columns().iter();
+            self.columns(columns.zip(row.clustering.iter().map(|span| span.map(value))), out);
+        }
+        if !row.liveness.is_none() {
+            out.extend_from_slice(b",\"live\":{\"ts\":");
+            push_i64(row.liveness.timestamp, out);
+            if row.liveness.is_expiring() {
+                write_expiry(row.liveness.ttl, row.liveness.local_expiration, out);
+            }
+            out.push(b'}');
+        }
+        if !row.deletion.is_live() {
+            write_deletion("deleted", row.deletion, out);
+        }
+        let mut object = Object::open("values");
+        for cell in row.cells.iter().filter(|cell| !cell.is_tombstone()) {
+            let Some((name, column_type)) = self.viewed.get(cell.column) else { continue };
+            object.member(name, out);
+            self.cell_value(column_type, value(cell.value), out);
+        }
+        object.close(out);
+        if !row.is_plain {
+            let mut object = Object::open("cells");
+            for cell in row.cells.iter().filter(|cell| !cell.is_like(&row.liveness)) {
+                let Some((name, _)) = self.viewed.get(cell.column) else { continue };
+                object.member(name, out);
+                out.push(b'{');
+                write_written_at(cell.timestamp, cell.ttl, cell.local_deletion_time, out);
+                out.push(b'}');
+            }
+            object.close(out);
         }
         out.extend_from_slice(b"}\n");
     }
@@ -290,7 +353,7 @@ impl ReadableDump {
         out.extend_from_slice(b"}\n");
     }
 
-    fn cell_value(&self, ty: &CqlType, value: &Bytes, out: &mut Vec<u8>) {
+    fn cell_value(&self, ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
         match ty {
             // A cell of a counter is a context of shards; no shard at all is 0, too.
             CqlType::Counter if counter::is_well_formed(value) => {
@@ -365,16 +428,22 @@ fn is_plain(data: &ColumnData, liveness: &Liveness) -> bool {
 }
 
 fn write_written(cell: &Cell, out: &mut Vec<u8>) {
-    if cell.is_tombstone() {
+    write_written_at(cell.timestamp, cell.ttl, cell.local_deletion_time, out);
+}
+
+/// Without a ttl a deletion time is that of a tombstone.
+fn write_written_at(timestamp: i64, ttl: u32, deletion_time: u32, out: &mut Vec<u8>) {
+    let is_tombstone = ttl == 0 && deletion_time != NO_DELETION_TIME;
+    if is_tombstone {
         out.extend_from_slice(b"\"dead\":true,");
     }
     out.extend_from_slice(b"\"ts\":");
-    push_i64(cell.timestamp, out);
-    if cell.is_expiring() {
-        write_expiry(cell.ttl, cell.local_deletion_time, out);
-    } else if cell.is_tombstone() {
+    push_i64(timestamp, out);
+    if ttl != 0 {
+        write_expiry(ttl, deletion_time, out);
+    } else if is_tombstone {
         out.extend_from_slice(b",\"ldt\":");
-        push_u64(cell.local_deletion_time.into(), out);
+        push_u64(deletion_time.into(), out);
     }
 }
 

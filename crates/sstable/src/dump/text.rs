@@ -16,9 +16,11 @@ const HEX: [[u8; 2]; 256] = {
     table
 };
 
+#[inline]
 pub(super) fn push_u64(mut value: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
-    let mut at = digits.len();
+    let length = value.checked_ilog10().unwrap_or_default() as usize + 1;
+    let mut at = length;
     while value >= 100 {
         let pair = (value % 100) as usize * 2;
         value /= 100;
@@ -33,7 +35,30 @@ pub(super) fn push_u64(mut value: u64, out: &mut Vec<u8>) {
         at -= 1;
         digits[at] = b'0' + value as u8;
     }
-    out.extend_from_slice(&digits[at..]);
+    debug_assert_eq!(at, 0);
+    // A copy of known length, of which the rest is taken back, is cheaper than one of any length.
+    let start = out.len();
+    out.extend_from_slice(&digits);
+    out.truncate(start + length);
+}
+
+/// A number and its digits: asked for the same one again, they are there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Remembered {
+    value: i64,
+    digits: Vec<u8>,
+}
+
+impl Remembered {
+    #[inline]
+    pub(super) fn push(&mut self, value: i64, out: &mut Vec<u8>) {
+        if value != self.value || self.digits.is_empty() {
+            self.value = value;
+            self.digits.clear();
+            push_i64(value, &mut self.digits);
+        }
+        out.extend_from_slice(&self.digits);
+    }
 }
 
 pub(super) fn push_i64(value: i64, out: &mut Vec<u8>) {
@@ -41,6 +66,13 @@ pub(super) fn push_i64(value: i64, out: &mut Vec<u8>) {
         out.push(b'-');
     }
     push_u64(value.unsigned_abs(), out);
+}
+
+/// The two digits of a number below 100.
+#[inline]
+pub(super) fn pair(value: u64) -> [u8; 2] {
+    let at = (value % 100) as usize * 2;
+    [PAIRS[at], PAIRS[at + 1]]
 }
 
 /// `width` digits at least, zeros in front.
@@ -58,20 +90,78 @@ pub(super) fn push_padded(value: u64, width: usize, out: &mut Vec<u8>) {
 pub(super) fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + 2 * bytes.len(), 0);
-    for (pair, byte) in out[start..].chunks_exact_mut(2).zip(bytes) {
-        pair.copy_from_slice(&HEX[usize::from(*byte)]);
+    let (fours, rest) = bytes.as_chunks::<4>();
+    let (eights, pairs) = out[start..].as_chunks_mut::<8>();
+    for (eight, four) in eights.iter_mut().zip(fours) {
+        *eight = hex_of_four(*four);
     }
+    for (pair, byte) in pairs.as_chunks_mut::<2>().0.iter_mut().zip(rest) {
+        *pair = HEX[usize::from(*byte)];
+    }
+}
+
+/// Eight digits at once: each half byte gets a byte of the word.
+#[inline]
+fn hex_of_four(four: [u8; 4]) -> [u8; 8] {
+    let mut word = u64::from(u32::from_be_bytes(four));
+    word = (word | word << 16) & 0x0000_FFFF_0000_FFFF;
+    word = (word | word << 8) & 0x00FF_00FF_00FF_00FF;
+    word = (word | word << 4) & 0x0F0F_0F0F_0F0F_0F0F;
+    let letters = (word + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+    let to_a = u64::from(b'a' - b'0' - 10);
+    (word + 0x3030_3030_3030_3030 + letters * to_a).to_be_bytes()
 }
 
 /// 8-4-4-4-12 digits of 16 bytes.
 pub(super) fn push_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     debug_assert_eq!(bytes.len(), 16);
-    for (index, range) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
-        if index > 0 {
-            out.push(b'-');
-        }
-        push_hex(bytes.get(range).unwrap_or_default(), out);
+    let mut text = [b'-'; 36];
+    let mut at = 0;
+    for (index, &byte) in bytes.iter().take(16).enumerate() {
+        at += usize::from(matches!(index, 4 | 6 | 8 | 10));
+        text[at..at + 2].copy_from_slice(&HEX[usize::from(byte)]);
+        at += 2;
     }
+    out.extend_from_slice(&text);
+}
+
+/// A JSON string of bytes that are printable ASCII without a quote or a backslash; otherwise does nothing.
+#[inline]
+pub(super) fn push_plain_string(bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    let is_plain = is_plain(bytes);
+    if is_plain {
+        out.push(b'"');
+        out.extend_from_slice(bytes);
+        out.push(b'"');
+    }
+    is_plain
+}
+
+#[inline]
+fn is_plain(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let odd = words.iter().fold(0, |odd, word| odd | odd_bytes(u64::from_le_bytes(*word)));
+    let odd = match bytes.last_chunk::<8>() {
+        // Some bytes are looked at twice.
+        Some(last) => odd | odd_bytes(u64::from_le_bytes(*last)),
+        None => {
+            let mut last = [b' '; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            odd_bytes(u64::from_le_bytes(last))
+        }
+    };
+    odd == 0
+}
+
+/// Not 0 if a byte of the word is below 0x20 or above 0x7F, or a quote or a backslash; 0 if none is, nor 0x7F follows one.
+#[inline]
+fn odd_bytes(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    let has_zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    let quotes = has_zero(word ^ ONES * b'"' as u64);
+    let backslashes = has_zero(word ^ ONES * b'\\' as u64);
+    (word | word.wrapping_sub(0x20 * ONES) | quotes | backslashes) & HIGH
 }
 
 /// A JSON string with its quotes.
@@ -131,6 +221,31 @@ mod tests {
         for text in ["", "plain", "a\"b\\c\nd\re\tf\u{1}g\u{1f}h", "ü\u{7f}𝄞", "\"", "x\u{0}"] {
             let quoted = made(|out| push_string(text, out));
             assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text, "{quoted}");
+        }
+    }
+
+    #[test]
+    fn only_plain_bytes_are_plain() {
+        for length in 0..40 {
+            let mut bytes = vec![b'a'; length];
+            assert!(is_plain(&bytes));
+            for at in 0..length {
+                for byte in 0..=255u8 {
+                    bytes[at] = byte;
+                    let expected = (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\';
+                    assert_eq!(is_plain(&bytes), expected, "{byte} at {at} of {length}");
+                }
+                bytes[at] = b'~';
+            }
+        }
+    }
+
+    #[test]
+    fn digits_are_those_of_the_standard_library() {
+        let bytes: Vec<u8> = (0..=255).chain([9, 250, 17]).collect();
+        for start in 0..9 {
+            let expected: String = bytes[start..].iter().map(|b| format!("{b:02x}")).collect();
+            assert_eq!(made(|out| push_hex(&bytes[start..], out)), expected);
         }
     }
 

@@ -13,7 +13,10 @@ use espalier_types::{
     literal::{to_json, to_text},
 };
 
-use super::text::{push_escaped, push_hex, push_i64, push_padded, push_string, push_uuid};
+use super::text::{
+    pair, push_escaped, push_hex, push_i64, push_padded, push_plain_string, push_string, push_u64,
+    push_uuid,
+};
 
 /// Appends a value. What is no value of the type is shown as a blob, `"0x..."`.
 pub fn write_json(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
@@ -32,6 +35,7 @@ fn write_blob(value: &[u8], out: &mut Vec<u8>) {
 
 fn write_known(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     match ty {
+        CqlType::Text | CqlType::Ascii if push_plain_string(value, out) => {}
         CqlType::Text | CqlType::Ascii => match std::str::from_utf8(value) {
             Ok(text) => push_string(text, out),
             Err(_) => write_blob(value, out),
@@ -102,7 +106,7 @@ fn write_scalar(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
         }
         (CqlType::Double, &[a, b, c, d, e, f, g, h]) => {
             let number = f64::from_be_bytes([a, b, c, d, e, f, g, h]);
-            if !write_plain_number(number.abs(), number, out) {
+            if !write_short_decimal(number, out) && !write_plain_number(number.abs(), number, out) {
                 write_number(ty, value, number.is_finite(), out);
             }
         }
@@ -122,21 +126,52 @@ const FIVE_DIGIT_YEAR_MS: i64 = 253_402_300_800_000;
 fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
     let date = civil_from_days(millis / MILLIS_PER_DAY);
     let of_day = (millis % MILLIS_PER_DAY) as u64;
-    out.push(b'"');
-    push_padded(date.year.unsigned_abs(), 4, out);
-    out.push(b'-');
-    push_padded(date.month.into(), 2, out);
-    out.push(b'-');
-    push_padded(date.day.into(), 2, out);
-    out.push(b' ');
-    push_padded(of_day / 3_600_000, 2, out);
-    out.push(b':');
-    push_padded(of_day / 60_000 % 60, 2, out);
-    out.push(b':');
-    push_padded(of_day / 1000 % 60, 2, out);
-    out.push(b'.');
-    push_padded(of_day % 1000, 3, out);
-    out.extend_from_slice(b"Z\"");
+    let mut text = *b"\"0000-00-00 00:00:00.000Z\"";
+    let year = date.year.unsigned_abs();
+    for (at, value) in [
+        (1, year / 100),
+        (3, year),
+        (6, date.month.into()),
+        (9, date.day.into()),
+        (12, of_day / 3_600_000),
+        (15, of_day / 60_000 % 60),
+        (18, of_day / 1000 % 60),
+        (22, of_day % 100),
+    ] {
+        text[at..at + 2].copy_from_slice(&pair(value));
+    }
+    text[21] = b'0' + (of_day % 1000 / 100) as u8;
+    out.extend_from_slice(&text);
+}
+
+/// A number that six digits behind the point tell, as most prices and measurements are.
+///
+/// Two decimals of at most 15 digits are never the same double. So where one of them is this number, it is the only one of
+/// so many digits, and without the zeros at its end it is the shortest.
+fn write_short_decimal(number: f64, out: &mut Vec<u8>) -> bool {
+    let absolute = number.abs();
+    if !(1e-3..1e7).contains(&absolute) {
+        return false;
+    }
+    for (scale, mut digits) in [(100u64, 2), (1_000_000, 6)] {
+        let scaled = (absolute * scale as f64 + 0.5) as u64;
+        if scaled as f64 / scale as f64 != absolute {
+            continue;
+        }
+        let mut fraction = scaled % scale;
+        while digits > 1 && fraction.is_multiple_of(10) {
+            fraction /= 10;
+            digits -= 1;
+        }
+        if number < 0.0 {
+            out.push(b'-');
+        }
+        push_u64(scaled / scale, out);
+        out.push(b'.');
+        push_padded(fraction, digits, out);
+        return true;
+    }
+    false
 }
 
 /// A number that Java prints without an exponent, as it does: with the fewest digits, at least one behind the point.
@@ -291,7 +326,7 @@ mod tests {
 
     #[test]
     fn timestamps_are_those_of_the_general_printer() {
-        for millis in [0, 1, 951_782_399_999, 951_782_400_000, FIVE_DIGIT_YEAR_MS - 1, -1, i64::MAX]
+        for millis in [0, 1, 86_399_987, 1_700_000_012_345, 951_782_399_999, 951_782_400_000, FIVE_DIGIT_YEAR_MS - 1, -1, i64::MAX]
         {
             let value = millis.to_be_bytes();
             let expected = to_json(&CqlType::Timestamp, &value);
@@ -303,6 +338,8 @@ mod tests {
     fn floats_are_those_of_the_general_printer() {
         let mut numbers =
             vec![0.0, -0.0, 1e-3, 0.00099999, 1e7, 9999999.5, 1.0 / 3.0, 5e-324, 1e300];
+        (0..3000).for_each(|i| numbers.extend([f64::from(i) / 100.0, -f64::from(i * 37) / 1e6]));
+        (0..3000).for_each(|i| numbers.extend([f64::from(i) * 0.1, 1e7 - f64::from(i) / 64.0]));
         (0..64).for_each(|i| numbers.extend([1.7f64.powi(i), -(1.3f64.powi(-i))]));
         for number in numbers {
             let value = number.to_be_bytes();

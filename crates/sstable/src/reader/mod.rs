@@ -22,6 +22,7 @@ mod row_source;
 mod scan;
 mod slice_markers;
 mod sstable_reader;
+mod stretches;
 mod trie_keys;
 
 pub use open::read_statistics;
@@ -31,3 +32,4 @@ pub(crate) use row_index::{Block, RowBlocks, RowIndex};
 pub(crate) use row_source::RowSource;
 pub use scan::{Scan, ScannedPartition};
 pub use sstable_reader::SSTableReader;
+pub use stretches::{Stretch, Stretches};

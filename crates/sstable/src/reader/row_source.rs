@@ -13,14 +13,11 @@ use crate::{
             HeadKind, RowDecoder, UnfilteredHead, read_head, read_marker, read_partition_head,
             read_static_head,
         },
-        input::Malformed,
+        input::{MAXIMUM_ROW_LENGTH, Malformed},
         stream::DataStream,
     },
     error::{Result, SSTableError},
 };
-
-/// A row is read into memory whole; a longer one is refused.
-const MAXIMUM_ROW_LENGTH: u64 = 1024 * 1024 * 1024;
 
 /// A position in Data.db, at the start of a partition, row or marker.
 #[derive(Debug)]

@@ -27,6 +27,8 @@ pub struct Scan {
     slices: Arc<ClusteringSlices>,
     state: State,
     last_key: Option<DecoratedKey>,
+    /// Where the current partition begins.
+    partition_start: u64,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,7 @@ pub struct ScannedPartition<'scan> {
     header: &'scan PartitionHeader,
     only_row: &'scan mut OnlyRow,
     rows: &'scan mut ForwardRows,
+    start: u64,
 }
 
 impl Scan {
@@ -68,7 +71,7 @@ impl Scan {
             }
             None => State::Finished,
         };
-        Ok(Self { reader, range, slices, state, last_key: None })
+        Ok(Self { reader, range, slices, state, last_key: None, partition_start: 0 })
     }
 
     /// The SSTable that is scanned.
@@ -115,7 +118,7 @@ impl Scan {
         match &mut self.state {
             State::Inside(current) => {
                 let (header, only_row, rows) = &mut **current;
-                Some(ScannedPartition { header, only_row, rows })
+                Some(ScannedPartition { header, only_row, rows, start: self.partition_start })
             }
             _ => None,
         }
@@ -125,6 +128,7 @@ impl Scan {
         if source.stream.is_at_end() {
             return self.check_end();
         }
+        self.partition_start = source.stream.position();
         let (mut header, _) = source.read_header().await?;
         if self.last_key.as_ref().is_some_and(|last| *last >= header.key) {
             return Err(source.corrupt("a partition lies before the one in front of it"));
@@ -173,6 +177,11 @@ impl Scan {
 }
 
 impl ScannedPartition<'_> {
+    /// Its first byte in Data.db, before compression.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
     /// The byte of Data.db, before compression, that comes next.
     pub fn position(&self) -> u64 {
         self.rows.position()

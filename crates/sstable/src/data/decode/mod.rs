@@ -5,8 +5,10 @@ mod head;
 mod marker;
 mod partition;
 mod row;
+mod view;
 
 pub(crate) use head::{HeadKind, HeadPosition, UnfilteredHead, read_head, read_static_head};
 pub(crate) use marker::read_marker;
 pub(crate) use partition::read_partition_head;
 pub(crate) use row::RowDecoder;
+pub(crate) use view::{NoStep, RowView, Span, Step, step};

@@ -211,7 +211,8 @@ fn read_shadowable_deletion(
 
 impl FileColumn {
     /// Whether data of this timestamp went with an earlier column of the name.
-    fn has_dropped(&self, timestamp: i64) -> bool {
+    #[inline]
+    pub(crate) fn has_dropped(&self, timestamp: i64) -> bool {
         self.dropped_time_us != i64::MIN && timestamp <= self.dropped_time_us
     }
 }

@@ -1,0 +1,254 @@
+//! Data.db cut into stretches of whole rows, which can be decoded apart from each other on other threads.
+//!
+//! Only heads and lengths are looked at, and markers, because whoever takes up a partition in its middle must know which
+//! range deletion is open there. Nothing is taken from an index but the first position. What cannot be cut is read once
+//! more row by row, which tells what is wrong with it as a scan would, after all stretches before it.
+//!
+//! Memory: one stretch, a chunk more, and what was read ahead; a row that is longer is held whole.
+
+use bytes::{Bytes, BytesMut};
+use espalier_mutation::{DecoratedKey, DeletionTime, KeyBound, KeyRange};
+
+use super::{row_source::RowSource, sstable_reader::SSTableReader};
+use crate::{
+    data::{
+        column_map::ColumnSelection,
+        cursor::Cursor,
+        decode::{NoStep, RowDecoder, Step, step},
+        file::{DataFile, ReadAhead},
+        input::MAXIMUM_ROW_LENGTH,
+        stream::DataStream,
+    },
+    error::{Result, SSTableError},
+    versions::DeletionTimeForm,
+};
+
+/// Whole heads of partitions, rows and markers, one after the other.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    pub(crate) bytes: Bytes,
+    /// Of its first byte, in Data.db before compression.
+    pub(crate) position: u64,
+    /// Key of the partition that was begun last before it.
+    pub(crate) key: Option<Bytes>,
+    /// Whether it begins inside of that partition.
+    pub(crate) is_inside: bool,
+    /// The range deletion that is open where it begins.
+    pub(crate) open: DeletionTime,
+}
+
+impl Stretch {
+    /// Bytes before compression.
+    pub fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The byte of Data.db, before compression, behind it.
+    pub fn end(&self) -> u64 {
+        self.position + self.bytes.len() as u64
+    }
+}
+
+/// Cuts.
+///
+/// Invariant: `buffer` begins where the next stretch does, at `position`.
+#[derive(Debug)]
+pub struct Stretches {
+    reader: SSTableReader,
+    file: DataFile,
+    ahead: ReadAhead,
+    decoder: RowDecoder,
+    end: KeyBound,
+    buffer: BytesMut,
+    position: u64,
+    key: Option<Bytes>,
+    is_inside: bool,
+    open: DeletionTime,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Cutting,
+    /// All is cut; this is told behind the last stretch.
+    Failed(SSTableError),
+    Finished,
+}
+
+impl SSTableReader {
+    /// The partitions of a range as stretches.
+    pub async fn stretches(&self, range: &KeyRange) -> Result<Stretches> {
+        let start = match self.may_contain_range(range) {
+            true => self.first_position(range).await?,
+            false => None,
+        };
+        Ok(Stretches {
+            file: self.0.data.clone(),
+            ahead: ReadAhead::default(),
+            decoder: RowDecoder::new(self.0.layout.borrow().clone(), &ColumnSelection::All),
+            end: range.end.clone(),
+            buffer: BytesMut::new(),
+            position: start.unwrap_or_default(),
+            key: None,
+            is_inside: false,
+            open: DeletionTime::LIVE,
+            state: if start.is_some() { State::Cutting } else { State::Finished },
+            reader: self.clone(),
+        })
+    }
+}
+
+impl Stretches {
+    /// The next stretch, of about `length` bytes. An error comes after all rows before it.
+    pub async fn next(&mut self, length: usize) -> Result<Option<Stretch>> {
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Cutting => {}
+            State::Failed(error) => return Err(error),
+            State::Finished => return Ok(None),
+        }
+        let (position, key) = (self.position, self.key.clone());
+        let (is_inside, open) = (self.is_inside, self.open);
+        self.buffer.reserve((length + self.file.chunk_length() as usize) - self.buffer.len().min(length));
+        let mut at = 0;
+        self.state = loop {
+            if at >= length {
+                break State::Cutting;
+            }
+            match self.advance(at) {
+                Ok(Some(end)) => at = end,
+                Ok(None) => break self.check_end(),
+                Err(NoStep::Odd) => break State::Failed(self.tell(at).await),
+                Err(NoStep::Short) => match self.fill().await {
+                    Ok(true) => {}
+                    Ok(false) => break State::Failed(self.tell(at).await),
+                    Err(error) => break State::Failed(error),
+                },
+            }
+        };
+        espalier_runtime::maybe_yield().await;
+        let rest = BytesMut::from(self.buffer.get(at..).unwrap_or_default());
+        let mut bytes = std::mem::replace(&mut self.buffer, rest);
+        bytes.truncate(at);
+        self.position += at as u64;
+        if at == 0 {
+            return match std::mem::replace(&mut self.state, State::Finished) {
+                State::Failed(error) => Err(error),
+                _ => Ok(None),
+            };
+        }
+        Ok(Some(Stretch { bytes: bytes.freeze(), position, key, is_inside, open }))
+    }
+
+    /// Behind the thing at `at` of the buffer; `None` at the end of the range.
+    fn advance(&mut self, at: usize) -> std::result::Result<Option<usize>, NoStep> {
+        if !self.is_inside {
+            if self.position + at as u64 >= self.file.length() {
+                return Ok(None);
+            }
+            return self.enter(at);
+        }
+        let (end, open) = match step(&self.buffer, at, &self.decoder.layout)? {
+            Step::Row(end) => (end, self.open),
+            Step::Marker(end, open) => (end, open),
+            Step::End => {
+                self.is_inside = false;
+                return Ok(Some(at + 1));
+            }
+        };
+        if end > self.buffer.len() {
+            let is_in_file = self.position + end as u64 <= self.file.length();
+            return Err(if is_in_file { NoStep::Short } else { NoStep::Odd });
+        }
+        self.open = open;
+        Ok(Some(end))
+    }
+
+    /// The head of a partition, with its static row.
+    fn enter(&mut self, at: usize) -> std::result::Result<Option<usize>, NoStep> {
+        let layout = &self.decoder.layout;
+        let mut cursor = Cursor::new(&self.buffer, at);
+        let mut head = || {
+            let length = cursor.u16()?;
+            let key = cursor.span(usize::from(length))?;
+            // Live is a single byte, or there is no short form.
+            let first = cursor.u8()?;
+            let rest = match layout.deletion_time {
+                DeletionTimeForm::Unsigned if first & 0x80 != 0 => 0,
+                DeletionTimeForm::Unsigned | DeletionTimeForm::Legacy => 11,
+            };
+            cursor.span(rest)?;
+            Some(key)
+        };
+        let (start, end) = head().ok_or(NoStep::Short)?;
+        if !layout.statics.is_empty() {
+            let mut row = || {
+                cursor.span(2)?; // flags, which the decoder looks at
+                cursor.vint()
+            };
+            let length = row().ok_or(NoStep::Short)?;
+            let left = self.file.length().saturating_sub(self.position + cursor.at as u64);
+            if length > left.min(MAXIMUM_ROW_LENGTH) {
+                return Err(NoStep::Odd);
+            }
+            cursor.span(length as usize).ok_or(NoStep::Short)?;
+        }
+        let behind = cursor.at;
+        let key = Bytes::copy_from_slice(self.buffer.get(start..end).ok_or(NoStep::Odd)?);
+        if !matches!(self.end, KeyBound::Unbounded) {
+            let range = KeyRange { start: KeyBound::Unbounded, end: self.end.clone() };
+            if range.ends_before(&DecoratedKey::new(key.clone())) {
+                self.key = None;
+                return Ok(None);
+            }
+        }
+        (self.key, self.is_inside, self.open) = (Some(key), true, DeletionTime::LIVE);
+        Ok(Some(behind))
+    }
+
+    /// Appends the next chunk; false if there is none.
+    async fn fill(&mut self) -> Result<bool> {
+        let next = self.position + self.buffer.len() as u64;
+        if next >= self.file.length() {
+            return Ok(false);
+        }
+        let chunk_length = self.file.chunk_length();
+        let chunk = self.file.chunk_ahead(next / chunk_length, &mut self.ahead).await?;
+        match chunk.get((next % chunk_length) as usize..) {
+            Some(part) if !part.is_empty() => {
+                self.buffer.extend_from_slice(part);
+                Ok(true)
+            }
+            _ => Err(self.file.corrupt(next, "a chunk is shorter than its place")),
+        }
+    }
+
+    /// The last partition of the file must be the one that Statistics.db names.
+    fn check_end(&self) -> State {
+        match &self.key {
+            Some(key) if *key != self.reader.last_key().key => {
+                let length = self.file.length();
+                State::Failed(self.file.corrupt(length, "the last partition is missing"))
+            }
+            _ => State::Finished,
+        }
+    }
+
+    /// What is wrong at `at` of the buffer.
+    async fn tell(&self, at: usize) -> SSTableError {
+        let position = self.position + at as u64;
+        let stream = DataStream::sequential(self.file.clone(), position);
+        let mut source = RowSource::new(stream, self.decoder.clone());
+        let told = match self.is_inside {
+            false => source.read_header().await.map(drop),
+            true => match source.head().await {
+                Ok(Some(head)) => source.take(head).await.map(drop),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            },
+        };
+        match told {
+            Err(error) => error,
+            Ok(()) => self.file.corrupt(position, "a row or marker that cannot be stepped over"),
+        }
+    }
+}
