@@ -10,6 +10,7 @@ use espalier_mutation::{DecoratedKey, DeletionTime, PartitionHeader, Unfiltered}
 
 use super::{RawDump, ReadableDump};
 use crate::{
+    components::Component,
     data::{
         column_map::{ColumnSelection, FileLayout},
         decode::{
@@ -20,7 +21,6 @@ use crate::{
     },
     error::{FileName, Result, SSTableError},
     reader::{SSTableReader, Stretch},
-    components::Component,
 };
 
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl Lines {
         Self {
             form,
             name: reader.descriptor().name_in_errors(&Component::Data),
-            is_viewed: is_in_order(&layout),
+            is_viewed: is_in_order(&layout) && !layout.is_static_compact,
             decoder: RowDecoder::new(layout, &ColumnSelection::All),
             view: RowView::new(),
         }
@@ -99,14 +99,20 @@ impl Lines {
                 SSTableError::corrupt(&self.name, stretch.position + at as u64, reason)
             };
             if !is_inside {
-                let (header, length) = self
+                let (mut header, length) = self
                     .read_header(bytes, at)
-                    .map_err(|malformed| error(at, malformed.reason()))?;
+                    .map_err(|(at, malformed)| error(at, malformed.reason()))?;
                 if last.as_ref().is_some_and(|last| *last >= header.key) {
                     let reason = "a partition lies before the one in front of it";
                     return Err(error(at + length, reason));
                 }
+                let layout = &self.decoder.layout;
+                // Of a compact table that is the one row of the partition.
+                let only_row = header.static_row.take_if(|_| layout.is_static_compact);
                 self.write_header(&header, Some(stretch.position + at as u64), out);
+                if let Some(row) = only_row {
+                    self.write_unfiltered(&Unfiltered::Row(row), out);
+                }
                 last = Some(header.key);
                 (is_inside, open) = (true, DeletionTime::LIVE);
                 at += length;
@@ -130,8 +136,11 @@ impl Lines {
                 let (unfiltered, end) = self
                     .read_unfiltered(bytes, at)
                     .map_err(|malformed| error(at, malformed.reason()))?;
-                at = end;
+                let start = std::mem::replace(&mut at, end);
                 match &unfiltered {
+                    Unfiltered::Row(_) if self.decoder.layout.is_static_compact => {
+                        return Err(error(start, "a row beside the static one of a compact table"));
+                    }
                     Unfiltered::Row(row) if row.is_empty() => continue,
                     Unfiltered::Row(_) => {}
                     Unfiltered::Marker(marker) if marker.before != open => {
@@ -145,20 +154,22 @@ impl Lines {
         Ok(())
     }
 
+    /// The header and its length; or where it is wrong.
     fn read_header(
         &self,
         bytes: &Bytes,
         start: usize,
-    ) -> std::result::Result<(PartitionHeader, usize), Malformed> {
+    ) -> std::result::Result<(PartitionHeader, usize), (usize, Malformed)> {
         let mut input = DataInput::new(bytes, start);
         let layout = &self.decoder.layout;
-        let head = read_partition_head(&mut input, layout)?;
+        let head = read_partition_head(&mut input, layout).map_err(|wrong| (start, wrong))?;
         let mut length = head.length;
         let mut static_row = None;
         if !layout.statics.is_empty() {
             let at = start + length;
-            let head = read_static_head(&mut input)?;
-            let row = self.decoder.read_static_row(bytes, at, &head)?;
+            let place = |wrong| (at, wrong);
+            let head = read_static_head(&mut input).map_err(place)?;
+            let row = self.decoder.read_static_row(bytes, at, &head).map_err(place)?;
             length += head.length + head.body_length as usize;
             static_row = (!row.is_empty()).then_some(row);
         }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, ColumnData, ComplexColumn, Liveness, NO_DELETION_TIME, PartitionHeader, RangeTombstoneMarker, Row,
-    Unfiltered, counter,
+    Cell, ColumnData, ComplexColumn, Liveness, NO_DELETION_TIME, PartitionHeader,
+    RangeTombstoneMarker, Row, Unfiltered, counter,
     schema::{ColumnDefinition, ColumnId, TableMetadata},
     split_composite,
 };
@@ -62,7 +62,14 @@ impl ReadableDump {
             }
             write_field_name(&column.name, &mut names[index]);
         }
-        Self { table, full_values, names, key: Vec::new(), row_start: Vec::new(), viewed: Vec::new() }
+        Self {
+            table,
+            full_values,
+            names,
+            key: Vec::new(),
+            row_start: Vec::new(),
+            viewed: Vec::new(),
+        }
     }
 
     /// Appends the line of a partition, which the lines that follow belong to, and the one of its static row, if it has one.

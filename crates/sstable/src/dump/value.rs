@@ -326,8 +326,17 @@ mod tests {
 
     #[test]
     fn timestamps_are_those_of_the_general_printer() {
-        for millis in [0, 1, 86_399_987, 1_700_000_012_345, 951_782_399_999, 951_782_400_000, FIVE_DIGIT_YEAR_MS - 1, -1, i64::MAX]
-        {
+        for millis in [
+            0,
+            1,
+            86_399_987,
+            1_700_000_012_345,
+            951_782_399_999,
+            951_782_400_000,
+            FIVE_DIGIT_YEAR_MS - 1,
+            -1,
+            i64::MAX,
+        ] {
             let value = millis.to_be_bytes();
             let expected = to_json(&CqlType::Timestamp, &value);
             assert_eq!(json(&CqlType::Timestamp, &value), expected);

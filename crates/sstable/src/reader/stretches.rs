@@ -108,7 +108,8 @@ impl Stretches {
         }
         let (position, key) = (self.position, self.key.clone());
         let (is_inside, open) = (self.is_inside, self.open);
-        self.buffer.reserve((length + self.file.chunk_length() as usize) - self.buffer.len().min(length));
+        self.buffer
+            .reserve((length + self.file.chunk_length() as usize) - self.buffer.len().min(length));
         let mut at = 0;
         self.state = loop {
             if at >= length {

@@ -37,14 +37,20 @@ pub(super) async fn check_content(
     let mut collector = StatisticsCollector::new(source.comparator().clone());
     let mut rebuilt = reader.filter().map(BloomFilter::emptied);
     let name = reader.descriptor().name_in_errors(&Component::Data);
+    let table = reader.table();
     let mut last: Option<DecoratedKey> = None;
     let index_name = reader.0.index.name().clone();
     let mut entries = reader.index_entries();
     let mut candidate = entries.next().await;
     while !source.stream.is_at_end() {
         let position = source.stream.position();
-        let mut tally =
-            Tally { report: &mut *report, collector: &mut collector, watch: &mut *watch };
+        let mut tally = Tally {
+            report: &mut *report,
+            collector: &mut collector,
+            watch: &mut *watch,
+            table: &table,
+            name: &name,
+        };
         let key = match check_partition(reader, &mut source, &mut tally).await {
             Ok(key) => key,
             Err(error) => return report.take_error(error),

@@ -2,16 +2,16 @@
 
 use espalier_mutation::{
     Cell, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, Row, Unfiltered,
+    schema::TableMetadata,
 };
 use espalier_types::CqlType;
 
 use super::{
     report::{Severity, VerifyReport},
-    row_index::BlockChecker,
+    row_index::{BlockChecker, Visited},
 };
 use crate::{
-    components::Component,
-    error::Result,
+    error::{FileName, Result},
     reader::{RowSource, SSTableReader},
     statistics::StatisticsCollector,
 };
@@ -21,6 +21,9 @@ pub(super) struct Tally<'a> {
     pub(super) report: &'a mut VerifyReport,
     pub(super) collector: &'a mut StatisticsCollector,
     pub(super) watch: &'a mut dyn FnMut(u64, u64),
+    pub(super) table: &'a TableMetadata,
+    /// Data.db.
+    pub(super) name: &'a FileName,
 }
 
 /// Checks the partition that begins where `source` stands, and leaves it behind its end.
@@ -29,13 +32,13 @@ pub(super) async fn check_partition(
     source: &mut RowSource,
     tally: &mut Tally<'_>,
 ) -> Result<DecoratedKey> {
-    let name = reader.descriptor().name_in_errors(&Component::Data);
+    let name = tally.name;
     let start = source.stream.position();
     let (header, head_length) = source.read_header().await?;
     let key = header.key.clone();
     tally.collector.start_partition(&key.key, header.deletion);
     if let Some(row) = &header.static_row {
-        check_row(reader, row, start, tally);
+        check_row(row, start, tally);
         tally.collector.add_static_row(row);
     }
     let found = reader.find_partition(&key).await?;
@@ -45,12 +48,12 @@ pub(super) async fn check_partition(
             if let Some(index) = &found.index {
                 let equal = found.deletion == header.deletion;
                 let what = "the row index has another deletion of the partition";
-                tally.report.check(equal, &name, start, what);
+                tally.report.check(equal, name, start, what);
                 blocks = Some(BlockChecker::new(index).await?);
             }
         }
-        Some(_) => tally.report.fail(&name, start, "its key leads to another place"),
-        None => tally.report.fail(&name, start, "its key is not found"),
+        Some(_) => tally.report.fail(name, start, "its key leads to another place"),
+        None => tally.report.fail(name, start, "its key is not found"),
     }
 
     let mut open = DeletionTime::LIVE;
@@ -63,27 +66,31 @@ pub(super) async fn check_partition(
         let Some(head) = source.head().await? else { break };
         (tally.watch)(position, reader.data_length());
         let what = "the length of the unfiltered before is wrong";
-        tally.report.check(head.previous == offset - previous_start, &name, position, what);
+        tally.report.check(head.previous == offset - previous_start, name, position, what);
         previous_start = offset;
         let unfiltered = source.take(head).await?;
+        let mut is_in_order = true;
         if let Some(last) = &last {
             let order = source.comparator().compare(last.position(), unfiltered.position());
             let what = "a row or marker lies before the one in front of it";
-            tally.report.check(order.is_lt(), &name, position, what);
+            is_in_order = order.is_lt();
+            tally.report.check(is_in_order, name, position, what);
         }
         if let Some(blocks) = &mut blocks {
             let comparator = source.comparator();
-            blocks.visit(comparator, &unfiltered, offset, open, tally.report).await?;
+            let visited =
+                Visited { last: last.as_ref(), this: &unfiltered, offset, is_in_order, open };
+            blocks.visit(comparator, visited, tally.report).await?;
         }
         match &unfiltered {
             Unfiltered::Row(row) => {
-                tally.report.check(!row.is_empty(), &name, position, "a row that holds nothing");
-                check_row(reader, row, position, tally);
+                tally.report.check(!row.is_empty(), name, position, "a row that holds nothing");
+                check_row(row, position, tally);
                 tally.collector.add_row(row);
             }
             Unfiltered::Marker(marker) => {
                 let what = "a marker ends another deletion than was open";
-                tally.report.check(marker.before == open, &name, position, what);
+                tally.report.check(marker.before == open, name, position, what);
                 if marker.before == marker.after {
                     let what = format_args!(
                         "{name} at byte {position}: a boundary between equal deletions"
@@ -101,10 +108,10 @@ pub(super) async fn check_partition(
     }
     let end_offset = source.stream.position() - start;
     let what = "a range deletion is open at the end of the partition";
-    tally.report.check(open.is_live(), &name, start + end_offset, what);
-    tally.report.check(holds_something, &name, start, "a partition that holds nothing");
+    tally.report.check(open.is_live(), name, start + end_offset, what);
+    tally.report.check(holds_something, name, start, "a partition that holds nothing");
     if let Some(blocks) = blocks {
-        blocks.finish(end_offset, tally.report).await?;
+        blocks.finish(source.comparator(), last.as_ref(), end_offset, tally.report).await?;
     }
     debug_assert!(head_length <= end_offset);
     source.stream.skip(1);
@@ -113,38 +120,37 @@ pub(super) async fn check_partition(
 }
 
 /// Values against their types, order of paths, and counts.
-fn check_row(reader: &SSTableReader, row: &Row, position: u64, tally: &mut Tally<'_>) {
-    let table = reader.table();
-    let name = reader.descriptor().name_in_errors(&Component::Data);
+fn check_row(row: &Row, position: u64, tally: &mut Tally<'_>) {
+    let (table, name) = (tally.table, tally.name);
     tally.report.rows += 1;
     let clustering = table.clustering_columns().iter().zip(&row.clustering.values);
     for (column, value) in clustering {
         if let Some(value) = value {
-            check_value(&column.column_type, value, &column.name, position, &name, tally.report);
+            check_value(&column.column_type, value, &column.name, position, name, tally.report);
         }
     }
     for (id, data) in &row.columns {
         let Some(column) = table.column_by_id(*id) else { continue };
         match data {
             ColumnData::Simple(cell) => {
-                check_cell(&column.column_type, cell, &column.name, position, &name, tally);
+                check_cell(&column.column_type, cell, &column.name, position, name, tally);
             }
             ColumnData::Complex(complex) => {
                 for (path, cell) in &complex.cells {
                     let (path_type, value_type) = element_types(&column.column_type, path);
                     if let Some(path_type) = path_type {
                         let report = &mut *tally.report;
-                        check_value(&path_type, path, &column.name, position, &name, report);
+                        check_value(&path_type, path, &column.name, position, name, report);
                     }
                     if let Some(value_type) = value_type {
-                        check_cell(&value_type, cell, &column.name, position, &name, tally);
+                        check_cell(&value_type, cell, &column.name, position, name, tally);
                     } else {
                         tally.report.cells += 1;
                     }
                 }
                 let ascends = paths_ascend(complex, |a, b| table.compare_paths(*id, a, b));
                 let what = "paths of a collection do not ascend";
-                tally.report.check(ascends, &name, position, what);
+                tally.report.check(ascends, name, position, what);
             }
         }
     }

@@ -9,6 +9,17 @@ use crate::{
     reader::{Block, RowBlocks, RowIndex},
 };
 
+/// A row or marker at `offset` of the partition, where the deletion `open` is in force.
+pub(super) struct Visited<'a> {
+    /// The one before it.
+    pub(super) last: Option<&'a Unfiltered>,
+    pub(super) this: &'a Unfiltered,
+    pub(super) offset: u64,
+    /// Whether it lies behind the one before it.
+    pub(super) is_in_order: bool,
+    pub(super) open: DeletionTime,
+}
+
 /// Goes through the blocks as rows are visited.
 pub(super) struct BlockChecker<'index> {
     index: &'index RowIndex,
@@ -16,36 +27,42 @@ pub(super) struct BlockChecker<'index> {
     current: Option<Block>,
     next: Option<Block>,
     count: u64,
-    /// What the index says of the ends of the current block, and the end that was seen last.
+    /// What the index says of the ends of the current block.
     ends: Option<PromotedBlock>,
-    last: Option<BlockPosition>,
 }
 
 impl<'index> BlockChecker<'index> {
     pub(super) async fn new(index: &'index RowIndex) -> Result<Self> {
         let mut blocks = index.blocks().await?;
         let next = blocks.next().await?;
-        Ok(Self { index, blocks, current: None, next, count: 0, ends: None, last: None })
+        Ok(Self { index, blocks, current: None, next, count: 0, ends: None })
     }
 
-    /// A row or marker at `offset` of the partition, where the deletion `open` is in force.
+    /// The next row or marker.
+    ///
+    /// The first and the last of each block are looked up: a look-up that leads both to the block leads what lies between
+    /// them there, too. What is out of order is looked up in any case.
     pub(super) async fn visit(
         &mut self,
         comparator: &ClusteringComparator,
-        unfiltered: &Unfiltered,
-        offset: u64,
-        open: DeletionTime,
+        visited: Visited<'_>,
         report: &mut VerifyReport,
     ) -> Result<()> {
+        let Visited { last, this, offset, is_in_order, open } = visited;
         let name = self.index.file().name();
+        let mut is_looked_up = !is_in_order || last.is_none();
         if let Some(next) = self.next.filter(|next| next.start <= offset) {
+            if let Some(last) = last {
+                self.look_up(comparator, last, offset, report).await?;
+            }
+            is_looked_up = true;
             report.check(next.start == offset, name, next.start, "a block begins inside a row");
             let equal = next.open_deletion == open;
             report.check(equal, name, next.start, "a block has another open deletion");
-            self.check_last(report);
+            self.check_last(last, report);
             self.ends = self.index.ends_of_block(self.count).await?;
             if let Some(ends) = &self.ends {
-                let equal = ends.first == position_of(unfiltered);
+                let equal = ends.first == position_of(this);
                 report.check(equal, name, next.start, "a block has another first row");
             }
             self.current = Some(next);
@@ -53,26 +70,52 @@ impl<'index> BlockChecker<'index> {
             self.count += 1;
             report.blocks += 1;
         }
-        if self.ends.is_some() {
-            self.last = Some(position_of(unfiltered));
+        match is_looked_up {
+            true => self.look_up(comparator, this, offset, report).await,
+            false => Ok(()),
         }
+    }
+
+    /// The index leads to the current block.
+    async fn look_up(
+        &self,
+        comparator: &ClusteringComparator,
+        unfiltered: &Unfiltered,
+        offset: u64,
+        report: &mut VerifyReport,
+    ) -> Result<()> {
         let floor = self.index.floor_block(comparator, unfiltered.position()).await?;
         let found = self.current.is_some_and(|current| current.start == floor.offset);
+        let name = self.index.file().name();
         report.check(found, name, offset, "a row is looked up in another block");
         Ok(())
     }
 
     /// The last row of a block is what the index says.
-    fn check_last(&self, report: &mut VerifyReport) {
-        if let (Some(ends), Some(last), Some(current)) = (&self.ends, &self.last, self.current) {
+    fn check_last(&self, last: Option<&Unfiltered>, report: &mut VerifyReport) {
+        if let (Some(ends), Some(last), Some(current)) = (&self.ends, last, self.current) {
             let name = self.index.file().name();
-            report.check(ends.last == *last, name, current.start, "a block has another last row");
+            report.check(
+                ends.last == position_of(last),
+                name,
+                current.start,
+                "a block has another last row",
+            );
         }
     }
 
     /// The partition ends with the byte at `end_offset`.
-    pub(super) async fn finish(self, end_offset: u64, report: &mut VerifyReport) -> Result<()> {
-        self.check_last(report);
+    pub(super) async fn finish(
+        self,
+        comparator: &ClusteringComparator,
+        last: Option<&Unfiltered>,
+        end_offset: u64,
+        report: &mut VerifyReport,
+    ) -> Result<()> {
+        if let Some(last) = last {
+            self.look_up(comparator, last, end_offset, report).await?;
+        }
+        self.check_last(last, report);
         let (name, place) = (self.index.file().name(), self.index.place());
         report.check(self.next.is_none(), name, place, "a block begins behind the last row");
         let counted = self.count == self.index.block_count();

@@ -1,7 +1,7 @@
 //! A row looked at where it lies: its cells as places in the bytes, without an object for any of them.
 //!
 //! For readers that go through each row once and keep nothing of it, such as a dump. Only what is common is known here:
-//! rows without an extension and without columns of several cells. Of everything else, and of everything that is wrong,
+//! rows without an extension, without columns of several cells and without counters. Of everything else, and of everything that is wrong,
 //! [`RowView::read`] says that it cannot tell, and [`RowDecoder`](super::RowDecoder) is to be asked, which also knows why.
 //!
 //! Memory: 40 bytes for each column of the widest row, used again for the next row.
@@ -147,7 +147,7 @@ impl RowView {
         layout: &FileLayout,
     ) -> Option<()> {
         let column = layout.regulars.get(index)?;
-        if column.is_complex {
+        if column.is_complex || column.is_counter {
             return None;
         }
         let flags = cursor.u8()?;
