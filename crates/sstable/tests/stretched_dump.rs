@@ -59,7 +59,7 @@ fn printed(print: impl AsyncFnOnce(&mut Vec<u8>) -> Result<(), SSTableError>) ->
 }
 
 /// Gives the number of lines.
-fn check(name: &str, reader: &SSTableReader, lengths: &[usize]) -> usize {
+fn check(name: &str, reader: &SSTableReader, lengths: &[usize], is_damaged: bool) -> usize {
     let mut lines = 0;
     for raw in [false, true] {
         let (expected, expected_error) = printed(async |out| by_rows(reader, raw, out).await);
@@ -67,9 +67,11 @@ fn check(name: &str, reader: &SSTableReader, lengths: &[usize]) -> usize {
         for &length in lengths {
             let (found, error) = printed(async |out| by_stretches(reader, raw, length, out).await);
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            // A scan asks for more bytes than the next row needs, and so sees a damaged chunk some rows too early.
-            let is_further = error.is_some() && found.starts_with(&expected);
-            if found != expected && !is_further {
+            // A scan asks for more bytes than the next row needs, and so sees a damaged chunk some rows too early; and it
+            // takes a marker without values for an end of all rows, and does not look into it.
+            let is_further = is_damaged && error.is_some() && found.starts_with(&expected);
+            let is_stricter = error.is_some() && expected.starts_with(&found);
+            if found != expected && !is_further && !(is_stricter && is_damaged) {
                 let (found, expected) = (text(&found), text(&expected));
                 let differing = found.lines().zip(expected.lines()).find(|(a, b)| a != b);
                 panic!(
@@ -77,6 +79,9 @@ fn check(name: &str, reader: &SSTableReader, lengths: &[usize]) -> usize {
                     found.len(),
                     expected.len()
                 );
+            }
+            if is_damaged && found != expected {
+                continue;
             }
             let told = |error: &Option<SSTableError>| error.as_ref().map(ToString::to_string);
             let (told, expected) = (told(&error), told(&expected_error));
@@ -100,7 +105,7 @@ fn fixtures_print_alike() {
         for descriptor in &case.sstables {
             let reader = block_on(open(descriptor)).unwrap();
             let long = reader.data_length() > 1 << 20;
-            lines += check(&case.name, &reader, if long { &LENGTHS[2..] } else { &LENGTHS });
+            lines += check(&case.name, &reader, if long { &LENGTHS[2..] } else { &LENGTHS }, false);
         }
     }
     println!("{lines} lines compared");
@@ -126,14 +131,14 @@ fn check_generated(seed: u64, shape: Shape) {
     });
     let Some(reader) = reader else { return };
     let own = reader.table();
-    check(&format!("seed {seed}"), &reader, &LENGTHS);
+    check(&format!("seed {seed}"), &reader, &LENGTHS, false);
     // Columns in another order than the file's, and one that was dropped after half of what there is.
     reader.set_table(table.clone()).unwrap();
-    check(&format!("seed {seed}, its own table"), &reader, &LENGTHS[1..2]);
+    check(&format!("seed {seed}, its own table"), &reader, &LENGTHS[1..2], false);
     if let Some(column) = own.regular_columns().first() {
         let dropped = own.rebuild().drop_column(&column.name, 1_750_000_000_000_500).build();
         reader.set_table(Arc::new(dropped)).unwrap();
-        check(&format!("seed {seed}, dropped"), &reader, &LENGTHS[1..2]);
+        check(&format!("seed {seed}, dropped"), &reader, &LENGTHS[1..2], false);
     }
 }
 
@@ -165,7 +170,7 @@ fn damaged_rows_print_alike() {
                 SSTableReader::open(&file_system, files.descriptor.clone(), None, &cache).await
             });
             let Ok(reader) = opened else { continue };
-            check(&format!("seed {seed}, round {round}"), &reader, &LENGTHS[..3]);
+            check(&format!("seed {seed}, round {round}"), &reader, &LENGTHS[..3], true);
             let error = printed(async |out| by_stretches(&reader, true, 100, out).await).1;
             failed += usize::from(error.is_some());
         }
@@ -187,7 +192,7 @@ fn files_of_scylla_print_alike() {
     let mut read = 0;
     for (name, descriptor) in scylla::readable_sstables() {
         let Ok(reader) = block_on(open(&descriptor)) else { continue };
-        check(&name, &reader, &LENGTHS[..2]);
+        check(&name, &reader, &LENGTHS[..2], false);
         read += 1;
     }
     println!("{read} SSTables compared");
