@@ -13,10 +13,9 @@
 # Settings by environment:
 #   ROWS=2000000 ROUNDS=3  BIG=0 BIG_ROWS=58000000  WORK=bench/results/sstables (files are kept and used again)
 #   BINARY=target/release/espalier  CASSANDRA=5.0.9  HEAP=1G (of sstabledump)
-# sstabledump comes from .deps/cassandra, where interop/cassandra/install.sh puts it.
+# sstabledump is Cassandra's own, run by what interop/cassandra/install.sh makes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-root=$PWD
 ROWS=${ROWS:-2000000} ROUNDS=${ROUNDS:-3} BIG=${BIG:-0} BIG_ROWS=${BIG_ROWS:-58000000}
 HEAP=${HEAP:-1G} CASSANDRA=${CASSANDRA:-5.0.9}
 binary=$(realpath "${BINARY:-target/release/espalier}")
@@ -24,7 +23,6 @@ work=${WORK:-bench/results/sstables}
 results=bench/results/${1:-$(date +%Y-%m-%d_%H%M)_sstables}
 mkdir -p "$results" "$work"
 work=$(realpath "$work") results=$(realpath "$results")
-jars=$root/.deps/cassandra/jars-$CASSANDRA
 fail() { echo "$*" >&2; exit 1; }
 [ -x "$binary" ] || fail "there is no $binary: run cargo build --release first"
 [ -x /usr/bin/time ] || fail "GNU time is not installed"
@@ -65,29 +63,12 @@ measured() {
 }
 data() { echo "$work/$1"/*-Data.db; }
 
-configuration=$results/cassandra.yaml
-cat > "$configuration" <<'YAML'
-cluster_name: tools
-partitioner: org.apache.cassandra.dht.Murmur3Partitioner
-commitlog_sync: periodic
-commitlog_sync_period: 10s
-endpoint_snitch: SimpleSnitch
-seed_provider:
-  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
-    parameters: [{ seeds: "127.0.0.1" }]
-YAML
-opens=()
-for package in java.base/java.lang java.base/java.io java.base/java.nio java.base/sun.nio.ch java.base/java.util java.base/java.util.concurrent \
-  java.base/jdk.internal.ref java.base/jdk.internal.misc java.base/jdk.internal.math java.base/jdk.internal.module java.base/jdk.internal.util.jar \
-  java.base/jdk.internal.reflect java.base/java.lang.module java.base/java.lang.reflect java.base/java.math java.base/java.net \
-  java.base/java.util.concurrent.atomic java.base/java.util.concurrent.locks java.base/jdk.internal.loader java.management/com.sun.jmx.remote.security \
-  jdk.management/com.sun.management.internal java.rmi/sun.rmi.transport java.rmi/sun.rmi.registry java.rmi/sun.rmi.server java.rmi/sun.rmi.transport.tcp java.sql/java.sql; do
-  opens+=(--add-opens "$package=ALL-UNNAMED" --add-exports "$package=ALL-UNNAMED")
-done
+tools=$work/cassandra
+CASSANDRA=$CASSANDRA interop/cassandra/install.sh "$tools" > /dev/null
+# sstabledump LABEL OUTPUT FILE [-l]
 sstabledump() {
-  measured "$1" "$2" java "${opens[@]}" "-Xmx$HEAP" -cp "$jars/lib/*:$jars/*" "-Dcassandra.config=file://$configuration" \
-    -Dcassandra.storagedir="$results/storage" --add-modules java.se -Dlogback.configurationFile=none \
-    org.apache.cassandra.tools.SSTableExport "$3" ${4:+"$4"}
+  measured "$1" "$2" env CONF=tools.yaml HEAP="$HEAP" XMS=64M LOGLEVEL=OFF \
+    "$tools/run.sh" org.apache.cassandra.tools.SSTableExport "$3" ${4:+"$4"}
 }
 
 : > "$results/times.tsv"

@@ -97,7 +97,8 @@ impl RowView {
             return None;
         }
         self.clustering.clear();
-        read_clustering(&mut cursor, &layout.clustering, |span| self.clustering.push(span))?;
+        let push = |span| self.clustering.push(span);
+        read_clustering(&mut cursor, &layout.clustering, push).ok()?;
         let body_length = usize::try_from(cursor.vint()?).ok()?;
         let end = cursor.at.checked_add(body_length)?;
         cursor.vint()?; // the length of what is before it
@@ -237,8 +238,7 @@ pub(crate) fn step(bytes: &[u8], start: usize, layout: &FileLayout) -> Result<St
             _ => return Err(NoStep::Odd),
         }
     }
-    // What is wrong and what is cut off need not be told apart here: more bytes do no harm.
-    read_clustering(&mut cursor, forms, |_| ()).ok_or(NoStep::Short)?;
+    read_clustering(&mut cursor, forms, |_| ())?;
     let body_length = cursor.vint().ok_or(NoStep::Short)?;
     if !(1..=super::super::input::MAXIMUM_ROW_LENGTH).contains(&body_length) {
         return Err(NoStep::Odd);
@@ -263,28 +263,31 @@ fn read_clustering(
     cursor: &mut Cursor<'_>,
     forms: &[ValueForm],
     mut each: impl FnMut(Option<Span>),
-) -> Option<()> {
+) -> Result<(), NoStep> {
     for group in forms.chunks(GROUP) {
-        let header = cursor.vint()?;
+        let header = cursor.vint().ok_or(NoStep::Short)?;
         if group.len() < GROUP && header >> (2 * group.len()) != 0 {
-            return None;
+            return Err(NoStep::Odd);
         }
         for (index, form) in group.iter().enumerate() {
             each(match header >> (2 * index) & 3 {
                 0 => {
                     let length = match form {
                         ValueForm::Fixed(length) => *length,
-                        ValueForm::Prefixed => value_length(cursor)?,
+                        ValueForm::Prefixed => match cursor.vint().ok_or(NoStep::Short)? {
+                            length if length <= MAXIMUM_VALUE_LENGTH => length as usize,
+                            _ => return Err(NoStep::Odd),
+                        },
                     };
-                    Some(cursor.span(length)?)
+                    Some(cursor.span(length).ok_or(NoStep::Short)?)
                 }
                 EMPTY => Some((cursor.at, cursor.at)),
                 NULL => None,
-                _ => return None,
+                _ => return Err(NoStep::Odd),
             });
         }
     }
-    Some(())
+    Ok(())
 }
 
 #[inline]
