@@ -15,13 +15,13 @@ use espalier_sstable::{SSTableError, Stretch};
 
 /// Bytes of Data.db that are printed at once. A choice: large enough that handing over costs nothing, small enough that
 /// what is read, and what is printed of it, stay in the second-level cache for the most part.
-pub const STRETCH_BYTES: usize = 128 * 1024;
+pub const STRETCH_BYTES: usize = 64 * 1024;
 /// More cannot be kept busy by one thread that reads and cuts.
 const MOST_WORKERS: usize = 8;
 /// Stretches under way beside two for each worker.
-const SPARE_STRETCHES: usize = 4;
+const SPARE_STRETCHES: usize = 2;
 /// A buffer that one value of a gigabyte has made large is not kept.
-const MOST_KEPT_BYTES: usize = 2 << 20;
+const MOST_KEPT_BYTES: usize = 1 << 20;
 
 /// Why no more stretches are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -159,8 +159,8 @@ fn odd_bytes(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
     let has_zero = |word: u64| word.wrapping_sub(ONES) & !word;
-    let quotes = has_zero(word ^ ONES * b'"' as u64);
-    let backslashes = has_zero(word ^ ONES * b'\\' as u64);
+    let quotes = has_zero(word ^ (ONES * b'"' as u64));
+    let backslashes = has_zero(word ^ (ONES * b'\\' as u64));
     (word | word.wrapping_sub(0x20 * ONES) | quotes | backslashes) & HIGH
 }
 
