@@ -8,7 +8,10 @@ use super::{
 };
 use crate::{
     error::Result,
-    index::{big::partition_index::Entries, bti::partition_index::PartitionCursor},
+    index::{
+        big::partition_index::Entries,
+        bti::partition_index::{Candidate, IndexPosition, PartitionCursor},
+    },
     page_cache::CachedFile,
 };
 
@@ -39,8 +42,8 @@ impl SSTableReader {
 }
 
 impl IndexEntries<'_> {
-    /// Position in Data.db and key of the next partition.
-    pub(crate) async fn next(&mut self) -> Result<Option<(u64, DecoratedKey)>> {
+    /// Position in Data.db of the next partition, and its key if the index has it.
+    pub(crate) async fn next(&mut self) -> Result<Option<(u64, Option<DecoratedKey>)>> {
         match self {
             Self::Trie { reader, trie, cursor, has_begun } => {
                 let candidate = match std::mem::replace(has_begun, true) {
@@ -48,12 +51,18 @@ impl IndexEntries<'_> {
                     true => cursor.next().await,
                 };
                 match candidate.map_err(|error| reader.partitions_error(error))? {
-                    Some(candidate) => reader.resolve(trie, candidate).await.map(Some),
+                    Some(Candidate { position: IndexPosition::Data(position), .. }) => {
+                        Ok(Some((position, None)))
+                    }
+                    Some(candidate) => {
+                        let (position, key) = reader.resolve(trie, candidate).await?;
+                        Ok(Some((position, Some(key))))
+                    }
                     None => Ok(None),
                 }
             }
             Self::Big(entries) => {
-                Ok(entries.next().await?.map(|entry| (entry.data_position, entry.key)))
+                Ok(entries.next().await?.map(|entry| (entry.data_position, Some(entry.key))))
             }
         }
     }

@@ -38,12 +38,21 @@ impl SSTableReader {
         &self,
         key: &DecoratedKey,
     ) -> Result<Option<FoundPartition>> {
+        self.find_partition_at(key, None).await
+    }
+
+    /// The same. `known`: where in Data.db that key is known to stand, so that it need not be read again.
+    pub(crate) async fn find_partition_at(
+        &self,
+        key: &DecoratedKey,
+        known: Option<u64>,
+    ) -> Result<Option<FoundPartition>> {
         let hash = murmur3::hash(&key.key);
         if !self.may_contain_hash(key, hash) {
             return Ok(None);
         }
         match &self.0.index {
-            Index::Trie(index) => self.find_in_trie(index, key, hash.1 as u8).await,
+            Index::Trie(index) => self.find_in_trie(index, key, hash.1 as u8, known).await,
             Index::Big(index) => self.find_in_big(index, key).await,
         }
     }
@@ -53,6 +62,7 @@ impl SSTableReader {
         trie: &TrieIndex,
         key: &DecoratedKey,
         hash_byte: u8,
+        known: Option<u64>,
     ) -> Result<Option<FoundPartition>> {
         let mut bytes = Vec::with_capacity(key.key.len() + 16);
         trie.keys.encode(key, &mut bytes);
@@ -73,8 +83,8 @@ impl SSTableReader {
                 Ok(Some(FoundPartition { position, deletion, index: Some(RowIndex::Trie(index)) }))
             }
             Some(IndexPosition::Data(position)) => {
-                let found = self.key_at(position).await?;
-                Ok((found == *key).then_some(FoundPartition {
+                let is_found = known == Some(position) || self.key_at(position).await? == *key;
+                Ok(is_found.then_some(FoundPartition {
                     position,
                     deletion: DeletionTime::LIVE,
                     index: None,

@@ -71,7 +71,9 @@ pub(super) async fn check_content(
             rebuilt.add(&key.key);
         }
         match candidate {
-            Ok(Some((at, indexed))) if at == position && indexed == key => {}
+            // Where the index has no key, the look-up of this one led here.
+            Ok(Some((at, indexed)))
+                if at == position && indexed.as_ref().is_none_or(|indexed| *indexed == key) => {}
             Ok(Some(_)) => report.fail(&index_name, 0, format_args!("it leads past {position}")),
             Ok(None) => report.fail(&index_name, 0, format_args!("it ends before {position}")),
             Err(error) => {

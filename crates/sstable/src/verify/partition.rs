@@ -41,7 +41,7 @@ pub(super) async fn check_partition(
         check_row(row, start, tally);
         tally.collector.add_static_row(row);
     }
-    let found = reader.find_partition(&key).await?;
+    let found = reader.find_partition_at(&key, Some(start)).await?;
     let mut blocks = None;
     match &found {
         Some(found) if found.position == start => {
