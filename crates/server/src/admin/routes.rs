@@ -128,7 +128,7 @@ async fn import(
         );
     }
     match server.processor.database().import(keyspace, table, directory).await {
-        Ok(imported) => HttpResponse::json(&format!(
+        Ok(imported) => HttpResponse::json(format!(
             "{{\"sstables\":{},\"partitions\":{},\"bytes\":{}}}",
             imported.sstables, imported.partitions, imported.bytes
         )),
