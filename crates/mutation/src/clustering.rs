@@ -178,17 +178,29 @@ impl ClusteringComparator {
 
     /// Compares two positions in clustering order.
     pub fn compare(&self, left: PositionRef<'_>, right: PositionRef<'_>) -> Ordering {
-        for (index, (l, r)) in left.values.iter().zip(right.values).enumerate() {
-            let order = self.compare_value(index, l.as_deref(), r.as_deref());
+        self.compare_values(left.values.iter().map(Option::as_deref), left.weight, right)
+    }
+
+    /// Compares a position that is not an object, given by its values and weight, with another one.
+    #[inline]
+    pub fn compare_values<'a>(
+        &self,
+        left: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+        left_weight: i8,
+        right: PositionRef<'_>,
+    ) -> Ordering {
+        let left_length = left.len();
+        for (index, (l, r)) in left.zip(right.values).enumerate() {
+            let order = self.compare_value(index, l, r.as_deref());
             if order.is_ne() {
                 return order;
             }
         }
-        match left.values.len().cmp(&right.values.len()) {
-            Ordering::Equal => left.weight.cmp(&right.weight),
+        match left_length.cmp(&right.values.len()) {
+            Ordering::Equal => left_weight.cmp(&right.weight),
             // `left` is a proper prefix: its weight says on which side of the longer one it lies. A prefix of weight 0
             // is a row of a compact table and sorts before the longer ones.
-            Ordering::Less if left.weight > 0 => Ordering::Greater,
+            Ordering::Less if left_weight > 0 => Ordering::Greater,
             Ordering::Less => Ordering::Less,
             Ordering::Greater if right.weight > 0 => Ordering::Less,
             Ordering::Greater => Ordering::Greater,

@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod big_support;
+#[path = "support/dice.rs"]
+mod dice;
 
 use std::{path::Path, sync::Arc};
 
 use big_support::*;
 use bytes::Bytes;
+use dice::Dice;
 use espalier_mutation::{DecoratedKey, KeyBound, Token};
 use espalier_sstable::{
     FileName, SSTableError,
@@ -19,28 +22,17 @@ use espalier_sstable::{
     versions::DeletionTimeForm,
 };
 
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16) as usize % bound
+fn break_file(dice: &mut Dice, file: &[u8]) -> Vec<u8> {
+    let mut broken = file.to_vec();
+    for _ in 0..1 + dice.below(4) {
+        let at = dice.below(broken.len());
+        broken[at] = match dice.below(3) {
+            0 => broken[at] ^ 1 << dice.below(8),
+            1 => 0xFF,
+            _ => dice.below(256) as u8,
+        };
     }
-
-    fn break_file(&mut self, file: &[u8]) -> Vec<u8> {
-        let mut broken = file.to_vec();
-        for _ in 0..1 + self.below(4) {
-            let at = self.below(broken.len());
-            broken[at] = match self.below(3) {
-                0 => broken[at] ^ 1 << self.below(8),
-                1 => 0xFF,
-                _ => self.below(256) as u8,
-            };
-        }
-        broken
-    }
+    broken
 }
 
 /// Asks everything; how many answers there were.
@@ -151,8 +143,8 @@ fn random_changes() {
         let keys = keys(&fixture);
         let summary = fixture.summary.clone().unwrap();
         for round in 0..1500 {
-            let index = dice.break_file(&fixture.index);
-            let broken = dice.break_file(&summary);
+            let index = break_file(&mut dice, &fixture.index);
+            let broken = break_file(&mut dice, &summary);
             let summary = match round % 3 {
                 0 => None,
                 1 => Some(&summary[..]),

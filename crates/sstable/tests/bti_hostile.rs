@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod bti_support;
+#[path = "support/dice.rs"]
+mod dice;
 
 use bti_support::*;
+use dice::Dice;
 use espalier_mutation::DeletionTime;
 use espalier_sstable::index::bti::IndexError;
 use espalier_sstable::index::bti::partition_index::{
@@ -14,30 +17,19 @@ use espalier_sstable::index::bti::row_index::{
 };
 use espalier_trie::page::MemoryPages;
 
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16) as usize % bound
+fn break_file(dice: &mut Dice, file: &[u8]) -> Vec<u8> {
+    let mut broken = file.to_vec();
+    for _ in 0..1 + dice.below(4) {
+        let at = dice.below(broken.len());
+        broken[at] ^= 1 << dice.below(8);
     }
-
-    fn break_file(&mut self, file: &[u8]) -> Vec<u8> {
-        let mut broken = file.to_vec();
-        for _ in 0..1 + self.below(4) {
-            let at = self.below(broken.len());
-            broken[at] ^= 1 << self.below(8);
-        }
-        let tail = broken.len().min(60);
-        let at = broken.len() - 1 - self.below(tail);
-        broken[at] = self.below(256) as u8;
-        if self.below(5) == 0 {
-            broken.truncate(self.below(broken.len()));
-        }
-        broken
+    let tail = broken.len().min(60);
+    let at = broken.len() - 1 - dice.below(tail);
+    broken[at] = dice.below(256) as u8;
+    if dice.below(5) == 0 {
+        broken.truncate(dice.below(broken.len()));
     }
+    broken
 }
 
 fn read_partitions(file: &[u8], dice: &mut Dice) -> bool {
@@ -77,7 +69,7 @@ fn broken_partition_indexes() {
         }
         writer.finish(&mut file).unwrap();
         for _ in 0..400 {
-            opened += usize::from(read_partitions(&dice.break_file(&file), &mut dice));
+            opened += usize::from(read_partitions(&break_file(&mut dice, &file), &mut dice));
         }
     }
     assert!(opened > 100, "nearly all were refused at once: nothing was tested");
@@ -127,7 +119,7 @@ fn broken_row_indexes() {
         let entry = writer.finish_partition(&mut file, b"key", 99, live, 16 + count * 1000);
         let entry = entry.unwrap().unwrap();
         for _ in 0..400 {
-            let broken = dice.break_file(&file);
+            let broken = break_file(&mut dice, &file);
             opened += usize::from(read_rows(&broken, entry, &mut dice));
             read_rows(&broken, dice.below(file.len() + 10) as u64, &mut dice);
         }

@@ -51,6 +51,15 @@ pub(crate) fn read_spans(
     Ok(spans)
 }
 
+/// The values where they stand in `bytes`.
+#[inline]
+pub(crate) fn values_in<'a>(
+    bytes: &'a [u8],
+    spans: &'a [Option<(usize, usize)>],
+) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> {
+    spans.iter().map(|span| span.map(|(start, end)| bytes.get(start..end).unwrap_or_default()))
+}
+
 /// The values as slices of `bytes`.
 pub(crate) fn to_values(bytes: &Bytes, spans: &ValueSpans) -> Box<[Option<Bytes>]> {
     spans.iter().map(|span| span.map(|(start, end)| bytes.slice(start..end))).collect()

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::{
-    BoundKind, Cell, ColumnData, DeletionTime, PartitionHeader, RangeTombstoneMarker, Row,
-    Unfiltered,
+    BoundKind, Cell, ColumnData, DeletionTime, Liveness, PartitionHeader, RangeTombstoneMarker,
+    Row, Unfiltered,
     schema::{ColumnDefinition, ColumnId, TableMetadata},
 };
 use smallvec::SmallVec;
@@ -38,6 +38,16 @@ pub struct Dump<'table> {
     pub table: &'table TableMetadata,
     /// Whether values longer than [`LONGEST_SHOWN`] are shown in full.
     pub full_values: bool,
+}
+
+/// What is printed of a cell, wherever it comes from.
+struct Written<'a> {
+    timestamp: i64,
+    /// 0: it does not expire.
+    ttl: u32,
+    local_deletion_time: u32,
+    /// `None`: a tombstone.
+    value: Option<&'a [u8]>,
 }
 
 type Column<'a> = (Option<&'a ColumnDefinition>, &'a ColumnData);
@@ -85,16 +95,9 @@ impl Dump<'_> {
             out.extend_from_slice(b"{\"kind\":\"static\"");
         } else {
             out.extend_from_slice(b"{\"kind\":\"row\",");
-            self.clustering(&row.clustering.values, out);
+            self.clustering(row.clustering.values.iter().map(Option::as_deref), out);
         }
-        if !row.liveness.is_none() {
-            out.extend_from_slice(b",\"live\":{\"ts\":");
-            push_i64(row.liveness.timestamp, out);
-            if row.liveness.is_expiring() {
-                write_expiry(row.liveness.ttl, row.liveness.local_expiration, out);
-            }
-            out.push(b'}');
-        }
+        write_liveness(&row.liveness, push_i64, out);
         if !row.deletion.is_live() {
             write_deletion("deleted", row.deletion, out);
         }
@@ -140,19 +143,36 @@ impl Dump<'_> {
             out.extend_from_slice(b",\"p\":");
             self.value(path, out);
         }
-        if cell.is_tombstone() {
-            out.extend_from_slice(b",\"dead\":true,\"ts\":");
-            push_i64(cell.timestamp, out);
+        let written = Written {
+            timestamp: cell.timestamp,
+            ttl: cell.ttl,
+            local_deletion_time: cell.local_deletion_time,
+            value: (!cell.is_tombstone()).then_some(&cell.value),
+        };
+        self.cell_body(&written, push_i64, out);
+    }
+
+    /// What follows a cell's name and path.
+    fn cell_body(
+        &self,
+        cell: &Written<'_>,
+        mut push_timestamp: impl FnMut(i64, &mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) {
+        match cell.value {
+            Some(value) => {
+                out.extend_from_slice(b",\"v\":");
+                self.value(value, out);
+            }
+            None => out.extend_from_slice(b",\"dead\":true"),
+        }
+        out.extend_from_slice(b",\"ts\":");
+        push_timestamp(cell.timestamp, out);
+        if cell.ttl != 0 {
+            write_expiry(cell.ttl, cell.local_deletion_time, out);
+        } else if cell.value.is_none() {
             out.extend_from_slice(b",\"ldt\":");
             push_u64(cell.local_deletion_time.into(), out);
-        } else {
-            out.extend_from_slice(b",\"v\":");
-            self.value(&cell.value, out);
-            out.extend_from_slice(b",\"ts\":");
-            push_i64(cell.timestamp, out);
-            if cell.is_expiring() {
-                write_expiry(cell.ttl, cell.local_deletion_time, out);
-            }
         }
         out.push(b'}');
     }
@@ -161,14 +181,14 @@ impl Dump<'_> {
         out.extend_from_slice(b"{\"kind\":\"marker\",\"bound\":\"");
         out.extend_from_slice(bound_name(marker.position.kind).as_bytes());
         out.extend_from_slice(b"\",");
-        self.clustering(&marker.position.values, out);
+        self.clustering(marker.position.values.iter().map(Option::as_deref), out);
         write_marker_deletions(marker, out);
         out.extend_from_slice(b"}\n");
     }
 
-    fn clustering(&self, values: &[Option<Bytes>], out: &mut Vec<u8>) {
+    fn clustering<'a>(&self, values: impl Iterator<Item = Option<&'a [u8]>>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\"ck\":[");
-        for (index, value) in values.iter().enumerate() {
+        for (index, value) in values.enumerate() {
             if index > 0 {
                 out.push(b',');
             }
@@ -226,34 +246,12 @@ impl RawDump {
 
     /// Appends the line of a row that was read from `bytes`.
     pub(super) fn write_view(&mut self, row: &RowView, bytes: &[u8], out: &mut Vec<u8>) {
-        let value = |(start, end): Span, out: &mut Vec<u8>| {
-            let value = bytes.get(start..end).unwrap_or_default();
-            if value.len() > LONGEST_SHOWN && !self.full_values {
-                return write_length_and_checksum(value, out);
-            }
-            out.push(b'"');
-            push_hex(value, out);
-            out.push(b'"');
-        };
-        out.extend_from_slice(b"{\"kind\":\"row\",\"ck\":[");
-        for (index, span) in row.clustering.iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            match span {
-                Some(span) => value(*span, out),
-                None => out.extend_from_slice(b"null"),
-            }
-        }
-        out.push(b']');
-        if !row.liveness.is_none() {
-            out.extend_from_slice(b",\"live\":{\"ts\":");
-            self.timestamp.push(row.liveness.timestamp, out);
-            if row.liveness.is_expiring() {
-                write_expiry(row.liveness.ttl, row.liveness.local_expiration, out);
-            }
-            out.push(b'}');
-        }
+        let dump = Dump { table: &self.table, full_values: self.full_values };
+        let timestamp = &mut self.timestamp;
+        let value = |(start, end): Span| bytes.get(start..end).unwrap_or_default();
+        out.extend_from_slice(b"{\"kind\":\"row\",");
+        dump.clustering(row.clustering.iter().map(|span| span.map(value)), out);
+        write_liveness(&row.liveness, |value, out| timestamp.push(value, out), out);
         if !row.deletion.is_live() {
             write_deletion("deleted", row.deletion, out);
         }
@@ -263,21 +261,13 @@ impl RawDump {
                 out.push(b',');
             }
             out.extend_from_slice(self.openings.get(cell.column).map_or(b"", Vec::as_slice));
-            if cell.is_tombstone() {
-                out.extend_from_slice(b",\"dead\":true,\"ts\":");
-                self.timestamp.push(cell.timestamp, out);
-                out.extend_from_slice(b",\"ldt\":");
-                push_u64(cell.local_deletion_time.into(), out);
-            } else {
-                out.extend_from_slice(b",\"v\":");
-                value(cell.value, out);
-                out.extend_from_slice(b",\"ts\":");
-                self.timestamp.push(cell.timestamp, out);
-                if cell.is_expiring() {
-                    write_expiry(cell.ttl, cell.local_deletion_time, out);
-                }
-            }
-            out.push(b'}');
+            let written = Written {
+                timestamp: cell.timestamp,
+                ttl: cell.ttl,
+                local_deletion_time: cell.local_deletion_time,
+                value: (!cell.is_tombstone()).then(|| value(cell.value)),
+            };
+            dump.cell_body(&written, |value, out| timestamp.push(value, out), out);
         }
         out.extend_from_slice(b"]}\n");
     }
@@ -322,6 +312,23 @@ fn open_first_cell(name: &str, out: &mut Vec<u8>) {
         }
     }
     out.push(b'"');
+}
+
+/// When the row was inserted, if it was; `push_timestamp` prints the timestamp.
+pub(super) fn write_liveness(
+    liveness: &Liveness,
+    push_timestamp: impl FnOnce(i64, &mut Vec<u8>),
+    out: &mut Vec<u8>,
+) {
+    if liveness.is_none() {
+        return;
+    }
+    out.extend_from_slice(b",\"live\":{\"ts\":");
+    push_timestamp(liveness.timestamp, out);
+    if liveness.is_expiring() {
+        write_expiry(liveness.ttl, liveness.local_expiration, out);
+    }
+    out.push(b'}');
 }
 
 /// The deletions that end and begin at a marker.

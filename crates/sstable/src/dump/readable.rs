@@ -26,7 +26,7 @@ use espalier_types::CqlType;
 use super::{
     raw::{
         LONGEST_SHOWN, bound_name, write_deletion, write_expiry, write_length_and_checksum,
-        write_marker_deletions, write_shadowable_deletion,
+        write_liveness, write_marker_deletions, write_shadowable_deletion,
     },
     text::{push_i64, push_u64},
     value::{write_field_name, write_json, write_key},
@@ -166,14 +166,7 @@ impl ReadableDump {
             out.extend_from_slice(&self.row_start);
             self.clustering(&row.clustering.values, out);
         }
-        if !row.liveness.is_none() {
-            out.extend_from_slice(b",\"live\":{\"ts\":");
-            push_i64(row.liveness.timestamp, out);
-            if row.liveness.is_expiring() {
-                write_expiry(row.liveness.ttl, row.liveness.local_expiration, out);
-            }
-            out.push(b'}');
-        }
+        write_liveness(&row.liveness, push_i64, out);
         if !row.deletion.is_live() {
             write_deletion("deleted", row.deletion, out);
         }
@@ -224,14 +217,7 @@ impl ReadableDump {
             let columns = self.table.clustering_columns().iter();
             self.columns(columns.zip(row.clustering.iter().map(|span| span.map(value))), out);
         }
-        if !row.liveness.is_none() {
-            out.extend_from_slice(b",\"live\":{\"ts\":");
-            push_i64(row.liveness.timestamp, out);
-            if row.liveness.is_expiring() {
-                write_expiry(row.liveness.ttl, row.liveness.local_expiration, out);
-            }
-            out.push(b'}');
-        }
+        write_liveness(&row.liveness, push_i64, out);
         if !row.deletion.is_live() {
             write_deletion("deleted", row.deletion, out);
         }

@@ -55,6 +55,14 @@ pub(crate) fn compare_names(left: &str, right: &str) -> Ordering {
 }
 
 impl SerializationHeader {
+    /// The type of a table's partition key.
+    pub fn key_type_of(table: &TableMetadata) -> CqlType {
+        match table.partition_key_columns() {
+            [single] => single.column_type.clone(),
+            several => CqlType::Composite(several.iter().map(|c| c.column_type.clone()).collect()),
+        }
+    }
+
     /// For an SSTable of `table` that holds data of the columns for which `present` says so.
     pub fn for_table(
         table: &TableMetadata,
@@ -73,15 +81,11 @@ impl SerializationHeader {
             sort_columns(&mut columns);
             columns
         };
-        let key_type = match table.partition_key_columns() {
-            [single] => single.column_type.clone(),
-            several => CqlType::Composite(several.iter().map(|c| c.column_type.clone()).collect()),
-        };
         Self {
             min_timestamp: stats.min_timestamp(),
             min_local_deletion_time: stats.min_local_deletion_time(),
             min_ttl: stats.min_ttl(),
-            key_type,
+            key_type: Self::key_type_of(table),
             clustering_types: table.comparator().types.to_vec(),
             static_columns: columns(table.static_columns()),
             regular_columns: columns(table.regular_columns()),

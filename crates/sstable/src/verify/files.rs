@@ -39,11 +39,21 @@ pub(super) async fn check_files(
         }
         Err(error) => report.take_error(error)?,
     }
-    if let Err(error) = check_digest(file_system, descriptor, report).await {
+    let data_checksum = checksum_of(file_system, descriptor, &Component::Data).await;
+    let data_checksum = match data_checksum {
+        Ok(checksum) => Some(checksum),
+        Err(error) => {
+            report.take_error(error)?;
+            None
+        }
+    };
+    if let Some(checksum) = data_checksum
+        && let Err(error) = check_digest(file_system, descriptor, checksum, report).await
+    {
         report.take_error(error)?;
     }
     if present.contains(&Component::Scylla)
-        && let Err(error) = check_scylla(file_system, descriptor, report).await
+        && let Err(error) = check_scylla(file_system, descriptor, data_checksum, report).await
     {
         report.take_error(error)?;
     }
@@ -76,6 +86,7 @@ async fn check_pages(file_system: &FileSystem, descriptor: &Descriptor) -> Resul
 async fn check_scylla(
     file_system: &FileSystem,
     descriptor: &Descriptor,
+    data_checksum: Option<u32>,
     report: &mut VerifyReport,
 ) -> Result<()> {
     let component = Component::Scylla;
@@ -83,7 +94,12 @@ async fn check_scylla(
     let bytes = read_component(file_system, descriptor, &component, scylla::MAXIMUM_LENGTH).await?;
     let metadata = ScyllaMetadata::read(&name, &bytes)?;
     for (component, expected) in &metadata.checksums {
-        let actual = checksum_of(file_system, descriptor, component).await?;
+        let actual = match (component, data_checksum) {
+            (Component::Data, Some(known)) => known,
+            // Why it could not be read was said before.
+            (Component::Data, None) => continue,
+            _ => checksum_of(file_system, descriptor, component).await?,
+        };
         if actual != *expected {
             let what = format!("it says {expected:08x} of {component}, which has {actual:08x}");
             report.fail(&name, 0, what);
@@ -114,13 +130,13 @@ async fn checksum_of(
 async fn check_digest(
     file_system: &FileSystem,
     descriptor: &Descriptor,
+    actual: u32,
     report: &mut VerifyReport,
 ) -> Result<()> {
     let component = Component::Digest;
     let name = descriptor.name_in_errors(&component);
     let bytes = read_component(file_system, descriptor, &component, MAXIMUM_SMALL_LENGTH).await?;
     let expected = parse_digest(&name, &bytes)?;
-    let actual = checksum_of(file_system, descriptor, &Component::Data).await?;
     if actual != expected {
         let what = format!("the digest says {expected}, Data.db has {actual}");
         report.fail(&name, 0, what);

@@ -46,25 +46,24 @@ pub async fn verify_watched(
     let mut report = VerifyReport::default();
     files::check_files(file_system, descriptor, &mut report).await?;
     let cache = PageCache::new(CACHE_BYTES);
-    match SSTableReader::open(file_system, descriptor.clone(), None, &cache).await {
+    let mut opened = SSTableReader::open(file_system, descriptor.clone(), None, &cache).await;
+    // Without the list of its components the rest is looked at all the same.
+    if let Some(error) = opened.as_ref().err().filter(|error| is_about_toc(error, descriptor)) {
+        report.take_error(error.clone())?;
+        opened = SSTableReader::open_unlisted(file_system, descriptor.clone(), None, &cache).await;
+    }
+    match opened {
         Ok(reader) => content::check_content(&reader, quick, watch, &mut report).await?,
-        Err(error) => {
-            let is_list = matches!(&error, SSTableError::Corrupt { file, .. }
-                if *file == descriptor.name_in_errors(&Component::Toc));
-            let is_missing = matches!(&error, SSTableError::Io(error) if error.is_not_found());
-            report.take_error(error)?;
-            // Without the list of its components the rest is looked at all the same.
-            if is_list || is_missing {
-                let opened =
-                    SSTableReader::open_unlisted(file_system, descriptor.clone(), None, &cache);
-                match opened.await {
-                    Ok(reader) => {
-                        content::check_content(&reader, quick, watch, &mut report).await?
-                    }
-                    Err(error) => report.take_error(error)?,
-                }
-            }
-        }
+        Err(error) => report.take_error(error)?,
     }
     Ok(report)
+}
+
+/// Whether TOC.txt, or something else, is missing, or TOC.txt is not what it should be.
+fn is_about_toc(error: &SSTableError, descriptor: &Descriptor) -> bool {
+    match error {
+        SSTableError::Corrupt { file, .. } => *file == descriptor.name_in_errors(&Component::Toc),
+        SSTableError::Io(error) => error.is_not_found(),
+        _ => false,
+    }
 }

@@ -14,7 +14,6 @@ use espalier_sstable::{
     statistics::SerializationHeader,
     verify::{Severity, verify},
 };
-use espalier_types::CqlType;
 
 use super::Database;
 use crate::StorageError;
@@ -141,10 +140,7 @@ impl Database {
 
 /// The types of the keys must be those of the table: nothing would be found otherwise.
 fn compare_keys(table: &TableMetadata, header: &SerializationHeader) -> Result<(), String> {
-    let key_type = match table.partition_key_columns() {
-        [single] => single.column_type.clone(),
-        several => CqlType::Composite(several.iter().map(|c| c.column_type.clone()).collect()),
-    };
+    let key_type = SerializationHeader::key_type_of(table);
     let name = format!("{}.{}", table.keyspace, table.name);
     if header.key_type != key_type {
         return Err(format!(

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use espalier_mutation::{BoundKind, ClusteringComparator, PositionRef};
 
 use super::super::{
-    clustering_values::{ValueSpans, read_spans, to_values},
+    clustering_values::{ValueSpans, read_spans, to_values, values_in},
     column_map::FileLayout,
     input::{DataInput, Decoded, Malformed},
     layout::{
@@ -61,21 +61,7 @@ impl UnfilteredHead {
         comparator: &ClusteringComparator,
         other: PositionRef<'_>,
     ) -> Ordering {
-        for (index, (span, value)) in self.spans.iter().zip(other.values).enumerate() {
-            let own = span.map(|(start, end)| bytes.get(start..end).unwrap_or_default());
-            let order = comparator.compare_value(index, own, value.as_deref());
-            if order.is_ne() {
-                return order;
-            }
-        }
-        // Of a prefix and what extends it the weight of the prefix decides.
-        match self.spans.len().cmp(&other.values.len()) {
-            Ordering::Equal => self.weight().cmp(&other.weight),
-            Ordering::Less if self.weight() > 0 => Ordering::Greater,
-            Ordering::Less => Ordering::Less,
-            Ordering::Greater if other.weight > 0 => Ordering::Less,
-            Ordering::Greater => Ordering::Greater,
-        }
+        comparator.compare_values(values_in(bytes, &self.spans), self.weight(), other)
     }
 }
 

@@ -40,10 +40,6 @@ impl CellView {
         self.ttl == 0 && self.local_deletion_time != NO_DELETION_TIME
     }
 
-    pub(crate) fn is_expiring(&self) -> bool {
-        self.ttl != 0
-    }
-
     /// Whether it was written together with the row.
     pub(crate) fn is_like(&self, liveness: &Liveness) -> bool {
         self.timestamp == liveness.timestamp

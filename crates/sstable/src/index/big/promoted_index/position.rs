@@ -8,7 +8,7 @@ use espalier_types::CqlType;
 
 use super::super::error::BigIndexWriteError;
 use crate::data::{
-    clustering_values::{ValueSpans, read_spans, to_values, write_values},
+    clustering_values::{ValueSpans, read_spans, to_values, values_in, write_values},
     input::{DataInput, Decoded, Malformed},
     values::ValueForm,
 };
@@ -141,27 +141,13 @@ impl PositionSpans {
         BlockPosition { kind: self.kind, values: to_values(bytes, &self.spans) }
     }
 
-    /// Compares it with another position, without making values of its own. `bytes` are those it was read from. The rules
-    /// are those of [`ClusteringComparator::compare`].
+    /// Compares it with another position, without making values of its own. `bytes` are those it was read from.
     pub(super) fn compare(
         &self,
         bytes: &Bytes,
         comparator: &ClusteringComparator,
         other: PositionRef<'_>,
     ) -> Ordering {
-        for (index, (span, value)) in self.spans.iter().zip(other.values).enumerate() {
-            let own = span.map(|(start, end)| bytes.get(start..end).unwrap_or_default());
-            let order = comparator.compare_value(index, own, value.as_deref());
-            if order.is_ne() {
-                return order;
-            }
-        }
-        match self.spans.len().cmp(&other.values.len()) {
-            Ordering::Equal => self.kind.weight().cmp(&other.weight),
-            Ordering::Less if self.kind.weight() > 0 => Ordering::Greater,
-            Ordering::Less => Ordering::Less,
-            Ordering::Greater if other.weight > 0 => Ordering::Less,
-            Ordering::Greater => Ordering::Greater,
-        }
+        comparator.compare_values(values_in(bytes, &self.spans), self.kind.weight(), other)
     }
 }
