@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::bench::arguments::BenchCommand;
 use crate::configuration::parse_memory;
 use crate::sstable::arguments::SstableCommand;
 
@@ -34,7 +35,8 @@ pub enum Command {
     #[command(subcommand)]
     Sstable(SstableCommand),
     /// Measure this build on this machine
-    Bench(LaterArguments),
+    #[command(subcommand)]
+    Bench(BenchCommand),
 }
 
 /// The flags of `serve`.
@@ -64,14 +66,6 @@ pub struct ServeArguments {
     /// What to log, such as debug or espalier_storage=debug [default: RUST_LOG, or info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
-}
-
-/// The arguments of a command that is not there yet.
-#[derive(Args, Clone, Debug)]
-pub struct LaterArguments {
-    /// Its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub arguments: Vec<OsString>,
 }
 
 /// What these arguments, the program's name first, ask for. The error also stands for `--help` and `--version`.

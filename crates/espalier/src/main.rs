@@ -1,5 +1,6 @@
 //! The espalier binary: `serve`, `sstable`, `bench`.
 
+mod bench;
 mod command_line;
 mod configuration;
 mod logging;
@@ -26,7 +27,7 @@ fn main() -> ExitCode {
             serve::serve(&arguments, began).map_err(|error| error.to_string())
         }
         Command::Sstable(command) => sstable::run(&command).map_err(|error| error.to_string()),
-        Command::Bench(_) => Err(NO_BENCH.to_owned()),
+        Command::Bench(command) => bench::run(&command).map_err(|error| error.to_string()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -36,5 +37,3 @@ fn main() -> ExitCode {
         }
     }
 }
-
-const NO_BENCH: &str = "the command bench comes with a later version; the scripts in bench/ measure a node from outside";

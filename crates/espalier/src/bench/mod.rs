@@ -1,0 +1,32 @@
+//! `espalier bench`: measures this build on this machine, without sockets between.
+
+pub mod arguments;
+mod memtable;
+mod node;
+mod watch;
+
+use arguments::BenchCommand;
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The engine.
+    #[error(transparent)]
+    Storage(#[from] espalier_storage::StorageError),
+    /// A statement.
+    #[error("{0}")]
+    Cql(#[from] espalier_cql::Error),
+    /// The directory of the measurement.
+    #[error("the directory of the measurement: {0}")]
+    Directory(#[source] espalier_runtime::file::FileError),
+    /// What was read is not what was written.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// Runs a measurement.
+pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
+    match command {
+        BenchCommand::Memtable(arguments) => memtable::run(arguments),
+    }
+}
