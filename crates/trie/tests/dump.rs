@@ -67,23 +67,23 @@ fn the_words_of_the_paper() {
 fn chains_fill_blocks_from_the_end() {
     let long = "0123456789012345678901234567890123456789";
     assert_dump(
-        &trie(&[&long[..28]]),
+        &trie(&[&long[..27]]),
         r#"
-        chain 1+0 [30313233343536373839303132333435363738393031323334353637]
-          leaf = "0123456789012345678901234567""#,
+        chain 1+1 [303132333435363738393031323334353637383930313233343536]
+          leaf = "012345678901234567890123456""#,
     );
     assert_dump(
-        &trie(&[&long[..29]]),
+        &trie(&[&long[..28]]),
         r#"
         chain 2+27 [30]
-          chain 3+0 [31323334353637383930313233343536373839303132333435363738]
-            leaf = "01234567890123456789012345678""#,
+          chain 3+1 [313233343536373839303132333435363738393031323334353637]
+            leaf = "0123456789012345678901234567""#,
     );
     assert_dump(
         &trie(&[long]),
         r#"
-        chain 2+16 [303132333435363738393031]
-          chain 3+0 [32333435363738393031323334353637383930313233343536373839]
+        chain 2+15 [30313233343536373839303132]
+          chain 3+1 [333435363738393031323334353637383930313233343536373839]
             leaf = "0123456789012345678901234567890123456789""#,
     );
 }
@@ -222,6 +222,45 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
           66 leaf = "f"
           67 leaf = "g""#,
     );
+}
+
+#[test]
+fn a_node_of_many_children_has_a_place_for_each_byte() {
+    let mut trie = InMemoryTrie::new();
+    let shape = |trie: &InMemoryTrie<u8>| {
+        trie.verify().unwrap();
+        let first = trie.dump(u8::to_string).lines().next().unwrap().to_owned();
+        let stats = trie.stats();
+        (first, stats.split_children, stats.wide_children, stats.blocks())
+    };
+    for byte in 0..32 {
+        trie.put(&[byte * 8 + 3], byte).unwrap();
+    }
+    trie.put(b"", 0).unwrap();
+    let (first, split, wide, blocks) = shape(&trie);
+    assert!(first.starts_with("split ") && first.ends_with(" prefix = 0"), "{first}");
+    assert_eq!((split, wide, blocks), (32, 0, 1 + 4 + 32));
+    trie.put(b"a", 1).unwrap();
+    let (first, split, wide, blocks) = shape(&trie);
+    assert!(first.starts_with("wide 64 prefix ") && first.ends_with(" = 0"), "{first}");
+    // The content had shared the lead block.
+    assert_eq!((split, wide, blocks), (0, 33, 32 + 1));
+    for byte in 16..31 {
+        trie.remove(&[byte * 8 + 3]).unwrap();
+    }
+    assert_eq!(shape(&trie).2, 18);
+    trie.remove(b"a").unwrap();
+    assert_eq!(shape(&trie).2, 17);
+    trie.remove(&[31 * 8 + 3]).unwrap();
+    let (first, split, wide, blocks) = shape(&trie);
+    assert!(first.starts_with("split "), "{first}");
+    assert_eq!((split, wide, blocks), (16, 0, 1 + 2 + 16 + 1));
+    // The run is there for the next wide node.
+    for byte in 0..=255 {
+        trie.put(&[byte], byte).unwrap();
+    }
+    let (first, _, wide, _) = shape(&trie);
+    assert!(first.starts_with("wide 64 ") && wide == 256, "{first}");
 }
 
 #[test]

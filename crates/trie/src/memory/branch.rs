@@ -156,6 +156,10 @@ impl<'a, C> Branch<'a, C> {
                     Some(link) if !link.get().is_none() => (1, link),
                     _ => return,
                 },
+                Node::Wide(wide) => match wide.find(rest[0]) {
+                    link if !link.get().is_none() => (1, link),
+                    _ => return,
+                },
             };
             self.depth += step;
             self.link = link;

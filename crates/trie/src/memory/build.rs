@@ -4,16 +4,18 @@
 
 use super::node::{
     EMBEDDED_CHAIN_START, LAST_WORD, PREFIX_OFFSET_BYTE, SPARSE_WIDTH, SPARSE_WORD_OFFSET,
-    SPLIT_COUNT_WORD, SPLIT_MIDS_WORD, STANDALONE, Split, chain, split, split_path,
+    SPLIT_COUNT_WORD, SPLIT_MIDS_WORD, STANDALONE, Split, WIDE_BLOCKS, chain, split, split_path,
+    wide,
 };
-use super::pointer::{CHAIN_LENGTH, Kind, Link, Pointer};
+use super::pointer::{CHAIN_END, CHAIN_LENGTH, Kind, Link, Pointer};
+use super::pool::RUN;
 use super::shared::Shared;
 use super::space::Space;
 use super::sparse_word::SparseWord;
 use super::view::View;
 
 /// Transitions that fit in a block beside a content.
-pub(crate) const EMBEDDED_CHAIN_LENGTH: usize = CHAIN_LENGTH - EMBEDDED_CHAIN_START;
+pub(crate) const EMBEDDED_CHAIN_LENGTH: usize = CHAIN_END - EMBEDDED_CHAIN_START;
 
 /// Blocks that an insertion takes at most, besides those of the key's bytes: a sparse node that
 /// becomes a split node with seven children (1 + 4 + 7), a chain broken in two, a prefix.
@@ -82,9 +84,9 @@ impl<'a, C> Writer<'a, C> {
         let mut spare = None;
         while end > 0 {
             let start = end.saturating_sub(CHAIN_LENGTH);
-            let offset = CHAIN_LENGTH - (end - start);
+            let offset = CHAIN_END - (end - start);
             let index = self.new_chain_block(&mut spare, start > 0);
-            // SAFETY: the block is ours; offset + length is CHAIN_LENGTH, before the last word; the
+            // SAFETY: the block is ours; offset + length is CHAIN_END, before the last word; the
             // content, if embedded, is before the chain.
             unsafe {
                 let block = self.shared.blocks.unit(index).cast::<u8>();
@@ -106,7 +108,7 @@ impl<'a, C> Writer<'a, C> {
     /// A path of at most as many bytes as a block holds.
     #[inline]
     fn chain_block(&mut self, bytes: &[u8], child: Pointer) -> Pointer {
-        let offset = CHAIN_LENGTH - bytes.len();
+        let offset = CHAIN_END - bytes.len();
         let index = self.space.blocks.take(&self.shared.blocks);
         // SAFETY: the block is ours, and the transitions are before the last word.
         unsafe {
@@ -131,7 +133,7 @@ impl<'a, C> Writer<'a, C> {
                 unsafe { super::node::word(&self.shared.blocks, node, 0) }.publish(content);
                 Pointer::prefix(node.index())
             }
-            Kind::Chain if CHAIN_LENGTH - node.offset() <= EMBEDDED_CHAIN_LENGTH => {
+            Kind::Chain if CHAIN_END - node.offset() <= EMBEDDED_CHAIN_LENGTH => {
                 // Readers may be on bytes before this chain's in its block, so it is copied.
                 // SAFETY: as for `view`.
                 let old = unsafe { chain(&self.shared.blocks, node) };
@@ -185,6 +187,18 @@ impl<'a, C> Writer<'a, C> {
             block.add(PREFIX_OFFSET_BYTE).write(pointer.offset() as u8);
             (pointer, split(&self.shared.blocks, pointer))
         }
+    }
+
+    /// A wide node without children, if there are blocks for it besides those that are reserved.
+    pub(crate) fn empty_wide(&mut self) -> Option<(Pointer, &'a [Link; 256])> {
+        const { assert!(WIDE_BLOCKS == RUN) };
+        let index = self.space.blocks.take_run(&self.shared.blocks, BLOCKS_PER_INSERTION as u32)?;
+        for block in index..index + WIDE_BLOCKS {
+            self.clear_words(block, 0..8);
+        }
+        let pointer = Pointer::wide(index);
+        // SAFETY: the blocks are ours, side by side, and all their words are set.
+        Some((pointer, unsafe { wide(&self.shared.blocks, pointer) }.children))
     }
 
     /// Adds a child to a split node, which may have readers. There is none yet for `byte`.

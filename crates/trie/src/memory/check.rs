@@ -1,7 +1,7 @@
 //! Whether a trie is sound: every block and content is in exactly one place.
 
-use super::node::{Inner, Node};
-use super::pointer::Pointer;
+use super::node::{Inner, Node, WIDE_BLOCKS};
+use super::pointer::{Kind, Pointer};
 use super::trie::InMemoryTrie;
 
 /// What is wrong with a trie; a defect of this crate.
@@ -37,6 +37,14 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, pointer: Pointer) {
+        self.add_unit(pointer);
+        if !pointer.is_leaf() && pointer.kind() == Kind::Wide {
+            let others = pointer.index() + 1..pointer.index() + WIDE_BLOCKS;
+            others.for_each(|block| self.add_unit(Pointer::part(block)));
+        }
+    }
+
+    fn add_unit(&mut self, pointer: Pointer) {
         let places = if pointer.is_leaf() { &mut self.contents } else { &mut self.blocks };
         match places.get_mut(pointer.index() as usize) {
             Some(count) => *count = count.saturating_add(1),
@@ -120,6 +128,12 @@ fn check_node(
                 return Err("the count of a split node is wrong or too small");
             }
         }
+        Node::Wide(wide) => {
+            pending.extend(wide.children().map(|(_, child)| child));
+            if pending.len() - first <= super::remove::SHRUNK_WIDE {
+                return Err("a wide node has too few children");
+            }
+        }
         Node::Prefix(prefix) => {
             let content = prefix.content.get();
             if !content.is_leaf() {
@@ -127,8 +141,8 @@ fn check_node(
             }
             tally.add(content);
             let inner = prefix.inner.pointer();
-            if inner.is_none() || inner.is_leaf() || inner.kind() == super::pointer::Kind::Prefix {
-                return Err("a prefix augments a chain, sparse or split node");
+            if inner.is_none() || inner.is_leaf() || inner.kind() == Kind::Prefix {
+                return Err("a prefix augments a chain, sparse, split or wide node");
             }
             pending.push(inner);
         }

@@ -1,21 +1,21 @@
 //! Walking the in-memory trie (paper, section 5.2): the present node, and a stack of the nodes above
 //! it that have more children to list.
 
-use super::node::{Node, Split};
+use super::node::{Node, Split, Wide};
 use super::place::common_length;
-use super::pointer::{CHAIN_LENGTH, Kind, Pointer};
+use super::pointer::{CHAIN_END, Kind, Link, Pointer};
 use super::view::View;
 use crate::cursor::{Cursor, Direction, PathReceiver, Position};
 
 /// Something to come back to.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// A sparse or split node, or the content (a leaf) of a node that a reverse walk returns to.
+    /// A sparse, split or wide node, or the content (a leaf) of a node that a reverse walk returns to.
     node: Pointer,
     /// The depth of what this frame lists: children, or the node of the content.
     depth: u32,
     /// Sparse: the indices of the children still to list, three bits each, the next one lowest.
-    /// Split: the next byte to look at. Content: the byte that leads to its node.
+    /// Split and wide: the next byte to look at. Content: the byte that leads to its node.
     state: u32,
 }
 
@@ -91,11 +91,8 @@ impl<'a, C> MemoryCursor<'a, C> {
                     return None;
                 }
                 let next = self.node.offset() + 1;
-                let child = if next == CHAIN_LENGTH {
-                    chain.child.get()
-                } else {
-                    self.node.with_offset(next)
-                };
+                let child =
+                    if next == CHAIN_END { chain.child.get() } else { self.node.with_offset(next) };
                 Some(self.arrive(child, position))
             }
             Node::Sparse(sparse) => {
@@ -103,7 +100,7 @@ impl<'a, C> MemoryCursor<'a, C> {
                 let state = if self.is_reverse() { word.reverse_order() } else { word.order() };
                 self.descend_by_frame(Frame { node: self.node, depth, state }, from)
             }
-            Node::Split(_) => {
+            Node::Split(_) | Node::Wide(_) => {
                 let state = if self.is_reverse() { 0xFF } else { 0 };
                 self.descend_by_frame(Frame { node: self.node, depth, state }, from)
             }
@@ -127,6 +124,7 @@ impl<'a, C> MemoryCursor<'a, C> {
                 return Some(self.position);
             }
             Kind::Sparse => self.next_of_sparse(&mut frame, from),
+            Kind::Wide => self.next_of_wide(&mut frame, from),
             _ => self.next_of_split(&mut frame, from),
         };
         let (byte, child, more) = found?;
@@ -180,6 +178,29 @@ impl<'a, C> MemoryCursor<'a, C> {
         }
     }
 
+    fn next_of_wide(&self, frame: &mut Frame, from: Option<u8>) -> Option<(u8, Pointer, bool)> {
+        let Node::Wide(wide) = self.view.open(frame.node) else {
+            return None;
+        };
+        let next = frame.state as u8;
+        let (byte, child, more) = if self.is_reverse() {
+            let last = from.map_or(next, |from| next.min(from));
+            let (byte, child) = last_of(&wide.children[..=last as usize])?;
+            frame.state = u32::from(byte).wrapping_sub(1);
+            (byte, child, byte != 0)
+        } else {
+            let first = from.map_or(next, |from| next.max(from));
+            let (byte, child) = first_of(wide, first)?;
+            frame.state = u32::from(byte) + 1;
+            (byte, child, byte != 0xFF)
+        };
+        if more {
+            // Where bytes are dense, the neighbour is the next one.
+            self.view.prefetch(wide.find(frame.state as u8).get());
+        }
+        Some((byte, child, more))
+    }
+
     /// The child is in the bottom block that was just read, if it exists.
     fn prefetch_child(&self, split: Split<'_>, byte: u8) {
         if let Some(child) = split.find(byte) {
@@ -225,6 +246,18 @@ impl<'a, C> MemoryCursor<'a, C> {
         }
         self.exhaust()
     }
+}
+
+/// The child of a wide node with the least byte that is at least `from`.
+fn first_of(wide: Wide<'_>, from: u8) -> Option<(u8, Pointer)> {
+    let links = wide.children[from as usize..].iter().map(Link::get);
+    (from..=0xFF).zip(links).find(|(_, child)| !child.is_none())
+}
+
+/// The last child among the first ones of a wide node.
+fn last_of(links: &[Link]) -> Option<(u8, Pointer)> {
+    let last = links.iter().rposition(|link| !link.get().is_none())?;
+    Some((last as u8, links[last].get()))
 }
 
 /// The child with the least byte that is at least `from`.

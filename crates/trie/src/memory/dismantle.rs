@@ -53,6 +53,7 @@ impl<C> Dismantle<C> {
                     pending.extend(sparse.children[..count].iter().map(Link::get));
                 }
                 Node::Split(split) => split.for_each_child(|_, child| pending.push(child)),
+                Node::Wide(wide) => pending.extend(wide.children().map(|(_, child)| child)),
                 Node::Prefix(prefix) => {
                     pending.push(prefix.content.get());
                     pending.push(prefix.inner.pointer());

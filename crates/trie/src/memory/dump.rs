@@ -82,6 +82,12 @@ impl<C, F: Fn(&C) -> String> Dump<'_, C, F> {
                     self.node(child, level + 1, &hex(&[byte]));
                 }
             }
+            Node::Wide(wide) => {
+                self.line(level, label, format_args!("wide {block}{how}"), content);
+                for (byte, child) in wide.children() {
+                    self.node(child, level + 1, &hex(&[byte]));
+                }
+            }
             Node::Prefix(_) => self.line(level, label, format_args!("prefix of a prefix"), content),
         }
     }

@@ -4,10 +4,14 @@
 //! split node, or else in the link that led to a node that had to be replaced by a wider one.
 
 use super::build::Writer;
-use super::node::{Chain, SPARSE_WIDTH, Sparse, split_path};
+use super::node::{Chain, SPARSE_WIDTH, Sparse, Split, split_path};
 use super::place::Place;
-use super::pointer::{CHAIN_LENGTH, Link, Pointer};
+use super::pointer::{CHAIN_END, Link, Pointer};
 use std::sync::atomic::Ordering;
+
+/// Children up to which a node stays a split node. From about here on a wide node takes as many
+/// bytes for each child, when bytes are random, and fewer when they are not.
+const SPLIT_WIDTH: u32 = 32;
 
 impl<'a, C> Writer<'a, C> {
     /// Adds `leaf` as the content of `key`, at the place that [`Writer::locate`] found, which is not
@@ -42,12 +46,25 @@ impl<'a, C> Writer<'a, C> {
                 let branch = self.chain(&key[depth + 1..], leaf, Pointer::NONE);
                 self.add_to_sparse(link, node, sparse, key[depth], branch);
             }
-            Place::InSplit { split, vacant, depth } => {
+            Place::InSplit { link, node, split, vacant, content, depth } => {
                 let branch = self.chain(&key[depth + 1..], leaf, Pointer::NONE);
+                if split.count.number() >= SPLIT_WIDTH
+                    && let Some(wide) = self.widen(split, key[depth], branch)
+                {
+                    // The content shared the lead block, which goes.
+                    let wide =
+                        if content.is_none() { wide } else { self.add_content(content, wide) };
+                    link.publish(wide);
+                    return self.retire_split_blocks(node, split);
+                }
                 match vacant {
                     Some(link) => self.add_at(split, link, branch),
                     None => self.add_to_split(split, key[depth], branch),
                 }
+            }
+            Place::InWide { vacant, depth } => {
+                let branch = self.chain(&key[depth + 1..], leaf, Pointer::NONE);
+                vacant.publish(branch);
             }
         }
     }
@@ -63,7 +80,7 @@ impl<'a, C> Writer<'a, C> {
         leaf: Pointer,
     ) -> Pointer {
         let offset_after = node.offset() + matched + 1;
-        let after = if offset_after == CHAIN_LENGTH {
+        let after = if offset_after == CHAIN_END {
             self.retire(node);
             chain.child.get()
         } else {
@@ -71,6 +88,14 @@ impl<'a, C> Writer<'a, C> {
         };
         let branch = self.chain(&rest[1..], leaf, Pointer::NONE);
         self.sparse(&[chain.bytes[matched], rest[0]], &[after, branch])
+    }
+
+    /// A wide node with the children of a split node and one more, if there is room for it.
+    fn widen(&mut self, split: Split<'a>, byte: u8, branch: Pointer) -> Option<Pointer> {
+        let (wide, children) = self.empty_wide()?;
+        split.for_each_child(|other, child| children[other as usize].publish(child));
+        children[byte as usize].publish(branch);
+        Some(wide)
     }
 
     fn add_to_sparse(

@@ -3,7 +3,8 @@
 //! Memory bound: 4 bytes for each block or content, in bags of [`BAG`]; the queue of bags is small
 //! enough to grow without a pause.
 
-use super::pointer::Pointer;
+use super::node::WIDE_BLOCKS;
+use super::pointer::{Kind, Pointer};
 use std::collections::VecDeque;
 
 /// Most pointers in one bag.
@@ -30,10 +31,9 @@ impl Limbo {
     /// Adds what is retired in `epoch`, the latest so far.
     #[inline]
     pub(crate) fn push(&mut self, epoch: u64, pointer: Pointer) {
-        if pointer.is_leaf() {
-            self.contents += 1;
-        } else {
-            self.blocks += 1;
+        match pointer.kind() {
+            Kind::Leaf => self.contents += 1,
+            kind => self.blocks += blocks_of(kind),
         }
         match self.bags.back_mut() {
             Some(bag) if bag.epoch == epoch && bag.pointers.len() < BAG => {
@@ -63,10 +63,9 @@ impl Limbo {
         {
             self.spare.push(bag.pointers);
         }
-        if pointer.is_leaf() {
-            self.contents -= 1;
-        } else {
-            self.blocks -= 1;
+        match pointer.kind() {
+            Kind::Leaf => self.contents -= 1,
+            kind => self.blocks -= blocks_of(kind),
         }
         Some(pointer)
     }
@@ -89,6 +88,11 @@ impl Limbo {
     pub(crate) fn iter(&self) -> impl Iterator<Item = Pointer> {
         self.bags.iter().flat_map(|bag| bag.pointers.iter().copied())
     }
+}
+
+/// How many blocks a pointer to a node of this type stands for. Those of a split node come one by one.
+fn blocks_of(kind: Kind) -> u32 {
+    if kind == Kind::Wide { WIDE_BLOCKS } else { 1 }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The in-memory trie: byte-comparable keys to contents, in 32-byte blocks.
 //!
 //! Design: B. Lambov, "Trie Memtables in Cassandra" (PVLDB 15(12), 2022), sections 4 and 5. Nodes are
-//! leaf, chain (one to 28 single transitions), sparse (two to six children), split (more), and
+//! leaf, chain (one to 27 single transitions), sparse (two to six children), split (more), and
 //! prefix (a content on one of the others); the type is in the 32-bit pointer. What differs from
-//! the paper: contents are typed values in slots of their own; a content's pointer is told by the low
+//! the paper: a node of more than 32 children has a place for each byte (*wide*), as a step down
+//! then is one access to memory and not two or three; contents are typed values in slots of their own; a content's pointer is told by the low
 //! bits, so that a trie holds 4 GiB of structure and 2^27 contents; blocks and contents are
 //! recycled.
 //!
@@ -16,8 +17,8 @@
 //! **Why readers need no locks.** A reader goes from the root by links, each loaded with acquire
 //! order and stored with release order after all that it leads to; so whatever it reaches is complete.
 //! A node that has been published is changed in these ways only, each one store:
-//! 1. a link gets another node or content, or none where a child of a split node goes;
-//! 2. an empty place of a split node gets a child; one of a sparse node does, and then its word, which
+//! 1. a link gets another node or content, or none where a child of a split or wide node goes;
+//! 2. an empty place of a split or wide node gets a child; one of a sparse node does, and then its word, which
 //!    tells readers so. Places of a sparse node are used once: to lose a child it is copied;
 //! 3. the first word of a split node gets its content before the prefix pointer is published through
 //!    which alone it is read. Who came by an earlier such pointer finds the same key's new content.

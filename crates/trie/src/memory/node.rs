@@ -2,9 +2,10 @@
 //!
 //! | type   | bytes of the block |
 //! | ------ | ------------------ |
-//! | chain  | 00–1B: transitions, each leading to the next; 1C–1F: child of the last. The pointer's offset is the first one in use |
+//! | chain  | 01–1B: transitions, each leading to the next; 1C–1F: child of the last. The pointer's offset is the first one in use |
 //! | sparse | 00–17: up to six children; 18–1F: the [`SparseWord`], with their bytes and their order |
 //! | split  | lead 10–1F: four mid blocks; lead 08–0B: number of children; mid and bottom 00–1F: eight pointers each |
+//! | wide   | 32 blocks side by side: the child for each byte |
 //! | prefix | 00–03: content; 04: type bits of the node in the rest of this block (chain from offset 5 on, or split), or FF: then 1C–1F points to the node |
 //!
 //! Everything that changes once published is a [`Link`] or an atomic word; all other bytes are
@@ -13,7 +14,7 @@
 #![allow(unsafe_code)]
 
 use super::arena::Arena;
-use super::pointer::{CHAIN_LENGTH, Kind, Link, Pointer};
+use super::pointer::{CHAIN_END, Kind, Link, Pointer};
 use super::sparse_word::SparseWord;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,6 +34,8 @@ pub(crate) const STANDALONE: u8 = 0xFF;
 pub(crate) const LAST_WORD: usize = 7;
 pub(crate) const SPARSE_WIDTH: usize = 6;
 pub(crate) const SPARSE_WORD_OFFSET: usize = 0x18;
+/// Blocks of a wide node.
+pub(crate) const WIDE_BLOCKS: u32 = 256 * 4 / BLOCK_BYTES as u32;
 /// The first of the four words that lead to the mid blocks, and the word with the child count.
 pub(crate) const SPLIT_MIDS_WORD: usize = 4;
 pub(crate) const SPLIT_COUNT_WORD: usize = 2;
@@ -43,12 +46,13 @@ pub(crate) enum Node<'a> {
     Chain(Chain<'a>),
     Sparse(Sparse<'a>),
     Split(Split<'a>),
+    Wide(Wide<'a>),
     Prefix(Prefix<'a>),
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct Chain<'a> {
-    /// One to 28 transitions.
+    /// One to 27 transitions.
     pub(crate) bytes: &'a [u8],
     /// Where the last of them leads.
     pub(crate) child: &'a Link,
@@ -66,6 +70,12 @@ pub(crate) struct Split<'a> {
     pub(crate) mids: &'a [Link; 4],
     /// Number of children; only the writer uses it.
     pub(crate) count: &'a Link,
+}
+
+/// A node with a place for each byte: one access to memory, where a split node takes two or three.
+#[derive(Clone, Copy)]
+pub(crate) struct Wide<'a> {
+    pub(crate) children: &'a [Link; 256],
 }
 
 #[derive(Clone, Copy)]
@@ -152,9 +162,22 @@ impl<'a> Split<'a> {
     }
 }
 
+impl<'a> Wide<'a> {
+    /// The place of the child for `byte`. It may hold nothing.
+    #[inline(always)]
+    pub(crate) fn find(self, byte: u8) -> &'a Link {
+        &self.children[byte as usize]
+    }
+
+    /// The children and their bytes, in ascending order of bytes.
+    pub(crate) fn children(self) -> impl Iterator<Item = (u8, Pointer)> {
+        present(self.children)
+    }
+}
+
 /// The pointers that are not none, with their places.
 fn present(links: &[Link]) -> impl Iterator<Item = (u8, Pointer)> {
-    (0..).zip(links.iter().map(Link::get)).filter(|(_, pointer)| !pointer.is_none())
+    (0..=0xFF).zip(links.iter().map(Link::get)).filter(|(_, pointer)| !pointer.is_none())
 }
 
 /// Words of a block that are all pointers.
@@ -195,6 +218,8 @@ pub(crate) unsafe fn open<'a>(blocks: &'a Blocks, pointer: Pointer) -> Node<'a> 
         // SAFETY: see above.
         Kind::Split => Node::Split(unsafe { split(blocks, pointer) }),
         // SAFETY: see above.
+        Kind::Wide => Node::Wide(unsafe { wide(blocks, pointer) }),
+        // SAFETY: see above.
         Kind::Prefix => Node::Prefix(unsafe { prefix(blocks, pointer) }),
     }
 }
@@ -208,7 +233,7 @@ pub(crate) unsafe fn chain<'a>(blocks: &'a Blocks, pointer: Pointer) -> Chain<'a
     // word is not among them.
     unsafe {
         let block = blocks.unit(pointer.index()).cast::<u8>();
-        let bytes = std::slice::from_raw_parts(block.add(offset), CHAIN_LENGTH - offset);
+        let bytes = std::slice::from_raw_parts(block.add(offset), CHAIN_END - offset);
         Chain { bytes, child: word(blocks, pointer, LAST_WORD) }
     }
 }
@@ -240,6 +265,15 @@ pub(crate) unsafe fn split<'a>(blocks: &'a Blocks, pointer: Pointer) -> Split<'a
             count: &*block.add(SPLIT_COUNT_WORD),
         }
     }
+}
+
+/// # Safety
+/// As for [`open`], for a wide node.
+#[inline(always)]
+pub(crate) unsafe fn wide<'a>(blocks: &'a Blocks, pointer: Pointer) -> Wide<'a> {
+    // SAFETY: the node's 32 blocks lie side by side in one chunk, and all their words are links
+    // from before the node was published.
+    Wide { children: unsafe { &*blocks.unit(pointer.index()).cast() } }
 }
 
 /// # Safety

@@ -28,7 +28,17 @@ pub(crate) enum Place<'a> {
     /// The node has no child for the next byte.
     InSparse { link: &'a Link, node: Pointer, sparse: Sparse<'a>, depth: usize },
     /// The node has no child for the next byte; `vacant` is the place for one, if its blocks exist.
-    InSplit { split: Split<'a>, vacant: Option<&'a Link>, depth: usize },
+    /// `content` is what the node has, or none: it then shares the lead block.
+    InSplit {
+        link: &'a Link,
+        node: Pointer,
+        split: Split<'a>,
+        vacant: Option<&'a Link>,
+        content: Pointer,
+        depth: usize,
+    },
+    /// The node has no child for the next byte, for which `vacant` is the place.
+    InWide { vacant: &'a Link, depth: usize },
 }
 
 impl<'a, C> Writer<'a, C> {
@@ -62,8 +72,7 @@ impl<'a, C> Writer<'a, C> {
                 Node::Chain(chain) => {
                     let matched = common_length(chain.bytes, &key[depth..]);
                     if matched < chain.bytes.len() {
-                        let node =
-                            node.with_offset(super::pointer::CHAIN_LENGTH - chain.bytes.len());
+                        let node = node.with_offset(super::pointer::CHAIN_END - chain.bytes.len());
                         return Place::InChain { link, node, chain, matched, content, depth };
                     }
                     depth += matched;
@@ -88,8 +97,21 @@ impl<'a, C> Writer<'a, C> {
                             depth += 1;
                             link = child;
                         }
-                        vacant => return Place::InSplit { split, vacant, depth },
+                        vacant => {
+                            return Place::InSplit { link, node, split, vacant, content, depth };
+                        }
                     }
+                }
+                Node::Wide(wide) => {
+                    let Some(&byte) = key.get(depth) else {
+                        return Place::AtNode { link, node };
+                    };
+                    let child = wide.find(byte);
+                    if child.get().is_none() {
+                        return Place::InWide { vacant: child, depth };
+                    }
+                    depth += 1;
+                    link = child;
                 }
                 Node::Prefix(_) => unreachable!("a prefix embeds chains and split nodes only"),
             }

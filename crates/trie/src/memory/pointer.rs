@@ -13,14 +13,17 @@ pub(crate) const INDEX_BITS: u32 = 27;
 const TYPE_BITS: u32 = 5;
 const TYPE_MASK: u32 = (1 << TYPE_BITS) - 1;
 
-/// Values of the low 5 bits; those below are the offset of the transition in a chain block.
+/// Values of the low 5 bits; those between are the offset of the transition in a chain block.
+const WIDE: u32 = 0x00;
 const SPLIT: u32 = 0x1C;
 const LEAF: u32 = 0x1D;
 const SPARSE: u32 = 0x1E;
 const PREFIX: u32 = 0x1F;
 
+/// The transitions of a chain end at this byte of its block. Byte 0 is never one, since its offset means a wide node.
+pub(crate) const CHAIN_END: usize = 28;
 /// Transitions in a full chain block.
-pub(crate) const CHAIN_LENGTH: usize = 28;
+pub(crate) const CHAIN_LENGTH: usize = CHAIN_END - 1;
 
 /// A node, a content (a leaf is nothing more than that), or nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,6 +34,7 @@ pub(crate) struct Pointer(u32);
 pub(crate) enum Kind {
     Chain,
     Split,
+    Wide,
     Leaf,
     Sparse,
     Prefix,
@@ -50,7 +54,7 @@ impl Pointer {
     }
 
     pub(crate) fn chain(block: u32, offset: usize) -> Pointer {
-        debug_assert!(offset < CHAIN_LENGTH);
+        debug_assert!((1..CHAIN_END).contains(&offset));
         Pointer::new(block, offset as u32)
     }
 
@@ -62,13 +66,18 @@ impl Pointer {
         Pointer::new(block, SPLIT)
     }
 
+    /// A wide node from its first block.
+    pub(crate) const fn wide(block: u32) -> Pointer {
+        Pointer::new(block, WIDE)
+    }
+
     pub(crate) const fn prefix(block: u32) -> Pointer {
         Pointer::new(block, PREFIX)
     }
 
     /// A mid or bottom block of a split node: it is only ever found from within the split node.
     pub(crate) const fn part(block: u32) -> Pointer {
-        Pointer::new(block, 0)
+        Pointer::new(block, SPLIT)
     }
 
     pub(crate) const fn is_none(self) -> bool {
@@ -79,6 +88,7 @@ impl Pointer {
     pub(crate) const fn kind(self) -> Kind {
         match self.0 & TYPE_MASK {
             SPLIT => Kind::Split,
+            WIDE => Kind::Wide,
             LEAF => Kind::Leaf,
             SPARSE => Kind::Sparse,
             PREFIX => Kind::Prefix,
@@ -114,6 +124,7 @@ impl fmt::Debug for Pointer {
         match self.kind() {
             Kind::Chain => write!(f, "chain {}+{}", self.index(), self.offset()),
             Kind::Split => write!(f, "split {}", self.index()),
+            Kind::Wide => write!(f, "wide {}", self.index()),
             Kind::Leaf => write!(f, "leaf {}", self.index()),
             Kind::Sparse => write!(f, "sparse {}", self.index()),
             Kind::Prefix => write!(f, "prefix {}", self.index()),

@@ -1,5 +1,6 @@
 //! Which units of an arena are free: those given back, as a list through the units themselves,
-//! and those never used.
+//! and those never used. Runs of [`RUN`] units that were taken together are given back together, and
+//! are kept whole as long as there are other units.
 //!
 //! Memory bound: nothing besides the arena.
 
@@ -10,11 +11,18 @@ use super::arena::Arena;
 /// With more free units than that, pairs are not looked for, lest the arena grow.
 const FREE_BEFORE_PAIRS: u32 = 64;
 
+/// The length of a run, and what the index of its first unit is a multiple of. Chunks are multiples
+/// of it, too, so that a run lies in one.
+pub(crate) const RUN: u32 = 32;
+
 /// The free units of one arena. Only its writer has it.
 pub(crate) struct Pool {
     /// The unit given back last; each free unit begins with the index of the next one.
     first_free: u32,
     free: u32,
+    /// The run given back last, in the same way.
+    first_free_run: u32,
+    free_runs: u32,
     /// The first unit never used.
     next: u32,
     capacity: u32,
@@ -31,6 +39,8 @@ impl Pool {
         Pool {
             first_free: u32::MAX,
             free: 0,
+            first_free_run: u32::MAX,
+            free_runs: 0,
             next: reserved,
             capacity: 0,
             limit: limit.saturating_add(reserved).min(1 << super::pointer::INDEX_BITS),
@@ -53,6 +63,10 @@ impl Pool {
     #[cold]
     fn grow<T>(&mut self, arena: &Arena<T>, count: u32) -> bool {
         while self.ready() < count {
+            if let Some(run) = self.take_free_run(arena) {
+                (run..run + RUN).rev().for_each(|unit| self.give(arena, unit));
+                continue;
+            }
             if self.capacity >= self.limit {
                 return false;
             }
@@ -96,6 +110,42 @@ impl Pool {
         Some((first, first + 1))
     }
 
+    /// Takes [`RUN`] units side by side, if that costs little: afterwards, `kept` more can be taken.
+    pub(crate) fn take_run<T>(&mut self, arena: &Arena<T>, kept: u32) -> Option<u32> {
+        if let Some(run) = self.take_free_run(arena) {
+            return Some(run);
+        }
+        // Where much was given back unit by unit, that is used first, and runs have to wait.
+        if self.free > FREE_BEFORE_PAIRS + self.taken() / 16
+            || !self.reserve(arena, kept.saturating_add(2 * RUN))
+        {
+            return None;
+        }
+        let first = self.next.next_multiple_of(RUN);
+        if first + RUN > self.capacity.min(self.limit) {
+            return None;
+        }
+        (self.next..first).for_each(|skipped| self.give(arena, skipped));
+        self.next = first + RUN;
+        Some(first)
+    }
+
+    fn take_free_run<T>(&mut self, arena: &Arena<T>) -> Option<u32> {
+        self.free_runs = self.free_runs.checked_sub(1)?;
+        let run = self.first_free_run;
+        // SAFETY: a free run begins with the index of the next one, see `give_run`.
+        self.first_free_run = unsafe { arena.unit(run).cast::<u32>().read() };
+        Some(run)
+    }
+
+    /// Gives a run back, that nobody can reach any more.
+    pub(crate) fn give_run<T>(&mut self, arena: &Arena<T>, first: u32) {
+        // SAFETY: as in `give`.
+        unsafe { arena.unit(first).cast::<u32>().write(self.first_free_run) };
+        self.first_free_run = first;
+        self.free_runs += 1;
+    }
+
     /// Gives a unit back, that nobody can reach any more.
     #[inline]
     pub(crate) fn give<T>(&mut self, arena: &Arena<T>, index: u32) {
@@ -107,7 +157,7 @@ impl Pool {
 
     /// Units in use.
     pub(crate) fn taken(&self) -> u32 {
-        self.next - self.reserved - self.free
+        self.next - self.reserved - self.free - self.free_runs * RUN
     }
 
     /// Units that exist, in use or not.
@@ -122,14 +172,9 @@ impl Pool {
 
     /// The indices of all free units that were used before.
     pub(crate) fn free_units<'a, T>(&self, arena: &'a Arena<T>) -> impl Iterator<Item = u32> + 'a {
-        let (mut index, mut left) = (self.first_free, self.free);
-        std::iter::from_fn(move || {
-            left = left.checked_sub(1)?;
-            let unit = index;
-            // SAFETY: as in `take`.
-            index = unsafe { arena.unit(unit).cast::<u32>().read() };
-            Some(unit)
-        })
+        let units = listed(arena, self.first_free, self.free);
+        let runs = listed(arena, self.first_free_run, self.free_runs);
+        units.chain(runs.flat_map(|first| first..first + RUN))
     }
 
     /// The indices of all units in use.
@@ -140,4 +185,20 @@ impl Pool {
         }
         (self.reserved..self.next).filter(move |&index| !free[index as usize])
     }
+}
+
+/// The `count` units of a list that begins with `first`.
+fn listed<'a, T>(
+    arena: &'a Arena<T>,
+    first: u32,
+    count: u32,
+) -> impl Iterator<Item = u32> + use<'a, T> {
+    let (mut index, mut left) = (first, count);
+    std::iter::from_fn(move || {
+        left = left.checked_sub(1)?;
+        let unit = index;
+        // SAFETY: each free unit, and each free run, begins with the index of the next one.
+        index = unsafe { arena.unit(unit).cast::<u32>().read() };
+        Some(unit)
+    })
 }

@@ -6,15 +6,18 @@
 //! and goes does not rebuild the node each time.
 
 use super::build::{EMBEDDED_CHAIN_LENGTH, Writer};
-use super::node::{Chain, Inner, Node, Prefix, Sparse, Split, split_path};
+use super::node::{Chain, Inner, Node, Prefix, Sparse, Split, Wide, split_path};
 use super::place::common_length;
 use super::pointer::{CHAIN_LENGTH, Link, Pointer};
 
 /// Children at which a split node becomes a sparse one.
 const SHRUNK_SPLIT: u32 = 4;
 
-/// Blocks that a removal takes at most: a sparse node and a prefix for a split node.
-pub(crate) const BLOCKS_PER_REMOVAL: usize = 2;
+/// Children at which a wide node becomes a split one.
+pub(super) const SHRUNK_WIDE: usize = 16;
+
+/// Blocks that a removal takes at most: a split node and a prefix for a wide node.
+pub(crate) const BLOCKS_PER_REMOVAL: usize = 1 + 4 + SHRUNK_WIDE + 1;
 
 /// The lowest node on the path that stays when what is below the path is taken out. `link` leads
 /// to the node (to its prefix, when that shares its block).
@@ -23,6 +26,7 @@ enum Anchor<'a> {
     Prefix { link: &'a Link, node: Pointer, prefix: Prefix<'a> },
     Sparse { link: &'a Link, node: Pointer, sparse: Sparse<'a>, byte: u8, above: Option<Above<'a>> },
     Split { link: &'a Link, node: Pointer, split: Split<'a>, byte: u8 },
+    Wide { link: &'a Link, node: Pointer, wide: Wide<'a>, byte: u8 },
 }
 
 /// A chain that leads to where something is removed. `link` leads to the chain, or to the prefix
@@ -145,6 +149,12 @@ impl<'a, C> Writer<'a, C> {
                     depth += 1;
                     link = child;
                 }
+                Node::Wide(wide) => {
+                    anchor = Anchor::Wide { link, node, wide, byte };
+                    above = None;
+                    depth += 1;
+                    link = wide.find(byte);
+                }
             }
         }
     }
@@ -200,6 +210,16 @@ impl<'a, C> Writer<'a, C> {
             }
             Anchor::Split { link, node, split, byte } => {
                 self.detach_from_split(link, node, split, byte);
+            }
+            Anchor::Wide { link, node, wide, byte } => {
+                let place = wide.find(byte);
+                let branch = place.get();
+                if wide.children().count() == SHRUNK_WIDE + 1 {
+                    self.shrink_wide(link, node, wide, byte);
+                } else {
+                    place.publish(Pointer::NONE);
+                }
+                self.retire_branch(branch);
             }
         }
     }
@@ -292,7 +312,19 @@ impl<'a, C> Writer<'a, C> {
         self.retire_split_blocks(node, split);
     }
 
-    fn retire_split_blocks(&mut self, node: Pointer, split: Split<'a>) {
+    /// Replaces a wide node by a split one, without the child for `byte`.
+    fn shrink_wide(&mut self, link: &Link, node: Pointer, wide: Wide<'a>, byte: u8) {
+        let mut children = wide.children().filter(|(other, _)| *other != byte).peekable();
+        let first = children.peek().map_or(byte, |(other, _)| *other);
+        let (narrower, split) = self.empty_split(split_path(first)[0]);
+        for (other, child) in children {
+            self.add_to_split(split, other, child);
+        }
+        link.publish(narrower);
+        self.retire(node);
+    }
+
+    pub(super) fn retire_split_blocks(&mut self, node: Pointer, split: Split<'a>) {
         split.for_each_part(|part| self.retire(part));
         self.retire(node);
     }
@@ -321,6 +353,10 @@ impl<'a, C> Writer<'a, C> {
                 Node::Split(split) => {
                     split.for_each_child(|_, child| pending.push(child));
                     self.retire_split_blocks(node, split);
+                }
+                Node::Wide(wide) => {
+                    pending.extend(wide.children().map(|(_, child)| child));
+                    self.retire(node);
                 }
                 Node::Prefix(prefix) => {
                     self.retire(prefix.content.get());

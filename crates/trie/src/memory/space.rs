@@ -13,7 +13,7 @@
 use super::arena::Arena;
 use super::limbo::Limbo;
 use super::node::{BLOCK_BYTES, Block};
-use super::pointer::Pointer;
+use super::pointer::{Kind, Pointer};
 use super::pool::Pool;
 use super::shared::{ContentSlot, Shared};
 use std::mem::ManuallyDrop;
@@ -145,8 +145,10 @@ impl Space {
     /// Drops a content or recycles a block that nobody can reach.
     pub(crate) fn free<C>(&mut self, shared: &Shared<C>, pointer: Pointer) {
         let index = pointer.index();
-        if !pointer.is_leaf() {
-            return self.blocks.give(&shared.blocks, index);
+        match pointer.kind() {
+            Kind::Leaf => {}
+            Kind::Wide => return self.blocks.give_run(&shared.blocks, index),
+            _ => return self.blocks.give(&shared.blocks, index),
         }
         if std::mem::needs_drop::<C>() {
             // SAFETY: retired contents are alive, and nobody can reach this one any more.

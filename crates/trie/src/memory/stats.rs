@@ -1,6 +1,6 @@
 //! What a trie is made of, in numbers.
 
-use super::node::{BLOCK_BYTES, Inner, Node};
+use super::node::{BLOCK_BYTES, Inner, Node, WIDE_BLOCKS};
 use super::pointer::Pointer;
 use super::trie::InMemoryTrie;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::fmt;
 pub struct Stats {
     /// Contents without children.
     pub leaves: usize,
-    /// Chain blocks, each a run of 1 to 28 single transitions.
+    /// Chain blocks, each a run of 1 to 27 single transitions.
     pub chains: usize,
     /// Transitions in all chain blocks.
     pub chain_bytes: usize,
@@ -24,6 +24,10 @@ pub struct Stats {
     pub split_blocks: usize,
     /// Children of all split nodes.
     pub split_children: usize,
+    /// Nodes with a place for each byte, of 32 blocks.
+    pub wides: usize,
+    /// Children of all wide nodes.
+    pub wide_children: usize,
     /// Contents with children, in the block of a chain or split node.
     pub embedded_prefixes: usize,
     /// Contents with children, in a block of their own.
@@ -35,7 +39,11 @@ pub struct Stats {
 impl Stats {
     /// All blocks in use.
     pub fn blocks(&self) -> usize {
-        self.chains + self.sparse + self.split_blocks + self.standalone_prefixes
+        self.chains
+            + self.sparse
+            + self.split_blocks
+            + self.wides * WIDE_BLOCKS as usize
+            + self.standalone_prefixes
     }
 
     /// All contents.
@@ -50,6 +58,7 @@ impl Stats {
             + 5 * self.sparse_children
             + 2 * self.sparse
             + 4 * (self.split_children + self.split_blocks.saturating_sub(self.splits))
+            + 4 * self.wide_children
             + 5 * self.embedded_prefixes
             + 9 * self.standalone_prefixes;
         bytes as f64 / (self.blocks() * BLOCK_BYTES).max(1) as f64
@@ -66,6 +75,7 @@ impl fmt::Display for Stats {
             "split     {} of {} blocks with {} children",
             self.splits, self.split_blocks, self.split_children
         )?;
+        writeln!(f, "wide      {} with {} children", self.wides, self.wide_children)?;
         writeln!(
             f,
             "prefixes  {} embedded, {} standalone",
@@ -119,6 +129,13 @@ fn count(stats: &mut Stats, pending: &mut Vec<(Pointer, usize)>, node: Node<'_>,
                 stats.split_children += 1;
                 pending.push((child, depth + 1));
             });
+        }
+        Node::Wide(wide) => {
+            stats.wides += 1;
+            for (_, child) in wide.children() {
+                stats.wide_children += 1;
+                pending.push((child, depth + 1));
+            }
         }
         Node::Prefix(prefix) => {
             match prefix.inner {

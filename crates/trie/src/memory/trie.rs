@@ -64,7 +64,7 @@ impl<C> InMemoryTrie<C> {
 
     /// An empty trie of at most so many blocks of 32 bytes and so many contents. Both limits are at
     /// most 2^27 (one less for blocks). An insertion must find room for the worst case, which is 16
-    /// blocks and one for each 28 bytes of its key.
+    /// blocks and one for each 27 bytes of its key.
     pub fn with_limits(blocks: u32, contents: u32) -> InMemoryTrie<C> {
         InMemoryTrie {
             shared: Arc::new(Shared::new()),

@@ -120,6 +120,10 @@ impl<'a, C> View<'a, C> {
                     }
                     None => return Pointer::NONE,
                 },
+                Node::Wide(wide) => {
+                    pointer = wide.find(rest[0]).get();
+                    rest = &rest[1..];
+                }
                 Node::Prefix(prefix) => pointer = prefix.inner.pointer(),
             }
         }
