@@ -1,7 +1,7 @@
 //! What the in-memory trie costs: time for each operation and bytes for each key.
 //!
 //! `cargo run --release -p espalier-trie --example measure -- [ENTRIES] [KEYS…]`, with 5,000,000
-//! entries and all kinds of keys unless told otherwise. One core, one trie; contents are 16 bytes.
+//! entries and all kinds of keys unless told otherwise. One core, one trie; contents are 32 bytes.
 //! The time is that of the processor, so that a busy machine does not count, but for its caches.
 // It is this measure that looks at the system here, not the database.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
@@ -11,7 +11,7 @@ use espalier_trie::memory::InMemoryTrie;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-type Content = (u64, u64);
+type Content = (u64, u64, u64, u64);
 
 /// A key of a given number, written over the buffer.
 type MakeKey = fn(u64, &mut Vec<u8>);
@@ -56,8 +56,23 @@ fn rows(number: u64, key: &mut Vec<u8>) {
     key.push(0x38);
 }
 
-const KINDS: [(&str, MakeKey); 4] =
-    [("random", random), ("sequential", sequential), ("long-prefix", long_prefix), ("rows", rows)];
+/// As a memtable has the rows of a table without clustering columns: token, partition key of eight bytes.
+fn partitions(number: u64, key: &mut Vec<u8>) {
+    key.clear();
+    key.push(0x40);
+    key.extend_from_slice(&mix(number).to_be_bytes());
+    key.push(0x40);
+    key.extend_from_slice(&(number | 0x8080_8080_8080_8080).to_be_bytes());
+    key.extend_from_slice(&[0x38, 0x38]);
+}
+
+const KINDS: [(&str, MakeKey); 5] = [
+    ("random", random),
+    ("sequential", sequential),
+    ("long-prefix", long_prefix),
+    ("rows", rows),
+    ("partitions", partitions),
+];
 
 /// The time that this thread has run.
 struct Start(u64);
@@ -88,7 +103,7 @@ fn measure(name: &str, make_key: MakeKey, entries: u64) {
     let start = Start::now();
     for number in 0..entries {
         make_key(number, &mut key);
-        trie.put(&key, (number, 0)).unwrap();
+        trie.put(&key, (number, 0, 0, 0)).unwrap();
     }
     report("put", entries, start);
 
@@ -130,7 +145,7 @@ fn measure(name: &str, make_key: MakeKey, entries: u64) {
     let start = Start::now();
     for index in 0..entries {
         make_key(order(index), &mut key);
-        trie.put(&key, (index, 1)).unwrap();
+        trie.put(&key, (index, 1, 0, 0)).unwrap();
     }
     report("replace, with a reader", entries, start);
     drop(reader);
@@ -174,7 +189,7 @@ fn measure_union(entries: u64) {
     let mut tries: [InMemoryTrie<Content>; 4] = Default::default();
     for number in 0..entries {
         random(number, &mut key);
-        tries[number as usize % 4].put(&key, (number, 0)).unwrap();
+        tries[number as usize % 4].put(&key, (number, 0, 0, 0)).unwrap();
     }
     let union = || {
         let cursors = tries.iter().map(|trie| trie.cursor(Direction::Forward));
@@ -221,7 +236,7 @@ fn measure_branch(entries: u64) {
         let mut branch = trie.descend(&key[..row_at]);
         for number in partition * 100..partition * 100 + 100 {
             rows(number, &mut key);
-            branch.put(&key[row_at..], (number, 0)).unwrap();
+            branch.put(&key[row_at..], (number, 0, 0, 0)).unwrap();
         }
     }
     report("put by branch", entries, start);
@@ -235,7 +250,7 @@ fn measure_b_tree(name: &str, make_key: MakeKey, entries: u64) {
     let start = Start::now();
     for number in 0..entries {
         make_key(number, &mut key);
-        map.insert(key.as_slice().into(), (number, 0));
+        map.insert(key.as_slice().into(), (number, 0, 0, 0));
     }
     report("put", entries, start);
     let start = Start::now();

@@ -46,8 +46,8 @@ fn key(number: u64) -> [u8; 8] {
 
 const KEYS: u64 = if cfg!(miri) { 200 } else { 20_000 };
 
-/// The tables of chunks, and the counters around them.
-const TABLES: isize = 8 << 10;
+/// The table of chunks, and the counters around it.
+const TABLES: isize = 4 << 10;
 const REST: isize = 512;
 
 #[test]

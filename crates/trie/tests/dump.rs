@@ -31,34 +31,34 @@ fn the_words_of_the_paper() {
     assert_dump(
         &trie(&words),
         r#"
-        split 18 (19 17 20 21)
-          61 sparse 3 prefix 4 = "a"
-            6c chain 2+25 [6c6f77]
+        split 36 (37 21 27 7)
+          61 sparse 1 prefix 8 = "a"
+            6c chain 5+25 [6c6f77]
               leaf = "allow"
-            6e chain 5+27 prefix [79] = "an"
+            6e chain 11+27 prefix [79] = "an"
               leaf = "any"
-          62 chain 6+26 [6974]
+          62 chain 13+26 [6974]
             leaf = "bit"
-          69 chain 1+27 [6e]
+          69 chain 15+27 [6e]
             leaf = "in"
-          6e chain 8+25 [6f6465]
+          6e chain 17+25 [6f6465]
             leaf = "node"
-          6f sparse 10
+          6f sparse 3
             66 leaf = "of"
             6e leaf = "on"
-          74 sparse 9
-            68 sparse 12
+          74 sparse 23
+            68 sparse 19
               65 leaf = "the"
-              69 chain 11+27 [73]
+              69 chain 25+27 [73]
                 leaf = "this"
             6f leaf = "to"
-            72 chain 13+26 [6965]
-              chain 14+27 prefix [73] = "trie"
+            72 chain 29+26 [6965]
+              chain 31+27 prefix [73] = "trie"
                 leaf = "tries"
-            79 chain 15+25 [706573]
+            79 chain 33+25 [706573]
               leaf = "types"
-          77 chain 16+25 [697468]
-            chain 7+25 prefix [6f7574] = "with"
+          77 chain 35+25 [697468]
+            chain 39+25 prefix [6f7574] = "with"
               leaf = "without""#,
     );
 }
@@ -69,20 +69,20 @@ fn chains_fill_blocks_from_the_end() {
     assert_dump(
         &trie(&[&long[..27]]),
         r#"
-        chain 1+1 [303132333435363738393031323334353637383930313233343536]
+        chain 3+1 [303132333435363738393031323334353637383930313233343536]
           leaf = "012345678901234567890123456""#,
     );
     assert_dump(
         &trie(&[&long[..28]]),
         r#"
-        chain 2+27 [30]
+        chain 1+27 [30]
           chain 3+1 [313233343536373839303132333435363738393031323334353637]
             leaf = "0123456789012345678901234567""#,
     );
     assert_dump(
         &trie(&[long]),
         r#"
-        chain 2+15 [30313233343536373839303132]
+        chain 1+15 [30313233343536373839303132]
           chain 3+1 [333435363738393031323334353637383930313233343536373839]
             leaf = "0123456789012345678901234567890123456789""#,
     );
@@ -93,28 +93,28 @@ fn a_fork_leaves_the_rest_of_a_chain_where_it_is() {
     assert_dump(
         &trie(&["abcdefgh", "abcDEF"]),
         r#"
-        chain 4+25 [616263]
-          sparse 3
-            44 chain 2+26 [4546]
+        chain 6+25 [616263]
+          sparse 1
+            44 chain 5+26 [4546]
               leaf = "abcDEF"
-            64 chain 1+24 [65666768]
+            64 chain 3+24 [65666768]
               leaf = "abcdefgh""#,
     );
     assert_dump(
         &trie(&["abcdefgh", "abcdefgH"]),
         r#"
-        chain 3+21 [61626364656667]
-          sparse 2
+        chain 5+21 [61626364656667]
+          sparse 1
             48 leaf = "abcdefgH"
             68 leaf = "abcdefgh""#,
     );
     assert_dump(
         &trie(&["abcdefgh", "Abc"]),
         r#"
-        sparse 3
-          41 chain 2+26 [6263]
+        sparse 1
+          41 chain 5+26 [6263]
             leaf = "Abc"
-          61 chain 1+21 [62636465666768]
+          61 chain 3+21 [62636465666768]
             leaf = "abcdefgh""#,
     );
 }
@@ -124,34 +124,34 @@ fn a_content_shares_the_block_of_a_short_chain() {
     assert_dump(
         &trie(&["", "abc"]),
         r#"
-        chain 1+25 prefix [616263] = ""
+        chain 5+25 prefix [616263] = ""
           leaf = "abc""#,
     );
     assert_dump(
         &trie(&["abcdef", "abc"]),
         r#"
-        chain 3+25 [616263]
-          chain 2+25 prefix [646566] = "abc"
+        chain 1+25 [616263]
+          chain 5+25 prefix [646566] = "abc"
             leaf = "abcdef""#,
     );
     assert_dump(
         &trie(&["ab", "ab0123456789012345678901234"]),
         r#"
-        chain 1+26 [6162]
-          chain 2+3 prefix 3 [30313233343536373839303132333435363738393031323334] = "ab"
+        chain 3+26 [6162]
+          chain 5+3 prefix 1 [30313233343536373839303132333435363738393031323334] = "ab"
             leaf = "ab0123456789012345678901234""#,
     );
     assert_dump(
         &trie(&["ab", "ab01234567890123456789012"]),
         r#"
-        chain 1+26 [6162]
-          chain 2+5 prefix [3031323334353637383930313233343536373839303132] = "ab"
+        chain 3+26 [6162]
+          chain 5+5 prefix [3031323334353637383930313233343536373839303132] = "ab"
             leaf = "ab01234567890123456789012""#,
     );
     assert_dump(
         &trie(&["", "a", "b"]),
         r#"
-        sparse 2 prefix 3 = ""
+        sparse 3 prefix 1 = ""
           61 leaf = "a"
           62 leaf = "b""#,
     );
@@ -163,7 +163,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        sparse 2
+        sparse 1
           61 leaf = "a"
           62 leaf = "b"
           63 leaf = "c"
@@ -175,7 +175,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        split 4 (5 3)
+        split 16 (17 13)
           61 leaf = "a"
           62 leaf = "b"
           63 leaf = "c"
@@ -189,7 +189,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        split 4 (5 2 3) prefix = ""
+        split 16 (17 1 13) prefix = ""
           47 leaf = "G"
           61 leaf = "a"
           62 leaf = "b"
@@ -205,7 +205,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        split 4 (5 2 3) prefix = ""
+        split 16 (17 1 13) prefix = ""
           47 leaf = "G"
           64 leaf = "d"
           65 leaf = "e"
@@ -216,7 +216,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        sparse 1 prefix 6 = ""
+        sparse 6 prefix 4 = ""
           47 leaf = "G"
           65 leaf = "e"
           66 leaf = "f"
@@ -242,7 +242,7 @@ fn a_node_of_many_children_has_a_place_for_each_byte() {
     assert_eq!((split, wide, blocks), (32, 0, 1 + 4 + 32));
     trie.put(b"a", 1).unwrap();
     let (first, split, wide, blocks) = shape(&trie);
-    assert!(first.starts_with("wide 64 prefix ") && first.ends_with(" = 0"), "{first}");
+    assert!(first.starts_with("wide 96 prefix ") && first.ends_with(" = 0"), "{first}");
     // The content had shared the lead block.
     assert_eq!((split, wide, blocks), (0, 33, 32 + 1));
     for byte in 16..31 {
@@ -260,7 +260,7 @@ fn a_node_of_many_children_has_a_place_for_each_byte() {
         trie.put(&[byte], byte).unwrap();
     }
     let (first, _, wide, _) = shape(&trie);
-    assert!(first.starts_with("wide 64 ") && wide == 256, "{first}");
+    assert!(first.starts_with("wide 96 ") && wide == 256, "{first}");
 }
 
 #[test]
@@ -270,22 +270,22 @@ fn the_last_child_of_a_fork_joins_the_chains_around_it() {
     assert_dump(
         &trie,
         r#"
-        chain 5+20 [6162636465666768]
+        chain 7+20 [6162636465666768]
           leaf = "abcdefgh""#,
     );
     trie.put(b"abc", "abc".into()).unwrap();
     assert_dump(
         &trie,
         r#"
-        chain 4+25 [616263]
-          chain 1+23 prefix [6465666768] = "abc"
+        chain 3+25 [616263]
+          chain 9+23 prefix [6465666768] = "abc"
             leaf = "abcdefgh""#,
     );
     trie.remove(b"abcdefgh").unwrap();
     assert_dump(
         &trie,
         r#"
-        chain 4+25 [616263]
+        chain 3+25 [616263]
           leaf = "abc""#,
     );
     trie.remove(b"abc").unwrap();

@@ -108,8 +108,7 @@ impl Pair {
         assert_eq!(self.trie.content_count(), self.model.len());
         let stats = self.trie.stats();
         assert_eq!(stats.contents(), self.model.len());
-        let slot = size_of::<Box<u32>>();
-        assert_eq!(self.trie.used_bytes(), stats.blocks() * 32 + stats.contents() * slot);
+        assert_eq!(self.trie.used_bytes(), (stats.blocks() + stats.contents()) * 32);
         for (key, value) in &self.model {
             assert_eq!(self.trie.get(key).map(|value| **value), Some(*value), "{key:?}");
             for at in [0, key.len() / 2, key.len()] {

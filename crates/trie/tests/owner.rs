@@ -109,26 +109,14 @@ fn a_change_that_panics_changes_nothing() {
 }
 
 #[test]
-fn content_slots_run_out() {
-    let mut trie = InMemoryTrie::with_limits(1000, 3);
-    for key in [b"a", b"b", b"c"] {
-        trie.put(key, Box::new(1)).unwrap();
-    }
-    let dump = trie.dump(|content| content.to_string());
-    assert_eq!(trie.put(b"d", Box::new(1)), Err(TrieFull::Contents { used: 3 }));
-    assert_eq!(trie.dump(|content| content.to_string()), dump);
-    assert!(trie.remove(b"a").unwrap());
-    assert_eq!(trie.put(b"d", Box::new(1)), Ok(false));
-}
-
-#[test]
 fn a_key_longer_than_the_trie_is_refused() {
-    let mut trie = InMemoryTrie::with_limits(1000, 3);
-    let key = vec![7; 28 * 1000];
-    assert_eq!(trie.put(&key, ()), Err(TrieFull::Blocks { used: 0 }));
-    assert_eq!(trie.put(&key[..28 * 980], ()), Ok(false));
+    let mut trie = InMemoryTrie::with_limit(1000);
+    let key = vec![7; 27 * 1000];
+    assert_eq!(trie.put(&key, ()), Err(TrieFull { used: 0 }));
+    assert_eq!(trie.put(&key[..27 * 980], ()), Ok(false));
     assert_eq!(trie.stats().blocks(), 980);
-    assert_eq!(trie.stats().greatest_depth, 28 * 980);
+    assert_eq!(trie.used_bytes(), 981 * 32);
+    assert_eq!(trie.stats().greatest_depth, 27 * 980);
 }
 
 proptest! {
@@ -137,11 +125,11 @@ proptest! {
     /// However small the trie, it either takes a key or says that it is full and stays as it was.
     #[test]
     fn blocks_run_out(
-        limit in 0..120u32,
+        limit in 0..200u32,
         keys in prop::collection::vec((key(), any::<bool>()), 1..120),
         with_reader in any::<bool>(),
     ) {
-        let mut trie = InMemoryTrie::<u32>::with_limits(limit, 1000);
+        let mut trie = InMemoryTrie::<u32>::with_limit(limit);
         let reader = with_reader.then(|| trie.reader());
         let mut model = common::Model::new();
         for (number, (key, put)) in (0..).zip(&keys) {
@@ -151,11 +139,10 @@ proptest! {
                     Ok(replaced) => {
                         prop_assert_eq!(replaced, model.insert(key.clone(), number).is_some());
                     }
-                    Err(TrieFull::Blocks { used }) => {
+                    Err(TrieFull { used }) => {
                         prop_assert_eq!(trie.dump(|content| content.to_string()), before);
-                        prop_assert!(used + 16 + key.len() as u32 / 28 > limit);
+                        prop_assert!(used + 18 + key.len() as u32 / 27 > limit);
                     }
-                    Err(other) => prop_assert!(false, "{other}"),
                 }
             } else if let Some((key, _)) = model.first_key_value() {
                 let key = key.clone();
@@ -168,7 +155,7 @@ proptest! {
                 }
             }
             trie.verify().unwrap();
-            prop_assert!(trie.stats().blocks() <= limit as usize);
+            prop_assert!(trie.used_bytes() <= limit as usize * 32);
             prop_assert_eq!(trie.content_count(), model.len());
             prop_assert_eq!(
                 trie.used_bytes() + trie.retired_bytes() + trie.free_bytes(),

@@ -12,10 +12,12 @@ const VERSIONS: u64 = if cfg!(miri) { 150 } else { 1000 };
 const KEYS: u64 = if cfg!(miri) { 12 } else { 300 };
 
 /// A content that knows its key, and is visibly dead once dropped.
-struct Content {
+struct Content(Box<Inner>);
+
+struct Inner {
     key: Vec<u8>,
     version: u64,
-    alive: Box<u64>,
+    alive: u64,
     count: Arc<AtomicUsize>,
 }
 
@@ -24,15 +26,23 @@ const ALIVE: u64 = 0x600D_600D_600D_600D;
 impl Content {
     fn new(key: &[u8], version: u64, count: &Arc<AtomicUsize>) -> Content {
         count.fetch_add(1, Ordering::Relaxed);
-        let key = key.to_vec();
-        Content { key, version, alive: Box::new(ALIVE), count: Arc::clone(count) }
+        let (key, count) = (key.to_vec(), Arc::clone(count));
+        Content(Box::new(Inner { key, version, alive: ALIVE, count }))
+    }
+}
+
+impl std::ops::Deref for Content {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
     }
 }
 
 impl Drop for Content {
     fn drop(&mut self) {
-        assert_eq!(*self.alive, ALIVE);
-        *self.alive = 0;
+        assert_eq!(self.alive, ALIVE);
+        self.0.alive = 0;
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -66,7 +76,7 @@ fn read(reader: Reader<Content>, done: &AtomicU64, started: &AtomicUsize, seed: 
             let number = (random >> 33) % KEYS;
             let found = guard.get(&key(number));
             if let Some(content) = found {
-                assert_eq!((&content.key, *content.alive), (&key(number), ALIVE));
+                assert_eq!((&content.key, content.alive), (&key(number), ALIVE));
             }
             if is_permanent(number) {
                 let version = found.map_or(0, |content| content.version);
@@ -80,7 +90,7 @@ fn read(reader: Reader<Content>, done: &AtomicU64, started: &AtomicUsize, seed: 
         let (mut permanent, mut contents) = (0, Vec::new());
         while let Some((key, content)) = entries.next_entry() {
             assert_eq!(key, content.key);
-            assert_eq!(*content.alive, ALIVE);
+            assert_eq!(content.alive, ALIVE);
             if let Some(last) = &last {
                 assert_eq!(key > &last[..], direction == Direction::Forward);
             }
@@ -90,7 +100,7 @@ fn read(reader: Reader<Content>, done: &AtomicU64, started: &AtomicUsize, seed: 
         }
         assert_eq!(permanent, permanent_keys.len(), "a walk missed a key that is always there");
         // What was listed earlier under this guard is still there.
-        assert!(contents.iter().all(|content| *content.alive == ALIVE));
+        assert!(contents.iter().all(|content| content.alive == ALIVE));
     }
     rounds
 }
@@ -156,7 +166,7 @@ fn a_pin_keeps_what_it_found_and_no_more() {
         trie.put(b"kex", Content::new(b"kex", version, &count)).unwrap();
         trie.remove(b"kex").unwrap();
     }
-    assert_eq!((first.version, *first.alive), (1, ALIVE));
+    assert_eq!((first.version, first.alive), (1, ALIVE));
     assert_eq!(guard.get(b"key").unwrap().version, VERSIONS - 1);
     assert!(trie.free_retired(u32::MAX) > 0, "the pin holds all that was retired after it");
     drop(guard);
@@ -201,7 +211,7 @@ fn readers_outlive_the_writer() {
     trie.remove(&key(2)).unwrap();
     let clone = reader.clone();
     drop(trie);
-    assert_eq!((held.version, *held.alive), (1, ALIVE));
+    assert_eq!((held.version, held.alive), (1, ALIVE));
     assert_eq!(guard.get(&key(1)).unwrap().version, 2);
     assert!(guard.get(&key(2)).is_none());
     drop(guard);

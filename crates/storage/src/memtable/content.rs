@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use espalier_mutation::DeletionTime;
 
-/// Rows up to this length lie in the trie's own slot; longer ones on the heap.
+/// Rows up to this length lie in the trie's own block; longer ones on the heap.
 const INLINE_BYTES: usize = 30;
 
-/// The content of a trie key. 32 bytes, half a cache line.
+/// The content of a trie key. 32 bytes: a block of the trie, half a cache line.
 #[derive(Clone)]
 pub(crate) enum Content {
     /// At the end of the partition key: the partition exists, perhaps with a deletion.

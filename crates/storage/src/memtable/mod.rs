@@ -91,7 +91,8 @@ impl Memtable {
 
     /// All memory of trie and contents.
     pub fn memory_bytes(&self) -> usize {
-        self.trie.borrow().allocated_bytes() + self.heap_bytes.get()
+        let trie = self.trie.borrow();
+        trie.allocated_bytes() + trie.note_bytes() + self.heap_bytes.get()
     }
 
     /// Memory of what is reachable, without free blocks: what a flush is worth.
@@ -99,18 +100,16 @@ impl Memtable {
         self.trie.borrow().used_bytes() + self.heap_bytes.get()
     }
 
-    /// Whether the trie comes near its own limits (4 GiB of structure, 2^27 contents), whatever the budget.
+    /// Whether the trie comes near its own limit (4 GiB of structure and contents), whatever the budget.
     #[inline]
     pub(crate) fn wants_flush(&self) -> bool {
-        let trie = self.trie.borrow();
-        trie.used_bytes() > FULL_BYTES / 2 || trie.content_count() > FULL_CONTENTS / 2
+        self.trie.borrow().used_bytes() > FULL_BYTES / 2
     }
 
     /// Whether nothing more should be written before it is flushed.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        let trie = self.trie.borrow();
-        trie.used_bytes() > FULL_BYTES || trie.content_count() > FULL_CONTENTS
+        self.trie.borrow().used_bytes() > FULL_BYTES
     }
 
     /// Minima and counts for the flush.
@@ -144,9 +143,8 @@ impl Memtable {
     }
 }
 
-/// Three quarters of what the trie can hold.
-const FULL_BYTES: usize = 3 << 30;
-const FULL_CONTENTS: usize = 100_000_000;
+/// Seven eighths of what the trie can hold.
+const FULL_BYTES: usize = 7 << 29;
 
 /// A trie of this size is dropped on a helper thread: freeing each of its rows would hold the core for too long.
 const LARGE_BYTES: usize = 256 << 10;

@@ -55,10 +55,11 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// The next block for a chain that is made from its end. When another one is to come before it,
-    /// two are taken in one cache line, the first of them being kept in `spare`.
+    /// The next block for a chain that is made from its end, which is beside the content that it
+    /// leads to. When another one is to come before it, two are taken in one cache line, the first
+    /// of them being kept in `spare`.
     fn new_chain_block(&mut self, spare: &mut Option<u32>, more: bool) -> u32 {
-        if let Some(index) = spare.take() {
+        if let Some(index) = spare.take().or_else(|| self.space.take_beside_content()) {
             return index;
         }
         match more.then(|| self.space.blocks.take_pair(&self.shared.blocks)).flatten() {
@@ -109,7 +110,7 @@ impl<'a, C> Writer<'a, C> {
     #[inline]
     fn chain_block(&mut self, bytes: &[u8], child: Pointer) -> Pointer {
         let offset = CHAIN_END - bytes.len();
-        let index = self.space.blocks.take(&self.shared.blocks);
+        let index = self.new_chain_block(&mut None, false);
         // SAFETY: the block is ours, and the transitions are before the last word.
         unsafe {
             let block = self.shared.blocks.unit(index).cast::<u8>();

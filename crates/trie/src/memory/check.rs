@@ -7,13 +7,9 @@ use super::trie::InMemoryTrie;
 /// What is wrong with a trie; a defect of this crate.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Corruption {
-    /// A unit is in two places, or in none.
-    #[error(
-        "{unit} {index} is in {places} places: of the structure, the free ones and the retired"
-    )]
+    /// A block is in two places, or in none.
+    #[error("block {index} is in {places} places: of the structure, the free ones and the retired")]
     Places {
-        /// "block" or "content".
-        unit: &'static str,
         /// Its index.
         index: u32,
         /// How many places it was found in.
@@ -29,26 +25,17 @@ pub enum Corruption {
     },
 }
 
-/// In how many places each unit was found.
-struct Tally {
-    blocks: Vec<u8>,
-    contents: Vec<u8>,
-}
+/// In how many places each block was found.
+struct Tally(Vec<u8>);
 
 impl Tally {
     fn add(&mut self, pointer: Pointer) {
-        self.add_unit(pointer);
-        if !pointer.is_leaf() && pointer.kind() == Kind::Wide {
-            let others = pointer.index() + 1..pointer.index() + WIDE_BLOCKS;
-            others.for_each(|block| self.add_unit(Pointer::part(block)));
-        }
-    }
-
-    fn add_unit(&mut self, pointer: Pointer) {
-        let places = if pointer.is_leaf() { &mut self.contents } else { &mut self.blocks };
-        match places.get_mut(pointer.index() as usize) {
-            Some(count) => *count = count.saturating_add(1),
-            None => places.extend([0, 2]), // beyond what was ever used: certainly wrong
+        let blocks = if pointer.kind() == Kind::Wide { WIDE_BLOCKS } else { 1 };
+        for index in pointer.index()..pointer.index() + blocks {
+            match self.0.get_mut(index as usize) {
+                Some(count) => *count = count.saturating_add(1),
+                None => self.0.extend([0, 2]), // beyond what was ever used: certainly wrong
+            }
         }
     }
 }
@@ -58,10 +45,7 @@ impl<C> InMemoryTrie<C> {
     /// retired. For tests; takes time in proportion to the size of the trie.
     pub fn verify(&self) -> Result<(), Corruption> {
         let view = self.view();
-        let mut tally = Tally {
-            blocks: vec![0; self.space.blocks.used_range() as usize],
-            contents: vec![0; self.space.contents.used_range() as usize],
-        };
+        let mut tally = Tally(vec![0; self.space.blocks.used_range() as usize]);
         let mut pending = vec![view.root()];
         pending.retain(|pointer| !pointer.is_none());
         while let Some(pointer) = pending.pop() {
@@ -71,16 +55,10 @@ impl<C> InMemoryTrie<C> {
         for block in self.space.blocks.free_units(&self.shared.blocks) {
             tally.add(Pointer::part(block));
         }
-        for content in self.space.contents.free_units(&self.shared.contents) {
-            tally.add(Pointer::leaf(content));
-        }
         self.space.limbo().iter().for_each(|retired| tally.add(retired));
-        for (unit, places, first) in [("block", &tally.blocks, 1), ("content", &tally.contents, 0)]
-        {
-            for (index, &places) in (0u32..).zip(places).skip(first) {
-                if places != 1 {
-                    return Err(Corruption::Places { unit, index, places });
-                }
+        for (index, &places) in (0u32..).zip(&tally.0).skip(1) {
+            if places != 1 {
+                return Err(Corruption::Places { index, places });
             }
         }
         Ok(())
@@ -130,7 +108,7 @@ fn check_node(
         }
         Node::Wide(wide) => {
             pending.extend(wide.children().map(|(_, child)| child));
-            if pending.len() - first <= super::remove::SHRUNK_WIDE {
+            if pending.len() - first < super::remove::SHRUNK_SPLIT as usize {
                 return Err("a wide node has too few children");
             }
         }

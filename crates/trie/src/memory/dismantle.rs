@@ -39,7 +39,7 @@ impl<C> Dismantle<C> {
         }
         if pending.is_empty() {
             self.trie.space.forget_units();
-            return shared.blocks.free_last_chunk() || shared.contents.free_last_chunk();
+            return shared.blocks.free_last_chunk();
         }
         for _ in 0..nodes {
             let Some(node) = pending.pop() else { break };

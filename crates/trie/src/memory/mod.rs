@@ -4,9 +4,9 @@
 //! leaf, chain (one to 27 single transitions), sparse (two to six children), split (more), and
 //! prefix (a content on one of the others); the type is in the 32-bit pointer. What differs from
 //! the paper: a node of more than 32 children has a place for each byte (*wide*), as a step down
-//! then is one access to memory and not two or three; contents are typed values in slots of their own; a content's pointer is told by the low
-//! bits, so that a trie holds 4 GiB of structure and 2^27 contents; blocks and contents are
-//! recycled.
+//! then is one access to memory and not two or three; contents are typed values in blocks of their
+//! own (at most 32 bytes), beside the chain that leads to them; a content's pointer is told by the
+//! low bits, so that a trie holds 4 GiB; blocks and contents are recycled.
 //!
 //! **Invariants.** One writer, who has the [`InMemoryTrie`]; any number of [`Reader`]s on any
 //! thread, without locks. A content is published by a single store after it and all nodes that lead
@@ -37,10 +37,10 @@
 //! Chunks are added, never moved, and stand in their table before the first pointer into them is
 //! published.
 //!
-//! **Memory bound.** [`InMemoryTrie::allocated_bytes`] is all that the structure and the slots take,
-//! in chunks of at most 8 MiB (blocks) or 262,144 slots (contents), and equals used + retired + free
-//! bytes. Besides it there are the two tables of chunks (8 KiB), 4 bytes for each retired block or
-//! content, and a cache line for each reader.
+//! **Memory bound.** [`InMemoryTrie::allocated_bytes`] is all that structure and contents take, in
+//! chunks of at most 8 MiB, and equals used + retired + free bytes. Besides it there are the table
+//! of chunks (4 KiB), 4 bytes for each retired block or content, a cache line for each reader, and
+//! a bit for each block if contents must be dropped.
 
 mod arena;
 mod branch;
@@ -52,6 +52,7 @@ mod dump;
 mod epoch;
 mod insert;
 mod limbo;
+mod live;
 mod node;
 mod place;
 mod pointer;

@@ -2,8 +2,7 @@
 //!
 //! The type in the pointer says how to read the block, so a block has no header, and a pointer can
 //! name a position inside a chain. Unlike in the paper, a pointer to content is also told by the
-//! low 5 bits rather than by its sign. Blocks and contents thus have 27 bits of index each: 4 GiB of
-//! structure and 134,217,728 contents in one trie.
+//! low 5 bits rather than by its sign, and contents are in blocks, too: a trie has 2^27 of those, 4 GiB.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -176,15 +176,6 @@ impl Pool {
         let runs = listed(arena, self.first_free_run, self.free_runs);
         units.chain(runs.flat_map(|first| first..first + RUN))
     }
-
-    /// The indices of all units in use.
-    pub(crate) fn taken_units<T>(&self, arena: &Arena<T>) -> impl Iterator<Item = u32> + use<T> {
-        let mut free = vec![false; self.next as usize];
-        for index in self.free_units(arena) {
-            free[index as usize] = true;
-        }
-        (self.reserved..self.next).filter(move |&index| !free[index as usize])
-    }
 }
 
 /// The `count` units of a list that begins with `first`.

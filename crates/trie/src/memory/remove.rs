@@ -11,13 +11,13 @@ use super::place::common_length;
 use super::pointer::{CHAIN_LENGTH, Link, Pointer};
 
 /// Children at which a split node becomes a sparse one.
-const SHRUNK_SPLIT: u32 = 4;
+pub(super) const SHRUNK_SPLIT: u32 = 4;
 
-/// Children at which a wide node becomes a split one.
-pub(super) const SHRUNK_WIDE: usize = 16;
+/// Children at which a wide node becomes a split one, if there is room for that.
+const SHRUNK_WIDE: u32 = 16;
 
-/// Blocks that a removal takes at most: a split node and a prefix for a wide node.
-pub(crate) const BLOCKS_PER_REMOVAL: usize = 1 + 4 + SHRUNK_WIDE + 1;
+/// Blocks that a removal takes at most: a sparse node and a prefix for a split node.
+pub(crate) const BLOCKS_PER_REMOVAL: usize = 2;
 
 /// The lowest node on the path that stays when what is below the path is taken out. `link` leads
 /// to the node (to its prefix, when that shares its block).
@@ -214,10 +214,12 @@ impl<'a, C> Writer<'a, C> {
             Anchor::Wide { link, node, wide, byte } => {
                 let place = wide.find(byte);
                 let branch = place.get();
-                if wide.children().count() == SHRUNK_WIDE + 1 {
-                    self.shrink_wide(link, node, wide, byte);
-                } else {
-                    place.publish(Pointer::NONE);
+                match self.narrower(wide, byte) {
+                    Some(narrower) => {
+                        link.publish(narrower);
+                        self.retire(node);
+                    }
+                    None => place.publish(Pointer::NONE),
                 }
                 self.retire_branch(branch);
             }
@@ -312,16 +314,24 @@ impl<'a, C> Writer<'a, C> {
         self.retire_split_blocks(node, split);
     }
 
-    /// Replaces a wide node by a split one, without the child for `byte`.
-    fn shrink_wide(&mut self, link: &Link, node: Pointer, wide: Wide<'a>, byte: u8) {
-        let mut children = wide.children().filter(|(other, _)| *other != byte).peekable();
-        let first = children.peek().map_or(byte, |(other, _)| *other);
+    /// What a wide node becomes without the child for `byte`; `None` if it stays.
+    fn narrower(&mut self, wide: Wide<'a>, byte: u8) -> Option<Pointer> {
+        let others = || wide.children().filter(move |(other, _)| *other != byte);
+        let count = others().count() as u32;
+        if count == SHRUNK_SPLIT {
+            let (bytes, children): (Vec<_>, Vec<_>) = others().unzip();
+            return Some(self.sparse(&bytes, &children));
+        }
+        let blocks = 1 + 4 + count;
+        if count > SHRUNK_WIDE || !self.space.blocks.reserve(&self.shared.blocks, blocks) {
+            return None;
+        }
+        let (first, _) = others().next()?;
         let (narrower, split) = self.empty_split(split_path(first)[0]);
-        for (other, child) in children {
+        for (other, child) in others() {
             self.add_to_split(split, other, child);
         }
-        link.publish(narrower);
-        self.retire(node);
+        Some(narrower)
     }
 
     pub(super) fn retire_split_blocks(&mut self, node: Pointer, split: Split<'a>) {

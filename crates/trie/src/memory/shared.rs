@@ -4,27 +4,19 @@
 
 use super::arena::Arena;
 use super::epoch::Epochs;
-use super::node::Blocks;
+use super::live::Live;
+use super::node::{BLOCK_BYTES, Blocks};
 use super::pointer::Link;
-use super::pool::Pool;
-use std::mem::ManuallyDrop;
+use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
-
-/// A place for a content. While it is free, the pool keeps a number in its first bytes; that is
-/// also why it is never zero-sized.
-#[repr(C)]
-pub(crate) union ContentSlot<C> {
-    pub(crate) value: ManuallyDrop<C>,
-    pub(crate) next_free: u32,
-}
 
 pub(crate) struct Shared<C> {
     pub(crate) root: Link,
     pub(crate) blocks: Blocks,
-    pub(crate) contents: Arena<ContentSlot<C>>,
     pub(crate) epochs: Epochs,
     /// Set when the writer has gone: which contents are alive, to drop them with the last reader.
-    estate: Mutex<Option<Pool>>,
+    estate: Mutex<Option<Live>>,
+    contents: PhantomData<C>,
 }
 
 // SAFETY: the structure is shared through atomics and immutable bytes; contents are shared as &C
@@ -35,31 +27,38 @@ unsafe impl<C: Send + Sync> Sync for Shared<C> {}
 
 impl<C> Shared<C> {
     pub(crate) fn new() -> Shared<C> {
+        const { assert!(size_of::<C>() <= BLOCK_BYTES && align_of::<C>() <= BLOCK_BYTES) };
         Shared {
             root: Link::none(),
             blocks: Arena::new(),
-            contents: Arena::new(),
             epochs: Epochs::new(),
             estate: Mutex::new(None),
+            contents: PhantomData,
         }
     }
 
-    /// Leaves it to the last reader to drop the contents that `pool` says are alive.
-    pub(crate) fn leave(&self, pool: Pool) {
-        *self.estate.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool);
+    /// Where a content is or will be: a block of its own.
+    ///
+    /// # Safety
+    /// As for [`Arena::unit`](super::arena::Arena::unit).
+    #[inline(always)]
+    pub(crate) unsafe fn content(&self, index: u32) -> *mut C {
+        // SAFETY: the caller's promise.
+        unsafe { self.blocks.unit(index) }.cast()
+    }
+
+    /// Leaves it to the last reader to drop the contents that are alive.
+    pub(crate) fn leave(&self, live: Live) {
+        *self.estate.lock().unwrap_or_else(PoisonError::into_inner) = Some(live);
     }
 }
 
 impl<C> Drop for Shared<C> {
     fn drop(&mut self) {
         let estate = self.estate.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(pool) = estate
-            && std::mem::needs_drop::<C>()
-        {
-            for index in pool.taken_units(&self.contents) {
-                // SAFETY: neither writer nor readers are left, and the content is alive.
-                unsafe { ManuallyDrop::drop(&mut (*self.contents.unit(index)).value) };
-            }
+        for index in estate.iter().flat_map(Live::iter) {
+            // SAFETY: neither writer nor readers are left, and the content is alive.
+            unsafe { std::ptr::drop_in_place(self.content(index)) };
         }
     }
 }

@@ -12,69 +12,63 @@
 
 use super::arena::Arena;
 use super::limbo::Limbo;
+use super::live::Live;
 use super::node::{BLOCK_BYTES, Block};
 use super::pointer::{Kind, Pointer};
 use super::pool::Pool;
-use super::shared::{ContentSlot, Shared};
-use std::mem::ManuallyDrop;
+use super::shared::Shared;
 
 /// An arbitrary choice: a fence for each 64 units is not noticed.
 const RETIRED_PER_EPOCH: u32 = 64;
 /// An arbitrary choice: a few microseconds, when contents are simple to drop.
 const FREED_AT_ONCE: u32 = 128;
 
-/// The trie cannot grow: nothing was changed.
+/// The trie cannot grow, because of its limit (at most 2^27 blocks, 4 GiB) or for want of memory:
+/// nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum TrieFull {
-    /// 32-byte blocks have run out: the trie's limit (at most 2^27, 4 GiB) or the memory.
-    #[error("no block is left for the trie's structure: {used} of 32 bytes are in use")]
-    Blocks {
-        /// Blocks in use.
-        used: u32,
-    },
-    /// Content slots have run out: the trie's limit (at most 2^27) or the memory.
-    #[error("no slot is left for the trie's contents: {used} are in use")]
-    Contents {
-        /// Slots in use.
-        used: u32,
-    },
+#[error("no block is left for the trie: {used} of 32 bytes are in use")]
+pub struct TrieFull {
+    /// Blocks in use.
+    pub used: u32,
 }
 
 pub(crate) struct Space {
+    /// Blocks of the structure and of contents.
     pub(crate) blocks: Pool,
-    pub(crate) contents: Pool,
+    /// Blocks taken for contents.
+    contents: u32,
+    /// Contents that are to be dropped.
+    live: Live,
+    /// A block in the cache line of the content that was taken last, for the chain that will lead
+    /// to it. Only while a content is put where there was none.
+    beside_content: Option<u32>,
     limbo: Limbo,
     retired_since_advance: u32,
     retired_in_operation: u32,
 }
 
 impl Space {
-    pub(crate) fn new(block_limit: u32, content_limit: u32) -> Space {
+    pub(crate) fn new(limit: u32) -> Space {
         Space {
             // Block 0 is not used, so that no pointer is 0.
-            blocks: Pool::new(1, block_limit),
-            contents: Pool::new(0, content_limit),
+            blocks: Pool::new(1, limit),
+            contents: 0,
+            live: Live::default(),
+            beside_content: None,
             limbo: Limbo::default(),
             retired_since_advance: 0,
             retired_in_operation: 0,
         }
     }
 
-    /// Makes sure that `blocks` blocks and `contents` contents can be taken.
+    /// Makes sure that so many blocks can be taken, for structure and contents.
     #[inline]
-    pub(crate) fn reserve<C>(
-        &mut self,
-        shared: &Shared<C>,
-        blocks: usize,
-        contents: u32,
-    ) -> Result<(), TrieFull> {
+    pub(crate) fn reserve<C>(&mut self, shared: &Shared<C>, blocks: usize) -> Result<(), TrieFull> {
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        if self.blocks.reserve(&shared.blocks, blocks)
-            && self.contents.reserve(&shared.contents, contents)
-        {
+        if self.blocks.reserve(&shared.blocks, blocks) {
             return Ok(());
         }
-        self.reserve_after_freeing(shared, blocks, contents)
+        self.reserve_after_freeing(shared, blocks)
     }
 
     #[cold]
@@ -82,25 +76,56 @@ impl Space {
         &mut self,
         shared: &Shared<C>,
         blocks: u32,
-        contents: u32,
     ) -> Result<(), TrieFull> {
         self.free_retired(shared, u32::MAX);
-        if !self.blocks.reserve(&shared.blocks, blocks) {
-            return Err(TrieFull::Blocks { used: self.blocks.taken() });
+        match self.blocks.reserve(&shared.blocks, blocks) {
+            true => Ok(()),
+            false => Err(TrieFull { used: self.blocks.taken() }),
         }
-        if !self.contents.reserve(&shared.contents, contents) {
-            return Err(TrieFull::Contents { used: self.contents.taken() });
-        }
-        Ok(())
     }
 
-    /// Puts a content in a slot.
+    /// Puts a content in a block.
     #[inline]
     pub(crate) fn take_content<C>(&mut self, shared: &Shared<C>, content: C) -> Pointer {
-        let index = self.contents.take(&shared.contents);
-        let value = ManuallyDrop::new(content);
-        // SAFETY: the slot is the writer's alone until its pointer is published.
-        unsafe { shared.contents.unit(index).write(ContentSlot { value }) };
+        let index = self.blocks.take(&shared.blocks);
+        self.fill(shared, index, content)
+    }
+
+    /// Puts a content in a block, and keeps the other one of the same cache line for the chain that
+    /// leads to it: a look-up then needs no more than that line for both.
+    #[inline]
+    pub(crate) fn take_content_for_chain<C>(&mut self, shared: &Shared<C>, content: C) -> Pointer {
+        match self.blocks.take_pair(&shared.blocks) {
+            Some((first, second)) => {
+                self.beside_content = Some(second);
+                self.fill(shared, first, content)
+            }
+            None => self.take_content(shared, content),
+        }
+    }
+
+    /// The block kept by [`Space::take_content_for_chain`].
+    #[inline]
+    pub(crate) fn take_beside_content(&mut self) -> Option<u32> {
+        self.beside_content.take()
+    }
+
+    /// Gives back what no chain has taken.
+    #[inline]
+    pub(crate) fn release_beside_content<C>(&mut self, shared: &Shared<C>) {
+        if let Some(index) = self.beside_content.take() {
+            self.blocks.give(&shared.blocks, index);
+        }
+    }
+
+    #[inline]
+    fn fill<C>(&mut self, shared: &Shared<C>, index: u32, content: C) -> Pointer {
+        self.contents += 1;
+        if std::mem::needs_drop::<C>() {
+            self.live.add(index);
+        }
+        // SAFETY: the block is the writer's alone until its pointer is published.
+        unsafe { shared.content(index).write(content) };
         Pointer::leaf(index)
     }
 
@@ -150,46 +175,51 @@ impl Space {
             Kind::Wide => return self.blocks.give_run(&shared.blocks, index),
             _ => return self.blocks.give(&shared.blocks, index),
         }
+        self.contents -= 1;
         if std::mem::needs_drop::<C>() {
+            self.live.remove(index);
             // SAFETY: retired contents are alive, and nobody can reach this one any more.
-            let content = unsafe { ManuallyDrop::take(&mut (*shared.contents.unit(index)).value) };
-            // The slot is free before the content is dropped, should that panic.
-            self.contents.give(&shared.contents, index);
+            let content = unsafe { shared.content(index).read() };
+            // The block is free before the content is dropped, should that panic.
+            self.blocks.give(&shared.blocks, index);
             drop(content);
         } else {
-            self.contents.give(&shared.contents, index);
+            self.blocks.give(&shared.blocks, index);
         }
     }
 
     /// Takes all units for never used, and the arenas for empty.
     pub(crate) fn forget_units(&mut self) {
         self.blocks = Pool::new(1, 0);
-        self.contents = Pool::new(0, 0);
+        self.contents = 0;
+        self.live = Live::default();
     }
 
     /// Contents in the structure.
     pub(crate) fn live_contents(&self) -> u32 {
-        self.contents.taken() - self.limbo.contents()
+        self.contents - self.limbo.contents()
     }
 
-    /// Blocks in the structure.
-    pub(crate) fn live_blocks(&self) -> u32 {
-        self.blocks.taken() - self.limbo.blocks()
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.blocks.taken() as usize * BLOCK_BYTES - self.retired_bytes()
     }
 
-    pub(crate) fn used_bytes<C>(&self) -> usize {
-        self.live_blocks() as usize * BLOCK_BYTES
-            + self.live_contents() as usize * size_of::<ContentSlot<C>>()
+    pub(crate) fn retired_bytes(&self) -> usize {
+        (self.limbo.blocks() + self.limbo.contents()) as usize * BLOCK_BYTES
     }
 
-    pub(crate) fn retired_bytes<C>(&self) -> usize {
-        self.limbo.blocks() as usize * BLOCK_BYTES
-            + self.limbo.contents() as usize * size_of::<ContentSlot<C>>()
-    }
-
-    pub(crate) fn allocated_bytes<C>(&self) -> usize {
+    pub(crate) fn allocated_bytes(&self) -> usize {
         Arena::<Block>::bytes(self.blocks.capacity())
-            + Arena::<ContentSlot<C>>::bytes(self.contents.capacity())
+    }
+
+    /// Bytes of the note of live contents.
+    pub(crate) fn note_bytes(&self) -> usize {
+        self.live.bytes()
+    }
+
+    /// The note of live contents, to be kept by whoever drops them.
+    pub(crate) fn into_live(self) -> Live {
+        self.live
     }
 
     /// What waits to be freed.

@@ -59,16 +59,16 @@ impl<C> Default for InMemoryTrie<C> {
 impl<C> InMemoryTrie<C> {
     /// An empty trie. It takes no memory for blocks and contents before it has any.
     pub fn new() -> InMemoryTrie<C> {
-        InMemoryTrie::with_limits(1 << INDEX_BITS, 1 << INDEX_BITS)
+        InMemoryTrie::with_limit(1 << INDEX_BITS)
     }
 
-    /// An empty trie of at most so many blocks of 32 bytes and so many contents. Both limits are at
-    /// most 2^27 (one less for blocks). An insertion must find room for the worst case, which is 16
-    /// blocks and one for each 27 bytes of its key.
-    pub fn with_limits(blocks: u32, contents: u32) -> InMemoryTrie<C> {
+    /// An empty trie of at most so many blocks of 32 bytes, 2^27 − 1 at most, for its structure and
+    /// its contents. An insertion must find room for the worst case, which is 18 blocks and one for
+    /// each 27 bytes of its key.
+    pub fn with_limit(blocks: u32) -> InMemoryTrie<C> {
         InMemoryTrie {
             shared: Arc::new(Shared::new()),
-            space: Space::new(blocks, contents),
+            space: Space::new(blocks),
             key_buffer: Vec::new(),
         }
     }
@@ -152,13 +152,13 @@ impl<C> InMemoryTrie<C> {
             return None;
         }
         // SAFETY: without readers, the exclusive borrow of the writer is one of all contents.
-        Some(unsafe { &mut (*self.shared.contents.unit(content.index())).value })
+        Some(unsafe { &mut *self.shared.content(content.index()) })
     }
 
     /// Removes the content of a key, and nodes that lead nowhere else. Returns whether it had one.
     /// Fails only when the trie is full to the last blocks, as a node may have to be copied.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, TrieFull> {
-        self.space.reserve(&self.shared, BLOCKS_PER_REMOVAL, 0)?;
+        self.space.reserve(&self.shared, BLOCKS_PER_REMOVAL)?;
         let removed = self.writer().remove(key);
         self.space.settle(&self.shared);
         Ok(removed)
@@ -167,7 +167,7 @@ impl<C> InMemoryTrie<C> {
     /// Removes all keys that begin with `prefix`. Returns whether there was any. Takes time in
     /// proportion to what it removes.
     pub fn remove_branch(&mut self, prefix: &[u8]) -> Result<bool, TrieFull> {
-        self.space.reserve(&self.shared, BLOCKS_PER_REMOVAL, 0)?;
+        self.space.reserve(&self.shared, BLOCKS_PER_REMOVAL)?;
         let removed = self.writer().remove_branch(prefix);
         self.space.settle(&self.shared);
         Ok(removed)
@@ -210,20 +210,25 @@ impl<C> InMemoryTrie<C> {
         self.space.live_contents() as usize
     }
 
-    /// Bytes of the blocks and content slots that make up the trie. What contents point to is not
-    /// counted.
+    /// Bytes of the blocks that make up the trie, its contents with them. What contents point to is
+    /// not counted.
     pub fn used_bytes(&self) -> usize {
-        self.space.used_bytes::<C>()
+        self.space.used_bytes()
     }
 
     /// Bytes of blocks and contents that were taken out but may still have readers.
     pub fn retired_bytes(&self) -> usize {
-        self.space.retired_bytes::<C>()
+        self.space.retired_bytes()
     }
 
-    /// Bytes of memory taken for blocks and content slots, whatever they are used for.
+    /// Bytes of memory taken for blocks, whatever they are used for.
     pub fn allocated_bytes(&self) -> usize {
-        self.space.allocated_bytes::<C>()
+        self.space.allocated_bytes()
+    }
+
+    /// Bytes of the note of contents that must be dropped, which is not in blocks.
+    pub fn note_bytes(&self) -> usize {
+        self.space.note_bytes()
     }
 
     /// Bytes of memory that are allocated and ready to be used.
@@ -249,7 +254,7 @@ impl<'a, C> Writer<'a, C> {
         depth: usize,
         change: impl FnOnce(Option<&C>) -> (C, R),
     ) -> Result<R, TrieFull> {
-        self.space.reserve(self.shared, BLOCKS_PER_INSERTION + key.len() / CHAIN_LENGTH, 1)?;
+        self.space.reserve(self.shared, 2 + BLOCKS_PER_INSERTION + key.len() / CHAIN_LENGTH)?;
         let place = self.locate(link, key, depth);
         let result = if let Place::Existing(link) = place {
             let leaf = link.get();
@@ -262,8 +267,9 @@ impl<'a, C> Writer<'a, C> {
             result
         } else {
             let (content, result) = change(None);
-            let leaf = self.space.take_content(self.shared, content);
+            let leaf = self.space.take_content_for_chain(self.shared, content);
             self.insert(place, key, leaf);
+            self.space.release_beside_content(self.shared);
             result
         };
         self.space.settle(self.shared);
@@ -281,7 +287,7 @@ impl<'a, C> Writer<'a, C> {
     where
         C: Clone,
     {
-        self.space.reserve(self.shared, 0, 1)?;
+        self.space.reserve(self.shared, 1)?;
         let Place::Existing(link) = self.locate(link, key, depth) else {
             return Ok(None);
         };
@@ -299,10 +305,9 @@ impl<'a, C> Writer<'a, C> {
     /// A content of the structure, to be changed in place: there must be no readers.
     fn content_mut(&mut self, leaf: Pointer) -> &mut C {
         debug_assert!(!self.shared.epochs.has_readers());
-        // SAFETY: there are no readers, and the owner's references end before it writes.
-        let slot = unsafe { &mut *self.shared.contents.unit(leaf.index()) };
-        // SAFETY: the content is in the structure, so it is alive.
-        unsafe { &mut slot.value }
+        // SAFETY: the content is in the structure, so it is alive; there are no readers, and the
+        // owner's references end before it writes.
+        unsafe { &mut *self.shared.content(leaf.index()) }
     }
 
     fn replace(&mut self, link: &Link, leaf: Pointer, content: C) {
@@ -315,8 +320,7 @@ impl<'a, C> Writer<'a, C> {
 impl<C> Drop for InMemoryTrie<C> {
     fn drop(&mut self) {
         // Whoever leaves last drops the contents, those in limbo too.
-        let nothing = Space::new(0, 0);
-        let space = std::mem::replace(&mut self.space, nothing);
-        self.shared.leave(space.contents);
+        let space = std::mem::replace(&mut self.space, Space::new(0));
+        self.shared.leave(space.into_live());
     }
 }

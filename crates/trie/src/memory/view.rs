@@ -44,7 +44,7 @@ impl<'a, C> View<'a, C> {
     pub(crate) fn content(self, leaf: Pointer) -> &'a C {
         debug_assert!(leaf.is_leaf());
         // SAFETY: the promise made to `new`; a content is written before its pointer is published.
-        unsafe { &(*self.shared.contents.unit(leaf.index())).value }
+        unsafe { &*self.shared.content(leaf.index()) }
     }
 
     /// Asks the processor to fetch what a pointer leads to, which will be needed soon.
@@ -55,12 +55,8 @@ impl<'a, C> View<'a, C> {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             // SAFETY: the pointer is one of the structure; besides, prefetching never faults.
             unsafe {
-                let address = if pointer.is_leaf() {
-                    self.shared.contents.unit(pointer.index()).cast::<i8>()
-                } else {
-                    self.shared.blocks.unit(pointer.index()).cast::<i8>()
-                };
-                _mm_prefetch::<_MM_HINT_T0>(address);
+                let block = self.shared.blocks.unit(pointer.index());
+                _mm_prefetch::<_MM_HINT_T0>(block.cast());
             }
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]

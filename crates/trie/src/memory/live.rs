@@ -1,0 +1,58 @@
+//! Which blocks hold contents that are to be dropped one day. Contents that need no dropping are not noted.
+//!
+//! Memory bound: a bit for each block, and at most as much again while it grows.
+
+#[derive(Default)]
+pub(crate) struct Live {
+    words: Vec<u64>,
+}
+
+impl Live {
+    #[inline]
+    pub(crate) fn add(&mut self, index: u32) {
+        let word = index as usize / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (index % 64);
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, index: u32) {
+        if let Some(word) = self.words.get_mut(index as usize / 64) {
+            *word &= !(1 << (index % 64));
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
+    }
+
+    /// The blocks, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.words).flat_map(|(number, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+                rest &= rest - 1;
+                Some(number * 64 + bit)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Live;
+
+    #[test]
+    fn lists_what_was_added_and_not_removed() {
+        let mut live = Live::default();
+        for index in [5, 0, 63, 64, 1000, 127, 128] {
+            live.add(index);
+        }
+        live.remove(64);
+        live.remove(99_999);
+        assert_eq!(live.iter().collect::<Vec<_>>(), [0, 5, 63, 127, 128, 1000]);
+    }
+}
