@@ -17,14 +17,14 @@ use super::view::View;
 /// The keys of a trie that begin with some prefix, to be written to. Made by
 /// [`InMemoryTrie::descend`] and [`Branch::descend`].
 pub struct Branch<'a, C> {
-    shared: &'a Shared<C>,
-    space: &'a mut Space,
+    pub(super) shared: &'a Shared<C>,
+    pub(super) space: &'a mut Space,
     /// Begins with the prefix. A nested branch adds to it.
-    key: &'a mut Vec<u8>,
-    prefix_length: usize,
+    pub(super) key: &'a mut Vec<u8>,
+    pub(super) prefix_length: usize,
     /// The lowest known link that the first `depth` bytes of the prefix lead to.
-    link: &'a Link,
-    depth: usize,
+    pub(super) link: &'a Link,
+    pub(super) depth: usize,
 }
 
 impl<'a, C> Branch<'a, C> {
@@ -123,7 +123,7 @@ impl<'a, C> Branch<'a, C> {
 
     /// Goes down as far as links lead along the prefix. A link at the prefix itself stays above its
     /// content, if any, since the node there may still have to be replaced by one with content.
-    fn approach(&mut self) {
+    pub(super) fn approach(&mut self) {
         let view = self.view();
         let prefix = &self.key[..self.prefix_length];
         while self.depth < prefix.len() {

@@ -11,7 +11,7 @@
 //! **Invariants.** One writer, who has the [`InMemoryTrie`]; any number of [`Reader`]s on any
 //! thread, without locks. A content is published by a single store after it and all nodes that lead
 //! to it are complete. A reader sees each key either with or without a change, and sees the changes
-//! of separate operations one by one; several operations together are not atomic. Nothing that a
+//! of separate operations one by one, and those of a [`Transaction`] together. Nothing that a
 //! pinned reader may have found is recycled or mutated.
 //!
 //! **Why readers need no locks.** A reader goes from the root by links, each loaded with acquire
@@ -60,11 +60,14 @@ mod pool;
 mod reader;
 mod remove;
 mod shared;
+mod snapshot;
 mod space;
 mod sparse_word;
 mod stats;
 mod subtrie;
+mod transaction;
 mod trie;
+mod unshare;
 mod view;
 
 pub use branch::Branch;
@@ -72,7 +75,9 @@ pub use check::Corruption;
 pub use cursor::MemoryCursor;
 pub use dismantle::Dismantle;
 pub use reader::{Guard, Reader};
+pub use snapshot::Snapshot;
 pub use space::TrieFull;
 pub use stats::Stats;
 pub use subtrie::Subtrie;
+pub use transaction::Transaction;
 pub use trie::InMemoryTrie;

@@ -67,16 +67,18 @@ impl Pool {
                 (run..run + RUN).rev().for_each(|unit| self.give(arena, unit));
                 continue;
             }
-            if self.capacity >= self.limit {
+            if self.capacity >= self.limit || !self.add_chunk(arena) {
                 return false;
-            }
-            // SAFETY: the pool belongs to the writer, and keeps the last result as its capacity.
-            match unsafe { arena.grow(self.capacity) } {
-                Some(capacity) => self.capacity = capacity,
-                None => return false,
             }
         }
         true
+    }
+
+    fn add_chunk<T>(&mut self, arena: &Arena<T>) -> bool {
+        // SAFETY: the pool belongs to the writer, and keeps the last result as its capacity.
+        let capacity = unsafe { arena.grow(self.capacity) };
+        self.capacity = capacity.unwrap_or(self.capacity);
+        capacity.is_some()
     }
 
     /// Takes a unit, of undefined content. There must be one, by [`Pool::reserve`].
@@ -121,6 +123,21 @@ impl Pool {
         {
             return None;
         }
+        self.take_unused_run(arena)
+    }
+
+    /// Takes [`RUN`] units side by side, whatever it costs.
+    pub(crate) fn take_any_run<T>(&mut self, arena: &Arena<T>) -> Option<u32> {
+        loop {
+            let run = self.take_free_run(arena).or_else(|| self.take_unused_run(arena));
+            if run.is_some() || self.capacity >= self.limit || !self.add_chunk(arena) {
+                return run;
+            }
+        }
+    }
+
+    /// Takes a run from what was never used.
+    fn take_unused_run<T>(&mut self, arena: &Arena<T>) -> Option<u32> {
         let first = self.next.next_multiple_of(RUN);
         if first + RUN > self.capacity.min(self.limit) {
             return None;

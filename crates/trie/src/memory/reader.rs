@@ -64,6 +64,20 @@ impl<C> Reader<C> {
         self.guards.set(guards + 1);
         Guard { reader: self }
     }
+
+    /// Pins until this is dropped.
+    pub(super) fn pin_for_good(&self) {
+        std::mem::forget(self.pin());
+    }
+
+    /// What a reader sees that is pinned.
+    ///
+    /// # Safety
+    /// It is, for as long as self is borrowed; such as by [`Reader::pin_for_good`].
+    pub(super) unsafe fn view(&self) -> View<'_, C> {
+        // SAFETY: the caller's promise, and contents are not changed in place while there is a reader.
+        unsafe { View::new(&self.shared) }
+    }
 }
 
 impl<C> Clone for Reader<C> {
@@ -85,9 +99,8 @@ pub struct Guard<'r, C> {
 
 impl<C> Guard<'_, C> {
     fn view(&self) -> View<'_, C> {
-        // SAFETY: the epoch is pinned as long as self is borrowed, and contents are not changed in
-        // place while there is a reader.
-        unsafe { View::new(&self.reader.shared) }
+        // SAFETY: the epoch is pinned as long as self is borrowed.
+        unsafe { self.reader.view() }
     }
 
     /// The content of a key.

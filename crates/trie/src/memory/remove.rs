@@ -63,7 +63,7 @@ enum Target<'a> {
 impl<'a, C> Writer<'a, C> {
     /// Removes the content of a key. False if it has none.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
-        match self.find_target(key, false) {
+        match self.find_target(&self.shared.root, key, 0, false) {
             Target::Nothing => return false,
             Target::Prefix { link, node, prefix, above } => {
                 self.strip(link, node, prefix, above);
@@ -75,7 +75,7 @@ impl<'a, C> Writer<'a, C> {
 
     /// Removes all keys that begin with `prefix`. False if there is none.
     pub(crate) fn remove_branch(&mut self, prefix: &[u8]) -> bool {
-        match self.find_target(prefix, true) {
+        match self.find_target(&self.shared.root, prefix, 0, true) {
             Target::Branch(anchor) => {
                 self.detach(anchor);
                 true
@@ -84,11 +84,23 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    fn find_target(&self, key: &[u8], branch: bool) -> Target<'a> {
-        let mut link = &self.shared.root;
+    /// Removes the content of a key of which the first `depth` bytes lead to `link`. False if it has
+    /// none, or if there is no other key below the link.
+    pub(crate) fn remove_below(&mut self, link: &'a Link, key: &[u8], depth: usize) -> bool {
+        match self.find_target(link, key, depth, false) {
+            Target::Nothing | Target::Branch(Anchor::Root { .. }) => return false,
+            Target::Prefix { link, node, prefix, above } => {
+                self.strip(link, node, prefix, above);
+            }
+            Target::Branch(anchor) => self.detach(anchor),
+        }
+        true
+    }
+
+    fn find_target(&self, link: &'a Link, key: &[u8], depth: usize, branch: bool) -> Target<'a> {
+        let (mut link, mut depth) = (link, depth);
         let mut anchor = Anchor::Root { link };
         let mut above = None;
-        let mut depth = 0;
         loop {
             let node = link.get();
             if node.is_none() {

@@ -45,6 +45,9 @@ pub(crate) struct Space {
     limbo: Limbo,
     retired_since_advance: u32,
     retired_in_operation: u32,
+    /// Whether what is retired may still be found, because what replaces it is not published yet:
+    /// the epoch must not move on.
+    is_settling_deferred: bool,
 }
 
 impl Space {
@@ -58,6 +61,7 @@ impl Space {
             limbo: Limbo::default(),
             retired_since_advance: 0,
             retired_in_operation: 0,
+            is_settling_deferred: false,
         }
     }
 
@@ -77,10 +81,12 @@ impl Space {
         shared: &Shared<C>,
         blocks: u32,
     ) -> Result<(), TrieFull> {
-        self.free_retired(shared, u32::MAX);
+        if !self.is_settling_deferred {
+            self.free_retired(shared, u32::MAX);
+        }
         match self.blocks.reserve(&shared.blocks, blocks) {
             true => Ok(()),
-            false => Err(TrieFull { used: self.blocks.taken() }),
+            false => Err(self.full()),
         }
     }
 
@@ -140,9 +146,18 @@ impl Space {
     /// Ends an operation: frees what is known to be out of reach.
     #[inline]
     pub(crate) fn settle<C>(&mut self, shared: &Shared<C>) {
-        if !self.limbo.is_empty() {
+        if !self.limbo.is_empty() && !self.is_settling_deferred {
             self.settle_limbo(shared);
         }
+    }
+
+    /// From now on nothing is freed, or again.
+    pub(crate) fn defer_settling(&mut self, is_deferred: bool) {
+        self.is_settling_deferred = is_deferred;
+    }
+
+    pub(crate) fn full(&self) -> TrieFull {
+        TrieFull { used: self.blocks.taken() }
     }
 
     fn settle_limbo<C>(&mut self, shared: &Shared<C>) {

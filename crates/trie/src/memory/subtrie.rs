@@ -25,6 +25,10 @@ impl<'a, C> Subtrie<'a, C> {
         Subtrie { view, root: view.find(prefix) }
     }
 
+    pub(super) fn below(view: View<'a, C>, root: Pointer) -> Subtrie<'a, C> {
+        Subtrie { view, root }
+    }
+
     /// Whether there is no key with the prefix.
     pub fn is_empty(self) -> bool {
         self.root.is_none()

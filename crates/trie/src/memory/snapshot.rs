@@ -1,0 +1,47 @@
+//! What was below a prefix at one moment.
+
+#![allow(unsafe_code)]
+
+use super::pointer::Pointer;
+use super::reader::Reader;
+use super::subtrie::Subtrie;
+use super::trie::InMemoryTrie;
+
+/// The keys with some prefix and their contents, as they were when this was made. It stays so as long
+/// as the writer changes them only by [transactions](InMemoryTrie::transaction) below the same
+/// prefix, or below a shorter one; and keeps the writer from recycling what it sees. It may go to
+/// another thread.
+pub struct Snapshot<C> {
+    /// Pinned from before the root was read.
+    reader: Reader<C>,
+    root: Pointer,
+}
+
+impl<C> Snapshot<C> {
+    fn new(reader: Reader<C>, prefix: &[u8]) -> Snapshot<C> {
+        reader.pin_for_good();
+        // SAFETY: it is pinned.
+        let root = unsafe { reader.view() }.find(prefix);
+        Snapshot { reader, root }
+    }
+
+    /// What is below the prefix.
+    pub fn subtrie(&self) -> Subtrie<'_, C> {
+        // SAFETY: pinned since before the root was read.
+        Subtrie::below(unsafe { self.reader.view() }, self.root)
+    }
+}
+
+impl<C> InMemoryTrie<C> {
+    /// What is below `prefix` now.
+    pub fn snapshot(&self, prefix: &[u8]) -> Snapshot<C> {
+        Snapshot::new(self.reader(), prefix)
+    }
+}
+
+impl<C> Reader<C> {
+    /// What is below `prefix` now.
+    pub fn snapshot(&self, prefix: &[u8]) -> Snapshot<C> {
+        Snapshot::new(self.clone(), prefix)
+    }
+}

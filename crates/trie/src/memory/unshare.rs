@@ -1,0 +1,147 @@
+//! Copying the way to a key, so that it can be changed unseen.
+
+#![allow(unsafe_code)]
+
+use super::build::Writer;
+use super::node::{
+    BLOCK_BYTES, Inner, LAST_WORD, Node, SPLIT_MIDS_WORD, WIDE_BLOCKS, split_path, word, words,
+};
+use super::pointer::{Link, Pointer};
+use super::space::TrieFull;
+
+/// Blocks that copying a node takes at most, except for a wide one: the three parts of a split node.
+const BLOCKS_PER_COPY: usize = 3;
+
+impl<'a, C> Writer<'a, C> {
+    /// Copies the nodes on the path of `key` below `link`, of which the first `depth` bytes lead
+    /// there; nobody else follows `link`. What is left of them where they were is retired. From then
+    /// on an operation on `key` below `link` changes nothing that is reached from elsewhere: it
+    /// changes nodes on the path in place, and reads others.
+    pub(crate) fn unshare(
+        &mut self,
+        link: &'a Link,
+        key: &[u8],
+        depth: usize,
+    ) -> Result<(), TrieFull> {
+        let (mut link, mut rest) = (link, &key[depth..]);
+        loop {
+            let node = link.get();
+            if node.is_none() {
+                return Ok(());
+            }
+            let inner = match self.view().open(node) {
+                Node::Prefix(prefix) => match prefix.inner {
+                    Inner::Standalone(_) => {
+                        let copy = self.copy_block(node, node.offset())?;
+                        link.publish(copy);
+                        // SAFETY: a copy of a standalone prefix, which has this word.
+                        link = unsafe { word(&self.shared.blocks, copy, LAST_WORD) };
+                        continue;
+                    }
+                    Inner::Embedded(inner) => inner,
+                },
+                _ => node,
+            };
+            // A prefix keeps its own type, whatever shares its block.
+            let kind = node.offset();
+            link = match self.view().open(inner) {
+                Node::Leaf | Node::Prefix(_) => return Ok(()),
+                Node::Chain(chain) => {
+                    let Some(after) = rest.strip_prefix(chain.bytes) else {
+                        // The path leaves it, or ends in it: it is not changed, but for a content
+                        // that shares its block.
+                        if node != inner {
+                            link.publish(self.copy_block(node, kind)?);
+                        }
+                        return Ok(());
+                    };
+                    rest = after;
+                    let copy = self.copy_block(node, kind)?;
+                    link.publish(copy);
+                    // SAFETY: a copy of a chain, which has this word.
+                    unsafe { word(&self.shared.blocks, copy, LAST_WORD) }
+                }
+                Node::Sparse(sparse) => {
+                    let index = rest.first().and_then(|&byte| sparse.load_word().find(byte));
+                    let copy = self.copy_block(node, kind)?;
+                    link.publish(copy);
+                    let Some(index) = index else { return Ok(()) };
+                    rest = &rest[1..];
+                    // SAFETY: a copy of a sparse node, which has this child.
+                    unsafe { word(&self.shared.blocks, copy, index) }
+                }
+                Node::Split(_) => {
+                    let copy = self.copy_block(node, kind)?;
+                    link.publish(copy);
+                    let Some((&byte, after)) = rest.split_first() else { return Ok(()) };
+                    rest = after;
+                    match self.copy_split_path(copy, byte)? {
+                        Some(child) => child,
+                        None => return Ok(()),
+                    }
+                }
+                Node::Wide(_) => {
+                    let copy = self.copy_wide(node)?;
+                    link.publish(copy);
+                    let Some((&byte, after)) = rest.split_first() else { return Ok(()) };
+                    rest = after;
+                    match self.view().open(copy) {
+                        Node::Wide(wide) => wide.find(byte),
+                        _ => return Ok(()),
+                    }
+                }
+            };
+        }
+    }
+
+    /// A copy of a block, as a pointer with the type bits of `kind`. The block is retired.
+    fn copy_block(&mut self, node: Pointer, kind: usize) -> Result<Pointer, TrieFull> {
+        self.space.reserve(self.shared, BLOCKS_PER_COPY)?;
+        let index = self.space.blocks.take(&self.shared.blocks);
+        self.copy_bytes(node.index(), index);
+        self.retire(node);
+        Ok(Pointer::part(index).with_offset(kind))
+    }
+
+    /// The place of a byte's child in a split node's lead block that is our own, in parts that are
+    /// then our own, too; `None` where a part is missing.
+    fn copy_split_path(&mut self, lead: Pointer, byte: u8) -> Result<Option<&'a Link>, TrieFull> {
+        let [first, mid, bottom] = split_path(byte);
+        // SAFETY: a copy of a split node's lead block, in which only the writer comes by.
+        let mids = unsafe { word(&self.shared.blocks, lead, SPLIT_MIDS_WORD + first) };
+        let mut place = mids;
+        for position in [mid, bottom] {
+            let part = place.get();
+            if part.is_none() {
+                return Ok(None);
+            }
+            let copy = self.copy_block(part, part.offset())?;
+            place.publish(copy);
+            // SAFETY: a copy of a mid or bottom block.
+            place = &unsafe { words(&self.shared.blocks, copy) }[position];
+        }
+        Ok(Some(place))
+    }
+
+    fn copy_wide(&mut self, node: Pointer) -> Result<Pointer, TrieFull> {
+        let run = self.space.blocks.take_any_run(&self.shared.blocks);
+        let index = run.ok_or_else(|| self.space.full())?;
+        for block in 0..WIDE_BLOCKS {
+            self.copy_bytes(node.index() + block, index + block);
+        }
+        self.retire(node);
+        Ok(Pointer::wide(index))
+    }
+
+    /// Copies what is in a block. Its links may be changed by the writer only.
+    fn copy_bytes(&mut self, from: u32, to: u32) {
+        // SAFETY: the new block is ours alone. The old one is in the structure: the writer, who is
+        // the only one to change it, is here, so that plain reads race with nothing. Bytes that
+        // were never written are copied as such.
+        unsafe {
+            let from = self.shared.blocks.unit(from).cast::<std::mem::MaybeUninit<u8>>();
+            let to = self.shared.blocks.unit(to).cast::<std::mem::MaybeUninit<u8>>();
+            to.copy_from_nonoverlapping(from, BLOCK_BYTES);
+        }
+    }
+}
