@@ -3,6 +3,7 @@
 #
 # Reads fuzz/corpus/TARGET and fuzz/results/seeds/TARGET (fuzz/seed.sh makes those), adds what it finds to fuzz/results/corpus/TARGET.
 # Inputs have at most 8 KiB: what is longer is slow and shows no more. Input that fails stays in fuzz/artifacts/TARGET. Settings by environment:
+#   TIMEOUT=10    seconds that one input may take, which is a hang; more where the machine has other work
 #   CORPUS=NAME   work in fuzz/results/NAME and with the seeds of fuzz/results/NAME-seeds (for bytes that must not be committed)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -23,5 +24,5 @@ dictionary=()
 # Memory that AddressSanitizer keeps back to notice late uses counts as ours; a little of it is enough.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-quarantine_size_mb=16:detect_odr_violation=0}
 exec "$CARGO_FUZZ" run "$target" "${folders[@]}" -- \
-  -max_total_time="$seconds" -timeout=10 -malloc_limit_mb=64 -rss_limit_mb=1024 -max_len=8192 \
+  -max_total_time="$seconds" -timeout="${TIMEOUT:-10}" -malloc_limit_mb=64 -rss_limit_mb=1024 -max_len=8192 \
   -print_final_stats=1 "${dictionary[@]+"${dictionary[@]}"}"

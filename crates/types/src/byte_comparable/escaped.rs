@@ -79,6 +79,15 @@ pub(super) fn decode_from(
         }
         source.next();
         out.resize(out.len() + run + 1, 0);
+        // Another zero would belong to the same run.
+        if source.peek() == Some(0) {
+            return Err(DecodeError::Unexpected {
+                type_name: ty.cql_name(),
+                expected: "a byte other than zero behind a run of zeros",
+                got: 0,
+                remaining: source.rest().len(),
+            });
+        }
     }
 }
 
@@ -104,6 +113,14 @@ mod tests {
             (b"A\0\0", b"A\x00\xFE\xFE"),
         ] {
             assert_eq!(escaped(value), form);
+        }
+    }
+
+    #[test]
+    fn a_run_has_one_form() {
+        for input in [&b"A\x00\xFF\x00\x38"[..], b"\x00\xFE\xFF\x00\xFFB\x00"] {
+            let error = decode_escaped(&mut &*input).unwrap_err();
+            assert!(matches!(error, DecodeError::Unexpected { got: 0, .. }), "{error}");
         }
     }
 
