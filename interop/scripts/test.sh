@@ -2,7 +2,7 @@
 # All tests, step by step; goes on after a failure and ends with the sum: `N passed, N failed`.
 #
 # Steps whose tools are missing are left out, and the end says which. Settings by environment:
-#   STEPS="lint unit"   only these of: format lint prepare unit release interop
+#   STEPS="lint unit"   only these of: format lint prepare unit instructions release interop
 #   PYTEST_ARGUMENTS    more arguments for pytest
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -13,7 +13,7 @@ left_out=()
 failures=()
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-steps=${STEPS:-format lint prepare unit release interop}
+steps=${STEPS:-format lint prepare unit instructions release interop}
 count=$(wc -w <<< "$steps")
 number=0
 
@@ -78,24 +78,16 @@ prepare() {
   fi
 }
 
-interop() {
-  if ! has python3 || ! python3 -c 'import venv, ensurepip' 2> /dev/null; then
-    leave_out "all interop tests: they need python3 with venv"
-    return 1
-  fi
-  if ! interop/scripts/install_python.sh; then
-    failed=$((failed + 1))
-    failures+=("installing the Python environment")
-    return 1
-  fi
-  if ! has javac || ! has mvn; then
-    leave_out "interop tests against Cassandra and the Java driver: they need a JDK (11 or 17) and Maven"
-    export WITHOUT_CASSANDRA="no JDK or no Maven"
-  elif ! interop/scripts/install_cassandra.sh; then
-    failed=$((failed + 1))
-    failures+=("installing Cassandra")
-    export WITHOUT_CASSANDRA="its installation failed"
-  fi
+# What operations of the trie cost, which a busy machine does not change.
+instructions() {
+  local status
+  begin "instruction counts"
+  bench/instructions.sh && status=0 || status=$?
+  case $status in
+    0) passed=$((passed + 1)) ;;
+    77) leave_out "instruction counts: they need valgrind" ;;
+    *) failed=$((failed + 1)); failures+=("instruction counts") ;;
+  esac
 }
 
 interop() {
@@ -115,7 +107,7 @@ if ! has cargo; then
 fi
 for step in $steps; do
   case $step in
-    format | lint | prepare | unit | release | interop) "$step"; end ;;
+    format | lint | prepare | unit | instructions | release | interop) "$step"; end ;;
     *) echo "there is no step $step"; exit 2 ;;
   esac
 done
