@@ -81,16 +81,18 @@ impl AppendFile {
         Ok(())
     }
 
-    /// Writes the rest and makes all of it durable.
-    pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
+    /// Writes the rest and, if it is to outlive a crash, makes all of it durable.
+    pub(crate) async fn finish(mut self, is_durable: bool) -> Result<WrittenFile> {
         self.flush().await?;
-        self.file.sync_all().await?;
+        if is_durable {
+            self.file.sync_all().await?;
+        }
         let pages = self.checksums.map(PageChecksums::finish).unwrap_or_default();
         Ok(WrittenFile { length: self.written, pages })
     }
 }
 
-/// A file that is durable.
+/// A file that is complete.
 pub(crate) struct WrittenFile {
     /// In bytes.
     pub(crate) length: u64,

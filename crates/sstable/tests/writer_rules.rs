@@ -185,7 +185,57 @@ fn a_partition_that_was_not_ended_is_not_sealed() {
         writer.add(row(1)).await.unwrap();
         assert_rejected(writer.finish().await, "was not ended");
         let listing = list_directory(&file_system, Path::new(DIRECTORY)).await.unwrap();
-        assert_eq!((listing.sealed.len(), listing.unsealed.len()), (0, 1));
+        assert_eq!(listing, Default::default());
+    });
+}
+
+/// Whatever has the name already, the attempt changes nothing of it.
+#[test]
+fn nothing_is_written_over() {
+    block_on(async {
+        let names = ["TOC.txt", "TemporaryTOC.txt", "Index.db", "SAI+Meta.db"];
+        for name in names.map(|name| format!("{DIRECTORY}/da-1-bti-{name}")) {
+            let file_system = FileSystem::simulated(5);
+            file_system.create_dir_all(DIRECTORY).await.unwrap();
+            file_system.create(&name).await.unwrap().append(vec![7]).await.unwrap();
+            let options = WriterOptions::for_table(descriptor(Path::new(DIRECTORY), 1), table());
+            let refused = SSTableWriter::create(&file_system, options.unwrap()).await;
+            assert_rejected(refused.map(drop), "of this name is there");
+            let entries = file_system.read_dir(DIRECTORY).await.unwrap();
+            assert_eq!(
+                entries.iter().map(|entry| entry.path.to_str()).collect::<Vec<_>>(),
+                [Some(name.as_str())]
+            );
+            assert_eq!(file_system.read(&name).await.unwrap(), [7]);
+        }
+    });
+}
+
+/// However far it comes on a disk that is full, nothing is left that fills it.
+#[test]
+fn what_fails_to_be_written_is_removed() {
+    block_on(async {
+        let mut failures = 0;
+        for capacity in (0..200).map(|pages| pages * 512) {
+            let file_system = FileSystem::simulated(5);
+            file_system.create_dir_all(DIRECTORY).await.unwrap();
+            file_system.simulated_disk().unwrap().set_capacity(capacity);
+            let options = WriterOptions::for_table(descriptor(Path::new(DIRECTORY), 1), table());
+            let outcome = async {
+                let mut writer = SSTableWriter::create(&file_system, options.unwrap()).await?;
+                writer.start_partition(header(&keys()[0]))?;
+                for number in 0..2000 {
+                    writer.add(row(number)).await?;
+                }
+                writer.end_partition().await?;
+                writer.finish().await
+            };
+            let is_written = outcome.await.is_ok();
+            failures += usize::from(!is_written);
+            let left = file_system.read_dir(DIRECTORY).await.unwrap().len();
+            assert_eq!(left > 0, is_written, "{capacity}: {left} files");
+        }
+        assert!((1..200).contains(&failures), "{failures}");
     });
 }
 
@@ -335,8 +385,7 @@ fn files_are_not_written_over_and_abort_removes_them() {
         let (file_system, writer) = writer().await;
         let path = Path::new(DIRECTORY);
         let again = WriterOptions::for_table(descriptor(path, 1), table()).unwrap();
-        let error = SSTableWriter::create(&file_system, again).await.err().unwrap();
-        assert!(matches!(error, SSTableError::Io(_)), "{error}");
+        assert_rejected(SSTableWriter::create(&file_system, again).await.map(drop), "is there");
         assert_eq!(list_directory(&file_system, path).await.unwrap().unsealed.len(), 1);
         writer.abort().await.unwrap();
         assert!(file_system.read_dir(DIRECTORY).await.unwrap().is_empty());

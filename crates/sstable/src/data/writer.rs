@@ -195,7 +195,7 @@ impl DataWriter {
     }
 
     /// Writes the last chunk and makes both files durable.
-    pub(crate) async fn finish(mut self) -> Result<WrittenData> {
+    pub(crate) async fn finish(mut self, is_durable: bool) -> Result<WrittenData> {
         self.flush_chunks().await?;
         let pending = std::mem::take(&mut self.pending);
         if !pending.is_empty() {
@@ -208,8 +208,8 @@ impl DataWriter {
             info.write(self.features, &mut head);
             self.table.rewrite_start(head.to_vec()).await?;
         }
-        let stored_length = self.file.finish().await?.length;
-        let table = self.table.finish().await?;
+        let stored_length = self.file.finish(is_durable).await?.length;
+        let table = self.table.finish(is_durable).await?;
         let digest = self.digest.finalize();
         Ok(WrittenData { length: self.flushed, stored_length, digest, compression_ratio, table })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use espalier_mutation::{Token, schema::TableMetadata};
-use espalier_runtime::random;
+use espalier_runtime::{file::FileSystem, random};
 
 use super::SSTableWriter;
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     statistics::{Statistics, StatsComponent},
 };
 
-/// An SSTable that was written and is durable.
+/// An SSTable that was written.
 #[derive(Clone, Debug)]
 pub struct WrittenSSTable {
     /// Its name.
@@ -35,23 +35,30 @@ pub struct WrittenSSTable {
 }
 
 impl SSTableWriter {
-    /// Writes what is left, makes all files durable and seals them with TOC.txt. Without partitions there is no SSTable:
-    /// the files are removed. A partition that was not ended is an error, and nothing is sealed.
+    /// Writes what is left, makes all files durable (unless the options say otherwise) and seals them with TOC.txt. Without partitions there is no SSTable:
+    /// the files are removed, as they are after an error, of which a partition that was not ended is one.
     pub async fn finish(self) -> Result<Option<WrittenSSTable>> {
         if self.has_open_partition() {
             let name = self.options.descriptor.name_in_errors(&Component::Data);
+            self.abort().await?;
             return Err(SSTableError::rejected(&name, "the last partition was not ended"));
         }
         if self.partition_count() == 0 {
             self.abort().await?;
             return Ok(None);
         }
+        let (file_system, descriptor) = (self.file_system.clone(), self.options.descriptor.clone());
+        let sealed = self.seal().await;
+        take_back_if_failed(&file_system, &descriptor, sealed).await.map(Some)
+    }
+
+    async fn seal(self) -> Result<WrittenSSTable> {
         let Self { file_system, options, features, header, data, index, filter, collector, .. } =
             self;
-        let descriptor = options.descriptor;
-        let data = data.finish().await?;
+        let (descriptor, is_durable) = (options.descriptor, options.is_durable);
+        let data = data.finish(is_durable).await?;
         let partition_count = index.key_count();
-        let written = index.finish().await?;
+        let written = index.finish(is_durable).await?;
         let mut checked = written.files;
         checked.push((chunk_table(&options.chunks), data.table));
         let lengths = checked.iter().map(|(_, file)| file.length);
@@ -72,6 +79,11 @@ impl SSTableWriter {
             vec![(Component::Statistics, statistics_bytes.clone()), (Component::Digest, digest)];
         let filter =
             filter.map(|filter| (Component::Filter, filter.to_bytes(features.filter_words)));
+        if !features.statistics_checksums && !features.has_scylla_component {
+            let (length, pages) =
+                (statistics_bytes.len() as u64, PageChecksums::of(&statistics_bytes));
+            checked.push((Component::Statistics, WrittenFile { length, pages }));
+        }
         for (component, bytes) in written.small.into_iter().chain(filter) {
             let pages = PageChecksums::of(&bytes);
             checked.push((component.clone(), WrittenFile { length: bytes.len() as u64, pages }));
@@ -101,25 +113,31 @@ impl SSTableWriter {
             let file = file_system.create_new(descriptor.path(&component)).await?;
             bytes_on_disk += bytes.len() as u64;
             file.append(bytes).await?;
-            file.sync_all().await?;
+            if is_durable {
+                file.sync_all().await?;
+            }
         }
         let temporary = descriptor.path(&Component::TemporaryToc);
         let file = file_system.create(&temporary).await?;
         file.append(toc.into_bytes()).await?;
-        file.sync_all().await?;
+        if is_durable {
+            file.sync_all().await?;
+            // The names must be durable before the one that says that they all are.
+            file_system.sync_dir(&descriptor.directory).await?;
+        }
         drop(file);
-        // The names must be durable before the one that says that they all are.
-        file_system.sync_dir(&descriptor.directory).await?;
         file_system.rename(&temporary, &descriptor.path(&Component::Toc)).await?;
-        file_system.sync_dir(&descriptor.directory).await?;
-        Ok(Some(WrittenSSTable {
+        if is_durable {
+            file_system.sync_dir(&descriptor.directory).await?;
+        }
+        Ok(WrittenSSTable {
             descriptor,
             components,
             partition_count,
             data_length: data.length,
             bytes_on_disk,
             statistics,
-        }))
+        })
     }
 
     /// Removes the files.
@@ -128,6 +146,18 @@ impl SSTableWriter {
         drop((data, index));
         remove_sstable(&file_system, &options.descriptor).await
     }
+}
+
+/// After an error, removes all files of the name. That this fails as well is no news beside what came first.
+pub(super) async fn take_back_if_failed<T>(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+    outcome: Result<T>,
+) -> Result<T> {
+    if outcome.is_err() {
+        let _ = remove_sstable(file_system, descriptor).await;
+    }
+    outcome
 }
 
 /// What ScyllaDB wants to know. The run is the SSTable's own: nothing says which others it does not overlap.

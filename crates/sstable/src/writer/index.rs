@@ -180,20 +180,20 @@ impl IndexWriter {
     }
 
     /// Makes the files durable.
-    pub(super) async fn finish(self) -> Result<WrittenIndex> {
+    pub(super) async fn finish(self, is_durable: bool) -> Result<WrittenIndex> {
         match self {
             Self::Trie { blocks, mut partitions, index, .. } => {
                 index.finish(&mut partitions).map_err(|error| {
                     SSTableError::rejected(partitions.name(), error.to_string())
                 })?;
                 let files = vec![
-                    (Component::Partitions, partitions.finish().await?),
-                    (Component::Rows, blocks.finish().await?),
+                    (Component::Partitions, partitions.finish(is_durable).await?),
+                    (Component::Rows, blocks.finish(is_durable).await?),
                 ];
                 Ok(WrittenIndex { files, small: BTreeMap::new() })
             }
             Self::Big { file, summary, .. } => Ok(WrittenIndex {
-                files: vec![(Component::Index, file.finish().await?)],
+                files: vec![(Component::Index, file.finish(is_durable).await?)],
                 small: BTreeMap::from([(Component::Summary, summary.finish().into())]),
             }),
         }

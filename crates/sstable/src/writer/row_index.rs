@@ -113,9 +113,9 @@ impl BlockBuilder {
         Ok(entry)
     }
 
-    /// Makes Rows.db durable.
-    pub(super) async fn finish(self) -> Result<WrittenFile> {
-        self.file.finish().await
+    /// Writes the rest of Rows.db.
+    pub(super) async fn finish(self, is_durable: bool) -> Result<WrittenFile> {
+        self.file.finish(is_durable).await
     }
 }
 

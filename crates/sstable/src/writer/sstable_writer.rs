@@ -7,12 +7,13 @@ use espalier_mutation::{
 use espalier_runtime::file::FileSystem;
 
 use super::{
+    finish::take_back_if_failed,
     index::{EndedPartition, IndexWriter},
     options::WriterOptions,
     partition::OpenPartition,
 };
 use crate::{
-    components::Component,
+    components::{Component, components_found},
     data::{
         column_map::FileLayout,
         deletion_time::{self, DeletionScope, check_deletion},
@@ -56,7 +57,7 @@ pub enum StreamWriteError<E> {
 }
 
 impl SSTableWriter {
-    /// Creates the files. None of them may exist.
+    /// Creates the files. If there is any file of this SSTable's name, that is an error, and nothing is changed.
     pub async fn create(file_system: &FileSystem, options: WriterOptions) -> Result<Self> {
         let features = options.descriptor.writable_features()?;
         let descriptor = &options.descriptor;
@@ -68,14 +69,14 @@ impl SSTableWriter {
             &options.encoding_stats,
         );
         let layout = FileLayout::new(&name, &header, table.clone(), features)?;
-        // Durable before any other name: a set with neither table of contents would be one that has lost it.
+        // What is there under this name is not ours, and taken back is all that has it.
+        if let Some(taken) = components_found(file_system, descriptor).await?.first() {
+            return Err(SSTableError::rejected(&name, format!("{taken} of this name is there")));
+        }
+        // Durable, in create_files, before any other name: a set with neither table of contents would be one that has lost it.
         file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;
-        file_system.sync_dir(&descriptor.directory).await?;
-        let data = DataWriter::create(file_system, descriptor, features, &options.chunks).await?;
-        let interval = options.min_index_interval;
-        let index_size = options.column_index_size;
-        let index =
-            IndexWriter::create(file_system, descriptor, features, index_size, interval).await?;
+        let created = create_files(file_system, &options, features).await;
+        let (data, index) = take_back_if_failed(file_system, descriptor, created).await?;
         let filter =
             FilterSize::for_keys(options.estimated_partitions, options.bloom_filter_fp_chance)
                 .map(BloomFilter::new);
@@ -315,6 +316,22 @@ impl SSTableWriter {
     fn rejected(&self, reason: impl Into<String>) -> SSTableError {
         SSTableError::rejected(&self.name, reason)
     }
+}
+
+async fn create_files(
+    file_system: &FileSystem,
+    options: &WriterOptions,
+    features: &'static VersionFeatures,
+) -> Result<(DataWriter, IndexWriter)> {
+    let descriptor = &options.descriptor;
+    if options.is_durable {
+        file_system.sync_dir(&descriptor.directory).await?;
+    }
+    let data = DataWriter::create(file_system, descriptor, features, &options.chunks).await?;
+    let (index_size, interval) = (options.column_index_size, options.min_index_interval);
+    let index =
+        IndexWriter::create(file_system, descriptor, features, index_size, interval).await?;
+    Ok((data, index))
 }
 
 fn is_some_row(row: &Option<Row>) -> bool {

@@ -175,7 +175,7 @@ mod tests {
                 builder.add(&key.key, position);
                 file.flush_if_large().await.unwrap();
             }
-            let length = file.finish().await.unwrap().length;
+            let length = file.finish(true).await.unwrap().length;
             let summary = Bytes::from(builder.finish());
             let name = FileName::new(Path::new("/oa-1-big-Summary.db"));
 
