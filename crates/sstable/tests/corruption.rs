@@ -102,6 +102,24 @@ fn flipped_bits() {
     });
 }
 
+/// Cassandra's files have no checksum over Summary.db, and a reader makes a wrong one anew: verification says so.
+#[test]
+fn a_wrong_summary_is_told() {
+    let mut seen = 0;
+    each(|name, files, _, _| {
+        let Some(content) = files.components.get(&Component::Summary) else { return };
+        seen += 1;
+        let mut long = content.clone();
+        long.push(0);
+        for broken in [&[][..], &content[..content.len() - 1], &vec![0; content.len()], &long] {
+            let file_system = block_on(store(files, Some((&Component::Summary, broken))));
+            let report = block_on(verify(&file_system, &files.descriptor)).unwrap();
+            assert!(!report.is_ok(), "{name}: {} bytes", broken.len());
+        }
+    });
+    assert!(seen > 0);
+}
+
 #[test]
 fn cut_off() {
     each(|name, files, original, random| {

@@ -4,10 +4,10 @@
 
 mod support;
 
-use espalier_sstable::{ChunkFormat, Component};
+use espalier_sstable::{ChunkFormat, Component, verify::verify, versions::VERSIONS};
 use support::{
     block_on,
-    broken::{change, generated, read_all, store},
+    broken::{change, generated, generated_as, read_all, store},
     generate::Shape,
     slicing::Random,
     writing::compressed,
@@ -63,4 +63,33 @@ fn compressed_chunks() {
     check(9, compressed("ZstdCompressor", 4096, 0.0), 60);
     check(10, compressed("DeflateCompressor", 16_384, 0.0), 60);
     check(11, compressed("SnappyCompressor", 512, 2.0), 60);
+}
+
+/// Not only what reading would notice: in every version that is written, verification finds any changed byte.
+#[test]
+fn verification_finds_every_change() {
+    let shape = Shape { partitions: 4, rows: 8, is_reconciled: true, is_odd: false };
+    for row in VERSIONS.iter().filter(|row| row.is_written) {
+        let chunks = compressed("LZ4Compressor", 4096, 0.0);
+        let files = generated_as(row.version, 3, shape, chunks);
+        let mut random = Random(5);
+        for (component, content) in files.components.iter().filter(|(_, c)| !c.is_empty()) {
+            for _ in 0..150 {
+                let mut broken = content.clone();
+                let byte = random.below(content.len());
+                broken[byte] ^= 1 + random.below(255) as u8;
+                // White space around the lines of a text means nothing.
+                if *component == Component::Toc && broken.trim_ascii() == content.trim_ascii() {
+                    continue;
+                }
+                let report = block_on(async {
+                    let file_system = store(&files, Some((component, &broken))).await;
+                    verify(&file_system, &files.descriptor).await
+                });
+                // What looks as if it was not supported ends the verification.
+                let is_missed = report.is_ok_and(|report| report.is_ok());
+                assert!(!is_missed, "{}: byte {byte} of {component}", row.version);
+            }
+        }
+    }
 }

@@ -25,6 +25,7 @@ mod sstable_reader;
 mod stretches;
 mod trie_keys;
 
+pub(crate) use index::Index;
 pub use open::read_statistics;
 pub(crate) use open::{read_checksums, read_component};
 pub use partition_stream::PartitionStream;

@@ -14,7 +14,7 @@ use crate::{
     data::{column_map::ColumnSelection, decode::RowDecoder, stream::DataStream},
     error::Result,
     filter::BloomFilter,
-    reader::{RowSource, SSTableReader},
+    reader::{Index, RowSource, SSTableReader},
     statistics::StatisticsCollector,
 };
 
@@ -108,6 +108,17 @@ pub(super) async fn check_content(
     }
     check_statistics(reader, collector, report);
     Ok(())
+}
+
+/// A reader that finds Summary.db wrong, when it opens it or at a look-up, makes it anew and says nothing.
+pub(super) fn check_summary(reader: &SSTableReader, report: &mut VerifyReport) -> Result<()> {
+    match &reader.0.index {
+        Index::Big(index) => match index.summary_fault().flatten() {
+            Some(error) => report.take_error(error.clone()),
+            None => Ok(()),
+        },
+        Index::Trie(_) => Ok(()),
+    }
 }
 
 impl SSTableReader {

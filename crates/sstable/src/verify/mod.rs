@@ -53,7 +53,10 @@ pub async fn verify_watched(
         opened = SSTableReader::open_unlisted(file_system, descriptor.clone(), None, &cache).await;
     }
     match opened {
-        Ok(reader) => content::check_content(&reader, quick, watch, &mut report).await?,
+        Ok(reader) => {
+            content::check_content(&reader, quick, watch, &mut report).await?;
+            content::check_summary(&reader, &mut report)?;
+        }
         Err(error) => report.take_error(error)?,
     }
     Ok(report)

@@ -7,7 +7,8 @@ use espalier_mutation::{
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
-    ColumnSelection, Component, Descriptor, PageCache, SSTableError, SSTableReader, dump::Dump,
+    ColumnSelection, Component, Descriptor, PageCache, SSTableError, SSTableId, SSTableReader,
+    dump::Dump, versions::Version,
 };
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
     generate::{Generator, Shape},
     rows,
     slicing::Random,
-    writing::{descriptor, options, write},
+    writing::{options, write},
 };
 
 pub const DIRECTORY: &str = "/data/ks/t";
@@ -125,6 +126,16 @@ pub async fn read_all(
 /// One that this writer made: generated content, with a checksum for every file. Blocks of rows have 1 KiB. If the seed
 /// makes a table that has fewer than half of the partitions (keys may be booleans), another one is taken.
 pub fn generated(seed: u64, shape: Shape, chunks: espalier_sstable::ChunkFormat) -> Files {
+    generated_as(Version::DA, seed, shape, chunks)
+}
+
+/// The same in any version that is written.
+pub fn generated_as(
+    version: Version,
+    seed: u64,
+    shape: Shape,
+    chunks: espalier_sstable::ChunkFormat,
+) -> Files {
     let (table, partitions) = (seed..)
         .map(|seed| {
             let mut generator = Generator::new(seed, shape);
@@ -137,7 +148,8 @@ pub fn generated(seed: u64, shape: Shape, chunks: espalier_sstable::ChunkFormat)
     block_on(async {
         let file_system = FileSystem::simulated(seed);
         file_system.create_dir_all(Path::new(DIRECTORY)).await.unwrap();
-        let descriptor = descriptor(Path::new(DIRECTORY), 1);
+        let id = SSTableId::parse("1").unwrap();
+        let descriptor = Descriptor::new(DIRECTORY, version.writable_features().unwrap(), id);
         let options = options(descriptor.clone(), &table, &partitions, chunks, 1024);
         write(&file_system, options, &partitions).await.unwrap();
         Files { descriptor, components: take(&file_system).await }
