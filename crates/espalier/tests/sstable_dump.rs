@@ -85,6 +85,7 @@ fn arguments_that_mean_nothing_are_explained() {
     for (arguments, complaint) in [
         (&["--slice", "nothing = 1"][..], "--slice: "),
         (&["--slice", "v ="], "--slice: "),
+        (&["--key", "-x"], "--key: "),
         (&["--schema", "/no/such.cql"], "/no/such.cql: No such file"),
     ] {
         let line = [&["sstable", "dump", directory.as_str()], arguments].concat();

@@ -40,6 +40,28 @@ fn one_flipped_bit_is_found() {
     assert_eq!(complaint, "espalier: 1 of 1 SSTables are damaged\n");
 }
 
+/// A lost table of contents may also be one that is not yet written.
+#[test]
+fn what_has_no_table_of_contents_is_passed_over_aloud() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    for entry in fs::read_dir(written_by_cassandra("ttls")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        fs::copy(entry.path(), directory.path().join(&name)).unwrap();
+        if !name.to_str().unwrap().ends_with("TOC.txt") {
+            let second = name.to_str().unwrap().replace("da-1-", "da-2-");
+            fs::copy(entry.path(), directory.path().join(second)).unwrap();
+        }
+    }
+    let (code, said, complaint) = output(&["sstable", "verify", path]);
+    assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
+    assert!(complaint.contains("da-2-bti: passed over, as it has no TOC.txt"), "{complaint}");
+    let (code, said, _) = output(&["sstable", "verify", &format!("{path}/da-2-bti-Data.db")]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("TOC.txt: No such file"), "{said}");
+}
+
 #[test]
 fn what_is_no_sstable_is_told() {
     let directory = tempfile::tempdir().unwrap();

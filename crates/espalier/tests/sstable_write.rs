@@ -5,9 +5,12 @@
 mod support;
 
 use std::fs;
+use std::io::Write;
+use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use support::{run, said, written_by_cassandra};
+use support::{espalier, run, said, written_by_cassandra};
 
 const SCHEMA: &str = "CREATE TYPE pair (a int, b text);
     CREATE TABLE t (id int, at int, s text static, v text, tags set<text>, m map<int, text>, l list<int>,
@@ -102,6 +105,62 @@ fn rows_that_do_not_fit_in_memory_are_sorted_all_the_same() {
     assert!(names.all(|entry| !entry.unwrap().path().is_dir()), "runs are left");
 }
 
+/// More runs than are merged at once, so that runs of runs are made.
+#[test]
+fn many_runs_make_one_table() {
+    let filler = "x".repeat(100_000);
+    let mut text = String::new();
+    for number in 0..1600u64 {
+        let (id, at) = (number * 7919 % 20, number * 997 % 1600);
+        text += &format!("{{\"id\":{id},\"at\":{at},\"v\":\"{number} {filler}\"}}\n");
+        text += &format!("{{\"id\":{id},\"s\":\"{number:04}\",\"$ts\":{number}}}\n");
+    }
+    let written = Written::new("rows.jsonl", &text, &["--sort-memory", "1"]);
+    let stats = said(&["sstable", "stats", "--json", &written.path("out")]);
+    // Static rows are rows.
+    let stats: Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!((&stats["partitions"], &stats["rows"]), (&json!(20), &json!(1620)));
+    // The latest of each partition's: those of the last twenty lines.
+    let rows = written.rows();
+    let statics: Vec<_> = rows.iter().filter(|row| row["kind"] == "static").collect();
+    assert_eq!(statics.len(), 20);
+    assert!(statics.iter().all(|row| row["values"]["s"].as_str() >= Some("1580")));
+}
+
+#[test]
+fn an_interrupted_write_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("schema.cql"), SCHEMA).unwrap();
+    let (schema, output) = (path("schema.cql"), path("out"));
+    let line = ["sstable", "write", "--schema", &schema, "--input", "-", "--output", &output];
+    let more = ["--sort-memory", "1"];
+    let mut command = espalier(&[&line[..], &more].concat());
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let filler = "x".repeat(1000);
+    for number in 0..4000 {
+        writeln!(input, "{{\"id\":1,\"at\":{number},\"v\":\"{filler}\"}}").unwrap();
+    }
+    // Runs are there, and more input may come.
+    while fs::read_dir(path("out/.runs-1")).is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    drop(input);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(String::from_utf8(ended.stderr).unwrap().contains("interrupted"));
+    assert_eq!(fs::read_dir(&output).unwrap().count(), 0);
+}
+
+#[test]
+fn columns_of_csv_may_be_named_as_in_cql() {
+    let rows = "\u{feff}ID,At,\"\"\"v\"\"\"\n1,2,x\n";
+    let rows = Written::new("rows.csv", rows, &[]).rows();
+    assert_eq!((&rows[0]["key"]["id"], &rows[0]["values"]["v"]), (&json!(1), &json!("x")));
+}
+
 #[test]
 fn wrong_rows_are_named_by_their_line() {
     let directory = tempfile::tempdir().unwrap();
@@ -114,6 +173,8 @@ fn wrong_rows_are_named_by_their_line() {
         ("d.jsonl", "[]", ":1: ", "expected an object"),
         ("e.csv", "id,at\n1,1\n1", ":3: ", "1 fields, and the header has 2"),
         ("f.csv", "id,at\n\"\n\n1", ":2: ", "never closed"),
+        ("h.csv", "id,at,nosuch\n", ":1: ", "no column 'nosuch'"),
+        ("i.csv", "id,at,ID\n1,1,1", ":1: ", "'ID' twice"),
         ("g.jsonl", "{\"id\":1,\"at\":1,\"$ttl\":-1}", ":1: ", "$ttl"),
     ] {
         fs::write(path(name), rows).unwrap();
@@ -124,11 +185,25 @@ fn wrong_rows_are_named_by_their_line() {
         let text = String::from_utf8(failed.stderr).unwrap();
         assert_eq!(failed.status.code(), Some(1), "{name}");
         assert!(text.contains(&format!("{input}{place}")) && text.contains(complaint), "{text}");
-        assert!(
-            run(&["sstable", "stats", &output]).stdout.is_empty(),
-            "{name}: something was left"
-        );
+        let left = fs::read_dir(&output).map_or(0, |entries| entries.count());
+        assert_eq!(left, 0, "{name}: something was left");
     }
+}
+
+#[test]
+fn an_error_after_a_run_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("schema.cql"), SCHEMA).unwrap();
+    let filler = "x".repeat(1000);
+    let row = |at: u64| format!("{{\"id\":1,\"at\":{at},\"v\":\"{filler}\"}}\n");
+    let rows: String = (0..4000).map(row).collect();
+    fs::write(path("rows.jsonl"), rows + "{").unwrap();
+    let (schema, input, output) = (path("schema.cql"), path("rows.jsonl"), path("out"));
+    let line = ["sstable", "write", "--schema", &schema, "--input", &input, "--output", &output];
+    let failed = run(&[&line[..], &["--sort-memory", "1"]].concat());
+    assert!(String::from_utf8(failed.stderr).unwrap().contains(":4001: "));
+    assert_eq!(fs::read_dir(&output).unwrap().count(), 0);
 }
 
 #[test]
@@ -154,6 +229,11 @@ fn a_conversion_never_writes_where_it_reads() {
     let source = written_by_cassandra("ttls");
     let output = run(&["sstable", "convert", &source, "--to", "da", "--output", &source]);
     assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("--output must be another directory"), "{text}");
+    // By another way to the same place, in a version whose names would be free.
+    let roundabout = format!("{source}/../ttls/.");
+    let output = run(&["sstable", "convert", &source, "--to", "nb", "--output", &roundabout]);
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("--output must be another directory"), "{text}");
     let output = run(&["sstable", "convert", &source, "--to", "zz", "--output", "/nowhere"]);

@@ -76,10 +76,10 @@ pub struct DumpArguments {
     #[command(flatten)]
     pub paths: Paths,
     /// One partition, found by the index: a value; a:b or a JSON array for several columns; 0x and the bytes of any key
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub key: Vec<String>,
     /// Rows of each partition, found by the index: a condition such as 'at >= 5 AND at < 9', or FROM..TO, both included
-    #[arg(long, value_name = "SLICE")]
+    #[arg(long, value_name = "SLICE", allow_hyphen_values = true)]
     pub slice: Option<String>,
     /// At most so many rows
     #[arg(long, value_name = "N")]
@@ -170,8 +170,16 @@ pub struct WriteArguments {
     #[arg(long, value_name = "MICROSECONDS", allow_negative_numbers = true)]
     pub timestamp: Option<i64>,
     /// Memory for sorting, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = parse_sort_memory)]
     pub sort_memory: usize,
     #[command(flatten)]
     pub compression: CompressionArguments,
+}
+
+/// From 1 MiB to 1 TiB.
+fn parse_sort_memory(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|mib| (1..=1 << 20).contains(mib))
+        .ok_or_else(|| format!("'{text}' is not a number from 1 to {}", 1 << 20))
 }

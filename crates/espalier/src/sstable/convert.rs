@@ -17,9 +17,11 @@ use espalier_sstable::{
     WriterOptions,
 };
 
+use super::ToolError;
 use super::arguments::{CompressionArguments, ConvertArguments};
+use super::interrupt::Interrupt;
+use super::paths::{self, unusable};
 use super::progress::{Progress, bytes, rate};
-use super::{ToolError, paths};
 
 const CACHE_BYTES: usize = 8 << 20;
 
@@ -27,6 +29,8 @@ const CACHE_BYTES: usize = 8 << 20;
 pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let features = version("to", &arguments.to)?;
+    let chunks = chunks(&arguments.compression)?;
+    let interrupt = Interrupt::watch()?;
     for path in &arguments.paths.paths {
         let root = match file_system.metadata(path).await {
             Ok(metadata) if metadata.is_directory => path.clone(),
@@ -36,7 +40,7 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
             let below = descriptor.directory.strip_prefix(&root).unwrap_or(Path::new(""));
             let directory = arguments.output.join(below);
             let converted =
-                one(&file_system, &descriptor, features, directory, &arguments.compression).await?;
+                one(&file_system, &descriptor, features, directory, &chunks, &interrupt).await?;
             println!("{converted}");
         }
     }
@@ -95,25 +99,25 @@ async fn one(
     source: &Descriptor,
     features: &'static VersionFeatures,
     directory: PathBuf,
-    compression: &CompressionArguments,
+    chunks: &Option<ChunkFormat>,
+    interrupt: &Interrupt,
 ) -> Result<String, ToolError> {
     let began = Instant::now();
     let cache = PageCache::new(CACHE_BYTES);
     let reader = SSTableReader::open(file_system, source.clone(), None, &cache).await?;
     let target = Descriptor::new(directory, features, source.id);
-    let unusable = |path: &Path, reason: String| ToolError::Path { path: path.to_owned(), reason };
-    if target.directory == source.directory {
-        let reason = "this is where the source lies; --output must be another directory";
-        return Err(unusable(&target.directory, reason.to_owned()));
-    }
     file_system
         .create_dir_all(&target.directory)
         .await
         .map_err(|error| unusable(&target.directory, error.source.to_string()))?;
-    let options = options(&reader, target, chunks(compression)?)?;
+    if is_same(&target.directory, &source.directory) {
+        let reason = "this is where the source lies; --output must be another directory";
+        return Err(unusable(&target.directory, reason.to_owned()));
+    }
+    let options = options(&reader, target, chunks.clone())?;
     let mut writer = SSTableWriter::create(file_system, options).await?;
     let mut progress = Progress::new(source.to_string(), reader.data_length());
-    if let Err(error) = copy(&reader, &mut writer, &mut progress).await {
+    if let Err(error) = copy(&reader, &mut writer, &mut progress, interrupt).await {
         writer.abort().await?;
         return Err(error);
     }
@@ -159,10 +163,20 @@ fn options(
     Ok(options)
 }
 
+/// Whether two paths lead to the same directory.
+fn is_same(left: &Path, right: &Path) -> bool {
+    let real = |path: &Path| match path.as_os_str().is_empty() {
+        true => Path::new(".").canonicalize().ok(),
+        false => path.canonicalize().ok(),
+    };
+    left == right || real(left).is_some_and(|left| Some(left) == real(right))
+}
+
 async fn copy(
     reader: &SSTableReader,
     writer: &mut SSTableWriter,
     progress: &mut Progress,
+    interrupt: &Interrupt,
 ) -> Result<(), ToolError> {
     let everything = ClusteringSlices::all().into();
     let mut scan = reader.scan(KeyRange::full(), everything, &ColumnSelection::All).await?;
@@ -171,6 +185,7 @@ async fn copy(
         while let Some(unfiltered) = partition.next().await? {
             writer.add(unfiltered).await?;
             progress.at(partition.position());
+            interrupt.check()?;
         }
         writer.end_partition().await?;
     }

@@ -9,6 +9,7 @@ mod crew;
 mod dump;
 mod import;
 mod index;
+mod interrupt;
 mod output;
 mod paths;
 mod printer;
@@ -16,6 +17,7 @@ mod progress;
 mod schema;
 mod selection;
 mod stats;
+mod values;
 mod verify;
 mod write;
 
@@ -78,6 +80,12 @@ pub enum ToolError {
         /// Of how many.
         looked_at: usize,
     },
+    /// A signal came.
+    #[error("interrupted; what was not yet complete has been removed")]
+    Interrupted,
+    /// Ctrl-C would leave half files.
+    #[error("signals cannot be caught: {0}")]
+    Signals(std::io::Error),
     /// Nobody reads what we print.
     #[error("the output cannot be written: {0}")]
     Output(#[from] std::io::Error),

@@ -40,7 +40,15 @@ async fn find_below(
 ) -> Result<(), ToolError> {
     let mut remaining = vec![directory.to_owned()];
     while let Some(directory) = remaining.pop() {
-        found.extend(list_directory(file_system, &directory).await?.sealed);
+        let listing = list_directory(file_system, &directory).await?;
+        found.extend(listing.sealed);
+        for descriptor in listing.unsealed.iter().chain(&listing.incomplete) {
+            let name = descriptor.directory.join(descriptor.to_string());
+            eprintln!(
+                "espalier: {}: passed over, as it has no TOC.txt: it is being written, or damaged; name its Data.db to look at it",
+                name.display()
+            );
+        }
         let entries = file_system.read_dir(&directory).await;
         let entries = entries.map_err(|error| unusable(&directory, error.source.to_string()))?;
         let below = entries.into_iter().filter(|entry| entry.is_directory);

@@ -22,7 +22,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of a command that will do `total_bytes`.
+    /// Of a command that will do `total_bytes`; 0 if nobody knows.
     pub fn new(what: impl Into<String>, total_bytes: u64) -> Self {
         Self {
             what: what.into(),
@@ -86,7 +86,10 @@ impl Drop for Progress {
 
 fn line(what: &str, done: u64, total: u64, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64().max(1e-9);
-    let part = if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) };
+    if total == 0 {
+        return format!("{what} {}  {}", bytes(done), rate(done, elapsed));
+    }
+    let part = (done as f64 / total as f64).min(1.0);
     let filled = (part * 20.0) as usize;
     let bar = format!("{}{}", "█".repeat(filled), "░".repeat(20 - filled));
     let rate = done as f64 / seconds;
@@ -154,5 +157,7 @@ mod tests {
     fn a_line_tells_part_rate_and_rest() {
         let line = line("dump", 250_000_000, 1_000_000_000, Duration::from_secs(1));
         assert_eq!(line, "dump █████░░░░░░░░░░░░░░░  25 %  250 MB of 1.00 GB  250 MB/s  3 s left");
+        let line = super::line("write", 250_000_000, 0, Duration::from_secs(1));
+        assert_eq!(line, "write 250 MB  250 MB/s");
     }
 }

@@ -12,7 +12,7 @@ use espalier_mutation::{
 use espalier_types::CqlType;
 use espalier_types::literal::{Json, from_json_value, from_text, parse_json};
 
-use super::{ToolError, arguments::DumpArguments};
+use super::{ToolError, arguments::DumpArguments, values::from_field};
 
 /// What is to be shown of an SSTable.
 pub struct Selection {
@@ -133,20 +133,13 @@ fn split_at_colons(text: &str) -> Vec<String> {
     parts
 }
 
-/// A value as plain text, as a CQL string, or, of a collection, tuple or UDT, as JSON.
+/// A value as in a field of CSV, or as a CQL string.
 fn parse_value(column: &ColumnDefinition, text: &str) -> Result<Bytes, String> {
-    let ty = &column.column_type;
-    let wrong = |error: espalier_types::ValueError| format!("{}: {error}", column.name);
-    let is_nested = ty.is_collection()
-        || matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. } | CqlType::Vector { .. });
-    if is_nested {
-        let json = parse_json(text).map_err(|error| format!("{}: {error}", column.name))?;
-        let value = from_json_value(ty, &json).map_err(wrong)?;
-        return value.ok_or_else(|| format!("{}: null", column.name));
-    }
     let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
     let plain = quoted.map_or_else(|| text.to_owned(), |inside| inside.replace("''", "'"));
-    from_text(ty, &plain).map_err(wrong)
+    let value = from_field(&column.column_type, &plain);
+    let value = value.map_err(|error| format!("{}: {error}", column.name))?;
+    value.ok_or_else(|| format!("{}: null", column.name))
 }
 
 /// `FROM..TO`, `FROM..`, `..TO`, or one prefix; each of one value or more.
@@ -172,7 +165,18 @@ fn parse_range(table: &TableMetadata, text: &str) -> Result<ClusteringSlices, St
             end: ClusteringBound { kind: BoundKind::InclusiveEnd, values: prefix(to)? },
         },
     };
-    Ok(ClusteringSlices::normalise(vec![slice], table.comparator()))
+    let slices = ClusteringSlices::normalise(vec![slice], table.comparator());
+    match slices.slices.is_empty() {
+        true => Err(format!("'{text}' runs against the order of the file, {}", order(columns))),
+        false => Ok(slices),
+    }
+}
+
+/// `at DESC, seq ASC`.
+fn order(columns: &[ColumnDefinition]) -> String {
+    let direction = |column: &ColumnDefinition| if column.reversed { "DESC" } else { "ASC" };
+    let columns = columns.iter().map(|column| format!("{} {}", column.name, direction(column)));
+    columns.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -217,7 +221,9 @@ mod tests {
         assert!(one("..5:x").start.is_unbounded());
         assert_eq!(one("..5:x").end.values.len(), 2);
         assert_eq!(one("5").start.values, one("5").end.values);
-        assert!(parse_range(&table, "9..5").unwrap().slices.is_empty());
+        let error = parse_range(&table, "9..5").unwrap_err();
+        assert_eq!(error, "'9..5' runs against the order of the file, c ASC, d DESC");
+        assert!(parse_range(&table, "5:b..5:a").is_ok());
         assert!(parse_range(&table, "x..").is_err());
     }
 }

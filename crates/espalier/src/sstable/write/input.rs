@@ -2,8 +2,10 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use espalier_runtime::file::{File, FileSystem};
+use espalier_runtime::task::spawn_blocking;
 use espalier_types::literal::Json;
 
 use super::csv;
@@ -13,6 +15,9 @@ use crate::sstable::{ToolError, paths::unusable};
 const PIECE_BYTES: usize = 1 << 20;
 /// A longer record is taken for a missing quote or newline.
 const MAXIMUM_RECORD_BYTES: usize = 1 << 30;
+
+/// Some editors put it in front of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// How the input is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +41,8 @@ impl Format {
 pub enum Record {
     /// An object.
     Json(Vec<(String, Json)>),
-    /// Fields of a CSV file by the names of its header; `None`: empty without quotes.
-    Text(Vec<(String, Option<String>)>),
+    /// Fields of a CSV file, as many as its header has names; `None`: empty without quotes.
+    Text { names: Rc<[String]>, fields: Vec<Option<String>> },
 }
 
 enum Source {
@@ -51,7 +56,7 @@ pub struct Records {
     source: Source,
     format: Format,
     /// Names of a CSV file's columns.
-    header: Option<Vec<String>>,
+    header: Rc<[String]>,
     buffer: Vec<u8>,
     /// Bytes of the buffer that are done.
     at: usize,
@@ -84,7 +89,7 @@ impl Records {
             path: path.to_owned(),
             source,
             format,
-            header: None,
+            header: Rc::default(),
             buffer: Vec::new(),
             at: 0,
             read: 0,
@@ -94,10 +99,14 @@ impl Records {
         };
         if format == Format::Csv {
             let header = records.next_fields().await?.unwrap_or_default();
-            let names = header.into_iter().map(Option::unwrap_or_default).collect();
-            records.header = Some(names);
+            records.header = header.into_iter().map(Option::unwrap_or_default).collect();
         }
         Ok(records)
+    }
+
+    /// The names that a CSV file's first record gives to its columns; none in JSON lines.
+    pub fn header(&self) -> &[String] {
+        &self.header
     }
 
     /// Bytes of the input, 0 if nobody knows.
@@ -124,13 +133,13 @@ impl Records {
             Format::JsonLines => self.next_object().await,
             Format::Csv => {
                 let Some(fields) = self.next_fields().await? else { return Ok(None) };
-                let names = self.header.clone().unwrap_or_default();
+                let names = self.header.clone();
                 if fields.len() != names.len() {
                     let reason =
                         format!("{} fields, and the header has {}", fields.len(), names.len());
                     return Err(self.wrong(reason));
                 }
-                Ok(Some(Record::Text(names.into_iter().zip(fields).collect())))
+                Ok(Some(Record::Text { names, fields }))
             }
         }
     }
@@ -198,14 +207,21 @@ impl Records {
                 self.buffer.extend_from_slice(&part);
             }
             Source::StandardInput => {
-                let mut input = std::io::stdin().lock().take(wanted as u64);
-                input
-                    .read_to_end(&mut self.buffer)
-                    .map_err(|error| unusable(&self.path, error.to_string()))?;
+                // Not on this thread, which has to notice Ctrl-C.
+                let read = spawn_blocking(move || {
+                    let mut part = Vec::new();
+                    let mut input = std::io::stdin().lock().take(wanted as u64);
+                    input.read_to_end(&mut part).map(|_| part)
+                });
+                let part = read.await.map_err(|error| unusable(&self.path, error.to_string()))?;
+                self.buffer.extend_from_slice(&part);
             }
         }
         let count = self.buffer.len() - before;
         self.read += count as u64;
+        if self.read == count as u64 && self.buffer.starts_with(BYTE_ORDER_MARK) {
+            self.at = BYTE_ORDER_MARK.len();
+        }
         self.is_at_end = count == 0;
         Ok(())
     }

@@ -17,7 +17,8 @@ pub fn object(line: &[u8]) -> Result<Option<Vec<(String, Json)>>, String> {
     }
 }
 
-fn column_name(name: String) -> String {
+/// A column's name as CQL reads it.
+pub fn column_name(name: String) -> String {
     match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
         Some(quoted) => quoted.to_owned(),
         None if name.starts_with('$') => name,

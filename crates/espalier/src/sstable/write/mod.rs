@@ -1,13 +1,14 @@
 //! `espalier sstable write`: an SSTable from rows of JSON or CSV.
 //!
 //! Rows may come in any order. They are sorted in memory; what does not fit is written as sorted runs, themselves SSTables
-//! below the output directory, which are merged at the end and removed. Of rows with the same key the cells with the later
-//! timestamp stay, as in a node. Memory: what `--sort-memory` says, and then a chunk for each run.
+//! below the output directory, which are merged and removed. Of rows with the same key the cells with the later timestamp
+//! stay, as in a node. Memory: what `--sort-memory` says, and then a piece of each run.
 
 mod csv;
 mod distinct;
 mod input;
 mod json;
+mod merge;
 mod rows;
 mod runs;
 
@@ -25,6 +26,7 @@ use self::{
 };
 use super::arguments::WriteArguments;
 use super::convert::{chunks, version};
+use super::interrupt::Interrupt;
 use super::progress::{Progress, bytes, rate};
 use super::schema::{choose, read};
 use super::{ToolError, paths::unusable};
@@ -34,6 +36,7 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
     let began = Instant::now();
     let file_system = FileSystem::real();
     let features = version("version", &arguments.version)?;
+    let chunks = chunks(&arguments.compression)?;
     let schema = read(&file_system, &arguments.schema, &arguments.keyspace).await?;
     let table = choose(&schema, None, arguments.table.as_deref())?;
     if table.is_counter() {
@@ -44,6 +47,8 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
     let builder = RowBuilder::new(table.clone(), timestamp, time::now_seconds());
     let format = Format::of(&arguments.input);
     let mut records = Records::open(&file_system, &arguments.input, format).await?;
+    let in_input = |line, reason| ToolError::Input { path: arguments.input.clone(), line, reason };
+    builder.check_header(records.header()).map_err(|reason| in_input(records.line(), reason))?;
     let mut progress = Progress::new("write", records.total_bytes());
     file_system
         .create_dir_all(&arguments.output)
@@ -55,22 +60,29 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
         next_id(&file_system, &arguments.output).await?,
     );
     let directory = arguments.output.join(format!(".runs-{}", target.id));
-    let mut sorter =
-        Sorter::new(file_system.clone(), table, directory, arguments.sort_memory << 20);
+    let interrupt = Interrupt::watch()?;
+    let memory = arguments.sort_memory << 20;
+    let mut sorter = Sorter::new(file_system.clone(), table, directory, memory, &interrupt);
     let mut rows = 0u64;
-    while let Some(record) = records.next().await? {
-        let built = builder.build(&record).map_err(|reason| ToolError::Input {
-            path: arguments.input.clone(),
-            line: records.line(),
-            reason,
-        })?;
-        sorter.add(built).await?;
-        rows += 1;
-        progress.at(records.read_bytes());
-    }
-    let written = sorter.finish(target, chunks(&arguments.compression)?).await;
+    let read = async {
+        while let Some(record) = records.next().await? {
+            let built =
+                builder.build(&record).map_err(|reason| in_input(records.line(), reason))?;
+            sorter.add(built).await?;
+            rows += 1;
+            progress.at(records.read_bytes());
+        }
+        Ok(())
+    };
+    let written = match interrupt.or(read).await {
+        Ok(()) => sorter.finish(target, chunks, &mut progress).await,
+        Err(error) => Err(error),
+    };
     progress.finish();
-    match written? {
+    let removed = sorter.remove_runs().await;
+    let written = written?;
+    removed?;
+    match written {
         Some(written) => {
             let name = written.descriptor.directory.join(written.descriptor.to_string());
             let seconds = began.elapsed();

@@ -3,6 +3,7 @@
 //! A column that the record does not have, or that is null, is left alone: no tombstone is written. A collection that is not
 //! frozen is replaced as a whole, which leaves a deletion one microsecond before the row.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,10 +12,12 @@ use espalier_mutation::{
     Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, Liveness,
     MAXIMUM_TTL_SECONDS, NO_DELETION_TIME, Row, build_composite,
 };
-use espalier_types::literal::{Json, from_json_value, from_text, parse_json};
+use espalier_types::literal::{Json, from_json_value};
 use espalier_types::{CqlType, collection, timeuuid};
 
 use super::input::Record;
+use super::json::column_name;
+use crate::sstable::values::from_field;
 
 /// 1970 in units of 100 ns since 1582-10-15.
 const UNIX_EPOCH_TICKS: u64 = 122_192_928_000_000_000;
@@ -79,8 +82,9 @@ impl RowBuilder {
             Record::Json(members) => {
                 members.iter().try_for_each(|(name, value)| take(name, Value::Json(value)))?;
             }
-            Record::Text(fields) => fields
+            Record::Text { names, fields } => names
                 .iter()
+                .zip(fields)
                 .try_for_each(|(name, value)| take(name, Value::Text(value.as_deref())))?,
         }
         let expiry_s = match ttl {
@@ -91,8 +95,21 @@ impl RowBuilder {
         self.assemble(values, Written { timestamp, ttl, expiry_s, now_s: self.now_s })
     }
 
+    /// Whether all columns are there that the header of a CSV file names.
+    pub fn check_header(&self, names: &[String]) -> Result<(), String> {
+        let mut seen = HashSet::new();
+        for name in names.iter().filter(|name| !matches!(name.as_str(), "$ts" | "$ttl")) {
+            if !seen.insert(self.column(name)?.id) {
+                return Err(format!("the header has column '{name}' twice"));
+            }
+        }
+        Ok(())
+    }
+
+    /// By its name as it is, or as it stands in CQL.
     fn column(&self, name: &str) -> Result<&ColumnDefinition, String> {
-        self.table.column(name).ok_or_else(|| {
+        let column = self.table.column(name);
+        column.or_else(|| self.table.column(&column_name(name.to_owned()))).ok_or_else(|| {
             let known: Vec<_> = self.table.columns().iter().map(|c| c.name.as_str()).collect();
             format!(
                 "{}.{} has no column '{name}', only {}",
@@ -249,26 +266,13 @@ impl Value<'_> {
     }
 
     fn of(&self, column: &ColumnDefinition) -> Result<Option<Bytes>, String> {
-        let ty = &column.column_type;
-        let wrong = |error: String| format!("{}: {error}", column.name);
-        let parsed;
-        let json = match self {
-            Self::Json(json) => *json,
-            Self::Text(None) => return Ok(None),
-            Self::Text(Some(text)) if !is_nested(ty) => {
-                let text = text.strip_prefix("0x").filter(|_| *ty == CqlType::Blob).unwrap_or(text);
-                return from_text(ty, text).map(Some).map_err(|error| wrong(error.to_string()));
+        let value = match self {
+            Self::Json(json) => {
+                from_json_value(&column.column_type, json).map_err(|error| error.to_string())
             }
-            Self::Text(Some(text)) => {
-                parsed = parse_json(text).map_err(|error| wrong(error.to_string()))?;
-                &parsed
-            }
+            Self::Text(None) => Ok(None),
+            Self::Text(Some(text)) => from_field(&column.column_type, text),
         };
-        from_json_value(ty, json).map_err(|error| wrong(error.to_string()))
+        value.map_err(|error| format!("{}: {error}", column.name))
     }
-}
-
-fn is_nested(ty: &CqlType) -> bool {
-    ty.is_collection()
-        || matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. } | CqlType::Vector { .. })
 }

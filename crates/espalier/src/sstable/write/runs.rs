@@ -1,64 +1,69 @@
 //! Sorts rows: in memory as long as they fit, otherwise by runs that are merged.
+//!
+//! Memory: what it is told to sort in; of a merge, a piece of each of at most [`MERGED_AT_ONCE`] runs of each level. A run
+//! of a level is made of so many of the level below, so that there are few levels: 64 MiB, 8 GiB, 1 TiB.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use espalier_mutation::reconcile::{MergedPartition, merge_rows_into};
 use espalier_mutation::schema::TableMetadata;
-use espalier_mutation::{
-    Clustering, ClusteringSlices, ColumnData, DecoratedKey, DeletionTime, Direction, KeyRange,
-    PartitionHeader, Row, Unfiltered,
-};
+use espalier_mutation::{Clustering, ClusteringSlices, ColumnData, KeyRange, Row};
 use espalier_runtime::file::FileSystem;
+use espalier_sstable::components::remove_sstable;
 use espalier_sstable::versions::Version;
 use espalier_sstable::{
-    ChunkFormat, ColumnSelection, Descriptor, EncodingStats, PageCache, SSTableError, SSTableId,
-    SSTableReader, SSTableWriter, Scan, StreamWriteError, WriterOptions, WrittenSSTable,
+    ChunkFormat, ColumnSelection, Descriptor, EncodingStats, PageCache, SSTableId, SSTableReader,
+    SSTableWriter, Scan, WriterOptions, WrittenSSTable,
 };
 
-use super::{distinct::DistinctTokens, rows::Built};
-use crate::sstable::{ToolError, paths::unusable};
+use super::distinct::DistinctTokens;
+use super::merge::{Entry, EntryOrder, RunMerge, SortedEntries, write_entries};
+use super::rows::Built;
+use crate::sstable::progress::Progress;
+use crate::sstable::{ToolError, interrupt::Interrupt, paths::unusable};
 
 const CACHE_BYTES: usize = 4 << 20;
+/// Each run has a few files open, of which a process may have 1024.
+const MERGED_AT_ONCE: usize = 128;
 /// Bytes of an entry beside its values.
 const ENTRY_BYTES: usize = 160;
 const CELL_BYTES: usize = 96;
 
-struct Entry {
-    key: DecoratedKey,
-    is_static: bool,
-    row: Row,
-}
-
 /// Takes rows in any order and writes them in theirs.
-pub struct Sorter {
+pub struct Sorter<'a> {
     file_system: FileSystem,
     table: Arc<TableMetadata>,
     directory: PathBuf,
     memory_bytes: usize,
+    interrupt: &'a Interrupt,
     entries: Vec<Entry>,
     used_bytes: usize,
-    runs: Vec<Descriptor>,
+    /// Runs by level, of which the first has what came from memory.
+    levels: Vec<Vec<Descriptor>>,
+    runs_made: u64,
     partitions: DistinctTokens,
     stats: EncodingStats,
 }
 
-impl Sorter {
-    /// Keeps runs in `directory`, which is made when it is needed and removed at the end.
+impl<'a> Sorter<'a> {
+    /// Keeps runs in `directory`, which is made when it is needed; [`Sorter::remove_runs`] takes it away.
     pub fn new(
         file_system: FileSystem,
         table: Arc<TableMetadata>,
         directory: PathBuf,
         memory_bytes: usize,
+        interrupt: &'a Interrupt,
     ) -> Self {
         Self {
             file_system,
             table,
             directory,
             memory_bytes,
+            interrupt,
             entries: Vec::new(),
             used_bytes: 0,
-            runs: Vec::new(),
+            levels: Vec::new(),
+            runs_made: 0,
             partitions: DistinctTokens::default(),
             stats: EncodingStats::default(),
         }
@@ -81,33 +86,70 @@ impl Sorter {
     }
 
     async fn spill(&mut self) -> Result<(), ToolError> {
-        let wrong = |error: espalier_runtime::file::FileError| {
-            unusable(&self.directory, error.source.to_string())
-        };
-        self.file_system.create_dir_all(&self.directory).await.map_err(wrong)?;
+        let directory = self.file_system.create_dir_all(&self.directory).await;
+        directory.map_err(|error| unusable(&self.directory, error.source.to_string()))?;
+        let options = self.run_options()?;
+        let run = options.descriptor.clone();
+        let entries = self.sorted_in_memory();
+        self.write(options, entries, |_| {}).await?;
+        self.add_run(0, run);
+        for level in 0.. {
+            let Some(full) = self.levels.get_mut(level).filter(|runs| runs.len() >= MERGED_AT_ONCE)
+            else {
+                return Ok(());
+            };
+            let full = std::mem::take(full);
+            let options = self.run_options()?;
+            let run = options.descriptor.clone();
+            let merge =
+                RunMerge::new(EntryOrder(self.table.comparator()), self.scans(&full).await?);
+            self.write(options, merge.await?, |_| {}).await?;
+            self.add_run(level + 1, run);
+            for merged in full {
+                remove_sstable(&self.file_system, &merged).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_run(&mut self, level: usize, run: Descriptor) {
+        if self.levels.len() <= level {
+            self.levels.resize_with(level + 1, Vec::new);
+        }
+        self.levels[level].push(run);
+    }
+
+    fn run_options(&mut self) -> Result<WriterOptions, ToolError> {
         let features = Version::DA.features().ok_or_else(|| {
             unusable(&self.directory, "runs cannot be written without version da".to_owned())
         })?;
-        let id = SSTableId::parse(&(self.runs.len() + 1).to_string())
+        self.runs_made += 1;
+        let id = SSTableId::parse(&self.runs_made.to_string())
             .ok_or_else(|| unusable(&self.directory, "too many runs".to_owned()))?;
         let descriptor = Descriptor::new(self.directory.clone(), features, id);
-        let mut options = WriterOptions::for_table(descriptor.clone(), self.table.clone())?;
-        // Runs are read once, front to back.
+        let mut options = WriterOptions::for_table(descriptor, self.table.clone())?;
+        // Runs are read once, front to back, and by nobody else.
+        options.is_durable = false;
         options.chunks = ChunkFormat::Plain { chunk_length: 64 * 1024 };
         options.bloom_filter_fp_chance = 1.0;
         options.encoding_stats = self.stats;
-        let entries = std::mem::take(&mut self.entries);
+        Ok(options)
+    }
+
+    fn sorted_in_memory(&mut self) -> std::vec::IntoIter<Entry> {
+        let mut entries = std::mem::take(&mut self.entries);
         self.used_bytes = 0;
-        write_sorted(&self.file_system, &self.table, options, entries).await?;
-        self.runs.push(descriptor);
-        Ok(())
+        let order = EntryOrder(self.table.comparator());
+        entries.sort_by(|left, right| order.compare(left, right));
+        entries.into_iter()
     }
 
     /// Writes all; nothing if no row came.
     pub async fn finish(
-        mut self,
+        &mut self,
         target: Descriptor,
         chunks: Option<ChunkFormat>,
+        progress: &mut Progress,
     ) -> Result<Option<WrittenSSTable>, ToolError> {
         let mut options = WriterOptions::for_table(target, self.table.clone())?;
         options.encoding_stats = self.stats;
@@ -116,32 +158,49 @@ impl Sorter {
             options.chunks = chunks;
         }
         options.estimated_partitions = self.partitions.estimate();
-        if self.runs.is_empty() {
-            return write_sorted(&self.file_system, &self.table, options, self.entries).await;
+        if self.levels.is_empty() {
+            let entries = self.sorted_in_memory();
+            return self.write(options, entries, |_| {}).await;
         }
         self.spill().await?;
-        let merged = self.merge(options).await;
-        let removed = self.file_system.remove_dir_all(&self.directory).await;
-        let merged = merged?;
-        removed.map_err(|error| unusable(&self.directory, error.source.to_string()))?;
-        Ok(merged)
+        let runs: Vec<_> = self.levels.iter().flatten().cloned().collect();
+        let scans = self.scans(&runs).await?;
+        *progress =
+            Progress::new("merge", scans.iter().map(|scan| scan.reader().data_length()).sum());
+        let merge = RunMerge::new(EntryOrder(self.table.comparator()), scans).await?;
+        self.write(options, merge, |writer| progress.at(writer.data_length())).await
     }
 
-    async fn merge(&self, options: WriterOptions) -> Result<Option<WrittenSSTable>, ToolError> {
+    /// To be called at the end, whatever it is.
+    pub async fn remove_runs(&self) -> Result<(), ToolError> {
+        if self.runs_made == 0 {
+            return Ok(());
+        }
+        let removed = self.file_system.remove_dir_all(&self.directory).await;
+        removed.map_err(|error| unusable(&self.directory, error.source.to_string()))
+    }
+
+    async fn scans(&self, runs: &[Descriptor]) -> Result<Vec<Scan>, ToolError> {
         let cache = PageCache::new(CACHE_BYTES);
-        let mut scans = Vec::with_capacity(self.runs.len());
-        for run in &self.runs {
+        let everything = Arc::new(ClusteringSlices::all());
+        let mut scans = Vec::with_capacity(runs.len());
+        for run in runs {
             let table = Some(self.table.clone());
             let reader = SSTableReader::open(&self.file_system, run.clone(), table, &cache).await?;
-            let everything = Arc::new(ClusteringSlices::all());
             let columns = ColumnSelection::All;
-            let mut scan = reader.scan(KeyRange::full(), everything, &columns).await?;
-            if scan.next_partition().await?.is_some() {
-                scans.push(scan);
-            }
+            scans.push(reader.scan(KeyRange::full(), everything.clone(), &columns).await?);
         }
+        Ok(scans)
+    }
+
+    async fn write(
+        &self,
+        options: WriterOptions,
+        entries: impl SortedEntries,
+        watch: impl FnMut(&SSTableWriter),
+    ) -> Result<Option<WrittenSSTable>, ToolError> {
         let mut writer = SSTableWriter::create(&self.file_system, options).await?;
-        match self.merge_into(&mut writer, scans).await {
+        match write_entries(&mut writer, &self.table, entries, self.interrupt, watch).await {
             Ok(()) => Ok(writer.finish().await?),
             Err(error) => {
                 writer.abort().await?;
@@ -149,92 +208,6 @@ impl Sorter {
             }
         }
     }
-
-    async fn merge_into(
-        &self,
-        writer: &mut SSTableWriter,
-        mut scans: Vec<Scan>,
-    ) -> Result<(), ToolError> {
-        loop {
-            let keys = scans.iter().filter_map(Scan::header).map(|header| &header.key);
-            let Some(least) = keys.min().cloned() else { return Ok(()) };
-            let is_least = |scan: &Scan| scan.header().is_some_and(|header| header.key == least);
-            let streams = scans.iter_mut().filter(|scan| is_least(scan));
-            let streams: Vec<_> = streams.filter_map(Scan::partition).collect();
-            let merged =
-                MergedPartition::new(self.table.clone(), Direction::Forward, streams).await?;
-            if let Some(mut merged) = merged {
-                writer.write_partition(&mut merged).await.map_err(unwrapped)?;
-            }
-            for scan in scans.iter_mut().filter(|scan| is_least(scan)) {
-                scan.next_partition().await?;
-            }
-            scans.retain(|scan| scan.header().is_some());
-        }
-    }
-}
-
-fn unwrapped(error: StreamWriteError<SSTableError>) -> ToolError {
-    match error {
-        StreamWriteError::Read(error) | StreamWriteError::Write(error) => error.into(),
-    }
-}
-
-async fn write_sorted(
-    file_system: &FileSystem,
-    table: &TableMetadata,
-    options: WriterOptions,
-    mut entries: Vec<Entry>,
-) -> Result<Option<WrittenSSTable>, ToolError> {
-    let comparator = table.comparator();
-    let compare = |left: &Entry, right: &Entry| {
-        left.key.cmp(&right.key).then_with(|| right.is_static.cmp(&left.is_static)).then_with(
-            || comparator.compare(left.row.clustering.position(), right.row.clustering.position()),
-        )
-    };
-    entries.sort_by(compare);
-    let mut writer = SSTableWriter::create(file_system, options).await?;
-    match write_entries(&mut writer, table, entries, compare).await {
-        Ok(()) => Ok(writer.finish().await?),
-        Err(error) => {
-            writer.abort().await?;
-            Err(error.into())
-        }
-    }
-}
-
-async fn write_entries(
-    writer: &mut SSTableWriter,
-    table: &TableMetadata,
-    entries: Vec<Entry>,
-    compare: impl Fn(&Entry, &Entry) -> std::cmp::Ordering,
-) -> Result<(), SSTableError> {
-    let mut current: Option<DecoratedKey> = None;
-    let mut entries = entries.into_iter().peekable();
-    while let Some(mut entry) = entries.next() {
-        while let Some(same) = entries.next_if(|next| compare(&entry, next).is_eq()) {
-            merge_rows_into(table, &mut entry.row, same.row);
-        }
-        let Entry { key, is_static, row } = entry;
-        if current.as_ref() != Some(&key) {
-            if current.is_some() {
-                writer.end_partition().await?;
-            }
-            writer.start_partition(PartitionHeader {
-                key: key.clone(),
-                deletion: DeletionTime::LIVE,
-                static_row: is_static.then(|| row.clone()),
-            })?;
-            current = Some(key);
-        }
-        if !is_static {
-            writer.add(Unfiltered::Row(row)).await?;
-        }
-    }
-    if current.is_some() {
-        writer.end_partition().await?;
-    }
-    Ok(())
 }
 
 fn row_bytes(row: &Row) -> usize {

@@ -1,0 +1,171 @@
+//! Entries in the order of an SSTable: from memory, or from sorted runs, of which a heap gives the least.
+//!
+//! Memory: of a merge, a row and the next piece of Data.db for each run.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+use espalier_mutation::reconcile::merge_rows_into;
+use espalier_mutation::schema::TableMetadata;
+use espalier_mutation::{
+    ClusteringComparator, DecoratedKey, DeletionTime, PartitionHeader, Row, Unfiltered,
+    UnfilteredStream,
+};
+use espalier_sstable::{SSTableWriter, Scan};
+
+use crate::sstable::{ToolError, interrupt::Interrupt};
+
+/// A row or static row and its partition.
+pub struct Entry {
+    pub key: DecoratedKey,
+    pub is_static: bool,
+    pub row: Row,
+}
+
+/// The order of entries: of their keys, then the static row, then of their clusterings.
+#[derive(Clone, Copy)]
+pub struct EntryOrder<'a>(pub &'a ClusteringComparator);
+
+impl EntryOrder<'_> {
+    /// Equal are those that make one row.
+    pub fn compare(self, left: &Entry, right: &Entry) -> Ordering {
+        let places = || (left.row.clustering.position(), right.row.clustering.position());
+        left.key.cmp(&right.key).then_with(|| right.is_static.cmp(&left.is_static)).then_with(
+            || {
+                let (left, right) = places();
+                self.0.compare(left, right)
+            },
+        )
+    }
+}
+
+/// Entries in order; those that make one row stand together.
+pub trait SortedEntries {
+    async fn next(&mut self) -> Result<Option<Entry>, ToolError>;
+}
+
+impl SortedEntries for std::vec::IntoIter<Entry> {
+    async fn next(&mut self) -> Result<Option<Entry>, ToolError> {
+        Ok(Iterator::next(self))
+    }
+}
+
+/// The entries of all runs.
+pub struct RunMerge<'a> {
+    runs: Vec<Scan>,
+    heads: BinaryHeap<Head<'a>>,
+}
+
+struct Head<'a> {
+    order: EntryOrder<'a>,
+    entry: Entry,
+    run: usize,
+}
+
+impl<'a> RunMerge<'a> {
+    /// Reads the first entry of each run.
+    pub async fn new(order: EntryOrder<'a>, mut runs: Vec<Scan>) -> Result<Self, ToolError> {
+        let mut heads = BinaryHeap::with_capacity(runs.len());
+        for (run, scan) in runs.iter_mut().enumerate() {
+            if let Some(entry) = next_of_run(scan).await? {
+                heads.push(Head { order, entry, run });
+            }
+        }
+        Ok(Self { runs, heads })
+    }
+}
+
+impl SortedEntries for RunMerge<'_> {
+    async fn next(&mut self) -> Result<Option<Entry>, ToolError> {
+        let Some(mut least) = self.heads.peek_mut() else { return Ok(None) };
+        let Some(scan) = self.runs.get_mut(least.run) else { return Ok(None) };
+        match next_of_run(scan).await? {
+            Some(following) => Ok(Some(std::mem::replace(&mut least.entry, following))),
+            None => Ok(Some(PeekMut::pop(least).entry)),
+        }
+    }
+}
+
+async fn next_of_run(scan: &mut Scan) -> Result<Option<Entry>, ToolError> {
+    loop {
+        if let Some(mut partition) = scan.partition() {
+            match partition.next().await? {
+                Some(Unfiltered::Row(row)) => {
+                    let key = partition.header().key.clone();
+                    return Ok(Some(Entry { key, is_static: false, row }));
+                }
+                // Rows of an input delete no ranges.
+                Some(Unfiltered::Marker(_)) => continue,
+                None => {}
+            }
+        }
+        let Some(partition) = scan.next_partition().await? else { return Ok(None) };
+        let header = partition.header();
+        if let Some(row) = header.static_row.as_ref().filter(|row| !row.is_empty()) {
+            let (key, row) = (header.key.clone(), row.clone());
+            return Ok(Some(Entry { key, is_static: true, row }));
+        }
+    }
+}
+
+// The heap has its greatest on top: the least entry is the greatest head.
+impl Ord for Head<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order.compare(&other.entry, &self.entry).then(other.run.cmp(&self.run))
+    }
+}
+
+impl PartialOrd for Head<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Head<'_> {}
+
+/// Writes all entries; of those that make one row, what is left of them.
+pub async fn write_entries(
+    writer: &mut SSTableWriter,
+    table: &TableMetadata,
+    mut entries: impl SortedEntries,
+    interrupt: &Interrupt,
+    mut watch: impl FnMut(&SSTableWriter),
+) -> Result<(), ToolError> {
+    let order = EntryOrder(table.comparator());
+    let mut current: Option<DecoratedKey> = None;
+    let mut waiting = entries.next().await?;
+    while let Some(mut entry) = waiting {
+        waiting = entries.next().await?;
+        while let Some(same) = waiting.take_if(|next| order.compare(&entry, next).is_eq()) {
+            merge_rows_into(table, &mut entry.row, same.row);
+            waiting = entries.next().await?;
+        }
+        interrupt.check()?;
+        watch(writer);
+        let Entry { key, is_static, row } = entry;
+        let is_first = current.as_ref() != Some(&key);
+        if is_first {
+            if current.is_some() {
+                writer.end_partition().await?;
+            }
+            let static_row = is_static.then(|| row.clone());
+            let deletion = DeletionTime::LIVE;
+            writer.start_partition(PartitionHeader { key: key.clone(), deletion, static_row })?;
+            current = Some(key);
+        }
+        if !is_static {
+            writer.add(Unfiltered::Row(row)).await?;
+        }
+    }
+    if current.is_some() {
+        writer.end_partition().await?;
+    }
+    Ok(())
+}
