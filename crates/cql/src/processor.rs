@@ -17,11 +17,12 @@ use crate::{
     ddl, describe,
     grammar::ast::BatchKind,
     metadata::statement_id,
-    modify::{Clocks, PlannedModification},
+    modify::{Clocks, PlannedModification, PointOutcome},
     planner,
     prepared::{BoundedStatements, MAXIMUM_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
-    select,
-    term::{Evaluation, bind_values},
+    result::Rows,
+    select::{self, PlannedSelect},
+    term::{Evaluation, bind_values, borrow_values},
 };
 
 /// Executes statements on one shard. Cheap to clone; not `Send`.
@@ -34,6 +35,8 @@ struct Inner {
     database: Database,
     shared: Arc<PreparedCache>,
     local: RefCell<BoundedStatements>,
+    /// For partition keys of several columns, while a statement is executed without giving way.
+    key_buffer: RefCell<Vec<u8>>,
 }
 
 /// The answer of the fast path.
@@ -92,7 +95,8 @@ fn error_code(error: &StorageError) -> ErrorCode {
 impl QueryProcessor {
     /// A processor over a shard's database; `shared` is the same on all shards.
     pub fn new(database: Database, shared: Arc<PreparedCache>) -> Self {
-        Self { inner: Rc::new(Inner { database, shared, local: RefCell::default() }) }
+        let (local, key_buffer) = (RefCell::default(), RefCell::default());
+        Self { inner: Rc::new(Inner { database, shared, local, key_buffer }) }
     }
 
     /// The database below.
@@ -181,8 +185,9 @@ impl QueryProcessor {
     ) -> Result<QueryResult> {
         let database = &self.inner.database;
         let values = bind_values(&prepared.bind.columns, options.values)?;
-        let evaluation = Evaluation { values: &values, now_us: time::now_micros() };
-        let clocks = clocks(options);
+        let now_us = time::now_micros();
+        let evaluation = Evaluation { values: &values, now_us };
+        let clocks = clocks(options, now_us);
         match &prepared.plan {
             Plan::Select(select) => {
                 let rows =
@@ -232,7 +237,13 @@ impl QueryProcessor {
         let Plan::Select(select) = &planned.plan else { return None };
         let evaluation = Evaluation { values: &[], now_us: time::now_micros() };
         let options = QueryOptions::default();
-        let rows = select::execute(select, database, &evaluation, &options, clocks_now_s(&options));
+        let rows = select::execute(
+            select,
+            database,
+            &evaluation,
+            &options,
+            now_s_or(&options, time::now_seconds),
+        );
         let content = rows.await.ok()?.content;
         let name = content.get(4..).filter(|name| !name.is_empty())?;
         String::from_utf8(name.to_vec()).ok()
@@ -301,8 +312,8 @@ impl QueryProcessor {
         client: &ClientState,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
-        let clocks = clocks(options);
         let now_us = time::now_micros();
+        let clocks = clocks(options, now_us);
         let keyspace = options.keyspace.or(client.keyspace.as_deref());
         let schema = self.inner.database.schema();
         let mut planned = Vec::with_capacity(batch.statements.len());
@@ -345,25 +356,58 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
     ) -> Now {
         match &prepared.plan {
-            Plan::Modification(statement) => self.modify_now(prepared, statement, options),
-            Plan::Select(select) if select.point.is_some() => {
-                let values = match bind_values(&prepared.bind.columns, options.values) {
-                    Ok(values) => values,
-                    Err(error) => return Now::Done(Err(error)),
-                };
-                let evaluation = Evaluation { values: &values, now_us: 0 };
-                match select::execute_point(
-                    select,
-                    &self.inner.database,
-                    &evaluation,
-                    clocks_now_s(options),
-                ) {
-                    Some(result) => Now::Done(result.map(QueryResult::Rows)),
-                    None => Now::MustWait,
-                }
-            }
+            Plan::Modification(statement) => match self.write_point(prepared, statement, options) {
+                PointOutcome::Done(outcome) => acknowledged(outcome),
+                PointOutcome::MustWait => Now::MustWait,
+                PointOutcome::General => self.modify_now(prepared, statement, options),
+            },
+            Plan::Select(select) => match self.read_point(prepared, select, options) {
+                Some(result) => Now::Done(result.map(QueryResult::Rows)),
+                None => Now::MustWait,
+            },
             _ => Now::MustWait,
         }
+    }
+
+    #[inline]
+    fn read_point(
+        &self,
+        prepared: &Prepared,
+        select: &PlannedSelect,
+        options: &QueryOptions<'_>,
+    ) -> Option<Result<Rows>> {
+        // A page of one row is full: the general path says where the next one would begin.
+        if select.point.is_none() || options.paging_state.is_some() || options.page_size == Some(1)
+        {
+            return None;
+        }
+        let values = borrow_values(&prepared.bind.columns, options.values)?;
+        let now_s = now_s_or(options, time::now_seconds_coarse);
+        let mut buffer = self.inner.key_buffer.borrow_mut();
+        select::execute_point(select, &self.inner.database, values, now_s, &mut buffer)
+    }
+
+    #[inline]
+    fn write_point(
+        &self,
+        prepared: &Prepared,
+        statement: &PlannedModification,
+        options: &QueryOptions<'_>,
+    ) -> PointOutcome {
+        if statement.point.is_none() {
+            return PointOutcome::General;
+        }
+        let Some(values) = borrow_values(&prepared.bind.columns, options.values) else {
+            return PointOutcome::General;
+        };
+        let clocks = match options.timestamp_us {
+            Some(timestamp_us) => {
+                Clocks { timestamp_us, now_s: now_s_or(options, time::now_seconds_coarse) }
+            }
+            None => clocks(options, time::now_micros()),
+        };
+        let mut buffer = self.inner.key_buffer.borrow_mut();
+        statement.write_point(&self.inner.database, values, clocks, &mut buffer)
     }
 
     fn modify_now(
@@ -375,26 +419,23 @@ impl QueryProcessor {
         if statement.needs_read() || statement.table.is_counter() {
             return Now::MustWait;
         }
-        let applied = (|| {
+        let updates = (|| {
             let values = bind_values(&prepared.bind.columns, options.values)?;
-            let evaluation = Evaluation { values: &values, now_us: time::now_micros() };
-            let updates = statement.updates(&evaluation, clocks(options), &|_, _| None)?;
-            let updates: Vec<_> = updates.into_iter().filter(|update| !update.is_empty()).collect();
-            if updates.is_empty() {
-                return Ok(Some(None));
-            }
-            match self.inner.database.try_apply(&Mutation { updates }) {
-                None => Ok(None),
-                Some(Ok(ticket)) => Ok(Some(Some(ticket))),
-                Some(Err(error)) => Err(Error::from(error)),
-            }
+            let now_us = time::now_micros();
+            let evaluation = Evaluation { values: &values, now_us };
+            statement.updates(&evaluation, clocks(options, now_us), &|_, _| None)
         })();
-        match applied {
-            Ok(None) => Now::MustWait,
-            Ok(Some(None)) => Now::Done(Ok(QueryResult::Void)),
-            Ok(Some(Some(ticket))) if ticket.is_acknowledged() => Now::Done(Ok(QueryResult::Void)),
-            Ok(Some(Some(ticket))) => Now::AfterSync(ticket),
-            Err(error) => Now::Done(Err(error)),
+        let mut updates = match updates {
+            Ok(updates) => updates,
+            Err(error) => return Now::Done(Err(error)),
+        };
+        updates.retain(|update| !update.is_empty());
+        if updates.is_empty() {
+            return Now::Done(Ok(QueryResult::Void));
+        }
+        match self.inner.database.try_apply(&Mutation { updates }) {
+            None => Now::MustWait,
+            Some(outcome) => acknowledged(outcome),
         }
     }
 
@@ -459,17 +500,32 @@ fn read_rows(
     }
 }
 
-fn clocks_now_s(options: &QueryOptions<'_>) -> u32 {
-    match options.now_s.and_then(|now| u32::try_from(now).ok()) {
-        Some(now_s) => now_s,
-        None => u32::try_from(time::now_seconds()).unwrap_or(u32::MAX - 3),
+/// What a write that was applied is answered with, and when.
+#[inline]
+fn acknowledged(outcome: Result<CommitTicket, StorageError>) -> Now {
+    match outcome {
+        Ok(ticket) if ticket.is_acknowledged() => Now::Done(Ok(QueryResult::Void)),
+        Ok(ticket) => Now::AfterSync(ticket),
+        Err(error) => Now::Done(Err(error.into())),
     }
 }
 
-fn clocks(options: &QueryOptions<'_>) -> Clocks {
+#[inline]
+fn now_s_or(options: &QueryOptions<'_>, read_clock: impl FnOnce() -> i64) -> u32 {
+    match options.now_s.and_then(|now| u32::try_from(now).ok()) {
+        Some(now_s) => now_s,
+        None => u32::try_from(read_clock()).unwrap_or(u32::MAX - 3),
+    }
+}
+
+/// The clocks of a statement, from one reading.
+#[inline]
+fn clocks(options: &QueryOptions<'_>, now_us: i64) -> Clocks {
     Clocks {
-        timestamp_us: options.timestamp_us.unwrap_or_else(time::next_timestamp_micros),
-        now_s: clocks_now_s(options),
+        timestamp_us: options
+            .timestamp_us
+            .unwrap_or_else(|| time::next_timestamp_micros_at(now_us)),
+        now_s: now_s_or(options, || now_us.div_euclid(1_000_000)),
     }
 }
 

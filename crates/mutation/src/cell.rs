@@ -58,6 +58,48 @@ impl Cell {
     }
 }
 
+/// A cell whose value lies somewhere else: in a packed row, in a [`Cell`], or among the bound values of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellRef<'a> {
+    /// Write timestamp in µs.
+    pub timestamp: i64,
+    /// Seconds, 0 for none.
+    pub ttl: u32,
+    /// Expiry or deletion, in seconds.
+    pub local_deletion_time: u32,
+    /// The value.
+    pub value: &'a [u8],
+}
+
+impl CellRef<'_> {
+    /// Whether the cell is a deletion, whatever the clock says.
+    #[inline]
+    pub fn is_tombstone(&self) -> bool {
+        self.ttl == 0 && self.local_deletion_time != NO_DELETION_TIME
+    }
+
+    /// Whether the cell has a time to live.
+    #[inline]
+    pub fn is_expiring(&self) -> bool {
+        self.ttl != 0
+    }
+
+    /// Whether a reader at second `now_s` sees the value.
+    #[inline]
+    pub fn is_live(&self, now_s: u32) -> bool {
+        self.local_deletion_time == NO_DELETION_TIME
+            || (self.ttl != 0 && now_s < self.local_deletion_time)
+    }
+}
+
+impl<'a> From<&'a Cell> for CellRef<'a> {
+    #[inline]
+    fn from(cell: &'a Cell) -> Self {
+        let Cell { timestamp, ttl, local_deletion_time, ref value } = *cell;
+        Self { timestamp, ttl, local_deletion_time, value }
+    }
+}
+
 /// The liveness of a row's primary key: what an INSERT leaves, so that the row exists without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Liveness {

@@ -17,6 +17,7 @@ impl Token {
     pub const MAXIMUM: Token = Token(i64::MAX);
 
     /// The token of a serialised partition key.
+    #[inline]
     pub fn of(key: &[u8]) -> Token {
         if key.is_empty() {
             return Self::MINIMUM;
@@ -49,6 +50,37 @@ impl DecoratedKey {
     }
 }
 
+/// A [`DecoratedKey`] whose bytes lie somewhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecoratedKeyRef<'a> {
+    /// Murmur3 token of `key`.
+    pub token: Token,
+    /// The serialised key.
+    pub key: &'a [u8],
+}
+
+impl<'a> DecoratedKeyRef<'a> {
+    /// Computes the token of `key`.
+    #[inline]
+    pub fn new(key: &'a [u8]) -> Self {
+        Self { token: Token::of(key), key }
+    }
+
+    /// By token, then key bytes, as [`DecoratedKey`]s compare.
+    #[inline]
+    pub fn compare(&self, other: DecoratedKeyRef<'_>) -> Ordering {
+        self.token.cmp(&other.token).then_with(|| self.key.cmp(other.key))
+    }
+}
+
+impl DecoratedKey {
+    /// The same, borrowed.
+    #[inline]
+    pub fn borrowed(&self) -> DecoratedKeyRef<'_> {
+        DecoratedKeyRef { token: self.token, key: &self.key }
+    }
+}
+
 impl PartialOrd for DecoratedKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
@@ -57,7 +89,7 @@ impl PartialOrd for DecoratedKey {
 
 impl Ord for DecoratedKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.token.cmp(&other.token).then_with(|| self.key.cmp(&other.key))
+        self.borrowed().compare(other.borrowed())
     }
 }
 
@@ -157,14 +189,17 @@ pub enum CompositeError {
 /// bytes cannot be written; the caller checks that first.
 pub fn build_composite<V: AsRef<[u8]>>(components: &[V]) -> Bytes {
     let mut key = BytesMut::with_capacity(components.iter().map(|c| c.as_ref().len() + 3).sum());
-    for component in components {
-        let component = component.as_ref();
-        debug_assert!(component.len() <= u16::MAX as usize);
-        key.put_u16(component.len() as u16);
-        key.put_slice(component);
-        key.put_u8(0);
-    }
+    components.iter().for_each(|component| put_composite_component(component.as_ref(), &mut key));
     key.freeze()
+}
+
+/// Appends the next component of a partition key of several columns, see [`build_composite`].
+#[inline]
+pub fn put_composite_component(component: &[u8], key: &mut impl BufMut) {
+    debug_assert!(component.len() <= u16::MAX as usize);
+    key.put_u16(component.len() as u16);
+    key.put_slice(component);
+    key.put_u8(0);
 }
 
 /// Takes a composite partition key of `count` components apart, without copying.

@@ -22,10 +22,12 @@ mod partition_update;
 mod range_tombstones;
 pub mod reconcile;
 mod row;
+mod row_content;
 pub mod schema;
 
 pub use cell::{
-    Cell, EXPIRED_LIVENESS_TTL, Liveness, MAXIMUM_TTL_SECONDS, NO_DELETION_TIME, NO_TIMESTAMP,
+    Cell, CellRef, EXPIRED_LIVENESS_TTL, Liveness, MAXIMUM_TTL_SECONDS, NO_DELETION_TIME,
+    NO_TIMESTAMP,
 };
 pub use clustering::{
     BoundKind, Clustering, ClusteringBound, ClusteringComparator, ClusteringSlice,
@@ -36,11 +38,11 @@ pub use fragment::{
     Direction, PartitionHeader, RangeTombstoneMarker, Unfiltered, UnfilteredStream,
 };
 pub use key::{
-    CompositeError, DecoratedKey, KeyBound, KeyRange, Token, build_composite, split_composite,
+    CompositeError, DecoratedKey, DecoratedKeyRef, KeyBound, KeyRange, Token, build_composite,
+    put_composite_component, split_composite,
 };
-pub use packed::{
-    PackError, PackedCell, PackedCells, PackedColumn, PackedRow, pack_row, unpack_row,
-};
+pub use packed::{PackError, PackedCells, PackedColumn, PackedRow, pack_row, unpack_row};
 pub use partition_update::{Mutation, PartitionUpdate};
 pub use range_tombstones::{RangeTombstone, RangeTombstoneList};
 pub use row::{ColumnData, ComplexColumn, Row};
+pub use row_content::{ColumnRef, RowContent, RowRef};

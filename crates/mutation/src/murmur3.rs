@@ -13,6 +13,22 @@ fn mix(mut k: u64) -> u64 {
     k ^ (k >> 33)
 }
 
+/// The exclusive or of up to eight bytes, each sign-extended to 64 bits and shifted to its place.
+#[inline]
+fn sign_extended(bytes: &[u8]) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut padded = [0; 8];
+    match bytes.try_into() {
+        Ok(eight) => padded = eight,
+        Err(_) => padded.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from),
+    }
+    let word = u64::from_le_bytes(padded);
+    // A negative byte flips all bytes above it: those with an odd count of negative bytes below end up flipped. The
+    // product sums in each byte what lies below it.
+    let negative_below = ((word >> 7) & ONES).wrapping_mul(ONES << 8);
+    word ^ (negative_below & ONES).wrapping_mul(0xff)
+}
+
 /// The two 64-bit halves (h1, h2) of the hash of `bytes`. h1 gives the token; h2's low byte is the hash byte of
 /// the trie index; both feed the bloom filter.
 pub fn hash(bytes: &[u8]) -> (u64, u64) {
@@ -28,15 +44,10 @@ pub fn hash(bytes: &[u8]) -> (u64, u64) {
         h2 = h2.rotate_left(31).wrapping_add(h1).wrapping_mul(5).wrapping_add(0x3849_5ab5);
     }
     let tail = blocks.remainder();
-    let (mut k1, mut k2) = (0u64, 0u64);
-    for (i, &byte) in tail.iter().enumerate() {
-        let extended = byte as i8 as i64 as u64;
-        if i < 8 {
-            k1 ^= extended << (8 * i);
-        } else {
-            k2 ^= extended << (8 * (i - 8));
-        }
-    }
+    let (k1, k2) = match tail.split_at_checked(8) {
+        Some((low, high)) => (sign_extended(low), sign_extended(high)),
+        None => (sign_extended(tail), 0),
+    };
     if tail.len() > 8 {
         h2 ^= k2.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
     }
@@ -56,7 +67,20 @@ pub fn hash(bytes: &[u8]) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::hash;
+    use super::{hash, sign_extended};
+
+    #[test]
+    fn bytes_are_sign_extended_one_by_one() {
+        let mut state = 1u64;
+        for round in 0..20_000usize {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let bytes = &(state ^ state >> 29).to_le_bytes()[..round % 9];
+            let one_by_one = bytes.iter().enumerate().fold(0u64, |word, (index, &byte)| {
+                word ^ ((byte as i8 as i64 as u64) << (8 * index))
+            });
+            assert_eq!(sign_extended(bytes), one_by_one, "{bytes:x?}");
+        }
+    }
 
     /// The key 00000001 of the worked example in the format reference: hash byte E6.
     #[test]

@@ -17,8 +17,8 @@
 use bytes::Bytes;
 
 use crate::{
-    Cell, Clustering, ColumnData, ComplexColumn, DeletionTime, Liveness, NO_DELETION_TIME,
-    NO_TIMESTAMP, Row, schema::ColumnId,
+    Cell, CellRef, Clustering, ColumnData, ColumnRef, ComplexColumn, DeletionTime, Liveness,
+    NO_DELETION_TIME, NO_TIMESTAMP, Row, RowContent, schema::ColumnId,
 };
 
 const ROW_LIVENESS: u8 = 1;
@@ -45,6 +45,7 @@ pub struct PackError {
     pub length: usize,
 }
 
+#[inline]
 fn put_vint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -54,59 +55,57 @@ fn put_vint(mut value: u64, out: &mut Vec<u8>) {
 }
 
 /// Appends the packed form of `row`, without its clustering.
-pub fn pack_row(row: &Row, out: &mut Vec<u8>) {
-    let base = if row.liveness.is_none() { first_timestamp(row) } else { row.liveness.timestamp };
-    let mut flags = 0;
-    if !row.liveness.is_none() {
-        flags |= ROW_LIVENESS;
+#[inline]
+pub fn pack_row(row: &impl RowContent, out: &mut Vec<u8>) {
+    let (liveness, deletion) = (row.liveness(), row.deletion());
+    let shadowable_deletion = row.shadowable_deletion();
+    let base = if liveness.is_none() { first_timestamp(row) } else { liveness.timestamp };
+    let flag = |condition: bool, flag: u8| if condition { flag } else { 0 };
+    let flags = flag(!liveness.is_none(), ROW_LIVENESS)
+        | flag(liveness.is_expiring(), ROW_EXPIRING)
+        | flag(!deletion.is_live(), ROW_DELETION)
+        | flag(!shadowable_deletion.is_live(), ROW_SHADOWABLE_DELETION);
+    let mut head = [flags; 9];
+    head[1..].copy_from_slice(&base.to_le_bytes());
+    out.extend_from_slice(&head);
+    if liveness.is_expiring() {
+        out.extend_from_slice(&liveness.ttl.to_le_bytes());
+        out.extend_from_slice(&liveness.local_expiration.to_le_bytes());
     }
-    if row.liveness.is_expiring() {
-        flags |= ROW_EXPIRING;
+    if !deletion.is_live() {
+        pack_deletion(deletion, out);
     }
-    if !row.deletion.is_live() {
-        flags |= ROW_DELETION;
+    if !shadowable_deletion.is_live() {
+        pack_deletion(shadowable_deletion, out);
     }
-    if !row.shadowable_deletion.is_live() {
-        flags |= ROW_SHADOWABLE_DELETION;
-    }
-    out.push(flags);
-    out.extend_from_slice(&base.to_le_bytes());
-    if row.liveness.is_expiring() {
-        out.extend_from_slice(&row.liveness.ttl.to_le_bytes());
-        out.extend_from_slice(&row.liveness.local_expiration.to_le_bytes());
-    }
-    if !row.deletion.is_live() {
-        pack_deletion(row.deletion, out);
-    }
-    if !row.shadowable_deletion.is_live() {
-        pack_deletion(row.shadowable_deletion, out);
-    }
-    for (id, data) in &row.columns {
+    for (id, column) in row.columns() {
         put_vint(u64::from(id.0), out);
-        match data {
-            ColumnData::Simple(cell) => pack_cell(cell, base, &row.liveness, out),
-            ColumnData::Complex(column) => {
-                if column.deletion.is_live() {
-                    out.push(COLUMN_COMPLEX);
-                } else {
-                    out.push(COLUMN_COMPLEX_DELETED);
-                    pack_deletion(column.deletion, out);
-                }
-                put_vint(column.cells.len() as u64, out);
-                for (path, cell) in &column.cells {
-                    put_vint(path.len() as u64, out);
-                    out.extend_from_slice(path);
-                    pack_cell(cell, base, &row.liveness, out);
-                }
-            }
+        match column {
+            ColumnRef::Simple(cell) => pack_cell(cell, base, &liveness, out),
+            ColumnRef::Complex(column) => pack_complex(column, base, &liveness, out),
         }
     }
 }
 
-fn first_timestamp(row: &Row) -> i64 {
-    match row.columns.first() {
-        Some((_, ColumnData::Simple(cell))) => cell.timestamp,
-        Some((_, ColumnData::Complex(column))) => {
+fn pack_complex(column: &ComplexColumn, base: i64, liveness: &Liveness, out: &mut Vec<u8>) {
+    if column.deletion.is_live() {
+        out.push(COLUMN_COMPLEX);
+    } else {
+        out.push(COLUMN_COMPLEX_DELETED);
+        pack_deletion(column.deletion, out);
+    }
+    put_vint(column.cells.len() as u64, out);
+    for (path, cell) in &column.cells {
+        put_vint(path.len() as u64, out);
+        out.extend_from_slice(path);
+        pack_cell(cell.into(), base, liveness, out);
+    }
+}
+
+fn first_timestamp(row: &impl RowContent) -> i64 {
+    match row.columns().next() {
+        Some((_, ColumnRef::Simple(cell))) => cell.timestamp,
+        Some((_, ColumnRef::Complex(column))) => {
             column.cells.first().map_or(NO_TIMESTAMP, |(_, cell)| cell.timestamp)
         }
         None => NO_TIMESTAMP,
@@ -118,7 +117,8 @@ fn pack_deletion(deletion: DeletionTime, out: &mut Vec<u8>) {
     out.extend_from_slice(&deletion.local_deletion_time.to_le_bytes());
 }
 
-fn pack_cell(cell: &Cell, base: i64, liveness: &Liveness, out: &mut Vec<u8>) {
+#[inline]
+fn pack_cell(cell: CellRef<'_>, base: i64, liveness: &Liveness, out: &mut Vec<u8>) {
     let mut flags = 0;
     if cell.is_expiring() {
         flags |= CELL_EXPIRING;
@@ -149,7 +149,7 @@ fn pack_cell(cell: &Cell, base: i64, liveness: &Liveness, out: &mut Vec<u8>) {
     }
     if flags & CELL_EMPTY == 0 {
         put_vint(cell.value.len() as u64, out);
-        out.extend_from_slice(&cell.value);
+        out.extend_from_slice(cell.value);
     }
 }
 
@@ -161,11 +161,11 @@ pub fn unpack_row(clustering: Clustering, packed: &Bytes) -> Result<Row, PackErr
     row.shadowable_deletion = view.shadowable_deletion;
     for column in view.columns() {
         let (id, data) = match column? {
-            PackedColumn::Simple(id, cell) => (id, ColumnData::Simple(cell.to_cell(packed))),
+            PackedColumn::Simple(id, cell) => (id, ColumnData::Simple(to_cell(cell, packed))),
             PackedColumn::Complex(id, deletion, cells) => {
                 let cells = cells
                     .map(|entry| {
-                        entry.map(|(path, cell)| (packed.slice_ref(path), cell.to_cell(packed)))
+                        entry.map(|(path, cell)| (packed.slice_ref(path), to_cell(cell, packed)))
                     })
                     .collect::<Result<_, _>>()?;
                 (id, ColumnData::Complex(ComplexColumn { deletion, cells }))
@@ -174,6 +174,15 @@ pub fn unpack_row(clustering: Clustering, packed: &Bytes) -> Result<Row, PackErr
         row.columns.push((id, data));
     }
     Ok(row)
+}
+
+fn to_cell(cell: CellRef<'_>, packed: &Bytes) -> Cell {
+    Cell {
+        timestamp: cell.timestamp,
+        ttl: cell.ttl,
+        local_deletion_time: cell.local_deletion_time,
+        value: if cell.value.is_empty() { Bytes::new() } else { packed.slice_ref(cell.value) },
+    }
 }
 
 /// A packed row, read in place.
@@ -190,41 +199,11 @@ pub struct PackedRow<'a> {
     columns_at: usize,
 }
 
-/// A cell of a packed row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PackedCell<'a> {
-    /// Write timestamp in µs.
-    pub timestamp: i64,
-    /// Seconds, 0 for none.
-    pub ttl: u32,
-    /// Expiry or deletion, in seconds.
-    pub local_deletion_time: u32,
-    /// The value.
-    pub value: &'a [u8],
-}
-
-impl PackedCell<'_> {
-    /// Whether a reader at second `now_s` sees the value.
-    pub fn is_live(&self, now_s: u32) -> bool {
-        self.local_deletion_time == NO_DELETION_TIME
-            || (self.ttl != 0 && now_s < self.local_deletion_time)
-    }
-
-    fn to_cell(self, packed: &Bytes) -> Cell {
-        Cell {
-            timestamp: self.timestamp,
-            ttl: self.ttl,
-            local_deletion_time: self.local_deletion_time,
-            value: if self.value.is_empty() { Bytes::new() } else { packed.slice_ref(self.value) },
-        }
-    }
-}
-
 /// A column of a packed row.
 #[derive(Clone, Debug)]
 pub enum PackedColumn<'a> {
     /// One cell.
-    Simple(ColumnId, PackedCell<'a>),
+    Simple(ColumnId, CellRef<'a>),
     /// Deletion and cells by path.
     Complex(ColumnId, DeletionTime, PackedCells<'a>),
 }
@@ -235,10 +214,12 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    #[cold]
     fn error(&self) -> PackError {
         PackError { offset: self.offset, length: self.packed.len() }
     }
 
+    #[inline]
     fn take(&mut self, length: usize) -> Result<&'a [u8], PackError> {
         let end = self.offset.checked_add(length).ok_or_else(|| self.error())?;
         let taken = self.packed.get(self.offset..end).ok_or_else(|| self.error())?;
@@ -246,20 +227,29 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    #[inline]
     fn byte(&mut self) -> Result<u8, PackError> {
         let byte = *self.packed.get(self.offset).ok_or_else(|| self.error())?;
         self.offset += 1;
         Ok(byte)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], PackError> {
-        let error = self.error();
-        self.take(N)?.try_into().map_err(|_| error)
+        let rest = self.packed.get(self.offset..).unwrap_or_default();
+        let Some(array) = rest.first_chunk::<N>() else { return Err(self.error()) };
+        self.offset += N;
+        Ok(*array)
     }
 
+    #[inline]
     fn vint(&mut self) -> Result<u64, PackError> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
+        let first = self.byte()?;
+        if first < 0x80 {
+            return Ok(u64::from(first));
+        }
+        let mut value = u64::from(first & 0x7f);
+        for shift in (7..64).step_by(7) {
             let byte = self.byte()?;
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
@@ -269,22 +259,25 @@ impl<'a> Reader<'a> {
         Err(self.error())
     }
 
+    #[inline]
     fn length(&mut self) -> Result<usize, PackError> {
         let length = self.vint()?;
         usize::try_from(length).map_err(|_| self.error())
     }
 
+    #[inline]
     fn deletion(&mut self) -> Result<DeletionTime, PackError> {
         let timestamp = i64::from_le_bytes(self.array()?);
         Ok(DeletionTime::new(timestamp, u32::from_le_bytes(self.array()?)))
     }
 
+    #[inline]
     fn cell(
         &mut self,
         flags: u8,
         base: i64,
         liveness: &Liveness,
-    ) -> Result<PackedCell<'a>, PackError> {
+    ) -> Result<CellRef<'a>, PackError> {
         let timestamp =
             if flags & CELL_ROW_TIMESTAMP != 0 { base } else { i64::from_le_bytes(self.array()?) };
         let (mut ttl, mut local_deletion_time) = (0, NO_DELETION_TIME);
@@ -302,12 +295,13 @@ impl<'a> Reader<'a> {
             let length = self.length()?;
             self.take(length)?
         };
-        Ok(PackedCell { timestamp, ttl, local_deletion_time, value })
+        Ok(CellRef { timestamp, ttl, local_deletion_time, value })
     }
 }
 
 impl<'a> PackedRow<'a> {
     /// Reads the row's own part; columns are read by [`Self::columns`].
+    #[inline]
     pub fn new(packed: &'a [u8]) -> Result<Self, PackError> {
         let mut reader = Reader { packed, offset: 0 };
         let flags = reader.byte()?;
@@ -330,7 +324,14 @@ impl<'a> PackedRow<'a> {
         Ok(Self { liveness, deletion, shadowable_deletion, base, packed, columns_at })
     }
 
+    /// Bytes of the packed form.
+    #[inline]
+    pub fn packed_bytes(&self) -> usize {
+        self.packed.len()
+    }
+
     /// The columns in ascending order of id.
+    #[inline]
     pub fn columns(&self) -> impl Iterator<Item = Result<PackedColumn<'a>, PackError>> + use<'a> {
         let (base, liveness) = (self.base, self.liveness);
         let mut reader = Reader { packed: self.packed, offset: self.columns_at };
@@ -340,6 +341,7 @@ impl<'a> PackedRow<'a> {
     }
 }
 
+#[inline]
 fn next_column<'a>(
     reader: &mut Reader<'a>,
     base: i64,
@@ -351,24 +353,33 @@ fn next_column<'a>(
         if flags & COLUMN_COMPLEX == 0 {
             return Ok(PackedColumn::Simple(ColumnId(id), reader.cell(flags, base, &liveness)?));
         }
-        let deletion = match flags {
-            COLUMN_COMPLEX_DELETED => reader.deletion()?,
-            _ => DeletionTime::LIVE,
-        };
-        let count = reader.length()?;
-        let cells =
-            PackedCells { packed: reader.packed, offset: reader.offset, count, base, liveness };
-        let mut walked = cells.clone();
-        for cell in &mut walked {
-            cell?;
-        }
-        reader.offset = walked.offset;
-        Ok(PackedColumn::Complex(ColumnId(id), deletion, cells))
+        next_complex(reader, ColumnId(id), flags, base, liveness)
     })();
     if result.is_err() {
         reader.offset = reader.packed.len();
     }
     result
+}
+
+fn next_complex<'a>(
+    reader: &mut Reader<'a>,
+    id: ColumnId,
+    flags: u8,
+    base: i64,
+    liveness: Liveness,
+) -> Result<PackedColumn<'a>, PackError> {
+    let deletion = match flags {
+        COLUMN_COMPLEX_DELETED => reader.deletion()?,
+        _ => DeletionTime::LIVE,
+    };
+    let count = reader.length()?;
+    let cells = PackedCells { packed: reader.packed, offset: reader.offset, count, base, liveness };
+    let mut walked = cells.clone();
+    for cell in &mut walked {
+        cell?;
+    }
+    reader.offset = walked.offset;
+    Ok(PackedColumn::Complex(id, deletion, cells))
 }
 
 /// The cells of a complex column, by path.
@@ -382,7 +393,7 @@ pub struct PackedCells<'a> {
 }
 
 impl<'a> Iterator for PackedCells<'a> {
-    type Item = Result<(&'a [u8], PackedCell<'a>), PackError>;
+    type Item = Result<(&'a [u8], CellRef<'a>), PackError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.count = self.count.checked_sub(1)?;

@@ -215,6 +215,7 @@ impl LoopState {
             let mut now = ticks::now();
             preempt::task_begins_at(now);
             time::refresh_coarse();
+            time::forget_seconds_of_turn();
             signal::deliver();
             self.inbox.receive(self);
             if output.is_none() && main_waker.ready.swap(false, Ordering::AcqRel) {

@@ -167,6 +167,7 @@ pub(crate) fn is_ending() -> bool {
 
 /// Called when the event loop ends: nothing is scheduled here any more.
 pub(crate) fn end_loop() {
+    crate::time::forget_seconds_of_turn();
     let yielded = CORE.with(|core| {
         core.budget_ticks.set(u64::MAX);
         core.ending.set(false);

@@ -162,9 +162,11 @@ async fn reads(database: &Database, count: u64, what: &str) {
     let watch = Watch::start();
     let mut found = 0u64;
     for key in &keys {
-        let row = database.try_read_row(&table, key, &[], |lookup| match lookup.row {
-            Some(row) => row.columns().count() as u64,
-            None => 0,
+        let row = database.try_read_row::<&[u8], _>(&table, key.borrowed(), &[], |lookup| {
+            match lookup.row {
+                Some(row) => row.columns().count() as u64,
+                None => 0,
+            }
         });
         found += row.unwrap_or(0);
         maybe_yield().await;

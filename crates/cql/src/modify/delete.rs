@@ -39,6 +39,7 @@ pub fn plan_delete(
         operations,
         timestamp,
         time_to_live: None,
+        point: None,
     };
     if !plan.operations.is_empty() {
         check_clustering(&plan)?;

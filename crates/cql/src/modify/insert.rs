@@ -76,6 +76,7 @@ pub fn plan_insert(
         operations,
         timestamp,
         time_to_live,
+        point: None,
     })
 }
 

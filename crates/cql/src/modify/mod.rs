@@ -6,18 +6,20 @@ mod insert_json;
 mod list_path;
 mod operation;
 mod plan;
+mod point;
 mod update;
 
 use std::sync::Arc;
 
 use espalier_mutation::{
-    BoundKind, Clustering, ClusteringSlice, DeletionTime, Liveness, NO_DELETION_TIME,
-    PartitionUpdate, RangeTombstone, Row,
+    BoundKind, Clustering, ClusteringSlice, DeletionTime, NO_DELETION_TIME, PartitionUpdate,
+    RangeTombstone, Row,
     schema::{ColumnKind, TableMetadata},
 };
 
-pub use operation::{Operation, WriteContext};
+pub use operation::{Operation, WriteContext, WriteTimes};
 pub use plan::plan_modification;
+pub use point::{PointOutcome, PointWrite};
 
 use crate::{
     Error, Result,
@@ -40,6 +42,8 @@ pub struct PlannedModification {
     pub timestamp: Option<Term>,
     /// `USING TTL`.
     pub time_to_live: Option<Term>,
+    /// How to execute it as the write of one row, if it is one.
+    pub point: Option<PointWrite>,
 }
 
 /// Which statement a modification was.
@@ -84,6 +88,14 @@ impl PlannedModification {
         }
     }
 
+    /// The times of what one execution writes.
+    #[inline]
+    fn times(&self, evaluation: &Evaluation<'_>, clocks: Clocks) -> Result<WriteTimes> {
+        let timestamp = self.timestamp_us(evaluation, clocks)?;
+        let (ttl, expiry) = self.expiry(evaluation, clocks.now_s)?;
+        Ok(WriteTimes { timestamp, ttl, expiry, now_s: clocks.now_s })
+    }
+
     /// The partition updates of one execution.
     pub fn updates(
         &self,
@@ -91,16 +103,8 @@ impl PlannedModification {
         clocks: Clocks,
         current: CurrentRows<'_>,
     ) -> Result<Vec<PartitionUpdate>> {
-        let timestamp = self.timestamp_us(evaluation, clocks)?;
-        let (ttl, expiry) = self.expiry(evaluation, clocks.now_s)?;
-        let context = WriteContext {
-            table: &self.table,
-            evaluation,
-            timestamp,
-            ttl,
-            expiry,
-            now_s: clocks.now_s,
-        };
+        let times = self.times(evaluation, clocks)?;
+        let context = WriteContext { table: &self.table, evaluation, times };
         let keys = match self.restrictions.partition.partitions(&self.table, evaluation)? {
             Partitions::Keys(keys) => keys,
             Partitions::Range(_) => {
@@ -113,7 +117,7 @@ impl PlannedModification {
         for key in keys {
             let mut update = PartitionUpdate::new(self.table.id, key);
             if self.operations.is_empty() && self.kind == ModificationKind::Delete {
-                self.delete_rows(&mut update, &slices.slices, timestamp, clocks.now_s)?;
+                self.delete_rows(&mut update, &slices.slices, times.deletion())?;
             } else {
                 self.write_rows(&mut update, &slices.slices, &context, current)?;
             }
@@ -126,10 +130,8 @@ impl PlannedModification {
         &self,
         update: &mut PartitionUpdate,
         slices: &[ClusteringSlice],
-        timestamp: i64,
-        now_s: u32,
+        deletion: DeletionTime,
     ) -> Result<()> {
-        let deletion = DeletionTime::new(timestamp, now_s);
         if self.restrictions.clustering.is_empty() {
             update.deletion = deletion;
             return Ok(());
@@ -173,14 +175,7 @@ impl PlannedModification {
         for slice in slices {
             let mut row = Row::empty(clustering_of(slice)?);
             if self.kind == ModificationKind::Insert {
-                row.liveness = match context.ttl {
-                    0 => Liveness::live(context.timestamp),
-                    ttl => Liveness {
-                        timestamp: context.timestamp,
-                        ttl,
-                        local_expiration: context.expiry,
-                    },
-                };
+                row.liveness = context.times.liveness();
             }
             for (_, operation) in
                 self.operations.iter().filter(|(kind, _)| *kind != ColumnKind::Static)

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, ColumnData, ComplexColumn, DeletionTime, Row,
+    Cell, CellRef, ColumnData, ComplexColumn, DeletionTime, Liveness, Row,
     schema::{ColumnDefinition, TableMetadata},
 };
 use espalier_types::{CqlType, collection};
@@ -38,6 +38,47 @@ pub enum Operation {
     Count(ColumnDefinition, Term, bool),
 }
 
+/// The times that a statement gives to what it writes.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteTimes {
+    /// Write timestamp in µs.
+    pub timestamp: i64,
+    /// Seconds, or 0.
+    pub ttl: u32,
+    /// Second of expiry; [`espalier_mutation::NO_DELETION_TIME`] if there is no ttl.
+    pub expiry: u32,
+    /// Local deletion time of tombstones.
+    pub now_s: u32,
+}
+
+impl WriteTimes {
+    /// Of a row that is inserted.
+    #[inline]
+    pub fn liveness(&self) -> Liveness {
+        Liveness { timestamp: self.timestamp, ttl: self.ttl, local_expiration: self.expiry }
+    }
+
+    /// Of what is deleted.
+    #[inline]
+    pub fn deletion(&self) -> DeletionTime {
+        DeletionTime::new(self.timestamp, self.now_s)
+    }
+
+    /// A cell with a value.
+    #[inline]
+    pub fn cell<'v>(&self, value: &'v [u8]) -> CellRef<'v> {
+        let (timestamp, ttl) = (self.timestamp, self.ttl);
+        CellRef { timestamp, ttl, local_deletion_time: self.expiry, value }
+    }
+
+    /// A cell that deletes.
+    #[inline]
+    pub fn tombstone(&self) -> CellRef<'static> {
+        let (timestamp, local_deletion_time) = (self.timestamp, self.now_s);
+        CellRef { timestamp, ttl: 0, local_deletion_time, value: &[] }
+    }
+}
+
 /// What cells are made with.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteContext<'a> {
@@ -45,26 +86,18 @@ pub struct WriteContext<'a> {
     pub table: &'a TableMetadata,
     /// Bound values and clock.
     pub evaluation: &'a Evaluation<'a>,
-    /// Write timestamp in µs.
-    pub timestamp: i64,
-    /// Seconds, or 0.
-    pub ttl: u32,
-    /// Second of expiry if there is a ttl.
-    pub expiry: u32,
-    /// Local deletion time of tombstones.
-    pub now_s: u32,
+    /// When.
+    pub times: WriteTimes,
 }
 
 impl WriteContext<'_> {
     fn cell(&self, value: Bytes) -> Cell {
-        match self.ttl {
-            0 => Cell::live(self.timestamp, value),
-            ttl => Cell::expiring(self.timestamp, ttl, self.expiry, value),
-        }
+        let CellRef { timestamp, ttl, local_deletion_time, .. } = self.times.cell(&value);
+        Cell { timestamp, ttl, local_deletion_time, value }
     }
 
     fn tombstone(&self) -> Cell {
-        Cell::tombstone(self.timestamp, self.now_s)
+        Cell::tombstone(self.times.timestamp, self.times.now_s)
     }
 
     fn cell_or_tombstone(&self, value: Option<Bytes>) -> Cell {
@@ -73,7 +106,7 @@ impl WriteContext<'_> {
 
     /// Deletes what was written before this statement, but not what it writes itself.
     fn deletion_before(&self) -> DeletionTime {
-        DeletionTime::new(self.timestamp.saturating_sub(1), self.now_s)
+        DeletionTime::new(self.times.timestamp.saturating_sub(1), self.times.now_s)
     }
 }
 
@@ -107,8 +140,7 @@ impl Operation {
             Self::Replace(column, term) => match evaluate(term)? {
                 Bound::Unset => {}
                 Bound::Null => {
-                    self.complex(row, column).deletion =
-                        DeletionTime::new(context.timestamp, context.now_s)
+                    self.complex(row, column).deletion = context.times.deletion();
                 }
                 Bound::Value(value) => {
                     let complex = self.complex(row, column);
@@ -172,8 +204,7 @@ impl Operation {
                 put(context.table, column, self.complex(row, column), path, cell);
             }
             Self::Delete(column) if column.is_complex() => {
-                self.complex(row, column).deletion =
-                    DeletionTime::new(context.timestamp, context.now_s);
+                self.complex(row, column).deletion = context.times.deletion();
             }
             Self::Delete(column) => row.set_cell(column.id, context.tombstone()),
             Self::DeleteElement(column, key) => {
@@ -206,7 +237,10 @@ impl Operation {
                     };
                     row.set_cell(
                         column.id,
-                        Cell::live(context.timestamp, Bytes::copy_from_slice(&delta.to_be_bytes())),
+                        Cell::live(
+                            context.times.timestamp,
+                            Bytes::copy_from_slice(&delta.to_be_bytes()),
+                        ),
                     );
                 }
             },

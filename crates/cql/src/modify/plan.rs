@@ -5,7 +5,7 @@ use std::sync::Arc;
 use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
 use espalier_types::CqlType;
 
-use super::{PlannedModification, delete, insert, update};
+use super::{PlannedModification, PointWrite, delete, insert, update};
 use crate::{
     Error, Result,
     grammar::ast::{Modification, Name, Using},
@@ -18,11 +18,13 @@ pub fn plan_modification(
     table: &Arc<TableMetadata>,
     statement: &Modification<'_>,
 ) -> Result<PlannedModification> {
-    match statement {
+    let mut plan = match statement {
         Modification::Insert(statement) => insert::plan_insert(preparation, table, statement),
         Modification::Update(statement) => update::plan_update(preparation, table, statement),
         Modification::Delete(statement) => delete::plan_delete(preparation, table, statement),
-    }
+    }?;
+    plan.point = PointWrite::plan(&plan);
+    Ok(plan)
 }
 
 /// The column of that name.

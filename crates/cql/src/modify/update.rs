@@ -45,6 +45,7 @@ pub fn plan_update(
         operations,
         timestamp,
         time_to_live,
+        point: None,
     };
     check_clustering(&plan)?;
     Ok(plan)

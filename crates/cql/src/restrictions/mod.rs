@@ -7,11 +7,13 @@ mod clustering;
 mod filter;
 mod partition;
 mod plan;
+mod point;
 
 pub use clustering::ClusteringRestriction;
 pub use filter::{Filter, FilterOperator, FilterTarget, element};
 pub use partition::{PartitionRestriction, Partitions, check_key_length};
 pub use plan::{Purpose, plan};
+pub use point::PointKey;
 
 use espalier_mutation::{ClusteringSlices, schema::TableMetadata};
 

@@ -162,6 +162,7 @@ pub fn composite_key(components: &[Bytes]) -> Result<DecoratedKey> {
 }
 
 /// Refuses keys that are longer than their length on disk can say.
+#[inline]
 pub fn check_key_length(length: usize) -> Result<()> {
     if length > usize::from(u16::MAX) {
         return Err(Error::invalid(format!(

@@ -143,7 +143,7 @@ fn evaluate_limit(term: Option<&Term>, evaluation: &Evaluation<'_>, name: &str) 
 }
 
 /// The values of the partition key columns.
-pub fn key_components(table: &TableMetadata, key: &DecoratedKey) -> Result<Vec<Bytes>> {
+fn key_components(table: &TableMetadata, key: &DecoratedKey) -> Result<Vec<Bytes>> {
     match table.partition_key_columns().len() {
         1 => Ok(vec![key.key.clone()]),
         count => split_composite(&key.key, count)

@@ -149,6 +149,7 @@ impl<'s> Output<'s> {
 }
 
 /// A cell in the protocol's form.
+#[inline]
 pub fn put(value: Option<&[u8]>, out: &mut Vec<u8>) {
     match value {
         None => out.extend_from_slice(&(-1i32).to_be_bytes()),

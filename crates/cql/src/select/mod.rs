@@ -19,7 +19,7 @@ use espalier_storage::ColumnSelection;
 pub use execute::execute;
 pub use expression::SelectExpression;
 pub use plan::plan_select;
-pub use point::{PointColumn, execute_point};
+pub use point::{PointSelect, execute_point};
 
 use crate::{metadata::ResultMetadata, restrictions::Restrictions, term::Term};
 
@@ -51,5 +51,5 @@ pub struct PlannedSelect {
     /// `PER PARTITION LIMIT`.
     pub per_partition_limit: Option<Term>,
     /// How to answer it as a point read, if it is one.
-    pub point: Option<Vec<PointColumn>>,
+    pub point: Option<PointSelect>,
 }

@@ -64,7 +64,7 @@ pub fn plan_select(
         selectors,
         point: None,
     };
-    plan.point = super::point::plan_point(&plan);
+    plan.point = super::PointSelect::plan(&plan);
     Ok(plan)
 }
 

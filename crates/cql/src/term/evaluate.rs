@@ -1,7 +1,7 @@
 //! Terms become bytes.
 
 use bytes::Bytes;
-use espalier_types::{CqlType, collection};
+use espalier_types::{CqlType, ValueError, collection};
 use hashbrown::HashMap;
 
 use super::{CompositeTerm, Term};
@@ -147,13 +147,20 @@ pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Val
         }
     }
     for (marker, value) in markers.iter().zip(&bound) {
-        if let Value::Bytes(bytes) = value {
-            marker.column_type.validate(bytes).map_err(|error| {
-                Error::invalid(format!("Invalid value for \"{}\": {error}", marker.name))
-            })?;
-        }
+        check_value(marker, value).map_err(|error| {
+            Error::invalid(format!("Invalid value for \"{}\": {error}", marker.name))
+        })?;
     }
     Ok(bound)
+}
+
+/// Whether a bound value is one of its marker's type.
+#[inline]
+pub(super) fn check_value(marker: &ColumnSpec, value: &Value) -> Result<(), ValueError> {
+    match (value, &marker.column_type) {
+        (Value::Null | Value::Unset, _) | (_, CqlType::Blob) => Ok(()),
+        (Value::Bytes(bytes), column_type) => column_type.validate(bytes),
+    }
 }
 
 /// The name that a marker has for clients: its own, or that of what it stands for.

@@ -4,6 +4,7 @@
 //! against the marker's type before anything else sees them.
 
 mod assignment;
+mod borrow;
 mod evaluate;
 mod hint;
 mod prepare;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use espalier_types::CqlType;
 
 pub use assignment::{Assignable, is_assignable, literal_fits, natural_type};
+pub use borrow::{BorrowedBound, borrow_values};
 pub use evaluate::{Bound, Evaluation, bind_values, build_literal};
 pub use prepare::{Preparation, prepare_term, resolve_type};
 

@@ -48,7 +48,7 @@ impl SSTableReader {
         known: Option<u64>,
     ) -> Result<Option<FoundPartition>> {
         let hash = murmur3::hash(&key.key);
-        if !self.may_contain_hash(key, hash) {
+        if !self.may_contain_hash(key.borrowed(), hash) {
             return Ok(None);
         }
         match &self.0.index {

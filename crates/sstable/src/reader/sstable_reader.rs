@@ -3,7 +3,7 @@
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, Direction, KeyRange, PartitionHeader, murmur3,
+    ClusteringSlices, DecoratedKey, DecoratedKeyRef, Direction, KeyRange, PartitionHeader, murmur3,
     schema::TableMetadata,
 };
 
@@ -137,12 +137,13 @@ impl SSTableReader {
     }
 
     /// False if the partition is certainly not inside: outside of the key range, or the filter says so.
-    pub fn may_contain(&self, key: &DecoratedKey) -> bool {
-        self.may_contain_hash(key, murmur3::hash(&key.key))
+    pub fn may_contain(&self, key: DecoratedKeyRef<'_>) -> bool {
+        self.may_contain_hash(key, murmur3::hash(key.key))
     }
 
-    pub(crate) fn may_contain_hash(&self, key: &DecoratedKey, hash: (u64, u64)) -> bool {
-        let inside = *key >= self.0.first_key && *key <= self.0.last_key;
+    pub(crate) fn may_contain_hash(&self, key: DecoratedKeyRef<'_>, hash: (u64, u64)) -> bool {
+        let inside = key.compare(self.0.first_key.borrowed()).is_ge()
+            && key.compare(self.0.last_key.borrowed()).is_le();
         inside && self.0.filter.as_ref().is_none_or(|filter| filter.may_contain_hash(hash))
     }
 

@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use espalier_mutation::{Mutation, PartitionUpdate, Row, pack_row};
+use espalier_mutation::{Mutation, PartitionUpdate, RowContent, pack_row};
 
 use super::{layout::KIND_MUTATION, wire};
 
@@ -39,13 +39,41 @@ impl EncodedMutation {
         mutation: &Mutation,
         mut mapping_number: impl FnMut(usize) -> u32,
     ) {
-        self.body.clear();
-        self.packed_rows.clear();
-        self.body.push(KIND_MUTATION);
-        wire::put_vint(mutation.updates.len() as u64, &mut self.body);
+        self.begin(mutation.updates.len());
         for (index, update) in mutation.updates.iter().enumerate() {
             self.put_update(update, mapping_number(index));
         }
+    }
+
+    /// Encodes the mutation that consists of one row.
+    #[inline]
+    pub(crate) fn encode_row<V: AsRef<[u8]>>(
+        &mut self,
+        mapping: u32,
+        key: &[u8],
+        clustering: &[Option<V>],
+        row: &impl RowContent,
+    ) {
+        self.begin(1);
+        self.put_head(mapping, key, UPDATE_ROWS);
+        wire::put_vint(1, &mut self.body);
+        self.put_row(clustering, row);
+    }
+
+    /// Packs one row of what is not logged: there is no body.
+    #[inline]
+    pub(crate) fn pack(&mut self, row: &impl RowContent) {
+        self.body.clear();
+        self.packed_rows.clear();
+        self.put_packed(row);
+    }
+
+    #[inline]
+    fn begin(&mut self, updates: usize) {
+        self.body.clear();
+        self.packed_rows.clear();
+        self.body.push(KIND_MUTATION);
+        wire::put_vint(updates as u64, &mut self.body);
     }
 
     /// The packed form of row `index`, counted over the whole mutation.
@@ -63,15 +91,12 @@ impl EncodedMutation {
     }
 
     fn put_update(&mut self, update: &PartitionUpdate, mapping: u32) {
-        wire::put_vint(u64::from(mapping), &mut self.body);
-        wire::put_bytes(&update.key.key, &mut self.body);
         let flag = |condition: bool, flag: u8| if condition { flag } else { 0 };
-        self.body.push(
-            flag(!update.deletion.is_live(), UPDATE_DELETION)
-                | flag(update.static_row.is_some(), UPDATE_STATIC)
-                | flag(!update.rows.is_empty(), UPDATE_ROWS)
-                | flag(!update.range_tombstones.is_empty(), UPDATE_RANGES),
-        );
+        let flags = flag(!update.deletion.is_live(), UPDATE_DELETION)
+            | flag(update.static_row.is_some(), UPDATE_STATIC)
+            | flag(!update.rows.is_empty(), UPDATE_ROWS)
+            | flag(!update.range_tombstones.is_empty(), UPDATE_RANGES);
+        self.put_head(mapping, &update.key.key, flags);
         if !update.deletion.is_live() {
             wire::put_deletion(update.deletion, &mut self.body);
         }
@@ -81,8 +106,7 @@ impl EncodedMutation {
         if !update.rows.is_empty() {
             wire::put_vint(update.rows.len() as u64, &mut self.body);
             for row in &update.rows {
-                wire::put_values(&row.clustering.values, &mut self.body);
-                self.put_packed(row);
+                self.put_row(&row.clustering.values, row);
             }
         }
         if !update.range_tombstones.is_empty() {
@@ -95,7 +119,21 @@ impl EncodedMutation {
         }
     }
 
-    fn put_packed(&mut self, row: &Row) {
+    #[inline]
+    fn put_head(&mut self, mapping: u32, key: &[u8], flags: u8) {
+        wire::put_vint(u64::from(mapping), &mut self.body);
+        wire::put_bytes(key, &mut self.body);
+        self.body.push(flags);
+    }
+
+    #[inline]
+    fn put_row<V: AsRef<[u8]>>(&mut self, clustering: &[Option<V>], row: &impl RowContent) {
+        wire::put_values(clustering, &mut self.body);
+        self.put_packed(row);
+    }
+
+    #[inline]
+    fn put_packed(&mut self, row: &impl RowContent) {
         let length_at = self.body.len();
         self.body.extend_from_slice(&[0; 4]);
         pack_row(row, &mut self.body);

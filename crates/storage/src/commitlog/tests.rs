@@ -116,6 +116,20 @@ fn encode(mutation: &Mutation) -> EncodedMutation {
 
 proptest! {
     #[test]
+    fn one_row_is_encoded_as_a_mutation_of_it(key in value(), row in row(4)) {
+        let mut update = PartitionUpdate::new(table().id, DecoratedKey::new(key.clone()));
+        update.rows = vec![row.clone()];
+        let expected = encode(&Mutation { updates: vec![update] });
+        // Into one that is not empty.
+        let mut encoded = encode(&Mutation { updates: Vec::new() });
+        encoded.encode_row(7, &key, &row.clustering.values, &row);
+        prop_assert_eq!(&encoded.body, &expected.body);
+        prop_assert_eq!(encoded.packed_row(0), expected.packed_row(0));
+        encoded.pack(&row);
+        prop_assert_eq!(encoded.packed_row(0), expected.packed_row(0));
+    }
+
+    #[test]
     fn round_trip(mutation in mutation()) {
         let encoded = encode(&mutation);
         let rows = mutation.updates.iter().map(|u| u.rows.len() + usize::from(u.static_row.is_some()));

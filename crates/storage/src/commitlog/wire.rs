@@ -15,6 +15,7 @@ pub struct BodyError {
     pub length: usize,
 }
 
+#[inline]
 pub(crate) fn put_vint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -23,18 +24,20 @@ pub(crate) fn put_vint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
+#[inline]
 pub(crate) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     put_vint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }
 
 /// Values of a clustering or of a bound; null is told from empty by a length that is one too high.
-pub(crate) fn put_values(values: &[Option<Bytes>], out: &mut Vec<u8>) {
+pub(crate) fn put_values<V: AsRef<[u8]>>(values: &[Option<V>], out: &mut Vec<u8>) {
     put_vint(values.len() as u64, out);
     for value in values {
         match value {
             None => out.push(0),
             Some(value) => {
+                let value = value.as_ref();
                 put_vint(value.len() as u64 + 1, out);
                 out.extend_from_slice(value);
             }

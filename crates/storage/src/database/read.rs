@@ -1,7 +1,6 @@
 //! Reads: on this shard, on another, over several.
 
-use bytes::Bytes;
-use espalier_mutation::{DecoratedKey, KeyBound, KeyRange, Token, schema::TableMetadata};
+use espalier_mutation::{DecoratedKeyRef, KeyBound, KeyRange, Token, schema::TableMetadata};
 
 use super::Database;
 use crate::{
@@ -81,14 +80,15 @@ impl Database {
     /// it as it is stored. `None` if another shard owns it or an SSTable may have a part of it.
     ///
     /// `clustering` has a value for each clustering column. Cells of dropped columns may be among the cells.
-    pub fn try_read_row<R>(
+    #[inline]
+    pub fn try_read_row<V: AsRef<[u8]>, R>(
         &self,
         table: &TableMetadata,
-        key: &DecoratedKey,
-        clustering: &[Option<Bytes>],
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
         take: impl FnOnce(RowLookup<'_>) -> R,
     ) -> Option<R> {
-        if !self.owns(table, key) {
+        if !self.owns(table, key.token) {
             return None;
         }
         let inner = &*self.inner;

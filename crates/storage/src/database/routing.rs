@@ -17,7 +17,7 @@ use crate::system::SCHEMA_KEYSPACE;
 impl Database {
     /// The shard that owns a partition of a table.
     pub fn shard_of(&self, table: &TableMetadata, key: &DecoratedKey) -> usize {
-        if table.keyspace == SCHEMA_KEYSPACE { 0 } else { self.shard_of_token(key.token) }
+        self.owner(table, key.token)
     }
 
     #[inline]
@@ -33,8 +33,12 @@ impl Database {
 
     /// Whether this shard owns the partition.
     #[inline]
-    pub(super) fn owns(&self, table: &TableMetadata, key: &DecoratedKey) -> bool {
-        self.inner.context.count == 1 || self.shard_of(table, key) == self.inner.context.index
+    pub(super) fn owns(&self, table: &TableMetadata, token: Token) -> bool {
+        self.inner.context.count == 1 || self.owner(table, token) == self.inner.context.index
+    }
+
+    fn owner(&self, table: &TableMetadata, token: Token) -> usize {
+        if table.keyspace == SCHEMA_KEYSPACE { 0 } else { self.shard_of_token(token) }
     }
 
     /// The shards that own a part of a range, in ring order.

@@ -1,6 +1,8 @@
 //! What cannot be flushed must not be accepted: the checks before a write is logged.
 
-use espalier_mutation::{Cell, ColumnData, DeletionTime, NO_DELETION_TIME, PartitionUpdate, Row};
+use espalier_mutation::{
+    CellRef, ColumnRef, DeletionTime, NO_DELETION_TIME, PartitionUpdate, RowContent,
+};
 use espalier_sstable::{DeletionScope, check_deletion, versions::VersionFeatures};
 
 use crate::StorageError;
@@ -11,10 +13,7 @@ pub(super) fn check_storable(
     features: &VersionFeatures,
     update: &PartitionUpdate,
 ) -> Result<(), StorageError> {
-    if update.key.key.len() > usize::from(u16::MAX) || update.key.key.is_empty() {
-        let length = update.key.key.len();
-        return Err(StorageError::Unstorable(format!("a partition key of {length} bytes")));
-    }
+    check_key(&update.key.key)?;
     check(features, DeletionScope::Partition, update.deletion)?;
     for tombstone in &update.range_tombstones {
         check(features, DeletionScope::Range, tombstone.deletion)?;
@@ -25,14 +24,29 @@ pub(super) fn check_storable(
     Ok(())
 }
 
-fn check_row(features: &VersionFeatures, row: &Row) -> Result<(), StorageError> {
-    check(features, DeletionScope::Row, row.deletion)?;
-    for (_, data) in &row.columns {
-        match data {
-            ColumnData::Simple(cell) => check_cell(features, cell)?,
-            ColumnData::Complex(column) => {
+/// Whether files have room for the length of the partition key.
+#[inline]
+pub(super) fn check_key(key: &[u8]) -> Result<(), StorageError> {
+    if key.len() > usize::from(u16::MAX) || key.is_empty() {
+        let length = key.len();
+        return Err(StorageError::Unstorable(format!("a partition key of {length} bytes")));
+    }
+    Ok(())
+}
+
+/// Whether the version of SSTables can hold the row.
+#[inline]
+pub(super) fn check_row(
+    features: &VersionFeatures,
+    row: &impl RowContent,
+) -> Result<(), StorageError> {
+    check(features, DeletionScope::Row, row.deletion())?;
+    for (_, column) in row.columns() {
+        match column {
+            ColumnRef::Simple(cell) => check_cell(features, cell)?,
+            ColumnRef::Complex(column) => {
                 check(features, DeletionScope::Row, column.deletion)?;
-                column.cells.iter().try_for_each(|(_, cell)| check_cell(features, cell))?;
+                column.cells.iter().try_for_each(|(_, cell)| check_cell(features, cell.into()))?;
             }
         }
     }
@@ -40,7 +54,7 @@ fn check_row(features: &VersionFeatures, row: &Row) -> Result<(), StorageError> 
 }
 
 #[inline]
-fn check_cell(features: &VersionFeatures, cell: &Cell) -> Result<(), StorageError> {
+fn check_cell(features: &VersionFeatures, cell: CellRef<'_>) -> Result<(), StorageError> {
     match cell.local_deletion_time {
         NO_DELETION_TIME => Ok(()),
         time => check(features, DeletionScope::Row, DeletionTime::new(cell.timestamp, time)),

@@ -2,14 +2,20 @@
 
 use std::rc::Rc;
 
-use espalier_mutation::{Mutation, PartitionUpdate};
+use espalier_mutation::{
+    DecoratedKeyRef, Mutation, PartitionUpdate, RowRef,
+    schema::{TableId, TableMetadata},
+};
 use espalier_runtime::time;
 use smallvec::SmallVec;
 
-use super::{Database, storable::check_storable};
+use super::{
+    Database,
+    storable::{check_key, check_row, check_storable},
+};
 use crate::{
     StorageError,
-    commitlog::{AppendError, ColumnMapping, CommitLog, CommitTicket},
+    commitlog::{AppendError, Appended, ColumnMapping, CommitLog, CommitTicket, EncodedMutation},
     table::Table,
 };
 
@@ -58,7 +64,7 @@ impl Database {
                 let Some(table) = schema.table_by_id(update.table) else {
                     return Some(Err(StorageError::UnknownTable(update.table)));
                 };
-                if !self.owns(table, &update.key) {
+                if !self.owns(table, update.key.token) {
                     return None;
                 }
             }
@@ -129,7 +135,9 @@ impl Database {
         log.ok_or(StorageError::ShuttingDown)
     }
 
-    fn write_now(&self, mutation: &Mutation) -> Result<CommitTicket, WriteError> {
+    /// Whether a write may begin at all.
+    #[inline]
+    fn admit(&self) -> Result<(), WriteError> {
         let inner = &*self.inner;
         if inner.is_closing.get() {
             return Err(WriteError::Failed(StorageError::ShuttingDown));
@@ -138,6 +146,48 @@ impl Database {
             inner.flush_wanted.notify_one();
             return Err(WriteError::NoMemory);
         }
+        Ok(())
+    }
+
+    /// Whether the memtable of `table` may grow.
+    #[inline]
+    fn admit_to(&self, table: &Table) -> Result<(), WriteError> {
+        if table.borrow_view().memtable.is_full() {
+            self.inner.flush_wanted.notify_one();
+            return Err(WriteError::NoMemory);
+        }
+        Ok(())
+    }
+
+    /// Appends a mutation of `tables` to their log.
+    fn log_write(
+        &self,
+        body: &[u8],
+        is_schema: bool,
+        mappings: &[&ColumnMapping],
+    ) -> Result<Appended, WriteError> {
+        let log = if is_schema { self.inner.schema_log.get() } else { self.inner.log.get() };
+        let log = log.ok_or(WriteError::Failed(StorageError::ShuttingDown))?;
+        log.append(body, mappings).map_err(|error| match error {
+            AppendError::NoRoom => WriteError::NoLogRoom,
+            AppendError::Failed(error) => WriteError::Failed(error),
+        })
+    }
+
+    /// What is to be done after a write was applied.
+    #[inline]
+    fn end_write(&self, encoder: &mut EncodedMutation) {
+        let inner = &*self.inner;
+        encoder.shrink_to(KEPT_ENCODER_BYTES);
+        inner.counters.writes.set(inner.counters.writes.get() + 1);
+        if inner.budget.wants_flush() {
+            inner.flush_wanted.notify_one();
+        }
+    }
+
+    fn write_now(&self, mutation: &Mutation) -> Result<CommitTicket, WriteError> {
+        let inner = &*self.inner;
+        self.admit()?;
         let mut tables: SmallVec<[Rc<Table>; 2]> = SmallVec::new();
         for update in &mutation.updates {
             let table = self.table(update.table).map_err(WriteError::Failed)?;
@@ -145,47 +195,87 @@ impl Database {
             check_storable(features, update).map_err(WriteError::Failed)?;
             tables.push(table);
         }
-        if tables.iter().any(|table| table.borrow_view().memtable.is_full()) {
-            inner.flush_wanted.notify_one();
-            return Err(WriteError::NoMemory);
-        }
+        tables.iter().try_for_each(|table| self.admit_to(table))?;
         let mut encoder = inner.encoder.borrow_mut();
         let mappings: SmallVec<[Rc<ColumnMapping>; 2]> =
             tables.iter().map(|table| table.mapping()).collect();
         encoder.encode(mutation, |index| mappings.get(index).map_or(0, |mapping| mapping.number));
-        let is_durable = tables.iter().any(|table| table.is_durable());
-        let mut positions = None;
-        let mut ticket = CommitTicket::acknowledged();
-        if is_durable {
-            let log = match tables.first() {
-                Some(table) if table.is_schema() => inner.schema_log.get(),
-                _ => inner.log.get(),
-            };
-            let log = log.ok_or(WriteError::Failed(StorageError::ShuttingDown))?;
+        let mut appended = None;
+        if tables.iter().any(|table| table.is_durable()) {
+            let is_schema = tables.first().is_some_and(|table| table.is_schema());
             let mappings: SmallVec<[&ColumnMapping; 2]> =
                 mappings.iter().map(|mapping| &**mapping).collect();
-            let appended = log.append(&encoder.body, &mappings).map_err(|error| match error {
-                AppendError::NoRoom => WriteError::NoLogRoom,
-                AppendError::Failed(error) => WriteError::Failed(error),
-            })?;
-            positions = Some((appended.start, appended.end));
-            ticket = appended.ticket;
+            appended = Some(self.log_write(&encoder.body, is_schema, &mappings)?);
         }
         let mut first_row = 0;
         for (update, table) in mutation.updates.iter().zip(&tables) {
             let memtable = table.memtable();
-            if let Some((start, end)) = positions {
+            if let Some(Appended { start, end, .. }) = appended {
                 memtable.add_position(start, end);
             }
             let packed = |index| encoder.packed_row(first_row + index);
             memtable.apply(&table.metadata(), update, packed).map_err(WriteError::Failed)?;
             first_row += packed_rows(update);
         }
-        encoder.shrink_to(KEPT_ENCODER_BYTES);
-        inner.counters.writes.set(inner.counters.writes.get() + 1);
-        if inner.budget.wants_flush() {
-            inner.flush_wanted.notify_one();
+        self.end_write(&mut encoder);
+        Ok(appended.map_or_else(CommitTicket::acknowledged, |appended| appended.ticket))
+    }
+
+    /// Writes one row without waiting for anything, as [`Database::try_apply`] does with a mutation of nothing else, but
+    /// from borrowed values. `clustering` has a value for each clustering column.
+    ///
+    /// `None`: another shard owns the partition, or there is no room right now.
+    #[inline]
+    pub fn try_write_row<V: AsRef<[u8]>>(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
+        row: &RowRef<'_>,
+    ) -> Option<Result<CommitTicket, StorageError>> {
+        if !self.owns(table, key.token) {
+            return None;
         }
+        match self.write_row_now(table.id, key, clustering, row) {
+            Ok(ticket) => Some(Ok(ticket)),
+            Err(WriteError::Failed(error)) => Some(Err(error)),
+            Err(WriteError::NoLogRoom | WriteError::NoMemory) => None,
+        }
+    }
+
+    #[inline]
+    fn write_row_now<V: AsRef<[u8]>>(
+        &self,
+        id: TableId,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
+        row: &RowRef<'_>,
+    ) -> Result<CommitTicket, WriteError> {
+        let inner = &*self.inner;
+        self.admit()?;
+        let tables = inner.tables.borrow();
+        let table = tables.get(&id).ok_or(WriteError::Failed(StorageError::UnknownTable(id)))?;
+        let features = table.sstable_features(inner.default_sstable_features);
+        check_key(key.key).map_err(WriteError::Failed)?;
+        check_row(features, row).map_err(WriteError::Failed)?;
+        self.admit_to(table)?;
+        let mut encoder = inner.encoder.borrow_mut();
+        let mut ticket = CommitTicket::acknowledged();
+        let view = table.borrow_view();
+        let memtable = &view.memtable;
+        if !table.is_durable() {
+            encoder.pack(row);
+        } else {
+            let mapping = table.borrow_mapping();
+            encoder.encode_row(mapping.number, key.key, clustering, row);
+            let appended = self.log_write(&encoder.body, table.is_schema(), &[&mapping])?;
+            memtable.add_position(appended.start, appended.end);
+            ticket = appended.ticket;
+        }
+        memtable
+            .apply_row(&table.borrow_metadata(), key, clustering, row, encoder.packed_row(0))
+            .map_err(WriteError::Failed)?;
+        self.end_write(&mut encoder);
         Ok(ticket)
     }
 }

@@ -9,7 +9,7 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use espalier_mutation::{Direction, PartitionUpdate, schema::TableMetadata};
+use espalier_mutation::{Direction, schema::TableMetadata};
 use hashbrown::HashMap;
 
 use super::{
@@ -72,8 +72,16 @@ impl Memtable {
         self.overlays.borrow_mut().push(Rc::downgrade(overlay));
     }
 
-    /// Saves for readers what `update` is about to change.
-    pub(super) fn preserve(&self, table: &TableMetadata, prefix: &[u8], update: &PartitionUpdate) {
+    /// Saves for readers what a write is about to change in the partition of path `prefix`: rows with these clusterings,
+    /// and range deletions or not.
+    #[cold]
+    pub(super) fn preserve<'c, V: AsRef<[u8]> + 'c>(
+        &self,
+        table: &TableMetadata,
+        prefix: &[u8],
+        clusterings: impl Iterator<Item = &'c [Option<V>]> + Clone,
+        deletes_ranges: bool,
+    ) {
         let mut overlays = self.overlays.borrow_mut();
         overlays.retain(|overlay| overlay.strong_count() > 0);
         let trie = self.trie.borrow();
@@ -82,17 +90,17 @@ impl Memtable {
             if *overlay.prefix != *prefix {
                 continue;
             }
-            for row in &update.rows {
+            for clustering in clusterings.clone() {
                 key.clear();
                 key.extend_from_slice(prefix);
-                path::put_row(table.comparator(), &row.clustering.values, &mut key);
+                path::put_row(table.comparator(), clustering, &mut key);
                 let row_path = key.get(prefix.len()..).unwrap_or_default();
                 if overlay.wants(row_path) {
                     let old = trie.get(&key).cloned();
                     overlay.state.borrow_mut().rows.insert(row_path.into(), old);
                 }
             }
-            if !update.range_tombstones.is_empty() && overlay.state.borrow().boundaries.is_none() {
+            if deletes_ranges && overlay.state.borrow().boundaries.is_none() {
                 let boundaries = super::range_tombstones::all(&trie, prefix);
                 overlay.state.borrow_mut().boundaries = Some(boundaries);
             }

@@ -1,7 +1,6 @@
 //! One row without waiting and without copying: the fast path of single-row reads.
 
-use bytes::Bytes;
-use espalier_mutation::{DecoratedKey, DeletionTime, PackedCell, PackedRow, schema::TableMetadata};
+use espalier_mutation::{CellRef, DecoratedKeyRef, DeletionTime, PackedRow, schema::TableMetadata};
 
 use super::{Memtable, content::Content, path, range_tombstones, write::split_stored};
 
@@ -51,7 +50,7 @@ impl RowLookup<'_> {
 
     /// Whether a reader sees the cell under `deletion` (that of the row, or of its complex column if that is
     /// stronger).
-    pub fn is_cell_visible(deletion: DeletionTime, cell: &PackedCell<'_>, now_s: u32) -> bool {
+    pub fn is_cell_visible(deletion: DeletionTime, cell: &CellRef<'_>, now_s: u32) -> bool {
         !deletion.deletes(cell.timestamp) && cell.is_live(now_s)
     }
 }
@@ -68,7 +67,7 @@ pub(crate) enum Found<R> {
 
 impl Memtable {
     /// Whether there is anything of the partition. `partition` is for its path.
-    pub(crate) fn has(&self, key: &DecoratedKey, partition: &mut Vec<u8>) -> bool {
+    pub(crate) fn has(&self, key: DecoratedKeyRef<'_>, partition: &mut Vec<u8>) -> bool {
         partition.clear();
         path::put_partition(key, partition);
         let trie = self.trie.borrow();
@@ -84,11 +83,11 @@ impl Memtable {
 
     /// Calls `take` with the row. `buffer` is for the path, so that nothing is allocated.
     #[inline]
-    pub(crate) fn look_up<R>(
+    pub(crate) fn look_up<V: AsRef<[u8]>, R>(
         &self,
         table: &TableMetadata,
-        key: &DecoratedKey,
-        clustering: &[Option<Bytes>],
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
         buffer: &mut Vec<u8>,
         take: impl FnOnce(RowLookup<'_>) -> R,
     ) -> Found<R> {

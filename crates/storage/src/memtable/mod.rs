@@ -38,6 +38,7 @@ pub use budget::MemtableBudget;
 pub(crate) use lookup::Found;
 pub use lookup::RowLookup;
 pub use partition::MemtablePartition;
+pub use path::is_exact as gives_values_back;
 pub use statistics::MemtableStatistics;
 
 use crate::commitlog::LogPosition;

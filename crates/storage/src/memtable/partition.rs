@@ -61,7 +61,7 @@ impl MemtablePartition {
         direction: Direction,
     ) -> Result<Option<Self>, StorageError> {
         let mut prefix = Vec::with_capacity(key.key.len() + 16);
-        path::put_partition(key, &mut prefix);
+        path::put_partition(key.borrowed(), &mut prefix);
         let Some(header) = memtable.header(table, key, &mut prefix)? else { return Ok(None) };
         let mut partition = Self {
             memtable: memtable.clone(),

@@ -11,9 +11,9 @@
 //! clustering order. The deletion branch and the rows use the same encoding, so that bounds and rows compare by their
 //! bytes: 20 < 38 < 3E, 3F, 40, 41 < 60.
 
-use bytes::Bytes;
 use espalier_mutation::{
-    BoundKind, Clustering, ClusteringBound, ClusteringComparator, DecoratedKey, Token,
+    BoundKind, Clustering, ClusteringBound, ClusteringComparator, DecoratedKey, DecoratedKeyRef,
+    Token,
 };
 use espalier_types::{
     CqlType, DecodeError,
@@ -32,8 +32,8 @@ pub(crate) const FIRST_ROW: u8 = TERMINATOR;
 
 /// Appends the path of a partition.
 #[inline]
-pub(crate) fn put_partition(key: &DecoratedKey, path: &mut Vec<u8>) {
-    encode_decorated_key(key.token.0, &key.key, path);
+pub(crate) fn put_partition(key: DecoratedKeyRef<'_>, path: &mut Vec<u8>) {
+    encode_decorated_key(key.token.0, key.key, path);
 }
 
 /// Appends what the paths of all partitions with a token have in common.
@@ -50,9 +50,9 @@ pub(crate) fn partition_key(path: &[u8]) -> Result<DecoratedKey, DecodeError> {
 
 /// Appends the path of a row within its partition.
 #[inline]
-pub(crate) fn put_row(
+pub(crate) fn put_row<V: AsRef<[u8]>>(
     comparator: &ClusteringComparator,
-    values: &[Option<Bytes>],
+    values: &[Option<V>],
     path: &mut Vec<u8>,
 ) {
     encode_clustering(&comparator.types, values, TERMINATOR, path);
@@ -93,7 +93,7 @@ pub(crate) fn kind_of(terminator: u8) -> BoundKind {
 
 /// Whether paths give the values of clustering columns back byte for byte. Where two different serialised values are
 /// equal (decimal 1.0 and 1.00), the row keeps the bytes that were written first.
-pub(crate) fn is_exact(comparator: &ClusteringComparator) -> bool {
+pub fn is_exact(comparator: &ClusteringComparator) -> bool {
     comparator.types.iter().all(|(column_type, _)| {
         matches!(
             column_type,

@@ -23,9 +23,9 @@ impl Memtable {
                 path::put_token(*token, &mut from);
                 from.push(BEHIND);
             }
-            KeyBound::BeforeKey(key) => path::put_partition(key, &mut from),
+            KeyBound::BeforeKey(key) => path::put_partition(key.borrowed(), &mut from),
             KeyBound::AfterKey(key) => {
-                path::put_partition(key, &mut from);
+                path::put_partition(key.borrowed(), &mut from);
                 from.push(BEHIND);
             }
         }

@@ -1,7 +1,8 @@
 //! What a flush must know before it writes the first row, kept up to date by every write. Source: reference 7.5.
 
 use espalier_mutation::{
-    Cell, ColumnData, DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, Row, schema::ColumnId,
+    CellRef, ColumnRef, DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, RowContent,
+    schema::ColumnId,
 };
 
 /// Minima and columns of everything that was written, also of what later writes have overwritten.
@@ -61,16 +62,16 @@ impl MemtableStatistics {
     }
 
     #[inline]
-    pub(crate) fn add_row(&mut self, row: &Row) {
-        self.add_liveness(&row.liveness);
-        self.add_deletion(row.deletion);
-        for (id, data) in &row.columns {
-            self.add_column(*id);
-            match data {
-                ColumnData::Simple(cell) => self.add_cell(cell),
-                ColumnData::Complex(column) => {
+    pub(crate) fn add_row(&mut self, row: &impl RowContent) {
+        self.add_liveness(&row.liveness());
+        self.add_deletion(row.deletion());
+        for (id, column) in row.columns() {
+            self.add_column(id);
+            match column {
+                ColumnRef::Simple(cell) => self.add_cell(cell),
+                ColumnRef::Complex(column) => {
                     self.add_deletion(column.deletion);
-                    column.cells.iter().for_each(|(_, cell)| self.add_cell(cell));
+                    column.cells.iter().for_each(|(_, cell)| self.add_cell(cell.into()));
                 }
             }
         }
@@ -86,7 +87,7 @@ impl MemtableStatistics {
     }
 
     #[inline]
-    fn add_cell(&mut self, cell: &Cell) {
+    fn add_cell(&mut self, cell: CellRef<'_>) {
         self.add_timestamp(cell.timestamp);
         if cell.local_deletion_time != NO_DELETION_TIME {
             self.add_local_deletion_time(cell.local_deletion_time);

@@ -1,7 +1,8 @@
 //! Applying a partition update to the trie.
 
-use bytes::Bytes;
-use espalier_mutation::{PackError, PartitionUpdate, schema::TableMetadata};
+use espalier_mutation::{
+    DecoratedKeyRef, DeletionTime, PackError, PartitionUpdate, RowContent, schema::TableMetadata,
+};
 use espalier_trie::memory::TrieFull;
 
 use super::{Memtable, content::Content, merge, path};
@@ -48,7 +49,27 @@ impl Memtable {
     ) -> Result<(), StorageError> {
         let outcome = self.apply_inner(table, update, packed);
         self.settle();
-        outcome.map_err(|failure| match failure {
+        outcome.map_err(|failure| self.error(table, failure))
+    }
+
+    /// Applies the write of one row, as [`Self::apply`] does with an update of nothing else. `packed` is its packed form.
+    #[inline]
+    pub(crate) fn apply_row<V: AsRef<[u8]>>(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
+        row: &impl RowContent,
+        packed: &[u8],
+    ) -> Result<(), StorageError> {
+        let outcome = self.apply_row_inner(table, key, clustering, row, packed);
+        self.settle();
+        outcome.map_err(|failure| self.error(table, failure))
+    }
+
+    #[cold]
+    fn error(&self, table: &TableMetadata, failure: Failure) -> StorageError {
+        match failure {
             Failure::Full => StorageError::MemtablesFull {
                 used_bytes: self.memory_bytes(),
                 limit_bytes: self.memory_bytes(),
@@ -58,7 +79,40 @@ impl Memtable {
                 table: format!("{}.{}", table.keyspace, table.name),
                 source,
             },
-        })
+        }
+    }
+
+    #[inline]
+    fn apply_row_inner<V: AsRef<[u8]>>(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
+        row: &impl RowContent,
+        packed: &[u8],
+    ) -> Result<(), Failure> {
+        let mut buffers = self.buffers.borrow_mut();
+        let Buffers { path, kept, merged } = &mut *buffers;
+        path.clear();
+        path::put_partition(key, path);
+        if !self.overlays.borrow().is_empty() {
+            self.preserve(table, path, std::iter::once(clustering), false);
+        }
+        self.statistics.borrow_mut().add_row(row);
+        if self.is_single_row {
+            return self.put_single_row(table, path, packed, merged);
+        }
+        self.put_partition(path, DeletionTime::LIVE)?;
+        let mut trie = self.trie.borrow_mut();
+        let mut branch = trie.descend(path);
+        path.clear();
+        path::put_row(table.comparator(), clustering, path);
+        self.keep(clustering, kept);
+        let change = branch
+            .put_with(path, |old| change_row(table, self.is_exact, old, kept, packed, merged))?;
+        self.count(&change, true);
+        change.error.map_or(Ok(()), Err)?;
+        Ok(())
     }
 
     fn apply_inner<'p>(
@@ -70,40 +124,31 @@ impl Memtable {
         let mut buffers = self.buffers.borrow_mut();
         let Buffers { path, kept, merged } = &mut *buffers;
         path.clear();
-        path::put_partition(&update.key, path);
+        path::put_partition(update.key.borrowed(), path);
         let prefix_length = path.len();
         if !self.overlays.borrow().is_empty() {
-            self.preserve(table, path, update);
+            let clusterings = update.rows.iter().map(|row| &*row.clustering.values);
+            self.preserve(table, path, clusterings, !update.range_tombstones.is_empty());
         }
         self.add_statistics(update);
         if self.is_single_row {
             if !update.deletion.is_live() {
-                self.put_partition(path, update)?;
+                self.put_partition(path, update.deletion)?;
             }
             for (index, _) in update.rows.iter().enumerate() {
                 path.truncate(prefix_length);
-                path.push(path::FIRST_ROW);
-                let change = {
-                    let mut trie = self.trie.borrow_mut();
-                    let packed = packed(index + usize::from(update.static_row.is_some()));
-                    trie.put_with(path, |old| change_row(table, true, old, &[], packed, merged))?
-                };
-                self.count(&change, true);
-                if change.is_new {
-                    path.truncate(prefix_length);
-                    self.count_single_row_partition(path);
-                }
-                change.error.map_or(Ok(()), Err)?;
+                let packed = packed(index + usize::from(update.static_row.is_some()));
+                self.put_single_row(table, path, packed, merged)?;
             }
             return Ok(());
         }
-        self.put_partition(path, update)?;
+        self.put_partition(path, update.deletion)?;
         {
             let mut trie = self.trie.borrow_mut();
             let mut branch = trie.descend(path);
             let mut index = 0;
             if update.static_row.is_some() {
-                self.keep(&[], kept);
+                self.keep::<&[u8]>(&[], kept);
                 let change = branch.put_with(&[path::STATIC], |old| {
                     change_row(table, self.is_exact, old, kept, packed(index), merged)
                 })?;
@@ -125,7 +170,7 @@ impl Memtable {
         }
         if !update.range_tombstones.is_empty() {
             path.clear();
-            path::put_partition(&update.key, path);
+            path::put_partition(update.key.borrowed(), path);
             for tombstone in &update.range_tombstones {
                 self.add_range_tombstone(table, path, tombstone)?;
             }
@@ -133,11 +178,34 @@ impl Memtable {
         Ok(())
     }
 
+    /// Puts the only row of the partition whose path is in `path`, which is changed.
+    #[inline]
+    fn put_single_row(
+        &self,
+        table: &TableMetadata,
+        path: &mut Vec<u8>,
+        packed: &[u8],
+        merged: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        path.push(path::FIRST_ROW);
+        let change = {
+            let mut trie = self.trie.borrow_mut();
+            trie.put_with(path, |old| change_row(table, true, old, &[], packed, merged))?
+        };
+        self.count(&change, true);
+        if change.is_new {
+            path.pop();
+            self.count_single_row_partition(path);
+        }
+        change.error.map_or(Ok(()), Err)?;
+        Ok(())
+    }
+
     /// Makes the partition exist, with its deletion.
-    fn put_partition(&self, path: &[u8], update: &PartitionUpdate) -> Result<(), Failure> {
+    fn put_partition(&self, path: &[u8], deletion: DeletionTime) -> Result<(), Failure> {
         let mut trie = self.trie.borrow_mut();
         match trie.get(path) {
-            Some(Content::Partition(deletion)) if !update.deletion.supersedes(deletion) => {
+            Some(Content::Partition(present)) if !deletion.supersedes(present) => {
                 return Ok(());
             }
             Some(_) => {}
@@ -149,10 +217,11 @@ impl Memtable {
                 }
             }
         }
-        trie.put(path, Content::Partition(update.deletion))?;
+        trie.put(path, Content::Partition(deletion))?;
         Ok(())
     }
 
+    #[inline]
     fn count_single_row_partition(&self, path: &[u8]) {
         let mut statistics = self.statistics.borrow_mut();
         // Contents beyond rows are partitions with a deletion, which were counted when they came.
@@ -171,7 +240,8 @@ impl Memtable {
         self.heap_bytes.set(self.heap_bytes.get() - change.heap_before + change.heap_after);
     }
 
-    fn keep(&self, values: &[Option<Bytes>], kept: &mut Vec<u8>) {
+    #[inline]
+    fn keep<V: AsRef<[u8]>>(&self, values: &[Option<V>], kept: &mut Vec<u8>) {
         kept.clear();
         if self.is_exact {
             return;

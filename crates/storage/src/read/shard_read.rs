@@ -136,7 +136,9 @@ pub(super) async fn sources_of(
         if sstable.is_covered_by(strongest) {
             break;
         }
-        if !sstable.may_contain(key) || !sstable.may_contain_slices(&command.table, slices) {
+        if !sstable.may_contain(key.borrowed())
+            || !sstable.may_contain_slices(&command.table, slices)
+        {
             continue;
         }
         let stream = sstable.reader().read_partition(

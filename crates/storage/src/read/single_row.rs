@@ -77,7 +77,9 @@ pub(super) async fn single_row_source(
         {
             break;
         }
-        if !sstable.may_contain(key) || !sstable.may_contain_slices(&command.table, slices) {
+        if !sstable.may_contain(key.borrowed())
+            || !sstable.may_contain_slices(&command.table, slices)
+        {
             continue;
         }
         let reader = sstable.reader();

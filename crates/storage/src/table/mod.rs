@@ -112,6 +112,17 @@ impl Table {
         self.own_sstable_features.get().unwrap_or(default)
     }
 
+    /// The same for what does not give way.
+    #[inline]
+    pub(crate) fn borrow_metadata(&self) -> std::cell::Ref<'_, Arc<TableMetadata>> {
+        self.metadata.borrow()
+    }
+
+    #[inline]
+    pub(crate) fn borrow_mapping(&self) -> std::cell::Ref<'_, Rc<ColumnMapping>> {
+        self.mapping.borrow()
+    }
+
     pub(crate) fn mapping(&self) -> Rc<ColumnMapping> {
         self.mapping.borrow().clone()
     }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::{ClusteringSlices, DecoratedKey, DeletionTime, schema::TableMetadata};
+use espalier_mutation::{ClusteringSlices, DecoratedKeyRef, DeletionTime, schema::TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     Descriptor, PageCache, SSTableReader, WriterFacts,
@@ -50,7 +50,7 @@ impl SSTable {
 
     /// Whether the key range and the filter allow the partition to be inside.
     #[inline]
-    pub(crate) fn may_contain(&self, key: &DecoratedKey) -> bool {
+    pub(crate) fn may_contain(&self, key: DecoratedKeyRef<'_>) -> bool {
         self.reader.may_contain(key)
     }
 

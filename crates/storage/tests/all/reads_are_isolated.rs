@@ -1,10 +1,11 @@
 //! A write to one partition is seen whole or not at all, also by a read that gives way in the middle; and a read that is
 //! under way when a flush ends misses nothing and sees nothing twice.
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::Cell, collections::HashSet, rc::Rc};
 
 use espalier_mutation::{
-    BoundKind, ClusteringBound, DeletionTime, Direction, Mutation, PartitionUpdate, RangeTombstone,
+    BoundKind, CellRef, ClusteringBound, DeletionTime, Direction, Liveness, Mutation,
+    NO_DELETION_TIME, PartitionUpdate, RangeTombstone, RowRef,
 };
 use espalier_runtime::{file::FileSystem, preempt::force_yields, spawn_local, yield_now};
 use espalier_storage::ReadTarget;
@@ -83,6 +84,71 @@ fn a_long_read_sees_one_version_of_a_partition() {
             for reader in readers {
                 assert!(reader.await > 0);
             }
+            force_yields(None);
+        });
+    }
+}
+
+/// Rows that are written one by one, but without giving way between them.
+#[test]
+fn a_long_read_sees_one_version_of_single_rows() {
+    for seed in 0..12 {
+        let file_system = FileSystem::simulated(seed);
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![wide_table()]).await;
+            let wide = table(&database, "wide");
+            let column = wide.column("v").unwrap().id;
+            let write = |version: i64| {
+                let value = version.to_string();
+                let cell = CellRef {
+                    timestamp: version,
+                    ttl: 0,
+                    local_deletion_time: NO_DELETION_TIME,
+                    value: value.as_bytes(),
+                };
+                for clustering in 0..ROWS {
+                    let row = RowRef {
+                        liveness: Liveness::live(version),
+                        deletion: DeletionTime::LIVE,
+                        cells: &[(column, cell)],
+                    };
+                    let clustering = [Some(int(clustering))];
+                    let key = key("p");
+                    let written =
+                        database.try_write_row(&wide, key.borrowed(), &clustering, &row).unwrap();
+                    drop(written.unwrap());
+                }
+            };
+            force_yields(Some(seed));
+            write(1);
+            let is_over = Rc::new(Cell::new(false));
+            let reader = {
+                let (database, wide, is_over) = (database.clone(), wide.clone(), is_over.clone());
+                spawn_local(async move {
+                    let mut versions = HashSet::new();
+                    while !is_over.get() {
+                        let command = command(&wide, ReadTarget::Partition(key("p")));
+                        let result = database.read(command).await.unwrap();
+                        let rows = &result.partitions[0].rows;
+                        assert_eq!(rows.len(), ROWS as usize);
+                        let version = text(&wide, &rows[0], "v").unwrap();
+                        for row in rows {
+                            assert_eq!(text(&wide, row, "v").as_ref(), Some(&version));
+                        }
+                        versions.insert(version);
+                    }
+                    versions.len()
+                })
+            };
+            for version in 2..10 {
+                for _ in 0..20 {
+                    yield_now().await;
+                }
+                write(version);
+            }
+            is_over.set(true);
+            assert!(reader.await > 2);
             force_yields(None);
         });
     }

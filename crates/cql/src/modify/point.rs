@@ -1,0 +1,125 @@
+//! The fast path of writes: one row by its full primary key, plain columns set or deleted.
+//!
+//! No update is built: values go from where the request has them into the commit log's record and the memtable. What this
+//! path does not know, or would refuse, is left to the general one, which knows the errors.
+
+use espalier_mutation::{
+    CellRef, DeletionTime, Liveness, RowRef,
+    schema::{ColumnId, ColumnKind},
+};
+use espalier_storage::{CommitTicket, Database, StorageError};
+use smallvec::SmallVec;
+
+use super::{Clocks, ModificationKind, Operation, PlannedModification};
+use crate::{
+    options::Value,
+    restrictions::PointKey,
+    term::{BorrowedBound, Evaluation, Term},
+};
+
+/// How a modification is executed as the write of one row.
+#[derive(Clone, Debug)]
+pub struct PointWrite {
+    key: PointKey,
+    /// In ascending order of the ids, each once; without a term: deleted.
+    cells: Box<[(ColumnId, Option<Term>)]>,
+    is_insert: bool,
+    deletes_row: bool,
+}
+
+/// What became of a write of one row.
+pub enum PointOutcome {
+    /// It is for the general path.
+    General,
+    /// Something must be waited for.
+    MustWait,
+    /// It was applied, or failed for a reason that the general path would find too.
+    Done(Result<CommitTicket, StorageError>),
+}
+
+impl PointWrite {
+    /// The plan, if the modification is such a write.
+    pub fn plan(plan: &PlannedModification) -> Option<PointWrite> {
+        let key = plan.restrictions.point(&plan.table)?;
+        let borrowable = |term: &Option<Term>| term.as_ref().is_none_or(Term::is_borrowable);
+        if plan.table.is_counter()
+            || !borrowable(&plan.timestamp)
+            || !borrowable(&plan.time_to_live)
+        {
+            return None;
+        }
+        let is_delete = plan.kind == ModificationKind::Delete;
+        let deletes_row = is_delete && plan.operations.is_empty();
+        if deletes_row && plan.table.clustering_columns().is_empty() {
+            return None; // of the partition
+        }
+        let cells = plan.operations.iter().map(|(kind, operation)| match (kind, operation) {
+            (ColumnKind::Regular, Operation::Set(column, term)) if term.is_borrowable() => {
+                Some((column.id, Some(term.clone())))
+            }
+            (ColumnKind::Regular, Operation::Delete(column)) if !column.is_complex() => {
+                Some((column.id, None))
+            }
+            _ => None,
+        });
+        let mut cells = cells.collect::<Option<Vec<_>>>()?;
+        cells.sort_by_key(|(id, _)| *id);
+        if cells.windows(2).any(|pair| matches!(pair, [left, right] if left.0 == right.0)) {
+            return None;
+        }
+        let is_insert = plan.kind == ModificationKind::Insert;
+        Some(PointWrite { key, cells: cells.into(), is_insert, deletes_row })
+    }
+}
+
+impl PlannedModification {
+    /// Executes it as the write of one row. `values` are checked against their markers; `buffer` is for the key.
+    #[inline]
+    pub fn write_point(
+        &self,
+        database: &Database,
+        values: &[Value],
+        clocks: Clocks,
+        buffer: &mut Vec<u8>,
+    ) -> PointOutcome {
+        self.try_write_point(database, values, clocks, buffer).unwrap_or(PointOutcome::General)
+    }
+
+    #[inline]
+    fn try_write_point(
+        &self,
+        database: &Database,
+        values: &[Value],
+        clocks: Clocks,
+        buffer: &mut Vec<u8>,
+    ) -> Option<PointOutcome> {
+        let point = self.point.as_ref()?;
+        let key = point.key.partition(values, buffer)?;
+        let clustering = point.key.clustering(values)?;
+        let times = self.times(&Evaluation { values, now_us: 0 }, clocks).ok()?;
+        let mut cells: SmallVec<[(ColumnId, CellRef<'_>); 8]> = SmallVec::new();
+        for (id, term) in &point.cells {
+            let cell = match term {
+                None => times.tombstone(),
+                Some(term) => match term.borrow(values)? {
+                    BorrowedBound::Value(value) => times.cell(value),
+                    BorrowedBound::Null => times.tombstone(),
+                    BorrowedBound::Unset => continue,
+                },
+            };
+            cells.push((*id, cell));
+        }
+        if cells.is_empty() && !point.is_insert && !point.deletes_row {
+            return None;
+        }
+        let row = RowRef {
+            liveness: if point.is_insert { times.liveness() } else { Liveness::NONE },
+            deletion: if point.deletes_row { times.deletion() } else { DeletionTime::LIVE },
+            cells: &cells,
+        };
+        Some(match database.try_write_row(&self.table, key, &clustering, &row) {
+            None => PointOutcome::MustWait,
+            Some(outcome) => PointOutcome::Done(outcome),
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! One row by its full primary key, each column by `=` and a marker or a constant: what most statements of most applications
+//! name. Its values are borrowed from where they lie.
+//!
+//! Whatever is not in order (a null, an unset value, a length beyond the limits) makes no key here: the general path has the
+//! rules for it, and the errors.
+
+use espalier_mutation::{DecoratedKeyRef, put_composite_component, schema::TableMetadata};
+use smallvec::SmallVec;
+
+use super::{Alternatives, ClusteringRestriction, PartitionRestriction, Restrictions};
+use crate::{
+    options::Value,
+    restrictions::check_key_length,
+    term::{BorrowedBound, Term},
+};
+
+/// The values of a clustering, one for each clustering column.
+pub type PointClustering<'v> = SmallVec<[Option<&'v [u8]>; 4]>;
+
+/// The terms of a full primary key.
+#[derive(Clone, Debug)]
+pub struct PointKey {
+    partition: Box<[Term]>,
+    clustering: Box<[Term]>,
+}
+
+impl Restrictions {
+    /// The key, if the restrictions are one and nothing else.
+    pub fn point(&self, table: &TableMetadata) -> Option<PointKey> {
+        let single = |alternatives: &Alternatives| match alternatives {
+            Alternatives::Terms(terms) => match terms.as_slice() {
+                [term] if term.is_borrowable() => Some(term.clone()),
+                _ => None,
+            },
+            Alternatives::List(_) => None,
+        };
+        let PartitionRestriction::Keys(columns) = &self.partition else { return None };
+        let partition: Box<[Term]> = columns.iter().map(single).collect::<Option<_>>()?;
+        let clustering = self.clustering.iter().map(|restriction| match restriction {
+            ClusteringRestriction::Values(alternatives) => single(alternatives),
+            _ => None,
+        });
+        let clustering: Box<[Term]> = clustering.collect::<Option<_>>()?;
+        let is_whole = partition.len() == table.partition_key_columns().len()
+            && clustering.len() == table.clustering_columns().len()
+            && self.filters.is_empty();
+        is_whole.then_some(PointKey { partition, clustering })
+    }
+}
+
+impl PointKey {
+    /// The term of a partition key column.
+    pub fn partition_term(&self, position: usize) -> Option<&Term> {
+        self.partition.get(position)
+    }
+
+    /// The term of a clustering column.
+    pub fn clustering_term(&self, position: usize) -> Option<&Term> {
+        self.clustering.get(position)
+    }
+
+    /// The partition key. `buffer` is for a key of several columns.
+    #[inline]
+    pub fn partition<'v>(
+        &'v self,
+        values: &'v [Value],
+        buffer: &'v mut Vec<u8>,
+    ) -> Option<DecoratedKeyRef<'v>> {
+        let key = match &*self.partition {
+            [term] => term.borrow_value(values).filter(|value| !value.is_empty())?,
+            terms => {
+                buffer.clear();
+                for term in terms {
+                    let value = term.borrow_value(values)?;
+                    check_key_length(value.len()).ok()?;
+                    put_composite_component(value, buffer);
+                }
+                buffer.as_slice()
+            }
+        };
+        check_key_length(key.len()).ok()?;
+        Some(DecoratedKeyRef::new(key))
+    }
+
+    /// The clustering, if its length is one that may be written.
+    #[inline]
+    pub fn clustering<'v>(&'v self, values: &'v [Value]) -> Option<PointClustering<'v>> {
+        let mut clustering = PointClustering::new();
+        let mut length = 0;
+        for term in &self.clustering {
+            let value = term.borrow_value(values)?;
+            length += value.len();
+            clustering.push(Some(value));
+        }
+        check_key_length(length).ok()?;
+        Some(clustering)
+    }
+}
+
+impl Term {
+    #[inline]
+    fn borrow_value<'v>(&'v self, values: &'v [Value]) -> Option<&'v [u8]> {
+        match self.borrow(values) {
+            Some(BorrowedBound::Value(value)) => Some(value),
+            _ => None,
+        }
+    }
+}

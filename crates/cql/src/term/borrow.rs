@@ -1,0 +1,49 @@
+//! Terms whose value lies somewhere already: in the plan or among the bound values.
+
+use super::{Term, evaluate::check_value};
+use crate::{
+    metadata::ColumnSpec,
+    options::{Value, Values},
+};
+
+/// What such a term evaluates to, see [`super::Bound`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BorrowedBound<'v> {
+    /// A value.
+    Value(&'v [u8]),
+    /// Null.
+    Null,
+    /// Not set.
+    Unset,
+}
+
+impl Term {
+    /// Whether [`Self::borrow`] gives its value, if enough values are bound.
+    pub fn is_borrowable(&self) -> bool {
+        matches!(self, Self::Constant(_) | Self::Bind(_))
+    }
+
+    /// What [`Self::evaluate`] gives, without a copy. `None`: it has to be evaluated.
+    #[inline]
+    pub fn borrow<'v>(&'v self, values: &'v [Value]) -> Option<BorrowedBound<'v>> {
+        match self {
+            Self::Bind(index) => Some(match values.get(usize::from(*index))? {
+                Value::Bytes(value) => BorrowedBound::Value(value),
+                Value::Null => BorrowedBound::Null,
+                Value::Unset => BorrowedBound::Unset,
+            }),
+            Self::Constant(Some(value)) => Some(BorrowedBound::Value(value)),
+            Self::Constant(None) => Some(BorrowedBound::Null),
+            _ => None,
+        }
+    }
+}
+
+/// What [`super::bind_values`] gives, without a copy. `None`: it would copy, or fail.
+#[inline]
+pub fn borrow_values<'v>(markers: &[ColumnSpec], values: Values<'v>) -> Option<&'v [Value]> {
+    let Values::Positional(values) = values else { return None };
+    let is_valid = values.len() == markers.len()
+        && markers.iter().zip(values).all(|(marker, value)| check_value(marker, value).is_ok());
+    is_valid.then_some(values)
+}

@@ -1,0 +1,84 @@
+//! What there is to know of a row that is to be written, whoever owns its cells: so that packing, counting and checking are
+//! written once for a [`Row`] and for one that only borrows its values.
+
+use crate::{CellRef, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, schema::ColumnId};
+
+/// A row without its clustering. Columns are in ascending order of their ids, each once.
+pub trait RowContent {
+    /// Liveness of the primary key.
+    fn liveness(&self) -> Liveness;
+
+    /// Deletion of the whole row.
+    fn deletion(&self) -> DeletionTime;
+
+    /// See [`Row::shadowable_deletion`]; only rows of files have one.
+    #[inline]
+    fn shadowable_deletion(&self) -> DeletionTime {
+        DeletionTime::LIVE
+    }
+
+    /// Data of the columns that have some.
+    fn columns(&self) -> impl Iterator<Item = (ColumnId, ColumnRef<'_>)>;
+}
+
+/// What a column holds, see [`ColumnData`].
+#[derive(Clone, Copy, Debug)]
+pub enum ColumnRef<'a> {
+    /// One cell.
+    Simple(CellRef<'a>),
+    /// A multi-cell collection or UDT.
+    Complex(&'a ComplexColumn),
+}
+
+impl RowContent for Row {
+    #[inline]
+    fn liveness(&self) -> Liveness {
+        self.liveness
+    }
+
+    #[inline]
+    fn deletion(&self) -> DeletionTime {
+        self.deletion
+    }
+
+    #[inline]
+    fn shadowable_deletion(&self) -> DeletionTime {
+        self.shadowable_deletion
+    }
+
+    #[inline]
+    fn columns(&self) -> impl Iterator<Item = (ColumnId, ColumnRef<'_>)> {
+        self.columns.iter().map(|(id, data)| match data {
+            ColumnData::Simple(cell) => (*id, ColumnRef::Simple(cell.into())),
+            ColumnData::Complex(column) => (*id, ColumnRef::Complex(column)),
+        })
+    }
+}
+
+/// A row of simple columns that owns nothing: what a statement with bound values writes.
+#[derive(Clone, Copy, Debug)]
+pub struct RowRef<'a> {
+    /// Liveness of the primary key.
+    pub liveness: Liveness,
+    /// Deletion of the whole row.
+    pub deletion: DeletionTime,
+    /// In ascending order of the ids, each once.
+    pub cells: &'a [(ColumnId, CellRef<'a>)],
+}
+
+impl RowContent for RowRef<'_> {
+    #[inline]
+    fn liveness(&self) -> Liveness {
+        self.liveness
+    }
+
+    #[inline]
+    fn deletion(&self) -> DeletionTime {
+        self.deletion
+    }
+
+    #[inline]
+    fn columns(&self) -> impl Iterator<Item = (ColumnId, ColumnRef<'_>)> {
+        self.cells.iter().map(|(id, cell)| (*id, ColumnRef::Simple(*cell)))
+    }
+}
