@@ -20,7 +20,6 @@ use crate::{
     modify::{Clocks, PlannedModification, PointOutcome},
     planner,
     prepared::{BoundedStatements, MAXIMUM_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
-    result::Rows,
     select::{self, PlannedSelect},
     term::{Evaluation, bind_values, borrow_values},
 };
@@ -43,6 +42,11 @@ struct Inner {
 pub enum Now {
     /// Done.
     Done(Result<QueryResult>),
+    /// Done: a read of at most one row. Its columns are [`Prepared::result`].
+    Row {
+        /// Whether there is such a row, encoded in the buffer that was given for it.
+        found: bool,
+    },
     /// A write that is applied; the client is answered (with `Void`) once the ticket resolves.
     AfterSync(CommitTicket),
     /// Something must be waited for: use [`QueryProcessor::execute`].
@@ -131,12 +135,12 @@ impl QueryProcessor {
     /// The statement with that id, planned against the schema as it is. `None` if it is unknown or its table is gone.
     pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         let id: [u8; 16] = id.try_into().ok()?;
-        let schema = self.inner.database.schema();
         if let Some(prepared) = self.inner.local.borrow().get(&id)
-            && prepared.is_fresh(&schema)
+            && self.inner.database.with_schema(|schema| prepared.is_fresh(schema))
         {
             return Some(prepared.clone());
         }
+        let schema = self.inner.database.schema();
         let prepared = self.inner.shared.get(&id)?;
         if prepared.is_fresh(&schema) {
             self.inner.local.borrow_mut().insert(prepared.clone());
@@ -348,12 +352,13 @@ impl QueryProcessor {
         Ok(QueryResult::Void)
     }
 
-    /// Everything that needs no waiting, at once.
+    /// Everything that needs no waiting, at once. `row` is for the row of [`Now::Row`]; what was in it is lost.
     pub fn execute_now(
         &self,
         prepared: &Arc<Prepared>,
         _client: &ClientState,
         options: &QueryOptions<'_>,
+        row: &mut Vec<u8>,
     ) -> Now {
         match &prepared.plan {
             Plan::Modification(statement) => match self.write_point(prepared, statement, options) {
@@ -361,8 +366,9 @@ impl QueryProcessor {
                 PointOutcome::MustWait => Now::MustWait,
                 PointOutcome::General => self.modify_now(prepared, statement, options),
             },
-            Plan::Select(select) => match self.read_point(prepared, select, options) {
-                Some(result) => Now::Done(result.map(QueryResult::Rows)),
+            Plan::Select(select) => match self.read_point(prepared, select, options, row) {
+                Some(Ok(found)) => Now::Row { found },
+                Some(Err(error)) => Now::Done(Err(error)),
                 None => Now::MustWait,
             },
             _ => Now::MustWait,
@@ -375,7 +381,8 @@ impl QueryProcessor {
         prepared: &Prepared,
         select: &PlannedSelect,
         options: &QueryOptions<'_>,
-    ) -> Option<Result<Rows>> {
+        row: &mut Vec<u8>,
+    ) -> Option<Result<bool>> {
         // A page of one row is full: the general path says where the next one would begin.
         if select.point.is_none() || options.paging_state.is_some() || options.page_size == Some(1)
         {
@@ -384,7 +391,7 @@ impl QueryProcessor {
         let values = borrow_values(&prepared.bind.columns, options.values)?;
         let now_s = now_s_or(options, time::now_seconds_coarse);
         let mut buffer = self.inner.key_buffer.borrow_mut();
-        select::execute_point(select, &self.inner.database, values, now_s, &mut buffer)
+        select::execute_point(select, &self.inner.database, values, now_s, &mut buffer, row)
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use std::{fmt::Write, sync::Arc};
 use bytes::Bytes;
 use espalier_cql::{
     ClientState, Now, Prepared, PreparedCache, QueryOptions, QueryProcessor, QueryResult, Result,
-    Value, Values,
+    Rows, Value, Values,
 };
 use espalier_runtime::{ShardContext, block_on, file::FileSystem, random::Generator};
 use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
@@ -43,7 +43,7 @@ fn columns(random: &mut Generator, prefix: &str, least: u64, most: u64) -> Vec<C
     let count = least + random.below(most - least + 1);
     let mut column = |number| Column {
         name: format!("{prefix}{number}"),
-        column_type: *pick::<&str>(random, TYPES),
+        column_type: pick::<&str>(random, TYPES),
     };
     (0..count).map(&mut column).collect()
 }
@@ -275,7 +275,16 @@ impl Node {
         options: &QueryOptions<'_>,
     ) -> (Result<QueryResult>, bool) {
         if path == Path::Fast {
-            match self.processor.execute_now(prepared, &self.client, options) {
+            let mut content = Vec::new();
+            match self.processor.execute_now(prepared, &self.client, options, &mut content) {
+                Now::Row { found } => {
+                    assert!(found || content.is_empty());
+                    let metadata = prepared.result.clone();
+                    let (row_count, paging_state) = (i32::from(found), None);
+                    let rows =
+                        Rows { metadata, row_count, content, paging_state, warnings: vec![] };
+                    return (Ok(QueryResult::Rows(rows)), true);
+                }
                 Now::Done(result) => return (result, true),
                 Now::AfterSync(ticket) => {
                     ticket.await.unwrap();

@@ -45,6 +45,7 @@ pub fn hash(bytes: &[u8]) -> (u64, u64) {
     }
     let tail = blocks.remainder();
     let (k1, k2) = match tail.split_at_checked(8) {
+        Some((low, [])) => (sign_extended(low), 0),
         Some((low, high)) => (sign_extended(low), sign_extended(high)),
         None => (sign_extended(tail), 0),
     };

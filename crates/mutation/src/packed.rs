@@ -324,12 +324,6 @@ impl<'a> PackedRow<'a> {
         Ok(Self { liveness, deletion, shadowable_deletion, base, packed, columns_at })
     }
 
-    /// Bytes of the packed form.
-    #[inline]
-    pub fn packed_bytes(&self) -> usize {
-        self.packed.len()
-    }
-
     /// The columns in ascending order of id.
     #[inline]
     pub fn columns(&self) -> impl Iterator<Item = Result<PackedColumn<'a>, PackError>> + use<'a> {

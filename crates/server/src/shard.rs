@@ -69,6 +69,8 @@ pub struct ShardServer {
     pub(crate) max_unsent_bytes: usize,
     /// Places for requests that read pages of rows.
     pub(crate) row_readers: Semaphore,
+    /// For the row of an EXECUTE that is answered on the spot.
+    pub(crate) row: RefCell<Vec<u8>>,
     open: RefCell<Vec<Weak<Connection>>>,
     acceptors: RefCell<Vec<JoinHandle<()>>>,
 }
@@ -97,6 +99,7 @@ impl ShardServer {
             unsent_bytes: Cell::new(0),
             max_unsent_bytes: share(config.max_request_data_in_flight).max(MIN_UNSENT_LIMIT),
             row_readers: Semaphore::new(MAX_ROW_READERS),
+            row: RefCell::default(),
             open: RefCell::default(),
             acceptors: RefCell::default(),
             config,

@@ -81,6 +81,7 @@ impl PlannedModification {
     }
 
     /// The timestamp of the writes in µs.
+    #[inline]
     pub fn timestamp_us(&self, evaluation: &Evaluation<'_>, clocks: Clocks) -> Result<i64> {
         match &self.timestamp {
             None => Ok(clocks.timestamp_us),
@@ -194,8 +195,12 @@ impl PlannedModification {
     }
 
     /// (ttl in seconds or 0, second of expiry).
+    #[inline]
     fn expiry(&self, evaluation: &Evaluation<'_>, now_s: u32) -> Result<(u32, u32)> {
         let default = self.table.options.default_time_to_live;
+        if default == 0 && self.time_to_live.is_none() {
+            return Ok((0, NO_DELETION_TIME));
+        }
         let ttl = match &self.time_to_live {
             None => default,
             Some(term) => match term.evaluate(evaluation)? {

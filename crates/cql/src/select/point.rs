@@ -15,7 +15,6 @@ use crate::{
     Error, ErrorCode, Result,
     options::Value,
     restrictions::PointKey,
-    result::Rows,
     term::{BorrowedBound, Term},
 };
 
@@ -67,8 +66,8 @@ impl PointSelect {
     }
 }
 
-/// The answer, or `None` if it is for the general path: because it cannot be given without waiting, or is an error.
-/// `values` are checked against their markers; `buffer` is for the key.
+/// Puts the row in `row` and tells whether there is one; `None` if that is for the general path, because it cannot be told
+/// without waiting, or is an error. `values` are checked against their markers; `buffer` is for the key.
 #[inline]
 pub fn execute_point(
     select: &PlannedSelect,
@@ -76,31 +75,27 @@ pub fn execute_point(
     values: &[Value],
     now_s: u32,
     buffer: &mut Vec<u8>,
-) -> Option<Result<Rows>> {
+    row: &mut Vec<u8>,
+) -> Option<Result<bool>> {
     let point = select.point.as_ref()?;
     let key = point.key.partition(values, buffer)?;
     let clustering = point.key.clustering(values)?;
-    let written = database.try_read_row(&select.table, key, &clustering, |lookup| {
-        encode(&lookup, &point.columns, values, now_s)
-    })?;
-    Some(written.map(|content| Rows {
-        metadata: select.metadata.clone(),
-        row_count: i32::from(content.is_some()),
-        content: content.unwrap_or_default(),
-        paging_state: None,
-        warnings: Vec::new(),
-    }))
+    database.try_read_row(&select.table, key, &clustering, |lookup| {
+        encode(&lookup, &point.columns, values, now_s, row)
+    })
 }
 
-/// The encoded row; `None` if there is no live row.
+/// Encodes the row into `content`; `false` if there is no live row.
 #[inline]
 fn encode(
     lookup: &RowLookup<'_>,
     columns: &[PointColumn],
     values: &[Value],
     now_s: u32,
-) -> Result<Option<Vec<u8>>> {
-    let Some(row) = &lookup.row else { return Ok(None) };
+    content: &mut Vec<u8>,
+) -> Result<bool> {
+    content.clear();
+    let Some(row) = &lookup.row else { return Ok(false) };
     let deletion = lookup.deletion();
     let malformed = |error| Error::new(ErrorCode::ServerError, format!("memtable: {error}"));
     let mut is_live = row.liveness.is_live(now_s) && !deletion.deletes(row.liveness.timestamp);
@@ -123,9 +118,8 @@ fn encode(
         }
     }
     if !is_live {
-        return Ok(None);
+        return Ok(false);
     }
-    let mut content = Vec::with_capacity(row.packed_bytes() + 16 * columns.len());
     for column in columns {
         let value = match column {
             PointColumn::Key(term) => match term.borrow(values) {
@@ -137,7 +131,7 @@ fn encode(
                 found.and_then(|index| cells.get(index)).map(|(_, value)| *value)
             }
         };
-        put(value, &mut content);
+        put(value, content);
     }
-    Ok(Some(content))
+    Ok(true)
 }

@@ -43,7 +43,11 @@ impl Term {
 #[inline]
 pub fn borrow_values<'v>(markers: &[ColumnSpec], values: Values<'v>) -> Option<&'v [Value]> {
     let Values::Positional(values) = values else { return None };
-    let is_valid = values.len() == markers.len()
-        && markers.iter().zip(values).all(|(marker, value)| check_value(marker, value).is_ok());
-    is_valid.then_some(values)
+    if values.len() != markers.len() {
+        return None;
+    }
+    for (index, value) in values.iter().enumerate() {
+        check_value(markers.get(index)?, value).ok()?;
+    }
+    Some(values)
 }

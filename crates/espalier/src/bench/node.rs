@@ -1,5 +1,6 @@
 //! A node of one shard in this process, without sockets: what the CQL layer and the engine do by themselves.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ pub struct InProcessNode {
     processor: QueryProcessor,
     client: ClientState,
     directory: PathBuf,
+    row: RefCell<Vec<u8>>,
 }
 
 impl InProcessNode {
@@ -34,7 +36,8 @@ impl InProcessNode {
             Database::open(context, FileSystem::real(), Arc::new(configuration), shared).await?;
         let processor = QueryProcessor::new(database.clone(), Arc::new(PreparedCache::default()));
         let client = ClientState::default();
-        Ok(Self { database, processor, client, directory: directory.to_owned() })
+        let row = RefCell::default();
+        Ok(Self { database, processor, client, directory: directory.to_owned(), row })
     }
 
     /// Executes a statement from its text.
@@ -56,7 +59,12 @@ impl InProcessNode {
     ) -> Result<i32, BenchError> {
         let options =
             QueryOptions { values: Values::Positional(values), ..QueryOptions::default() };
-        let result = match self.processor.execute_now(prepared, &self.client, &options) {
+        let now = {
+            let mut row = self.row.borrow_mut();
+            self.processor.execute_now(prepared, &self.client, &options, &mut row)
+        };
+        let result = match now {
+            Now::Row { found } => return Ok(i32::from(found)),
             Now::Done(result) => result?,
             Now::AfterSync(ticket) => {
                 ticket.await?;

@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use espalier_cql as cql;
 
-use super::respond::{Columns, finish};
+use super::respond::{Columns, RowsRef, finish, respond_rows};
 use crate::admission::InFlight;
 use crate::connection::Connection;
 use crate::convert::{BoundValues, error_response, query_options};
 use crate::protocol::request::Execute;
 use crate::protocol::response::ErrorResponse;
 use crate::protocol::{Consistency, Envelope, Header, Opcode, Request};
+
+/// Bytes of memory that the buffer for single rows may keep.
+const MAX_KEPT_ROW: usize = 64 * 1024;
 
 /// Serves an EXECUTE without making a future, if it can be. Gives `in_flight` back if it cannot, or is something else.
 pub(crate) fn serve_now(
@@ -49,7 +52,18 @@ fn execute_now(
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
-    match connection.server.processor.execute_now(&prepared, &client, &options) {
+    let mut row = connection.server.row.borrow_mut();
+    match connection.server.processor.execute_now(&prepared, &client, &options, &mut row) {
+        cql::Now::Row { found } => {
+            let columns = columns_of(execute, &prepared);
+            let rows = RowsRef { row_count: u32::from(found), content: &row, ..RowsRef::NONE };
+            respond_rows(connection, header, columns, &prepared.result, rows);
+            if row.capacity() > MAX_KEPT_ROW {
+                *row = Vec::new();
+            }
+            connection.server.metrics.requests_execute.increment();
+            Ok(None)
+        }
         cql::Now::MustWait => Ok(Some(in_flight)),
         cql::Now::AfterSync(ticket) => {
             connection.server.metrics.requests_execute.increment();

@@ -1,6 +1,7 @@
 //! From the result of a statement to its response.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use espalier_cql as cql;
 
@@ -40,7 +41,15 @@ pub(super) fn finish(
     };
     match result.map_err(|error| error_response(error, consistency))? {
         cql::QueryResult::Void => respond(&Response::Void),
-        cql::QueryResult::Rows(rows) => respond_rows(connection, header, columns, &rows),
+        cql::QueryResult::Rows(rows) => {
+            let page = RowsRef {
+                row_count: rows.row_count as u32,
+                content: &rows.content,
+                paging_state: rows.paging_state.as_deref(),
+                warnings: &rows.warnings,
+            };
+            respond_rows(connection, header, columns, &rows.metadata, page);
+        }
         cql::QueryResult::SetKeyspace(keyspace) => {
             respond(&Response::SetKeyspace(&keyspace));
             connection.client.replace(Rc::new(cql::ClientState { keyspace: Some(keyspace) }));
@@ -54,17 +63,33 @@ pub(super) fn finish(
     Ok(())
 }
 
-fn respond_rows(connection: &Connection, header: Header, columns: Columns<'_>, rows: &cql::Rows) {
+/// A page of rows, see [`cql::Rows`].
+#[derive(Clone, Copy)]
+pub(super) struct RowsRef<'a> {
+    pub row_count: u32,
+    pub content: &'a [u8],
+    pub paging_state: Option<&'a [u8]>,
+    pub warnings: &'a [String],
+}
+
+impl RowsRef<'_> {
+    pub const NONE: RowsRef<'static> =
+        RowsRef { row_count: 0, content: &[], paging_state: None, warnings: &[] };
+}
+
+/// Writes the response that a page of rows is.
+pub(super) fn respond_rows(
+    connection: &Connection,
+    header: Header,
+    columns: Columns<'_>,
+    metadata: &Arc<cql::ResultMetadata>,
+    rows: RowsRef<'_>,
+) {
     let version = header.version;
-    let metadata = &rows.metadata;
     let write = |metadata: RowsMetadata<'_>| {
-        let response = Response::Rows(Rows {
-            metadata,
-            paging_state: rows.paging_state.as_deref(),
-            row_count: rows.row_count as u32,
-            content: &rows.content,
-        });
-        let extras = ResponseExtras { warnings: &rows.warnings, ..ResponseExtras::default() };
+        let RowsRef { row_count, content, paging_state, warnings } = rows;
+        let response = Response::Rows(Rows { metadata, paging_state, row_count, content });
+        let extras = ResponseExtras { warnings, ..ResponseExtras::default() };
         connection.respond(header.stream, &extras, &response);
     };
     let skipped = RowsMetadata::Skipped { column_count: metadata.columns.len() as u32 };

@@ -98,6 +98,12 @@ impl Database {
         self.inner.schema.borrow().clone()
     }
 
+    /// Calls `look` with the schema on this shard, without taking a share of it.
+    #[inline]
+    pub fn with_schema<R>(&self, look: impl FnOnce(&Arc<Schema>) -> R) -> R {
+        look(&self.inner.schema.borrow())
+    }
+
     /// The settings.
     pub fn configuration(&self) -> &StorageConfiguration {
         &self.inner.configuration
