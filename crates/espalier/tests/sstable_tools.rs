@@ -63,6 +63,34 @@ fn what_has_no_table_of_contents_is_passed_over_aloud() {
 }
 
 #[test]
+fn one_that_is_damaged_keeps_no_other_from_being_looked_at() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    for entry in fs::read_dir(written_by_cassandra("ttls")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let number =
+            |number: u32| directory.path().join(name.replace("-1-", &format!("-{number}-")));
+        fs::copy(entry.path(), number(2)).unwrap();
+        match name.ends_with("Statistics.db") {
+            true => fs::write(number(1), "").unwrap(),
+            false => drop(fs::copy(entry.path(), number(1)).unwrap()),
+        }
+    }
+    let converted = format!("{path}/converted");
+    let convert = ["sstable", "convert", path, "--to", "nb", "--output", &converted];
+    for arguments in [&["sstable", "stats", path][..], &convert] {
+        let (code, said, complaint) = output(arguments);
+        assert_eq!(code, Some(1));
+        assert!(said.contains("da-2-bti"), "{said}");
+        let complaints: Vec<_> = complaint.lines().collect();
+        assert!(complaints[0].contains("da-1-bti-Statistics.db"), "{complaint}");
+        assert_eq!(complaints[1..], ["espalier: 1 of 2 SSTables failed"]);
+    }
+    assert!(output(&["sstable", "verify", &converted]).1.contains("nb-2-big: ok"));
+}
+
+#[test]
 fn what_is_no_sstable_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let empty = directory.path().to_str().unwrap();

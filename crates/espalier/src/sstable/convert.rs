@@ -19,6 +19,7 @@ use espalier_sstable::{
 
 use super::ToolError;
 use super::arguments::{CompressionArguments, ConvertArguments};
+use super::failures::Failures;
 use super::interrupt::Interrupt;
 use super::paths::{self, unusable};
 use super::progress::{Progress, bytes, rate};
@@ -31,6 +32,7 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
     let features = version("to", &arguments.to)?;
     let chunks = chunks(&arguments.compression)?;
     let interrupt = Interrupt::watch()?;
+    let mut sources = Vec::new();
     for path in &arguments.paths.paths {
         let root = match file_system.metadata(path).await {
             Ok(metadata) if metadata.is_directory => path.clone(),
@@ -39,12 +41,17 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
         for descriptor in paths::find(&file_system, std::slice::from_ref(path)).await? {
             let below = descriptor.directory.strip_prefix(&root).unwrap_or(Path::new(""));
             let directory = arguments.output.join(below);
-            let converted =
-                one(&file_system, &descriptor, features, directory, &chunks, &interrupt).await?;
-            println!("{converted}");
+            sources.push((descriptor, directory));
         }
     }
-    Ok(())
+    let mut failures = Failures::of(sources.len());
+    for (source, directory) in sources {
+        match one(&file_system, &source, features, directory, &chunks, &interrupt).await {
+            Ok(converted) => println!("{converted}"),
+            Err(error) => failures.take(error)?,
+        }
+    }
+    failures.told()
 }
 
 /// The features of a version that a person named.

@@ -10,6 +10,7 @@ use espalier_sstable::{ColumnSelection, Descriptor, PageCache, SSTableError, SST
 
 use super::arguments::DumpArguments;
 use super::crew::{Crew, NotTaken, STRETCH_BYTES};
+use super::failures::Failures;
 use super::printer::{Printer, PrinterGone};
 use super::progress::Progress;
 use super::schema::Names;
@@ -48,7 +49,7 @@ pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let names = Names::load(&file_system, &arguments.schema).await?;
     let descriptors = paths::find(&file_system, &arguments.paths.paths).await?;
-    let mut failures = Failures { looked_at: descriptors.len(), failed: 0 };
+    let mut failures = Failures::of(descriptors.len());
     if arguments.key.is_empty() && arguments.slice.is_none() && arguments.limit.is_none() {
         print_all(&file_system, &names, &descriptors, arguments, &mut failures).await?;
         return failures.told();
@@ -72,33 +73,6 @@ pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
         eprintln!("espalier: no partition of that key is in {place}");
     }
     failures.told()
-}
-
-/// SSTables that could not be printed, or not to their end.
-struct Failures {
-    looked_at: usize,
-    failed: usize,
-}
-
-impl Failures {
-    /// Tells it and goes on if there are others; what has to do with the arguments would be the same with all.
-    fn take(&mut self, error: ToolError) -> Result<(), ToolError> {
-        match error {
-            ToolError::SSTable(_) | ToolError::Path { .. } if self.looked_at > 1 => {
-                self.failed += 1;
-                eprintln!("espalier: {error}");
-                Ok(())
-            }
-            error => Err(error),
-        }
-    }
-
-    fn told(&self) -> Result<(), ToolError> {
-        match self.failed {
-            0 => Ok(()),
-            failed => Err(ToolError::Damaged { failed, looked_at: self.looked_at }),
-        }
-    }
 }
 
 /// Everything, on all cores.

@@ -7,6 +7,7 @@ pub mod arguments;
 mod convert;
 mod crew;
 mod dump;
+mod failures;
 mod import;
 mod index;
 mod interrupt;
@@ -76,6 +77,14 @@ pub enum ToolError {
     #[error("{failed} of {looked_at} SSTables are damaged")]
     Damaged {
         /// How many are.
+        failed: usize,
+        /// Of how many.
+        looked_at: usize,
+    },
+    /// Some of several could not be dealt with, which was told when it happened.
+    #[error("{failed} of {looked_at} SSTables failed")]
+    Failed {
+        /// How many.
         failed: usize,
         /// Of how many.
         looked_at: usize,

@@ -13,6 +13,7 @@ use espalier_types::literal::{print_timestamp, to_cql_literal};
 use serde_json::{Map, Value, json};
 
 use super::arguments::StatsArguments;
+use super::failures::Failures;
 use super::output::Output;
 use super::progress::bytes;
 use super::schema::{Names, full_name};
@@ -28,8 +29,16 @@ pub async fn stats(arguments: &StatsArguments) -> Result<(), ToolError> {
     let cache = PageCache::new(CACHE_BYTES);
     let names = Names::load(&file_system, &arguments.schema).await?;
     let mut output = Output::new();
-    for descriptor in paths::find(&file_system, &arguments.paths.paths).await? {
-        let reader = names.open(&file_system, &descriptor, &cache).await?;
+    let descriptors = paths::find(&file_system, &arguments.paths.paths).await?;
+    let mut failures = Failures::of(descriptors.len());
+    for descriptor in &descriptors {
+        let reader = match names.open(&file_system, descriptor, &cache).await {
+            Ok(reader) => reader,
+            Err(error) => {
+                failures.take(error)?;
+                continue;
+            }
+        };
         let sizes = component_sizes(&file_system, &reader).await?;
         let facts = facts(&reader, &sizes, arguments.gc_grace);
         match arguments.json {
@@ -38,7 +47,8 @@ pub async fn stats(arguments: &StatsArguments) -> Result<(), ToolError> {
         }
         output.flush_if_large()?;
     }
-    Ok(output.flush()?)
+    output.flush()?;
+    failures.told()
 }
 
 async fn component_sizes(

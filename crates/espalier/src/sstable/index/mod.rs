@@ -12,6 +12,7 @@ use espalier_sstable::index::bti::survey::{IndexSurvey, survey};
 use espalier_sstable::{Component, Descriptor};
 
 use super::arguments::IndexArguments;
+use super::failures::Failures;
 use super::output::Output;
 use super::progress::Progress;
 use super::{ToolError, paths};
@@ -26,10 +27,17 @@ pub async fn index(arguments: &IndexArguments) -> Result<(), ToolError> {
         let reason = format!("one drawing shows one SSTable, and {} are named", descriptors.len());
         return Err(ToolError::Argument { name: "svg", reason });
     }
+    let mut failures = Failures::of(descriptors.len());
     let mut output = Output::new();
     for descriptor in &descriptors {
         let began = Instant::now();
-        let surveyed = walk(&file_system, descriptor).await?;
+        let surveyed = match walk(&file_system, descriptor).await {
+            Ok(surveyed) => surveyed,
+            Err(error) => {
+                failures.take(error)?;
+                continue;
+            }
+        };
         let name = descriptor.directory.join(descriptor.to_string());
         let text = report::text(&name.display().to_string(), &surveyed, began.elapsed());
         output.buffer().extend_from_slice(text.as_bytes());
@@ -39,7 +47,8 @@ pub async fn index(arguments: &IndexArguments) -> Result<(), ToolError> {
             write(&file_system, path, drawing).await?;
         }
     }
-    Ok(output.flush()?)
+    output.flush()?;
+    failures.told()
 }
 
 async fn walk(file_system: &FileSystem, descriptor: &Descriptor) -> Result<IndexSurvey, ToolError> {
