@@ -189,6 +189,43 @@ fn a_partition_that_was_not_ended_is_not_sealed() {
     });
 }
 
+/// Their Statistics.db has two bytes for the length of the least and the greatest clustering value.
+#[test]
+fn long_clustering_values_are_refused_by_old_versions() {
+    use espalier_sstable::{Descriptor, SSTableId, versions::VERSIONS};
+    block_on(async {
+        let builder = TableBuilder::new("ks", "t", TableId(uuid::Uuid::from_u128(1)))
+            .partition_key("k", CqlType::Int)
+            .clustering("c", CqlType::Text, false);
+        let table = Arc::new(builder.build());
+        for version in VERSIONS.iter().filter(|features| features.is_written) {
+            for length in [65_535, 65_536] {
+                let file_system = FileSystem::simulated(5);
+                file_system.create_dir_all(DIRECTORY).await.unwrap();
+                let name = Descriptor::new(DIRECTORY, version, SSTableId::parse("1").unwrap());
+                let options = WriterOptions::for_table(name.clone(), table.clone()).unwrap();
+                let mut writer = SSTableWriter::create(&file_system, options).await.unwrap();
+                writer.start_partition(header(&keys()[0])).unwrap();
+                let value = Some(Bytes::from(vec![b'x'; length]));
+                let mut row = Row::empty(Clustering { values: Box::new([value]) });
+                row.liveness = Liveness::live(10);
+                match writer.add(Unfiltered::Row(row)).await {
+                    Ok(()) => {
+                        writer.end_partition().await.unwrap();
+                        writer.finish().await.unwrap().unwrap();
+                        let report = verify(&file_system, &name).await.unwrap();
+                        assert!(report.is_ok(), "{}: {report:?}", version.version);
+                    }
+                    Err(error) => {
+                        let text = error.to_string();
+                        assert!(length > 65_535 && text.contains("65536 bytes"), "{text}");
+                    }
+                }
+            }
+        }
+    });
+}
+
 /// Whatever has the name already, the attempt changes nothing of it.
 #[test]
 fn nothing_is_written_over() {

@@ -149,7 +149,7 @@ fn write_min_max(covered: &CoveredClustering, out: &mut Vec<u8>) {
     for bound in [&covered.start, &covered.end] {
         out.put_u32(bound.values.len() as u32);
         for value in &bound.values {
-            // A clustering value has at most 65,535 bytes.
+            // The writer refuses longer ones where these lengths are written.
             let value = value.as_deref().unwrap_or_default();
             out.put_u16(value.len() as u16);
             out.put_slice(value);

@@ -24,7 +24,7 @@ use crate::{
     error::{FileName, Result, SSTableError},
     filter::{BloomFilter, FilterSize},
     statistics::{SerializationHeader, StatisticsCollector},
-    versions::VersionFeatures,
+    versions::{ClusteringStatistics, VersionFeatures},
 };
 
 /// An SSTable being written. To be ended by `finish` or `abort`; one that is dropped leaves files with
@@ -279,6 +279,13 @@ impl SSTableWriter {
 
     fn check_values(&self, unfiltered: &Unfiltered) -> Result<()> {
         let (found, most) = (unfiltered.position().values.len(), self.encoder.types().len());
+        // These versions have the least and the greatest value in Statistics.db, with lengths of two bytes.
+        if self.features.clustering_statistics == ClusteringStatistics::MinMaxValues {
+            let mut values = unfiltered.position().values.iter().flatten();
+            if let Some(long) = values.find(|value| value.len() > usize::from(u16::MAX)) {
+                return Err(self.rejected(format!("a clustering value of {} bytes", long.len())));
+            }
+        }
         match unfiltered {
             Unfiltered::Row(_) if found != most => {
                 let reason = format!("a row with {found} clustering values; the table has {most}");

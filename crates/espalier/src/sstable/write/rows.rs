@@ -163,6 +163,11 @@ impl RowBuilder {
                 false
             }
         };
+        let length: usize = clustering.iter().flatten().map(Bytes::len).sum();
+        if length > 65_535 {
+            // As in Cassandra's INSERT: the versions before oa cannot hold more.
+            return Err(format!("clustering columns of {length} bytes together, more than 65535"));
+        }
         let mut row = Row::empty(Clustering { values: clustering.into() });
         if written.timestamp == i64::MIN {
             return Err("this timestamp means that there is none".to_owned());
