@@ -129,7 +129,7 @@ impl Memtable {
         if self.has_boundaries.get() {
             let (prefix, row_path) = buffer.split_at(prefix_length);
             lookup.range_deletion =
-                range_tombstones::deletion_before(&trie, prefix, row_path, true);
+                range_tombstones::deletion_before(trie.subtrie(prefix), row_path, true);
         }
         Found::Row(take(lookup))
     }

@@ -5,16 +5,15 @@
 //! authors name as the next one.
 //!
 //! **Isolation.** A write to one partition is applied without giving way, so a reader that reads without giving way
-//! sees all of it or nothing. A reader that comes back for more keeps its view by an overlay (`isolation`): writers
-//! leave the old version of what it has still to read there.
+//! sees all of it or nothing. A reader that comes back for more has a snapshot of the partition: as long as there is
+//! one, writes go to copies of the nodes on their paths, and become visible by one store (`memory::Transaction`).
 //!
 //! **Memory bound.** [`Memtable::memory_bytes`] is exactly what trie and contents take; the shard's budget
-//! (`MemtableBudget`) is checked before each write. Besides it: the overlays, as much as is overwritten while a long
-//! read of the same partition is under way.
+//! (`MemtableBudget`) is checked before each write. What was overwritten while a reader had a snapshot counts until it
+//! is freed.
 
 mod budget;
 mod content;
-mod isolation;
 mod lookup;
 mod merge;
 mod partition;
@@ -25,10 +24,7 @@ mod statistics;
 mod walk;
 mod write;
 
-use std::{
-    cell::{Cell, RefCell},
-    rc::Weak,
-};
+use std::cell::{Cell, RefCell};
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::shard;
@@ -43,7 +39,6 @@ pub use statistics::MemtableStatistics;
 
 use crate::commitlog::LogPosition;
 use content::Content;
-use isolation::Overlay;
 
 /// The writes of one table on one shard since the last flush began.
 pub struct Memtable {
@@ -59,8 +54,10 @@ pub struct Memtable {
     is_exact: bool,
     /// Whether a partition is a single row, and so needs no content of its own: no clustering, no static columns.
     is_single_row: bool,
-    /// Reads that will come back.
-    overlays: RefCell<Vec<Weak<Overlay>>>,
+    /// Whether a reader had a snapshot when the present write began.
+    is_read: Cell<bool>,
+    /// Bytes of contents that were replaced while a reader had a snapshot, and may not be freed yet.
+    retired_heap_bytes: Cell<usize>,
     buffers: RefCell<write::Buffers>,
     budget: MemtableBudget,
     /// What it has taken from the budget.
@@ -78,7 +75,8 @@ impl Memtable {
             positions: Cell::new(None),
             is_exact: path::is_exact(table.comparator()),
             is_single_row: table.clustering_columns().is_empty() && !table.has_static_columns(),
-            overlays: RefCell::default(),
+            is_read: Cell::new(false),
+            retired_heap_bytes: Cell::new(0),
             buffers: RefCell::default(),
             budget,
             counted_bytes: Cell::new(0),
@@ -93,7 +91,10 @@ impl Memtable {
     /// All memory of trie and contents.
     pub fn memory_bytes(&self) -> usize {
         let trie = self.trie.borrow();
-        trie.allocated_bytes() + trie.note_bytes() + self.heap_bytes.get()
+        trie.allocated_bytes()
+            + trie.note_bytes()
+            + self.heap_bytes.get()
+            + self.retired_heap_bytes.get()
     }
 
     /// Memory of what is reachable, without free blocks: what a flush is worth.
@@ -134,6 +135,9 @@ impl Memtable {
     /// Tells the budget what the memtable has grown by.
     #[inline]
     fn settle(&self) {
+        if self.retired_heap_bytes.get() > 0 && self.trie.borrow().retired_bytes() == 0 {
+            self.retired_heap_bytes.set(0);
+        }
         let bytes = self.memory_bytes();
         let counted = self.counted_bytes.replace(bytes);
         if bytes >= counted {

@@ -1,8 +1,8 @@
 //! One partition of a memtable as a stream of rows and range tombstone markers.
 //!
 //! Two walks go side by side, over the rows and over the deletion branch, and are merged by comparing paths. The stream
-//! reads some fragments at a time, without giving way, so that an ordinary read is one look at the trie; it keeps its
-//! view by an overlay if it has to come back. Memory: at most [`LARGEST_FILL`] fragments.
+//! reads some fragments at a time, without giving way, so that an ordinary read is one look at the trie; if it has to come
+//! back it takes a snapshot. Memory: at most [`LARGEST_FILL`] fragments.
 
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
@@ -13,10 +13,11 @@ use espalier_mutation::{
     UnfilteredStream, schema::TableMetadata, unpack_row,
 };
 
+use espalier_trie::memory::{Snapshot, Subtrie};
+
 use super::{
     Memtable,
     content::{Boundary, Content},
-    isolation::Overlay,
     path,
     walk::{At, View},
     write::split_stored,
@@ -25,6 +26,8 @@ use crate::{StorageError, commitlog::BodyReader};
 
 const FIRST_FILL: usize = 16;
 const LARGEST_FILL: usize = 256;
+/// An arbitrary choice: some ten microseconds.
+const FREED_AT_ONCE: u32 = 512;
 
 /// One partition of one memtable. See [`UnfilteredStream`].
 pub struct MemtablePartition {
@@ -39,7 +42,10 @@ pub struct MemtablePartition {
     slices_done: usize,
     /// The present slice.
     range: Option<Range>,
-    overlay: Option<Rc<Overlay>>,
+    /// The partition as it was at the first fill, if that did not read all of it.
+    snapshot: Option<Snapshot<Content>>,
+    /// Whether the memtable had any boundary then.
+    has_boundaries: bool,
     buffer: VecDeque<Unfiltered>,
     next_fill: usize,
 }
@@ -72,16 +78,14 @@ impl MemtablePartition {
             slices: slices.clone(),
             slices_done: 0,
             range: None,
-            overlay: None,
+            snapshot: None,
+            has_boundaries: memtable.has_boundaries.get(),
             buffer: VecDeque::new(),
             next_fill: FIRST_FILL,
         };
         partition.fill()?;
         if !partition.is_done() {
-            let overlay = Rc::new(Overlay::new(&partition.prefix, direction));
-            memtable.register(&overlay);
-            partition.overlay = Some(overlay);
-            partition.note_position();
+            partition.snapshot = Some(memtable.trie.borrow().snapshot(&partition.prefix));
         }
         Ok(Some(partition))
     }
@@ -90,42 +94,51 @@ impl MemtablePartition {
         self.slices_done >= self.slices.slices.len()
     }
 
-    fn note_position(&self) {
-        if let (Some(overlay), Some(range)) = (&self.overlay, &self.range) {
-            overlay.set_position(&range.at);
+    /// Reads the next fragments into the buffer.
+    fn fill(&mut self) -> Result<(), StorageError> {
+        let snapshot = self.snapshot.take();
+        let result = match &snapshot {
+            Some(snapshot) => self.fill_from(snapshot.subtrie()),
+            None => {
+                let memtable = self.memtable.clone();
+                let trie = memtable.trie.borrow();
+                self.fill_from(trie.subtrie(&self.prefix))
+            }
+        };
+        self.snapshot = snapshot;
+        if self.is_done() {
+            self.release_snapshot();
+        }
+        result
+    }
+
+    /// Lets go of the snapshot, and frees what was kept for it, or a part of that; writes go on with the rest.
+    fn release_snapshot(&mut self) {
+        if self.snapshot.take().is_some()
+            && let Ok(mut trie) = self.memtable.trie.try_borrow_mut()
+        {
+            trie.free_retired(FREED_AT_ONCE);
+            drop(trie);
+            self.memtable.settle();
         }
     }
 
-    /// Reads the next fragments into the buffer.
-    fn fill(&mut self) -> Result<(), StorageError> {
+    fn fill_from(&mut self, partition: Subtrie<'_, Content>) -> Result<(), StorageError> {
+        let view = View { partition, has_boundaries: self.has_boundaries };
         let wanted = self.next_fill;
         self.next_fill = (wanted * 4).min(LARGEST_FILL);
-        let memtable = self.memtable.clone();
-        let (prefix, overlay) = (std::mem::take(&mut self.prefix), self.overlay.clone());
-        {
-            let trie = memtable.trie.borrow();
-            let saved = overlay.as_ref().map(|overlay| overlay.state());
-            let view = View {
-                trie: &trie,
-                prefix: &prefix,
-                overlay: saved.as_deref(),
-                has_boundaries: memtable.has_boundaries.get(),
+        while self.buffer.len() < wanted && !self.is_done() {
+            let mut range = match self.range.take() {
+                Some(range) => range,
+                None => self.enter_slice(&view),
             };
-            while self.buffer.len() < wanted && !self.is_done() {
-                let mut range = match self.range.take() {
-                    Some(range) => range,
-                    None => self.enter_slice(&view),
-                };
-                let is_finished = self.walk_slice(&view, &mut range, wanted)?;
-                if is_finished {
-                    self.leave_slice(&range);
-                } else {
-                    self.range = Some(range);
-                }
+            let is_finished = self.walk_slice(&view, &mut range, wanted)?;
+            if is_finished {
+                self.leave_slice(&range);
+            } else {
+                self.range = Some(range);
             }
         }
-        self.prefix = prefix;
-        self.note_position();
         Ok(())
     }
 
@@ -223,6 +236,12 @@ impl MemtablePartition {
         drop((rows, boundaries));
         range.far = far;
         Ok(is_finished)
+    }
+}
+
+impl Drop for MemtablePartition {
+    fn drop(&mut self) {
+        self.release_snapshot();
     }
 }
 

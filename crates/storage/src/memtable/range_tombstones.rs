@@ -9,7 +9,7 @@ use bytes::Bytes;
 use espalier_mutation::{ClusteringBound, DeletionTime, RangeTombstone, schema::TableMetadata};
 use espalier_trie::{
     cursor::{Cursor as _, Direction, Slice},
-    memory::{InMemoryTrie, TrieFull},
+    memory::{Subtrie, Transaction, TrieFull},
 };
 
 use super::{
@@ -18,34 +18,13 @@ use super::{
     path,
 };
 
-/// The path of a partition's deletion branch.
-pub(super) fn branch_of(prefix: &[u8]) -> Vec<u8> {
-    let mut branch = Vec::with_capacity(prefix.len() + 32);
-    branch.extend_from_slice(prefix);
-    branch.push(path::DELETIONS);
-    branch
-}
-
-/// All boundaries of a partition, by their path in the deletion branch.
-pub(super) fn all(trie: &InMemoryTrie<Content>, prefix: &[u8]) -> Vec<(Vec<u8>, Boundary)> {
-    let mut boundaries = Vec::new();
-    let mut entries = trie.cursor_from(&branch_of(prefix), Direction::Forward).into_entries();
-    while let Some((key, content)) = entries.next_entry() {
-        if let Content::Boundary(boundary) = content {
-            boundaries.push((key.to_vec(), boundary.clone()));
-        }
-    }
-    boundaries
-}
-
-/// The deletion in force behind the last boundary before `at` (or at it, if `inclusive`).
+/// The deletion in force behind the last boundary of a partition before `at` (or at it, if `inclusive`).
 pub(super) fn deletion_before(
-    trie: &InMemoryTrie<Content>,
-    prefix: &[u8],
+    partition: Subtrie<'_, Content>,
     at: &[u8],
     inclusive: bool,
 ) -> DeletionTime {
-    let mut entries = trie.cursor_from(&branch_of(prefix), Direction::Reverse).into_entries();
+    let mut entries = partition.subtrie(&[path::DELETIONS]).entries(Direction::Reverse);
     entries.seek(at);
     while let Some((key, content)) = entries.next_entry() {
         if let Content::Boundary(boundary) = content
@@ -61,7 +40,7 @@ impl Memtable {
     pub(super) fn add_range_tombstone(
         &self,
         table: &TableMetadata,
-        prefix: &[u8],
+        partition: &mut Transaction<'_, Content>,
         tombstone: &RangeTombstone,
     ) -> Result<(), TrieFull> {
         let mut start = Vec::new();
@@ -71,9 +50,8 @@ impl Memtable {
         if start >= end || tombstone.deletion.is_live() {
             return Ok(());
         }
-        let mut trie = self.trie.borrow_mut();
-        let before = deletion_before(&trie, prefix, &start, false);
-        let within = within(&trie, prefix, &start, &end);
+        let before = deletion_before(partition.subtrie(), &start, false);
+        let within = within(partition.subtrie(), &start, &end);
         let mut wanted: Vec<(Vec<u8>, Boundary)> = Vec::with_capacity(within.len() + 2);
         // The old deletion in force as the walk goes on, and the new one behind the last wanted boundary.
         let (mut old, mut last) = (before, before);
@@ -103,25 +81,23 @@ impl Memtable {
         // step from the end to the start raises what lies behind one boundary, and only then do those go that say
         // the same as the one before them.
         self.has_boundaries.set(true);
-        let mut key = branch_of(prefix);
-        let length = key.len();
-        let heap_bytes_at =
-            |trie: &InMemoryTrie<Content>, key: &[u8]| trie.get(key).map_or(0, Content::heap_bytes);
+        let mut key = vec![path::DELETIONS];
         removed.retain(|gone| wanted.binary_search_by(|(path, _)| path.cmp(gone)).is_err());
         for (path, boundary) in wanted.into_iter().rev() {
-            key.truncate(length);
+            key.truncate(1);
             key.extend_from_slice(&path);
             let content = Content::Boundary(boundary);
-            let (replaced, added) = (heap_bytes_at(&trie, &key), content.heap_bytes());
-            trie.put(&key, content)?;
-            self.heap_bytes.set(self.heap_bytes.get() - replaced + added);
+            let added = content.heap_bytes();
+            let replaced =
+                partition.put_with(&key, |old| (content, old.map_or(0, Content::heap_bytes)))?;
+            self.count_heap(replaced, added);
         }
         for gone in &removed {
-            key.truncate(length);
+            key.truncate(1);
             key.extend_from_slice(gone);
-            let freed = heap_bytes_at(&trie, &key);
-            trie.remove(&key)?;
-            self.heap_bytes.set(self.heap_bytes.get() - freed);
+            let freed = partition.get(&key).map_or(0, Content::heap_bytes);
+            partition.remove(&key)?;
+            self.count_heap(freed, 0);
         }
         Ok(())
     }
@@ -137,14 +113,9 @@ impl Memtable {
     }
 }
 
-/// The boundaries from `start` to `end`, both included.
-fn within(
-    trie: &InMemoryTrie<Content>,
-    prefix: &[u8],
-    start: &[u8],
-    end: &[u8],
-) -> Vec<(Vec<u8>, Boundary)> {
-    let cursor = trie.cursor_from(&branch_of(prefix), Direction::Forward);
+/// The boundaries of a partition from `start` to `end`, both included.
+fn within(partition: Subtrie<'_, Content>, start: &[u8], end: &[u8]) -> Vec<(Vec<u8>, Boundary)> {
+    let cursor = partition.subtrie(&[path::DELETIONS]).cursor(Direction::Forward);
     let mut entries =
         Slice::new(cursor, Bound::Included(start), Bound::Included(end)).into_entries();
     let mut boundaries = Vec::new();

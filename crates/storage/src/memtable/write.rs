@@ -3,7 +3,7 @@
 use espalier_mutation::{
     DecoratedKeyRef, DeletionTime, PackError, PartitionUpdate, RowContent, schema::TableMetadata,
 };
-use espalier_trie::memory::TrieFull;
+use espalier_trie::memory::{Transaction, TrieFull};
 
 use super::{Memtable, content::Content, merge, path};
 use crate::{StorageError, commitlog::put_values};
@@ -93,22 +93,20 @@ impl Memtable {
     ) -> Result<(), Failure> {
         let mut buffers = self.buffers.borrow_mut();
         let Buffers { path, kept, merged } = &mut *buffers;
+        self.is_read.set(self.trie.borrow().has_readers());
         path.clear();
         path::put_partition(key, path);
-        if !self.overlays.borrow().is_empty() {
-            self.preserve(table, path, std::iter::once(clustering), false);
-        }
         self.statistics.borrow_mut().add_row(row);
         if self.is_single_row {
             return self.put_single_row(table, path, packed, merged);
         }
-        self.put_partition(path, DeletionTime::LIVE)?;
         let mut trie = self.trie.borrow_mut();
-        let mut branch = trie.descend(path);
+        let mut partition = trie.transaction(path);
+        self.put_partition(&mut partition, DeletionTime::LIVE)?;
         path.clear();
         path::put_row(table.comparator(), clustering, path);
         self.keep(clustering, kept);
-        let change = branch
+        let change = partition
             .put_with(path, |old| change_row(table, self.is_exact, old, kept, packed, merged))?;
         self.count(&change, true);
         change.error.map_or(Ok(()), Err)?;
@@ -123,57 +121,48 @@ impl Memtable {
     ) -> Result<(), Failure> {
         let mut buffers = self.buffers.borrow_mut();
         let Buffers { path, kept, merged } = &mut *buffers;
+        self.is_read.set(self.trie.borrow().has_readers());
         path.clear();
         path::put_partition(update.key.borrowed(), path);
         let prefix_length = path.len();
-        if !self.overlays.borrow().is_empty() {
-            let clusterings = update.rows.iter().map(|row| &*row.clustering.values);
-            self.preserve(table, path, clusterings, !update.range_tombstones.is_empty());
-        }
         self.add_statistics(update);
         if self.is_single_row {
             if !update.deletion.is_live() {
-                self.put_partition(path, update.deletion)?;
+                let mut trie = self.trie.borrow_mut();
+                self.put_partition(&mut trie.transaction(path), update.deletion)?;
             }
-            for (index, _) in update.rows.iter().enumerate() {
+            for index in 0..update.rows.len() {
                 path.truncate(prefix_length);
-                let packed = packed(index + usize::from(update.static_row.is_some()));
-                self.put_single_row(table, path, packed, merged)?;
+                self.put_single_row(table, path, packed(index), merged)?;
             }
             return Ok(());
         }
-        self.put_partition(path, update.deletion)?;
-        {
-            let mut trie = self.trie.borrow_mut();
-            let mut branch = trie.descend(path);
-            let mut index = 0;
-            if update.static_row.is_some() {
-                self.keep::<&[u8]>(&[], kept);
-                let change = branch.put_with(&[path::STATIC], |old| {
-                    change_row(table, self.is_exact, old, kept, packed(index), merged)
-                })?;
-                self.count(&change, false);
-                change.error.map_or(Ok(()), Err)?;
-                index += 1;
-            }
-            for row in &update.rows {
-                path.clear();
-                path::put_row(table.comparator(), &row.clustering.values, path);
-                self.keep(&row.clustering.values, kept);
-                let change = branch.put_with(path, |old| {
-                    change_row(table, self.is_exact, old, kept, packed(index), merged)
-                })?;
-                self.count(&change, true);
-                change.error.map_or(Ok(()), Err)?;
-                index += 1;
-            }
+        let mut trie = self.trie.borrow_mut();
+        let mut partition = trie.transaction(path);
+        self.put_partition(&mut partition, update.deletion)?;
+        let mut index = 0;
+        if update.static_row.is_some() {
+            self.keep::<&[u8]>(&[], kept);
+            let change = partition.put_with(&[path::STATIC], |old| {
+                change_row(table, self.is_exact, old, kept, packed(index), merged)
+            })?;
+            self.count(&change, false);
+            change.error.map_or(Ok(()), Err)?;
+            index += 1;
         }
-        if !update.range_tombstones.is_empty() {
+        for row in &update.rows {
             path.clear();
-            path::put_partition(update.key.borrowed(), path);
-            for tombstone in &update.range_tombstones {
-                self.add_range_tombstone(table, path, tombstone)?;
-            }
+            path::put_row(table.comparator(), &row.clustering.values, path);
+            self.keep(&row.clustering.values, kept);
+            let change = partition.put_with(path, |old| {
+                change_row(table, self.is_exact, old, kept, packed(index), merged)
+            })?;
+            self.count(&change, true);
+            change.error.map_or(Ok(()), Err)?;
+            index += 1;
+        }
+        for tombstone in &update.range_tombstones {
+            self.add_range_tombstone(table, &mut partition, tombstone)?;
         }
         Ok(())
     }
@@ -202,22 +191,24 @@ impl Memtable {
     }
 
     /// Makes the partition exist, with its deletion.
-    fn put_partition(&self, path: &[u8], deletion: DeletionTime) -> Result<(), Failure> {
-        let mut trie = self.trie.borrow_mut();
-        match trie.get(path) {
+    fn put_partition(
+        &self,
+        partition: &mut Transaction<'_, Content>,
+        deletion: DeletionTime,
+    ) -> Result<(), Failure> {
+        match partition.get(&[]) {
             Some(Content::Partition(present)) if !deletion.supersedes(present) => {
                 return Ok(());
             }
             Some(_) => {}
             None => {
-                let has_row =
-                    self.is_single_row && trie.get(&[path, &[path::FIRST_ROW]].concat()).is_some();
+                let has_row = self.is_single_row && partition.get(&[path::FIRST_ROW]).is_some();
                 if !has_row {
                     self.statistics.borrow_mut().partitions += 1;
                 }
             }
         }
-        trie.put(path, Content::Partition(deletion))?;
+        partition.put(&[], Content::Partition(deletion))?;
         Ok(())
     }
 
@@ -237,7 +228,16 @@ impl Memtable {
         if change.is_new && is_row {
             self.statistics.borrow_mut().rows += 1;
         }
-        self.heap_bytes.set(self.heap_bytes.get() - change.heap_before + change.heap_after);
+        self.count_heap(change.heap_before, change.heap_after);
+    }
+
+    /// Counts the heap of a content that was replaced, and of the one that replaced it.
+    #[inline]
+    pub(super) fn count_heap(&self, replaced: usize, added: usize) {
+        self.heap_bytes.set(self.heap_bytes.get() - replaced + added);
+        if self.is_read.get() {
+            self.retired_heap_bytes.set(self.retired_heap_bytes.get() + replaced);
+        }
     }
 
     #[inline]

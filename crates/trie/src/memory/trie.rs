@@ -184,6 +184,11 @@ impl<C> InMemoryTrie<C> {
         Dismantle::new(self)
     }
 
+    /// Whether there is any [`Reader`] or [`Snapshot`](super::Snapshot): then writing costs copies.
+    pub fn has_readers(&self) -> bool {
+        self.shared.epochs.has_readers()
+    }
+
     /// A handle for reading on any thread while this writer goes on.
     pub fn reader(&self) -> Reader<C> {
         Reader::new(&self.shared)
