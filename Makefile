@@ -1,6 +1,6 @@
 # What a developer runs. `make test` is everything; it installs what it needs into .deps/, which git ignores.
 
-.PHONY: help test deps fmt lint build release unit interop bench clean-deps
+.PHONY: help test deps fmt lint build release unit loom interop bench clean-deps
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -27,6 +27,10 @@ release: ## The binary as it is meant to run: target/release/espalier
 
 unit: ## Tests that need nothing but cargo
 	cargo test --workspace
+
+loom: ## What the trie's readers and writer agree on, under all interleavings
+	RUSTFLAGS="--cfg loom" cargo test --quiet --release --package espalier-trie --lib \
+		--target-dir target/loom interleavings
 
 interop: release ## Tests against real drivers and Cassandra only
 	@interop/scripts/install_python.sh

@@ -2,7 +2,7 @@
 # All tests, step by step; goes on after a failure and ends with the sum: `N passed, N failed`.
 #
 # Steps whose tools are missing are left out, and the end says which. Settings by environment:
-#   STEPS="lint unit"   only these of: format lint prepare unit instructions release interop
+#   STEPS="lint unit"   only these of: format lint prepare unit loom instructions release interop
 #   PYTEST_ARGUMENTS    more arguments for pytest
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -13,7 +13,7 @@ left_out=()
 failures=()
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-steps=${STEPS:-format lint prepare unit instructions release interop}
+steps=${STEPS:-format lint prepare unit loom instructions release interop}
 count=$(wc -w <<< "$steps")
 number=0
 
@@ -78,6 +78,12 @@ prepare() {
   fi
 }
 
+# What readers and writer of the in-memory trie agree on, under all interleavings.
+loom() {
+  begin "interleavings"
+  count_tests "interleavings" '^test result:' make --no-print-directory loom
+}
+
 # What operations of the trie cost, which a busy machine does not change.
 instructions() {
   local status
@@ -107,7 +113,7 @@ if ! has cargo; then
 fi
 for step in $steps; do
   case $step in
-    format | lint | prepare | unit | instructions | release | interop) "$step"; end ;;
+    format | lint | prepare | unit | loom | instructions | release | interop) "$step"; end ;;
     *) echo "there is no step $step"; exit 2 ;;
   esac
 done

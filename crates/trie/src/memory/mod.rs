@@ -43,6 +43,7 @@
 //! a bit for each block if contents must be dropped.
 
 mod arena;
+mod atomics;
 mod branch;
 mod build;
 mod check;
