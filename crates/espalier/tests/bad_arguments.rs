@@ -49,8 +49,21 @@ fn bad_flags_end_with_the_usual_code() {
 }
 
 #[test]
-fn bench_is_not_there_yet() {
-    let output = run(&["bench", "memtable"]);
+fn a_measurement_has_a_directory_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let within = directory.path().join("bench");
+    let measure = |path: &std::path::Path| {
+        let path = path.to_str().unwrap();
+        run(&["bench", "memtable", "--partitions", "100", "--reads", "100", "--workdir", path])
+    };
+    let output = measure(directory.path());
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("later version"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let expected = "exists: give the measurement a directory of its own with --workdir";
+    assert!(said.trim_end().ends_with(expected), "{said}");
+    let output = measure(&within);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("INSERT"));
+    assert!(directory.path().exists() && !within.exists());
+    assert_eq!(run(&["bench", "nothing"]).status.code(), Some(2));
 }

@@ -18,7 +18,10 @@ pub enum BenchError {
     Cql(#[from] espalier_cql::Error),
     /// The directory of the measurement.
     #[error("the directory of the measurement: {0}")]
-    Directory(#[source] espalier_runtime::file::FileError),
+    Directory(#[from] espalier_runtime::file::FileError),
+    /// The directory would be removed in the end.
+    #[error("{} exists: give the measurement a directory of its own with --workdir", .0.display())]
+    Exists(std::path::PathBuf),
     /// What was read is not what was written.
     #[error("{0}")]
     Wrong(String),

@@ -26,6 +26,10 @@ pub struct InProcessNode {
 impl InProcessNode {
     /// Opens a new node in `directory`, which must not exist, with so many bytes for its memtables.
     pub async fn open(directory: &Path, memtable_bytes: usize) -> Result<Self, BenchError> {
+        // It is removed in the end, with whatever is in it.
+        if FileSystem::real().exists(directory).await? {
+            return Err(BenchError::Exists(directory.to_owned()));
+        }
         let mut configuration = StorageConfiguration::new(directory);
         configuration.memtable_bytes = memtable_bytes;
         // A measurement of memtables is over before it flushes.
@@ -87,6 +91,6 @@ impl InProcessNode {
     pub async fn close(self) -> Result<(), BenchError> {
         self.database.shutdown().await?;
         drop((self.processor, self.database));
-        FileSystem::real().remove_dir_all(&self.directory).await.map_err(BenchError::Directory)
+        FileSystem::real().remove_dir_all(&self.directory).await.map_err(BenchError::from)
     }
 }
