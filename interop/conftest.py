@@ -52,16 +52,18 @@ def starter(directory):
 @pytest.fixture(scope="session")
 def oracle():
     """A function that runs Cassandra's own code on files: oracle("verify", path). Gives a CompletedProcess with text.
-    interop/cassandra/README.md lists the commands."""
+    interop/cassandra/README.md lists the commands. oracle("batch", commands=[["dump", path], …]) starts Java once for all;
+    its output has `== EXITCODE` behind each command's."""
     if os.environ.get("WITHOUT_CASSANDRA"):
         pytest.skip(f"without Cassandra: {os.environ['WITHOUT_CASSANDRA']}")
     if not ORACLE.exists():
         pytest.skip("Cassandra is not installed: make deps")
 
-    def run(*arguments, **environment):
+    def run(*arguments, commands=(), **environment):
         command = [str(ORACLE), *map(str, arguments)]
         surroundings = {**os.environ, **environment}
-        return subprocess.run(command, capture_output=True, text=True, env=surroundings, timeout=600)
+        lines = "".join("\t".join(map(str, line)) + "\n" for line in commands)
+        return subprocess.run(command, input=lines, capture_output=True, text=True, env=surroundings, timeout=600)
 
     return run
 
