@@ -131,6 +131,10 @@ impl Database {
     fn log_of(&self, mutation: &Mutation) -> Result<&CommitLog, StorageError> {
         let is_schema =
             mutation.updates.first().is_some_and(|update| self.is_on_first_shard(update.table));
+        self.log(is_schema)
+    }
+
+    fn log(&self, is_schema: bool) -> Result<&CommitLog, StorageError> {
         let log = if is_schema { self.inner.schema_log.get() } else { self.inner.log.get() };
         log.ok_or(StorageError::ShuttingDown)
     }
@@ -166,8 +170,7 @@ impl Database {
         is_schema: bool,
         mappings: &[&ColumnMapping],
     ) -> Result<Appended, WriteError> {
-        let log = if is_schema { self.inner.schema_log.get() } else { self.inner.log.get() };
-        let log = log.ok_or(WriteError::Failed(StorageError::ShuttingDown))?;
+        let log = self.log(is_schema).map_err(WriteError::Failed)?;
         log.append(body, mappings).map_err(|error| match error {
             AppendError::NoRoom => WriteError::NoLogRoom,
             AppendError::Failed(error) => WriteError::Failed(error),

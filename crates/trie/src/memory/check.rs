@@ -1,6 +1,6 @@
 //! Whether a trie is sound: every block and content is in exactly one place.
 
-use super::node::{Inner, Node, WIDE_BLOCKS};
+use super::node::{Inner, Node};
 use super::pointer::{Kind, Pointer};
 use super::trie::InMemoryTrie;
 
@@ -30,8 +30,7 @@ struct Tally(Vec<u8>);
 
 impl Tally {
     fn add(&mut self, pointer: Pointer) {
-        let blocks = if pointer.kind() == Kind::Wide { WIDE_BLOCKS } else { 1 };
-        for index in pointer.index()..pointer.index() + blocks {
+        for index in pointer.index()..pointer.index() + pointer.kind().blocks() {
             match self.0.get_mut(index as usize) {
                 Some(count) => *count = count.saturating_add(1),
                 None => self.0.extend([0, 2]), // beyond what was ever used: certainly wrong

@@ -156,49 +156,50 @@ impl<'a, C> MemoryCursor<'a, C> {
         None
     }
 
+    /// The next child of a node of which the frame knows the next byte.
+    fn next_by_byte(
+        &self,
+        frame: &mut Frame,
+        from: Option<u8>,
+        first: impl FnOnce(u8) -> Option<(u8, Pointer)>,
+        last: impl FnOnce(u8) -> Option<(u8, Pointer)>,
+    ) -> Option<(u8, Pointer, bool)> {
+        let next = frame.state as u8;
+        if self.is_reverse() {
+            let (byte, child) = last(from.map_or(next, |from| next.min(from)))?;
+            frame.state = u32::from(byte).wrapping_sub(1);
+            Some((byte, child, byte != 0))
+        } else {
+            let (byte, child) = first(from.map_or(next, |from| next.max(from)))?;
+            frame.state = u32::from(byte) + 1;
+            Some((byte, child, byte != 0xFF))
+        }
+    }
+
     fn next_of_split(&self, frame: &mut Frame, from: Option<u8>) -> Option<(u8, Pointer, bool)> {
         let Node::Split(split) = self.view.open(frame.node) else {
             return None;
         };
-        let next = frame.state as u8;
-        if self.is_reverse() {
-            let (byte, child) = last_child(split, from.map_or(next, |from| next.min(from)))?;
-            frame.state = u32::from(byte).wrapping_sub(1);
-            if byte & 7 != 0 {
-                self.prefetch_child(split, byte - 1);
-            }
-            Some((byte, child, byte != 0))
-        } else {
-            let (byte, child) = first_child(split, from.map_or(next, |from| next.max(from)))?;
-            frame.state = u32::from(byte) + 1;
-            if byte & 7 != 7 {
-                self.prefetch_child(split, byte + 1);
-            }
-            Some((byte, child, byte != 0xFF))
+        let (first, last) = (|at| first_child(split, at), |at| last_child(split, at));
+        let found = self.next_by_byte(frame, from, first, last)?;
+        // Where the next byte is in the same bottom block.
+        if frame.state as u8 & !7 == found.0 & !7 {
+            self.prefetch_child(split, frame.state as u8);
         }
+        Some(found)
     }
 
     fn next_of_wide(&self, frame: &mut Frame, from: Option<u8>) -> Option<(u8, Pointer, bool)> {
         let Node::Wide(wide) = self.view.open(frame.node) else {
             return None;
         };
-        let next = frame.state as u8;
-        let (byte, child, more) = if self.is_reverse() {
-            let last = from.map_or(next, |from| next.min(from));
-            let (byte, child) = last_of(&wide.children[..=last as usize])?;
-            frame.state = u32::from(byte).wrapping_sub(1);
-            (byte, child, byte != 0)
-        } else {
-            let first = from.map_or(next, |from| next.max(from));
-            let (byte, child) = first_of(wide, first)?;
-            frame.state = u32::from(byte) + 1;
-            (byte, child, byte != 0xFF)
-        };
-        if more {
+        let (first, last) = (|at| first_of(wide, at), |at| last_of(wide, at));
+        let found = self.next_by_byte(frame, from, first, last)?;
+        if found.2 {
             // Where bytes are dense, the neighbour is the next one.
             self.view.prefetch(wide.find(frame.state as u8).get());
         }
-        Some((byte, child, more))
+        Some(found)
     }
 
     /// The child is in the bottom block that was just read, if it exists.
@@ -254,8 +255,9 @@ fn first_of(wide: Wide<'_>, from: u8) -> Option<(u8, Pointer)> {
     (from..=0xFF).zip(links).find(|(_, child)| !child.is_none())
 }
 
-/// The last child among the first ones of a wide node.
-fn last_of(links: &[Link]) -> Option<(u8, Pointer)> {
+/// The child of a wide node with the greatest byte that is at most `from`.
+fn last_of(wide: Wide<'_>, from: u8) -> Option<(u8, Pointer)> {
+    let links = &wide.children[..=from as usize];
     let last = links.iter().rposition(|link| !link.get().is_none())?;
     Some((last as u8, links[last].get()))
 }

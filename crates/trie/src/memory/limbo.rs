@@ -3,7 +3,6 @@
 //! Memory bound: 4 bytes for each block or content, in bags of [`BAG`]; the queue of bags is small
 //! enough to grow without a pause.
 
-use super::node::WIDE_BLOCKS;
 use super::pointer::{Kind, Pointer};
 use std::collections::VecDeque;
 
@@ -33,7 +32,7 @@ impl Limbo {
     pub(crate) fn push(&mut self, epoch: u64, pointer: Pointer) {
         match pointer.kind() {
             Kind::Leaf => self.contents += 1,
-            kind => self.blocks += blocks_of(kind),
+            kind => self.blocks += kind.blocks(),
         }
         match self.bags.back_mut() {
             Some(bag) if bag.epoch == epoch && bag.pointers.len() < BAG => {
@@ -65,7 +64,7 @@ impl Limbo {
         }
         match pointer.kind() {
             Kind::Leaf => self.contents -= 1,
-            kind => self.blocks -= blocks_of(kind),
+            kind => self.blocks -= kind.blocks(),
         }
         Some(pointer)
     }
@@ -88,11 +87,6 @@ impl Limbo {
     pub(crate) fn iter(&self) -> impl Iterator<Item = Pointer> {
         self.bags.iter().flat_map(|bag| bag.pointers.iter().copied())
     }
-}
-
-/// How many blocks a pointer to a node of this type stands for. Those of a split node come one by one.
-fn blocks_of(kind: Kind) -> u32 {
-    if kind == Kind::Wide { WIDE_BLOCKS } else { 1 }
 }
 
 #[cfg(test)]

@@ -92,6 +92,13 @@ pub(crate) enum Inner<'a> {
     Standalone(&'a Link),
 }
 
+impl Kind {
+    /// How many blocks a pointer of this type stands for. Those of a split node have a pointer each.
+    pub(crate) fn blocks(self) -> u32 {
+        if self == Kind::Wide { WIDE_BLOCKS } else { 1 }
+    }
+}
+
 impl Inner<'_> {
     pub(crate) fn pointer(self) -> Pointer {
         match self {
