@@ -78,4 +78,29 @@ pub trait UnfilteredStream {
 
     /// The next row or marker; `None` at the end.
     async fn next(&mut self) -> Result<Option<Unfiltered>, Self::Error>;
+
+    /// The caller needs no row before `position` any more, in the direction of the walk; of its kind only the side counts.
+    ///
+    /// A hint: the stream may leave out rows and markers before it, or give some or all of them. Either way what follows
+    /// is in order, each position once, and the markers fit: where the range deletion in force at `position` is not the
+    /// one that the markers given so far have left in force, a marker at `position`, or some before it, tell the change.
+    /// (A marker that stands at `position` anyway becomes one with that.) Positions that the stream has passed, or that
+    /// lie in front of an earlier one, are allowed and change nothing.
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), Self::Error> {
+        let _ = position;
+        Ok(())
+    }
+
+    /// A bound such that the rows between the fragment given last and it, if there are any, hold nothing but tombstones:
+    /// no reader at any time sees them. `None`: not known. For reads of what is visible only, since flush and compaction
+    /// write tombstones. Markers may lie in between: [`Self::skip_to`] the bound tells what they come to.
+    fn dead_until(&self) -> Option<ClusteringBound> {
+        None
+    }
+
+    /// No liveness, cell or deletion of the partition, as far as this stream gives it, was written later (µs).
+    /// `i64::MAX` if that is not known.
+    fn maximum_timestamp(&self) -> i64 {
+        i64::MAX
+    }
 }

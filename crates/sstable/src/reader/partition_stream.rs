@@ -17,11 +17,17 @@ pub struct PartitionStream {
     header: PartitionHeader,
     only_row: OnlyRow,
     rows: Rows,
+    maximum_timestamp: i64,
 }
 
 impl PartitionStream {
-    pub(super) fn new(header: PartitionHeader, only_row: OnlyRow, rows: Rows) -> Self {
-        Self { header, only_row, rows }
+    pub(super) fn new(
+        header: PartitionHeader,
+        only_row: OnlyRow,
+        rows: Rows,
+        maximum_timestamp: i64,
+    ) -> Self {
+        Self { header, only_row, rows, maximum_timestamp }
     }
 }
 
@@ -50,5 +56,9 @@ impl UnfilteredStream for PartitionStream {
             Rows::Forward(rows) => rows.next().await,
             Rows::Reverse(rows) => rows.next().await,
         }
+    }
+
+    fn maximum_timestamp(&self) -> i64 {
+        self.maximum_timestamp
     }
 }

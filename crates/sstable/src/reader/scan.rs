@@ -51,6 +51,7 @@ pub struct ScannedPartition<'scan> {
     only_row: &'scan mut OnlyRow,
     rows: &'scan mut ForwardRows,
     start: u64,
+    maximum_timestamp: i64,
 }
 
 impl Scan {
@@ -118,7 +119,13 @@ impl Scan {
         match &mut self.state {
             State::Inside(current) => {
                 let (header, only_row, rows) = &mut **current;
-                Some(ScannedPartition { header, only_row, rows, start: self.partition_start })
+                Some(ScannedPartition {
+                    header,
+                    only_row,
+                    rows,
+                    start: self.partition_start,
+                    maximum_timestamp: self.reader.maximum_timestamp(),
+                })
             }
             _ => None,
         }
@@ -200,5 +207,9 @@ impl UnfilteredStream for ScannedPartition<'_> {
             Some(row) => Ok(Some(row)),
             None => self.rows.next().await,
         }
+    }
+
+    fn maximum_timestamp(&self) -> i64 {
+        self.maximum_timestamp
     }
 }

@@ -85,6 +85,11 @@ impl SSTableReader {
         &self.0.last_key
     }
 
+    /// The greatest timestamp of anything inside, in µs; `i64::MAX` if there is none.
+    pub fn maximum_timestamp(&self) -> i64 {
+        self.0.statistics.stats.max_timestamp
+    }
+
     /// Number of partitions.
     pub fn partition_count(&self) -> u64 {
         self.0.statistics.stats.partition_sizes.total()
@@ -189,7 +194,7 @@ impl SSTableReader {
             }
             Direction::Reverse => Rows::Reverse(ReverseRows::new(source, slices, position, index)),
         };
-        Ok(Some(PartitionStream::new(header, only_row, rows)))
+        Ok(Some(PartitionStream::new(header, only_row, rows, self.maximum_timestamp())))
     }
 
     /// The partitions of a range in order, of each its slices.

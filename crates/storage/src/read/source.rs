@@ -1,6 +1,6 @@
 //! One partition from any of the places that hold it.
 
-use espalier_mutation::{PartitionHeader, Row, Unfiltered, UnfilteredStream};
+use espalier_mutation::{ClusteringBound, PartitionHeader, Row, Unfiltered, UnfilteredStream};
 use espalier_sstable::{PartitionStream, ScannedPartition};
 
 use crate::{StorageError, memtable::MemtablePartition};
@@ -36,6 +36,33 @@ impl UnfilteredStream for Source<'_> {
             Self::SSTable(partition) => Ok(partition.next().await?),
             Self::Scanned(partition) => Ok(partition.next().await?),
             Self::Row(_, row) => Ok(row.take().map(Unfiltered::Row)),
+        }
+    }
+
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
+        match self {
+            Self::Memtable(partition) => partition.skip_to(position).await,
+            Self::SSTable(partition) => Ok(partition.skip_to(position).await?),
+            Self::Scanned(partition) => Ok(partition.skip_to(position).await?),
+            Self::Row(..) => Ok(()),
+        }
+    }
+
+    fn dead_until(&self) -> Option<ClusteringBound> {
+        match self {
+            Self::Memtable(partition) => partition.dead_until(),
+            Self::SSTable(partition) => partition.dead_until(),
+            Self::Scanned(partition) => partition.dead_until(),
+            Self::Row(..) => None,
+        }
+    }
+
+    fn maximum_timestamp(&self) -> i64 {
+        match self {
+            Self::Memtable(partition) => partition.maximum_timestamp(),
+            Self::SSTable(partition) => partition.maximum_timestamp(),
+            Self::Scanned(partition) => partition.maximum_timestamp(),
+            Self::Row(..) => i64::MAX,
         }
     }
 }

@@ -45,7 +45,7 @@ impl SSTable {
 
     /// Greatest write timestamp in µs.
     pub(crate) fn maximum_timestamp(&self) -> i64 {
-        self.stats().max_timestamp
+        self.reader.maximum_timestamp()
     }
 
     /// Whether the key range and the filter allow the partition to be inside.
