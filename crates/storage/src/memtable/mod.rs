@@ -21,6 +21,7 @@ mod path;
 mod range_tombstones;
 mod scan;
 mod statistics;
+mod store;
 mod walk;
 mod write;
 
@@ -28,7 +29,6 @@ use std::cell::{Cell, RefCell};
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::shard;
-use espalier_trie::memory::InMemoryTrie;
 
 pub use budget::MemtableBudget;
 pub(crate) use lookup::Found;
@@ -38,11 +38,11 @@ pub use path::is_exact as gives_values_back;
 pub use statistics::MemtableStatistics;
 
 use crate::commitlog::LogPosition;
-use content::Content;
+use store::Store;
 
 /// The writes of one table on one shard since the last flush began.
 pub struct Memtable {
-    trie: RefCell<InMemoryTrie<Content>>,
+    trie: RefCell<Store>,
     statistics: RefCell<MemtableStatistics>,
     /// Bytes of contents outside of the trie's slots.
     heap_bytes: Cell<usize>,
@@ -105,13 +105,13 @@ impl Memtable {
     /// Whether the trie comes near its own limit (4 GiB of structure and contents), whatever the budget.
     #[inline]
     pub(crate) fn wants_flush(&self) -> bool {
-        self.trie.borrow().used_bytes() > FULL_BYTES / 2
+        self.trie.borrow().fullest_bytes() > FULL_BYTES / 2
     }
 
     /// Whether nothing more should be written before it is flushed.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.trie.borrow().used_bytes() > FULL_BYTES
+        self.trie.borrow().fullest_bytes() > FULL_BYTES
     }
 
     /// Minima and counts for the flush.

@@ -13,12 +13,11 @@ use espalier_mutation::{
     UnfilteredStream, schema::TableMetadata, unpack_row,
 };
 
-use espalier_trie::memory::{Snapshot, Subtrie};
-
 use super::{
     Memtable,
     content::{Boundary, Content},
     path,
+    store::{PartitionView, StoreSnapshot},
     walk::{At, View},
     write::split_stored,
 };
@@ -43,7 +42,7 @@ pub struct MemtablePartition {
     /// The present slice.
     range: Option<Range>,
     /// The partition as it was at the first fill, if that did not read all of it.
-    snapshot: Option<Snapshot<Content>>,
+    snapshot: Option<StoreSnapshot>,
     /// Whether the memtable had any boundary then.
     has_boundaries: bool,
     buffer: VecDeque<Unfiltered>,
@@ -96,16 +95,16 @@ impl MemtablePartition {
 
     /// Reads the next fragments into the buffer.
     fn fill(&mut self) -> Result<(), StorageError> {
-        let snapshot = self.snapshot.take();
-        let result = match &snapshot {
-            Some(snapshot) => self.fill_from(snapshot.subtrie()),
-            None => {
-                let memtable = self.memtable.clone();
-                let trie = memtable.trie.borrow();
-                self.fill_from(trie.subtrie(&self.prefix))
-            }
+        let memtable = self.memtable.clone();
+        let (snapshot, prefix) = (self.snapshot.take(), std::mem::take(&mut self.prefix));
+        let result = {
+            let trie = memtable.trie.borrow();
+            self.fill_from(match &snapshot {
+                Some(snapshot) => snapshot.subtrie(&trie),
+                None => trie.subtrie(&prefix),
+            })
         };
-        self.snapshot = snapshot;
+        (self.snapshot, self.prefix) = (snapshot, prefix);
         if self.is_done() {
             self.release_snapshot();
         }
@@ -123,7 +122,7 @@ impl MemtablePartition {
         }
     }
 
-    fn fill_from(&mut self, partition: Subtrie<'_, Content>) -> Result<(), StorageError> {
+    fn fill_from(&mut self, partition: PartitionView<'_>) -> Result<(), StorageError> {
         let view = View { partition, has_boundaries: self.has_boundaries };
         let wanted = self.next_fill;
         self.next_fill = (wanted * 4).min(LARGEST_FILL);

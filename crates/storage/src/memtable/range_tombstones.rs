@@ -3,24 +3,20 @@
 //! The same normal form as `RangeTombstoneList`: boundaries ascend, neighbours differ, the deletion before the first
 //! and behind the last is live. A new range splits at its two ends and raises what lies between.
 
-use std::ops::Bound;
-
 use bytes::Bytes;
 use espalier_mutation::{ClusteringBound, DeletionTime, RangeTombstone, schema::TableMetadata};
-use espalier_trie::{
-    cursor::{Cursor as _, Direction, Slice},
-    memory::{Subtrie, Transaction, TrieFull},
-};
+use espalier_trie::cursor::Direction;
 
 use super::{
     Memtable,
     content::{Boundary, Content},
     path,
+    store::{PartitionView, StoreFull, StorePartition},
 };
 
 /// The deletion in force behind the last boundary of a partition before `at` (or at it, if `inclusive`).
 pub(super) fn deletion_before(
-    partition: Subtrie<'_, Content>,
+    partition: PartitionView<'_>,
     at: &[u8],
     inclusive: bool,
 ) -> DeletionTime {
@@ -40,9 +36,9 @@ impl Memtable {
     pub(super) fn add_range_tombstone(
         &self,
         table: &TableMetadata,
-        partition: &mut Transaction<'_, Content>,
+        partition: &mut StorePartition<'_>,
         tombstone: &RangeTombstone,
-    ) -> Result<(), TrieFull> {
+    ) -> Result<(), StoreFull> {
         let mut start = Vec::new();
         path::put_bound(table.comparator(), &tombstone.start, &mut start);
         let mut end = Vec::new();
@@ -114,12 +110,13 @@ impl Memtable {
 }
 
 /// The boundaries of a partition from `start` to `end`, both included.
-fn within(partition: Subtrie<'_, Content>, start: &[u8], end: &[u8]) -> Vec<(Vec<u8>, Boundary)> {
-    let cursor = partition.subtrie(&[path::DELETIONS]).cursor(Direction::Forward);
-    let mut entries =
-        Slice::new(cursor, Bound::Included(start), Bound::Included(end)).into_entries();
+fn within(partition: PartitionView<'_>, start: &[u8], end: &[u8]) -> Vec<(Vec<u8>, Boundary)> {
+    let mut entries = partition.subtrie(&[path::DELETIONS]).entries(Direction::Forward);
+    entries.seek(start);
     let mut boundaries = Vec::new();
-    while let Some((key, content)) = entries.next_entry() {
+    while let Some((key, content)) = entries.next_entry()
+        && key <= end
+    {
         if let Content::Boundary(boundary) = content {
             boundaries.push((key.to_vec(), boundary.clone()));
         }

@@ -1,20 +1,18 @@
 //! A look at one partition, as it is or as a snapshot has it, and walks over its rows and over its deletion branch.
 
 use espalier_mutation::{DeletionTime, Direction};
-use espalier_trie::{
-    cursor::{Direction as WalkDirection, Entries},
-    memory::{MemoryCursor, Subtrie},
-};
+use espalier_trie::cursor::Direction as WalkDirection;
 
 use super::{
     content::{Boundary, Content},
     path, range_tombstones,
+    store::{Entries, PartitionView},
 };
 
 /// One partition as a reader sees it.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
-    pub(super) partition: Subtrie<'a, Content>,
+    pub(super) partition: PartitionView<'a>,
     /// Whether the memtable has any boundary at all.
     pub(super) has_boundaries: bool,
 }
@@ -52,7 +50,7 @@ pub(super) enum At<'a> {
 /// A walk that stands at an entry, or at the end.
 pub(super) struct Walk<'a> {
     /// `None`: there is nothing.
-    entries: Option<Entries<MemoryCursor<'a, Content>>>,
+    entries: Option<Entries<'a>>,
     direction: Direction,
     /// Entries at it are not given; empty: there is no such entry.
     after: Vec<u8>,
@@ -73,7 +71,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn new(branch: Subtrie<'a, Content>, direction: Direction, from: &[u8], to: &'a [u8]) -> Self {
+    fn new(branch: PartitionView<'a>, direction: Direction, from: &[u8], to: &'a [u8]) -> Self {
         let walk_direction = match direction {
             Direction::Forward => WalkDirection::Forward,
             Direction::Reverse => WalkDirection::Reverse,

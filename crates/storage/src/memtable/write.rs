@@ -1,12 +1,15 @@
 //! Applying a partition update to the trie.
 
+use super::{
+    Memtable,
+    content::Content,
+    merge, path,
+    store::{StoreFull, StorePartition},
+};
+use crate::{StorageError, commitlog::put_values};
 use espalier_mutation::{
     DecoratedKeyRef, DeletionTime, PackError, PartitionUpdate, RowContent, schema::TableMetadata,
 };
-use espalier_trie::memory::{Transaction, TrieFull};
-
-use super::{Memtable, content::Content, merge, path};
-use crate::{StorageError, commitlog::put_values};
 
 /// Kept between writes, so that an ordinary one allocates nothing but its row.
 #[derive(Default)]
@@ -193,7 +196,7 @@ impl Memtable {
     /// Makes the partition exist, with its deletion.
     fn put_partition(
         &self,
-        partition: &mut Transaction<'_, Content>,
+        partition: &mut StorePartition<'_>,
         deletion: DeletionTime,
     ) -> Result<(), Failure> {
         match partition.get(&[]) {
@@ -303,8 +306,8 @@ enum Failure {
     Packed(PackError),
 }
 
-impl From<TrieFull> for Failure {
-    fn from(_: TrieFull) -> Self {
+impl From<StoreFull> for Failure {
+    fn from(_: StoreFull) -> Self {
         Self::Full
     }
 }
