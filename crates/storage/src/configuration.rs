@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::commitlog::{CommitLogSync, ReplayPolicy};
+use crate::{
+    commitlog::{CommitLogSync, ReplayPolicy},
+    memtable::MemtableConfigurations,
+};
 
 /// Settings of the whole node; what is shared among shards is divided by their number.
 #[derive(Clone, Debug)]
@@ -23,6 +26,8 @@ pub struct StorageConfiguration {
     pub memtable_bytes: usize,
     /// Share of the memory at which the largest memtable is flushed (`memtable_cleanup_threshold`).
     pub memtable_cleanup_threshold: f64,
+    /// The kinds of memtables that tables may ask for (`memtable`).
+    pub memtables: MemtableConfigurations,
     /// Memory for pages and chunks of SSTables, of all shards, in bytes.
     pub page_cache_bytes: usize,
     /// Version of the SSTables that are written (`sstable_format`) where a table has none of its own: `da` unless told
@@ -47,6 +52,7 @@ impl StorageConfiguration {
             commit_failure_policy: ReplayPolicy::Stop,
             memtable_bytes: 256 << 20,
             memtable_cleanup_threshold: 0.5,
+            memtables: MemtableConfigurations::default(),
             page_cache_bytes: 256 << 20,
             sstable_format: "da".into(),
             column_index_bytes: None,

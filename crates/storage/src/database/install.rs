@@ -59,8 +59,8 @@ impl Database {
             return Err(StorageError::IncompleteSSTable(descriptor.path(&Component::Toc)));
         }
         let mapping = ColumnMapping::new(self.next_mapping_number(), metadata);
-        let budget = self.inner.budget.clone();
-        let table = Rc::new(Table::new(metadata.clone(), mapping, directory, budget));
+        let memtables = self.inner.memtables.clone();
+        let table = Rc::new(Table::new(metadata.clone(), mapping, directory, memtables));
         let mut sstables = Vec::new();
         for descriptor in files.iter().flat_map(|files| &files.sstables) {
             let sstable = self.open_sstable(metadata, descriptor.clone()).await?;

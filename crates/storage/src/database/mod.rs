@@ -50,7 +50,7 @@ use uuid::Uuid;
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     commitlog::{CommitLog, EncodedMutation},
-    memtable::MemtableBudget,
+    memtable::{MemtableBudget, MemtableFactory},
     table::Table,
 };
 
@@ -73,6 +73,7 @@ struct Inner {
     schema: RefCell<Arc<Schema>>,
     tables: RefCell<HashMap<TableId, Rc<Table>, foldhash::fast::FixedState>>,
     budget: MemtableBudget,
+    memtables: MemtableFactory,
     encoder: RefCell<EncodedMutation>,
     lookup_path: RefCell<Vec<u8>>,
     next_mapping: Cell<u32>,

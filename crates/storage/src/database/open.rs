@@ -33,7 +33,7 @@ use super::{Database, Inner, registry};
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     commitlog::{CommitLog, CommitLogConfiguration, FoundSegment, LogKind, find_segments},
-    memtable::MemtableBudget,
+    memtable::{MemtableBudget, MemtableFactory},
     read::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget},
     recovery::{Recovered, TableRecovery, load_or_make_host_id, schema_of},
     system::{self, SCHEMA_KEYSPACE},
@@ -96,6 +96,7 @@ impl Database {
         let threshold = configuration.memtable_cleanup_threshold.clamp(0.01, 1.0);
         let flush = (limit as f64 * threshold) as usize;
         let page_cache = PageCache::new(configuration.page_cache_bytes / context.count.max(1));
+        let budget = MemtableBudget::new(limit, flush);
         let inner = Inner {
             context,
             file_system,
@@ -103,7 +104,8 @@ impl Database {
             schema_log: OnceCell::new(),
             schema: RefCell::new(shared.schema()),
             tables: RefCell::default(),
-            budget: MemtableBudget::new(limit, flush),
+            budget: budget.clone(),
+            memtables: MemtableFactory::new(context, configuration.clone(), budget),
             page_cache,
             default_sstable_features: sstable_features,
             encoder: RefCell::default(),

@@ -14,6 +14,8 @@
 
 mod budget;
 mod content;
+mod factory;
+mod kind;
 mod lookup;
 mod merge;
 mod partition;
@@ -28,9 +30,12 @@ mod write;
 use std::cell::{Cell, RefCell};
 
 use espalier_mutation::schema::TableMetadata;
-use espalier_runtime::shard;
+use espalier_runtime::{ShardContext, shard};
 
 pub use budget::MemtableBudget;
+pub use factory::MemtableConfigurations;
+pub(crate) use factory::MemtableFactory;
+pub use kind::{MemtableKind, Structure};
 pub(crate) use lookup::Found;
 pub use lookup::RowLookup;
 pub use partition::MemtablePartition;
@@ -65,10 +70,15 @@ pub struct Memtable {
 }
 
 impl Memtable {
-    /// An empty one, whose memory is taken from `budget`.
-    pub fn new(table: &TableMetadata, budget: MemtableBudget) -> Self {
+    /// An empty one for core `core`, whose memory is taken from `budget`.
+    pub fn new(
+        table: &TableMetadata,
+        kind: MemtableKind,
+        core: ShardContext,
+        budget: MemtableBudget,
+    ) -> Self {
         Self {
-            trie: RefCell::default(),
+            trie: RefCell::new(Store::new(kind, core.index, core.count)),
             statistics: RefCell::default(),
             heap_bytes: Cell::new(0),
             has_boundaries: Cell::new(false),
@@ -90,11 +100,7 @@ impl Memtable {
 
     /// All memory of trie and contents.
     pub fn memory_bytes(&self) -> usize {
-        let trie = self.trie.borrow();
-        trie.allocated_bytes()
-            + trie.note_bytes()
-            + self.heap_bytes.get()
-            + self.retired_heap_bytes.get()
+        self.trie.borrow().memory_bytes() + self.heap_bytes.get() + self.retired_heap_bytes.get()
     }
 
     /// Memory of what is reachable, without free blocks: what a flush is worth.
@@ -161,7 +167,8 @@ impl Drop for Memtable {
             budget.shrink(counted);
             return;
         }
-        let trie = std::mem::take(self.trie.get_mut());
+        let nothing = Store::new(MemtableKind::default(), 0, 1);
+        let trie = std::mem::replace(self.trie.get_mut(), nothing).into_remains();
         espalier_runtime::spawn_local(async move {
             espalier_runtime::spawn_blocking(move || drop(trie)).await;
             budget.shrink(counted);

@@ -28,7 +28,7 @@ pub(crate) use view::TableView;
 use crate::{
     StorageError,
     commitlog::{ColumnMapping, LogPosition},
-    memtable::{Memtable, MemtableBudget},
+    memtable::{Memtable, MemtableFactory},
     system::SCHEMA_KEYSPACE,
 };
 
@@ -40,7 +40,7 @@ pub(crate) struct Table {
     /// Describes the present version of the table to the commit log.
     mapping: RefCell<Rc<ColumnMapping>>,
     view: RefCell<Rc<TableView>>,
-    budget: MemtableBudget,
+    memtables: MemtableFactory,
     pub(crate) directory: PathBuf,
     /// Whether this shard has seen to it that the directory's own name is durable.
     pub(crate) has_durable_directory: Cell<bool>,
@@ -61,16 +61,16 @@ impl Table {
         metadata: Arc<TableMetadata>,
         mapping: ColumnMapping,
         directory: PathBuf,
-        budget: MemtableBudget,
+        memtables: MemtableFactory,
     ) -> Self {
-        let memtable = Rc::new(Memtable::new(&metadata, budget.clone()));
+        let memtable = memtables.make(&metadata);
         let is_schema = metadata.keyspace == SCHEMA_KEYSPACE;
         Self {
             own_sstable_features: Cell::new(own_sstable_features(&metadata)),
             metadata: RefCell::new(metadata),
             mapping: RefCell::new(Rc::new(mapping)),
             view: RefCell::new(Rc::new(TableView::new(memtable))),
-            budget,
+            memtables,
             directory,
             has_durable_directory: Cell::new(false),
             flush_lock: Semaphore::new(1),
@@ -171,7 +171,7 @@ impl Table {
     /// An empty memtable in place of the present one, which is returned and stays readable.
     pub(crate) fn switch_memtable(&self) -> Rc<Memtable> {
         let frozen = self.memtable();
-        let fresh = Rc::new(Memtable::new(&self.metadata(), self.budget.clone()));
+        let fresh = self.memtables.make(&self.metadata());
         self.change_view(|view| view.with_frozen_memtable(fresh));
         frozen
     }

@@ -5,25 +5,30 @@
 //! of the trie's own. Kinds are told apart by a `match`, once for each operation, so that the compiler sees through it.
 
 mod entries;
+mod sharded;
+mod single;
+mod skip_list;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod view;
 mod write;
 
-use espalier_trie::{
-    cursor::Direction,
-    memory::{InMemoryTrie, TrieFull},
-};
+use espalier_trie::{cursor::Direction, memory::TrieFull};
 
 pub(super) use entries::Entries;
 pub(super) use snapshot::StoreSnapshot;
 pub(super) use view::PartitionView;
 pub(super) use write::StorePartition;
 
-use super::content::Content;
+use super::{MemtableKind, content::Content};
+use sharded::Sharded;
+use single::{Remains, Single};
 
 /// The contents of a memtable.
 pub(super) enum Store {
-    Trie(InMemoryTrie<Content>),
+    Single(Single),
+    Sharded(Sharded),
 }
 
 /// There is no room left in this store, whatever the memory: nothing was changed.
@@ -36,19 +41,49 @@ impl From<TrieFull> for StoreFull {
     }
 }
 
-impl Default for Store {
-    fn default() -> Self {
-        Self::Trie(InMemoryTrie::new())
-    }
+/// What a store leaves to be dropped, perhaps on another thread.
+pub(super) struct StoreRemains {
+    _parts: Vec<Remains>,
 }
 
 impl Store {
+    /// An empty one, for core `core` of `cores`.
+    pub(super) fn new(kind: MemtableKind, core: usize, cores: usize) -> Self {
+        match kind.shards {
+            0 | 1 => Self::Single(Single::new(kind.structure)),
+            shards => Self::Sharded(Sharded::new(kind.structure, shards, core, cores)),
+        }
+    }
+
+    /// What has the keys that begin with `path`, which is a partition's or longer.
+    #[inline]
+    fn part(&self, path: &[u8]) -> &Single {
+        match self {
+            Self::Single(single) => single,
+            Self::Sharded(sharded) => sharded.part(path),
+        }
+    }
+
+    #[inline]
+    fn part_mut(&mut self, path: &[u8]) -> &mut Single {
+        match self {
+            Self::Single(single) => single,
+            Self::Sharded(sharded) => sharded.part_mut(path),
+        }
+    }
+
+    #[inline]
+    fn sum(&self, of: impl Fn(&Single) -> usize) -> usize {
+        match self {
+            Self::Single(single) => of(single),
+            Self::Sharded(sharded) => sharded.parts().iter().map(of).sum(),
+        }
+    }
+
     /// The content of a key.
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Option<&Content> {
-        match self {
-            Self::Trie(trie) => trie.get(key),
-        }
+        self.part(key).get(key)
     }
 
     /// Maps `key` to what `change` makes of its present content. `change` is not called when there is no room.
@@ -58,38 +93,31 @@ impl Store {
         key: &[u8],
         change: impl FnOnce(Option<&Content>) -> (Content, R),
     ) -> Result<R, StoreFull> {
-        match self {
-            Self::Trie(trie) => Ok(trie.put_with(key, change)?),
-        }
+        self.part_mut(key).put_with(key, change)
     }
 
-    /// Changes below `prefix` that readers see all at once.
+    /// Changes below the path of a partition that readers see all at once.
     #[inline]
     pub(super) fn transaction(&mut self, prefix: &[u8]) -> StorePartition<'_> {
-        match self {
-            Self::Trie(trie) => StorePartition::Trie(trie.transaction(prefix)),
-        }
+        self.part_mut(prefix).transaction(prefix)
     }
 
-    /// What is below `prefix`.
+    /// What is below the path of a partition.
     #[inline]
     pub(super) fn subtrie<'a>(&'a self, prefix: &'a [u8]) -> PartitionView<'a> {
-        match self {
-            Self::Trie(trie) => PartitionView::Trie(trie.subtrie(prefix)),
-        }
+        self.part(prefix).subtrie(prefix)
     }
 
-    /// What is below `prefix` now, to be read later.
+    /// What is below the path of a partition now, to be read later.
     pub(super) fn snapshot(&self, prefix: &[u8]) -> StoreSnapshot {
-        match self {
-            Self::Trie(trie) => StoreSnapshot::Trie(trie.snapshot(prefix)),
-        }
+        self.part(prefix).snapshot(prefix)
     }
 
     /// All keys and contents in order.
     pub(super) fn entries(&self, direction: Direction) -> Entries<'_> {
         match self {
-            Self::Trie(trie) => Entries::Trie(trie.entries(direction)),
+            Self::Single(single) => single.entries(direction),
+            Self::Sharded(sharded) => Entries::Sharded(Box::new(sharded.entries(direction))),
         }
     }
 
@@ -97,7 +125,8 @@ impl Store {
     #[inline]
     pub(super) fn has_readers(&self) -> bool {
         match self {
-            Self::Trie(trie) => trie.has_readers(),
+            Self::Single(single) => single.has_readers(),
+            Self::Sharded(sharded) => sharded.parts().iter().any(Single::has_readers),
         }
     }
 
@@ -105,62 +134,63 @@ impl Store {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            Self::Trie(trie) => trie.is_empty(),
+            Self::Single(single) => single.is_empty(),
+            Self::Sharded(sharded) => sharded.parts().iter().all(Single::is_empty),
         }
     }
 
     /// Number of keys.
     #[inline]
     pub(super) fn content_count(&self) -> usize {
-        match self {
-            Self::Trie(trie) => trie.content_count(),
-        }
+        self.sum(Single::content_count)
     }
 
     /// Bytes of what can be reached. What contents point to is not counted.
     #[inline]
     pub(super) fn used_bytes(&self) -> usize {
-        match self {
-            Self::Trie(trie) => trie.used_bytes(),
-        }
+        self.sum(Single::used_bytes)
     }
 
     /// Bytes of what was taken out but may still have readers.
     #[inline]
     pub(super) fn retired_bytes(&self) -> usize {
-        match self {
-            Self::Trie(trie) => trie.retired_bytes(),
-        }
+        self.sum(Single::retired_bytes)
     }
 
-    /// Bytes of memory taken, whatever they are used for, without [`Self::note_bytes`].
+    /// Bytes of memory taken, whatever they are used for. What contents point to is not counted.
     #[inline]
-    pub(super) fn allocated_bytes(&self) -> usize {
-        match self {
-            Self::Trie(trie) => trie.allocated_bytes(),
-        }
-    }
-
-    /// Bytes of the bookkeeping beside them.
-    #[inline]
-    pub(super) fn note_bytes(&self) -> usize {
-        match self {
-            Self::Trie(trie) => trie.note_bytes(),
-        }
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.sum(Single::memory_bytes)
     }
 
     /// The used bytes of the trie that is fullest: each has its own limit. 0 where there is no such limit.
     #[inline]
     pub(super) fn fullest_bytes(&self) -> usize {
         match self {
-            Self::Trie(trie) => trie.used_bytes(),
+            Self::Single(single) => single.fullest_bytes(),
+            Self::Sharded(sharded) => {
+                sharded.parts().iter().map(Single::fullest_bytes).max().unwrap_or(0)
+            }
         }
     }
 
-    /// Frees what was retired and has no readers any more, at most `count` pieces. Returns the bytes that remain retired.
+    /// Frees what was retired and has no readers any more, at most `count` pieces of each part. Returns the bytes that
+    /// remain retired.
     pub(super) fn free_retired(&mut self, count: u32) -> usize {
         match self {
-            Self::Trie(trie) => trie.free_retired(count),
+            Self::Single(single) => single.free_retired(count),
+            Self::Sharded(sharded) => {
+                sharded.parts_mut().iter_mut().map(|part| part.free_retired(count)).sum()
+            }
         }
+    }
+
+    /// What is left to be dropped.
+    pub(super) fn into_remains(self) -> StoreRemains {
+        let parts = match self {
+            Self::Single(single) => vec![single],
+            Self::Sharded(sharded) => sharded.into_parts(),
+        };
+        StoreRemains { _parts: parts.into_iter().map(Single::into_remains).collect() }
     }
 }

@@ -2,55 +2,97 @@
 
 use espalier_trie::memory::Transaction;
 
-use super::{super::content::Content, PartitionView, StoreFull};
+use super::{
+    super::content::Content,
+    PartitionView, StoreFull,
+    skip_list::{ListView, SkipList},
+};
 
 /// Changes below a prefix, which become visible together when this is dropped. When there is no room, what was changed
 /// before stays and becomes visible.
-pub(in super::super) enum StorePartition<'a> {
+pub(crate) enum StorePartition<'a> {
     Trie(Transaction<'a, Content>),
+    SkipList(ListPartition<'a>),
+}
+
+/// Changes of a skip list are visible at once: nobody looks before this is dropped, as it has the list for itself.
+pub(crate) struct ListPartition<'a> {
+    list: &'a mut SkipList,
+    /// Begins with the prefix. The list's buffer.
+    path: Vec<u8>,
+    prefix_length: usize,
 }
 
 impl StorePartition<'_> {
     /// What is below the prefix, with these changes.
     #[inline]
-    pub(in super::super) fn subtrie(&self) -> PartitionView<'_> {
+    pub(crate) fn subtrie(&self) -> PartitionView<'_> {
         match self {
             Self::Trie(transaction) => PartitionView::Trie(transaction.subtrie()),
+            Self::SkipList(partition) => {
+                let prefix = &partition.path[..partition.prefix_length];
+                PartitionView::SkipList(ListView::new(partition.list, prefix))
+            }
         }
     }
 
     /// The content of prefix + `suffix`.
     #[inline]
-    pub(in super::super) fn get(&self, suffix: &[u8]) -> Option<&Content> {
+    pub(crate) fn get(&self, suffix: &[u8]) -> Option<&Content> {
         self.subtrie().get(suffix)
     }
 
     /// Maps prefix + `suffix` to what `change` makes of its present content.
     #[inline]
-    pub(in super::super) fn put_with<R>(
+    pub(crate) fn put_with<R>(
         &mut self,
         suffix: &[u8],
         change: impl FnOnce(Option<&Content>) -> (Content, R),
     ) -> Result<R, StoreFull> {
         match self {
             Self::Trie(transaction) => Ok(transaction.put_with(suffix, change)?),
+            Self::SkipList(partition) => {
+                partition.set_suffix(suffix);
+                partition.list.put_with(&partition.path, change)
+            }
         }
     }
 
     /// Maps prefix + `suffix` to `content`. Returns whether there was a content before.
-    pub(in super::super) fn put(
-        &mut self,
-        suffix: &[u8],
-        content: Content,
-    ) -> Result<bool, StoreFull> {
+    pub(crate) fn put(&mut self, suffix: &[u8], content: Content) -> Result<bool, StoreFull> {
         self.put_with(suffix, |old| (content, old.is_some()))
     }
 
     /// Removes the content of prefix + `suffix`. Returns whether that was done: a trie does not remove the only key with
     /// the prefix this way.
-    pub(in super::super) fn remove(&mut self, suffix: &[u8]) -> Result<bool, StoreFull> {
+    pub(crate) fn remove(&mut self, suffix: &[u8]) -> Result<bool, StoreFull> {
         match self {
             Self::Trie(transaction) => Ok(transaction.remove(suffix)?),
+            Self::SkipList(partition) => {
+                partition.set_suffix(suffix);
+                Ok(partition.list.remove(&partition.path))
+            }
         }
+    }
+}
+
+impl<'a> ListPartition<'a> {
+    pub(super) fn new(list: &'a mut SkipList, prefix: &[u8]) -> Self {
+        let mut path = std::mem::take(&mut list.path);
+        path.clear();
+        path.extend_from_slice(prefix);
+        Self { list, path, prefix_length: prefix.len() }
+    }
+
+    fn set_suffix(&mut self, suffix: &[u8]) {
+        self.path.truncate(self.prefix_length);
+        self.path.extend_from_slice(suffix);
+    }
+}
+
+impl Drop for ListPartition<'_> {
+    fn drop(&mut self) {
+        self.list.path = std::mem::take(&mut self.path);
+        self.list.settle();
     }
 }

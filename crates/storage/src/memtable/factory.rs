@@ -1,0 +1,74 @@
+//! Making memtables of the kind that a table asks for.
+
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+
+use espalier_mutation::schema::TableMetadata;
+use espalier_runtime::ShardContext;
+
+use super::{Memtable, MemtableBudget, MemtableKind, Structure};
+use crate::StorageConfiguration;
+
+/// The configuration of tables that name no other.
+const DEFAULT: &str = "default";
+
+/// The node's kinds of memtables by the names that tables give them (`memtable.configurations`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemtableConfigurations {
+    kinds: BTreeMap<String, MemtableKind>,
+}
+
+impl Default for MemtableConfigurations {
+    /// `trie`, `skiplist`, and `default`, which is the trie.
+    fn default() -> Self {
+        let trie = MemtableKind::default();
+        let skip_list = MemtableKind { structure: Structure::SkipList, ..trie };
+        let kinds = [(DEFAULT, trie), ("skiplist", skip_list), ("trie", trie)];
+        Self { kinds: kinds.map(|(name, kind)| (name.to_owned(), kind)).into() }
+    }
+}
+
+impl MemtableConfigurations {
+    /// Adds a configuration, or changes one.
+    pub fn set(&mut self, name: impl Into<String>, kind: MemtableKind) {
+        self.kinds.insert(name.into(), kind);
+    }
+
+    /// The kind of that name.
+    pub fn get(&self, name: &str) -> Option<MemtableKind> {
+        self.kinds.get(name).copied()
+    }
+}
+
+/// Makes a core's memtables. Clones share the budget.
+#[derive(Clone)]
+pub(crate) struct MemtableFactory {
+    context: ShardContext,
+    configuration: Arc<StorageConfiguration>,
+    budget: MemtableBudget,
+}
+
+impl MemtableFactory {
+    pub(crate) fn new(
+        context: ShardContext,
+        configuration: Arc<StorageConfiguration>,
+        budget: MemtableBudget,
+    ) -> Self {
+        Self { context, configuration, budget }
+    }
+
+    /// An empty memtable. A table whose configuration is not there any more has the default one.
+    pub(crate) fn make(&self, table: &TableMetadata) -> Rc<Memtable> {
+        let name = &table.options.memtable;
+        let kinds = &self.configuration.memtables;
+        let kind = kinds.get(name).unwrap_or_else(|| {
+            tracing::warn!(
+                keyspace = table.keyspace,
+                table = table.name,
+                memtable = name,
+                "the table's memtable configuration is not in the settings; it has the default one"
+            );
+            kinds.get(DEFAULT).unwrap_or_default()
+        });
+        Rc::new(Memtable::new(table, kind, self.context, self.budget.clone()))
+    }
+}

@@ -1,0 +1,156 @@
+//! One structure: a trie or a skip list.
+
+use espalier_trie::{cursor::Direction, memory::InMemoryTrie};
+
+use super::{
+    super::{Structure, content::Content},
+    Entries, PartitionView, StoreFull, StorePartition, StoreSnapshot,
+    skip_list::{ListView, Remains as ListRemains, SkipList},
+    write::ListPartition,
+};
+
+/// One ordered map from paths to contents. Its methods are those of [`super::Store`].
+pub(crate) enum Single {
+    Trie(InMemoryTrie<Content>),
+    SkipList(Box<SkipList>),
+}
+
+/// What one leaves to be dropped, perhaps on another thread.
+pub(super) enum Remains {
+    Trie { _trie: InMemoryTrie<Content> },
+    SkipList { _list: ListRemains },
+}
+
+impl Single {
+    pub(super) fn new(structure: Structure) -> Self {
+        match structure {
+            Structure::Trie => Self::Trie(InMemoryTrie::new()),
+            Structure::SkipList => Self::SkipList(Box::new(SkipList::new())),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: &[u8]) -> Option<&Content> {
+        match self {
+            Self::Trie(trie) => trie.get(key),
+            Self::SkipList(list) => list.get(key),
+        }
+    }
+
+    #[inline]
+    pub(super) fn put_with<R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(Option<&Content>) -> (Content, R),
+    ) -> Result<R, StoreFull> {
+        match self {
+            Self::Trie(trie) => Ok(trie.put_with(key, change)?),
+            Self::SkipList(list) => {
+                let result = list.put_with(key, change);
+                list.settle();
+                result
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn transaction(&mut self, prefix: &[u8]) -> StorePartition<'_> {
+        match self {
+            Self::Trie(trie) => StorePartition::Trie(trie.transaction(prefix)),
+            Self::SkipList(list) => StorePartition::SkipList(ListPartition::new(list, prefix)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn subtrie<'a>(&'a self, prefix: &'a [u8]) -> PartitionView<'a> {
+        match self {
+            Self::Trie(trie) => PartitionView::Trie(trie.subtrie(prefix)),
+            Self::SkipList(list) => PartitionView::SkipList(ListView::new(list, prefix)),
+        }
+    }
+
+    pub(super) fn snapshot(&self, prefix: &[u8]) -> StoreSnapshot {
+        match self {
+            Self::Trie(trie) => StoreSnapshot::Trie(trie.snapshot(prefix)),
+            Self::SkipList(list) => StoreSnapshot::SkipList(list.snapshot(), prefix.into()),
+        }
+    }
+
+    pub(super) fn entries(&self, direction: Direction) -> Entries<'_> {
+        match self {
+            Self::Trie(trie) => Entries::Trie(trie.entries(direction)),
+            Self::SkipList(list) => Entries::SkipList(ListView::new(list, &[]).entries(direction)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_readers(&self) -> bool {
+        match self {
+            Self::Trie(trie) => trie.has_readers(),
+            Self::SkipList(list) => list.has_readers(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Trie(trie) => trie.is_empty(),
+            Self::SkipList(list) => list.content_count() == 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn content_count(&self) -> usize {
+        match self {
+            Self::Trie(trie) => trie.content_count(),
+            Self::SkipList(list) => list.content_count(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn used_bytes(&self) -> usize {
+        match self {
+            Self::Trie(trie) => trie.used_bytes(),
+            Self::SkipList(list) => list.used_bytes(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn retired_bytes(&self) -> usize {
+        match self {
+            Self::Trie(trie) => trie.retired_bytes(),
+            Self::SkipList(list) => list.retired_bytes(),
+        }
+    }
+
+    /// Allocated bytes and those of bookkeeping.
+    #[inline]
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Trie(trie) => trie.allocated_bytes() + trie.note_bytes(),
+            Self::SkipList(list) => list.memory_bytes(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn fullest_bytes(&self) -> usize {
+        match self {
+            Self::Trie(trie) => trie.used_bytes(),
+            Self::SkipList(_) => 0,
+        }
+    }
+
+    pub(super) fn free_retired(&mut self, count: u32) -> usize {
+        match self {
+            Self::Trie(trie) => trie.free_retired(count),
+            Self::SkipList(list) => list.free_retired(count),
+        }
+    }
+
+    pub(super) fn into_remains(self) -> Remains {
+        match self {
+            Self::Trie(_trie) => Remains::Trie { _trie },
+            Self::SkipList(list) => Remains::SkipList { _list: list.into_remains() },
+        }
+    }
+}

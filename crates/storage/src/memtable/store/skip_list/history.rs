@@ -1,0 +1,157 @@
+//! What snapshots still see of what was changed.
+//!
+//! The version goes up with each snapshot. A content that is replaced or removed while there are snapshots is kept as what
+//! versions up to the last one see, unless they see an older one already. It goes when no snapshot is that old any more.
+//!
+//! Memory bound: one content for each key that was changed between two snapshots, as long as the oldest one stays.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use super::{super::super::content::Content, key::Key};
+
+/// The version of what there is.
+pub(super) const PRESENT: u64 = u64::MAX;
+
+#[derive(Default)]
+pub(super) struct History {
+    versions: Rc<Versions>,
+    /// By slot; the oldest first.
+    old: HashMap<u32, SmallVec<[Old; 1]>, FixedState>,
+    /// What is to be freed, in ascending order of versions.
+    retired: VecDeque<Retired>,
+}
+
+#[derive(Default)]
+struct Versions {
+    /// The version of the last snapshot.
+    last: Cell<u64>,
+    /// How many snapshots there are of a version.
+    open: RefCell<BTreeMap<u64, u32>>,
+    /// How many there are.
+    count: Cell<usize>,
+}
+
+/// What versions up to `until` see, if none sees an older one.
+struct Old {
+    until: u64,
+    /// `None`: there was nothing.
+    content: Option<Content>,
+}
+
+struct Retired {
+    until: u64,
+    slot: u32,
+    /// Its content was removed: so may the node be.
+    removed: Option<Key>,
+}
+
+/// The bytes of something retired, as far as it can be said: a place in the queue and in the table.
+const RETIRED_BYTES: usize = size_of::<Retired>() + size_of::<(u32, SmallVec<[Old; 1]>)>();
+
+/// The version of a snapshot, which is kept as long as this is.
+pub(crate) struct SnapshotVersion {
+    versions: Rc<Versions>,
+    pub(super) version: u64,
+}
+
+impl Drop for SnapshotVersion {
+    fn drop(&mut self) {
+        let mut open = self.versions.open.borrow_mut();
+        if let Some(count) = open.get_mut(&self.version) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.version);
+            }
+        }
+        self.versions.count.set(self.versions.count.get() - 1);
+    }
+}
+
+impl History {
+    pub(super) fn snapshot(&self) -> SnapshotVersion {
+        let versions = self.versions.clone();
+        let version = versions.last.get() + 1;
+        versions.last.set(version);
+        versions.count.set(versions.count.get() + 1);
+        *versions.open.borrow_mut().entry(version).or_default() += 1;
+        SnapshotVersion { versions, version }
+    }
+
+    #[inline]
+    pub(super) fn has_readers(&self) -> bool {
+        self.versions.count.get() > 0
+    }
+
+    /// Whether some version may see an older content of the slot, or will when it changes.
+    pub(super) fn needs(&self, slot: u32) -> bool {
+        self.has_readers() || self.has(slot)
+    }
+
+    /// Whether there are older contents of the slot.
+    pub(super) fn has(&self, slot: u32) -> bool {
+        self.old.contains_key(&slot)
+    }
+
+    /// Keeps what a slot had before it was changed, if a snapshot sees it.
+    #[inline]
+    pub(super) fn keep(&mut self, slot: u32, content: Option<Content>) {
+        if self.has_readers() {
+            self.keep_for_readers(slot, content);
+        }
+    }
+
+    #[cold]
+    fn keep_for_readers(&mut self, slot: u32, content: Option<Content>) {
+        let until = self.versions.last.get();
+        let old = self.old.entry(slot).or_default();
+        if old.last().is_none_or(|old| old.until < until) {
+            old.push(Old { until, content });
+            self.retired.push_back(Retired { until, slot, removed: None });
+        }
+    }
+
+    /// Notes that the content of a slot was removed, and that the node may be when no version sees what it had.
+    pub(super) fn remove_later(&mut self, slot: u32, key: Key) {
+        let until = self.versions.last.get();
+        self.retired.push_back(Retired { until, slot, removed: Some(key) });
+    }
+
+    /// What a version sees of a slot, if that is not what there is.
+    #[inline]
+    pub(super) fn look_up(&self, slot: u32, version: u64) -> Option<Option<&Content>> {
+        if version == PRESENT || self.old.is_empty() {
+            return None;
+        }
+        let old = self.old.get(&slot)?.iter().find(|old| old.until >= version)?;
+        Some(old.content.as_ref())
+    }
+
+    /// Frees what no snapshot sees any more. Gives the slot, and its key if its content was removed.
+    pub(super) fn free_next(&mut self) -> Option<(u32, Option<Key>)> {
+        let oldest = self.versions.open.borrow().keys().next().copied().unwrap_or(PRESENT);
+        if self.retired.front()?.until >= oldest {
+            return None;
+        }
+        let retired = self.retired.pop_front()?;
+        if let Some(old) = self.old.get_mut(&retired.slot) {
+            old.retain(|old| old.until >= oldest);
+            if old.is_empty() {
+                self.old.remove(&retired.slot);
+            }
+        }
+        Some((retired.slot, retired.removed))
+    }
+
+    #[inline]
+    pub(super) fn retired_bytes(&self) -> usize {
+        self.retired.len() * RETIRED_BYTES
+    }
+}
