@@ -115,6 +115,17 @@ impl Row {
         self.liveness.is_live(now_s) || self.has_live_cell(now_s)
     }
 
+    /// Whether no reader at any second sees the row: there is nothing in it but tombstones.
+    pub fn is_dead_for_ever(&self) -> bool {
+        self.liveness.is_none()
+            && self.columns.iter().all(|(_, data)| match data {
+                ColumnData::Simple(cell) => cell.is_tombstone(),
+                ColumnData::Complex(column) => {
+                    column.cells.iter().all(|(_, cell)| cell.is_tombstone())
+                }
+            })
+    }
+
     /// Whether any cell is live at second `now_s`.
     pub fn has_live_cell(&self, now_s: u32) -> bool {
         self.columns.iter().any(|(_, data)| match data {

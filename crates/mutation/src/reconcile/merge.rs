@@ -2,12 +2,15 @@
 //!
 //! At each step the streams whose heads lie at the least position (greatest in reverse) move together. Rows there are
 //! reconciled and cleared of what the deletions in force cover; markers change the deletion that their stream has in
-//! force, and the merge emits a marker where the strongest deletion of all streams changes. Memory: one head a stream.
+//! force, and the merge emits a marker where the strongest deletion of all streams changes. When it drops one fragment after
+//! another it looks for a [`leap`](super::leap). Memory: one head a stream.
 
 use std::{cmp::Ordering, sync::Arc};
 
 use super::{
-    apply_deletion, merge_rows,
+    apply_deletion,
+    leap::{DROPS_BEFORE_LEAP, Wanted},
+    merge_rows,
     rows::{merge_counters, remove_deleted_counters},
 };
 use crate::{
@@ -15,18 +18,19 @@ use crate::{
     range_tombstones::marker, schema::TableMetadata,
 };
 
-struct Source<S> {
-    stream: S,
-    head: Option<Unfiltered>,
+pub(super) struct Source<S> {
+    pub(super) stream: S,
+    pub(super) head: Option<Unfiltered>,
     /// The range deletion of this stream in force at the place the merge has reached.
-    open: DeletionTime,
+    pub(super) open: DeletionTime,
 }
 
 /// The step-by-step merge, for those who drive several streams themselves.
 pub struct UnfilteredMerger<S> {
-    table: Arc<TableMetadata>,
-    direction: Direction,
-    sources: Vec<Source<S>>,
+    pub(super) table: Arc<TableMetadata>,
+    pub(super) direction: Direction,
+    pub(super) wanted: Wanted,
+    pub(super) sources: Vec<Source<S>>,
     partition_deletion: DeletionTime,
     /// The strongest range deletion emitted as open; live if it is not above the partition deletion.
     open: DeletionTime,
@@ -46,6 +50,25 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         direction: Direction,
         streams: Vec<S>,
     ) -> Result<Option<Self>, S::Error> {
+        Self::open(table, direction, streams, Wanted::Everything).await
+    }
+
+    /// The same for readers of what is visible: gives rows only, and none that holds nothing but tombstones. The header
+    /// is as it is.
+    pub async fn of_visible_rows(
+        table: Arc<TableMetadata>,
+        direction: Direction,
+        streams: Vec<S>,
+    ) -> Result<Option<Self>, S::Error> {
+        Self::open(table, direction, streams, Wanted::VisibleRows).await
+    }
+
+    async fn open(
+        table: Arc<TableMetadata>,
+        direction: Direction,
+        streams: Vec<S>,
+        wanted: Wanted,
+    ) -> Result<Option<Self>, S::Error> {
         let Some(first) = streams.first() else { return Ok(None) };
         let key = first.header().key.clone();
         let deletion = streams
@@ -64,12 +87,14 @@ impl<S: UnfilteredStream> MergedPartition<S> {
             static_row.and_then(|mut row| apply_deletion(&mut row, deletion).then_some(row));
         let mut sources = Vec::with_capacity(streams.len());
         for mut stream in streams {
-            let head = stream.next().await?;
+            let is_covered = wanted.is_covered(stream.maximum_timestamp(), deletion);
+            let head = if is_covered { None } else { stream.next().await? };
             sources.push(Source { stream, head, open: DeletionTime::LIVE });
         }
         let merger = UnfilteredMerger {
             table,
             direction,
+            wanted,
             sources,
             partition_deletion: deletion,
             open: DeletionTime::LIVE,
@@ -93,9 +118,15 @@ impl<S: UnfilteredStream> UnfilteredStream for MergedPartition<S> {
 impl<S: UnfilteredStream> UnfilteredMerger<S> {
     /// The next row or marker of the merge.
     pub async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
+        let mut dropped = 0;
         while let Some(least) = self.least_source() {
             if let Some(merged) = self.step(least).await? {
                 return Ok(Some(merged));
+            }
+            dropped += 1;
+            if dropped == DROPS_BEFORE_LEAP {
+                dropped = 0;
+                self.leap().await?;
             }
         }
         Ok(None)
@@ -114,11 +145,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
     }
 
     fn compare(&self, left: &Unfiltered, right: &Unfiltered) -> Ordering {
-        let order = self.table.comparator().compare(left.position(), right.position());
-        match self.direction {
-            Direction::Forward => order,
-            Direction::Reverse => order.reverse(),
-        }
+        self.order(left.position(), right.position())
     }
 
     /// Moves all sources at the position of source `least`.
@@ -152,7 +179,8 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
                         row = merge_counters(&self.table, row, counted, active);
                     }
                 }
-                Ok(apply_deletion(&mut row, active).then_some(Unfiltered::Row(row)))
+                let is_kept = apply_deletion(&mut row, active) && !self.wanted.drops(&row);
+                Ok(is_kept.then_some(Unfiltered::Row(row)))
             }
             Unfiltered::Marker(at) => {
                 self.sources[least].open = self.behind(&at);
@@ -194,6 +222,9 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
             return None;
         }
         let previous = std::mem::replace(&mut self.open, strongest);
+        if self.wanted == Wanted::VisibleRows {
+            return None;
+        }
         let (before, after) = match self.direction {
             Direction::Forward => (previous, strongest),
             Direction::Reverse => (strongest, previous),

@@ -3,6 +3,7 @@
 //! each function), so that the same files read the same on both.
 
 mod cells;
+mod leap;
 mod merge;
 mod rows;
 

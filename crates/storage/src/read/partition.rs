@@ -5,7 +5,6 @@ use std::sync::Arc;
 use espalier_mutation::{
     ClusteringSlices, DecoratedKey, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
 };
-use espalier_runtime::maybe_yield;
 
 use super::{
     PartitionRows, ReadCommand, ReadPosition,
@@ -46,7 +45,8 @@ pub(crate) async fn read_partition(
     remaining: &mut Remaining,
 ) -> Result<(Option<PartitionRows>, Option<ReadPosition>), StorageError> {
     let table = &command.table;
-    let merged = MergedPartition::new(table.clone(), command.direction, sources).await?;
+    let merged =
+        MergedPartition::of_visible_rows(table.clone(), command.direction, sources).await?;
     let Some(mut merged) = merged else { return Ok((None, None)) };
     let mut static_row = merged.header().static_row.clone();
     if let Some(row) = &mut static_row
@@ -59,7 +59,6 @@ pub(crate) async fn read_partition(
     let mut stopped = None;
     while rows_of_partition < command.limits.rows_per_partition {
         let Some(fragment) = merged.next().await? else { break };
-        maybe_yield().await;
         let Unfiltered::Row(mut row) = fragment else { continue };
         if !keep_live(&mut row, table, &command.columns, command.now_s) {
             continue;

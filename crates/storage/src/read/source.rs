@@ -4,6 +4,7 @@ use espalier_mutation::{ClusteringBound, PartitionHeader, Row, Unfiltered, Unfil
 use espalier_sstable::{PartitionStream, ScannedPartition};
 
 use crate::{StorageError, memtable::MemtablePartition};
+use espalier_runtime::maybe_yield;
 
 /// A stream that is merged with others.
 #[allow(clippy::large_enum_variant)] // One for each source of a read; they are few and do not move.
@@ -31,6 +32,8 @@ impl UnfilteredStream for Source<'_> {
     }
 
     async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
+        // Here and not where rows come out of the merge, for it may drop many before it gives one.
+        maybe_yield().await;
         match self {
             Self::Memtable(partition) => partition.next().await,
             Self::SSTable(partition) => Ok(partition.next().await?),
