@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::{ClusteringSlice, ClusteringSlices, DeletionTime, Unfiltered};
+use espalier_mutation::{
+    ClusteringBound, ClusteringSlice, ClusteringSlices, DeletionTime, PositionRef, Unfiltered,
+};
 
-use super::{row_index::RowIndex, row_source::RowSource, slice_markers::marker_at};
+use super::{row_index::RowIndex, row_source::RowSource, skip::Skip, slice_markers::marker_at};
 use crate::{
     data::decode::{HeadKind, UnfilteredHead},
     error::{Result, SSTableError},
@@ -23,8 +25,11 @@ pub(super) struct ForwardRows {
     slice: usize,
     is_inside: bool,
     open: DeletionTime,
+    skip: Option<Skip>,
     /// Start of the partition, and its row index.
     index: Option<(u64, RowIndex)>,
+    /// Whether it is known if there is one.
+    is_index_sought: bool,
     is_finished: bool,
 }
 
@@ -37,7 +42,9 @@ impl ForwardRows {
             slice: 0,
             is_inside: false,
             open: DeletionTime::LIVE,
+            skip: None,
             index: None,
+            is_index_sought: false,
             is_finished: false,
         }
     }
@@ -51,22 +58,58 @@ impl ForwardRows {
     ) -> Result<Self> {
         let mut rows = Self::new(source, slices);
         rows.index = index.map(|index| (partition_start, index));
-        let starts_inside =
-            rows.slices.slices.first().is_some_and(|slice| !slice.start.is_unbounded());
-        if starts_inside {
-            rows.jump_to_slice(true).await?;
+        rows.is_index_sought = true;
+        let slices = rows.slices.clone();
+        if let Some(slice) = slices.slices.first()
+            && !slice.start.is_unbounded()
+        {
+            rows.jump(slice.start.position(), true).await?;
         }
         Ok(rows)
+    }
+
+    /// See [`UnfilteredStream`](espalier_mutation::UnfilteredStream). Uses the index if there is one.
+    pub(super) async fn skip_to(&mut self, to: &ClusteringBound) -> Result<()> {
+        let comparator = self.source.comparator();
+        let told = match &self.skip {
+            Some(skip) if comparator.compare(to.position(), skip.to.position()).is_le() => {
+                return Ok(());
+            }
+            Some(skip) => skip.told,
+            None if self.is_inside => self.open,
+            None => DeletionTime::LIVE,
+        };
+        self.skip = Some(Skip { to: to.clone(), told });
+        self.jump_to_skip().await
+    }
+
+    /// Goes to the block where what follows a skip begins.
+    async fn jump_to_skip(&mut self) -> Result<()> {
+        let Some(Skip { to, .. }) = &self.skip else { return Ok(()) };
+        let (slices, to) = (self.slices.clone(), to.clone());
+        let comparator = self.source.comparator();
+        let mut rest = slices.slices.iter().skip(self.slice);
+        let slice =
+            rest.find(|slice| comparator.compare(slice.end.position(), to.position()).is_gt());
+        let Some(slice) = slice else { return Ok(()) };
+        let begins_later = comparator.compare(slice.start.position(), to.position()).is_gt();
+        let target = if begins_later { &slice.start } else { &to };
+        self.jump(target.position(), false).await
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<Unfiltered>> {
         let mut skipped = 0u32;
         loop {
-            let slices = self.slices.clone();
-            let Some(slice) = slices.slices.get(self.slice) else { return Ok(None) };
             if self.is_finished {
                 return Ok(None);
             }
+            if self.skip.is_some()
+                && let Some(marker) = self.pass_skipped().await?
+            {
+                return Ok(Some(marker));
+            }
+            let slices = self.slices.clone();
+            let Some(slice) = slices.slices.get(self.slice) else { return Ok(None) };
             let Some(head) = self.source.head().await? else {
                 self.is_finished = true;
                 return match self.open.is_live() {
@@ -112,12 +155,78 @@ impl ForwardRows {
         }
     }
 
+    /// Goes to the place that is to be skipped to. A marker tells what changed on the way.
+    async fn pass_skipped(&mut self) -> Result<Option<Unfiltered>> {
+        let (slices, Some(mut skip)) = (self.slices.clone(), self.skip.take()) else {
+            return Ok(None);
+        };
+        let to = skip.to.position();
+        while let Some(slice) = slices.slices.get(self.slice)
+            && self.source.comparator().compare(slice.end.position(), to).is_le()
+        {
+            self.slice += 1;
+            self.is_inside = false;
+            if !skip.told.is_live() {
+                let told = std::mem::replace(&mut skip.told, DeletionTime::LIVE);
+                self.skip = Some(skip);
+                return Ok(Some(marker_at(&slice.end, told, DeletionTime::LIVE)));
+            }
+        }
+        let Some(slice) = slices.slices.get(self.slice) else { return Ok(None) };
+        if self.source.comparator().compare(slice.start.position(), to).is_ge() {
+            return Ok(None);
+        }
+        self.walk_to(to, u64::MAX).await?;
+        self.is_inside = true;
+        Ok((skip.told != self.open).then(|| marker_at(&skip.to, skip.told, self.open)))
+    }
+
+    /// Steps over everything before `to`, and over a marker there, or over a little more than `limit` bytes of it: then
+    /// false.
+    async fn walk_to(&mut self, to: PositionRef<'_>, limit: u64) -> Result<bool> {
+        let start = self.source.stream.position();
+        let mut skipped = 0u32;
+        while let Some(head) = self.source.head().await? {
+            if self.source.compare(&head, to).is_gt() {
+                break;
+            }
+            if self.source.stream.position().saturating_sub(start) > limit {
+                return Ok(false);
+            }
+            self.step_over(head).await?;
+            skipped += 1;
+            if skipped.is_multiple_of(SKIPS_AT_ONCE) {
+                espalier_runtime::maybe_yield().await;
+            }
+        }
+        Ok(true)
+    }
+
+    /// For a walk that began without an index: whether there is a skip under way whose place is not reached within `limit`
+    /// bytes, so that it is worth looking for the index. Asks so once in a partition.
+    pub(super) async fn wants_index(&mut self, limit: u64) -> Result<bool> {
+        if self.is_index_sought {
+            return Ok(false);
+        }
+        let Some(skip) = self.skip.take() else { return Ok(false) };
+        self.is_index_sought = !self.walk_to(skip.to.position(), limit).await?;
+        self.skip = Some(skip);
+        Ok(self.is_index_sought)
+    }
+
+    /// Uses the index from now on, for the skip under way at first.
+    pub(super) async fn use_index(&mut self, partition_start: u64, index: RowIndex) -> Result<()> {
+        self.index = Some((partition_start, index));
+        self.jump_to_skip().await
+    }
+
     async fn leave_slice(&mut self, slice: &ClusteringSlice) -> Result<Option<Unfiltered>> {
         let open = self.open;
         self.is_inside = false;
         self.slice += 1;
-        if self.slice < self.slices.slices.len() {
-            self.jump_to_slice(false).await?;
+        let slices = self.slices.clone();
+        if let Some(next) = slices.slices.get(self.slice) {
+            self.jump(next.start.position(), false).await?;
         }
         Ok((!open.is_live()).then(|| marker_at(&slice.end, open, DeletionTime::LIVE)))
     }
@@ -141,36 +250,34 @@ impl ForwardRows {
         }
     }
 
-    /// Goes to the block in which the current slice begins, if there is an index and the block lies ahead (or
-    /// `is_entering`, and there is no place yet).
-    async fn jump_to_slice(&mut self, is_entering: bool) -> Result<()> {
-        let (slices, slice) = (self.slices.clone(), self.slice);
+    /// Goes to the block that holds `to`, if there is an index and the block lies ahead (or `is_entering`, and there is no
+    /// place yet).
+    async fn jump(&mut self, to: PositionRef<'_>, is_entering: bool) -> Result<()> {
         let Some((start, index)) = &self.index else { return Ok(()) };
-        let Some(slice) = slices.slices.get(slice) else { return Ok(()) };
         let partition_start = *start;
         let comparator = self.source.comparator();
-        let block = index.floor_block(comparator, slice.start.position()).await?;
+        let block = index.floor_block(comparator, to).await?;
         let position = partition_start.saturating_add(block.offset);
-        if !is_entering && position <= self.source.stream.position() {
+        let before = self.source.stream.position();
+        if !is_entering && position <= before {
             return Ok(());
         }
-        let before = self.source.stream.position();
-        if self.is_right_place(partition_start, block.offset, slice).await? {
+        if self.is_right_place(partition_start, block.offset, to).await? {
             self.source.stream.seek(position);
             self.open = block.open_deletion;
             return Ok(());
         }
-        // A slice behind the last row leads to the end of the partition; what is to be skipped then is the last block only.
+        // Behind the last row lies the end of the partition; what is to be stepped over then is the last block only.
         let last = match &self.index {
-            Some((_, index)) if is_entering => {
-                index.last_block_below(self.source.comparator(), None).await?
-            }
-            _ => None,
+            Some((_, index)) => index.last_block_below(self.source.comparator(), None).await?,
+            None => None,
         };
         if let Some(last) = last
-            && self.is_right_place(partition_start, last.start, slice).await?
+            && let position = partition_start.saturating_add(last.start)
+            && (is_entering || position > before)
+            && self.is_right_place(partition_start, last.start, to).await?
         {
-            self.source.stream.seek(partition_start.saturating_add(last.start));
+            self.source.stream.seek(position);
             self.open = last.open_deletion;
         } else if is_entering {
             // The index does not fit the data: read the partition from its beginning.
@@ -182,13 +289,13 @@ impl ForwardRows {
         Ok(())
     }
 
-    /// Whether an unfiltered begins at `offset` of the partition, and the one before it lies before the slice, so that
+    /// Whether an unfiltered begins at `offset` of the partition, and the one before it does not lie behind `to`, so that
     /// nothing is jumped over. Moves the source.
     async fn is_right_place(
         &mut self,
         partition_start: u64,
         offset: u64,
-        slice: &ClusteringSlice,
+        to: PositionRef<'_>,
     ) -> Result<bool> {
         self.source.stream.seek(partition_start.saturating_add(offset));
         let previous = match self.source.head().await {
@@ -205,7 +312,7 @@ impl ForwardRows {
         match self.source.head().await {
             Ok(Some(head)) => {
                 let length = (head.length as u64).saturating_add(head.body_length);
-                let is_before = self.source.compare(&head, slice.start.position()).is_le();
+                let is_before = self.source.compare(&head, to).is_le();
                 Ok(length == previous && is_before)
             }
             Ok(None) | Err(SSTableError::Corrupt { .. }) => Ok(false),

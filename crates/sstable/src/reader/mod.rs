@@ -20,6 +20,7 @@ mod reverse;
 mod row_index;
 mod row_source;
 mod scan;
+mod skip;
 mod slice_markers;
 mod sstable_reader;
 mod stretches;

@@ -1,6 +1,6 @@
 //! One partition being read.
 
-use espalier_mutation::{PartitionHeader, Unfiltered, UnfilteredStream};
+use espalier_mutation::{ClusteringBound, PartitionHeader, Unfiltered, UnfilteredStream};
 
 use super::{forward::ForwardRows, only_row::OnlyRow, reverse::ReverseRows};
 use crate::error::{Result, SSTableError};
@@ -55,6 +55,13 @@ impl UnfilteredStream for PartitionStream {
         match &mut self.rows {
             Rows::Forward(rows) => rows.next().await,
             Rows::Reverse(rows) => rows.next().await,
+        }
+    }
+
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<()> {
+        match &mut self.rows {
+            Rows::Forward(rows) => rows.skip_to(position).await,
+            Rows::Reverse(rows) => rows.skip_to(position).await,
         }
     }
 

@@ -6,12 +6,14 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    ClusteringSlice, ClusteringSlices, DeletionTime, RangeTombstoneMarker, Unfiltered,
+    ClusteringBound, ClusteringSlice, ClusteringSlices, DeletionTime, PositionRef,
+    RangeTombstoneMarker, Unfiltered,
 };
 
 use super::{
     row_index::{Block, RowIndex},
     row_source::RowSource,
+    skip::Skip,
     slice_markers::marker_at,
 };
 use crate::{
@@ -42,6 +44,7 @@ pub(super) struct ReverseRows {
     slices_left: usize,
     is_inside: bool,
     open: DeletionTime,
+    skip: Option<Skip>,
     entries: Vec<Entry>,
     block: BlockState,
 }
@@ -78,26 +81,67 @@ impl ReverseRows {
             slices,
             is_inside: false,
             open: DeletionTime::LIVE,
+            skip: None,
             entries: Vec::new(),
             block: BlockState::Start,
         }
     }
 
+    /// See [`UnfilteredStream`](espalier_mutation::UnfilteredStream). Leaves the present block if the place is in another.
+    pub(super) async fn skip_to(&mut self, to: &ClusteringBound) -> Result<()> {
+        let comparator = self.source.comparator();
+        let told = match &self.skip {
+            Some(skip) if comparator.compare(to.position(), skip.to.position()).is_ge() => {
+                return Ok(());
+            }
+            Some(skip) => skip.told,
+            None if self.is_inside => self.open,
+            None => DeletionTime::LIVE,
+        };
+        if let (Some(index), BlockState::Block { offset, .. }) = (&self.index, &self.block) {
+            let block = index.last_block_below(comparator, Some(to.position())).await?;
+            if block.is_some_and(|block| block.start < *offset) {
+                self.entries.clear();
+            }
+        }
+        self.skip = Some(Skip { to: to.clone(), told });
+        Ok(())
+    }
+
     pub(super) async fn next(&mut self) -> Result<Option<Unfiltered>> {
         let slices = self.slices.clone();
+        let mut skipped = 0usize;
         loop {
+            if self.skip.is_some()
+                && let Some(closing) = self.leave_skipped_slices()
+            {
+                return Ok(Some(closing));
+            }
             let current = self.slices_left.checked_sub(1).and_then(|i| slices.slices.get(i));
             let Some(slice) = current else { return Ok(None) };
             let Some(entry) = self.entries.pop() else {
                 if !self.load_block_before(slice).await? {
                     self.slices_left = 0;
                     return match self.open.is_live() {
-                        true => Ok(None),
+                        true => Ok(self.arrive()),
                         false => Err(self.source.corrupt("a range deletion is open at the start")),
                     };
                 }
                 continue;
             };
+            if self.skip.is_some() {
+                if let Some(entry) = self.step_over(entry).await? {
+                    self.entries.push(entry);
+                    if let Some(marker) = self.arrive() {
+                        return Ok(Some(marker));
+                    }
+                }
+                skipped += 1;
+                if skipped.is_multiple_of(HEADS_AT_ONCE) {
+                    espalier_runtime::maybe_yield().await;
+                }
+                continue;
+            }
             match entry {
                 Entry::Row(position) => {
                     if let Some(found) = self.visit_row(slice, position).await? {
@@ -110,6 +154,68 @@ impl ReverseRows {
                     }
                 }
             }
+        }
+    }
+
+    /// Leaves the slices that lie wholly behind the place to be skipped to, and forgets the place if there is nothing to
+    /// be left out of the slice that comes then.
+    fn leave_skipped_slices(&mut self) -> Option<Unfiltered> {
+        let (slices, mut skip) = (self.slices.clone(), self.skip.take()?);
+        let (comparator, to) = (self.source.comparator(), skip.to.position());
+        while let Some(slice) = self.slices_left.checked_sub(1).and_then(|i| slices.slices.get(i)) {
+            if comparator.compare(slice.start.position(), to).is_lt() {
+                if comparator.compare(slice.end.position(), to).is_gt() {
+                    self.skip = Some(skip);
+                }
+                return None;
+            }
+            self.slices_left -= 1;
+            self.is_inside = false;
+            if !skip.told.is_live() {
+                let told = std::mem::replace(&mut skip.told, DeletionTime::LIVE);
+                self.skip = Some(skip);
+                return Some(marker_at(&slice.start, DeletionTime::LIVE, told));
+            }
+        }
+        None
+    }
+
+    /// Gives the entry back if it lies before the place to be skipped to, in clustering order.
+    async fn step_over(&mut self, entry: Entry) -> Result<Option<Entry>> {
+        let Some(skip) = &self.skip else { return Ok(Some(entry)) };
+        match &entry {
+            Entry::Row(position) => {
+                self.source.stream.seek(*position);
+                let Some(head) = self.source.head().await? else {
+                    return Err(self.source.corrupt("a row that is not there any more"));
+                };
+                let is_before = self.source.compare(&head, skip.to.position()).is_lt();
+                Ok(is_before.then_some(entry))
+            }
+            Entry::Marker(marker) => {
+                let (position, to) = (marker.position.position(), skip.to.position());
+                if self.source.comparator().compare(position, to).is_lt() {
+                    return Ok(Some(entry));
+                }
+                self.open = marker.before;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The place to be skipped to is reached, or the end. A marker tells what changed on the way.
+    fn arrive(&mut self) -> Option<Unfiltered> {
+        let skip = self.skip.take()?;
+        self.is_inside = true;
+        (skip.told != self.open).then(|| marker_at(&skip.to, self.open, skip.told))
+    }
+
+    /// Where the part of the slice ends that is to be read.
+    fn wanted_end<'a>(&'a self, slice: &'a ClusteringSlice) -> PositionRef<'a> {
+        match &self.skip {
+            // It lies inside of the slice, or would have been forgotten.
+            Some(skip) => skip.to.position(),
+            None => slice.end.position(),
         }
     }
 
@@ -199,10 +305,10 @@ impl ReverseRows {
         let block = match &state {
             BlockState::First => return Ok(false),
             BlockState::Start => self.block_of_end(index, slice).await?,
-            BlockState::Block { offset, .. } if !self.is_inside => {
+            BlockState::Block { offset, .. } if !self.is_inside || self.skip.is_some() => {
                 let block = self.block_of_end(index, slice).await?;
                 if block.is_some_and(|block| block.end < *offset) {
-                    // Blocks between two slices are left out.
+                    // Blocks between two slices, and what is to be skipped, are left out.
                     state = BlockState::Start;
                     block
                 } else {
@@ -227,7 +333,8 @@ impl ReverseRows {
         index: &RowIndex,
         slice: &ClusteringSlice,
     ) -> Result<Option<Block>> {
-        let end = (!slice.end.is_unbounded()).then(|| slice.end.position());
+        let end = self.wanted_end(slice);
+        let end = (!end.values.is_empty()).then_some(end);
         index.last_block_below(self.source.comparator(), end).await
     }
 
@@ -278,7 +385,7 @@ impl ReverseRows {
     /// What stands behind the first block that was read must not be inside of the slice.
     async fn check_nothing_above(&mut self, slice: &ClusteringSlice) -> Result<()> {
         match self.source.head().await? {
-            Some(head) if self.source.compare(&head, slice.end.position()).is_lt() => {
+            Some(head) if self.source.compare(&head, self.wanted_end(slice)).is_lt() => {
                 Err(self.index_corrupt("a slice reaches beyond the block that the index gives"))
             }
             None if !self.open.is_live() => {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, KeyBound, KeyRange, PartitionHeader, Unfiltered,
-    UnfilteredStream,
+    ClusteringBound, ClusteringSlices, DecoratedKey, KeyBound, KeyRange, PartitionHeader,
+    Unfiltered, UnfilteredStream,
 };
 
 use super::{
@@ -51,7 +51,7 @@ pub struct ScannedPartition<'scan> {
     only_row: &'scan mut OnlyRow,
     rows: &'scan mut ForwardRows,
     start: u64,
-    maximum_timestamp: i64,
+    reader: &'scan SSTableReader,
 }
 
 impl Scan {
@@ -124,7 +124,7 @@ impl Scan {
                     only_row,
                     rows,
                     start: self.partition_start,
-                    maximum_timestamp: self.reader.maximum_timestamp(),
+                    reader: &self.reader,
                 })
             }
             _ => None,
@@ -209,7 +209,21 @@ impl UnfilteredStream for ScannedPartition<'_> {
         }
     }
 
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<()> {
+        self.rows.skip_to(position).await?;
+        if self.rows.wants_index(SKIP_BYTES).await? {
+            let key = &self.header.key;
+            if let Some(found) = self.reader.find_partition_at(key, Some(self.start)).await?
+                && found.position == self.start
+                && let Some(index) = found.index
+            {
+                self.rows.use_index(self.start, index).await?;
+            }
+        }
+        Ok(())
+    }
+
     fn maximum_timestamp(&self) -> i64 {
-        self.maximum_timestamp
+        self.reader.maximum_timestamp()
     }
 }
