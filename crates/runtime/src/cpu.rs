@@ -1,9 +1,10 @@
-//! How many processors there are for us, and keeping a thread on one of them.
+//! How many processors there are for us, keeping a thread on one of them, and how long it ran there.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;
 use std::io;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// How many threads can run at the same time, within affinity and the quota of the control group (rounded
 /// down, at least 1).
@@ -17,6 +18,12 @@ pub fn allowed_cpus() -> Vec<usize> {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
         Err(_) => Vec::new(),
     }
+}
+
+/// How long the calling thread has been on a processor, to the nanosecond. A system call.
+pub fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Where threads may run that are not pinned: what was allowed before the first thread was pinned.
@@ -51,6 +58,17 @@ pub(crate) fn unpin_helper_thread() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_goes_by_with_work_only() {
+        let before = thread_time();
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(thread_time() - before < Duration::from_millis(15));
+        let mut sum = 0u64;
+        while thread_time() - before < Duration::from_millis(20) {
+            sum = std::hint::black_box(sum + 1);
+        }
+    }
 
     #[test]
     fn a_pinned_thread_is_allowed_one_cpu() {
