@@ -22,7 +22,9 @@ pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
 pub use configuration::StorageConfiguration;
 pub use database::{Database, Imported};
 pub use error::StorageError;
-pub use memtable::{MemtableConfigurations, MemtableKind, RowLookup, Structure, gives_values_back};
+pub use memtable::{
+    MemtableConfigurations, MemtableKind, MemtableMemory, RowLookup, Structure, gives_values_back,
+};
 pub use metrics::StorageMetrics;
 pub use read::{
     ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::Database;
-use crate::{commitlog::CommitLogMetrics, metrics::StorageMetrics};
+use crate::{commitlog::CommitLogMetrics, memtable::MemtableMemory, metrics::StorageMetrics};
 
 #[derive(Default)]
 pub(super) struct Counters {
@@ -36,5 +36,11 @@ impl Database {
             sstables: sstables as u64,
             commit_log: inner.log.get().map_or_else(CommitLogMetrics::default, |log| log.metrics()),
         }
+    }
+
+    /// What the memtable of a table on this shard that takes writes holds and takes; `None` if there is no such table.
+    pub fn memtable_memory(&self, keyspace: &str, table: &str) -> Option<MemtableMemory> {
+        let id = self.schema().table(keyspace, table)?.id;
+        Some(self.table(id).ok()?.memtable().memory())
     }
 }

@@ -79,3 +79,27 @@ fn when_nothing_can_be_flushed_writers_are_told_why_and_go_on_later() {
         assert_eq!(read_all(&database, &narrow).await.partitions.len(), number + 1);
     });
 }
+
+#[test]
+fn all_memory_of_a_memtable_is_structure_content_or_free() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let before = database.metrics().memtable_bytes;
+        for number in 0..3000 {
+            // Short rows lie in the trie's slots, long ones do not.
+            let value = "v".repeat(if number % 2 == 0 { 4 } else { 1000 });
+            let mutation = insert(&narrow, &number.to_string(), None, 1, &[("v", &value)]);
+            database.apply(mutation).await.unwrap();
+        }
+        let memory = database.memtable_memory(&narrow.keyspace, &narrow.name).unwrap();
+        assert_eq!((memory.partitions, memory.rows), (3000, 3000));
+        assert!((1_500_000..2_000_000).contains(&memory.content_bytes), "{memory:?}");
+        assert!((30_000..300_000).contains(&memory.structure_bytes), "{memory:?}");
+        let all = memory.structure_bytes + memory.content_bytes + memory.free_bytes;
+        assert_eq!(all, database.metrics().memtable_bytes - before);
+        assert_eq!(database.memtable_memory("nothing", "narrow"), None);
+    });
+}
