@@ -6,6 +6,7 @@ mod configuration;
 mod logging;
 mod serve;
 mod sstable;
+mod svg;
 
 use std::process::ExitCode;
 

@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 use espalier_sstable::index::bti::survey::{IndexSurvey, PageTally, TrieSurvey};
 use espalier_trie::page::layout::{KINDS, NodeKind};
 
+use crate::svg::{document, rectangle, text};
+
 /// More pages than that make a file that no viewer opens: then every n-th page is drawn.
 const MOST_PAGES: usize = 4096;
 const COLUMNS: usize = 16;
@@ -55,11 +57,7 @@ pub fn draw(name: &str, survey: &IndexSurvey) -> String {
     }
     let width = LEFT + STEP_X * COLUMNS as f64 + 20.0;
     let height = y + 20.0;
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height:.0}\" width=\"{width}\" \
-         height=\"{height:.0}\" font-family=\"sans-serif\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
-         {body}</svg>\n"
-    )
+    document(width, height, &body)
 }
 
 fn legend(survey: &IndexSurvey, y: f64, out: &mut String) -> f64 {
@@ -135,19 +133,4 @@ fn page(trie: &TrieSurvey, number: usize, tally: &PageTally, x: f64, y: f64, out
         text(x + BAR_WIDTH + 2.0, y + 9.0, 9.0, &tally.level.to_string(), out);
     }
     out.push_str("</g>\n");
-}
-
-fn rectangle(x: f64, y: f64, width: f64, height: f64, colour: &str, out: &mut String) {
-    let _ = write!(
-        out,
-        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{height}\" fill=\"{colour}\"/>"
-    );
-}
-
-fn text(x: f64, y: f64, size: f64, text: &str, out: &mut String) {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    let _ = writeln!(
-        out,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" fill=\"#222\">{text}</text>"
-    );
 }
