@@ -2,25 +2,103 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum, builder::PossibleValuesParser, value_parser};
+
+pub use super::memtable::KeyShape;
+use super::node::KINDS;
 
 /// What to measure.
 #[derive(Clone, Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Memtables: writes, reads, scans and memory, by kind of memtable and of keys
+    /// Memtables: writes, reads, scans, flushes and memory, by kind of memtable and of keys
+    ///
+    /// One shard in this process, without sockets and without commit log, is measured through prepared statements. All that is
+    /// read is compared with what was written. Kinds of memtable take turns, round by round, so that they see the same machine.
+    /// Each figure is given by the clock and by the time that the thread was on a core; where these differ, something else ran
+    /// too. For figures that one may quote, nothing else should.
     Memtable(MemtableArguments),
 }
 
 /// How memtables are measured.
 #[derive(Args, Clone, Debug)]
 pub struct MemtableArguments {
-    /// How many partitions
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    /// How many entries are written: partitions, or rows of wide ones
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     pub partitions: u64,
-    /// How many reads of each sort
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    /// How many reads of each sort; a hundredth of it is the number of slices
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..))]
     pub reads: u64,
-    /// Where its node has its files meanwhile
+    /// How many rounds: the table shows the best and the median
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Kinds of memtable: trie, skiplist, and of each several that share the tokens, sharded_trie and sharded_skiplist
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', default_value = "trie,skiplist", value_parser = PossibleValuesParser::new(KINDS), hide_possible_values = true)]
+    pub kinds: Vec<String>,
+    /// Shapes of keys
+    #[arg(
+        long,
+        value_name = "SHAPE,…",
+        value_delimiter = ',',
+        default_value = "random,sequential,prefix,composite,wide"
+    )]
+    pub keys: Vec<KeyShape>,
+    /// Rows of each wide partition [default: all in one partition]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    pub rows: Option<u64>,
+    /// Bytes of a value
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = value_parser!(u32).range(8..=1 << 20))]
+    pub value_bytes: u32,
+    /// Percentages of the writes that go to one dominating partition
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0,10,20,50", value_parser = value_parser!(u8).range(0..=100))]
+    pub dominating: Vec<u8>,
+    /// How many tasks read while one writes
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub readers: u32,
+    /// How long they read at least, in seconds
+    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    pub seconds: f64,
+    /// What not to measure
+    #[arg(long, value_name = "PART,…", value_delimiter = ',')]
+    pub skip: Vec<Part>,
+    /// Installation of Cassandra to measure beside, as interop/cassandra/install.sh makes it [default: .deps/cassandra/node if it is
+    /// there]
+    #[arg(long, value_name = "DIR")]
+    pub cassandra: Option<PathBuf>,
+    /// RocksDB's db_bench [default: as found in PATH]
+    #[arg(long, value_name = "FILE")]
+    pub db_bench: Option<PathBuf>,
+    /// Processor to stay on, Java too [default: the last one that is allowed]
+    #[arg(long, value_name = "N")]
+    pub core: Option<usize>,
+    /// Write all figures to a file, every round
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Draw them into a directory
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+    /// Seed of the reads' order
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Where its node has its files meanwhile; it must not exist
     #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
     pub workdir: PathBuf,
+}
+
+/// A part of the measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// All rows in order
+    Scan,
+    /// A hundred rows from a random one on
+    Slice,
+    /// Memtables to SSTables
+    Flush,
+    /// One partition that takes a part of the writes
+    Dominating,
+    /// Reads during writes
+    Readers,
+    /// The trie without a node around it, beside RocksDB's skip list
+    Raw,
+    /// Cassandra's own classes
+    Cassandra,
 }

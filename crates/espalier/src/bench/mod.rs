@@ -1,8 +1,10 @@
 //! `espalier bench`: measures this build on this machine, without sockets between.
 
 pub mod arguments;
+mod machine;
 mod memtable;
 mod node;
+mod progress;
 mod watch;
 
 use arguments::BenchCommand;
@@ -22,6 +24,30 @@ pub enum BenchError {
     /// The directory would be removed in the end.
     #[error("{} exists: give the measurement a directory of its own with --workdir", .0.display())]
     Exists(std::path::PathBuf),
+    /// A report.
+    #[error("{}: {error}", .path.display())]
+    Output {
+        /// Where it was to go.
+        path: std::path::PathBuf,
+        /// Why it did not.
+        error: espalier_runtime::file::FileError,
+    },
+    /// Another program.
+    #[error("{name}: {reason}")]
+    Peer {
+        /// Which.
+        name: &'static str,
+        /// Why there is nothing from it.
+        reason: String,
+    },
+    /// The thread could not be kept on a processor.
+    #[error("--core {core}: {error}")]
+    Core {
+        /// Which.
+        core: usize,
+        /// Why not.
+        error: std::io::Error,
+    },
     /// What was read is not what was written.
     #[error("{0}")]
     Wrong(String),

@@ -2,17 +2,43 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use espalier_cql::{
-    ClientState, Now, Prepared, PreparedCache, QueryOptions, QueryProcessor, QueryResult, Value,
-    Values,
+    ClientState, Now, Prepared, PreparedCache, QueryOptions, QueryProcessor, QueryResult, Rows,
+    Value, Values,
 };
 use espalier_runtime::ShardContext;
 use espalier_runtime::file::FileSystem;
+use espalier_storage::memtable::{MemtableKind, Structure};
 use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
 
 use super::BenchError;
+
+/// Configurations of memtables that tables of this node may name.
+pub const KINDS: [&str; 4] = ["trie", "skiplist", "sharded_trie", "sharded_skiplist"];
+
+/// Into how many parts the sharded ones divide their tokens: an arbitrary choice.
+const SHARDS: usize = 8;
+
+/// What a read of one row found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// No row.
+    Nothing,
+    /// The row that there should be.
+    Expected,
+    /// Something else.
+    Other,
+}
+
+impl Found {
+    #[inline]
+    fn compare(row: &[u8], expected: &[u8]) -> Self {
+        if row == expected { Found::Expected } else { Found::Other }
+    }
+}
 
 /// One shard over a directory of its own, which goes with it.
 pub struct InProcessNode {
@@ -34,6 +60,15 @@ impl InProcessNode {
         configuration.memtable_bytes = memtable_bytes;
         // A measurement of memtables is over before it flushes.
         configuration.memtable_cleanup_threshold = 1.0;
+        for (name, structure) in KINDS.into_iter().zip([
+            Structure::Trie,
+            Structure::SkipList,
+            Structure::Trie,
+            Structure::SkipList,
+        ]) {
+            let shards = if name.starts_with("sharded") { SHARDS } else { 1 };
+            configuration.memtables.set(name, MemtableKind { structure, shards });
+        }
         let context = ShardContext { index: 0, count: 1 };
         let shared = SharedDatabase::new();
         let database =
@@ -45,8 +80,10 @@ impl InProcessNode {
     }
 
     /// Executes a statement from its text.
-    pub async fn query(&mut self, text: &str) -> Result<QueryResult, BenchError> {
-        Ok(self.processor.query(text, &mut self.client, &QueryOptions::default()).await?)
+    pub async fn query(&self, text: &str) -> Result<QueryResult, BenchError> {
+        let mut client = self.client.clone();
+        let options = QueryOptions::default();
+        Ok(Box::pin(self.processor.query(text, &mut client, &options)).await?)
     }
 
     /// Prepares a statement.
@@ -54,32 +91,96 @@ impl InProcessNode {
         Ok(self.processor.prepare(text, &self.client)?)
     }
 
-    /// Executes a prepared statement as a connection does; gives the number of rows.
+    /// Executes a prepared write as a connection does.
     #[inline]
-    pub async fn execute(
+    pub async fn write(
         &self,
         prepared: &Arc<Prepared>,
         values: &[Value],
-    ) -> Result<i32, BenchError> {
+    ) -> Result<(), BenchError> {
         let options =
             QueryOptions { values: Values::Positional(values), ..QueryOptions::default() };
         let now = {
             let mut row = self.row.borrow_mut();
             self.processor.execute_now(prepared, &self.client, &options, &mut row)
         };
-        let result = match now {
-            Now::Row { found } => return Ok(i32::from(found)),
-            Now::Done(result) => result?,
-            Now::AfterSync(ticket) => {
-                ticket.await?;
-                QueryResult::Void
+        match now {
+            Now::Row { .. } => {}
+            Now::Done(result) => drop(result?),
+            Now::AfterSync(ticket) => ticket.await?,
+            Now::MustWait => drop(self.wait_for(prepared, &options).await?),
+        }
+        Ok(())
+    }
+
+    /// Reads one row as a connection does and compares it with the one that there should be, in the protocol's form.
+    #[inline]
+    pub async fn read(
+        &self,
+        prepared: &Arc<Prepared>,
+        values: &[Value],
+        expected: &[u8],
+    ) -> Result<Found, BenchError> {
+        let options =
+            QueryOptions { values: Values::Positional(values), ..QueryOptions::default() };
+        let result = {
+            let mut row = self.row.borrow_mut();
+            match self.processor.execute_now(prepared, &self.client, &options, &mut row) {
+                Now::Row { found: false } => return Ok(Found::Nothing),
+                Now::Row { found: true } => return Ok(Found::compare(&row, expected)),
+                Now::Done(result) => Some(result?),
+                Now::AfterSync(_) => return Ok(Found::Other),
+                Now::MustWait => None,
             }
-            Now::MustWait => self.processor.execute(prepared, &self.client, &options).await?,
+        };
+        let result = match result {
+            Some(result) => result,
+            None => self.wait_for(prepared, &options).await?,
         };
         Ok(match result {
-            QueryResult::Rows(rows) => rows.row_count,
-            _ => 0,
+            QueryResult::Rows(rows) if rows.row_count == 0 => Found::Nothing,
+            QueryResult::Rows(rows) if rows.row_count == 1 => {
+                Found::compare(&rows.content, expected)
+            }
+            _ => Found::Other,
         })
+    }
+
+    /// Reads a page of rows.
+    #[inline]
+    pub async fn page(
+        &self,
+        prepared: &Arc<Prepared>,
+        values: &[Value],
+        page_rows: i32,
+        paging_state: Option<&[u8]>,
+    ) -> Result<Rows, BenchError> {
+        let options = QueryOptions {
+            values: Values::Positional(values),
+            page_size: Some(page_rows),
+            paging_state,
+            ..QueryOptions::default()
+        };
+        match self.wait_for(prepared, &options).await? {
+            QueryResult::Rows(rows) => Ok(rows),
+            other => Err(BenchError::Wrong(format!("a SELECT gave {other:?}"))),
+        }
+    }
+
+    /// The general path. Boxed, since its future is large.
+    fn wait_for<'a>(
+        &'a self,
+        prepared: &'a Arc<Prepared>,
+        options: &'a QueryOptions<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<QueryResult, BenchError>> + 'a>> {
+        Box::pin(async move {
+            self.processor.execute(prepared, &self.client, options).await.map_err(BenchError::from)
+        })
+    }
+
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The engine.

@@ -1,38 +1,76 @@
 //! Time on the clock, and the time that this thread was on a core: the machine may have other work.
 
-use espalier_runtime::time::Instant;
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use espalier_runtime::{cpu::thread_time, time::Instant};
+
+/// What a watch showed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lap {
+    /// Of the clock.
+    pub clock: Duration,
+    /// Of this thread on a core.
+    pub core: Duration,
+}
+
+impl AddAssign for Lap {
+    fn add_assign(&mut self, other: Self) {
+        self.clock += other.clock;
+        self.core += other.core;
+    }
+}
 
 /// Runs from when it is made.
 pub struct Watch {
-    started: Instant,
-    on_core_ns: u64,
-}
-
-/// What a watch showed.
-#[derive(Clone, Copy, Debug)]
-pub struct Lap {
-    /// Seconds of the clock.
-    pub seconds: f64,
-    /// Seconds on a core.
-    pub core_seconds: f64,
+    core: Duration,
+    clock: Instant,
 }
 
 impl Watch {
     /// Starts now.
+    #[inline]
     pub fn start() -> Self {
-        Self { on_core_ns: on_core_ns(), started: Instant::now() }
+        Self { core: thread_time(), clock: Instant::now() }
     }
 
     /// What has gone by.
+    #[inline]
     pub fn lap(&self) -> Lap {
-        let seconds = self.started.elapsed().as_secs_f64();
-        let core_seconds = (on_core_ns() - self.on_core_ns) as f64 / 1e9;
-        Lap { seconds, core_seconds }
+        let core = thread_time().saturating_sub(self.core);
+        Lap { clock: self.clock.elapsed(), core }
     }
 }
 
-/// Nanoseconds that this thread has run, as Linux counts them; 0 where it does not.
-fn on_core_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse().ok()).unwrap_or(0)
+/// Work done and the time it took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Round {
+    /// Operations, or bytes.
+    pub operations: u64,
+    /// In all of them.
+    pub lap: Lap,
+}
+
+impl Round {
+    /// More work of the same round.
+    #[inline]
+    pub fn add(&mut self, operations: u64, watch: &Watch) {
+        self.lap += watch.lap();
+        self.operations += operations;
+    }
+
+    /// Operations a second by the clock.
+    pub fn per_s(&self) -> f64 {
+        self.operations as f64 / self.lap.clock.as_secs_f64().max(1e-9)
+    }
+
+    /// Operations for each second of the thread on a core.
+    pub fn per_core_s(&self) -> f64 {
+        self.operations as f64 / self.lap.core.as_secs_f64().max(1e-9)
+    }
+
+    /// The part of the time that the thread was on a core.
+    pub fn busy(&self) -> f64 {
+        self.lap.core.as_secs_f64() / self.lap.clock.as_secs_f64().max(1e-9)
+    }
 }

@@ -1,76 +1,212 @@
-//! `espalier bench memtable`.
+//! `espalier bench memtable`: what a memtable costs, by kind of memtable and shape of keys.
+//!
+//! For each shape, round by round, each kind in turn: a new table is filled, read in all ways, flushed and dropped. Everything
+//! that is read is checked, and what is wrong ends the measurement.
 
-use bytes::Bytes;
-use espalier_cql::Value;
-use espalier_runtime::{block_on, maybe_yield, random::Generator};
+mod block;
+mod concurrent;
+mod dominating;
+mod flush;
+mod keys;
+mod latency;
+mod memory;
+mod peers;
+mod points;
+mod raw;
+mod record;
+mod report;
+mod scans;
+mod tables;
+mod verify;
+
+pub use keys::KeyShape;
+
+use std::rc::Rc;
+
+use espalier_runtime::cpu::pin_current_thread;
+use espalier_runtime::{block_on, memory::resident_bytes, random::Generator};
+
+use espalier_storage::memtable::MemtableMemory;
 
 use super::BenchError;
-use super::arguments::MemtableArguments;
+use super::arguments::{MemtableArguments, Part};
+use super::machine::Machine;
 use super::node::InProcessNode;
-use super::watch::{Lap, Watch};
+use super::progress::Progress;
+use block::Data;
+use keys::Population;
+use memory::MemoryFigure;
+use record::{Measure, Record};
+use tables::Table;
 
 pub fn run(arguments: &MemtableArguments) -> Result<(), BenchError> {
-    block_on(measure(arguments))
-}
-
-/// As `key` of SimpleQuery.
-fn key(number: u64) -> Bytes {
-    let mut hash = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    hash ^= hash >> 32;
-    hash = hash.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    hash ^= hash >> 29;
-    Bytes::copy_from_slice(&hash.to_be_bytes())
-}
-
-fn show(what: &str, count: u64, lap: Lap) {
-    println!(
-        "{what:<30} {:>10.0}/s  on the core {:>6.0} ns each, {:>10.0}/s",
-        count as f64 / lap.seconds,
-        lap.core_seconds * 1e9 / count as f64,
-        count as f64 / lap.core_seconds,
-    );
-}
-
-async fn measure(arguments: &MemtableArguments) -> Result<(), BenchError> {
-    let mut node = InProcessNode::open(&arguments.workdir, 16 << 30).await?;
-    node.query("CREATE KEYSPACE b WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} AND durable_writes = false").await?;
-    node.query("CREATE TABLE b.t (key blob PRIMARY KEY, col blob)").await?;
-    let insert = node.prepare("INSERT INTO b.t (key, col) VALUES (?, ?)")?;
-    let select = node.prepare("SELECT * FROM b.t WHERE key = ?")?;
-    let count = arguments.partitions;
-    let watch = Watch::start();
-    let value = Bytes::copy_from_slice(&[0; 8]);
-    for number in 0..count {
-        node.execute(&insert, &[Value::Bytes(key(number)), Value::Bytes(value.clone())]).await?;
-        maybe_yield().await;
+    let machine = Machine::this();
+    if let Some(core) = arguments.core.or(machine.cpus.last().copied()) {
+        pin_current_thread(core).map_err(|error| BenchError::Core { core, error })?;
     }
-    show("INSERT", count, watch.lap());
-    let metrics = node.database().metrics();
-    println!("{metrics:?}");
-    let mut random = Generator::from_seed(1);
-    for round in 0..3 {
-        let watch = Watch::start();
-        let mut hits = 0;
-        for _ in 0..arguments.reads {
-            let number = random.below(count);
-            hits += node.execute(&select, &[Value::Bytes(key(number))]).await? as u64;
-            maybe_yield().await;
+    block_on(async {
+        let record = measure(arguments).await?;
+        report::give(&record, &machine, arguments).await
+    })
+}
+
+/// What all parts of the measurement need.
+struct Bench<'a> {
+    arguments: &'a MemtableArguments,
+    node: Rc<InProcessNode>,
+    record: Record,
+    progress: Progress,
+    tables_made: u64,
+}
+
+/// Memory that no measurement comes near: memtables are not flushed before they are told to.
+const MEMTABLE_BYTES: usize = 1 << 40;
+
+async fn measure(arguments: &MemtableArguments) -> Result<Record, BenchError> {
+    let node = Rc::new(InProcessNode::open(&arguments.workdir, MEMTABLE_BYTES).await?);
+    let (record, progress) = (Record::default(), Progress::new());
+    let mut bench = Bench { arguments, node, record, progress, tables_made: 0 };
+    let outcome = Box::pin(bench.all()).await;
+    bench.progress.clear();
+    // The directory goes, whatever happened.
+    let closed = match Rc::into_inner(bench.node) {
+        Some(node) => node.close().await,
+        None => Ok(()),
+    };
+    outcome?;
+    closed.map(|()| bench.record)
+}
+
+impl Bench<'_> {
+    async fn all(&mut self) -> Result<(), BenchError> {
+        tables::create_keyspace(&self.node).await?;
+        let cassandra = match self.has(Part::Cassandra) {
+            true => Box::pin(self.cassandra()).await?,
+            false => None,
+        };
+        if let Some(cassandra) = &cassandra {
+            self.run_cassandra(cassandra, "before")?;
         }
-        show(&format!("SELECT {round}"), arguments.reads, watch.lap());
-        if hits != arguments.reads {
-            return Err(BenchError::Wrong(format!("{hits} hits")));
+        for &shape in &self.arguments.keys {
+            for round in 1..=self.arguments.rounds {
+                for kind in &self.arguments.kinds {
+                    self.shape(shape, kind, round).await?;
+                }
+            }
         }
+        if let Some(cassandra) = &cassandra {
+            self.run_cassandra(cassandra, "after")?;
+        }
+        if self.has(Part::Raw) {
+            Box::pin(self.raw()).await?;
+        }
+        if self.has(Part::Dominating) {
+            Box::pin(self.dominating()).await?;
+        }
+        if self.has(Part::Readers) && self.arguments.readers > 0 {
+            Box::pin(self.concurrent()).await?;
+        }
+        Ok(())
     }
-    let watch = Watch::start();
-    let mut hits = 0;
-    for _ in 0..arguments.reads {
-        let number = count + random.below(count);
-        hits += node.execute(&select, &[Value::Bytes(key(number))]).await?;
-        maybe_yield().await;
+
+    fn has(&self, part: Part) -> bool {
+        !self.arguments.skip.contains(&part)
     }
-    show("SELECT absent", arguments.reads, watch.lap());
-    if hits != 0 {
-        return Err(BenchError::Wrong(format!("{hits} hits")));
+
+    async fn table(&mut self, kind: &str, population: Population) -> Result<Table, BenchError> {
+        self.tables_made += 1;
+        let name = format!("t{}", self.tables_made);
+        Table::create(&self.node, &name, kind, population).await
     }
-    node.close().await
+
+    /// One round of one shape and kind.
+    async fn shape(&mut self, shape: KeyShape, kind: &str, round: u32) -> Result<(), BenchError> {
+        let arguments = self.arguments;
+        let count = arguments.partitions;
+        let population = Population::Shape { shape, rows: arguments.rows.unwrap_or(count) };
+        let data = Data { population, count, value_bytes: arguments.value_bytes as usize };
+        let keys = shape.name();
+        let what = |measure| {
+            format!("{measure}, {keys} keys, {kind}, round {round} of {}", arguments.rounds)
+        };
+        let mut random = Generator::from_seed(arguments.seed);
+        let table = self.table(kind, population).await?;
+        let (node, record, progress) = (&self.node, &mut self.record, &mut self.progress);
+        let resident = resident_bytes();
+
+        let mut step = progress.step(what("write"), count);
+        let written = points::write(node, &table, &data, &mut step).await?;
+        record.add(keys, kind, Measure::Write, written);
+        let resident_bytes = resident_bytes().saturating_sub(resident);
+        let memory = node.database().memtable_memory(tables::KEYSPACE, &table.name);
+        let memory = memory.unwrap_or_default();
+        check_counts(&data, &memory)?;
+        let (keys_of, kind_of) = (keys.to_owned(), kind.to_owned());
+        record.add_memory(MemoryFigure {
+            keys: keys_of,
+            kind: kind_of,
+            memory,
+            is_split: true,
+            resident_bytes,
+        });
+
+        for (measure, absent) in [(Measure::ReadHit, false), (Measure::ReadMiss, true)] {
+            let mut step = progress.step(what(measure.name()), arguments.reads);
+            let random = &mut random;
+            let read =
+                points::read(node, &table, &data, arguments.reads, absent, random, &mut step)
+                    .await?;
+            record.add(keys, kind, measure, read);
+        }
+        let idle = points::idle(&data, arguments.reads, &mut random).await;
+        record.add(keys, "no node", Measure::Loop, idle);
+        Box::pin(self.bulk(&table, &data, keys, kind, &what, &mut random)).await?;
+        table.drop(&self.node).await
+    }
+
+    /// Scan, slices and flush.
+    async fn bulk(
+        &mut self,
+        table: &Table,
+        data: &Data,
+        keys: &str,
+        kind: &str,
+        what: &impl Fn(&'static str) -> String,
+        random: &mut Generator,
+    ) -> Result<(), BenchError> {
+        let (slice, has_flush) = (self.has(Part::Slice), self.has(Part::Flush));
+        let (node, record, progress) = (&self.node, &mut self.record, &mut self.progress);
+        if !self.arguments.skip.contains(&Part::Scan) {
+            let mut step = progress.step(what("scan"), data.count);
+            let (scanned, order) = scans::scan(node, table, data, &mut step).await?;
+            record.add(keys, kind, Measure::Scan, scanned);
+            let slices = (self.arguments.reads / 100).max(1);
+            for (measure, down) in [(Measure::Slice, false), (Measure::SliceDown, true)] {
+                if slice && (!down || table.slice_down.is_some()) {
+                    let mut step = progress.step(what(measure.name()), slices);
+                    let sliced =
+                        scans::slices(node, table, data, &order, slices, down, random, &mut step);
+                    record.add(keys, kind, measure, sliced.await?);
+                }
+            }
+        }
+        if has_flush {
+            let mut step = progress.step(what("flush"), 1);
+            let (flushed, bytes) = flush::flush(node, table, data, random, &mut step).await?;
+            record.add_bytes(keys, kind, Measure::Flush, flushed, bytes);
+        }
+        Ok(())
+    }
+}
+
+/// The memtable holds what was written, no more and no less.
+fn check_counts(data: &Data, memory: &MemtableMemory) -> Result<(), BenchError> {
+    let expected = (data.population.partitions(data.count), data.count);
+    if (memory.partitions, memory.rows) != expected {
+        return Err(BenchError::Wrong(format!(
+            "the memtable counts {} partitions and {} rows, and was given {} and {}",
+            memory.partitions, memory.rows, expected.0, expected.1
+        )));
+    }
+    Ok(())
 }

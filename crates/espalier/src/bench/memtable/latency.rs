@@ -1,0 +1,108 @@
+//! Latencies of reads: when they were due, how long they waited and how long they took.
+
+/// One read.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// When it was due, in seconds since the readers began.
+    pub at_s: f64,
+    /// From then until it was done, in µs.
+    pub latency_us: f64,
+    /// Of that the read itself, with what ran in between if it gave way, in µs.
+    pub service_us: f64,
+}
+
+/// The reads of one sort during writes.
+#[derive(Clone, Debug)]
+pub struct LatencyFigure {
+    /// What was read meanwhile.
+    pub what: &'static str,
+    /// The kind of memtable.
+    pub kind: String,
+    /// How many tasks read.
+    pub readers: u32,
+    /// Entries that were written meanwhile, a second by the clock.
+    pub writes_per_s: f64,
+    /// All reads, in the order in which they were due.
+    pub samples: Vec<Sample>,
+}
+
+/// Of some reads, in µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Percentiles {
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub max_us: f64,
+}
+
+impl Percentiles {
+    /// Of these values; by the nearest rank.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let rank = |part: f64| {
+            let rank = (part * values.len() as f64).ceil() as usize;
+            values.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+        };
+        Self { p50_us: rank(0.5), p99_us: rank(0.99), p999_us: rank(0.999), max_us: rank(1.0) }
+    }
+}
+
+impl LatencyFigure {
+    /// From when a read was due.
+    pub fn latency(&self) -> Percentiles {
+        Percentiles::of(self.samples.iter().map(|sample| sample.latency_us))
+    }
+
+    /// Of the reads themselves.
+    pub fn service(&self) -> Percentiles {
+        Percentiles::of(self.samples.iter().map(|sample| sample.service_us))
+    }
+
+    /// Percentiles of the latency in each of `parts` equal parts of the time, with the second in which the part begins; parts
+    /// without reads are left out.
+    pub fn over_time(&self, parts: usize) -> Vec<(f64, Percentiles)> {
+        let end = self.samples.iter().map(|sample| sample.at_s).fold(0.0, f64::max);
+        let length = (end / parts as f64).max(1e-9);
+        let mut values = vec![Vec::new(); parts];
+        for sample in &self.samples {
+            let part = ((sample.at_s / length) as usize).min(parts - 1);
+            values[part].push(sample.latency_us);
+        }
+        let parts = values.into_iter().enumerate().filter(|(_, values)| !values.is_empty());
+        parts.map(|(part, values)| (part as f64 * length, Percentiles::of(values))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_seen() {
+        let percentiles = Percentiles::of((1..=1000).rev().map(f64::from));
+        let expected = Percentiles { p50_us: 500.0, p99_us: 990.0, p999_us: 999.0, max_us: 1000.0 };
+        assert_eq!(percentiles, expected);
+        assert_eq!(Percentiles::of([]), Percentiles::default());
+        assert_eq!(Percentiles::of([7.0]).p50_us, 7.0);
+    }
+
+    #[test]
+    fn the_course_of_time_has_all_reads_in_their_part() {
+        let sample =
+            |at: u32| Sample { at_s: f64::from(at), latency_us: f64::from(at), service_us: 1.0 };
+        let samples = (0..=100).filter(|at| !(40..60).contains(at)).map(sample).collect();
+        let figure = LatencyFigure {
+            what: "rows",
+            kind: "trie".into(),
+            readers: 1,
+            writes_per_s: 1.0,
+            samples,
+        };
+        let parts = figure.over_time(10);
+        assert_eq!(parts.len(), 8);
+        assert_eq!((parts[0].0, parts[0].1.max_us), (0.0, 9.0));
+        assert_eq!((parts[7].0, parts[7].1.max_us), (90.0, 100.0));
+    }
+}

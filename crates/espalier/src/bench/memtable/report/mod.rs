@@ -1,0 +1,42 @@
+//! What was measured, for people, for machines and as pictures.
+
+mod charts;
+mod json;
+mod ratios;
+mod text;
+
+use std::path::Path;
+
+use espalier_runtime::file::FileSystem;
+
+use super::record::Record;
+use crate::bench::BenchError;
+use crate::bench::arguments::MemtableArguments;
+use crate::bench::machine::Machine;
+
+/// Prints it, and writes the files that were asked for.
+pub async fn give(
+    record: &Record,
+    machine: &Machine,
+    arguments: &MemtableArguments,
+) -> Result<(), BenchError> {
+    let ratios = ratios::ratios(record, arguments);
+    print!("{}", text::report(record, &ratios, machine, arguments));
+    let files = FileSystem::real();
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error| BenchError::Output { path, error }
+    };
+    if let Some(path) = &arguments.json {
+        let document = json::document(record, &ratios, machine, arguments);
+        files.write_atomically(path, document).await.map_err(failed(path))?;
+    }
+    if let Some(directory) = &arguments.svg {
+        files.create_dir_all(directory).await.map_err(failed(directory))?;
+        for (name, drawing) in charts::draw(record) {
+            let path = directory.join(name);
+            files.write_atomically(&path, drawing).await.map_err(failed(&path))?;
+        }
+    }
+    Ok(())
+}
