@@ -14,6 +14,7 @@
 
 mod budget;
 mod content;
+mod dead_runs;
 mod factory;
 mod kind;
 mod lookup;
@@ -22,6 +23,7 @@ mod merge;
 mod partition;
 mod path;
 mod range_tombstones;
+mod run_ahead;
 mod scan;
 mod statistics;
 mod store;
@@ -55,6 +57,8 @@ pub struct Memtable {
     heap_bytes: Cell<usize>,
     /// Whether there is any boundary of range deletions.
     has_boundaries: Cell<bool>,
+    /// Whether there was ever a run of dead rows.
+    has_runs: Cell<bool>,
     /// The first write's place in the commit log, and the end of the last one's.
     positions: Cell<Option<(LogPosition, LogPosition)>>,
     /// Whether paths give clusterings back byte for byte.
@@ -84,6 +88,7 @@ impl Memtable {
             statistics: RefCell::default(),
             heap_bytes: Cell::new(0),
             has_boundaries: Cell::new(false),
+            has_runs: Cell::new(false),
             positions: Cell::new(None),
             is_exact: path::is_exact(table.comparator()),
             is_single_row: table.clustering_columns().is_empty() && !table.has_static_columns(),

@@ -17,7 +17,8 @@ use super::{
     Memtable,
     content::{Boundary, Content},
     path,
-    store::{PartitionView, StoreSnapshot},
+    run_ahead::RunAhead,
+    store::StoreSnapshot,
     walk::{At, View},
     write::split_stored,
 };
@@ -43,8 +44,10 @@ pub struct MemtablePartition {
     range: Option<Range>,
     /// The partition as it was at the first fill, if that did not read all of it.
     snapshot: Option<StoreSnapshot>,
-    /// Whether the memtable had any boundary then.
+    /// Whether the memtable had any boundary then, and any run of dead rows.
     has_boundaries: bool,
+    has_runs: bool,
+    run: RunAhead,
     buffer: VecDeque<Unfiltered>,
     next_fill: usize,
 }
@@ -79,6 +82,8 @@ impl MemtablePartition {
             range: None,
             snapshot: None,
             has_boundaries: memtable.has_boundaries.get(),
+            has_runs: memtable.has_runs.get(),
+            run: RunAhead::default(),
             buffer: VecDeque::new(),
             next_fill: FIRST_FILL,
         };
@@ -95,19 +100,26 @@ impl MemtablePartition {
 
     /// Reads the next fragments into the buffer.
     fn fill(&mut self) -> Result<(), StorageError> {
+        let result = self.with_view(Self::fill_from);
+        if self.is_done() {
+            self.release_snapshot();
+        }
+        result
+    }
+
+    /// Looks at the partition as the stream shows it.
+    fn with_view<R>(&mut self, look: impl FnOnce(&mut Self, View<'_>) -> R) -> R {
         let memtable = self.memtable.clone();
         let (snapshot, prefix) = (self.snapshot.take(), std::mem::take(&mut self.prefix));
         let result = {
             let trie = memtable.trie.borrow();
-            self.fill_from(match &snapshot {
+            let partition = match &snapshot {
                 Some(snapshot) => snapshot.subtrie(&trie),
                 None => trie.subtrie(&prefix),
-            })
+            };
+            look(self, View { partition, has_boundaries: self.has_boundaries })
         };
         (self.snapshot, self.prefix) = (snapshot, prefix);
-        if self.is_done() {
-            self.release_snapshot();
-        }
         result
     }
 
@@ -122,8 +134,7 @@ impl MemtablePartition {
         }
     }
 
-    fn fill_from(&mut self, partition: PartitionView<'_>) -> Result<(), StorageError> {
-        let view = View { partition, has_boundaries: self.has_boundaries };
+    fn fill_from(&mut self, view: View<'_>) -> Result<(), StorageError> {
         let wanted = self.next_fill;
         self.next_fill = (wanted * 4).min(LARGEST_FILL);
         while self.buffer.len() < wanted && !self.is_done() {
@@ -216,6 +227,9 @@ impl MemtablePartition {
             range.at.extend_from_slice(walk.key());
             match walk.at() {
                 Some(At::Row(content)) => {
+                    if self.has_runs {
+                        self.run.read(view, self.direction, &range.at, self.buffer.len());
+                    }
                     let row = self.memtable.row(&self.table, &range.at, content)?;
                     self.buffer.push_back(Unfiltered::Row(row));
                 }
@@ -255,7 +269,47 @@ impl UnfilteredStream for MemtablePartition {
         if self.buffer.is_empty() && !self.is_done() {
             self.fill()?;
         }
+        self.run.give();
         Ok(self.buffer.pop_front())
+    }
+
+    fn maximum_timestamp(&self) -> i64 {
+        self.memtable.statistics.borrow().maximum_timestamp
+    }
+
+    fn dead_until(&self) -> Option<ClusteringBound> {
+        let far = self.run.far_end(self.direction)?;
+        path::far_end(self.table.comparator(), far, self.direction).ok()
+    }
+
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
+        self.next_fill = FIRST_FILL;
+        let comparator = self.table.comparator();
+        let is_forward = self.direction == Direction::Forward;
+        self.buffer.retain(|fragment| match fragment {
+            Unfiltered::Row(row) => {
+                let order = comparator.compare(row.clustering.position(), position.position());
+                if is_forward { order.is_gt() } else { order.is_lt() }
+            }
+            Unfiltered::Marker(_) => true,
+        });
+        self.run.skip(self.buffer.len());
+        let Some(mut range) = self.range.take() else { return Ok(()) };
+        let mut target = Vec::new();
+        path::put_bound(comparator, position, &mut target);
+        let is_ahead = |place: &[u8], of: &[u8]| if is_forward { place > of } else { place < of };
+        if is_ahead(&target, &range.far) {
+            range.at.clone_from(&range.far);
+        } else if is_ahead(&target, &range.at) {
+            let open = self.with_view(|_, view| view.deletion_before(&target, is_forward));
+            if open != range.open {
+                self.push_marker(position.clone(), range.open, open);
+                range.open = open;
+            }
+            range.at = target;
+        }
+        self.range = Some(range);
+        Ok(())
     }
 }
 

@@ -3,17 +3,18 @@
 //! ```text
 //! partition   40 token 40 escaped key 38
 //!   + 10 bound       a place where range deletions change: prefix values, then 20 (before) or 60 (behind)
+//!   + 14 path        a run of dead rows: the path of its first row, or a bound; the content is the path of its end
 //!   + 18             the static row
 //!   + clustering     a row: its values, then 38 (a table without clustering columns: just 38)
 //! ```
 //!
-//! All byte-comparable, so the order of keys is: the partition, its deletion branch, its static row, its rows in
-//! clustering order. The deletion branch and the rows use the same encoding, so that bounds and rows compare by their
+//! All byte-comparable, so the order of keys is: the partition, its deletion branch, its runs, its static row,
+//! its rows in clustering order. The deletion branch and the rows use the same encoding, so that bounds and rows compare by their
 //! bytes: 20 < 38 < 3E, 3F, 40, 41 < 60.
 
 use espalier_mutation::{
     BoundKind, Clustering, ClusteringBound, ClusteringComparator, DecoratedKey, DecoratedKeyRef,
-    Token,
+    Direction, Token,
 };
 use espalier_types::{
     CqlType, DecodeError,
@@ -25,10 +26,16 @@ use espalier_types::{
 
 /// Leads to the boundaries of range deletions.
 pub(crate) const DELETIONS: u8 = 0x10;
+/// Leads to the runs of dead rows.
+pub(crate) const DEAD_RUNS: u8 = 0x14;
 /// The static row.
 pub(crate) const STATIC: u8 = 0x18;
 /// No row's clustering begins with less.
 pub(crate) const FIRST_ROW: u8 = TERMINATOR;
+
+/// The bound before all rows, and the one behind them.
+pub(crate) const BOTTOM: u8 = LT_NEXT;
+pub(crate) const TOP: u8 = GT_NEXT;
 
 /// Appends the path of a partition.
 #[inline]
@@ -84,6 +91,22 @@ pub(crate) fn bound(
 ) -> Result<ClusteringBound, DecodeError> {
     let (values, terminator) = decode_clustering(&comparator.types, path)?;
     Ok(ClusteringBound { kind: kind_of(terminator), values: values.into() })
+}
+
+/// The bound behind a row, or the bound that the path is of, as the far end of a stretch that is walked in `direction`.
+pub(crate) fn far_end(
+    comparator: &ClusteringComparator,
+    path: &[u8],
+    direction: Direction,
+) -> Result<ClusteringBound, DecodeError> {
+    let (values, terminator) = decode_clustering(&comparator.types, path)?;
+    let kind = match (terminator, direction) {
+        (LT_NEXT, _) => BoundKind::InclusiveStart,
+        (GT_NEXT, _) => BoundKind::ExclusiveStart,
+        (_, Direction::Forward) => BoundKind::ExclusiveStart,
+        (_, Direction::Reverse) => BoundKind::InclusiveStart,
+    };
+    Ok(ClusteringBound { kind, values: values.into() })
 }
 
 /// The start kind of a bound with this terminator.

@@ -46,6 +46,7 @@ impl Memtable {
         if start >= end || tombstone.deletion.is_live() {
             return Ok(());
         }
+        let range = (start.clone(), end.clone());
         let before = deletion_before(partition.subtrie(), &start, false);
         let within = within(partition.subtrie(), &start, &end);
         let mut wanted: Vec<(Vec<u8>, Boundary)> = Vec::with_capacity(within.len() + 2);
@@ -94,6 +95,9 @@ impl Memtable {
             let freed = partition.get(&key).map_or(0, Content::heap_bytes);
             partition.remove(&key)?;
             self.count_heap(freed, 0);
+        }
+        if self.covers(tombstone.deletion) {
+            let _ = self.cover(partition, range.0, range.1);
         }
         Ok(())
     }

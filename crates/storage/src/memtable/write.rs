@@ -3,7 +3,7 @@
 use super::{
     Memtable,
     content::Content,
-    merge, path,
+    dead_runs, merge, path,
     store::{StoreFull, StorePartition},
 };
 use crate::{StorageError, commitlog::put_values};
@@ -109,11 +109,7 @@ impl Memtable {
         path.clear();
         path::put_row(table.comparator(), clustering, path);
         self.keep(clustering, kept);
-        let change = partition
-            .put_with(path, |old| change_row(table, self.is_exact, old, kept, packed, merged))?;
-        self.count(&change, true);
-        change.error.map_or(Ok(()), Err)?;
-        Ok(())
+        self.put_row(table, &mut partition, path, kept, packed, merged)
     }
 
     fn apply_inner<'p>(
@@ -143,6 +139,9 @@ impl Memtable {
         let mut trie = self.trie.borrow_mut();
         let mut partition = trie.transaction(path);
         self.put_partition(&mut partition, update.deletion)?;
+        if self.covers(update.deletion) {
+            let _ = self.cover(&mut partition, vec![path::BOTTOM], vec![path::TOP]);
+        }
         let mut index = 0;
         if update.static_row.is_some() {
             self.keep::<&[u8]>(&[], kept);
@@ -157,15 +156,37 @@ impl Memtable {
             path.clear();
             path::put_row(table.comparator(), &row.clustering.values, path);
             self.keep(&row.clustering.values, kept);
-            let change = partition.put_with(path, |old| {
-                change_row(table, self.is_exact, old, kept, packed(index), merged)
-            })?;
-            self.count(&change, true);
-            change.error.map_or(Ok(()), Err)?;
+            self.put_row(table, &mut partition, path, kept, packed(index), merged)?;
             index += 1;
         }
         for tombstone in &update.range_tombstones {
             self.add_range_tombstone(table, &mut partition, tombstone)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a row of a partition that may have several. `path` is its path there.
+    #[inline]
+    fn put_row(
+        &self,
+        table: &TableMetadata,
+        partition: &mut StorePartition<'_>,
+        path: &[u8],
+        kept: &[u8],
+        packed: &[u8],
+        merged: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let is_dead = dead_runs::is_dead(packed);
+        if !is_dead {
+            self.leave_run(partition, path)?;
+        }
+        let change = partition
+            .put_with(path, |old| change_row(table, self.is_exact, old, kept, packed, merged))?;
+        self.count(&change, true);
+        change.error.map_or(Ok(()), Err)?;
+        // Runs are hints: where there is no room for one, reads walk.
+        if is_dead {
+            let _ = self.join_run(partition, path);
         }
         Ok(())
     }
@@ -191,6 +212,12 @@ impl Memtable {
         }
         change.error.map_or(Ok(()), Err)?;
         Ok(())
+    }
+
+    /// Whether a deletion is at least as new as all that the memtable holds.
+    pub(super) fn covers(&self, deletion: DeletionTime) -> bool {
+        !deletion.is_live()
+            && deletion.marked_for_delete_at >= self.statistics.borrow().maximum_timestamp
     }
 
     /// Makes the partition exist, with its deletion.
