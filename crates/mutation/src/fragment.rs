@@ -91,9 +91,10 @@ pub trait UnfilteredStream {
         Ok(())
     }
 
-    /// A bound such that the rows between the fragment given last and it, if there are any, hold nothing but tombstones:
-    /// no reader at any time sees them. `None`: not known. For reads of what is visible only, since flush and compaction
-    /// write tombstones. Markers may lie in between: [`Self::skip_to`] the bound tells what they come to.
+    /// A bound such that the rows between the fragment given last and it, if there are any, hold nothing but tombstones,
+    /// or only what deletions of this stream cover: no reader at any time sees them. `None`: not known. For reads of what
+    /// is visible only, since flush and compaction write tombstones. Markers may lie in between: [`Self::skip_to`] the
+    /// bound tells what they come to.
     fn dead_until(&self) -> Option<ClusteringBound> {
         None
     }

@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 
-use super::{UnfilteredMerger, merge::Source};
+use super::{UnfilteredMerger, merge::Source, rows::apply_deletion};
 use crate::{
     BoundKind, ClusteringBound, DeletionTime, Direction, PositionRef, Row, Unfiltered,
     UnfilteredStream,
@@ -93,12 +93,17 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
     }
 
     fn dead_until(&self, source: &Source<S>) -> Option<ClusteringBound> {
-        match &source.head {
-            Some(Unfiltered::Row(row)) if !self.wanted.drops(row) => None,
-            None => None,
-            Some(_) if self.wanted == Wanted::Everything => None,
-            Some(_) => source.stream.dead_until(),
-        }
+        let is_dead = match source.head.as_ref()? {
+            _ if self.wanted == Wanted::Everything => false,
+            Unfiltered::Row(row) => {
+                // What the stream itself has in force at its head is known; it may be what makes the row dead.
+                let mut row = row.clone();
+                apply_deletion(&mut row, self.partition_deletion.max(source.open));
+                self.wanted.drops(&row)
+            }
+            Unfiltered::Marker(_) => true,
+        };
+        if is_dead { source.stream.dead_until() } else { None }
     }
 
     fn later<'a>(&self, left: PositionRef<'a>, right: Option<PositionRef<'a>>) -> PositionRef<'a> {

@@ -31,7 +31,7 @@ pub struct UnfilteredMerger<S> {
     pub(super) direction: Direction,
     pub(super) wanted: Wanted,
     pub(super) sources: Vec<Source<S>>,
-    partition_deletion: DeletionTime,
+    pub(super) partition_deletion: DeletionTime,
     /// The strongest range deletion emitted as open; live if it is not above the partition deletion.
     open: DeletionTime,
 }
