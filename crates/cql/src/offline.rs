@@ -53,7 +53,7 @@ pub fn read_schema(script: &str, keyspace: &str) -> Result<Schema> {
         if let Some(name) = name {
             schema = with_keyspace(schema, name, &current);
         }
-        if let Some((changed, _)) = ddl::apply(text, Some(&current), &schema)? {
+        if let Some((changed, _)) = ddl::apply(text, Some(&current), &schema, None)? {
             schema = changed;
         }
     }

@@ -1,19 +1,24 @@
 //! Scripts of statements with their results as text (`testdata/cql_scripts/*.txt`), which a reviewer reads as a diff.
 //!
-//! Each script runs three times on a fresh node: with everything in the memtable, with a flush after every statement, and
-//! with pages of two rows. All must agree with the recorded text. `REWRITE=1` records the first run's results anew.
+//! Each script runs on a fresh node several times: with everything in the memtable, of each kind, with a flush after every
+//! statement, and with pages of two rows. All must agree with the recorded text. `REWRITE=1` records the first run's results
+//! anew.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::{fmt::Write, path::PathBuf, sync::Arc};
 
 use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult, Rows};
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration, StorageError};
+use espalier_storage::{
+    Database, MemtableKind, SharedDatabase, StorageConfiguration, StorageError, Structure,
+};
 use espalier_types::literal;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
     Memtable,
+    SkipList,
+    ShardedTrie,
     Flushed,
     Paged,
 }
@@ -102,7 +107,13 @@ fn run_script(script: &str, mode: Mode) -> String {
     let mut output = String::new();
     block_on(async {
         let file_system = FileSystem::simulated(1);
-        let configuration = StorageConfiguration::new("node");
+        let mut configuration = StorageConfiguration::new("node");
+        let kind = match mode {
+            Mode::SkipList => MemtableKind { structure: Structure::SkipList, shards: 1 },
+            Mode::ShardedTrie => MemtableKind { structure: Structure::Trie, shards: 3 },
+            _ => MemtableKind::default(),
+        };
+        configuration.memtables.set("default", kind);
         let context = ShardContext { index: 0, count: 1 };
         let shared = SharedDatabase::new();
         let database =
@@ -142,7 +153,8 @@ fn scripts() {
             std::fs::write(&path, run_script(&expected, Mode::Memtable)).unwrap();
             continue;
         }
-        for mode in [Mode::Memtable, Mode::Flushed, Mode::Paged] {
+        for mode in [Mode::Memtable, Mode::SkipList, Mode::ShardedTrie, Mode::Flushed, Mode::Paged]
+        {
             let found = run_script(&expected, mode);
             if found != expected {
                 let difference = expected

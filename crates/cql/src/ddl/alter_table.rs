@@ -47,7 +47,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
                 ));
             }
             let mut changed_options = table.options.clone();
-            set_options(&mut changed_options, &options.properties)?;
+            set_options(&mut changed_options, &options.properties, context.memtables)?;
             table.rebuild().options(changed_options).build()
         }
         TableChange::DropCompactStorage => {

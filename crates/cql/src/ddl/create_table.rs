@@ -145,7 +145,7 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
         ));
     }
     let mut options = TableOptions::default();
-    set_options(&mut options, &statement.options.properties)?;
+    set_options(&mut options, &statement.options.properties, context.memtables)?;
     if counters.is_some() && options.default_time_to_live != 0 {
         return Err(Error::invalid("Cannot set default_time_to_live on a table with counters"));
     }

@@ -17,7 +17,7 @@ use std::{
 
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
 use espalier_runtime::random;
-use espalier_storage::Database;
+use espalier_storage::{Database, MemtableConfigurations};
 
 use crate::{
     ChangeKind, ChangeTarget, Error, ErrorCode, ErrorDetail, QueryResult, Result, SchemaChange,
@@ -48,11 +48,12 @@ pub async fn execute(
     keyspace: Option<&str>,
 ) -> Result<QueryResult> {
     let (text, keyspace) = (text.to_string(), keyspace.map(str::to_string));
+    let memtables = database.configuration().memtables.clone();
     let change = Arc::new(Mutex::new(None));
     let reported = change.clone();
     let changed = database
         .change_schema(move |schema: &Schema| -> Result<Option<Schema>> {
-            let outcome = apply(&text, keyspace.as_deref(), schema)?;
+            let outcome = apply(&text, keyspace.as_deref(), schema, Some(&memtables))?;
             Ok(outcome.map(|(schema, change)| {
                 *reported.lock().unwrap_or_else(PoisonError::into_inner) = Some(change);
                 schema
@@ -66,10 +67,15 @@ pub async fn execute(
     })
 }
 
-/// What a schema statement makes of a schema.
-pub fn apply(text: &str, keyspace: Option<&str>, schema: &Schema) -> Outcome {
+/// What a schema statement makes of a schema. `memtables` are the node's kinds of memtables, if there is a node.
+pub fn apply(
+    text: &str,
+    keyspace: Option<&str>,
+    schema: &Schema,
+    memtables: Option<&MemtableConfigurations>,
+) -> Outcome {
     let parsed = grammar::parse(text)?;
-    let context = Context { text, keyspace, schema };
+    let context = Context { text, keyspace, schema, memtables };
     match &parsed.statement {
         Statement::CreateKeyspace(statement) => keyspace::create(&context, statement),
         Statement::AlterKeyspace(statement) => keyspace::alter(&context, statement),
@@ -89,6 +95,7 @@ struct Context<'a> {
     text: &'a str,
     keyspace: Option<&'a str>,
     schema: &'a Schema,
+    memtables: Option<&'a MemtableConfigurations>,
 }
 
 impl Context<'_> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use espalier_mutation::schema::{SSTABLE_FORMAT, TableOptions};
+use espalier_storage::MemtableConfigurations;
 
 use crate::{
     Error, ErrorCode, Result,
@@ -22,10 +23,24 @@ const COMPACTION_STRATEGIES: [&str; 5] = [
 const COMPRESSORS: [&str; 5] =
     ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "NoopCompressor"];
 
-/// Changes `options` by the properties. `id` is for the caller: it is skipped here.
-pub fn set_options(options: &mut TableOptions, properties: &[Property<'_>]) -> Result<()> {
+/// Changes `options` by the properties. `id` is for the caller: it is skipped here. `memtables` are the kinds that there are,
+/// if that is known.
+pub fn set_options(
+    options: &mut TableOptions,
+    properties: &[Property<'_>],
+    memtables: Option<&MemtableConfigurations>,
+) -> Result<()> {
     for property in properties {
         set_option(options, property.name.as_str(), &property.value)?;
+    }
+    // One that has gone from the settings since does not keep other options from being changed.
+    if properties.iter().any(|property| property.name.as_str() == "memtable")
+        && memtables.is_some_and(|there_are| there_are.get(&options.memtable).is_none())
+    {
+        return Err(Error::configuration(format!(
+            "Memtable configuration \"{}\" not found.",
+            options.memtable
+        )));
     }
     let compression = options.compression_options().map_err(Error::configuration)?;
     match compression.map(|compression| compression.class) {

@@ -74,7 +74,7 @@ mod tests {
     fn the_longest_part_counts() {
         let ignored = |key| matches!(look_up(key), Some(Known::Ignored(_)));
         assert!(ignored("seed_provider"));
-        assert!(ignored("memtable.configurations.default.inherits"));
+        assert!(ignored("memtable_allocation_type"));
         assert!(ignored("client_encryption_options.keystore"));
         assert_eq!(look_up("client_encryption_options.enabled"), Some(Known::Only(vec!["false"])));
         assert_eq!(look_up("cdc_enabled"), Some(Known::Only(vec!["false"])));

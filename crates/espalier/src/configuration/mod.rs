@@ -8,6 +8,7 @@
 //! | `document` | YAML as flat keys with lines |
 //! | `settings`, `known_keys` | the keys that mean something here; those of Cassandra and ScyllaDB that do not |
 //! | `units` | sizes and durations |
+//! | `memtables` | kinds of memtables by name |
 //! | `memory` | the memory budget and its parts |
 //! | `resolve` | defaults, and what follows from what |
 
@@ -15,6 +16,7 @@ mod document;
 mod error;
 mod known_keys;
 mod memory;
+mod memtables;
 mod resolve;
 mod settings;
 mod suggestion;
@@ -38,6 +40,7 @@ use crate::command_line::ServeArguments;
 #[derive(Debug, Default)]
 struct Given {
     draft: Draft,
+    memtables: memtables::Definitions,
     /// A key and why it changes nothing.
     ignored: Vec<(String, &'static str)>,
     /// Where each setting was given, by its new name.
@@ -91,6 +94,9 @@ impl Machine {
 impl Given {
     fn take(&mut self, entry: Entry) -> Result<(), ConfigurationError> {
         let Entry { key, value, origin } = entry;
+        if memtables::is_key(&key) {
+            return self.memtables.take(&key, &value, origin);
+        }
         let Some((setting, old)) = settings::find(&key) else {
             return self.take_known(key, &value, origin);
         };
@@ -119,7 +125,7 @@ impl Given {
     ) -> Result<(), ConfigurationError> {
         match known_keys::look_up(&key) {
             None => {
-                let known = settings::names().chain(known_keys::names());
+                let known = settings::names().chain(known_keys::names()).chain([memtables::NAME]);
                 let suggestion = suggestion::closest(&key, known).map(str::to_owned);
                 Err(ConfigurationError::UnknownKey { origin, key, suggestion })
             }

@@ -53,7 +53,7 @@ pub(super) fn resolve(
     given: Given,
     machine: Machine,
 ) -> Result<NodeConfiguration, ConfigurationError> {
-    let Given { draft, ignored, .. } = given;
+    let Given { draft, memtables, ignored, .. } = given;
     let memory = MemoryBudget::new(arguments.memory, machine.memory_bytes)?;
     let directory = arguments.workdir.clone().or_else(|| draft.workdir.clone());
     let directory = directory.unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY));
@@ -64,7 +64,10 @@ pub(super) fn resolve(
             None => None,
         },
         shards: shards(arguments.smp, machine)?,
-        storage: storage(&draft, &directory, &memory)?,
+        storage: StorageConfiguration {
+            memtables: memtables.resolve()?,
+            ..storage(&draft, &directory, &memory)?
+        },
         server: server(arguments, &draft, &memory)?,
         memory,
         directory,

@@ -15,7 +15,7 @@ pub enum Structure {
 pub struct MemtableKind {
     /// Of what there is one or there are several.
     pub structure: Structure,
-    /// How many there are for each core, by ranges of tokens; 1 to [`Self::MOST_SHARDS`].
+    /// How many there are for each core, by ranges of tokens: 1 to [`Self::MOST_SHARDS`].
     pub shards: usize,
 }
 
