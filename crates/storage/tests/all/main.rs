@@ -9,6 +9,7 @@ mod dead_rows;
 mod disk_failures;
 mod dropped_and_truncated_tables;
 mod imports;
+mod kinds_of_memtables;
 mod logged_batches;
 mod memory_pressure;
 mod model;

@@ -13,7 +13,7 @@ use espalier_runtime::{
 use crate::support::*;
 
 #[test]
-fn writers_are_held_back_and_memory_is_bounded() {
+pub fn writers_are_held_back_and_memory_is_bounded() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let mut configuration = configuration();

@@ -19,7 +19,7 @@ use crate::support::*;
 const ROWS: i32 = 700;
 
 #[test]
-fn a_long_read_sees_one_version_of_a_partition() {
+pub fn a_long_read_sees_one_version_of_a_partition() {
     for seed in 0..12 {
         let file_system = FileSystem::simulated(seed);
         run(async {
@@ -95,7 +95,7 @@ fn a_long_read_sees_one_version_of_a_partition() {
 
 /// Rows that are written one by one, but without giving way between them.
 #[test]
-fn a_long_read_sees_one_version_of_single_rows() {
+pub fn a_long_read_sees_one_version_of_single_rows() {
     for seed in 0..12 {
         let file_system = FileSystem::simulated(seed);
         run(async {
@@ -163,7 +163,7 @@ fn a_long_read_sees_one_version_of_single_rows() {
 }
 
 #[test]
-fn scans_during_flushes_see_each_row_once() {
+pub fn scans_during_flushes_see_each_row_once() {
     for seed in 0..8 {
         let file_system = FileSystem::simulated(seed);
         run(async {

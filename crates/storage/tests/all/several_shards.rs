@@ -48,7 +48,7 @@ async fn check_names(database: &Database, count: i32) {
 }
 
 #[test]
-fn the_number_of_shards_may_change() {
+pub fn the_number_of_shards_may_change() {
     let file_system = FileSystem::simulated(1);
     let mut count = 0;
     for (shards, ends) in
@@ -98,7 +98,7 @@ fn flushes_on_all_shards_give_files_different_numbers() {
 }
 
 #[test]
-fn the_fast_path_answers_for_its_own_shard_only() {
+pub fn the_fast_path_answers_for_its_own_shard_only() {
     let file_system = FileSystem::simulated(3);
     on_shards(2, &file_system, configuration(), |database| async move {
         create(&database, vec![narrow_table()]).await;

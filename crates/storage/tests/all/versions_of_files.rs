@@ -43,7 +43,7 @@ async fn shown(database: &Database) -> Vec<String> {
 }
 
 #[test]
-fn a_node_reads_what_it_wrote_in_every_version() {
+pub fn a_node_reads_what_it_wrote_in_every_version() {
     let file_system = FileSystem::simulated(1);
     let mut expected = Vec::new();
     let told = ["da", "oa", "nb", "me", "mt", "bti", "big", "ms"];

@@ -13,18 +13,30 @@ use espalier_mutation::{
 };
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
 use espalier_storage::{
-    ColumnSelection, Database, PartitionRows, ReadCommand, ReadLimits, ReadResult, ReadTarget,
-    SharedDatabase, StorageConfiguration, StorageError,
+    ColumnSelection, Database, MemtableKind, PartitionRows, ReadCommand, ReadLimits, ReadResult,
+    ReadTarget, SharedDatabase, StorageConfiguration, StorageError,
 };
 use espalier_types::CqlType;
 use uuid::Uuid;
 
 pub const NOW: u32 = 1_700_000_000;
 
+thread_local! {
+    /// The kind of memtable of [`configuration`].
+    static MEMTABLES: std::cell::Cell<MemtableKind> = std::cell::Cell::default();
+}
+
+/// Runs a test with memtables of this kind.
+pub fn with_memtables(kind: MemtableKind, test: impl FnOnce()) {
+    MEMTABLES.set(kind);
+    test();
+}
+
 pub fn configuration() -> StorageConfiguration {
     let mut configuration = StorageConfiguration::new("node");
     configuration.commitlog_segment_bytes = 1 << 20;
     configuration.commitlog_total_bytes = 16 << 20;
+    configuration.memtables.set("default", MEMTABLES.get());
     configuration
 }
 
