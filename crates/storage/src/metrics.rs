@@ -20,6 +20,10 @@ pub struct StorageMetrics {
     pub memtable_limit_bytes: u64,
     pub tables: u64,
     pub sstables: u64,
+    /// Pages and chunks of SSTables that look-ups found in memory; scans of ranges go around it.
+    pub page_cache_hits: u64,
+    /// Those that had to be read.
+    pub page_cache_misses: u64,
     pub commit_log: CommitLogMetrics,
 }
 
@@ -46,5 +50,7 @@ impl StorageMetrics {
         self.memtable_limit_bytes += other.memtable_limit_bytes;
         self.tables += other.tables;
         self.sstables += other.sstables;
+        self.page_cache_hits += other.page_cache_hits;
+        self.page_cache_misses += other.page_cache_misses;
     }
 }

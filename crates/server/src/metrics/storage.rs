@@ -30,6 +30,18 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
     );
     push("espalier_tables", gauge, metrics.tables, "Tables.");
     push("espalier_sstables", gauge, metrics.sstables, "SSTables that are open.");
+    push(
+        "espalier_page_cache_hits",
+        counter,
+        metrics.page_cache_hits,
+        "Pages and chunks of SSTables that look-ups found in memory.",
+    );
+    push(
+        "espalier_page_cache_misses",
+        counter,
+        metrics.page_cache_misses,
+        "Pages and chunks of SSTables that look-ups had to read.",
+    );
     let log = &metrics.commit_log;
     push(
         "scylla_commitlog_bytes_written",

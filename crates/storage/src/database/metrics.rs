@@ -22,6 +22,7 @@ impl Database {
         let (inner, counters) = (&self.inner, &self.inner.counters);
         let tables = inner.tables.borrow();
         let sstables: usize = tables.values().map(|table| table.borrow_view().sstables.len()).sum();
+        let page_cache = inner.page_cache.metrics();
         StorageMetrics {
             writes: counters.writes.get(),
             reads: counters.reads.get(),
@@ -34,6 +35,8 @@ impl Database {
             memtable_limit_bytes: inner.budget.limit_bytes() as u64,
             tables: tables.len() as u64,
             sstables: sstables as u64,
+            page_cache_hits: page_cache.hits,
+            page_cache_misses: page_cache.misses,
             commit_log: inner.log.get().map_or_else(CommitLogMetrics::default, |log| log.metrics()),
         }
     }

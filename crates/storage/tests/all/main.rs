@@ -5,6 +5,7 @@ mod acknowledged_writes_survive_crashes;
 mod altered_tables;
 mod commit_log_damage;
 mod counters;
+mod covered_rows;
 mod dead_rows;
 mod disk_failures;
 mod dropped_and_truncated_tables;
