@@ -45,22 +45,22 @@ pub struct MergedPartition<S> {
 impl<S: UnfilteredStream> MergedPartition<S> {
     /// Merges streams of the same partition, opened in `direction`. At least one stream. Reads each stream's first
     /// fragment.
-    pub async fn new(
+    pub fn new(
         table: Arc<TableMetadata>,
         direction: Direction,
         streams: Vec<S>,
-    ) -> Result<Option<Self>, S::Error> {
-        Self::open(table, direction, streams, Wanted::Everything).await
+    ) -> impl Future<Output = Result<Option<Self>, S::Error>> {
+        Self::open(table, direction, streams, Wanted::Everything)
     }
 
     /// The same for readers of what is visible: gives rows only, and none that holds nothing but tombstones. The header
     /// is as it is.
-    pub async fn of_visible_rows(
+    pub fn of_visible_rows(
         table: Arc<TableMetadata>,
         direction: Direction,
         streams: Vec<S>,
-    ) -> Result<Option<Self>, S::Error> {
-        Self::open(table, direction, streams, Wanted::VisibleRows).await
+    ) -> impl Future<Output = Result<Option<Self>, S::Error>> {
+        Self::open(table, direction, streams, Wanted::VisibleRows)
     }
 
     async fn open(
@@ -126,7 +126,8 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
             dropped += 1;
             if dropped == DROPS_BEFORE_LEAP {
                 dropped = 0;
-                self.leap().await?;
+                // Rare, and large: in a box it does not make each step's future larger.
+                Box::pin(self.leap()).await?;
             }
         }
         Ok(None)

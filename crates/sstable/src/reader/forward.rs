@@ -103,8 +103,9 @@ impl ForwardRows {
             if self.is_finished {
                 return Ok(None);
             }
+            // In a box, so that steps that skip nothing do not have a larger future for it.
             if self.skip.is_some()
-                && let Some(marker) = self.pass_skipped().await?
+                && let Some(marker) = Box::pin(self.pass_skipped()).await?
             {
                 return Ok(Some(marker));
             }

@@ -61,7 +61,9 @@ impl Database {
     ) -> Result<ReadResult, StorageError> {
         let view = self.table(command.table.id)?.view();
         self.inner.counters.reads.set(self.inner.counters.reads.get() + 1);
-        read_on_shard(&view, command, &self.own_range(&command.table)).await
+        let own = self.own_range(&command.table);
+        // In a box, since it is deep and large, and all who call this would be so, too.
+        Box::pin(read_on_shard(&view, command, &own)).await
     }
 
     /// The partitions of a table that this shard owns.
