@@ -1,7 +1,7 @@
 //! Runs of dead rows: whatever is deleted and written again, a read sees what it should, and does not walk what nobody
 //! can see.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::collections::BTreeMap;
 
 use espalier_mutation::{
     BoundKind, Clustering, ClusteringBound, ClusteringSlice, ClusteringSlices, DeletionTime,
@@ -137,7 +137,7 @@ fn what_is_deleted_and_written_again_is_seen() {
                     end: bound(high, BoundKind::InclusiveEnd),
                 };
                 let slices = if low <= high { vec![slice] } else { vec![] };
-                command.slices = ClusteringSlices { slices: slices.into() }.into();
+                command.slices = ClusteringSlices { slices }.into();
                 let result = database.read(command).await.unwrap();
                 let rows = result.partitions.iter().flat_map(|partition| &partition.rows);
                 let found: Vec<_> = rows
@@ -170,7 +170,7 @@ async fn first_behind(delete: impl AsyncFn(&Database, &TableMetadata)) -> (f64, 
     let read = async |limit: usize| {
         let mut command = command(&wide, ReadTarget::Partition(key("p")));
         command.limits.rows = limit;
-        let began = Instant::now();
+        let began = espalier_runtime::time::Instant::now();
         let result = database.read(command).await.unwrap();
         (began.elapsed().as_secs_f64(), result.partitions[0].rows.clone())
     };
