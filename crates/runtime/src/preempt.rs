@@ -120,6 +120,16 @@ pub fn stall_report() -> StallReport {
     })
 }
 
+/// As [`stall_report`], and forgets the longest poll, so that the next report tells of what comes from now on.
+pub fn take_stall_report() -> StallReport {
+    let report = stall_report();
+    CORE.with(|core| {
+        core.longest_ticks.set(0);
+        core.longest_task.set(None);
+    });
+    report
+}
+
 /// Sets the threshold of the stall detector of the calling thread; with `fail`, the event loop panics at
 /// the first stall, naming where the task was spawned. For tests on an otherwise idle machine.
 pub fn set_stall_threshold(threshold: Duration, fail: bool) {

@@ -17,6 +17,19 @@ pub enum BenchCommand {
     /// Each figure is given by the clock and by the time that the thread was on a core; where these differ, something else ran
     /// too. For figures that one may quote, nothing else should.
     Memtable(MemtableArguments),
+    /// Reads that come past deleted rows, and how long deletions hold the core
+    Deletions(DeletionsArguments),
+}
+
+/// What is deleted.
+#[derive(Args, Clone, Debug)]
+pub struct DeletionsArguments {
+    /// How many rows of one partition
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
+    pub rows: u64,
+    /// Where its node has its files meanwhile; it must not exist
+    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
+    pub workdir: PathBuf,
 }
 
 /// How memtables are measured.

@@ -1,6 +1,7 @@
 //! `espalier bench`: measures this build on this machine, without sockets between.
 
 pub mod arguments;
+mod deletions;
 mod machine;
 mod memtable;
 mod node;
@@ -57,5 +58,6 @@ pub enum BenchError {
 pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
     match command {
         BenchCommand::Memtable(arguments) => memtable::run(arguments),
+        BenchCommand::Deletions(arguments) => deletions::run(arguments),
     }
 }

@@ -1,0 +1,242 @@
+//! `espalier bench deletions`: how long a read takes that has to come past what was deleted, and how long a deletion over
+//! many rows holds the core.
+//!
+//! One partition gets rows, all but the last ten of them are deleted in one of several ways, and the first ten rows are
+//! asked for. What is read is compared with what must be left.
+
+use std::{rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use espalier_cql::{Prepared, Value};
+use espalier_runtime::{
+    block_on, maybe_yield,
+    preempt::take_stall_report,
+    random::Generator,
+    spawn_local,
+    time::{Instant, sleep},
+};
+
+use super::{BenchError, arguments::DeletionsArguments, node::InProcessNode, progress::Progress};
+
+/// Rows that stay: those that are asked for.
+const LEFT: u64 = 10;
+
+/// Reads of which the median and the longest are told.
+const READS: usize = 200;
+
+/// How rows are deleted.
+#[derive(Clone, Copy)]
+enum Way {
+    RowsInOrder,
+    RowsShuffled,
+    Range,
+    Partition,
+}
+
+impl Way {
+    const ALL: [Way; 4] = [Way::RowsInOrder, Way::RowsShuffled, Way::Range, Way::Partition];
+
+    fn name(self) -> &'static str {
+        match self {
+            Way::RowsInOrder => "each row, in order",
+            Way::RowsShuffled => "each row, shuffled",
+            Way::Range => "one range",
+            Way::Partition => "the partition",
+        }
+    }
+}
+
+/// Measures and prints a table.
+pub fn run(arguments: &DeletionsArguments) -> Result<(), BenchError> {
+    block_on(async {
+        let node = Rc::new(InProcessNode::open(&arguments.workdir, 1 << 40).await?);
+        let mut progress = Progress::new();
+        let outcome = Box::pin(measure(&node, arguments.rows, &mut progress)).await;
+        progress.clear();
+        let closed = match Rc::into_inner(node) {
+            Some(node) => node.close().await,
+            None => Ok(()),
+        };
+        outcome.and(closed)
+    })
+}
+
+async fn measure(
+    node: &Rc<InProcessNode>,
+    rows: u64,
+    progress: &mut Progress,
+) -> Result<(), BenchError> {
+    node.query(
+        "CREATE KEYSPACE bench_deletions WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
+         AND durable_writes = false",
+    )
+    .await?;
+    println!(
+        "{rows} rows of one partition are deleted; then SELECT ... LIMIT {LEFT} finds what is left"
+    );
+    println!(
+        "{:<20} {:<22} {:>12} {:>13} {:>13} {:>14} {:>12}",
+        "deleted",
+        "rows were in",
+        "deletion ns",
+        "its stall us",
+        "SELECT us",
+        "SELECT max us",
+        "stall us"
+    );
+    for way in Way::ALL {
+        for is_flushed in [false, true] {
+            let table = Deleted::create(node, way, is_flushed).await?;
+            table.measure(rows, progress).await?;
+        }
+    }
+    println!(
+        "\"its stall\" and \"stall\": the longest time for which a task held the core while deleting, and in a flush after it"
+    );
+    Ok(())
+}
+
+/// A table and the way in which it loses its rows.
+struct Deleted {
+    node: Rc<InProcessNode>,
+    way: Way,
+    /// Whether the rows are in an SSTable when they are deleted.
+    is_flushed: bool,
+    insert: Arc<Prepared>,
+    delete_row: Arc<Prepared>,
+    delete_range: Arc<Prepared>,
+    delete_partition: Arc<Prepared>,
+    select: Arc<Prepared>,
+}
+
+fn bigint(number: u64) -> Value {
+    Value::Bytes(Bytes::copy_from_slice(&number.to_be_bytes()))
+}
+
+impl Deleted {
+    async fn create(
+        node: &Rc<InProcessNode>,
+        way: Way,
+        is_flushed: bool,
+    ) -> Result<Self, BenchError> {
+        node.query("DROP TABLE IF EXISTS bench_deletions.t").await?;
+        let columns = "k int, c bigint, v bigint, PRIMARY KEY (k, c)";
+        node.query(&format!("CREATE TABLE bench_deletions.t ({columns})")).await?;
+        let prepare = |text: &str| node.prepare(text);
+        Ok(Self {
+            way,
+            is_flushed,
+            insert: prepare("INSERT INTO bench_deletions.t (k, c, v) VALUES (0, ?, ?)")?,
+            delete_row: prepare("DELETE FROM bench_deletions.t WHERE k = 0 AND c = ?")?,
+            delete_range: prepare(
+                "DELETE FROM bench_deletions.t WHERE k = 0 AND c >= ? AND c < ?",
+            )?,
+            delete_partition: prepare("DELETE FROM bench_deletions.t WHERE k = 0")?,
+            select: prepare("SELECT c, v FROM bench_deletions.t WHERE k = 0 LIMIT 10")?,
+            node: node.clone(),
+        })
+    }
+
+    async fn insert(&self, number: u64) -> Result<(), BenchError> {
+        self.node.write(&self.insert, &[bigint(number), bigint(number ^ 7)]).await
+    }
+
+    async fn measure(self, rows: u64, progress: &mut Progress) -> Result<(), BenchError> {
+        let mut step = progress.step(self.way.name(), 2 * rows);
+        for number in 0..rows + LEFT {
+            self.insert(number).await?;
+            maybe_yield().await;
+            step.at(number);
+        }
+        if self.is_flushed {
+            self.node.database().flush("bench_deletions", None).await?;
+        }
+        // What was done before ends before it is measured.
+        sleep(std::time::Duration::from_millis(50)).await;
+        take_stall_report();
+        let order = self.order(rows);
+        let this = Rc::new(self);
+        let began = Instant::now();
+        let deletions = order.len().max(1);
+        let deleting = this.clone();
+        spawn_local(async move { deleting.delete(rows, &order).await }).await?;
+        let deletion_ns = began.elapsed().as_secs_f64() * 1e9 / deletions as f64;
+        let deletion_stall_us = take_stall_report().longest_us;
+        let (median_us, longest_us) = this.read(rows).await?;
+        take_stall_report();
+        let flushing = this.clone();
+        spawn_local(async move { flushing.node.database().flush("bench_deletions", None).await })
+            .await?;
+        let flush_stall_us = take_stall_report().longest_us;
+        println!(
+            "{:<20} {:<22} {deletion_ns:>12.0} {deletion_stall_us:>13} {median_us:>13.1} {longest_us:>14.1} {flush_stall_us:>12}",
+            this.way.name(),
+            if this.is_flushed { "an SSTable" } else { "the memtable" },
+        );
+        Ok(())
+    }
+
+    fn order(&self, rows: u64) -> Vec<u64> {
+        let mut order: Vec<u64> = match self.way {
+            Way::RowsInOrder | Way::RowsShuffled => (0..rows).collect(),
+            Way::Range | Way::Partition => Vec::new(),
+        };
+        if matches!(self.way, Way::RowsShuffled) {
+            let mut random = Generator::from_seed(1);
+            for index in (1..order.len()).rev() {
+                order.swap(index, random.below(index as u64 + 1) as usize);
+            }
+        }
+        order
+    }
+
+    async fn delete(&self, rows: u64, order: &[u64]) -> Result<(), BenchError> {
+        match self.way {
+            Way::RowsInOrder | Way::RowsShuffled => {
+                for number in order {
+                    self.node.write(&self.delete_row, &[bigint(*number)]).await?;
+                    maybe_yield().await;
+                }
+            }
+            Way::Range => {
+                self.node.write(&self.delete_range, &[bigint(0), bigint(rows)]).await?;
+            }
+            Way::Partition => {
+                self.node.write(&self.delete_partition, &[]).await?;
+                for number in rows..rows + LEFT {
+                    self.insert(number).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Median and longest time of a read, in µs.
+    async fn read(&self, rows: u64) -> Result<(f64, f64), BenchError> {
+        let mut times_us = Vec::with_capacity(READS);
+        let expected: Vec<u8> = (rows..rows + LEFT)
+            .flat_map(|number| [number, number ^ 7])
+            .flat_map(|value| [&8i32.to_be_bytes()[..], &value.to_be_bytes()[..]].concat())
+            .collect();
+        let began = Instant::now();
+        while times_us.len() < READS {
+            let one = Instant::now();
+            let result = self.node.page(&self.select, &[], 100, None).await?;
+            times_us.push(one.elapsed().as_secs_f64() * 1e6);
+            if result.content[..] != expected[..] {
+                return Err(BenchError::Wrong(format!(
+                    "{} deleted: {} rows were read and are not the last {LEFT}",
+                    self.way.name(),
+                    result.row_count
+                )));
+            }
+            // Where a read walks everything, a few say enough.
+            if began.elapsed().as_secs() >= 5 {
+                break;
+            }
+        }
+        times_us.sort_by(f64::total_cmp);
+        let longest_us = times_us.last().copied().unwrap_or_default();
+        Ok((times_us[times_us.len() / 2], longest_us))
+    }
+}
