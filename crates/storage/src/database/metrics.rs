@@ -2,8 +2,14 @@
 
 use std::cell::Cell;
 
+use espalier_mutation::schema::TableMetadata;
+
 use super::Database;
-use crate::{commitlog::CommitLogMetrics, memtable::MemtableMemory, metrics::StorageMetrics};
+use crate::{
+    commitlog::CommitLogMetrics,
+    memtable::{MemtableMemory, MemtableReader},
+    metrics::StorageMetrics,
+};
 
 #[derive(Default)]
 pub(super) struct Counters {
@@ -45,5 +51,13 @@ impl Database {
     pub fn memtable_memory(&self, keyspace: &str, table: &str) -> Option<MemtableMemory> {
         let id = self.schema().table(keyspace, table)?.id;
         Some(self.table(id).ok()?.memtable().memory())
+    }
+
+    /// A handle to read the memtable of a table on this shard that takes writes from other threads. After the next flush
+    /// it reads what was flushed, and another one is needed for what is new. `None` if the memtable is no trie.
+    pub fn memtable_reader(&self, table: &TableMetadata) -> Option<MemtableReader> {
+        let table = self.table(table.id).ok()?;
+        let metadata = table.metadata();
+        table.memtable().reader(&metadata)
     }
 }

@@ -140,7 +140,7 @@ impl Memtable {
         partition: &mut StorePartition<'_>,
         at: &[u8],
     ) -> Result<(), StoreFull> {
-        let is_exact = self.is_exact;
+        let is_exact = self.format.is_exact;
         let is_dead = |content: &Content| {
             let bytes = content.row_bytes().unwrap_or_default();
             is_dead(super::write::split_stored(is_exact, bytes).1)

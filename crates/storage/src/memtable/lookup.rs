@@ -74,7 +74,7 @@ impl Memtable {
         if trie.get(partition).is_some() {
             return true;
         }
-        if !self.is_single_row {
+        if !self.format.is_single_row {
             return false;
         }
         partition.push(path::FIRST_ROW);
@@ -96,7 +96,7 @@ impl Memtable {
         path::put_partition(key, buffer);
         let prefix_length = buffer.len();
         let mut lookup = RowLookup::NOTHING;
-        if self.is_single_row {
+        if self.format.is_single_row {
             buffer.push(path::FIRST_ROW);
             let row = trie.get(buffer);
             // Contents beyond rows are partition deletions.
@@ -138,6 +138,6 @@ impl Memtable {
     fn packed<'a>(&self, content: Option<&'a Content>) -> Result<Option<PackedRow<'a>>, ()> {
         let Some(content) = content else { return Ok(None) };
         let bytes = content.row_bytes().ok_or(())?;
-        PackedRow::new(split_stored(self.is_exact, bytes).1).map(Some).map_err(|_| ())
+        PackedRow::new(split_stored(self.format.is_exact, bytes).1).map(Some).map_err(|_| ())
     }
 }

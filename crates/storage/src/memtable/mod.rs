@@ -23,6 +23,8 @@ mod merge;
 mod partition;
 mod path;
 mod range_tombstones;
+mod reader;
+mod row_format;
 mod run_ahead;
 mod scan;
 mod statistics;
@@ -44,9 +46,11 @@ pub use lookup::RowLookup;
 pub use memory::MemtableMemory;
 pub use partition::MemtablePartition;
 pub use path::is_exact as gives_values_back;
+pub use reader::{MemtableReader, PartitionSnapshot};
 pub use statistics::MemtableStatistics;
 
 use crate::commitlog::LogPosition;
+use row_format::RowFormat;
 use store::Store;
 
 /// The writes of one table on one shard since the last flush began.
@@ -61,10 +65,7 @@ pub struct Memtable {
     has_runs: Cell<bool>,
     /// The first write's place in the commit log, and the end of the last one's.
     positions: Cell<Option<(LogPosition, LogPosition)>>,
-    /// Whether paths give clusterings back byte for byte.
-    is_exact: bool,
-    /// Whether a partition is a single row, and so needs no content of its own: no clustering, no static columns.
-    is_single_row: bool,
+    format: RowFormat,
     /// Whether a reader had a snapshot when the present write began.
     is_read: Cell<bool>,
     /// Bytes of contents that were replaced while a reader had a snapshot, and may not be freed yet.
@@ -90,8 +91,7 @@ impl Memtable {
             has_boundaries: Cell::new(false),
             has_runs: Cell::new(false),
             positions: Cell::new(None),
-            is_exact: path::is_exact(table.comparator()),
-            is_single_row: table.clustering_columns().is_empty() && !table.has_static_columns(),
+            format: RowFormat::of(table),
             is_read: Cell::new(false),
             retired_heap_bytes: Cell::new(0),
             buffers: RefCell::default(),

@@ -8,19 +8,19 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    BoundKind, Clustering, ClusteringBound, ClusteringSlice, ClusteringSlices, DecoratedKey,
-    DeletionTime, Direction, PartitionHeader, RangeTombstoneMarker, Row, Unfiltered,
-    UnfilteredStream, schema::TableMetadata, unpack_row,
+    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, DecoratedKey, DeletionTime,
+    Direction, PartitionHeader, RangeTombstoneMarker, Unfiltered, UnfilteredStream,
+    schema::TableMetadata,
 };
 
 use super::{
     Memtable,
     content::{Boundary, Content},
     path,
+    row_format::corrupt,
     run_ahead::RunAhead,
     store::StoreSnapshot,
     walk::{At, View},
-    write::split_stored,
 };
 use crate::{StorageError, commitlog::BodyReader};
 
@@ -230,7 +230,7 @@ impl MemtablePartition {
                     if self.has_runs {
                         self.run.read(view, self.direction, &range.at, self.buffer.len());
                     }
-                    let row = self.memtable.row(&self.table, &range.at, content)?;
+                    let row = self.memtable.format.row(&self.table, &range.at, content)?;
                     self.buffer.push_back(Unfiltered::Row(row));
                 }
                 Some(At::Boundary(boundary)) => {
@@ -324,7 +324,7 @@ impl Memtable {
         let trie = self.trie.borrow();
         let deletion = match trie.get(prefix) {
             Some(Content::Partition(deletion)) => *deletion,
-            _ if !self.is_single_row => return Ok(None),
+            _ if !self.format.is_single_row => return Ok(None),
             _ => {
                 prefix.push(path::FIRST_ROW);
                 let exists = trie.get(prefix).is_some();
@@ -336,37 +336,15 @@ impl Memtable {
             }
         };
         let mut static_row = None;
-        if !self.is_single_row && table.has_static_columns() {
+        if !self.format.is_single_row && table.has_static_columns() {
             prefix.push(path::STATIC);
             let content = trie.get(prefix);
             prefix.pop();
             if let Some(content) = content {
-                static_row = Some(self.row(table, &[], content)?);
+                static_row = Some(self.format.row(table, &[], content)?);
             }
         }
         Ok(Some(PartitionHeader { key: key.clone(), deletion, static_row }))
-    }
-
-    /// A stored row, taken apart. `row_path` is empty for a static row.
-    pub(super) fn row(
-        &self,
-        table: &TableMetadata,
-        row_path: &[u8],
-        content: &Content,
-    ) -> Result<Row, StorageError> {
-        let (kept, packed) = split_stored(self.is_exact, content.row_bytes().unwrap_or_default());
-        let clustering = if row_path.is_empty() || self.is_single_row {
-            Clustering::empty()
-        } else if self.is_exact {
-            path::clustering(table.comparator(), row_path)
-                .map_err(|error| corrupt(table, &error))?
-        } else {
-            let mut reader = BodyReader::new(Bytes::copy_from_slice(kept));
-            reader.clustering().map_err(|error| corrupt(table, &error))?
-        };
-        unpack_row(clustering, &Bytes::copy_from_slice(packed)).map_err(|source| {
-            StorageError::PackedRow { table: format!("{}.{}", table.keyspace, table.name), source }
-        })
     }
 }
 
@@ -383,11 +361,4 @@ fn bound(
     let mut reader = BodyReader::new(Bytes::clone(kept));
     let values = reader.values().map_err(|error| corrupt(table, &error))?;
     Ok(ClusteringBound { kind, values })
-}
-
-fn corrupt(table: &TableMetadata, error: &dyn std::error::Error) -> StorageError {
-    StorageError::Corrupt {
-        what: format!("the memtable of {}.{}", table.keyspace, table.name),
-        reason: error.to_string(),
-    }
 }

@@ -104,7 +104,7 @@ impl Memtable {
 
     /// The bound's values as written, if its path would not give them back.
     fn kept_values(&self, bound: &ClusteringBound) -> Option<Box<Bytes>> {
-        if self.is_exact || bound.values.is_empty() {
+        if self.format.is_exact || bound.values.is_empty() {
             return None;
         }
         let mut bytes = Vec::new();

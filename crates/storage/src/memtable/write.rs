@@ -100,7 +100,7 @@ impl Memtable {
         path.clear();
         path::put_partition(key, path);
         self.statistics.borrow_mut().add_row(row);
-        if self.is_single_row {
+        if self.format.is_single_row {
             return self.put_single_row(table, path, packed, merged);
         }
         let mut trie = self.trie.borrow_mut();
@@ -125,10 +125,9 @@ impl Memtable {
         path::put_partition(update.key.borrowed(), path);
         let prefix_length = path.len();
         self.add_statistics(update);
-        if self.is_single_row {
+        if self.format.is_single_row {
             if !update.deletion.is_live() {
-                let mut trie = self.trie.borrow_mut();
-                self.put_partition(&mut trie.transaction(path), update.deletion)?;
+                return self.apply_single_row(table, update, path, packed, merged);
             }
             for index in 0..update.rows.len() {
                 path.truncate(prefix_length);
@@ -146,7 +145,7 @@ impl Memtable {
         if update.static_row.is_some() {
             self.keep::<&[u8]>(&[], kept);
             let change = partition.put_with(&[path::STATIC], |old| {
-                change_row(table, self.is_exact, old, kept, packed(index), merged)
+                change_row(table, self.format.is_exact, old, kept, packed(index), merged)
             })?;
             self.count(&change, false);
             change.error.map_or(Ok(()), Err)?;
@@ -180,13 +179,48 @@ impl Memtable {
         if !is_dead {
             self.leave_run(partition, path)?;
         }
-        let change = partition
-            .put_with(path, |old| change_row(table, self.is_exact, old, kept, packed, merged))?;
-        self.count(&change, true);
-        change.error.map_or(Ok(()), Err)?;
+        self.put_row_content(table, partition, path, kept, packed, merged)?;
         // Runs are hints: where there is no room for one, reads walk.
         if is_dead {
             let _ = self.join_run(partition, path);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn put_row_content(
+        &self,
+        table: &TableMetadata,
+        partition: &mut StorePartition<'_>,
+        path: &[u8],
+        kept: &[u8],
+        packed: &[u8],
+        merged: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let is_exact = self.format.is_exact;
+        let change = partition
+            .put_with(path, |old| change_row(table, is_exact, old, kept, packed, merged))?;
+        self.count(&change, true);
+        change.error.map_or(Ok(()), Err)?;
+        Ok(())
+    }
+
+    /// Applies a deletion of a partition of one row, and the row with it, together.
+    #[cold]
+    fn apply_single_row<'p>(
+        &self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+        path: &[u8],
+        packed: impl Fn(usize) -> &'p [u8],
+        merged: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let mut trie = self.trie.borrow_mut();
+        let mut partition = trie.transaction(path);
+        self.put_partition(&mut partition, update.deletion)?;
+        for index in 0..update.rows.len() {
+            let row = &[path::FIRST_ROW];
+            self.put_row_content(table, &mut partition, row, &[], packed(index), merged)?;
         }
         Ok(())
     }
@@ -200,8 +234,15 @@ impl Memtable {
         packed: &[u8],
         merged: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        path.push(path::FIRST_ROW);
-        let change = {
+        let change = if self.is_read.get() {
+            // A snapshot of the partition must stay as it is.
+            let mut trie = self.trie.borrow_mut();
+            let change = |old: Option<&Content>| change_row(table, true, old, &[], packed, merged);
+            let change = trie.transaction(path).put_with(&[path::FIRST_ROW], change)?;
+            path.push(path::FIRST_ROW);
+            change
+        } else {
+            path.push(path::FIRST_ROW);
             let mut trie = self.trie.borrow_mut();
             trie.put_with(path, |old| change_row(table, true, old, &[], packed, merged))?
         };
@@ -232,7 +273,8 @@ impl Memtable {
             }
             Some(_) => {}
             None => {
-                let has_row = self.is_single_row && partition.get(&[path::FIRST_ROW]).is_some();
+                let has_row =
+                    self.format.is_single_row && partition.get(&[path::FIRST_ROW]).is_some();
                 if !has_row {
                     self.statistics.borrow_mut().partitions += 1;
                 }
@@ -273,7 +315,7 @@ impl Memtable {
     #[inline]
     fn keep<V: AsRef<[u8]>>(&self, values: &[Option<V>], kept: &mut Vec<u8>) {
         kept.clear();
-        if self.is_exact {
+        if self.format.is_exact {
             return;
         }
         kept.extend_from_slice(&[0; 4]);

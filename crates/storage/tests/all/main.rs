@@ -15,6 +15,7 @@ mod logged_batches;
 mod memory_pressure;
 mod model;
 mod reads_are_isolated;
+mod reads_on_other_threads;
 mod resharding_survives_crashes;
 mod segments_are_recycled;
 mod several_shards;

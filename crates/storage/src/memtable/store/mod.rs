@@ -14,9 +14,13 @@ mod tests;
 mod view;
 mod write;
 
-use espalier_trie::{cursor::Direction, memory::TrieFull};
+use espalier_trie::{
+    cursor::Direction,
+    memory::{Reader, TrieFull},
+};
 
 pub(super) use entries::Entries;
+pub(super) use sharded::PartMap;
 pub(super) use snapshot::StoreSnapshot;
 pub(super) use view::PartitionView;
 pub(super) use write::StorePartition;
@@ -183,6 +187,17 @@ impl Store {
                 sharded.parts_mut().iter_mut().map(|part| part.free_retired(count)).sum()
             }
         }
+    }
+
+    /// Handles for other threads, one for each part, and what part has what; `None` if this is no trie.
+    pub(super) fn readers(&self) -> Option<(Vec<Reader<Content>>, Option<PartMap>)> {
+        Some(match self {
+            Self::Single(single) => (vec![single.reader()?], None),
+            Self::Sharded(sharded) => {
+                let readers = sharded.parts().iter().map(Single::reader);
+                (readers.collect::<Option<_>>()?, Some(sharded.map()))
+            }
+        })
     }
 
     /// What is left to be dropped.

@@ -12,28 +12,24 @@ use super::{
     single::Single,
 };
 
-pub(crate) struct Sharded {
-    /// At least one.
-    parts: Vec<Single>,
-    /// The number of the first among those of all cores, and how many those are.
+/// Which part has which tokens.
+#[derive(Clone, Copy)]
+pub(crate) struct PartMap {
+    /// The number of the first part among those of all cores, and how many those are.
     first: usize,
     total: usize,
+    /// At least one.
+    parts: usize,
 }
 
-impl Sharded {
-    /// The parts of core `core` of `cores`.
-    pub(super) fn new(structure: Structure, parts: usize, core: usize, cores: usize) -> Self {
-        let parts = parts.max(1);
-        Self {
-            first: core * parts,
-            total: cores.max(1) * parts,
-            parts: (0..parts).map(|_| Single::new(structure)).collect(),
-        }
+impl PartMap {
+    fn new(parts: usize, core: usize, cores: usize) -> Self {
+        Self { first: core * parts, total: cores.max(1) * parts, parts }
     }
 
     /// The number of the part that has the keys with this path, which begins with a token. Ascends with the path.
     #[inline]
-    fn index(&self, path: &[u8]) -> usize {
+    pub(crate) fn index(self, path: &[u8]) -> usize {
         let mut token = [0; 8];
         let given = path.get(1..).unwrap_or_default();
         let length = given.len().min(token.len());
@@ -41,7 +37,33 @@ impl Sharded {
         let token = (u64::from_be_bytes(token) ^ (1 << 63)) as i64;
         // Tokens of other cores come here where one has all of a table, as the first has the schema.
         let index = shard_of_token(token, self.total).saturating_sub(self.first);
-        index.min(self.parts.len() - 1)
+        index.min(self.parts - 1)
+    }
+}
+
+pub(crate) struct Sharded {
+    /// At least one.
+    parts: Vec<Single>,
+    map: PartMap,
+}
+
+impl Sharded {
+    /// The parts of core `core` of `cores`.
+    pub(super) fn new(structure: Structure, parts: usize, core: usize, cores: usize) -> Self {
+        let parts = parts.max(1);
+        Self {
+            map: PartMap::new(parts, core, cores),
+            parts: (0..parts).map(|_| Single::new(structure)).collect(),
+        }
+    }
+
+    #[inline]
+    fn index(&self, path: &[u8]) -> usize {
+        self.map.index(path)
+    }
+
+    pub(super) fn map(&self) -> PartMap {
+        self.map
     }
 
     #[inline]

@@ -1,6 +1,9 @@
 //! One structure: a trie or a skip list.
 
-use espalier_trie::{cursor::Direction, memory::InMemoryTrie};
+use espalier_trie::{
+    cursor::Direction,
+    memory::{InMemoryTrie, Reader},
+};
 
 use super::{
     super::{Structure, content::Content},
@@ -73,6 +76,14 @@ impl Single {
         match self {
             Self::Trie(trie) => StoreSnapshot::Trie(trie.snapshot(prefix)),
             Self::SkipList(list) => StoreSnapshot::SkipList(list.snapshot(), prefix.into()),
+        }
+    }
+
+    /// A handle for other threads; only a trie has one.
+    pub(super) fn reader(&self) -> Option<Reader<Content>> {
+        match self {
+            Self::Trie(trie) => Some(trie.reader()),
+            Self::SkipList(_) => None,
         }
     }
 

@@ -1,0 +1,54 @@
+//! How rows of a table lie in the memtable.
+
+use bytes::Bytes;
+use espalier_mutation::{Clustering, Row, schema::TableMetadata, unpack_row};
+
+use super::{content::Content, path, write::split_stored};
+use crate::{StorageError, commitlog::BodyReader};
+
+/// What follows from a table's columns.
+#[derive(Clone, Copy)]
+pub(super) struct RowFormat {
+    /// Whether paths give clusterings back byte for byte.
+    pub(super) is_exact: bool,
+    /// Whether a partition is a single row, and so needs no content of its own: no clustering, no static columns.
+    pub(super) is_single_row: bool,
+}
+
+impl RowFormat {
+    pub(super) fn of(table: &TableMetadata) -> Self {
+        Self {
+            is_exact: path::is_exact(table.comparator()),
+            is_single_row: table.clustering_columns().is_empty() && !table.has_static_columns(),
+        }
+    }
+
+    /// A stored row, taken apart. `row_path` is empty for a static row.
+    pub(super) fn row(
+        self,
+        table: &TableMetadata,
+        row_path: &[u8],
+        content: &Content,
+    ) -> Result<Row, StorageError> {
+        let (kept, packed) = split_stored(self.is_exact, content.row_bytes().unwrap_or_default());
+        let clustering = if row_path.is_empty() || self.is_single_row {
+            Clustering::empty()
+        } else if self.is_exact {
+            path::clustering(table.comparator(), row_path)
+                .map_err(|error| corrupt(table, &error))?
+        } else {
+            let mut reader = BodyReader::new(Bytes::copy_from_slice(kept));
+            reader.clustering().map_err(|error| corrupt(table, &error))?
+        };
+        unpack_row(clustering, &Bytes::copy_from_slice(packed)).map_err(|source| {
+            StorageError::PackedRow { table: format!("{}.{}", table.keyspace, table.name), source }
+        })
+    }
+}
+
+pub(super) fn corrupt(table: &TableMetadata, error: &dyn std::error::Error) -> StorageError {
+    StorageError::Corrupt {
+        what: format!("the memtable of {}.{}", table.keyspace, table.name),
+        reason: error.to_string(),
+    }
+}

@@ -1,0 +1,166 @@
+//! Threads that read a memtable while its shard writes to it see each write to a partition wholly or not at all.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
+    thread,
+};
+
+use espalier_mutation::{
+    BoundKind, Clustering, ClusteringBound, DeletionTime, Direction, Mutation, PartitionUpdate,
+    RangeTombstone, schema::TableMetadata,
+};
+use espalier_runtime::{file::FileSystem, random::Generator, time::Instant};
+use espalier_storage::{MemtableKind, memtable::MemtableReader, memtable::Structure};
+
+use crate::support::*;
+
+const ROWS: i32 = 40;
+
+/// All rows of a version but every fifth, after a deletion of what was before.
+fn version_of(wide: &TableMetadata, version: i64) -> PartitionUpdate {
+    let mut update = PartitionUpdate::new(wide.id, key("p"));
+    let value = version.to_string();
+    for number in 0..ROWS {
+        if (i64::from(number) + version) % 5 != 0 {
+            update.rows.push(row(wide, Some(number), 2 * version, &[("v", &value)]));
+        }
+    }
+    let deletion = DeletionTime::new(2 * version - 1, NOW);
+    if version % 2 == 0 {
+        update.deletion = deletion;
+    } else {
+        let bound = |kind, number| ClusteringBound { kind, values: [Some(int(number))].into() };
+        update.range_tombstones.push(RangeTombstone {
+            start: bound(BoundKind::InclusiveStart, 0),
+            end: bound(BoundKind::InclusiveEnd, ROWS),
+            deletion,
+        });
+    }
+    update
+}
+
+/// Reads until it is told that it is over; gives how many versions it saw.
+fn read(reader: &MemtableReader, wide: &TableMetadata, is_over: &AtomicBool, seed: u64) -> usize {
+    let mut random = Generator::from_seed(seed);
+    let (mut last, mut versions) = (0, 0);
+    while !is_over.load(Ordering::Relaxed) {
+        let snapshot = reader.partition(&key("p")).unwrap().unwrap();
+        let direction = if random.below(2) == 0 { Direction::Forward } else { Direction::Reverse };
+        let mut first = None;
+        // What was read once is there again, however much was written between.
+        for _ in 0..1 + random.below(3) {
+            let rows: Vec<_> = snapshot.rows(direction).map(Result::unwrap).collect();
+            assert_eq!(rows.len() as i32, ROWS - ROWS / 5);
+            let version = text(wide, &rows[0], "v").unwrap();
+            for row in &rows {
+                assert_eq!(text(wide, row, "v").as_ref(), Some(&version));
+            }
+            let number: i64 = version.parse().unwrap();
+            assert_eq!(*first.get_or_insert(number), number);
+            let gone = i32::try_from((5 - number % 5) % 5).unwrap();
+            assert!(snapshot.row(&Clustering::new([int(gone)])).unwrap().is_none());
+            assert!(snapshot.row(&Clustering::new([int(gone + 1)])).unwrap().is_some());
+        }
+        let version = first.unwrap();
+        assert!(version >= last, "version {version} after {last}");
+        versions += usize::from(version > last);
+        last = version;
+    }
+    versions
+}
+
+#[test]
+fn a_write_is_seen_wholly_or_not_at_all() {
+    for shards in [1, 3] {
+        with_memtables(MemtableKind { structure: Structure::Trie, shards }, || {
+            let file_system = FileSystem::simulated(1);
+            run(async {
+                let database = open(&file_system, configuration()).await.unwrap();
+                create(&database, vec![wide_table()]).await;
+                let wide = table(&database, "wide");
+                let write = async |version| {
+                    let updates = vec![version_of(&wide, version)];
+                    database.apply(Mutation { updates }).await.unwrap();
+                };
+                write(1).await;
+                let reader = database.memtable_reader(&wide).unwrap();
+                let is_over = Arc::new(AtomicBool::new(false));
+                let readers: Vec<_> = (0..3)
+                    .map(|seed| {
+                        let (reader, wide) = (reader.clone(), wide.clone());
+                        let is_over = is_over.clone();
+                        thread::spawn(move || read(&reader, &wide, &is_over, seed))
+                    })
+                    .collect();
+                drop(reader);
+                let began = Instant::now();
+                let mut version = 1;
+                while version < 300 || (began.elapsed().as_secs() < 1 && version < 20_000) {
+                    version += 1;
+                    write(version).await;
+                }
+                is_over.store(true, Ordering::Relaxed);
+                for reader in readers {
+                    assert!(reader.join().unwrap() > 3);
+                }
+                // What the readers held goes, and memory comes to what it is without them.
+                write(version + 1).await;
+                let memory = database.memtable_memory("ks", "wide").unwrap();
+                assert!(memory.structure_bytes < 64 << 10, "{memory:?}");
+            });
+        });
+    }
+}
+
+#[test]
+fn single_row_partitions_are_whole_too() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let newest = Arc::new(AtomicI64::new(0));
+        let write = async |version: i64| {
+            // Even versions delete the partition and write it again in one go.
+            let value = version.to_string();
+            let mut update = PartitionUpdate::new(narrow.id, key("p"));
+            update.rows.push(row(&narrow, None, 2 * version, &[("v", &value)]));
+            if version % 2 == 0 {
+                update.deletion = DeletionTime::new(2 * version - 1, NOW);
+            }
+            database.apply(Mutation { updates: vec![update] }).await.unwrap();
+            newest.store(version, Ordering::Release);
+        };
+        write(1).await;
+        let reader = database.memtable_reader(&narrow).unwrap();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let thread = {
+            let (narrow, is_over, newest) = (narrow.clone(), is_over.clone(), newest.clone());
+            thread::spawn(move || {
+                let mut reads = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    let least = newest.load(Ordering::Acquire);
+                    let snapshot = reader.partition(&key("p")).unwrap().unwrap();
+                    let row = snapshot.row(&Clustering::empty()).unwrap().unwrap();
+                    let version: i64 = text(&narrow, &row, "v").unwrap().parse().unwrap();
+                    assert!(version >= least);
+                    let deleted = snapshot.header().deletion.marked_for_delete_at;
+                    assert!(deleted < 2 * version && (version == 1 || deleted >= 2 * version - 3));
+                    reads += 1;
+                }
+                reads
+            })
+        };
+        let began = Instant::now();
+        let mut version = 1;
+        while version < 1000 || (began.elapsed().as_secs() < 1 && version < 100_000) {
+            version += 1;
+            write(version).await;
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(thread.join().unwrap() > 10);
+    });
+}
