@@ -1,4 +1,6 @@
 //! Threads that read a memtable while its shard writes to it see each write to a partition wholly or not at all.
+// An embedder's threads are not the runtime's.
+#![allow(clippy::disallowed_methods)]
 
 use std::{
     sync::{
