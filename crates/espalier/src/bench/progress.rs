@@ -29,7 +29,9 @@ impl Progress {
     /// Something begins.
     pub fn step(&mut self, what: impl Into<String>, total: u64) -> Step<'_> {
         let mut step = Step { progress: self, what: what.into(), total };
-        step.at(0);
+        if step.progress.is_shown {
+            step.draw(0, Instant::now());
+        }
         step
     }
 
@@ -52,16 +54,15 @@ impl Step<'_> {
     #[inline]
     pub fn at(&mut self, done: u64) {
         if self.progress.is_shown {
-            self.draw(done);
+            let now = Instant::now();
+            if self.progress.drawn.is_none_or(|drawn| now.since(drawn) >= PERIOD) {
+                self.draw(done, now);
+            }
         }
     }
 
     #[cold]
-    fn draw(&mut self, done: u64) {
-        let now = Instant::now();
-        if self.progress.drawn.is_some_and(|drawn| now.since(drawn) < PERIOD) {
-            return;
-        }
+    fn draw(&mut self, done: u64, now: Instant) {
         self.progress.drawn = Some(now);
         let part = (done as f64 / self.total.max(1) as f64).min(1.0);
         let filled = (part * 20.0) as usize;

@@ -11,6 +11,9 @@ pub struct Sample {
     pub service_us: f64,
 }
 
+const READS_OF_A_PART: usize = 200;
+const MOST_PARTS: usize = 100;
+
 /// The reads of one sort during writes.
 #[derive(Clone, Debug)]
 pub struct LatencyFigure {
@@ -60,9 +63,10 @@ impl LatencyFigure {
         Percentiles::of(self.samples.iter().map(|sample| sample.service_us))
     }
 
-    /// Percentiles of the latency in each of `parts` equal parts of the time, with the second in which the part begins; parts
-    /// without reads are left out.
-    pub fn over_time(&self, parts: usize) -> Vec<(f64, Percentiles)> {
+    /// Percentiles of the latency in equal parts of the time, each with the second in which it begins; parts without reads are left
+    /// out. There are at most a hundred parts, and fewer of fewer reads, so that a 99th percentile is not just the maximum.
+    pub fn over_time(&self) -> Vec<(f64, Percentiles)> {
+        let parts = (self.samples.len() / READS_OF_A_PART).clamp(1, MOST_PARTS);
         let end = self.samples.iter().map(|sample| sample.at_s).fold(0.0, f64::max);
         let length = (end / parts as f64).max(1e-9);
         let mut values = vec![Vec::new(); parts];
@@ -92,7 +96,7 @@ mod tests {
     fn the_course_of_time_has_all_reads_in_their_part() {
         let sample =
             |at: u32| Sample { at_s: f64::from(at), latency_us: f64::from(at), service_us: 1.0 };
-        let samples = (0..=100).filter(|at| !(40..60).contains(at)).map(sample).collect();
+        let samples = (0..=2000).filter(|at| !(800..1200).contains(at)).map(sample).collect();
         let figure = LatencyFigure {
             what: "rows",
             kind: "trie".into(),
@@ -100,9 +104,11 @@ mod tests {
             writes_per_s: 1.0,
             samples,
         };
-        let parts = figure.over_time(10);
+        let parts = figure.over_time();
+        // 1601 reads are eight parts of 250 s each; those in the middle have fewer of them.
         assert_eq!(parts.len(), 8);
-        assert_eq!((parts[0].0, parts[0].1.max_us), (0.0, 9.0));
-        assert_eq!((parts[7].0, parts[7].1.max_us), (90.0, 100.0));
+        assert_eq!((parts[0].0, parts[0].1.max_us), (0.0, 249.0));
+        assert_eq!((parts[3].0, parts[3].1.max_us), (750.0, 799.0));
+        assert_eq!((parts[7].0, parts[7].1.max_us), (1750.0, 2000.0));
     }
 }

@@ -94,3 +94,55 @@ fn look_at(values: &[Value]) -> usize {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::memtable::keys::{KeyShape, Population};
+    use crate::bench::memtable::{scans, tables};
+    use crate::bench::progress::Progress;
+    use espalier_runtime::block_on;
+
+    #[test]
+    fn what_was_not_written_so_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        block_on(async {
+            let node = InProcessNode::open(&directory.path().join("node"), 1 << 30).await.unwrap();
+            tables::create_keyspace(&node).await.unwrap();
+            let mut progress = Progress::new();
+            let mut step = progress.step("test", 1);
+            let mut random = Generator::from_seed(1);
+            for (at, shape) in [KeyShape::Random, KeyShape::Wide].into_iter().enumerate() {
+                let population = Population::Shape { shape, rows: 1000 };
+                let name = format!("t{at}");
+                let table = Table::create(&node, &name, "trie", population).await.unwrap();
+                let data = Data { population, count: 1000, value_bytes: 8 };
+                write(&node, &table, &data, &mut step).await.unwrap();
+                let right = read(&node, &table, &data, 500, false, &mut random, &mut step).await;
+                assert_eq!(right.unwrap().operations, 500);
+                assert_eq!(
+                    scans::scan(&node, &table, &data, &mut step).await.unwrap().1.len(),
+                    1000
+                );
+
+                // Other values, more entries, and keys that are there after all.
+                let others = Data { value_bytes: 9, ..data };
+                let found = read(&node, &table, &others, 500, false, &mut random, &mut step).await;
+                let text = found.unwrap_err().to_string();
+                assert_eq!(text, "500 of 500 reads of present keys did not give Expected");
+                assert!(scans::scan(&node, &table, &others, &mut step).await.is_err());
+                let more = Data { count: 1001, ..data };
+                let text = scans::scan(&node, &table, &more, &mut step).await.unwrap_err();
+                assert_eq!(text.to_string(), "a scan gave 1000 of 1001 rows");
+                if shape == KeyShape::Random {
+                    let fewer = Data { count: 400, ..data };
+                    let found =
+                        read(&node, &table, &fewer, 500, true, &mut random, &mut step).await;
+                    let text = found.unwrap_err().to_string();
+                    assert_eq!(text, "500 of 500 reads of absent keys did not give Nothing");
+                }
+            }
+            node.close().await.unwrap();
+        });
+    }
+}

@@ -39,10 +39,12 @@ impl Bench<'_> {
             if let Some(program) = &program {
                 self.progress.step(format!("db_bench, round {round} of {}", arguments.rounds), 1);
                 let directory = arguments.workdir.join("rocksdb");
-                let (put, get) =
+                let theirs =
                     rocksdb::run(program, &directory, arguments.partitions, arguments.reads)?;
-                self.record.add("raw", ROCKSDB, Measure::RawPut, put);
-                self.record.add("raw", ROCKSDB, Measure::RawGet, get);
+                self.record.add("raw", ROCKSDB, Measure::RawPut, theirs.put);
+                self.record.add("raw", ROCKSDB, Measure::RawGet, theirs.get);
+                let note = theirs.warning.map(|warning| format!("db_bench warns: {warning}"));
+                self.record.notes.extend(note.filter(|_| round == 1));
             }
         }
         if program.is_none() {

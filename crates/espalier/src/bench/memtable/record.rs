@@ -77,6 +77,12 @@ impl Series {
         self.sorted().last().copied().unwrap_or_default()
     }
 
+    /// Operations for each second on the core, of the round where there were most; `None` if that is not known.
+    pub fn best_per_core_s(&self) -> Option<f64> {
+        let known = self.rounds.iter().filter(|round| !round.lap.core.is_zero());
+        known.map(Round::per_core_s).max_by(f64::total_cmp)
+    }
+
     /// The round in the middle; of an even number the slower one.
     pub fn median(&self) -> Round {
         let rounds = self.sorted();

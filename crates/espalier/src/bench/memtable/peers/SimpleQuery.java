@@ -2,8 +2,8 @@
 // commit log. Lines that begin with RESULT are JSON, for espalier.
 //
 // usage: SimpleQuery KIND PARTITIONS READS ROUNDS VALUE_BYTES SEED
+import com.sun.management.OperatingSystemMXBean;
 import java.lang.management.ManagementFactory;
-import java.lang.management.ThreadMXBean;
 import java.nio.ByteBuffer;
 import java.util.SplittableRandom;
 import org.apache.cassandra.cql3.QueryProcessor;
@@ -15,7 +15,7 @@ import org.apache.cassandra.dht.Murmur3Partitioner;
 import org.apache.cassandra.service.CassandraDaemon;
 
 public class SimpleQuery {
-    static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
+    static final OperatingSystemMXBean SYSTEM = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     static final long FACTOR = 0xA24BAED4963EE407L;
     static final int WARM_UP = 200_000;
     static int valueBytes;
@@ -80,14 +80,19 @@ public class SimpleQuery {
 
     static boolean read(String name, long i) {
         UntypedResultSet rows = QueryProcessor.executeInternal("SELECT * FROM b." + name + " WHERE key = ?", key(i));
-        return !rows.isEmpty() && rows.one().getBytes("col").getLong(0) == i * FACTOR;
+        return !rows.isEmpty() && word(rows.one()) == i * FACTOR;
+    }
+
+    static long word(UntypedResultSet.Row row) {
+        ByteBuffer value = row.getBytes("col");
+        return value.getLong(value.position());
     }
 
     static long scan(int partitions) {
         long rows = 0, sum = 0;
         for (UntypedResultSet.Row row : QueryProcessor.executeInternalWithPaging("SELECT * FROM b.t", 5000)) {
             rows++;
-            sum += row.getBytes("col").getLong(0);
+            sum += word(row);
         }
         long expected = FACTOR * ((long) partitions * (partitions - 1L) / 2);
         if (rows != partitions || sum != expected) fail("a scan gave other rows");
@@ -115,11 +120,12 @@ public class SimpleQuery {
         return ByteBuffer.allocate(valueBytes).putLong(0, i * FACTOR);
     }
 
+    /** The time on the core is that of all threads: the collector and the flush have their own. */
     static void measure(String name, Work work) throws Exception {
         System.gc();
-        long clock = System.nanoTime(), core = THREADS.getCurrentThreadCpuTime();
+        long clock = System.nanoTime(), core = SYSTEM.getProcessCpuTime();
         long operations = work.run();
-        double clockS = (System.nanoTime() - clock) / 1e9, coreS = (THREADS.getCurrentThreadCpuTime() - core) / 1e9;
+        double clockS = (System.nanoTime() - clock) / 1e9, coreS = (SYSTEM.getProcessCpuTime() - core) / 1e9;
         System.out.printf(java.util.Locale.ROOT, "RESULT {\"measure\":\"%s\",\"operations\":%d,\"clock_s\":%.9f,\"core_s\":%.9f}%n", name, operations, clockS, coreS);
     }
 

@@ -29,13 +29,23 @@ pub fn stored_figures() -> String {
     )
 }
 
+/// What it gave.
+pub struct Figures {
+    /// Puts.
+    pub put: Round,
+    /// Gets.
+    pub get: Round,
+    /// Why it thinks that they are not what they could be.
+    pub warning: Option<String>,
+}
+
 /// Puts and gets.
 pub fn run(
     program: &Path,
     directory: &Path,
     entries: u64,
     reads: u64,
-) -> Result<(Round, Round), BenchError> {
+) -> Result<Figures, BenchError> {
     let failed = |reason: String| BenchError::Peer { name: "db_bench", reason };
     let output = Command::new(program)
         .args([
@@ -80,7 +90,8 @@ pub fn run(
             })
             .ok_or_else(|| failed(format!("cannot make out its line: {line}")))
     };
-    Ok((round(put, entries)?, round(get, reads)?))
+    let warning = text.lines().find_map(|line| line.strip_prefix("WARNING: ")).map(str::to_owned);
+    Ok(Figures { put: round(put, entries)?, get: round(get, reads)?, warning })
 }
 
 /// What each operation took: from `name : 2.564 micros/op 390000 ops/sec ...`. Operations a second are more exact.
@@ -108,7 +119,7 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_told() {
         let (nowhere, directory) = (Path::new("/nowhere/db_bench"), Path::new("/nowhere"));
-        let error = run(nowhere, directory, 1, 1).unwrap_err().to_string();
+        let error = run(nowhere, directory, 1, 1).err().unwrap().to_string();
         assert!(error.starts_with("db_bench: /nowhere/db_bench: "), "{error}");
     }
 }

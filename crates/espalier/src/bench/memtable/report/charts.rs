@@ -110,7 +110,6 @@ fn memory(record: &Record) -> String {
 
 /// Median, 99th percentile and maximum over time, on a logarithmic scale.
 fn latency(what: &str, figures: &[&LatencyFigure]) -> String {
-    const PARTS: usize = 100;
     const HEIGHT: f64 = 260.0;
     const LINES: [(&str, &str); 3] = [("p50", "#9bd08a"), ("p99", "#2f7d4f"), ("max", "#b8404f")];
     let mut body = String::new();
@@ -121,11 +120,12 @@ fn latency(what: &str, figures: &[&LatencyFigure]) -> String {
     y = legend(&LINES, y, &mut body);
     let left = 70.0;
     for figure in figures {
-        let parts = figure.over_time(PARTS);
+        let parts = figure.over_time();
         let seconds = figure.samples.last().map_or(1.0, |sample| sample.at_s).max(1e-9);
-        let all = figure.latency();
-        let top_us = 10f64.powf(all.max_us.max(10.0).log10().ceil());
-        let bottom_us = 10f64.powf(all.p50_us.clamp(1.0, top_us / 10.0).log10().floor().max(0.0));
+        let most_us = parts.iter().map(|(_, part)| part.max_us).fold(10.0, f64::max);
+        let least_us = parts.iter().map(|(_, part)| part.p50_us).fold(most_us, f64::min);
+        let top_us = 10f64.powf(most_us.log10().ceil());
+        let bottom_us = 10f64.powf(least_us.clamp(1.0, top_us / 10.0).log10().floor());
         let decades = (top_us / bottom_us).log10().max(1.0);
         y += 26.0;
         let title = format!(

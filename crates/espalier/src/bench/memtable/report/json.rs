@@ -10,9 +10,6 @@ use crate::bench::memtable::memory::MemoryFigure;
 use crate::bench::memtable::record::{Record, Series};
 use crate::bench::watch::Round;
 
-/// Of the time that latencies are given over.
-const PARTS: usize = 100;
-
 /// All of it.
 pub fn document(
     record: &Record,
@@ -70,6 +67,7 @@ fn series(series: &Series) -> Value {
         "measure": series.measure.name(),
         "unit": series.measure.unit(),
         "best_per_s": series.best().per_s(),
+        "best_per_core_s": series.best_per_core_s(),
         "median_per_s": series.median().per_s(),
         "written_bytes": series.bytes,
         "rounds": series.rounds.iter().map(round).collect::<Vec<_>>(),
@@ -113,7 +111,7 @@ fn latency(figure: &LatencyFigure) -> Value {
         "writes_per_s": figure.writes_per_s,
         "latency": percentiles(&figure.latency()),
         "service": percentiles(&figure.service()),
-        "over_time": figure.over_time(PARTS).iter().map(part).collect::<Vec<_>>(),
+        "over_time": figure.over_time().iter().map(part).collect::<Vec<_>>(),
     })
 }
 

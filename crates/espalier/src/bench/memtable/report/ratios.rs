@@ -1,12 +1,12 @@
 //! What is how many times as fast, or as large, as something else that was measured in the same run.
 //!
 //! Best rounds are compared: the first rounds of Java are those of a compiler that is not done. Each ratio of speeds is given
-//! by the clock and by the time on a core; where something else ran too, only the latter means anything.
+//! by the clock and by the time on a core, each of the rounds that are best by it; where something else ran too, only the latter means anything.
 
 use crate::bench::arguments::MemtableArguments;
 use crate::bench::memtable::memory::MemoryFigure;
 use crate::bench::memtable::peers::{CASSANDRA, ROCKSDB};
-use crate::bench::memtable::record::{Measure, Record};
+use crate::bench::memtable::record::{Measure, Record, Series};
 
 /// What the project has set itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,10 +114,11 @@ fn beside_other_kind(record: &Record, other: &str, all: &mut Vec<Ratio>) {
 
 /// A row of a wide partition to a small partition: costs, not speeds.
 fn wide_beside_small(record: &Record, kind: &str, all: &mut Vec<Ratio>) {
-    for measure in [Measure::Write, Measure::ReadHit] {
+    for measure in [Measure::Write, Measure::ReadHit, Measure::Slice] {
         let wide = record.find("wide", kind, measure);
         let small = record.find("random", kind, measure);
         if let (Some(wide), Some(small)) = (wide, small) {
+            let core_ratio = core_ratio(small, wide);
             let (wide, small) = (wide.best(), small.best());
             all.push(Ratio {
                 what: format!(
@@ -128,7 +129,7 @@ fn wide_beside_small(record: &Record, kind: &str, all: &mut Vec<Ratio>) {
                 theirs: 1e9 / small.per_s(),
                 unit: "ns",
                 ratio: small.per_s() / wide.per_s(),
-                core_ratio: Some(small.per_core_s() / wide.per_core_s()),
+                core_ratio,
                 goal: Some(Goal::AtMost(1.5)),
             });
         }
@@ -145,18 +146,15 @@ fn speeds(
     measure: Measure,
     goal: Option<Goal>,
 ) -> Option<Ratio> {
-    let ours = record.find(ours.0, ours.1, measure)?.best();
-    let theirs = record.find(theirs.0, theirs.1, measure)?.best();
-    let has_core = !theirs.lap.core.is_zero();
-    Some(Ratio {
-        what,
-        ours: ours.per_s(),
-        theirs: theirs.per_s(),
-        unit: "/s",
-        ratio: ours.per_s() / theirs.per_s(),
-        core_ratio: has_core.then(|| ours.per_core_s() / theirs.per_core_s()),
-        goal,
-    })
+    let ours = record.find(ours.0, ours.1, measure)?;
+    let theirs = record.find(theirs.0, theirs.1, measure)?;
+    let core_ratio = core_ratio(ours, theirs);
+    let (ours, theirs) = (ours.best().per_s(), theirs.best().per_s());
+    Some(Ratio { what, ours, theirs, unit: "/s", ratio: ours / theirs, core_ratio, goal })
+}
+
+fn core_ratio(ours: &Series, theirs: &Series) -> Option<f64> {
+    Some(ours.best_per_core_s()? / theirs.best_per_core_s()?)
 }
 
 fn memory(

@@ -37,7 +37,7 @@ pub fn report(
     if !ratios.is_empty() {
         self::ratios(ratios, &mut out);
     }
-    notes(record, &mut out);
+    notes(record, machine, &mut out);
     out
 }
 
@@ -57,12 +57,8 @@ fn measures(record: &Record, out: &mut String) {
             series.kind,
             thousands(best.per_s()),
             thousands(median.per_s()),
-            nanoseconds(1e9 / best.per_s()),
-            if best.lap.core.is_zero() {
-                "–".into()
-            } else {
-                nanoseconds(1e9 / best.per_core_s())
-            },
+            short(1e9 / best.per_s()),
+            series.best_per_core_s().map_or("–".into(), |per_s| short(1e9 / per_s)),
             100.0 * best.busy(),
         );
         if series.bytes > 0 {
@@ -72,7 +68,7 @@ fn measures(record: &Record, out: &mut String) {
         out.push('\n');
     }
     out.push_str(
-        "best: the fastest round by the clock. ns, core ns, busy: its time for each by the clock and on the core, and their ratio.\n",
+        "best: the fastest round by the clock; ns: its time for each; busy: the part of it on the core. core ns: time on the core, the least of all rounds.\n",
     );
 }
 
@@ -82,8 +78,17 @@ fn memory(record: &Record, out: &mut String) {
     }
     let _ = writeln!(
         out,
-        "\n{:<12} {:<20} {:>11} {:>11} {:>10} {:>9} {:>8} {:>9} {:>9}",
-        "memory", "of", "partitions", "rows", "structure", "content", "B/row", "free MB", "RSS MB"
+        "\n{:<12} {:<20} {:>11} {:>11} {:>10} {:>9} {:>8} {:>13} {:>9} {:>9}",
+        "memory",
+        "of",
+        "partitions",
+        "rows",
+        "structure",
+        "content",
+        "B/row",
+        "B/partition",
+        "free MB",
+        "RSS MB"
     );
     for figure in &record.memory {
         let rows = figure.memory.rows.max(1) as f64;
@@ -93,7 +98,7 @@ fn memory(record: &Record, out: &mut String) {
         };
         let _ = writeln!(
             out,
-            "{:<12} {:<20} {:>11} {:>11} {:>10} {:>9} {:>8.1} {:>9.1} {:>9.1}{}",
+            "{:<12} {:<20} {:>11} {:>11} {:>10} {:>9} {:>8.1} {:>13} {:>9.1} {:>9.1}{}",
             figure.keys,
             figure.kind,
             thousands(figure.memory.partitions as f64),
@@ -101,12 +106,13 @@ fn memory(record: &Record, out: &mut String) {
             part(figure.memory.structure_bytes),
             part(figure.memory.content_bytes),
             figure.per_row(),
+            short(figure.per_partition()),
             figure.memory.free_bytes as f64 / 1e6,
             figure.resident_bytes as f64 / 1e6,
             goal(memory_goal(figure), figure.per_row()),
         );
     }
-    out.push_str("structure, content, B/row: bytes for each row. RSS: what the process grew by while it was written.\n");
+    out.push_str("structure, content: bytes for each row, B/row: both. RSS: what the process grew by while it was written.\n");
 }
 
 fn latencies(record: &Record, out: &mut String) {
@@ -187,7 +193,7 @@ fn goal(goal: Option<Goal>, value: f64) -> String {
     format!("  goal {bound}: {verdict}")
 }
 
-fn notes(record: &Record, out: &mut String) {
+fn notes(record: &Record, machine: &Machine, out: &mut String) {
     if build() == "debug" {
         out.push_str("\nnote: this is a debug build; its figures mean nothing\n");
     }
@@ -201,12 +207,13 @@ fn notes(record: &Record, out: &mut String) {
             "\nnote: of {disturbed} measures even the best round had to share the core: by core is right there, by clock is not"
         );
     }
-    for note in &record.notes {
+    for note in machine.notice.iter().chain(&record.notes) {
         let _ = writeln!(out, "\nnote: {note}");
     }
 }
 
-fn nanoseconds(value: f64) -> String {
+/// One digit behind the point of what is small.
+fn short(value: f64) -> String {
     if value < 1000.0 { format!("{value:.1}") } else { thousands(value) }
 }
 
