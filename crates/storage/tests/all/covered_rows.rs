@@ -84,7 +84,7 @@ async fn find(database: &Database, command: ReadCommand) -> (Vec<i32>, u64) {
 }
 
 #[test]
-fn a_range_deletion_over_many_rows_is_not_walked() {
+pub fn a_range_deletion_over_many_rows_is_not_walked() {
     run(async {
         let file_system = FileSystem::simulated(1);
         let database = open(&file_system, with_small_blocks()).await.unwrap();
@@ -195,7 +195,7 @@ async fn compare(
 
 /// Long runs of rows and deletions, at times in random order, over memtables and SSTables.
 #[test]
-fn reads_find_what_a_model_holds() {
+pub fn reads_find_what_a_model_holds() {
     for seed in 0..12 {
         let file_system = FileSystem::simulated(seed);
         run(async {

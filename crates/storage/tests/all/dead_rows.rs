@@ -104,7 +104,7 @@ async fn change(
 }
 
 #[test]
-fn what_is_deleted_and_written_again_is_seen() {
+pub fn what_is_deleted_and_written_again_is_seen() {
     for seed in 0..12 {
         println!("seed {seed}");
         let file_system = FileSystem::simulated(seed);
@@ -189,7 +189,7 @@ async fn first_behind(delete: impl AsyncFn(&Database, &TableMetadata)) -> (f64, 
 const GONE: i32 = 60_000;
 
 #[test]
-fn a_read_seeks_past_deleted_rows() {
+pub fn a_read_seeks_past_deleted_rows() {
     run(async {
         let mut shuffled: Vec<i32> = (0..GONE).collect();
         let mut random = Generator::from_seed(7);
@@ -212,7 +212,7 @@ fn a_read_seeks_past_deleted_rows() {
 }
 
 #[test]
-fn a_read_seeks_past_deleted_ranges_and_partitions() {
+pub fn a_read_seeks_past_deleted_ranges_and_partitions() {
     run(async {
         let (seeking_s, walking_s) = first_behind(async |database, table| {
             let mut update = PartitionUpdate::new(table.id, key("p"));
