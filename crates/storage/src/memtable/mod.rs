@@ -1,4 +1,5 @@
-//! Memtables: the newest writes of a table's part on one shard, in one trie down to the row.
+//! Memtables: the newest writes of a table's part on one shard, in one trie down to the row, or in another ordered map that
+//! the table asks for (`store`).
 //!
 //! The trie's path is token, partition key, clustering; the content is packed rows, partition deletions, and the places
 //! where range deletions change (`path`). Works 002 has a trie of partitions; going on to the row is the step its
