@@ -44,6 +44,9 @@ impl Wanted {
 impl<S: UnfilteredStream> UnfilteredMerger<S> {
     /// Tells sources to skip what the merge would only drop.
     pub(super) async fn leap(&mut self) -> Result<(), S::Error> {
+        if self.sources.len() == 1 && self.wanted == Wanted::Everything {
+            return Ok(());
+        }
         for (index, bound) in self.leaps() {
             self.sources[index].stream.skip_to(&bound).await?;
         }

@@ -72,7 +72,7 @@ pub(super) async fn single_row_source(
         collected.add(source).await?;
     }
     for sstable in view.sstables.iter() {
-        if sstable.is_covered_by(collected.partition_deletion)
+        if sstable.is_covered_by(collected.deletion())
             || collected.is_complete_above(sstable.maximum_timestamp())
         {
             break;
@@ -118,11 +118,17 @@ impl Collected<'_> {
         Ok(())
     }
 
+    /// The strongest deletion over the row, as far as it is known. What is not newer need not be read: neither data nor
+    /// other deletions of it would change the answer.
+    fn deletion(&self) -> DeletionTime {
+        let above = self.partition_deletion.max(self.range_deletion);
+        self.row.as_ref().map_or(above, |row| above.max(row.strongest_deletion()))
+    }
+
     /// Whether what was written at or before `timestamp` cannot change the answer.
     fn is_complete_above(&self, timestamp: i64) -> bool {
         let Some(row) = &self.row else { return false };
-        let deletion = self.partition_deletion.max(self.range_deletion);
-        let deletion = deletion.max(row.strongest_deletion());
+        let deletion = self.deletion();
         let exists = row.liveness.timestamp > timestamp
             && row.liveness.is_live(self.command.now_s)
             && !deletion.deletes(row.liveness.timestamp);

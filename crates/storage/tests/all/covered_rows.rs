@@ -142,6 +142,35 @@ pub fn a_range_deletion_over_many_rows_is_not_walked() {
     });
 }
 
+/// A row that is deleted, by itself or in a range, is not looked for in what is older.
+#[test]
+fn a_deleted_row_is_not_looked_for_in_older_sstables() {
+    run(async {
+        let database = open(&FileSystem::simulated(1), configuration()).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        insert_rows(&database, &wide, 0..100, 10).await;
+        database.flush("ks", None).await.unwrap();
+        delete_range(&database, &wide, 10, 20, 20).await;
+        let mut update = PartitionUpdate::new(wide.id, key("a"));
+        let deletion = DeletionTime::new(20, NOW);
+        update.rows.push(Row { deletion, ..Row::empty(Clustering::new([int(30)])) });
+        database.apply(Mutation { updates: vec![update] }).await.unwrap();
+        let only_v = [wide.column("v").unwrap().id];
+        for (at, is_deleted) in [(5, false), (15, true), (30, true), (31, false)] {
+            let row = ClusteringSlice::prefix([Some(int(at))].into());
+            let command = ReadCommand {
+                slices: Arc::new(ClusteringSlices { slices: vec![row] }),
+                columns: espalier_storage::ColumnSelection::Only(only_v.into()),
+                ..limited(&wide, Direction::Forward, 10, None)
+            };
+            let (rows, pages) = find(&database, command).await;
+            assert_eq!(rows.is_empty(), is_deleted);
+            assert_eq!(pages == 0, is_deleted, "{pages} pages for row {at}");
+        }
+    });
+}
+
 /// Rows by clustering.
 type Model = BTreeMap<i32, i64>;
 
