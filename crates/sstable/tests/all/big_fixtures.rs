@@ -1,0 +1,242 @@
+//! Index.db and Summary.db of Cassandra and ScyllaDB: read, compared with Data.db, and written again byte for byte.
+
+use crate::big_support;
+
+use big_support::*;
+use bytes::Bytes;
+use espalier_mutation::Token;
+use espalier_sstable::{
+    FileName, SSTableError,
+    index::big::{
+        partition_index::PartitionIndexWriter,
+        promoted_index::{LastBlockLength, PromotedIndexBuilder},
+        summary::{Summary, SummaryBuilder},
+    },
+};
+
+/// What is wrong with a fixture by intent.
+fn expected_fault(name: &str) -> Option<&'static str> {
+    name.contains("/empty_index/").then_some("is corrupt at byte 0: an entry is cut short")
+}
+
+#[test]
+fn entries_lead_to_their_keys() {
+    let mut compared = 0;
+    for fixture in fixtures() {
+        let name = &fixture.name;
+        let index = match (fixture.open(), expected_fault(name)) {
+            (Ok(index), None) => index,
+            (Err(error @ SSTableError::Corrupt { .. }), Some(fault)) => {
+                assert!(error.to_string().contains(fault), "{name}: {error}");
+                continue;
+            }
+            (opened, fault) => panic!("{name}: {:?} instead of {fault:?}", opened.err()),
+        };
+        let entries = entries(&index).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(entries.first().unwrap().key, *index.first_key(), "{name}");
+        assert_eq!(entries.last().unwrap().key, *index.last_key(), "{name}");
+        assert_eq!(entries[0].data_position, 0, "{name}");
+        assert_eq!(entries.last().unwrap().next_position, fixture.index.len() as u64, "{name}");
+        for entry in &entries {
+            assert_eq!(entry.key.token, Token::of(&entry.key.key), "{name}");
+            let Some(data) = &fixture.data else { continue };
+            assert_eq!(key_at(data, entry.data_position), &*entry.key.key, "{name}");
+            compared += 1;
+        }
+        // Every so many, for the largest have 100,000.
+        for entry in entries.iter().step_by(entries.len().div_ceil(300)) {
+            let found = block_on(index.exact(&entry.key)).unwrap();
+            assert_eq!(found.as_ref(), Some(entry), "{name}");
+        }
+    }
+    assert!(compared > 300);
+}
+
+#[test]
+fn an_index_is_written_as_it_was() {
+    let mut blocks = 0;
+    for fixture in fixtures() {
+        if expected_fault(&fixture.name).is_some() {
+            continue;
+        }
+        let name = &fixture.name;
+        let index = fixture.open().unwrap();
+        let mut writer = PartitionIndexWriter::new();
+        // Blocks come as they are: how long the last one is makes no difference here.
+        let mut builder =
+            PromotedIndexBuilder::new(fixture.form(), 1, LastBlockLength::WithEndOfPartition);
+        let (mut file, mut promoted) = (Vec::new(), Vec::new());
+        for entry in entries(&index).unwrap() {
+            let format = fixture.format();
+            let reader = index.promoted_index(&entry, &format, fixture.form());
+            promoted.clear();
+            if let Some(reader) = block_on(reader).unwrap() {
+                let mut all = reader.blocks();
+                while let Some((block, promoted)) = block_on(all.next()).unwrap() {
+                    assert_eq!(block_on(reader.block(block.number)).unwrap(), block, "{name}");
+                    builder.add_block(&fixture.types, &promoted).unwrap();
+                    blocks += 1;
+                }
+                let deletion = reader.partition_deletion();
+                builder.finish(&fixture.types, None, deletion, 0, &mut promoted).unwrap();
+            }
+            let key = &entry.key.key;
+            let promoted = (!promoted.is_empty()).then_some(promoted.as_slice());
+            let written = writer.append(&mut file, key, entry.data_position, promoted);
+            assert_eq!(written.unwrap(), entry.position, "{name}");
+        }
+        assert!(fixture.index == file, "{name}");
+    }
+    assert!(blocks > 10);
+}
+
+#[test]
+fn a_summary_is_written_as_it_was() {
+    let (mut compared, mut dense) = (0, 0);
+    for fixture in fixtures().iter().filter(|fixture| fixture.is_cassandras()) {
+        let name = &fixture.name;
+        let index = fixture.open().unwrap();
+        assert!(index.summary_fault().is_none(), "{name}: {:?}", index.summary_fault());
+        let interval = index.summary().min_index_interval();
+        let mut builder = SummaryBuilder::new(interval);
+        for entry in entries(&index).unwrap() {
+            builder.add(&entry.key.key, entry.position);
+        }
+        assert!(fixture.summary.as_ref().unwrap() == &Bytes::from(builder.finish()), "{name}");
+        compared += 1;
+        dense += usize::from(interval == 8);
+
+        let rebuilt = Summary::rebuild(fixture.file(), fixture.data_length, interval);
+        let (rebuilt, summary) = (block_on(rebuilt).unwrap(), index.summary());
+        assert_eq!(rebuilt.len(), summary.len(), "{name}");
+        for sample in 0..rebuilt.len() {
+            assert_eq!(rebuilt.key(sample), summary.key(sample), "{name}");
+            assert_eq!(rebuilt.position(sample), summary.position(sample), "{name}");
+        }
+    }
+    assert!(compared >= 2);
+    println!("{compared} summaries, {dense} with a small interval");
+}
+
+/// ScyllaDB's are sampled by another rule, and are used as they are.
+#[test]
+fn foreign_summaries_are_believed() {
+    let (mut believed, mut missing) = (0, 0);
+    for fixture in fixtures().iter().filter(|fixture| !fixture.is_cassandras()) {
+        let Ok(index) = fixture.open() else { continue };
+        match index.summary_fault() {
+            None => believed += 1,
+            Some(None) => missing += 1,
+            Some(Some(fault)) => panic!("{}: {fault}", fixture.name),
+        }
+    }
+    println!("{believed} summaries of ScyllaDB's fixtures, {missing} SSTables without one");
+}
+
+/// Offsets follow one another; the last block ends with the partition, with or without the byte that ends it.
+#[test]
+fn blocks_cover_their_partition() {
+    let (mut with, mut without) = (0, 0);
+    for fixture in fixtures() {
+        let Ok(index) = fixture.open() else { continue };
+        let name = &fixture.name;
+        let entries = entries(&index).unwrap();
+        let ends = entries.iter().skip(1).map(|entry| entry.data_position);
+        for (entry, end) in entries.iter().zip(ends.chain([fixture.data_length])) {
+            let format = fixture.format();
+            let reader = index.promoted_index(entry, &format, fixture.form());
+            let Some(reader) = block_on(reader).unwrap() else { continue };
+            let mut offset = reader.header_length();
+            let mut filled = u64::MAX;
+            for number in 0..reader.block_count() {
+                let block = block_on(reader.block(number)).unwrap();
+                assert_eq!((block.number, block.start), (number, offset), "{name}");
+                offset = block.end;
+                if !block.is_last {
+                    filled = filled.min(block.end - block.start);
+                }
+            }
+            let last = block_on(reader.last_block()).unwrap();
+            if end == u64::MAX {
+                continue;
+            }
+            let partition = end - entry.data_position;
+            assert!(last.can_end_at(partition - 1), "{name}: {last:?} of {partition}");
+            match last.end == partition {
+                true => with += 1,
+                false => without += 1,
+            }
+            // Cassandra: only a block that its last row filled lacks the byte.
+            if fixture.is_cassandras() && last.end < partition {
+                let length = last.end - last.start;
+                assert!(length >= filled.min(1024), "{name}: {length} of {filled}");
+            }
+        }
+    }
+    println!("{with} last blocks with the byte that ends the partition, {without} without");
+    assert!(with > 0);
+}
+
+/// A block that is found for a position is the one that a walk over all blocks gives.
+#[test]
+fn positions_lead_to_their_blocks() {
+    let mut found = 0;
+    for fixture in fixtures() {
+        let Ok(index) = fixture.open() else { continue };
+        let name = &fixture.name;
+        let format = fixture.format();
+        let comparator = format.comparator();
+        for entry in entries(&index).unwrap() {
+            let reader = index.promoted_index(&entry, &format, fixture.form());
+            let Some(reader) = block_on(reader).unwrap() else { continue };
+            let blocks: Vec<_> = (0..reader.block_count())
+                .map(|number| block_on(reader.promoted_block(number)).unwrap())
+                .collect();
+            let step = blocks.len().div_ceil(40);
+            for block in blocks.iter().step_by(step) {
+                for position in [&block.first, &block.last] {
+                    let position = position.position();
+                    let floor = blocks
+                        .iter()
+                        .position(|b| comparator.compare(b.last.position(), position).is_ge());
+                    let end = blocks
+                        .iter()
+                        .rposition(|b| comparator.compare(b.first.position(), position).is_le());
+                    let ours = block_on(reader.floor_block(position)).unwrap().unwrap();
+                    assert_eq!(Some(ours.number as usize), floor, "{name}");
+                    assert_eq!(ours.start, blocks[floor.unwrap()].offset);
+                    let before = floor.unwrap().checked_sub(1);
+                    let open = before.map(|before| blocks[before].open_at_end);
+                    assert_eq!(ours.open_deletion, open.unwrap_or_default(), "{name}");
+                    let ours = block_on(reader.end_block(position)).unwrap();
+                    assert_eq!(Some(ours.number as usize), end, "{name}");
+                    found += 1;
+                }
+            }
+        }
+    }
+    assert!(found > 10);
+}
+
+#[test]
+fn a_missing_summary_is_made_anew() {
+    for mut fixture in own_fixtures() {
+        let with = fixture.open().unwrap();
+        fixture.summary = None;
+        let without = fixture.open().unwrap();
+        assert!(matches!(without.summary_fault(), Some(None)));
+        assert_eq!(with.first_key(), without.first_key());
+        assert_eq!(with.last_key(), without.last_key());
+        assert_eq!(entries(&with).unwrap(), entries(&without).unwrap());
+    }
+}
+
+#[test]
+fn a_summary_is_told_by_its_file() {
+    let name = FileName::new(std::path::Path::new("oa-1-big-Summary.db"));
+    let error = block_on(Summary::read(&name, &Bytes::from_static(&[0; 24]))).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "oa-1-big-Summary.db is corrupt at byte 24: the first key needs 4 bytes, 0 are left"
+    );
+}

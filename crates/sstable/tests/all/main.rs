@@ -1,0 +1,45 @@
+//! SSTables as a whole, one behaviour a file. One program, because linking many takes longer than running them.
+#![allow(clippy::unwrap_used)]
+
+mod big_blocks_of_cassandra;
+mod big_cost;
+mod big_fixtures;
+mod big_hostile;
+mod big_lookup_model;
+mod big_promoted_model;
+mod big_summary_faults;
+mod big_support;
+mod big_token_collisions;
+mod bti_hostile;
+mod bti_partition_fixtures;
+mod bti_partition_model;
+mod bti_row_fixtures;
+mod bti_row_model;
+mod bti_row_separators;
+mod bti_support;
+mod cassandra_oracle;
+mod corruption;
+mod dictionary_compression;
+mod fixture_content;
+mod fixture_slices;
+mod forged;
+mod index_survey;
+mod offline_dump;
+mod own_corruption;
+mod readable_dump;
+mod rewrite_fixtures;
+mod round_trip;
+mod schema_mapping;
+mod scylla_broken;
+mod scylla_fixtures;
+mod scylla_rules;
+mod scylla_schema;
+mod scylla_slices;
+mod shadowable_deletions;
+mod skips;
+mod stretched_dump;
+mod support;
+mod unchecked_partition_index;
+mod unchecked_row_index;
+mod verify_fixtures;
+mod writer_rules;

@@ -1,0 +1,371 @@
+//! A stream that is told to skip gives exactly what lies behind the place, and the deletion in force there: in every
+//! version, by keys and in scans, over slices and in both directions. And it does not read what it skips.
+
+use crate::support;
+
+use std::{cmp::Ordering, path::Path, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, Cell, Clustering, ClusteringBound, ClusteringComparator, ClusteringSlices,
+    DecoratedKey, DeletionTime, Direction, KeyRange, Liveness, PartitionHeader, PositionRef,
+    RangeTombstone, RangeTombstoneList, RangeTombstoneMarker, Row, Unfiltered, UnfilteredStream,
+    schema::{TableBuilder, TableId, TableMetadata},
+};
+use espalier_runtime::file::FileSystem;
+use espalier_sstable::{
+    ColumnSelection, PageCache, PartitionStream, SSTableError, SSTableReader,
+    versions::VersionFeatures,
+};
+use espalier_types::CqlType;
+use support::{
+    block_on,
+    generate::{Generator, Partition, Shape},
+    slicing::{Random, random_slices, slice},
+    writing::{descriptor_of, options, random_chunks, write, written_versions},
+};
+
+/// Follows a stream that skips over `all`, which are the fragments in the order of the walk.
+struct Follower<'a> {
+    comparator: &'a ClusteringComparator,
+    direction: Direction,
+    all: &'a [Unfiltered],
+    /// The fragment to come next.
+    at: usize,
+    /// The deletion that the markers given have left in force.
+    told: DeletionTime,
+    last: Option<Unfiltered>,
+    /// Where it was told to go, and has perhaps not come yet.
+    to: Option<ClusteringBound>,
+}
+
+impl Follower<'_> {
+    fn order(&self, left: PositionRef<'_>, right: PositionRef<'_>) -> Ordering {
+        let order = self.comparator.compare(left, right);
+        if self.direction == Direction::Forward { order } else { order.reverse() }
+    }
+
+    /// The deletions on the near and the far side.
+    fn sides(&self, marker: &RangeTombstoneMarker) -> (DeletionTime, DeletionTime) {
+        match self.direction {
+            Direction::Forward => (marker.before, marker.after),
+            Direction::Reverse => (marker.after, marker.before),
+        }
+    }
+
+    fn open_before(&self, end: usize) -> DeletionTime {
+        let last = self.all[..end].iter().rev().find_map(|fragment| match fragment {
+            Unfiltered::Marker(marker) => Some(self.sides(marker).1),
+            Unfiltered::Row(_) => None,
+        });
+        last.unwrap_or(DeletionTime::LIVE)
+    }
+
+    fn skip_to(&mut self, to: &ClusteringBound) {
+        let is_further = self
+            .to
+            .as_ref()
+            .is_none_or(|earlier| self.order(earlier.position(), to.position()).is_lt());
+        if is_further {
+            self.to = Some(to.clone());
+        }
+    }
+
+    /// Checks what the stream gave; `false` at its end.
+    fn check(&mut self, given: Option<Unfiltered>) -> bool {
+        if let Some(to) = self.to.clone() {
+            let rest = self.all[self.at..].iter();
+            let behind = rest
+                .take_while(|fragment| self.order(fragment.position(), to.position()).is_le())
+                .count();
+            if behind > 0
+                && let Some(Unfiltered::Marker(marker)) = &given
+                && self.order(marker.position.position(), to.position()).is_le()
+            {
+                let (near, far) = self.sides(marker);
+                assert_eq!(near, self.told, "{marker:?}");
+                assert_ne!(near, far, "a marker without a change: {marker:?}");
+                let kind = BoundKind::for_marker(
+                    marker.position.kind.weight(),
+                    !marker.before.is_live(),
+                    !marker.after.is_live(),
+                );
+                assert_eq!(marker.position.kind, kind);
+                if let Some(last) = &self.last {
+                    let order = self.order(last.position(), marker.position.position());
+                    assert!(order.is_lt(), "{marker:?} behind {last:?}");
+                }
+                (self.told, self.last) = (far, given);
+                return true;
+            }
+            self.at += behind;
+            self.to = None;
+            assert_eq!(self.told, self.open_before(self.at), "the deletion in force at {to:?}");
+        }
+        assert_eq!(given.as_ref(), self.all.get(self.at), "at fragment {}", self.at);
+        let Some(given) = given else { return false };
+        self.at += 1;
+        if let Unfiltered::Marker(marker) = &given {
+            self.told = self.sides(marker).1;
+        }
+        self.last = Some(given);
+        true
+    }
+}
+
+/// A place at or near something of the partition, mostly ahead.
+fn random_place(
+    all: &[Unfiltered],
+    at: usize,
+    comparator: &ClusteringComparator,
+    random: &mut Random,
+) -> ClusteringBound {
+    let width = [2, 10, 60, 400, 2000][random.below(5)];
+    let index = match random.below(8) {
+        0 => random.below(all.len()),
+        _ => at + random.below(width),
+    };
+    let Some(near) = all.get(index) else {
+        return if random.below(2) == 0 {
+            ClusteringBound::top()
+        } else {
+            ClusteringBound::bottom()
+        };
+    };
+    let mut values = near.position().values.to_vec();
+    if random.below(6) == 0 && !comparator.types.is_empty() {
+        values.truncate(random.below(values.len()) + 1);
+    }
+    let kinds = [
+        BoundKind::InclusiveStart,
+        BoundKind::ExclusiveStart,
+        BoundKind::InclusiveEnd,
+        BoundKind::ExclusiveEndInclusiveStart,
+    ];
+    ClusteringBound { kind: kinds[random.below(4)], values: values.into() }
+}
+
+async fn follow<S: UnfilteredStream<Error = SSTableError>>(
+    stream: &mut S,
+    comparator: &ClusteringComparator,
+    direction: Direction,
+    all: &[Unfiltered],
+    random: &mut Random,
+) -> espalier_sstable::Result<()> {
+    let mut follower = Follower {
+        comparator,
+        direction,
+        all,
+        at: 0,
+        told: DeletionTime::LIVE,
+        last: None,
+        to: None,
+    };
+    let often = [2, 5, 30][random.below(3)];
+    loop {
+        while !all.is_empty() && random.below(often) == 0 {
+            let place = random_place(all, follower.at, comparator, random);
+            stream.skip_to(&place).await?;
+            follower.skip_to(&place);
+        }
+        if !follower.check(stream.next().await?) {
+            assert!(stream.next().await?.is_none());
+            return Ok(());
+        }
+    }
+}
+
+async fn write_and_open(
+    features: &VersionFeatures,
+    table: &Arc<TableMetadata>,
+    partitions: &[Partition],
+    random: &mut Random,
+    column_index_size: u32,
+    cache: &PageCache,
+) -> espalier_sstable::Result<SSTableReader> {
+    let file_system = FileSystem::simulated(random.0);
+    let directory = Path::new("/data/ks/t");
+    file_system.create_dir_all(directory).await?;
+    let descriptor = descriptor_of(features, directory, 1);
+    let chunks = random_chunks(random);
+    let options = options(descriptor.clone(), table, partitions, chunks, column_index_size);
+    write(&file_system, options, partitions).await?;
+    SSTableReader::open(&file_system, descriptor, Some(table.clone()), cache).await
+}
+
+async fn check_partitions(
+    reader: &SSTableReader,
+    table: &TableMetadata,
+    partitions: &[Partition],
+    random: &mut Random,
+) -> espalier_sstable::Result<()> {
+    let (comparator, columns) = (table.comparator(), ColumnSelection::All);
+    for partition in partitions {
+        for round in 0..12 {
+            let slices = match partition.unfiltereds.is_empty() || round % 2 == 0 {
+                true => ClusteringSlices::all(),
+                false => random_slices(comparator, &partition.unfiltereds, random),
+            };
+            let slices = Arc::new(slices);
+            for direction in [Direction::Forward, Direction::Reverse] {
+                let all = slice(comparator, &partition.unfiltereds, &slices, direction);
+                let key = &partition.header.key;
+                let stream =
+                    reader.read_partition(key, slices.clone(), direction, &columns).await?;
+                let mut stream = stream.expect("a key is lost");
+                follow(&mut stream, comparator, direction, &all, random).await?;
+            }
+        }
+    }
+    // Partitions of a scan do not disturb those behind them.
+    for round in 0..4 {
+        let slices = match partitions[0].unfiltereds.is_empty() || round % 2 == 0 {
+            true => ClusteringSlices::all(),
+            false => random_slices(comparator, &partitions[0].unfiltereds, random),
+        };
+        let slices = Arc::new(slices);
+        let mut scan = reader.scan(KeyRange::full(), slices.clone(), &columns).await?;
+        for partition in partitions {
+            let direction = Direction::Forward;
+            let all = slice(comparator, &partition.unfiltereds, &slices, direction);
+            let mut scanned = scan.next_partition().await?.expect("a partition is lost");
+            assert_eq!(scanned.header().key, partition.header.key);
+            follow(&mut scanned, comparator, direction, &all, random).await?;
+        }
+        assert!(scan.next_partition().await?.is_none());
+    }
+    Ok(())
+}
+
+#[test]
+fn random_partitions() {
+    let versions = written_versions();
+    for seed in 0..120u64 {
+        let features = versions[seed as usize % versions.len()];
+        let rows = [10, 100, 400, 900][seed as usize / 4 % 4];
+        let shape =
+            Shape { partitions: 3, rows, is_reconciled: seed % 3 != 0, is_odd: seed % 5 == 0 };
+        let mut generator = Generator::new(seed, shape).fitting(features);
+        let table = generator.table();
+        let partitions = generator.partitions(&table);
+        if partitions.is_empty() {
+            continue;
+        }
+        let mut random = Random(seed);
+        let checked = block_on(async {
+            let size = [1024, 2048, 4096][random.below(3)];
+            let cache = PageCache::new(1 << 22);
+            let reader =
+                write_and_open(features, &table, &partitions, &mut random, size, &cache).await?;
+            check_partitions(&reader, &table, &partitions, &mut random).await
+        });
+        checked.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+fn value(at: u32) -> Box<[Option<Bytes>]> {
+    Box::new([Some(Bytes::copy_from_slice(&at.to_be_bytes()))])
+}
+
+fn plain_table() -> Arc<TableMetadata> {
+    let builder = TableBuilder::new("ks", "t", TableId(uuid::Uuid::from_u128(1)))
+        .partition_key("k", CqlType::Int)
+        .clustering("c", CqlType::Int, false)
+        .regular("v", CqlType::Blob);
+    Arc::new(builder.build())
+}
+
+/// Rows of 100 bytes, and a range deletion in each stretch of a thousand.
+fn wide(table: &TableMetadata, key: u32, rows: u32) -> Partition {
+    let id = table.regular_columns()[0].id;
+    let mut list = RangeTombstoneList::default();
+    let mut unfiltereds = Vec::new();
+    for at in 0..rows {
+        let mut row = Row::empty(Clustering { values: value(at) });
+        row.liveness = Liveness::live(100);
+        row.set_cell(id, Cell::live(100, vec![at as u8; 100].into()));
+        unfiltereds.push(Unfiltered::Row(row));
+        if at % 1000 == 500 {
+            let bound = |kind, at| ClusteringBound { kind, values: value(at) };
+            let tombstone = RangeTombstone {
+                start: bound(BoundKind::InclusiveStart, at),
+                end: bound(BoundKind::InclusiveEnd, at + 250),
+                deletion: DeletionTime::new(10, at + 1),
+            };
+            list.add(table.comparator(), &tombstone);
+        }
+    }
+    unfiltereds.extend(list.markers().map(Unfiltered::Marker));
+    unfiltereds.sort_by(|a, b| table.comparator().compare(a.position(), b.position()));
+    let key = DecoratedKey::new(Bytes::copy_from_slice(&key.to_be_bytes()));
+    let header = PartitionHeader { key, deletion: DeletionTime::LIVE, static_row: None };
+    Partition { header, unfiltereds }
+}
+
+/// Skips a scan's partition by the index, too, since it is large enough.
+#[test]
+fn wide_partitions() {
+    for (seed, features) in (0..).zip(written_versions()) {
+        let table = plain_table();
+        let mut partitions: Vec<_> =
+            [(1, 9000), (2, 1), (3, 40), (4, 5000)].map(|(k, rows)| wide(&table, k, rows)).into();
+        partitions.sort_by(|a, b| a.header.key.cmp(&b.header.key));
+        let mut random = Random(seed);
+        let cache = PageCache::new(1 << 22);
+        block_on(async {
+            let reader =
+                write_and_open(features, &table, &partitions, &mut random, 4096, &cache).await?;
+            check_partitions(&reader, &table, &partitions, &mut random).await
+        })
+        .unwrap_or_else(|error| panic!("{features:?}: {error}"));
+    }
+}
+
+async fn take(stream: &mut PartitionStream, count: usize) -> espalier_sstable::Result<Unfiltered> {
+    for _ in 1..count {
+        stream.next().await?;
+    }
+    Ok(stream.next().await?.expect("the stream ends too early"))
+}
+
+#[test]
+fn what_is_skipped_is_not_read() {
+    const ROWS: u32 = 20_000;
+    for features in written_versions() {
+        let table = plain_table();
+        let partitions = vec![wide(&table, 1, ROWS)];
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let cache = PageCache::new(1 << 24);
+            let read = block_on(async {
+                let mut random = Random(1);
+                let reader =
+                    write_and_open(features, &table, &partitions, &mut random, 4096, &cache)
+                        .await?;
+                let slices = Arc::new(ClusteringSlices::all());
+                let key = &partitions[0].header.key;
+                let columns = ColumnSelection::All;
+                let stream = reader.read_partition(key, slices, direction, &columns).await?;
+                let mut stream = stream.expect("a key is lost");
+                take(&mut stream, 20).await?;
+                // Inside of a range deletion, near the end of the walk.
+                let (at, kind) = match direction {
+                    Direction::Forward => (ROWS - 400, BoundKind::InclusiveStart),
+                    Direction::Reverse => (600, BoundKind::InclusiveEnd),
+                };
+                let before = cache.metrics().misses;
+                stream.skip_to(&ClusteringBound { kind, values: value(at) }).await?;
+                let Unfiltered::Marker(marker) = take(&mut stream, 1).await? else {
+                    panic!("the deletion that is open there is missing");
+                };
+                assert!(marker.before.is_live() != marker.after.is_live());
+                let row = take(&mut stream, 1).await?;
+                assert_eq!(row.position().values, &*value(at));
+                take(&mut stream, 20).await?;
+                Ok::<_, SSTableError>(cache.metrics().misses - before)
+            })
+            .unwrap_or_else(|error| panic!("{features:?}: {error}"));
+            // There are more than 500 pages of 4 KiB of rows.
+            assert!(read <= 20, "{read} pages were read, {direction:?}, {features:?}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Shared by the tests: real SSTables and what is in them, tables made of headers, content as lines.
+#![allow(dead_code, clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
+
+pub mod broken;
+pub mod dice;
+pub mod generate;
+pub mod scylla;
+pub mod slicing;
+pub mod sstabledump;
+pub mod writing;
+
+use std::{
+    collections::BTreeMap,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use espalier_mutation::{
+    ClusteringSlices, KeyRange, PartitionHeader, Unfiltered, UnfilteredStream,
+    schema::{TableBuilder, TableId, TableMetadata},
+};
+pub use espalier_runtime::block_on;
+use espalier_runtime::file::FileSystem;
+use espalier_sstable::{
+    ColumnSelection, Component, Descriptor, PageCache, SSTableReader, dump::Dump,
+};
+use serde_json::Value;
+
+/// A directory of SSTables made by Cassandra, and where its content is told.
+pub struct Case {
+    pub name: String,
+    pub directory: PathBuf,
+    /// The same case in the folder of what all formats share.
+    pub common: PathBuf,
+    pub sstables: Vec<Descriptor>,
+}
+
+pub fn fixtures_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures")
+}
+
+/// Versions that Cassandra wrote files of for us, and their folders in `shared/fixtures/cassandra-5.0.9`.
+const VERSIONS: [(&str, &str); 3] = [("da", "bti-da"), ("oa", "big-oa"), ("nb", "big-nb")];
+
+/// The small cases that the repository has itself.
+pub fn own_cases() -> Vec<Case> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/sstables");
+    let mut cases = Vec::new();
+    for (version, _) in VERSIONS {
+        let root = root.join(version);
+        collect(&root, version, Path::new(""), &root, &mut cases);
+    }
+    assert!(!cases.is_empty());
+    cases
+}
+
+/// The repository's cases, and all of a server's where they are at hand; if not, says so.
+pub fn cases() -> Vec<Case> {
+    let root = fixtures_root().join("cassandra-5.0.9");
+    let mut cases = own_cases();
+    let own = cases.len();
+    for (version, folder) in VERSIONS {
+        collect(&root.join(folder), version, Path::new(""), &root.join("common"), &mut cases);
+    }
+    if cases.len() == own {
+        println!("SKIPPED all but {own} cases: no fixtures in {}", root.display());
+    }
+    cases
+}
+
+/// The SSTables that the offline writer made; none, with a printed line, where they are not at hand.
+pub fn offline_cases() -> Vec<Case> {
+    let root = fixtures_root().join("cassandra-5.0.9-offline");
+    let mut cases = Vec::new();
+    for (version, _) in VERSIONS {
+        let expected = root.join("expected-sstabledump").join(version);
+        collect(&root.join(version), version, Path::new(""), &expected, &mut cases);
+    }
+    if cases.is_empty() {
+        println!("SKIPPED: no fixtures in {}", root.display());
+    }
+    cases
+}
+
+fn collect(root: &Path, version: &str, below: &Path, common: &Path, cases: &mut Vec<Case>) {
+    let Ok(entries) = std::fs::read_dir(root.join(below)) else { return };
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let mut sstables = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            collect(root, version, &below.join(path.file_name().unwrap()), common, cases);
+        } else if let Ok((descriptor, Component::Data)) = Descriptor::parse(&path) {
+            sstables.push(descriptor);
+        }
+    }
+    if !sstables.is_empty() {
+        cases.push(Case {
+            name: format!("{version}/{}", below.display()),
+            directory: root.join(below),
+            common: common.join(below),
+            sstables,
+        });
+    }
+}
+
+/// A text file or its gzipped form.
+pub fn read_text(path: &Path) -> Option<String> {
+    if let Ok(text) = std::fs::read_to_string(path) {
+        return Some(text);
+    }
+    let file = std::fs::File::open(format!("{}.gz", path.display())).ok()?;
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    Some(text)
+}
+
+impl Case {
+    /// A file of the case, in its own folder or in the shared one.
+    pub fn text(&self, name: &str) -> Option<String> {
+        read_text(&self.directory.join(name)).or_else(|| read_text(&self.common.join(name)))
+    }
+
+    /// What one of several SSTables holds, or the only one.
+    pub fn expected_of(&self, descriptor: &Descriptor) -> String {
+        let name = match self.sstables.len() {
+            1 => "expected.jsonl".to_string(),
+            _ => format!("expected-{}.jsonl", descriptor.id),
+        };
+        self.text(&name).unwrap_or_else(|| panic!("{}: no {name}", self.name))
+    }
+}
+
+/// A line without what only makes it readable (which may be numbers that no float holds).
+#[derive(Debug, PartialEq, serde::Deserialize)]
+pub struct Line {
+    pub kind: String,
+    pub key: Option<Value>,
+    pub token: Option<i64>,
+    pub ck: Option<Value>,
+    pub live: Option<Value>,
+    pub deleted: Option<Value>,
+    pub shadowable: Option<bool>,
+    pub bound: Option<String>,
+    pub closes: Option<Value>,
+    pub opens: Option<Value>,
+    pub cells: Option<Vec<CellOfLine>>,
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize)]
+pub struct CellOfLine {
+    pub n: String,
+    pub p: Option<Value>,
+    pub v: Option<Value>,
+    pub ts: Option<i64>,
+    pub ttl: Option<u32>,
+    pub ldt: Option<u32>,
+    pub dead: Option<bool>,
+    pub deleted: Option<Value>,
+}
+
+pub fn normalise(line: &str, has_tokens: bool) -> Line {
+    let mut parsed: Line = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+    if !has_tokens {
+        parsed.token = None;
+    }
+    parsed
+}
+
+/// Compares lines of ours with expected ones and shows the first that differ.
+pub fn assert_same_content(name: &str, ours: &[String], expected: &str) {
+    let has_tokens = expected.contains("\"token\"");
+    let mut expected = expected.lines().filter(|line| !line.is_empty());
+    let mut ours_left = ours.iter();
+    let mut number = 0;
+    loop {
+        number += 1;
+        let (our, their) = (ours_left.next(), expected.next());
+        let equal = match (our, their) {
+            (None, None) => break,
+            (Some(our), Some(their)) => normalise(our, has_tokens) == normalise(their, has_tokens),
+            _ => false,
+        };
+        let cut = |line: Option<&str>| line.map(|line| line.chars().take(1500).collect::<String>());
+        assert!(
+            equal,
+            "{name}, line {number}\n    ours: {:?}\nexpected: {:?}",
+            cut(our.map(String::as_str)),
+            cut(their)
+        );
+    }
+    assert!(number > 1, "{name}: nothing was compared");
+}
+
+pub async fn open(descriptor: &Descriptor) -> espalier_sstable::Result<SSTableReader> {
+    let cache = PageCache::new(1 << 22);
+    SSTableReader::open(&FileSystem::real(), descriptor.clone(), None, &cache).await
+}
+
+/// All lines of an SSTable, by a scan.
+pub async fn dump(reader: &SSTableReader) -> espalier_sstable::Result<Vec<String>> {
+    let table = reader.table();
+    let dump = Dump { table: &table, full_values: false };
+    let slices = Arc::new(ClusteringSlices::all());
+    let mut scan = reader.scan(KeyRange::full(), slices, &ColumnSelection::All).await?;
+    let mut lines = Vec::new();
+    while let Some(mut partition) = scan.next_partition().await? {
+        lines.extend(dump.header(partition.header()));
+        while let Some(unfiltered) = partition.next().await? {
+            lines.push(dump.unfiltered(&unfiltered));
+        }
+    }
+    Ok(lines)
+}
+
+/// All that an SSTable holds, by a scan.
+pub async fn content(
+    reader: &SSTableReader,
+) -> espalier_sstable::Result<Vec<(PartitionHeader, Vec<Unfiltered>)>> {
+    let slices = Arc::new(ClusteringSlices::all());
+    let mut scan = reader.scan(KeyRange::full(), slices, &ColumnSelection::All).await?;
+    let mut partitions = Vec::new();
+    while let Some(mut partition) = scan.next_partition().await? {
+        let header = partition.header().clone();
+        let mut unfiltereds = Vec::new();
+        while let Some(unfiltered) = partition.next().await? {
+            unfiltereds.push(unfiltered);
+        }
+        partitions.push((header, unfiltereds));
+    }
+    Ok(partitions)
+}
+
+/// The lines of a stream behind its header.
+pub async fn rows<S: UnfilteredStream>(
+    table: &TableMetadata,
+    stream: &mut S,
+) -> Result<Vec<String>, S::Error> {
+    let dump = Dump { table, full_values: false };
+    let mut lines = Vec::new();
+    while let Some(unfiltered) = stream.next().await? {
+        lines.push(dump.unfiltered(&unfiltered));
+    }
+    Ok(lines)
+}
+
+/// A table that has the columns of all headers.
+pub fn union_table(readers: &[SSTableReader]) -> Arc<TableMetadata> {
+    let first = readers[0].table();
+    let mut builder = TableBuilder::new("", "union", TableId(uuid::Uuid::nil()));
+    for column in first.partition_key_columns() {
+        builder = builder.partition_key(&column.name, column.column_type.clone());
+    }
+    for column in first.clustering_columns() {
+        builder = builder.clustering(&column.name, column.column_type.clone(), column.reversed);
+    }
+    let (mut statics, mut regulars) = (BTreeMap::new(), BTreeMap::new());
+    for reader in readers {
+        let header = &reader.statistics().header;
+        for column in &header.static_columns {
+            statics.insert(column.name.clone(), column.column_type.clone());
+        }
+        for column in &header.regular_columns {
+            regulars.insert(column.name.clone(), column.column_type.clone());
+        }
+    }
+    for (name, column_type) in statics {
+        builder = builder.static_column(&name, column_type);
+    }
+    for (name, column_type) in regulars {
+        builder = builder.regular(&name, column_type);
+    }
+    Arc::new(builder.build())
+}
