@@ -13,6 +13,8 @@ use espalier_mutation::{
     schema::TableMetadata,
 };
 
+use espalier_runtime::maybe_yield;
+
 use super::{
     Memtable,
     content::{Boundary, Content},
@@ -267,6 +269,8 @@ impl UnfilteredStream for MemtablePartition {
 
     async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
         if self.buffer.is_empty() && !self.is_done() {
+            // The reader may drop whatever it is given, and not give way itself.
+            maybe_yield().await;
             self.fill()?;
         }
         self.run.give();
