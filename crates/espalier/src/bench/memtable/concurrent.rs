@@ -75,7 +75,7 @@ impl Bench<'_> {
             is_over: Cell::new(false),
             began: Instant::now(),
         });
-        let least = Duration::from_secs_f64(arguments.seconds);
+        let least = Duration::try_from_secs_f64(arguments.seconds).unwrap_or_default();
         let readers: Vec<_> = (0..arguments.readers)
             .map(|number| spawn_local(read(scene.clone(), number, arguments.seed)))
             .collect();

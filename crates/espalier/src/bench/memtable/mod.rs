@@ -132,7 +132,7 @@ impl Bench<'_> {
         let mut random = Generator::from_seed(arguments.seed);
         let table = self.table(kind, population).await?;
         let (node, record, progress) = (&self.node, &mut self.record, &mut self.progress);
-        let resident = resident_bytes();
+        let (resident, flushes) = (resident_bytes(), node.database().metrics().flushes);
 
         let mut step = progress.step(what("write"), count);
         let written = points::write(node, &table, &data, &mut step).await?;
@@ -140,6 +140,12 @@ impl Bench<'_> {
         let resident_bytes = resident_bytes().saturating_sub(resident);
         let memory = node.database().memtable_memory(tables::KEYSPACE, &table.name);
         let memory = memory.unwrap_or_default();
+        if node.database().metrics().flushes > flushes {
+            let reason = format!(
+                "{count} entries are too many: a {kind} memtable came near its own limit and was flushed"
+            );
+            return Err(BenchError::Wrong(reason));
+        }
         check_counts(&data, &memory)?;
         let (keys_of, kind_of) = (keys.to_owned(), kind.to_owned());
         record.add_memory(MemoryFigure {
