@@ -16,7 +16,7 @@ pub enum BenchCommand {
     /// read is compared with what was written. Kinds of memtable take turns, round by round, so that they see the same machine.
     /// Each figure is given by the clock and by the time that the thread was on a core; where these differ, something else ran
     /// too. For figures that one may quote, nothing else should.
-    Memtable(MemtableArguments),
+    Memtable(Box<MemtableArguments>),
     /// Reads that come past deleted rows, and how long deletions hold the core
     Deletions(DeletionsArguments),
 }

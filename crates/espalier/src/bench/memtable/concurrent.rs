@@ -178,7 +178,7 @@ async fn read(scene: Rc<Scene>, reader: u32, seed: u64) -> Result<Vec<Sample>, B
                 });
             }
         }
-        due = due + period;
+        due += period;
     }
     Ok(samples)
 }
