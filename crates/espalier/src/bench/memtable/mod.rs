@@ -85,7 +85,7 @@ impl Bench<'_> {
             false => None,
         };
         if let Some(cassandra) = &cassandra {
-            self.run_cassandra(cassandra, "before")?;
+            self.run_cassandra(cassandra, "before").await?;
         }
         for &shape in &self.arguments.keys {
             for round in 1..=self.arguments.rounds {
@@ -95,7 +95,7 @@ impl Bench<'_> {
             }
         }
         if let Some(cassandra) = &cassandra {
-            self.run_cassandra(cassandra, "after")?;
+            self.run_cassandra(cassandra, "after").await?;
         }
         if self.has(Part::Raw) {
             Box::pin(self.raw()).await?;

@@ -72,7 +72,7 @@ impl Bench<'_> {
     }
 
     /// One process for each kind that both have. Once before and once after our own rounds.
-    pub(in crate::bench::memtable) fn run_cassandra(
+    pub(in crate::bench::memtable) async fn run_cassandra(
         &mut self,
         cassandra: &Cassandra,
         when: &str,
@@ -80,6 +80,7 @@ impl Bench<'_> {
         let arguments = self.arguments;
         for kind in KINDS.into_iter().filter(|kind| arguments.kinds.iter().any(|own| own == kind)) {
             self.progress.step(format!("Cassandra's {kind}, {when}"), 1);
+            cassandra.forget().await?;
             let output = cassandra.run(
                 kind,
                 [
@@ -186,6 +187,15 @@ impl Cassandra {
         finished("javac", compile.stdin(Stdio::null()).output()).map(drop)
     }
 
+    /// Removes what a run before has left: each begins with nothing.
+    async fn forget(&self) -> Result<(), BenchError> {
+        let (files, data) = (FileSystem::real(), self.directory.join("data"));
+        if files.exists(&data).await? {
+            files.remove_dir_all(&data).await?;
+        }
+        Ok(())
+    }
+
     fn run(&self, kind: &str, numbers: [u64; 5]) -> Result<String, BenchError> {
         let root =
             std::path::absolute(&self.directory).map_err(|error| failed(error.to_string()))?;
@@ -206,8 +216,7 @@ impl Cassandra {
         for module in OPENS {
             java.args(["--add-opens", &format!("{module}=ALL-UNNAMED")]);
         }
-        let data = root.join(format!("data-{kind}-{}", std::process::id()));
-        java.arg(format!("-Dcassandra.storagedir={}", data.display()));
+        java.arg(format!("-Dcassandra.storagedir={}/data", root.display()));
         java.arg(format!("-Dcassandra.config=file://{}/cassandra.yaml", root.display()));
         java.arg(format!("-Dlogback.configurationFile={}/logback.xml", root.display()));
         java.args([

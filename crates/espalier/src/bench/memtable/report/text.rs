@@ -51,7 +51,7 @@ fn measures(record: &Record, out: &mut String) {
         let (best, median) = (series.best(), series.median());
         let _ = write!(
             out,
-            "{:<12} {:<11} {:<20} {:>11} {:>11} {:>9} {:>9} {:>4.0} %",
+            "{:<12} {:<11} {:<20} {:>11} {:>11} {:>9} {:>9} {:>6}",
             series.keys,
             series.measure.name(),
             series.kind,
@@ -59,7 +59,11 @@ fn measures(record: &Record, out: &mut String) {
             thousands(median.per_s()),
             short(1e9 / best.per_s()),
             series.best_per_core_s().map_or("–".into(), |per_s| short(1e9 / per_s)),
-            100.0 * best.busy(),
+            if best.lap.core.is_zero() {
+                "–".into()
+            } else {
+                format!("{:.0} %", 100.0 * best.busy())
+            },
         );
         if series.bytes > 0 {
             let seconds = best.lap.clock.as_secs_f64();
