@@ -31,7 +31,7 @@ fn the_words_of_the_paper() {
     assert_dump(
         &trie(&words),
         r#"
-        split 36 (37 21 27 7)
+        array 36 for 24
           61 sparse 1 prefix 8 = "a"
             6c chain 5+25 [6c6f77]
               leaf = "allow"
@@ -57,8 +57,8 @@ fn the_words_of_the_paper() {
                 leaf = "tries"
             79 chain 33+25 [706573]
               leaf = "types"
-          77 chain 35+25 [697468]
-            chain 39+25 prefix [6f7574] = "with"
+          77 chain 41+25 [697468]
+            chain 43+25 prefix [6f7574] = "with"
               leaf = "without""#,
     );
 }
@@ -67,23 +67,23 @@ fn the_words_of_the_paper() {
 fn chains_fill_blocks_from_the_end() {
     let long = "0123456789012345678901234567890123456789";
     assert_dump(
-        &trie(&[&long[..27]]),
+        &trie(&[&long[..26]]),
         r#"
-        chain 3+1 [303132333435363738393031323334353637383930313233343536]
-          leaf = "012345678901234567890123456""#,
+        chain 3+2 [3031323334353637383930313233343536373839303132333435]
+          leaf = "01234567890123456789012345""#,
     );
     assert_dump(
-        &trie(&[&long[..28]]),
+        &trie(&[&long[..27]]),
         r#"
         chain 1+27 [30]
-          chain 3+1 [313233343536373839303132333435363738393031323334353637]
-            leaf = "0123456789012345678901234567""#,
+          chain 3+2 [3132333435363738393031323334353637383930313233343536]
+            leaf = "012345678901234567890123456""#,
     );
     assert_dump(
         &trie(&[long]),
         r#"
-        chain 1+15 [30313233343536373839303132]
-          chain 3+1 [333435363738393031323334353637383930313233343536373839]
+        chain 1+14 [3031323334353637383930313233]
+          chain 3+2 [3435363738393031323334353637383930313233343536373839]
             leaf = "0123456789012345678901234567890123456789""#,
     );
 }
@@ -158,7 +158,7 @@ fn a_content_shares_the_block_of_a_short_chain() {
 }
 
 #[test]
-fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
+fn a_seventh_child_makes_an_array_of_a_node() {
     let mut trie = trie(&["a", "b", "c", "d", "e", "f"]);
     assert_dump(
         &trie,
@@ -175,7 +175,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        split 16 (17 13)
+        array 16 for 24
           61 leaf = "a"
           62 leaf = "b"
           63 leaf = "c"
@@ -189,7 +189,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        split 16 (17 1 13) prefix = ""
+        array 16 for 24 prefix 23 = ""
           47 leaf = "G"
           61 leaf = "a"
           62 leaf = "b"
@@ -205,7 +205,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        split 16 (17 1 13) prefix = ""
+        array 16 for 24 prefix 23 = ""
           47 leaf = "G"
           64 leaf = "d"
           65 leaf = "e"
@@ -216,7 +216,7 @@ fn a_seventh_child_splits_a_node_and_a_content_goes_into_its_lead_block() {
     assert_dump(
         &trie,
         r#"
-        sparse 6 prefix 4 = ""
+        sparse 6 prefix 23 = ""
           47 leaf = "G"
           65 leaf = "e"
           66 leaf = "f"
@@ -230,37 +230,49 @@ fn a_node_of_many_children_has_a_place_for_each_byte() {
     let shape = |trie: &InMemoryTrie<u8>| {
         trie.verify().unwrap();
         let first = trie.dump(u8::to_string).lines().next().unwrap().to_owned();
+        let first = first.replace(|letter: char| letter.is_ascii_digit(), "");
         let stats = trie.stats();
-        (first, stats.split_children, stats.wide_children, stats.blocks())
+        (first, stats.array_children, stats.wide_children, stats.blocks())
     };
-    for byte in 0..32 {
-        trie.put(&[byte * 8 + 3], byte).unwrap();
-    }
+    let described = |first: &str, arrays, wides, blocks| (first.to_owned(), arrays, wides, blocks);
+    let put = |trie: &mut InMemoryTrie<u8>, bytes: std::ops::Range<u8>| {
+        for byte in bytes {
+            trie.put(&[byte.wrapping_mul(5).wrapping_add(3)], byte).unwrap();
+        }
+    };
+    let remove = |trie: &mut InMemoryTrie<u8>, bytes: std::ops::Range<u8>| {
+        for byte in bytes {
+            trie.remove(&[byte.wrapping_mul(5).wrapping_add(3)]).unwrap();
+        }
+    };
+    put(&mut trie, 0..24);
+    assert_eq!(shape(&trie), described("array  for ", 24, 0, 4));
     trie.put(b"", 0).unwrap();
-    let (first, split, wide, blocks) = shape(&trie);
-    assert!(first.starts_with("split ") && first.ends_with(" prefix = 0"), "{first}");
-    assert_eq!((split, wide, blocks), (32, 0, 1 + 4 + 32));
-    trie.put(b"a", 1).unwrap();
-    let (first, split, wide, blocks) = shape(&trie);
-    assert!(first.starts_with("wide 96 prefix ") && first.ends_with(" = 0"), "{first}");
-    // The content had shared the lead block.
-    assert_eq!((split, wide, blocks), (0, 33, 32 + 1));
-    for byte in 16..31 {
-        trie.remove(&[byte * 8 + 3]).unwrap();
-    }
-    assert_eq!(shape(&trie).2, 18);
-    trie.remove(b"a").unwrap();
-    assert_eq!(shape(&trie).2, 17);
-    trie.remove(&[31 * 8 + 3]).unwrap();
-    let (first, split, wide, blocks) = shape(&trie);
-    assert!(first.starts_with("split "), "{first}");
-    assert_eq!((split, wide, blocks), (16, 0, 1 + 2 + 16 + 1));
+    assert_eq!(shape(&trie), described("array  for  prefix  = ", 24, 0, 4 + 1));
+    put(&mut trie, 24..25);
+    assert_eq!(shape(&trie), described("array  for  prefix  = ", 25, 0, 8 + 1));
+    put(&mut trie, 25..48);
+    assert_eq!(shape(&trie), described("array  for  prefix  = ", 48, 0, 8 + 1));
+    put(&mut trie, 48..49);
+    assert_eq!(shape(&trie), described("wide  prefix  = ", 0, 49, 32 + 1));
+    remove(&mut trie, 0..16);
+    assert_eq!(shape(&trie), described("wide  prefix  = ", 0, 33, 32 + 1));
+    remove(&mut trie, 16..17);
+    assert_eq!(shape(&trie), described("array  for  prefix  = ", 32, 0, 8 + 1));
+    remove(&mut trie, 17..32);
+    assert_eq!(shape(&trie), described("array  for  prefix  = ", 17, 0, 8 + 1));
+    remove(&mut trie, 32..33);
+    assert_eq!(shape(&trie), described("array  for  prefix  = ", 16, 0, 4 + 1));
+    remove(&mut trie, 33..44);
+    assert_eq!(shape(&trie), described("array  for  prefix  = ", 5, 0, 4 + 1));
+    remove(&mut trie, 44..45);
+    assert_eq!(shape(&trie), described("sparse  prefix  = ", 0, 0, 1 + 1));
     // The run is there for the next wide node.
     for byte in 0..=255 {
         trie.put(&[byte], byte).unwrap();
     }
     let (first, _, wide, _) = shape(&trie);
-    assert!(first.starts_with("wide 96 ") && wide == 256, "{first}");
+    assert!(first.starts_with("wide ") && wide == 256, "{first}");
 }
 
 #[test]

@@ -152,7 +152,7 @@ impl<'a, C> Branch<'a, C> {
                     Some(link) => (1, link),
                     None => return,
                 },
-                Node::Split(split) => match split.find(rest[0]) {
+                Node::Array(array) => match array.find(rest[0]) {
                     Some(link) if !link.get().is_none() => (1, link),
                     _ => return,
                 },

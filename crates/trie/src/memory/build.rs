@@ -2,13 +2,12 @@
 
 #![allow(unsafe_code)]
 
+use super::array::{Array, Layout};
 use super::node::{
     EMBEDDED_CHAIN_START, LAST_WORD, PREFIX_OFFSET_BYTE, SPARSE_WIDTH, SPARSE_WORD_OFFSET,
-    SPLIT_COUNT_WORD, SPLIT_MIDS_WORD, STANDALONE, Split, WIDE_BLOCKS, chain, split, split_path,
-    wide,
+    STANDALONE, WIDE_BLOCKS, chain, wide,
 };
 use super::pointer::{CHAIN_END, CHAIN_LENGTH, Kind, Link, Pointer};
-use super::pool::RUN;
 use super::shared::Shared;
 use super::space::Space;
 use super::sparse_word::SparseWord;
@@ -17,9 +16,9 @@ use super::view::View;
 /// Transitions that fit in a block beside a content.
 pub(crate) const EMBEDDED_CHAIN_LENGTH: usize = CHAIN_END - EMBEDDED_CHAIN_START;
 
-/// Blocks that an insertion takes at most, besides those of the key's bytes: a sparse node that
-/// becomes a split node with seven children (1 + 4 + 7), a chain broken in two, a prefix.
-pub(crate) const BLOCKS_PER_INSERTION: usize = 16;
+/// Blocks that an insertion takes one by one at most, besides those of the key's bytes: a chain
+/// broken in two, a sparse node, a prefix.
+pub(crate) const BLOCKS_PER_INSERTION: usize = 8;
 
 /// The one who changes the structure. While it lives nothing is recycled, so all that it finds
 /// may be read for `'a`.
@@ -128,12 +127,6 @@ impl<'a, C> Writer<'a, C> {
             return content;
         }
         match node.kind() {
-            Kind::Split => {
-                // SAFETY: the first word of a lead block is only read through prefix pointers, as a
-                // link; byte 4 was set when the block was made.
-                unsafe { super::node::word(&self.shared.blocks, node, 0) }.publish(content);
-                Pointer::prefix(node.index())
-            }
             Kind::Chain if CHAIN_END - node.offset() <= EMBEDDED_CHAIN_LENGTH => {
                 // Readers may be on bytes before this chain's in its block, so it is copied.
                 // SAFETY: as for `view`.
@@ -167,72 +160,32 @@ impl<'a, C> Writer<'a, C> {
         Pointer::sparse(index)
     }
 
-    /// Two blocks that are used together, in one cache line where that costs nothing.
-    fn new_pair(&mut self) -> (u32, u32) {
-        let pool = &mut self.space.blocks;
-        pool.take_pair(&self.shared.blocks)
-            .unwrap_or_else(|| (pool.take(&self.shared.blocks), pool.take(&self.shared.blocks)))
+    /// An array node with these children, in ascending order of their bytes, in blocks that have just been taken.
+    pub(crate) fn array(
+        &mut self,
+        index: u32,
+        layout: Layout,
+        children: impl Iterator<Item = (u8, Pointer)>,
+    ) -> Pointer {
+        let pointer = layout.pointer(index);
+        // SAFETY: the blocks are ours, side by side.
+        unsafe { Array::new(&self.shared.blocks, pointer, layout).write(children) };
+        pointer
     }
 
-    /// A split node without children, with a mid block for the bytes whose two upper bits are `lead`.
-    pub(crate) fn empty_split(&mut self, lead: usize) -> (Pointer, Split<'a>) {
-        let (index, mids) = self.new_pair();
-        self.clear_words(mids, 0..8);
-        let block = self.clear_words(index, SPLIT_MIDS_WORD..SPLIT_MIDS_WORD + 4);
-        let pointer = Pointer::split(index);
-        // SAFETY: the block is ours. The offset byte is for the day the node gets a content: it is
-        // read without synchronisation, so it must be there from the beginning.
-        unsafe {
-            block.cast::<Link>().add(SPLIT_MIDS_WORD + lead).write(Link::new(Pointer::part(mids)));
-            block.cast::<Link>().add(SPLIT_COUNT_WORD).write(Link::none());
-            block.add(PREFIX_OFFSET_BYTE).write(pointer.offset() as u8);
-            (pointer, split(&self.shared.blocks, pointer))
-        }
-    }
-
-    /// A wide node without children, if there are blocks for it besides those that are reserved.
-    pub(crate) fn empty_wide(&mut self) -> Option<(Pointer, &'a [Link; 256])> {
-        const { assert!(WIDE_BLOCKS == RUN) };
-        let index = self.space.blocks.take_run(&self.shared.blocks, BLOCKS_PER_INSERTION as u32)?;
+    /// A wide node with these children, in blocks that have just been taken.
+    pub(crate) fn wide(
+        &mut self,
+        index: u32,
+        children: impl Iterator<Item = (u8, Pointer)>,
+    ) -> Pointer {
         for block in index..index + WIDE_BLOCKS {
             self.clear_words(block, 0..8);
         }
         let pointer = Pointer::wide(index);
         // SAFETY: the blocks are ours, side by side, and all their words are set.
-        Some((pointer, unsafe { wide(&self.shared.blocks, pointer) }.children))
-    }
-
-    /// Adds a child to a split node, which may have readers. There is none yet for `byte`.
-    pub(crate) fn add_to_split(&mut self, split: Split<'a>, byte: u8, child: Pointer) {
-        let [lead, mid, bottom] = split_path(byte);
-        split.count.set_number(split.count.number() + 1);
-        let mids = split.mids[lead].get();
-        if mids.is_none() {
-            let (mids, bottoms) = self.new_pair();
-            let bottoms = self.new_part(bottoms, bottom, child);
-            let mids = self.new_part(mids, mid, bottoms);
-            return split.mids[lead].publish(mids);
-        }
-        let bottoms = &split.part(mids)[mid];
-        if bottoms.get().is_none() {
-            let index = self.space.blocks.take(&self.shared.blocks);
-            let part = self.new_part(index, bottom, child);
-            return bottoms.publish(part);
-        }
-        split.part(bottoms.get())[bottom].publish(child);
-    }
-
-    /// Adds a child to a split node at its place in a bottom block, where there is none yet.
-    pub(crate) fn add_at(&mut self, split: Split<'a>, vacant: &Link, child: Pointer) {
-        split.count.set_number(split.count.number() + 1);
-        vacant.publish(child);
-    }
-
-    /// A mid or bottom block with one pointer.
-    fn new_part(&mut self, index: u32, position: usize, pointer: Pointer) -> Pointer {
-        let block = self.clear_words(index, 0..8);
-        // SAFETY: the block is ours, and positions are three bits.
-        unsafe { block.cast::<Link>().add(position).write(Link::new(pointer)) };
-        Pointer::part(index)
+        let wide = unsafe { wide(&self.shared.blocks, pointer) };
+        children.for_each(|(byte, child)| wide.find(byte).publish(child));
+        pointer
     }
 }

@@ -52,9 +52,12 @@ impl<C> InMemoryTrie<C> {
                 .map_err(|problem| Corruption::Node { node: format!("{pointer:?}"), problem })?;
         }
         for block in self.space.blocks.free_units(&self.shared.blocks) {
-            tally.add(Pointer::part(block));
+            tally.add(Pointer::sparse(block));
         }
         self.space.limbo().iter().for_each(|retired| tally.add(retired));
+        let room = self.space.room_left_behind();
+        room.flat_map(|room| room.first..room.first + room.blocks)
+            .for_each(|block| tally.add(Pointer::sparse(block)));
         for (index, &places) in (0u32..).zip(&tally.0).skip(1) {
             if places != 1 {
                 return Err(Corruption::Places { index, places });
@@ -97,17 +100,18 @@ fn check_node(
                 order >>= 3;
             }
         }
-        Node::Split(split) => {
-            split.for_each_part(|part| tally.add(part));
-            split.for_each_child(|_, child| pending.push(child));
-            let count = pending.len() - first;
-            if count != split.count.number() as usize || count < 5 {
-                return Err("the count of a split node is wrong or too small");
+        Node::Array(array) => {
+            pending.extend(array.children().map(|(_, child)| child));
+            if pending.len() - first < super::remove::SHRUNK_ARRAY {
+                return Err("an array node has too few children");
+            }
+            if (1..array.count()).any(|index| array.byte(index - 1) >= array.byte(index)) {
+                return Err("the transitions of an array node are not in order");
             }
         }
         Node::Wide(wide) => {
             pending.extend(wide.children().map(|(_, child)| child));
-            if pending.len() - first < super::remove::SHRUNK_SPLIT as usize {
+            if pending.len() - first < super::remove::SHRUNK_ARRAY {
                 return Err("a wide node has too few children");
             }
         }
@@ -119,7 +123,7 @@ fn check_node(
             tally.add(content);
             let inner = prefix.inner.pointer();
             if inner.is_none() || inner.is_leaf() || inner.kind() == Kind::Prefix {
-                return Err("a prefix augments a chain, sparse, split or wide node");
+                return Err("a prefix augments a node with children");
             }
             pending.push(inner);
         }

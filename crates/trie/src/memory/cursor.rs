@@ -1,7 +1,7 @@
 //! Walking the in-memory trie (paper, section 5.2): the present node, and a stack of the nodes above
 //! it that have more children to list.
 
-use super::node::{Node, Split, Wide};
+use super::node::{Node, Wide};
 use super::place::common_length;
 use super::pointer::{CHAIN_END, Kind, Link, Pointer};
 use super::view::View;
@@ -10,12 +10,12 @@ use crate::cursor::{Cursor, Direction, PathReceiver, Position};
 /// Something to come back to.
 #[derive(Clone, Copy)]
 struct Frame {
-    /// A sparse, split or wide node, or the content (a leaf) of a node that a reverse walk returns to.
+    /// A node of several children, or the content (a leaf) of a node that a reverse walk returns to.
     node: Pointer,
     /// The depth of what this frame lists: children, or the node of the content.
     depth: u32,
     /// Sparse: the indices of the children still to list, three bits each, the next one lowest.
-    /// Split and wide: the next byte to look at. Content: the byte that leads to its node.
+    /// Array: the index of the next child to look at, plus one. Wide: the next byte to look at. Content: the byte that leads to its node.
     state: u32,
 }
 
@@ -100,7 +100,11 @@ impl<'a, C> MemoryCursor<'a, C> {
                 let state = if self.is_reverse() { word.reverse_order() } else { word.order() };
                 self.descend_by_frame(Frame { node: self.node, depth, state }, from)
             }
-            Node::Split(_) | Node::Wide(_) => {
+            Node::Array(array) => {
+                let state = if self.is_reverse() { array.count() as u32 } else { 1 };
+                self.descend_by_frame(Frame { node: self.node, depth, state }, from)
+            }
+            Node::Wide(_) => {
                 let state = if self.is_reverse() { 0xFF } else { 0 };
                 self.descend_by_frame(Frame { node: self.node, depth, state }, from)
             }
@@ -125,7 +129,7 @@ impl<'a, C> MemoryCursor<'a, C> {
             }
             Kind::Sparse => self.next_of_sparse(&mut frame, from),
             Kind::Wide => self.next_of_wide(&mut frame, from),
-            _ => self.next_of_split(&mut frame, from),
+            _ => self.next_of_array(&mut frame, from),
         };
         let (byte, child, more) = found?;
         if more {
@@ -156,57 +160,55 @@ impl<'a, C> MemoryCursor<'a, C> {
         None
     }
 
-    /// The next child of a node of which the frame knows the next byte.
-    fn next_by_byte(
-        &self,
-        frame: &mut Frame,
-        from: Option<u8>,
-        first: impl FnOnce(u8) -> Option<(u8, Pointer)>,
-        last: impl FnOnce(u8) -> Option<(u8, Pointer)>,
-    ) -> Option<(u8, Pointer, bool)> {
-        let next = frame.state as u8;
-        if self.is_reverse() {
-            let (byte, child) = last(from.map_or(next, |from| next.min(from)))?;
-            frame.state = u32::from(byte).wrapping_sub(1);
-            Some((byte, child, byte != 0))
-        } else {
-            let (byte, child) = first(from.map_or(next, |from| next.max(from)))?;
-            frame.state = u32::from(byte) + 1;
-            Some((byte, child, byte != 0xFF))
-        }
-    }
-
-    fn next_of_split(&self, frame: &mut Frame, from: Option<u8>) -> Option<(u8, Pointer, bool)> {
-        let Node::Split(split) = self.view.open(frame.node) else {
+    fn next_of_array(&self, frame: &mut Frame, from: Option<u8>) -> Option<(u8, Pointer, bool)> {
+        let Node::Array(array) = self.view.open(frame.node) else {
             return None;
         };
-        let (first, last) = (|at| first_child(split, at), |at| last_child(split, at));
-        let found = self.next_by_byte(frame, from, first, last)?;
-        // Where the next byte is in the same bottom block.
-        if frame.state as u8 & !7 == found.0 & !7 {
-            self.prefetch_child(split, frame.state as u8);
+        let (count, is_reverse) = (array.count(), self.is_reverse());
+        if let Some(from) = from {
+            let rank = array.rank(from) as u32;
+            frame.state = if is_reverse {
+                let is_there = array.find(from).is_some();
+                frame.state.min(rank + u32::from(is_there))
+            } else {
+                frame.state.max(rank + 1)
+            };
         }
-        Some(found)
+        // Places without a child are passed over. The state wraps to 0 or comes to the count + 1 at the end.
+        while let Some(index) = (frame.state as usize).checked_sub(1).filter(|at| *at < count) {
+            frame.state = if is_reverse { frame.state - 1 } else { frame.state + 1 };
+            let child = array.child(index).get();
+            if child.is_none() {
+                continue;
+            }
+            let next = (frame.state as usize).checked_sub(1).filter(|at| *at < count);
+            if let Some(next) = next {
+                self.view.prefetch(array.child(next).get());
+            }
+            return Some((array.byte(index), child, next.is_some()));
+        }
+        None
     }
 
     fn next_of_wide(&self, frame: &mut Frame, from: Option<u8>) -> Option<(u8, Pointer, bool)> {
         let Node::Wide(wide) = self.view.open(frame.node) else {
             return None;
         };
-        let (first, last) = (|at| first_of(wide, at), |at| last_of(wide, at));
-        let found = self.next_by_byte(frame, from, first, last)?;
+        let next = frame.state as u8;
+        let found = if self.is_reverse() {
+            let (byte, child) = last_of(wide, from.map_or(next, |from| next.min(from)))?;
+            frame.state = u32::from(byte).wrapping_sub(1);
+            (byte, child, byte != 0)
+        } else {
+            let (byte, child) = first_of(wide, from.map_or(next, |from| next.max(from)))?;
+            frame.state = u32::from(byte) + 1;
+            (byte, child, byte != 0xFF)
+        };
         if found.2 {
             // Where bytes are dense, the neighbour is the next one.
             self.view.prefetch(wide.find(frame.state as u8).get());
         }
         Some(found)
-    }
-
-    /// The child is in the bottom block that was just read, if it exists.
-    fn prefetch_child(&self, split: Split<'_>, byte: u8) {
-        if let Some(child) = split.find(byte) {
-            self.view.prefetch(child.get());
-        }
     }
 
     fn ascend(&mut self) -> Position {
@@ -260,65 +262,6 @@ fn last_of(wide: Wide<'_>, from: u8) -> Option<(u8, Pointer)> {
     let links = &wide.children[..=from as usize];
     let last = links.iter().rposition(|link| !link.get().is_none())?;
     Some((last as u8, links[last].get()))
-}
-
-/// The child with the least byte that is at least `from`.
-fn first_child(split: Split<'_>, from: u8) -> Option<(u8, Pointer)> {
-    let from = u32::from(from);
-    let mut byte = from;
-    while byte <= 0xFF {
-        let mids = split.mids[(byte >> 6) as usize].get();
-        if mids.is_none() {
-            byte = (byte | 0x3F) + 1;
-            continue;
-        }
-        let bottoms = split.part(mids)[(byte >> 3 & 7) as usize].get();
-        if bottoms.is_none() {
-            byte = (byte | 7) + 1;
-            continue;
-        }
-        let bottoms = split.part(bottoms);
-        loop {
-            let child = bottoms[(byte & 7) as usize].get();
-            if !child.is_none() {
-                return Some((byte as u8, child));
-            }
-            byte += 1;
-            if byte & 7 == 0 {
-                break;
-            }
-        }
-    }
-    None
-}
-
-/// The child with the greatest byte that is at most `from`.
-fn last_child(split: Split<'_>, from: u8) -> Option<(u8, Pointer)> {
-    let mut byte = i32::from(from);
-    while byte >= 0 {
-        let mids = split.mids[(byte >> 6) as usize].get();
-        if mids.is_none() {
-            byte = (byte & !0x3F) - 1;
-            continue;
-        }
-        let bottoms = split.part(mids)[(byte >> 3 & 7) as usize].get();
-        if bottoms.is_none() {
-            byte = (byte & !7) - 1;
-            continue;
-        }
-        let bottoms = split.part(bottoms);
-        loop {
-            let child = bottoms[(byte & 7) as usize].get();
-            if !child.is_none() {
-                return Some((byte as u8, child));
-            }
-            byte -= 1;
-            if byte & 7 == 7 {
-                break;
-            }
-        }
-    }
-    None
 }
 
 impl<'a, C> Cursor for MemoryCursor<'a, C> {

@@ -52,7 +52,7 @@ impl<C> Dismantle<C> {
                     let count = sparse.load_word().count();
                     pending.extend(sparse.children[..count].iter().map(Link::get));
                 }
-                Node::Split(split) => split.for_each_child(|_, child| pending.push(child)),
+                Node::Array(array) => pending.extend(array.children().map(|(_, child)| child)),
                 Node::Wide(wide) => pending.extend(wide.children().map(|(_, child)| child)),
                 Node::Prefix(prefix) => {
                     pending.push(prefix.content.get());

@@ -71,14 +71,10 @@ impl<C, F: Fn(&C) -> String> Dump<'_, C, F> {
                     self.node(sparse.children[index].get(), level + 1, &label);
                 }
             }
-            Node::Split(split) => {
-                let mut parts = Vec::new();
-                split.for_each_part(|part| parts.push(part.index().to_string()));
-                let parts = parts.join(" ");
-                self.line(level, label, format_args!("split {block} ({parts}){how}"), content);
-                let mut children = Vec::new();
-                split.for_each_child(|byte, child| children.push((byte, child)));
-                for (byte, child) in children {
+            Node::Array(array) => {
+                let room = array.layout().capacity;
+                self.line(level, label, format_args!("array {block} for {room}{how}"), content);
+                for (byte, child) in array.children() {
                     self.node(child, level + 1, &hex(&[byte]));
                 }
             }

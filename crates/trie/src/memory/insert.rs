@@ -1,17 +1,18 @@
 //! Adding a content where there is none (paper, section 5.3).
 //!
 //! The new branch is made whole before one store makes it visible: in a free place of a sparse or
-//! split node, or else in the link that led to a node that had to be replaced by a wider one.
+//! wide node, or else in the link that led to a node that had to be replaced. An array node without
+//! readers gets its child in place.
 
+#![allow(unsafe_code)]
+
+use super::array::{ARRAY, Array, LONG_ARRAY, Layout};
 use super::build::Writer;
-use super::node::{Chain, SPARSE_WIDTH, Sparse, Split, split_path};
+use super::node::{Chain, SPARSE_WIDTH, Sparse, WIDE_BLOCKS};
 use super::place::Place;
 use super::pointer::{CHAIN_END, Link, Pointer};
+use super::space::{Room, TrieFull};
 use std::sync::atomic::Ordering;
-
-/// Children up to which a node stays a split node. From about here on a wide node takes as many
-/// bytes for each child, when bytes are random, and fewer when they are not.
-const SPLIT_WIDTH: u32 = 32;
 
 impl<'a, C> Writer<'a, C> {
     /// Adds `leaf` as the content of `key`, at the place that [`Writer::locate`] found, which is not
@@ -46,27 +47,37 @@ impl<'a, C> Writer<'a, C> {
                 let branch = self.chain(&key[depth + 1..], leaf, Pointer::NONE);
                 self.add_to_sparse(link, node, sparse, key[depth], branch);
             }
-            Place::InSplit { link, node, split, vacant, content, depth } => {
+            Place::InArray { link, node, array, depth } => {
                 let branch = self.chain(&key[depth + 1..], leaf, Pointer::NONE);
-                if split.count.number() >= SPLIT_WIDTH
-                    && let Some(wide) = self.widen(split, key[depth], branch)
-                {
-                    // The content shared the lead block, which goes.
-                    let wide =
-                        if content.is_none() { wide } else { self.add_content(content, wide) };
-                    link.publish(wide);
-                    return self.retire_split_blocks(node, split);
-                }
-                match vacant {
-                    Some(link) => self.add_at(split, link, branch),
-                    None => self.add_to_split(split, key[depth], branch),
-                }
+                self.add_to_array(link, node, array, key[depth], branch);
             }
-            Place::InWide { vacant, depth } => {
+            Place::AtVacant { vacant, depth } => {
                 let branch = self.chain(&key[depth + 1..], leaf, Pointer::NONE);
                 vacant.publish(branch);
             }
         }
+    }
+
+    /// Takes the blocks side by side that an insertion at `place` needs, so that it cannot fail, and makes sure that
+    /// `singles` more can be taken.
+    #[inline]
+    pub(crate) fn make_room(&mut self, place: &Place<'a>, singles: usize) -> Result<(), TrieFull> {
+        let blocks = match place {
+            Place::InSparse { sparse, .. } if sparse.load_word().count() == SPARSE_WIDTH => {
+                ARRAY.blocks
+            }
+            Place::InArray { array, .. } => {
+                let is_full = array.count() == array.layout().capacity;
+                if !is_full && !self.shared.epochs.has_readers() {
+                    return Ok(());
+                }
+                // Places whose children have gone are not copied.
+                let children = array.children().count() + 1;
+                Layout::for_children(children).map_or(WIDE_BLOCKS, |layout| layout.blocks)
+            }
+            _ => return Ok(()),
+        };
+        self.space.take_room(self.shared, blocks, singles)
     }
 
     /// The node where `rest` leaves a chain, after `matched` bytes of it. What follows in the chain
@@ -90,12 +101,34 @@ impl<'a, C> Writer<'a, C> {
         self.sparse(&[chain.bytes[matched], rest[0]], &[after, branch])
     }
 
-    /// A wide node with the children of a split node and one more, if there is room for it.
-    fn widen(&mut self, split: Split<'a>, byte: u8, branch: Pointer) -> Option<Pointer> {
-        let (wide, children) = self.empty_wide()?;
-        split.for_each_child(|other, child| children[other as usize].publish(child));
-        children[byte as usize].publish(branch);
-        Some(wide)
+    /// Adds a child to an array node: in place, or in the room that [`Writer::make_room`] took.
+    fn add_to_array(
+        &mut self,
+        link: &Link,
+        node: Pointer,
+        array: Array<'a>,
+        byte: u8,
+        branch: Pointer,
+    ) {
+        let Some(room) = self.space.room() else {
+            debug_assert!(!self.shared.epochs.has_readers());
+            // SAFETY: there are no readers, or there would be room for a copy; the node has a free place.
+            return unsafe { array.insert(byte, branch) };
+        };
+        let before = array.children().take_while(|(other, _)| *other < byte);
+        let behind = array.children().skip_while(|(other, _)| *other < byte);
+        let all = before.chain([(byte, branch)]).chain(behind);
+        let wider = self.fill_room(room, all);
+        link.publish(wider);
+        self.retire(node);
+    }
+
+    /// A node with more children than a sparse one has, in ascending order.
+    fn fill_room(&mut self, room: Room, children: impl Iterator<Item = (u8, Pointer)>) -> Pointer {
+        match [ARRAY, LONG_ARRAY].into_iter().find(|layout| layout.blocks == room.blocks) {
+            Some(layout) => self.array(room.first, layout, children),
+            None => self.wide(room.first, children),
+        }
     }
 
     fn add_to_sparse(
@@ -114,13 +147,15 @@ impl<'a, C> Writer<'a, C> {
             sparse.word.store(word.with(count, byte).raw(), Ordering::Release);
             return;
         }
-        // Where the new child goes is as good a guess as any of where most will go.
-        let (wider, split) = self.empty_split(split_path(byte)[0]);
-        for index in 0..count {
-            self.add_to_split(split, word.byte(index), sparse.children[index].get());
+        let mut all = [(byte, branch); SPARSE_WIDTH + 1];
+        for (index, place) in all[..count].iter_mut().enumerate() {
+            *place = (word.byte(index), sparse.children[index].get());
         }
-        self.add_to_split(split, byte, branch);
-        link.publish(wider);
-        self.retire(node);
+        all.sort_unstable_by_key(|(byte, _)| *byte);
+        if let Some(room) = self.space.room() {
+            let wider = self.fill_room(room, all.into_iter());
+            link.publish(wider);
+            self.retire(node);
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! The in-memory trie: byte-comparable keys to contents, in 32-byte blocks.
 //!
 //! Design: B. Lambov, "Trie Memtables in Cassandra" (PVLDB 15(12), 2022), sections 4 and 5. Nodes are
-//! leaf, chain (one to 27 single transitions), sparse (two to six children), split (more), and
-//! prefix (a content on one of the others); the type is in the 32-bit pointer. What differs from
-//! the paper: a node of more than 32 children has a place for each byte (*wide*), as a step down
-//! then is one access to memory and not two or three; contents are typed values in blocks of their
+//! leaf, chain (one to 26 single transitions), sparse (two to six children), array (up to 24 or 48),
+//! wide (a place for each byte), and prefix (a content on one of the others); the type is in the
+//! 32-bit pointer. What differs from the paper: array and wide nodes, of several blocks side by side,
+//! are in place of split nodes, whose three levels of blocks are three accesses to memory one after
+//! the other; contents are typed values in blocks of their
 //! own (at most 32 bytes), beside the chain that leads to them; a content's pointer is told by the
 //! low bits, so that a trie holds 4 GiB; blocks and contents are recycled.
 //!
@@ -17,11 +18,12 @@
 //! **Why readers need no locks.** A reader goes from the root by links, each loaded with acquire
 //! order and stored with release order after all that it leads to; so whatever it reaches is complete.
 //! A node that has been published is changed in these ways only, each one store:
-//! 1. a link gets another node or content, or none where a child of a split or wide node goes;
-//! 2. an empty place of a split or wide node gets a child; one of a sparse node does, and then its word, which
-//!    tells readers so. Places of a sparse node are used once: to lose a child it is copied;
-//! 3. the first word of a split node gets its content before the prefix pointer is published through
-//!    which alone it is read. Who came by an earlier such pointer finds the same key's new content.
+//! 1. a link gets another node or content, or none where a child of an array or wide node goes;
+//! 2. an empty place of an array or wide node gets a child; one of a sparse node does, and then its word, which
+//!    tells readers so. Places of a sparse node are used once: to lose a child it is copied, as an array node is
+//!    to get one.
+//!
+//! Without readers an array node is changed in place, transitions and all.
 //!
 //! All other bytes stay until the block is recycled. Some are stale: the head of a chain of which a
 //! fork took over the tail, a content's word when the content is gone. To those lead only pointers
@@ -43,6 +45,7 @@
 //! a bit for each block if contents must be dropped.
 
 mod arena;
+mod array;
 mod atomics;
 mod branch;
 mod build;

@@ -2,11 +2,11 @@
 //!
 //! | type   | bytes of the block |
 //! | ------ | ------------------ |
-//! | chain  | 01–1B: transitions, each leading to the next; 1C–1F: child of the last. The pointer's offset is the first one in use |
+//! | chain  | 02–1B: transitions, each leading to the next; 1C–1F: child of the last. The pointer's offset is the first one in use |
 //! | sparse | 00–17: up to six children; 18–1F: the [`SparseWord`], with their bytes and their order |
-//! | split  | lead 10–1F: four mid blocks; lead 08–0B: number of children; mid and bottom 00–1F: eight pointers each |
+//! | array, long array | 4 or 8 blocks side by side, see [`super::array`] |
 //! | wide   | 32 blocks side by side: the child for each byte |
-//! | prefix | 00–03: content; 04: type bits of the node in the rest of this block (chain from offset 5 on, or split), or FF: then 1C–1F points to the node |
+//! | prefix | 00–03: content; 04: type bits of the chain in the rest of this block (from offset 5 on), or FF: then 1C–1F points to the node |
 //!
 //! Everything that changes once published is a [`Link`] or an atomic word; all other bytes are
 //! written before the block is published and never again until it is recycled.
@@ -14,6 +14,7 @@
 #![allow(unsafe_code)]
 
 use super::arena::Arena;
+use super::array::{ARRAY, Array, LONG_ARRAY};
 use super::pointer::{CHAIN_END, Kind, Link, Pointer};
 use super::sparse_word::SparseWord;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,23 +37,19 @@ pub(crate) const SPARSE_WIDTH: usize = 6;
 pub(crate) const SPARSE_WORD_OFFSET: usize = 0x18;
 /// Blocks of a wide node.
 pub(crate) const WIDE_BLOCKS: u32 = 256 * 4 / BLOCK_BYTES as u32;
-/// The first of the four words that lead to the mid blocks, and the word with the child count.
-pub(crate) const SPLIT_MIDS_WORD: usize = 4;
-pub(crate) const SPLIT_COUNT_WORD: usize = 2;
-
 /// A node as its pointer's type says to read it.
 pub(crate) enum Node<'a> {
     Leaf,
     Chain(Chain<'a>),
     Sparse(Sparse<'a>),
-    Split(Split<'a>),
+    Array(Array<'a>),
     Wide(Wide<'a>),
     Prefix(Prefix<'a>),
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct Chain<'a> {
-    /// One to 27 transitions.
+    /// One to 26 transitions.
     pub(crate) bytes: &'a [u8],
     /// Where the last of them leads.
     pub(crate) child: &'a Link,
@@ -64,15 +61,7 @@ pub(crate) struct Sparse<'a> {
     pub(crate) word: &'a AtomicU64,
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Split<'a> {
-    pub(crate) blocks: &'a Blocks,
-    pub(crate) mids: &'a [Link; 4],
-    /// Number of children; only the writer uses it.
-    pub(crate) count: &'a Link,
-}
-
-/// A node with a place for each byte: one access to memory, where a split node takes two or three.
+/// A node with a place for each byte.
 #[derive(Clone, Copy)]
 pub(crate) struct Wide<'a> {
     pub(crate) children: &'a [Link; 256],
@@ -87,15 +76,20 @@ pub(crate) struct Prefix<'a> {
 /// The node that a prefix augments.
 #[derive(Clone, Copy)]
 pub(crate) enum Inner<'a> {
-    /// A chain or split in the same block.
+    /// A chain in the same block.
     Embedded(Pointer),
     Standalone(&'a Link),
 }
 
 impl Kind {
-    /// How many blocks a pointer of this type stands for. Those of a split node have a pointer each.
+    /// How many blocks a pointer of this type stands for.
     pub(crate) fn blocks(self) -> u32 {
-        if self == Kind::Wide { WIDE_BLOCKS } else { 1 }
+        match self {
+            Kind::Wide => WIDE_BLOCKS,
+            Kind::Array => ARRAY.blocks,
+            Kind::LongArray => LONG_ARRAY.blocks,
+            Kind::Chain | Kind::Leaf | Kind::Sparse | Kind::Prefix => 1,
+        }
     }
 }
 
@@ -119,56 +113,6 @@ impl<'a> Sparse<'a> {
     }
 }
 
-/// The places of a byte in a split node: two bits for the lead, three for mid and bottom blocks.
-pub(crate) fn split_path(byte: u8) -> [usize; 3] {
-    [(byte >> 6) as usize, (byte >> 3 & 7) as usize, (byte & 7) as usize]
-}
-
-impl<'a> Split<'a> {
-    /// The eight pointers in a mid or bottom block, which must belong to this node.
-    pub(crate) fn part(self, part: Pointer) -> &'a [Link; 8] {
-        // SAFETY: the parts of a node live as long as the node, and hold eight pointers from before
-        // they were published.
-        unsafe { words(self.blocks, part) }
-    }
-
-    /// Calls `visit` with every mid and bottom block.
-    pub(crate) fn for_each_part(self, mut visit: impl FnMut(Pointer)) {
-        for (_, mids) in present(self.mids) {
-            visit(mids);
-            for (_, bottoms) in present(self.part(mids)) {
-                visit(bottoms);
-            }
-        }
-    }
-
-    /// Calls `visit` with every child and its byte, in ascending order of bytes.
-    pub(crate) fn for_each_child(self, mut visit: impl FnMut(u8, Pointer)) {
-        for (lead, mids) in present(self.mids) {
-            for (mid, bottoms) in present(self.part(mids)) {
-                for (bottom, child) in present(self.part(bottoms)) {
-                    visit(lead << 6 | mid << 3 | bottom, child);
-                }
-            }
-        }
-    }
-
-    /// The place of the child for `byte`, if the blocks that lead to it exist. It may hold nothing.
-    #[inline(always)]
-    pub(crate) fn find(self, byte: u8) -> Option<&'a Link> {
-        let [lead, mid, bottom] = split_path(byte);
-        let mids = self.mids[lead].get();
-        if mids.is_none() {
-            return None;
-        }
-        let bottoms = self.part(mids)[mid].get();
-        if bottoms.is_none() {
-            return None;
-        }
-        Some(&self.part(bottoms)[bottom])
-    }
-}
-
 impl<'a> Wide<'a> {
     /// The place of the child for `byte`. It may hold nothing.
     #[inline(always)]
@@ -185,15 +129,6 @@ impl<'a> Wide<'a> {
 /// The pointers that are not none, with their places.
 fn present(links: &[Link]) -> impl Iterator<Item = (u8, Pointer)> {
     (0..=0xFF).zip(links.iter().map(Link::get)).filter(|(_, pointer)| !pointer.is_none())
-}
-
-/// Words of a block that are all pointers.
-///
-/// # Safety
-/// As for [`open`]; and the block consists of eight initialised pointers.
-pub(crate) unsafe fn words(blocks: &Blocks, pointer: Pointer) -> &[Link; 8] {
-    // SAFETY: the caller's promise; blocks are aligned for words.
-    unsafe { &*blocks.unit(pointer.index()).cast() }
 }
 
 /// A word of a block.
@@ -223,7 +158,9 @@ pub(crate) unsafe fn open<'a>(blocks: &'a Blocks, pointer: Pointer) -> Node<'a> 
         // SAFETY: see above.
         Kind::Sparse => Node::Sparse(unsafe { sparse(blocks, pointer) }),
         // SAFETY: see above.
-        Kind::Split => Node::Split(unsafe { split(blocks, pointer) }),
+        Kind::Array => Node::Array(unsafe { Array::new(blocks, pointer, ARRAY) }),
+        // SAFETY: see above.
+        Kind::LongArray => Node::Array(unsafe { Array::new(blocks, pointer, LONG_ARRAY) }),
         // SAFETY: see above.
         Kind::Wide => Node::Wide(unsafe { wide(blocks, pointer) }),
         // SAFETY: see above.
@@ -255,21 +192,6 @@ pub(crate) unsafe fn sparse<'a>(blocks: &'a Blocks, pointer: Pointer) -> Sparse<
         Sparse {
             children: &*block.cast(),
             word: &*block.cast::<u8>().add(SPARSE_WORD_OFFSET).cast(),
-        }
-    }
-}
-
-/// # Safety
-/// As for [`open`], for a split node.
-#[inline(always)]
-pub(crate) unsafe fn split<'a>(blocks: &'a Blocks, pointer: Pointer) -> Split<'a> {
-    // SAFETY: these words are initialised when a split node is made.
-    unsafe {
-        let block = blocks.unit(pointer.index()).cast::<Link>();
-        Split {
-            blocks,
-            mids: &*block.add(SPLIT_MIDS_WORD).cast(),
-            count: &*block.add(SPLIT_COUNT_WORD),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Where a key belongs: the way down, as far as the structure has it.
 
+use super::array::Array;
 use super::build::Writer;
-use super::node::{Chain, Inner, Node, Sparse, Split};
+use super::node::{Chain, Inner, Node, Sparse};
 use super::pointer::{Link, Pointer};
 
 /// The node where the path of a key ends, or leaves the structure. `link` holds the pointer that a
@@ -23,22 +24,14 @@ pub(crate) enum Place<'a> {
         content: Pointer,
         depth: usize,
     },
-    /// The path ends at a sparse or split node that has no content.
+    /// The path ends at a node of several children that has no content.
     AtNode { link: &'a Link, node: Pointer },
     /// The node has no child for the next byte.
     InSparse { link: &'a Link, node: Pointer, sparse: Sparse<'a>, depth: usize },
-    /// The node has no child for the next byte; `vacant` is the place for one, if its blocks exist.
-    /// `content` is what the node has, or none: it then shares the lead block.
-    InSplit {
-        link: &'a Link,
-        node: Pointer,
-        split: Split<'a>,
-        vacant: Option<&'a Link>,
-        content: Pointer,
-        depth: usize,
-    },
+    /// The node has no transition for the next byte.
+    InArray { link: &'a Link, node: Pointer, array: Array<'a>, depth: usize },
     /// The node has no child for the next byte, for which `vacant` is the place.
-    InWide { vacant: &'a Link, depth: usize },
+    AtVacant { vacant: &'a Link, depth: usize },
 }
 
 impl<'a, C> Writer<'a, C> {
@@ -88,19 +81,18 @@ impl<'a, C> Writer<'a, C> {
                     depth += 1;
                     link = child;
                 }
-                Node::Split(split) => {
+                Node::Array(array) => {
                     let Some(&byte) = key.get(depth) else {
                         return Place::AtNode { link, node };
                     };
-                    match split.find(byte) {
-                        Some(child) if !child.get().is_none() => {
-                            depth += 1;
-                            link = child;
-                        }
-                        vacant => {
-                            return Place::InSplit { link, node, split, vacant, content, depth };
-                        }
+                    let Some(child) = array.find(byte) else {
+                        return Place::InArray { link, node, array, depth };
+                    };
+                    if child.get().is_none() {
+                        return Place::AtVacant { vacant: child, depth };
                     }
+                    depth += 1;
+                    link = child;
                 }
                 Node::Wide(wide) => {
                     let Some(&byte) = key.get(depth) else {
@@ -108,12 +100,12 @@ impl<'a, C> Writer<'a, C> {
                     };
                     let child = wide.find(byte);
                     if child.get().is_none() {
-                        return Place::InWide { vacant: child, depth };
+                        return Place::AtVacant { vacant: child, depth };
                     }
                     depth += 1;
                     link = child;
                 }
-                Node::Prefix(_) => unreachable!("a prefix embeds chains and split nodes only"),
+                Node::Prefix(_) => unreachable!("a prefix embeds chains only"),
             }
         }
     }

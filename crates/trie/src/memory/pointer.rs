@@ -14,15 +14,18 @@ const TYPE_MASK: u32 = (1 << TYPE_BITS) - 1;
 
 /// Values of the low 5 bits; those between are the offset of the transition in a chain block.
 const WIDE: u32 = 0x00;
-const SPLIT: u32 = 0x1C;
+const LONG_ARRAY: u32 = 0x01;
+const ARRAY: u32 = 0x1C;
 const LEAF: u32 = 0x1D;
 const SPARSE: u32 = 0x1E;
 const PREFIX: u32 = 0x1F;
 
-/// The transitions of a chain end at this byte of its block. Byte 0 is never one, since its offset means a wide node.
+/// The transitions of a chain begin at this byte of its block at the earliest: lesser offsets mean other nodes.
+pub(crate) const CHAIN_START: usize = 2;
+/// The transitions of a chain end at this byte of its block.
 pub(crate) const CHAIN_END: usize = 28;
 /// Transitions in a full chain block.
-pub(crate) const CHAIN_LENGTH: usize = CHAIN_END - 1;
+pub(crate) const CHAIN_LENGTH: usize = CHAIN_END - CHAIN_START;
 
 /// A node, a content (a leaf is nothing more than that), or nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,7 +35,8 @@ pub(crate) struct Pointer(u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Chain,
-    Split,
+    Array,
+    LongArray,
     Wide,
     Leaf,
     Sparse,
@@ -53,7 +57,7 @@ impl Pointer {
     }
 
     pub(crate) fn chain(block: u32, offset: usize) -> Pointer {
-        debug_assert!((1..CHAIN_END).contains(&offset));
+        debug_assert!((CHAIN_START..CHAIN_END).contains(&offset));
         Pointer::new(block, offset as u32)
     }
 
@@ -61,8 +65,14 @@ impl Pointer {
         Pointer::new(block, SPARSE)
     }
 
-    pub(crate) const fn split(block: u32) -> Pointer {
-        Pointer::new(block, SPLIT)
+    /// An array node from its first block.
+    pub(crate) const fn array(block: u32) -> Pointer {
+        Pointer::new(block, ARRAY)
+    }
+
+    /// A long array node from its first block.
+    pub(crate) const fn long_array(block: u32) -> Pointer {
+        Pointer::new(block, LONG_ARRAY)
     }
 
     /// A wide node from its first block.
@@ -74,11 +84,6 @@ impl Pointer {
         Pointer::new(block, PREFIX)
     }
 
-    /// A mid or bottom block of a split node: it is only ever found from within the split node.
-    pub(crate) const fn part(block: u32) -> Pointer {
-        Pointer::new(block, SPLIT)
-    }
-
     pub(crate) const fn is_none(self) -> bool {
         self.0 == 0
     }
@@ -86,7 +91,8 @@ impl Pointer {
     /// Meaningless for [`Pointer::NONE`].
     pub(crate) const fn kind(self) -> Kind {
         match self.0 & TYPE_MASK {
-            SPLIT => Kind::Split,
+            ARRAY => Kind::Array,
+            LONG_ARRAY => Kind::LongArray,
             WIDE => Kind::Wide,
             LEAF => Kind::Leaf,
             SPARSE => Kind::Sparse,
@@ -122,7 +128,8 @@ impl fmt::Debug for Pointer {
         }
         match self.kind() {
             Kind::Chain => write!(f, "chain {}+{}", self.index(), self.offset()),
-            Kind::Split => write!(f, "split {}", self.index()),
+            Kind::Array => write!(f, "array {}", self.index()),
+            Kind::LongArray => write!(f, "long array {}", self.index()),
             Kind::Wide => write!(f, "wide {}", self.index()),
             Kind::Leaf => write!(f, "leaf {}", self.index()),
             Kind::Sparse => write!(f, "sparse {}", self.index()),
@@ -153,14 +160,5 @@ impl Link {
 
     pub(crate) fn publish(&self, pointer: Pointer) {
         self.0.store(pointer.0, Ordering::Release);
-    }
-
-    /// Where the word is not a pointer but a number that only the writer reads.
-    pub(crate) fn number(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_number(&self, number: u32) {
-        self.0.store(number, Ordering::Relaxed);
     }
 }

@@ -1,6 +1,6 @@
 //! Which units of an arena are free: those given back, as a list through the units themselves,
-//! and those never used. Runs of [`RUN`] units that were taken together are given back together, and
-//! are kept whole as long as there are other units.
+//! and those never used. Runs of units that were taken together are given back together, to a list for
+//! each of the [`RUN_LENGTHS`], and are broken up only when there is nothing else.
 //!
 //! Memory bound: nothing besides the arena.
 
@@ -11,18 +11,27 @@ use super::arena::Arena;
 /// With more free units than that, pairs are not looked for, lest the arena grow.
 const FREE_BEFORE_PAIRS: u32 = 64;
 
-/// The length of a run, and what the index of its first unit is a multiple of. Chunks are multiples
-/// of it, too, so that a run lies in one.
-pub(crate) const RUN: u32 = 32;
+/// How long runs may be. The index of a run's first unit is a multiple of its length, and so are
+/// chunks, so that a run lies in one.
+const RUN_LENGTHS: [u32; 3] = [4, 8, 32];
+
+/// Free runs of one length.
+#[derive(Clone, Copy)]
+struct Runs {
+    /// The one given back last; each begins with the index of the next one.
+    first: u32,
+    count: u32,
+}
 
 /// The free units of one arena. Only its writer has it.
 pub(crate) struct Pool {
     /// The unit given back last; each free unit begins with the index of the next one.
     first_free: u32,
     free: u32,
-    /// The run given back last, in the same way.
-    first_free_run: u32,
-    free_runs: u32,
+    /// For each of the [`RUN_LENGTHS`].
+    runs: [Runs; RUN_LENGTHS.len()],
+    /// Units in them.
+    in_runs: u32,
     /// The first unit never used.
     next: u32,
     capacity: u32,
@@ -39,8 +48,8 @@ impl Pool {
         Pool {
             first_free: u32::MAX,
             free: 0,
-            first_free_run: u32::MAX,
-            free_runs: 0,
+            runs: [Runs { first: u32::MAX, count: 0 }; RUN_LENGTHS.len()],
+            in_runs: 0,
             next: reserved,
             capacity: 0,
             limit: limit.saturating_add(reserved).min(1 << super::pointer::INDEX_BITS),
@@ -53,7 +62,7 @@ impl Pool {
         self.free + self.capacity.min(self.limit).saturating_sub(self.next)
     }
 
-    /// Makes sure that `count` units can be taken. False when the limit or the memory does not
+    /// Makes sure that `count` units can be taken one by one. False when the limit or the memory does not
     /// allow it.
     #[inline]
     pub(crate) fn reserve<T>(&mut self, arena: &Arena<T>, count: u32) -> bool {
@@ -63,8 +72,10 @@ impl Pool {
     #[cold]
     fn grow<T>(&mut self, arena: &Arena<T>, count: u32) -> bool {
         while self.ready() < count {
-            if let Some(run) = self.take_free_run(arena) {
-                (run..run + RUN).rev().for_each(|unit| self.give(arena, unit));
+            let broken =
+                (0..RUN_LENGTHS.len()).find_map(|size| Some((size, self.pop_run(arena, size)?)));
+            if let Some((size, run)) = broken {
+                (run..run + RUN_LENGTHS[size]).rev().for_each(|unit| self.give(arena, unit));
                 continue;
             }
             if self.capacity >= self.limit || !self.add_chunk(arena) {
@@ -112,55 +123,71 @@ impl Pool {
         Some((first, first + 1))
     }
 
-    /// Takes [`RUN`] units side by side, if that costs little: afterwards, `kept` more can be taken.
-    pub(crate) fn take_run<T>(&mut self, arena: &Arena<T>, kept: u32) -> Option<u32> {
-        if let Some(run) = self.take_free_run(arena) {
+    /// Takes a run of units side by side, of undefined content: one that was given back, or a part of a longer one, or
+    /// units never used. `None` when the limit or the memory does not allow it.
+    pub(crate) fn take_run<T>(&mut self, arena: &Arena<T>, length: u32) -> Option<u32> {
+        let size = RUN_LENGTHS.iter().position(|known| *known == length)?;
+        if let Some(run) = self.pop_run(arena, size) {
             return Some(run);
         }
-        // Where much was given back unit by unit, that is used first, and runs have to wait.
-        if self.free > FREE_BEFORE_PAIRS + self.taken() / 16
-            || !self.reserve(arena, kept.saturating_add(2 * RUN))
-        {
-            return None;
+        for (longer, run_length) in RUN_LENGTHS.into_iter().enumerate().skip(size + 1) {
+            if let Some(run) = self.pop_run(arena, longer) {
+                let rest = (run..run + run_length).step_by(length as usize).skip(1);
+                rest.for_each(|part| self.give_run(arena, part, length));
+                return Some(run);
+            }
         }
-        self.take_unused_run(arena)
-    }
-
-    /// Takes [`RUN`] units side by side, whatever it costs.
-    pub(crate) fn take_any_run<T>(&mut self, arena: &Arena<T>) -> Option<u32> {
         loop {
-            let run = self.take_free_run(arena).or_else(|| self.take_unused_run(arena));
+            let run = self.take_unused_run(arena, length);
             if run.is_some() || self.capacity >= self.limit || !self.add_chunk(arena) {
                 return run;
             }
         }
     }
 
-    /// Takes a run from what was never used.
-    fn take_unused_run<T>(&mut self, arena: &Arena<T>) -> Option<u32> {
-        let first = self.next.next_multiple_of(RUN);
-        if first + RUN > self.capacity.min(self.limit) {
+    /// Takes a run from what was never used. What is skipped for its alignment is free, as runs where that is possible.
+    fn take_unused_run<T>(&mut self, arena: &Arena<T>, length: u32) -> Option<u32> {
+        let first = self.next.next_multiple_of(length);
+        if first + length > self.capacity.min(self.limit) {
             return None;
         }
-        (self.next..first).for_each(|skipped| self.give(arena, skipped));
-        self.next = first + RUN;
+        while self.next < first {
+            let fits = |run: &&u32| self.next.is_multiple_of(**run) && self.next + **run <= first;
+            match RUN_LENGTHS.iter().rev().find(fits) {
+                Some(&run) => {
+                    self.next += run;
+                    self.give_run(arena, self.next - run, run);
+                }
+                None => {
+                    self.next += 1;
+                    self.give(arena, self.next - 1);
+                }
+            }
+        }
+        self.next = first + length;
         Some(first)
     }
 
-    fn take_free_run<T>(&mut self, arena: &Arena<T>) -> Option<u32> {
-        self.free_runs = self.free_runs.checked_sub(1)?;
-        let run = self.first_free_run;
+    fn pop_run<T>(&mut self, arena: &Arena<T>, size: usize) -> Option<u32> {
+        let runs = &mut self.runs[size];
+        runs.count = runs.count.checked_sub(1)?;
+        let run = runs.first;
         // SAFETY: a free run begins with the index of the next one, see `give_run`.
-        self.first_free_run = unsafe { arena.unit(run).cast::<u32>().read() };
+        runs.first = unsafe { arena.unit(run).cast::<u32>().read() };
+        self.in_runs -= RUN_LENGTHS[size];
         Some(run)
     }
 
     /// Gives a run back, that nobody can reach any more.
-    pub(crate) fn give_run<T>(&mut self, arena: &Arena<T>, first: u32) {
+    pub(crate) fn give_run<T>(&mut self, arena: &Arena<T>, first: u32, length: u32) {
+        let Some(size) = RUN_LENGTHS.iter().position(|known| *known == length) else {
+            return (first..first + length).for_each(|unit| self.give(arena, unit));
+        };
+        let runs = &mut self.runs[size];
         // SAFETY: as in `give`.
-        unsafe { arena.unit(first).cast::<u32>().write(self.first_free_run) };
-        self.first_free_run = first;
-        self.free_runs += 1;
+        unsafe { arena.unit(first).cast::<u32>().write(runs.first) };
+        (runs.first, runs.count) = (first, runs.count + 1);
+        self.in_runs += length;
     }
 
     /// Gives a unit back, that nobody can reach any more.
@@ -174,7 +201,7 @@ impl Pool {
 
     /// Units in use.
     pub(crate) fn taken(&self) -> u32 {
-        self.next - self.reserved - self.free - self.free_runs * RUN
+        self.next - self.reserved - self.free - self.in_runs
     }
 
     /// Units that exist, in use or not.
@@ -190,8 +217,10 @@ impl Pool {
     /// The indices of all free units that were used before.
     pub(crate) fn free_units<'a, T>(&self, arena: &'a Arena<T>) -> impl Iterator<Item = u32> + 'a {
         let units = listed(arena, self.first_free, self.free);
-        let runs = listed(arena, self.first_free_run, self.free_runs);
-        units.chain(runs.flat_map(|first| first..first + RUN))
+        let runs = self.runs.into_iter().zip(RUN_LENGTHS).flat_map(|(runs, length)| {
+            listed(arena, runs.first, runs.count).flat_map(move |first| first..first + length)
+        });
+        units.chain(runs)
     }
 }
 

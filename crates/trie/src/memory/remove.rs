@@ -1,22 +1,28 @@
 //! Taking contents and branches out, and with them the nodes that lead nowhere else.
 //!
 //! A removal takes a branch off the lowest node that has something else to lead to, its *anchor*.
-//! A sparse node left with one child becomes part of a chain; a split node shrinks to a sparse one
-//! at [`SHRUNK_SPLIT`] children, well below the number that made it split, so that a key that comes
-//! and goes does not rebuild the node each time.
+//! A sparse node left with one child becomes part of a chain; an array node shrinks to a sparse one
+//! at [`SHRUNK_ARRAY`] children, and to a shorter one at [`SHRUNK_LONG_ARRAY`], well below the
+//! numbers that made them what they are, so that a key that comes and goes does not rebuild the node each time.
 
+#![allow(unsafe_code)]
+
+use super::array::{ARRAY, Array, LONG_ARRAY, Layout};
 use super::build::{EMBEDDED_CHAIN_LENGTH, Writer};
-use super::node::{Chain, Inner, Node, Prefix, Sparse, Split, Wide, split_path};
+use super::node::{Chain, Inner, Node, Prefix, Sparse, Wide};
 use super::place::common_length;
 use super::pointer::{CHAIN_LENGTH, Link, Pointer};
 
-/// Children at which a split node becomes a sparse one.
-pub(super) const SHRUNK_SPLIT: u32 = 4;
+/// Children at which an array or wide node becomes a sparse one.
+pub(super) const SHRUNK_ARRAY: usize = 4;
 
-/// Children at which a wide node becomes a split one, if there is room for that.
-const SHRUNK_WIDE: u32 = 16;
+/// Children at which a long array node becomes an array node, if there is room for that.
+const SHRUNK_LONG_ARRAY: usize = 16;
 
-/// Blocks that a removal takes at most: a sparse node and a prefix for a split node.
+/// Children at which a wide node becomes a long array node, if there is room for that.
+const SHRUNK_WIDE: usize = 32;
+
+/// Blocks that a removal takes at most: a sparse node, and two chains.
 pub(crate) const BLOCKS_PER_REMOVAL: usize = 2;
 
 /// The lowest node on the path that stays when what is below the path is taken out. `link` leads
@@ -25,7 +31,7 @@ enum Anchor<'a> {
     Root { link: &'a Link },
     Prefix { link: &'a Link, node: Pointer, prefix: Prefix<'a> },
     Sparse { link: &'a Link, node: Pointer, sparse: Sparse<'a>, byte: u8, above: Option<Above<'a>> },
-    Split { link: &'a Link, node: Pointer, split: Split<'a>, byte: u8 },
+    Array { link: &'a Link, node: Pointer, array: Array<'a>, byte: u8 },
     Wide { link: &'a Link, node: Pointer, wide: Wide<'a>, byte: u8 },
 }
 
@@ -152,11 +158,11 @@ impl<'a, C> Writer<'a, C> {
                     depth += 1;
                     link = child;
                 }
-                Node::Split(split) => {
-                    let Some(child) = split.find(byte) else {
+                Node::Array(array) => {
+                    let Some(child) = array.find(byte) else {
                         return Target::Nothing;
                     };
-                    anchor = Anchor::Split { link, node, split, byte };
+                    anchor = Anchor::Array { link, node, array, byte };
                     above = None;
                     depth += 1;
                     link = child;
@@ -220,8 +226,8 @@ impl<'a, C> Writer<'a, C> {
                 self.retire(node);
                 self.retire_branch(branch);
             }
-            Anchor::Split { link, node, split, byte } => {
-                self.detach_from_split(link, node, split, byte);
+            Anchor::Array { link, node, array, byte } => {
+                self.detach_from_array(link, node, array, byte);
             }
             Anchor::Wide { link, node, wide, byte } => {
                 let place = wide.find(byte);
@@ -285,70 +291,53 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    fn detach_from_split(&mut self, link: &Link, node: Pointer, split: Split<'a>, byte: u8) {
-        let [lead, mid, bottom] = split_path(byte);
-        let mids = split.mids[lead].get();
-        let bottoms = split.part(mids)[mid].get();
-        let branch = split.part(bottoms)[bottom].get();
-        let count = split.count.number() - 1;
-        if count == SHRUNK_SPLIT {
-            self.shrink(link, node, split, byte);
-        } else {
-            split.count.set_number(count);
-            split.part(bottoms)[bottom].publish(Pointer::NONE);
-            if split.part(bottoms).iter().all(|child| child.get().is_none()) {
-                split.part(mids)[mid].publish(Pointer::NONE);
-                self.retire(bottoms);
-                if split.part(mids).iter().all(|part| part.get().is_none()) {
-                    split.mids[lead].publish(Pointer::NONE);
-                    self.retire(mids);
-                }
+    fn detach_from_array(&mut self, link: &Link, node: Pointer, array: Array<'a>, byte: u8) {
+        let Some(place) = array.find(byte) else { return };
+        let branch = place.get();
+        let others = || array.children().filter(move |(other, _)| *other != byte);
+        let count = others().count();
+        let is_long = array.layout() == LONG_ARRAY;
+        let narrower = match count {
+            SHRUNK_ARRAY => Some(self.sparse_of(others())),
+            ..=SHRUNK_LONG_ARRAY if is_long => self.try_array(ARRAY, others()),
+            _ => None,
+        };
+        match narrower {
+            Some(narrower) => {
+                link.publish(narrower);
+                self.retire(node);
             }
+            None if self.shared.epochs.has_readers() => place.publish(Pointer::NONE),
+            // SAFETY: there are no readers.
+            None => unsafe { array.remove(byte) },
         }
         self.retire_branch(branch);
     }
 
-    /// Replaces a split node by a sparse one, without the child for `byte`.
-    fn shrink(&mut self, link: &Link, node: Pointer, split: Split<'a>, byte: u8) {
-        let mut bytes = Vec::with_capacity(SHRUNK_SPLIT as usize);
-        let mut children = Vec::with_capacity(SHRUNK_SPLIT as usize);
-        split.for_each_child(|other, child| {
-            if other != byte {
-                bytes.push(other);
-                children.push(child);
-            }
-        });
-        let mut narrower = self.sparse(&bytes, &children);
-        if let Node::Prefix(prefix) = self.view().open(node) {
-            narrower = self.add_content(prefix.content.get(), narrower);
-        }
-        link.publish(narrower);
-        self.retire_split_blocks(node, split);
+    /// A sparse node with [`SHRUNK_ARRAY`] children.
+    fn sparse_of(&mut self, children: impl Iterator<Item = (u8, Pointer)>) -> Pointer {
+        let (bytes, children): (Vec<_>, Vec<_>) = children.unzip();
+        self.sparse(&bytes, &children)
+    }
+
+    /// An array node, if there is room for it.
+    fn try_array(
+        &mut self,
+        layout: Layout,
+        children: impl Iterator<Item = (u8, Pointer)>,
+    ) -> Option<Pointer> {
+        let index = self.space.blocks.take_run(&self.shared.blocks, layout.blocks)?;
+        Some(self.array(index, layout, children))
     }
 
     /// What a wide node becomes without the child for `byte`; `None` if it stays.
     fn narrower(&mut self, wide: Wide<'a>, byte: u8) -> Option<Pointer> {
         let others = || wide.children().filter(move |(other, _)| *other != byte);
-        let count = others().count() as u32;
-        if count == SHRUNK_SPLIT {
-            let (bytes, children): (Vec<_>, Vec<_>) = others().unzip();
-            return Some(self.sparse(&bytes, &children));
+        match others().count() {
+            SHRUNK_ARRAY => Some(self.sparse_of(others())),
+            ..=SHRUNK_WIDE => self.try_array(LONG_ARRAY, others()),
+            _ => None,
         }
-        let blocks = 1 + 4 + count;
-        if count > SHRUNK_WIDE || !self.space.blocks.reserve(&self.shared.blocks, blocks) {
-            return None;
-        }
-        let (first, _) = others().next()?;
-        let (narrower, split) = self.empty_split(split_path(first)[0]);
-        for (other, child) in others() {
-            self.add_to_split(split, other, child);
-        }
-        Some(narrower)
-    }
-
-    pub(super) fn retire_split_blocks(&mut self, node: Pointer, split: Split<'a>) {
-        split.for_each_part(|part| self.retire(part));
-        self.retire(node);
     }
 
     /// Retires all blocks and contents of a branch that has been taken out.
@@ -372,9 +361,9 @@ impl<'a, C> Writer<'a, C> {
                     pending.extend(sparse.children[..count].iter().map(Link::get));
                     self.retire(node);
                 }
-                Node::Split(split) => {
-                    split.for_each_child(|_, child| pending.push(child));
-                    self.retire_split_blocks(node, split);
+                Node::Array(array) => {
+                    pending.extend(array.children().map(|(_, child)| child));
+                    self.retire(node);
                 }
                 Node::Wide(wide) => {
                     pending.extend(wide.children().map(|(_, child)| child));

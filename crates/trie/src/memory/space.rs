@@ -32,6 +32,13 @@ pub struct TrieFull {
     pub used: u32,
 }
 
+/// Blocks side by side that were taken for a node.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) first: u32,
+    pub(crate) blocks: u32,
+}
+
 pub(crate) struct Space {
     /// Blocks of the structure and of contents.
     pub(crate) blocks: Pool,
@@ -42,6 +49,8 @@ pub(crate) struct Space {
     /// A block in the cache line of the content that was taken last, for the chain that will lead
     /// to it. Only while a content is put where there was none.
     beside_content: Option<u32>,
+    /// Only while a content is put where there was none.
+    room: Option<Room>,
     limbo: Limbo,
     retired_since_advance: u32,
     retired_in_operation: u32,
@@ -58,6 +67,7 @@ impl Space {
             contents: 0,
             live: Live::default(),
             beside_content: None,
+            room: None,
             limbo: Limbo::default(),
             retired_since_advance: 0,
             retired_in_operation: 0,
@@ -88,6 +98,51 @@ impl Space {
             true => Ok(()),
             false => Err(self.full()),
         }
+    }
+
+    /// Takes blocks side by side for the node that is to come, and makes sure that `singles` more can be taken one by one.
+    pub(crate) fn take_room<C>(
+        &mut self,
+        shared: &Shared<C>,
+        blocks: u32,
+        singles: usize,
+    ) -> Result<(), TrieFull> {
+        // One that an operation left behind that panicked.
+        self.release_room(shared);
+        let first = self.take_run(shared, blocks)?;
+        self.room = Some(Room { first, blocks });
+        let reserved = self.reserve(shared, singles);
+        if reserved.is_err() {
+            self.release_room(shared);
+        }
+        reserved
+    }
+
+    /// What [`Space::take_room`] took.
+    pub(crate) fn room(&mut self) -> Option<Room> {
+        self.room.take()
+    }
+
+    /// Room that nobody used, because an operation panicked.
+    pub(crate) fn room_left_behind(&self) -> impl Iterator<Item = Room> {
+        self.room.into_iter()
+    }
+
+    fn release_room<C>(&mut self, shared: &Shared<C>) {
+        if let Some(room) = self.room.take() {
+            self.blocks.give_run(&shared.blocks, room.first, room.blocks);
+        }
+    }
+
+    /// Takes the blocks of a node of several, side by side.
+    pub(crate) fn take_run<C>(&mut self, shared: &Shared<C>, blocks: u32) -> Result<u32, TrieFull> {
+        if let Some(run) = self.blocks.take_run(&shared.blocks, blocks) {
+            return Ok(run);
+        }
+        if !self.is_settling_deferred {
+            self.free_retired(shared, u32::MAX);
+        }
+        self.blocks.take_run(&shared.blocks, blocks).ok_or_else(|| self.full())
     }
 
     /// Puts a content in a block.
@@ -187,8 +242,10 @@ impl Space {
         let index = pointer.index();
         match pointer.kind() {
             Kind::Leaf => {}
-            Kind::Wide => return self.blocks.give_run(&shared.blocks, index),
-            _ => return self.blocks.give(&shared.blocks, index),
+            Kind::Chain | Kind::Sparse | Kind::Prefix => {
+                return self.blocks.give(&shared.blocks, index);
+            }
+            kind => return self.blocks.give_run(&shared.blocks, index, kind.blocks()),
         }
         self.contents -= 1;
         if std::mem::needs_drop::<C>() {

@@ -10,7 +10,7 @@ use std::fmt;
 pub struct Stats {
     /// Contents without children.
     pub leaves: usize,
-    /// Chain blocks, each a run of 1 to 27 single transitions.
+    /// Chain blocks, each a run of 1 to 26 single transitions.
     pub chains: usize,
     /// Transitions in all chain blocks.
     pub chain_bytes: usize,
@@ -18,17 +18,17 @@ pub struct Stats {
     pub sparse: usize,
     /// Children of all sparse nodes.
     pub sparse_children: usize,
-    /// Nodes of several blocks.
-    pub splits: usize,
-    /// Blocks of all split nodes: lead, mid and bottom.
-    pub split_blocks: usize,
-    /// Children of all split nodes.
-    pub split_children: usize,
+    /// Nodes with a list of up to 48 children, of 4 or 8 blocks.
+    pub arrays: usize,
+    /// Blocks of all array nodes.
+    pub array_blocks: usize,
+    /// Children of all array nodes.
+    pub array_children: usize,
     /// Nodes with a place for each byte, of 32 blocks.
     pub wides: usize,
     /// Children of all wide nodes.
     pub wide_children: usize,
-    /// Contents with children, in the block of a chain or split node.
+    /// Contents with children, in the block of a chain.
     pub embedded_prefixes: usize,
     /// Contents with children, in a block of their own.
     pub standalone_prefixes: usize,
@@ -41,7 +41,7 @@ impl Stats {
     pub fn blocks(&self) -> usize {
         self.chains
             + self.sparse
-            + self.split_blocks
+            + self.array_blocks
             + self.wides * WIDE_BLOCKS as usize
             + self.standalone_prefixes
     }
@@ -57,7 +57,8 @@ impl Stats {
             + 4 * self.chains
             + 5 * self.sparse_children
             + 2 * self.sparse
-            + 4 * (self.split_children + self.split_blocks.saturating_sub(self.splits))
+            + 5 * self.array_children
+            + self.arrays
             + 4 * self.wide_children
             + 5 * self.embedded_prefixes
             + 9 * self.standalone_prefixes;
@@ -72,8 +73,8 @@ impl fmt::Display for Stats {
         writeln!(f, "sparse    {} with {} children", self.sparse, self.sparse_children)?;
         writeln!(
             f,
-            "split     {} of {} blocks with {} children",
-            self.splits, self.split_blocks, self.split_children
+            "array     {} of {} blocks with {} children",
+            self.arrays, self.array_blocks, self.array_children
         )?;
         writeln!(f, "wide      {} with {} children", self.wides, self.wide_children)?;
         writeln!(
@@ -121,14 +122,13 @@ fn count(stats: &mut Stats, pending: &mut Vec<(Pointer, usize)>, node: Node<'_>,
             stats.sparse_children += children.len();
             pending.extend(children.iter().map(|child| (child.get(), depth + 1)));
         }
-        Node::Split(split) => {
-            stats.splits += 1;
-            stats.split_blocks += 1;
-            split.for_each_part(|_| stats.split_blocks += 1);
-            split.for_each_child(|_, child| {
-                stats.split_children += 1;
+        Node::Array(array) => {
+            stats.arrays += 1;
+            stats.array_blocks += array.layout().blocks as usize;
+            for (_, child) in array.children() {
+                stats.array_children += 1;
                 pending.push((child, depth + 1));
-            });
+            }
         }
         Node::Wide(wide) => {
             stats.wides += 1;

@@ -259,7 +259,8 @@ impl<'a, C> Writer<'a, C> {
         depth: usize,
         change: impl FnOnce(Option<&C>) -> (C, R),
     ) -> Result<R, TrieFull> {
-        self.space.reserve(self.shared, 2 + BLOCKS_PER_INSERTION + key.len() / CHAIN_LENGTH)?;
+        let singles = 2 + BLOCKS_PER_INSERTION + key.len() / CHAIN_LENGTH;
+        self.space.reserve(self.shared, singles)?;
         let place = self.locate(link, key, depth);
         let result = if let Place::Existing(link) = place {
             let leaf = link.get();
@@ -271,6 +272,7 @@ impl<'a, C> Writer<'a, C> {
             }
             result
         } else {
+            self.make_room(&place, singles)?;
             let (content, result) = change(None);
             let leaf = self.space.take_content_for_chain(self.shared, content);
             self.insert(place, key, leaf);

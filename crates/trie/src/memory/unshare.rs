@@ -3,14 +3,9 @@
 #![allow(unsafe_code)]
 
 use super::build::Writer;
-use super::node::{
-    BLOCK_BYTES, Inner, LAST_WORD, Node, SPLIT_MIDS_WORD, WIDE_BLOCKS, split_path, word, words,
-};
+use super::node::{BLOCK_BYTES, Inner, LAST_WORD, Node, word};
 use super::pointer::{Link, Pointer};
 use super::space::TrieFull;
-
-/// Blocks that copying a node takes at most, except for a wide one: the three parts of a split node.
-const BLOCKS_PER_COPY: usize = 3;
 
 impl<'a, C> Writer<'a, C> {
     /// Copies the nodes on the path of `key` below `link`, of which the first `depth` bytes lead
@@ -70,25 +65,18 @@ impl<'a, C> Writer<'a, C> {
                     // SAFETY: a copy of a sparse node, which has this child.
                     unsafe { word(&self.shared.blocks, copy, index) }
                 }
-                Node::Split(_) => {
-                    let copy = self.copy_block(node, kind)?;
+                Node::Array(_) | Node::Wide(_) => {
+                    let copy = self.copy_run(node)?;
                     link.publish(copy);
                     let Some((&byte, after)) = rest.split_first() else { return Ok(()) };
                     rest = after;
-                    match self.copy_split_path(copy, byte)? {
-                        Some(child) => child,
-                        None => return Ok(()),
-                    }
-                }
-                Node::Wide(_) => {
-                    let copy = self.copy_wide(node)?;
-                    link.publish(copy);
-                    let Some((&byte, after)) = rest.split_first() else { return Ok(()) };
-                    rest = after;
-                    match self.view().open(copy) {
-                        Node::Wide(wide) => wide.find(byte),
-                        _ => return Ok(()),
-                    }
+                    let child = match self.view().open(copy) {
+                        Node::Wide(wide) => Some(wide.find(byte)),
+                        Node::Array(array) => array.find(byte),
+                        _ => None,
+                    };
+                    let Some(child) = child else { return Ok(()) };
+                    child
                 }
             };
         }
@@ -96,41 +84,22 @@ impl<'a, C> Writer<'a, C> {
 
     /// A copy of a block, as a pointer with the type bits of `kind`. The block is retired.
     fn copy_block(&mut self, node: Pointer, kind: usize) -> Result<Pointer, TrieFull> {
-        self.space.reserve(self.shared, BLOCKS_PER_COPY)?;
+        self.space.reserve(self.shared, 1)?;
         let index = self.space.blocks.take(&self.shared.blocks);
         self.copy_bytes(node.index(), index);
         self.retire(node);
-        Ok(Pointer::part(index).with_offset(kind))
+        Ok(Pointer::sparse(index).with_offset(kind))
     }
 
-    /// The place of a byte's child in a split node's lead block that is our own, in parts that are
-    /// then our own, too; `None` where a part is missing.
-    fn copy_split_path(&mut self, lead: Pointer, byte: u8) -> Result<Option<&'a Link>, TrieFull> {
-        let [first, mid, bottom] = split_path(byte);
-        // SAFETY: a copy of a split node's lead block, in which only the writer comes by.
-        let mids = unsafe { word(&self.shared.blocks, lead, SPLIT_MIDS_WORD + first) };
-        let mut place = mids;
-        for position in [mid, bottom] {
-            let part = place.get();
-            if part.is_none() {
-                return Ok(None);
-            }
-            let copy = self.copy_block(part, part.offset())?;
-            place.publish(copy);
-            // SAFETY: a copy of a mid or bottom block.
-            place = &unsafe { words(&self.shared.blocks, copy) }[position];
-        }
-        Ok(Some(place))
-    }
-
-    fn copy_wide(&mut self, node: Pointer) -> Result<Pointer, TrieFull> {
-        let run = self.space.blocks.take_any_run(&self.shared.blocks);
-        let index = run.ok_or_else(|| self.space.full())?;
-        for block in 0..WIDE_BLOCKS {
+    /// A copy of a node of several blocks, which is retired.
+    fn copy_run(&mut self, node: Pointer) -> Result<Pointer, TrieFull> {
+        let blocks = node.kind().blocks();
+        let index = self.space.take_run(self.shared, blocks)?;
+        for block in 0..blocks {
             self.copy_bytes(node.index() + block, index + block);
         }
         self.retire(node);
-        Ok(Pointer::wide(index))
+        Ok(Pointer::sparse(index).with_offset(node.offset()))
     }
 
     /// Copies what is in a block. Its links may be changed by the writer only.

@@ -109,7 +109,7 @@ impl<'a, C> View<'a, C> {
                     }
                     None => return Pointer::NONE,
                 },
-                Node::Split(split) => match split.find(rest[0]) {
+                Node::Array(array) => match array.find(rest[0]) {
                     Some(child) => {
                         rest = &rest[1..];
                         pointer = child.get();
