@@ -173,7 +173,8 @@ async fn copy(
     let all = Arc::new(ClusteringSlices::all());
     let mut bound = KeyBound::Unbounded;
     while let Some(key) = memtable.next_partition(&bound)? {
-        let stream = MemtablePartition::open(memtable, table, &key, &all, Direction::Forward)?;
+        let stream =
+            MemtablePartition::open(memtable, table, &key, &all, Direction::Forward, usize::MAX)?;
         // The merge of one stream drops what its own deletions cover.
         let streams = stream.into_iter().collect();
         let merged = MergedPartition::new(table.clone(), Direction::Forward, streams).await?;

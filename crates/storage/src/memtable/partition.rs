@@ -26,7 +26,9 @@ use super::{
 };
 use crate::{StorageError, commitlog::BodyReader};
 
+/// How much is read at first where nobody says how many rows are wanted, and after a skip.
 const FIRST_FILL: usize = 16;
+const SMALLEST_FILL: usize = 4;
 const LARGEST_FILL: usize = 256;
 /// An arbitrary choice: some ten microseconds.
 const FREED_AT_ONCE: u32 = 512;
@@ -62,13 +64,15 @@ struct Range {
 }
 
 impl MemtablePartition {
-    /// The slices of a partition; `None` if the memtable has nothing of it.
+    /// The slices of a partition; `None` if the memtable has nothing of it. `wanted_rows` is how many rows will be asked
+    /// for if all of them are visible: that many are read at once.
     pub fn open(
         memtable: &Rc<Memtable>,
         table: &Arc<TableMetadata>,
         key: &DecoratedKey,
         slices: &Arc<ClusteringSlices>,
         direction: Direction,
+        wanted_rows: usize,
     ) -> Result<Option<Self>, StorageError> {
         let mut prefix = Vec::with_capacity(key.key.len() + 16);
         path::put_partition(key.borrowed(), &mut prefix);
@@ -87,7 +91,7 @@ impl MemtablePartition {
             has_runs: memtable.has_runs.get(),
             run: RunAhead::default(),
             buffer: VecDeque::new(),
-            next_fill: FIRST_FILL,
+            next_fill: wanted_rows.saturating_add(1).clamp(SMALLEST_FILL, LARGEST_FILL),
         };
         partition.fill()?;
         if !partition.is_done() {

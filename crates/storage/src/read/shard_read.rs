@@ -163,9 +163,11 @@ pub(super) fn memtable_sources(
     slices: &Arc<ClusteringSlices>,
 ) -> Result<Vec<Source<'static>>, StorageError> {
     let mut sources = Vec::with_capacity(2);
+    let (table, limits) = (&command.table, &command.limits);
+    let wanted_rows = limits.rows.min(limits.rows_per_partition);
     for memtable in view.memtables() {
         let stream =
-            MemtablePartition::open(memtable, &command.table, key, slices, command.direction)?;
+            MemtablePartition::open(memtable, table, key, slices, command.direction, wanted_rows)?;
         sources.extend(stream.map(|stream| Source::Memtable(Box::new(stream))));
     }
     Ok(sources)
