@@ -71,7 +71,7 @@ fn limit_of(instructions: u64) -> LibraryBenchmarkConfig {
     config
 }
 
-#[library_benchmark(config = limit(596))]
+#[library_benchmark(config = limit(617))]
 #[bench::new_keys(all())]
 fn put(mut trie: Trie) -> Trie {
     for number in KEYS..KEYS + MEASURED {
@@ -89,7 +89,7 @@ fn replace(mut trie: Trie) -> Trie {
     trie
 }
 
-#[library_benchmark(config = limit(1101))]
+#[library_benchmark(config = limit(1136))]
 #[bench::one_change_each(with_reader())]
 fn transaction(
     (mut trie, reader): (Trie, espalier_trie::memory::Reader<Content>),
@@ -101,7 +101,7 @@ fn transaction(
     (trie, reader)
 }
 
-#[library_benchmark(config = limit(316))]
+#[library_benchmark(config = limit(306))]
 #[bench::there(all())]
 fn get(trie: Trie) -> Trie {
     for number in 0..MEASURED {
@@ -110,7 +110,7 @@ fn get(trie: Trie) -> Trie {
     trie
 }
 
-#[library_benchmark(config = limit(222))]
+#[library_benchmark(config = limit(204))]
 #[bench::absent(all())]
 fn get_nothing(trie: Trie) -> Trie {
     for number in 0..MEASURED {
@@ -119,7 +119,7 @@ fn get_nothing(trie: Trie) -> Trie {
     trie
 }
 
-#[library_benchmark(config = limit_of(519 * KEYS))]
+#[library_benchmark(config = limit_of(546 * KEYS))]
 #[bench::forward(all())]
 fn next(trie: Trie) -> Trie {
     let mut entries = trie.entries(Direction::Forward);
@@ -128,7 +128,7 @@ fn next(trie: Trie) -> Trie {
     trie
 }
 
-#[library_benchmark(config = limit_of(592 * KEYS))]
+#[library_benchmark(config = limit_of(632 * KEYS))]
 #[bench::of_two(halves())]
 fn merge((left, right): (Trie, Trie)) -> (Trie, Trie) {
     let union = Union::new(
