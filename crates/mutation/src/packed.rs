@@ -300,6 +300,19 @@ impl<'a> Reader<'a> {
 }
 
 impl<'a> PackedRow<'a> {
+    /// As [`Row::is_dead_for_ever`]; a malformed row is not.
+    #[inline]
+    pub fn is_dead_for_ever(&self) -> bool {
+        self.liveness.is_none()
+            && self.columns().all(|column| match column {
+                Ok(PackedColumn::Simple(_, cell)) => cell.is_tombstone(),
+                Ok(PackedColumn::Complex(_, _, mut cells)) => {
+                    cells.all(|cell| cell.is_ok_and(|(_, cell)| cell.is_tombstone()))
+                }
+                Err(_) => false,
+            })
+    }
+
     /// Reads the row's own part; columns are read by [`Self::columns`].
     #[inline]
     pub fn new(packed: &'a [u8]) -> Result<Self, PackError> {

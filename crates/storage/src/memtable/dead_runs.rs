@@ -12,14 +12,14 @@
 //! **Memory bound.** One key for two dead rows side by side or more. Costs a write of a tombstone three seeks, any other
 //! write one, if its partition has runs.
 
-use espalier_mutation::{PackedColumn, PackedRow};
-use espalier_trie::cursor::Direction;
+use espalier_mutation::{Direction, PackedRow};
 
 use super::{
     Memtable,
     content::Content,
     path,
-    store::{PartitionView, StoreFull, StorePartition},
+    store::{Entries, PartitionView, StoreFull, StorePartition},
+    walk::walk_direction,
 };
 
 /// A range deletion becomes a run if it covers so many rows: seeking costs as much as walking a few.
@@ -31,32 +31,26 @@ const MOST_ABSORBED_RUNS: usize = 64;
 /// The paths of the first and the last place of a run.
 pub(super) type Run = (Vec<u8>, Vec<u8>);
 
-/// Whether the row can show nothing, whatever the time: no liveness, and no cell but tombstones.
+/// [`PackedRow::is_dead_for_ever`] of what may be malformed: that is for others to find.
 #[inline]
 pub(super) fn is_dead(packed: &[u8]) -> bool {
-    let Ok(row) = PackedRow::new(packed) else { return false };
-    row.liveness.is_none()
-        && row.columns().all(|column| match column {
-            Ok(PackedColumn::Simple(_, cell)) => cell.is_tombstone(),
-            Ok(PackedColumn::Complex(_, _, mut cells)) => {
-                cells.all(|cell| cell.is_ok_and(|(_, cell)| cell.is_tombstone()))
-            }
-            Err(_) => false,
-        })
+    PackedRow::new(packed).is_ok_and(|row| row.is_dead_for_ever())
 }
 
 /// The run with the greatest start that is at most `at`.
 fn run_before(partition: PartitionView<'_>, at: &[u8]) -> Option<Run> {
-    let mut runs = partition.subtrie(&[path::DEAD_RUNS]).entries(Direction::Reverse);
-    runs.seek(at);
-    runs.next_entry().and_then(run)
+    runs_from(partition, Direction::Reverse, at).next_entry().and_then(run)
 }
 
 /// The run with the least start that is at least `at`.
 fn run_behind(partition: PartitionView<'_>, at: &[u8]) -> Option<Run> {
-    let mut runs = partition.subtrie(&[path::DEAD_RUNS]).entries(Direction::Forward);
+    runs_from(partition, Direction::Forward, at).next_entry().and_then(run)
+}
+
+fn runs_from<'a>(partition: PartitionView<'a>, direction: Direction, at: &[u8]) -> Entries<'a> {
+    let mut runs = partition.subtrie(&[path::DEAD_RUNS]).entries(walk_direction(direction));
     runs.seek(at);
-    runs.next_entry().and_then(run)
+    runs
 }
 
 fn run((start, content): (&[u8], &Content)) -> Option<Run> {
@@ -66,27 +60,26 @@ fn run((start, content): (&[u8], &Content)) -> Option<Run> {
 /// The first run that a walk from `at` comes into or begins in.
 pub(super) fn next_run(
     partition: PartitionView<'_>,
-    direction: espalier_mutation::Direction,
+    direction: Direction,
     at: &[u8],
 ) -> Option<Run> {
     let before = run_before(partition, at);
     match direction {
-        espalier_mutation::Direction::Reverse => before,
-        espalier_mutation::Direction::Forward => match before {
+        Direction::Reverse => before,
+        Direction::Forward => match before {
             Some(run) if run.1.as_slice() >= at => Some(run),
             _ => run_behind(partition, at),
         },
     }
 }
 
-/// The row next to `at` in a direction, and whether it is dead.
-fn neighbour(
-    partition: PartitionView<'_>,
+/// The row next to `at` in a direction.
+fn neighbour<'a>(
+    partition: PartitionView<'a>,
     direction: Direction,
     at: &[u8],
-    is_dead: impl Fn(&Content) -> bool,
-) -> Option<(Vec<u8>, bool)> {
-    let mut rows = partition.entries(direction);
+) -> Option<(Vec<u8>, &'a Content)> {
+    let mut rows = partition.entries(walk_direction(direction));
     rows.seek(at);
     loop {
         let (key, content) = rows.next_entry()?;
@@ -94,7 +87,7 @@ fn neighbour(
             return None;
         }
         if key != at {
-            return Some((key.to_vec(), is_dead(content)));
+            return Some((key.to_vec(), content));
         }
     }
 }
@@ -118,13 +111,13 @@ impl Memtable {
         if end.as_slice() < at {
             return Ok(());
         }
-        let before = neighbour(partition.subtrie(), Direction::Reverse, at, |_| true);
+        let before = neighbour(partition.subtrie(), Direction::Reverse, at);
         match before {
             Some((before, _)) if before > start => self.put_run(partition, &start, &before)?,
             _ => self.remove_run(partition, &start)?,
         }
         // From here on nothing is wrong, whatever fails.
-        let behind = neighbour(partition.subtrie(), Direction::Forward, at, |_| true);
+        let behind = neighbour(partition.subtrie(), Direction::Forward, at);
         if let Some((behind, _)) = behind
             && behind < end
         {
@@ -154,20 +147,20 @@ impl Memtable {
             return Ok(());
         }
         let (mut start, mut end) = (at.to_vec(), at.to_vec());
-        let row = neighbour(view, Direction::Reverse, at, is_dead);
+        let row = neighbour(view, Direction::Reverse, at);
         match (before, row) {
             (Some(run), row) if row.as_ref().is_none_or(|(row, _)| *row <= run.1) => start = run.0,
-            (_, Some((row, true))) => start = row,
+            (_, Some((row, content))) if is_dead(content) => start = row,
             _ => {}
         }
         let behind = run_behind(view, at);
-        let row = neighbour(view, Direction::Forward, at, is_dead);
+        let row = neighbour(view, Direction::Forward, at);
         let mut absorbed = None;
         match (behind, row) {
             (Some(run), row) if row.as_ref().is_none_or(|(row, _)| *row >= run.0) => {
                 (absorbed, end) = (Some(run.0), run.1);
             }
-            (_, Some((row, true))) => end = row,
+            (_, Some((row, content))) if is_dead(content) => end = row,
             _ => {}
         }
         if start == end {
@@ -187,7 +180,7 @@ impl Memtable {
         mut end: Vec<u8>,
     ) -> Result<(), StoreFull> {
         let view = partition.subtrie();
-        let mut rows = view.entries(Direction::Forward);
+        let mut rows = view.entries(walk_direction(Direction::Forward));
         rows.seek(start.as_slice().max(&[path::FIRST_ROW]));
         for _ in 0..FEWEST_COVERED_ROWS {
             if rows.next_entry().is_none_or(|(key, _)| key > end.as_slice()) {
@@ -196,8 +189,7 @@ impl Memtable {
         }
         let before = run_before(view, &start).filter(|(_, last)| *last >= start);
         let mut absorbed = Vec::new();
-        let mut runs = view.subtrie(&[path::DEAD_RUNS]).entries(Direction::Forward);
-        runs.seek(&start);
+        let mut runs = runs_from(view, Direction::Forward, &start);
         while let Some((first, last)) = runs.next_entry().and_then(run)
             && first <= end
         {
@@ -223,11 +215,7 @@ impl Memtable {
         start: &[u8],
         end: &[u8],
     ) -> Result<(), StoreFull> {
-        let content = Content::row(&[], end);
-        let added = content.heap_bytes();
-        let replaced = partition
-            .put_with(&run_key(start), |old| (content, old.map_or(0, Content::heap_bytes)))?;
-        self.count_heap(replaced, added);
+        self.put_counted(partition, &run_key(start), Content::row(&[], end))?;
         self.has_runs.set(true);
         Ok(())
     }
@@ -237,11 +225,7 @@ impl Memtable {
         partition: &mut StorePartition<'_>,
         start: &[u8],
     ) -> Result<(), StoreFull> {
-        let key = run_key(start);
-        let freed = partition.get(&key).map_or(0, Content::heap_bytes);
-        partition.remove(&key)?;
-        self.count_heap(freed, 0);
-        Ok(())
+        self.remove_counted(partition, &run_key(start))
     }
 }
 

@@ -17,7 +17,7 @@ use espalier_runtime::maybe_yield;
 
 use super::{
     Memtable,
-    content::{Boundary, Content},
+    content::Boundary,
     path,
     row_format::corrupt,
     run_ahead::RunAhead,
@@ -76,7 +76,8 @@ impl MemtablePartition {
     ) -> Result<Option<Self>, StorageError> {
         let mut prefix = Vec::with_capacity(key.key.len() + 16);
         path::put_partition(key.borrowed(), &mut prefix);
-        let Some(header) = memtable.header(table, key, &mut prefix)? else { return Ok(None) };
+        let header = memtable.format.header(table, key, memtable.trie.borrow().subtrie(&prefix))?;
+        let Some(header) = header else { return Ok(None) };
         let mut partition = Self {
             memtable: memtable.clone(),
             table: table.clone(),
@@ -318,41 +319,6 @@ impl UnfilteredStream for MemtablePartition {
         }
         self.range = Some(range);
         Ok(())
-    }
-}
-
-impl Memtable {
-    /// Deletion and static row of a partition, if it exists. `prefix` is its path, and is so again afterwards.
-    fn header(
-        &self,
-        table: &TableMetadata,
-        key: &DecoratedKey,
-        prefix: &mut Vec<u8>,
-    ) -> Result<Option<PartitionHeader>, StorageError> {
-        let trie = self.trie.borrow();
-        let deletion = match trie.get(prefix) {
-            Some(Content::Partition(deletion)) => *deletion,
-            _ if !self.format.is_single_row => return Ok(None),
-            _ => {
-                prefix.push(path::FIRST_ROW);
-                let exists = trie.get(prefix).is_some();
-                prefix.pop();
-                if !exists {
-                    return Ok(None);
-                }
-                DeletionTime::LIVE
-            }
-        };
-        let mut static_row = None;
-        if !self.format.is_single_row && table.has_static_columns() {
-            prefix.push(path::STATIC);
-            let content = trie.get(prefix);
-            prefix.pop();
-            if let Some(content) = content {
-                static_row = Some(self.format.row(table, &[], content)?);
-            }
-        }
-        Ok(Some(PartitionHeader { key: key.clone(), deletion, static_row }))
     }
 }
 

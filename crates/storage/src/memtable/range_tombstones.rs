@@ -83,18 +83,12 @@ impl Memtable {
         for (path, boundary) in wanted.into_iter().rev() {
             key.truncate(1);
             key.extend_from_slice(&path);
-            let content = Content::Boundary(boundary);
-            let added = content.heap_bytes();
-            let replaced =
-                partition.put_with(&key, |old| (content, old.map_or(0, Content::heap_bytes)))?;
-            self.count_heap(replaced, added);
+            self.put_counted(partition, &key, Content::Boundary(boundary))?;
         }
         for gone in &removed {
             key.truncate(1);
             key.extend_from_slice(gone);
-            let freed = partition.get(&key).map_or(0, Content::heap_bytes);
-            partition.remove(&key)?;
-            self.count_heap(freed, 0);
+            self.remove_counted(partition, &key)?;
         }
         if self.covers(tombstone.deletion) {
             let _ = self.cover(partition, range.0, range.1);

@@ -10,11 +10,11 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    Clustering, DecoratedKey, DeletionTime, PartitionHeader, Row, reconcile::apply_deletion,
-    schema::TableMetadata,
+    Clustering, DecoratedKey, DeletionTime, Direction, PartitionHeader, Row,
+    reconcile::apply_deletion, schema::TableMetadata,
 };
 use espalier_trie::{
-    cursor::{Direction, Entries},
+    cursor::Entries,
     memory::{MemoryCursor, Reader, Snapshot, Subtrie},
 };
 
@@ -24,6 +24,7 @@ use super::{
     path, range_tombstones,
     row_format::{RowFormat, corrupt},
     store::{PartMap, PartitionView},
+    walk::walk_direction,
 };
 use crate::StorageError;
 
@@ -53,22 +54,12 @@ impl MemtableReader {
         let part = self.map.map_or(0, |map| map.index(&prefix));
         let Some(reader) = self.parts.get(part) else { return Ok(None) };
         let snapshot = reader.snapshot(&prefix);
-        let view = snapshot.subtrie();
-        let deletion = match view.get(&[]) {
-            Some(Content::Partition(deletion)) => *deletion,
-            _ if self.format.is_single_row && view.get(&[path::FIRST_ROW]).is_some() => {
-                DeletionTime::LIVE
-            }
-            _ => return Ok(None),
+        let view = PartitionView::Trie(snapshot.subtrie());
+        let Some(mut header) = self.format.header(&self.table, key, view)? else {
+            return Ok(None);
         };
-        let static_row = match view.get(&[path::STATIC]) {
-            Some(content) => {
-                let mut row = self.format.row(&self.table, &[], content)?;
-                apply_deletion(&mut row, deletion).then_some(row)
-            }
-            None => None,
-        };
-        let header = PartitionHeader { key: key.clone(), deletion, static_row };
+        let deletion = header.deletion;
+        header.static_row.take_if(|row| !apply_deletion(row, deletion));
         let (table, format) = (self.table.clone(), self.format);
         Ok(Some(PartitionSnapshot { table, format, header, snapshot }))
     }
@@ -100,12 +91,9 @@ impl PartitionSnapshot {
 
     /// All rows in clustering order, or against it, without what the partition's own deletions cover. A row with a deletion
     /// of its own has it.
-    pub fn rows(&self, direction: espalier_mutation::Direction) -> SnapshotRows<'_> {
-        let direction = match direction {
-            espalier_mutation::Direction::Forward => Direction::Forward,
-            espalier_mutation::Direction::Reverse => Direction::Reverse,
-        };
-        SnapshotRows { partition: self, entries: self.snapshot.subtrie().entries(direction) }
+    pub fn rows(&self, direction: Direction) -> SnapshotRows<'_> {
+        let entries = self.snapshot.subtrie().entries(walk_direction(direction));
+        SnapshotRows { partition: self, entries }
     }
 
     /// The strongest deletion of the partition or of a range over a row.

@@ -1,9 +1,11 @@
 //! How rows of a table lie in the memtable.
 
 use bytes::Bytes;
-use espalier_mutation::{Clustering, Row, schema::TableMetadata, unpack_row};
+use espalier_mutation::{
+    Clustering, DecoratedKey, DeletionTime, PartitionHeader, Row, schema::TableMetadata, unpack_row,
+};
 
-use super::{content::Content, path, write::split_stored};
+use super::{content::Content, path, store::PartitionView, write::split_stored};
 use crate::{StorageError, commitlog::BodyReader};
 
 /// What follows from a table's columns.
@@ -21,6 +23,29 @@ impl RowFormat {
             is_exact: path::is_exact(table.comparator()),
             is_single_row: table.clustering_columns().is_empty() && !table.has_static_columns(),
         }
+    }
+
+    /// Deletion and static row of a partition, as it is stored, if it exists.
+    pub(super) fn header(
+        self,
+        table: &TableMetadata,
+        key: &DecoratedKey,
+        partition: PartitionView<'_>,
+    ) -> Result<Option<PartitionHeader>, StorageError> {
+        let deletion = match partition.get(&[]) {
+            Some(Content::Partition(deletion)) => *deletion,
+            _ if self.is_single_row && partition.get(&[path::FIRST_ROW]).is_some() => {
+                DeletionTime::LIVE
+            }
+            _ => return Ok(None),
+        };
+        let mut static_row = None;
+        if table.has_static_columns()
+            && let Some(content) = partition.get(&[path::STATIC])
+        {
+            static_row = Some(self.row(table, &[], content)?);
+        }
+        Ok(Some(PartitionHeader { key: key.clone(), deletion, static_row }))
     }
 
     /// A stored row, taken apart. `row_path` is empty for a static row.

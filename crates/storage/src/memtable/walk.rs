@@ -9,6 +9,14 @@ use super::{
     store::{Entries, PartitionView},
 };
 
+/// The direction of a stream as that of a walk.
+pub(super) fn walk_direction(direction: Direction) -> WalkDirection {
+    match direction {
+        Direction::Forward => WalkDirection::Forward,
+        Direction::Reverse => WalkDirection::Reverse,
+    }
+}
+
 /// One partition as a reader sees it.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
@@ -72,11 +80,7 @@ impl<'a> Walk<'a> {
     }
 
     fn new(branch: PartitionView<'a>, direction: Direction, from: &[u8], to: &'a [u8]) -> Self {
-        let walk_direction = match direction {
-            Direction::Forward => WalkDirection::Forward,
-            Direction::Reverse => WalkDirection::Reverse,
-        };
-        let mut entries = branch.entries(walk_direction);
+        let mut entries = branch.entries(walk_direction(direction));
         entries.seek(from);
         let after = from.to_vec();
         let mut walk = Self { entries: Some(entries), direction, after, to, ..Self::nothing() };

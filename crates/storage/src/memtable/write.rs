@@ -303,6 +303,32 @@ impl Memtable {
         self.count_heap(change.heap_before, change.heap_after);
     }
 
+    /// Puts a content that is no row.
+    pub(super) fn put_counted(
+        &self,
+        partition: &mut StorePartition<'_>,
+        key: &[u8],
+        content: Content,
+    ) -> Result<(), StoreFull> {
+        let added = content.heap_bytes();
+        let replaced =
+            partition.put_with(key, |old| (content, old.map_or(0, Content::heap_bytes)))?;
+        self.count_heap(replaced, added);
+        Ok(())
+    }
+
+    /// Removes a content that is no row.
+    pub(super) fn remove_counted(
+        &self,
+        partition: &mut StorePartition<'_>,
+        key: &[u8],
+    ) -> Result<(), StoreFull> {
+        let freed = partition.get(key).map_or(0, Content::heap_bytes);
+        partition.remove(key)?;
+        self.count_heap(freed, 0);
+        Ok(())
+    }
+
     /// Counts the heap of a content that was replaced, and of the one that replaced it.
     #[inline]
     pub(super) fn count_heap(&self, replaced: usize, added: usize) {

@@ -16,7 +16,7 @@
 
 #![allow(unsafe_code)]
 
-use super::node::{BLOCK_BYTES, Blocks};
+use super::node::{BLOCK_BYTES, Blocks, prefetch};
 use super::pointer::{Kind, Link, Pointer};
 use std::marker::PhantomData;
 
@@ -126,11 +126,8 @@ impl<'a> Array<'a> {
     /// Asks for the lines behind the transitions' at the same time as for those: 5 % of a look-up among millions of keys.
     #[inline(always)]
     fn prefetch_children(self) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
         for line in (64..self.layout.blocks as usize * BLOCK_BYTES).step_by(64) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: within the node; besides, prefetching never faults.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.add(line).cast::<i8>().cast_const()) };
+            prefetch(self.start.wrapping_add(line));
         }
     }
 

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::node::{Node, open};
+use super::node::{Node, open, prefetch};
 use super::pointer::Pointer;
 use super::shared::Shared;
 
@@ -50,17 +50,10 @@ impl<'a, C> View<'a, C> {
     /// Asks the processor to fetch what a pointer leads to, which will be needed soon.
     #[inline]
     pub(crate) fn prefetch(self, pointer: Pointer) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
         if !pointer.is_none() {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: the pointer is one of the structure; besides, prefetching never faults.
-            unsafe {
-                let block = self.shared.blocks.unit(pointer.index());
-                _mm_prefetch::<_MM_HINT_T0>(block.cast());
-            }
+            // SAFETY: the pointer is one of the structure.
+            prefetch(unsafe { self.shared.blocks.unit(pointer.index()) }.cast());
         }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = pointer;
     }
 
     /// The content of a key.
