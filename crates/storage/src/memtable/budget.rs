@@ -1,11 +1,16 @@
 //! The memory that all memtables of a shard may take together.
 //!
 //! Guaranteed: no write begins once the limit is reached, so that the limit is passed by one write's growth at most (a
-//! chunk of the trie, 8 MiB). Memory that readers still hold of flushed memtables counts until they let go.
+//! chunk of the trie, 8 MiB). Memory that readers still hold of flushed memtables counts until they let go. What flushed
+//! memtables leave to the next ones, an eighth of the limit at most, comes on top.
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
-use espalier_runtime::sync::Notify;
+use espalier_runtime::{shard, spawn_blocking, spawn_local, sync::Notify};
+use espalier_trie::memory::SpareChunks;
+
+/// An arbitrary choice: what is kept needs not be got again, but nobody else can have it.
+const SPARE_PART: usize = 8;
 
 /// Clones share the count.
 #[derive(Clone)]
@@ -18,14 +23,44 @@ struct Shared {
     flush_bytes: usize,
     used_bytes: Cell<usize>,
     room: Notify,
+    spare_chunks: Arc<SpareChunks>,
 }
 
 impl MemtableBudget {
     /// A budget of `limit_bytes`; flushing should begin at `flush_bytes`.
     pub fn new(limit_bytes: usize, flush_bytes: usize) -> Self {
-        let shared =
-            Shared { limit_bytes, flush_bytes, used_bytes: Cell::new(0), room: Notify::new() };
+        let shared = Shared {
+            limit_bytes,
+            flush_bytes,
+            used_bytes: Cell::new(0),
+            room: Notify::new(),
+            spare_chunks: Arc::new(SpareChunks::new(limit_bytes / SPARE_PART)),
+        };
         Self { shared: Rc::new(shared) }
+    }
+
+    /// Has a chunk made on a helper thread when the last one was taken: a write that takes a new one would wait for the
+    /// system, which was measured to hold the core for tens of milliseconds.
+    #[inline]
+    pub(crate) fn refill_spare_chunks(&self) {
+        if self.shared.spare_chunks.is_one_wanted() {
+            self.make_spare_chunk();
+        }
+    }
+
+    #[cold]
+    fn make_spare_chunk(&self) {
+        if shard::loop_report().is_none() {
+            return;
+        }
+        let spare = self.shared.spare_chunks.clone();
+        spare.promise_one();
+        spawn_local(spawn_blocking(move || spare.make_one())).detach();
+    }
+
+    /// What memtables that are gone have left to the next ones.
+    pub(crate) fn spare_chunks(&self) -> &Arc<SpareChunks> {
+        &self.shared.spare_chunks
     }
 
     /// Bytes in use.

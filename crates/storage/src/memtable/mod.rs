@@ -86,7 +86,7 @@ impl Memtable {
         budget: MemtableBudget,
     ) -> Self {
         Self {
-            trie: RefCell::new(Store::new(kind, core.index, core.count)),
+            trie: RefCell::new(Store::new(kind, core, budget.spare_chunks())),
             statistics: RefCell::default(),
             heap_bytes: Cell::new(0),
             has_boundaries: Cell::new(false),
@@ -154,9 +154,10 @@ impl Memtable {
         }
         let bytes = self.memory_bytes();
         let counted = self.counted_bytes.replace(bytes);
-        if bytes >= counted {
+        if bytes > counted {
             self.budget.grow(bytes - counted);
-        } else {
+            self.budget.refill_spare_chunks();
+        } else if bytes < counted {
             self.budget.shrink(counted - bytes);
         }
     }
@@ -175,8 +176,7 @@ impl Drop for Memtable {
             budget.shrink(counted);
             return;
         }
-        let nothing = Store::new(MemtableKind::default(), 0, 1);
-        let trie = std::mem::replace(self.trie.get_mut(), nothing).into_remains();
+        let trie = std::mem::take(self.trie.get_mut()).into_remains();
         espalier_runtime::spawn_local(async move {
             espalier_runtime::spawn_blocking(move || drop(trie)).await;
             budget.shrink(counted);

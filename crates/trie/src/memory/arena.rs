@@ -11,8 +11,10 @@
 #![allow(unsafe_code)]
 
 use super::pointer::INDEX_BITS;
+use super::spare_chunks::SpareChunks;
 use std::alloc::Layout;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 const SMALLEST_BITS: u32 = 7;
@@ -54,14 +56,42 @@ const fn size_of_chunk(chunk: u32) -> u32 {
     first_of(chunk + 1) - first_of(chunk)
 }
 
+/// How chunks of at least [`HUGE_PAGE`] bytes are aligned, and smaller ones.
+const fn layout_of<T>(units: u32) -> Layout {
+    let size = units as usize * size_of::<T>();
+    let alignment = if size < HUGE_PAGE { CHUNK_ALIGNMENT } else { HUGE_PAGE };
+    match Layout::from_size_align(size, alignment) {
+        Ok(layout) => layout,
+        Err(_) => panic!("chunks have at most some megabytes"),
+    }
+}
+
+/// Memory for a chunk, of undefined content.
+pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
+    assert!(layout.size() != 0);
+    // SAFETY: the layout has a size.
+    let memory = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
+    if layout.size() >= HUGE_PAGE {
+        advise_huge_pages(memory.as_ptr().cast(), layout.size());
+    }
+    Some(memory)
+}
+
+/// The layout of a chunk of the largest size.
+pub(super) const fn largest_chunk<T>() -> Layout {
+    layout_of::<T>(1 << LARGEST_BITS)
+}
+
 pub(crate) struct Arena<T> {
     /// For each chunk, the address that unit 0 would have if all units were laid out around it.
     chunks: [AtomicPtr<T>; CHUNKS as usize],
+    /// Where chunks of the largest size come from and go to.
+    spare: Option<Arc<SpareChunks>>,
 }
 
 impl<T> Arena<T> {
-    pub(crate) const fn new() -> Arena<T> {
-        Arena { chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS as usize] }
+    pub(crate) const fn new(spare: Option<Arc<SpareChunks>>) -> Arena<T> {
+        Arena { chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS as usize], spare }
     }
 
     /// The address of a unit.
@@ -78,10 +108,8 @@ impl<T> Arena<T> {
         chunk.load(Ordering::Relaxed).wrapping_add(index as usize)
     }
 
-    fn layout(chunk: u32) -> Option<Layout> {
-        let layout = Layout::array::<T>(size_of_chunk(chunk) as usize).ok()?;
-        let alignment = if layout.size() < HUGE_PAGE { CHUNK_ALIGNMENT } else { HUGE_PAGE };
-        layout.align_to(alignment).ok()
+    fn layout(chunk: u32) -> Layout {
+        layout_of::<T>(size_of_chunk(chunk))
     }
 
     /// Adds the chunk that begins at unit `capacity`, the present number of units. Returns the new
@@ -92,15 +120,9 @@ impl<T> Arena<T> {
     pub(crate) unsafe fn grow(&self, capacity: u32) -> Option<u32> {
         let chunk = chunk_of(capacity);
         debug_assert_eq!(first_of(chunk), capacity);
-        let layout = Self::layout(chunk)?;
-        // SAFETY: the layout has a size, as no T here is zero-sized and a chunk is not empty.
-        let memory = unsafe { std::alloc::alloc(layout) }.cast::<T>();
-        if memory.is_null() {
-            return None;
-        }
-        if layout.size() >= HUGE_PAGE {
-            advise_huge_pages(memory.cast(), layout.size());
-        }
+        let layout = Self::layout(chunk);
+        let spare = self.spare.as_ref().and_then(|spare| spare.take(layout));
+        let memory = spare.or_else(|| allocate(layout))?.cast::<T>().as_ptr();
         let origin = memory.wrapping_sub(capacity as usize);
         self.chunks[chunk as usize].store(origin, Ordering::Release);
         Some(first_of(chunk + 1))
@@ -111,14 +133,18 @@ impl<T> Arena<T> {
     pub(crate) fn free_last_chunk(&mut self) -> bool {
         let last =
             (0..CHUNKS).rev().find(|&chunk| !self.chunks[chunk as usize].get_mut().is_null());
-        let Some((chunk, layout)) = last.and_then(|chunk| Some((chunk, Self::layout(chunk)?)))
-        else {
-            return false;
-        };
+        let Some(chunk) = last else { return false };
+        let layout = Self::layout(chunk);
         let origin = std::mem::replace(self.chunks[chunk as usize].get_mut(), null_mut());
-        let memory = origin.wrapping_add(first_of(chunk) as usize);
-        // SAFETY: `grow` allocated this chunk with the same layout.
-        unsafe { std::alloc::dealloc(memory.cast(), layout) };
+        let memory = origin.wrapping_add(first_of(chunk) as usize).cast::<u8>();
+        if let (Some(spare), Some(memory)) = (&self.spare, NonNull::new(memory)) {
+            // SAFETY: `grow` allocated this chunk with the same layout, and it is out of the table.
+            if unsafe { spare.give(memory, layout) } {
+                return true;
+            }
+        }
+        // SAFETY: as above.
+        unsafe { std::alloc::dealloc(memory, layout) };
         true
     }
 
@@ -160,7 +186,7 @@ mod tests {
 
     #[test]
     fn units_do_not_overlap_nor_move() {
-        let arena = Arena::<[u64; 4]>::new();
+        let arena = Arena::<[u64; 4]>::new(None);
         let mut capacity = 0;
         while capacity < 3000 {
             // SAFETY: the first call is with 0, each other one with the last result.

@@ -42,7 +42,7 @@
 //! **Memory bound.** [`InMemoryTrie::allocated_bytes`] is all that structure and contents take, in
 //! chunks of at most 8 MiB, and equals used + retired + free bytes. Besides it there are the table
 //! of chunks (4 KiB), 4 bytes for each retired block or content, a cache line for each reader, and
-//! a bit for each block if contents must be dropped.
+//! a bit for each block if contents must be dropped. Chunks may be left to other tries ([`SpareChunks`]).
 
 mod arena;
 mod array;
@@ -66,6 +66,7 @@ mod remove;
 mod shared;
 mod snapshot;
 mod space;
+mod spare_chunks;
 mod sparse_word;
 mod stats;
 mod subtrie;
@@ -81,6 +82,7 @@ pub use dismantle::Dismantle;
 pub use reader::{Guard, Reader};
 pub use snapshot::Snapshot;
 pub use space::TrieFull;
+pub use spare_chunks::SpareChunks;
 pub use stats::Stats;
 pub use subtrie::Subtrie;
 pub use transaction::Transaction;

@@ -7,8 +7,9 @@ use super::epoch::Epochs;
 use super::live::Live;
 use super::node::{BLOCK_BYTES, Blocks};
 use super::pointer::Link;
+use super::spare_chunks::SpareChunks;
 use std::marker::PhantomData;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) struct Shared<C> {
     pub(crate) root: Link,
@@ -26,11 +27,11 @@ unsafe impl<C: Send + Sync> Send for Shared<C> {}
 unsafe impl<C: Send + Sync> Sync for Shared<C> {}
 
 impl<C> Shared<C> {
-    pub(crate) fn new() -> Shared<C> {
+    pub(crate) fn new(spare: Option<Arc<SpareChunks>>) -> Shared<C> {
         const { assert!(size_of::<C>() <= BLOCK_BYTES && align_of::<C>() <= BLOCK_BYTES) };
         Shared {
             root: Link::none(),
-            blocks: Arena::new(),
+            blocks: Arena::new(spare),
             epochs: Epochs::new(),
             estate: Mutex::new(None),
             contents: PhantomData,

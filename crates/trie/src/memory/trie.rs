@@ -12,6 +12,7 @@ use super::reader::Reader;
 use super::remove::BLOCKS_PER_REMOVAL;
 use super::shared::Shared;
 use super::space::{Space, TrieFull};
+use super::spare_chunks::SpareChunks;
 use super::subtrie::Subtrie;
 use super::view::View;
 use crate::cursor::{Direction, Entries};
@@ -66,11 +67,16 @@ impl<C> InMemoryTrie<C> {
     /// its contents. An insertion must find room for the worst case, which is 18 blocks and one for
     /// each 27 bytes of its key.
     pub fn with_limit(blocks: u32) -> InMemoryTrie<C> {
-        InMemoryTrie {
-            shared: Arc::new(Shared::new()),
-            space: Space::new(blocks),
-            key_buffer: Vec::new(),
-        }
+        InMemoryTrie::with(Shared::new(None), blocks)
+    }
+
+    /// An empty trie that takes its large chunks of memory from those, and leaves them there.
+    pub fn with_spare_chunks(spare: Arc<SpareChunks>) -> InMemoryTrie<C> {
+        InMemoryTrie::with(Shared::new(Some(spare)), 1 << INDEX_BITS)
+    }
+
+    fn with(shared: Shared<C>, blocks: u32) -> InMemoryTrie<C> {
+        InMemoryTrie { shared: Arc::new(shared), space: Space::new(blocks), key_buffer: Vec::new() }
     }
 
     fn writer(&mut self) -> Writer<'_, C> {

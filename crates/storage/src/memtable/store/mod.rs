@@ -14,9 +14,12 @@ mod tests;
 mod view;
 mod write;
 
+use std::sync::Arc;
+
+use espalier_runtime::ShardContext;
 use espalier_trie::{
     cursor::Direction,
-    memory::{Reader, TrieFull},
+    memory::{InMemoryTrie, Reader, SpareChunks, TrieFull},
 };
 
 pub(super) use entries::Entries;
@@ -35,6 +38,13 @@ pub(super) enum Store {
     Sharded(Sharded),
 }
 
+impl Default for Store {
+    /// One that is not going to be used.
+    fn default() -> Self {
+        Self::Single(Single::Trie(InMemoryTrie::new()))
+    }
+}
+
 /// There is no room left in this store, whatever the memory: nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoreFull;
@@ -51,11 +61,12 @@ pub(super) struct StoreRemains {
 }
 
 impl Store {
-    /// An empty one, for core `core` of `cores`.
-    pub(super) fn new(kind: MemtableKind, core: usize, cores: usize) -> Self {
+    /// An empty one for a core. Tries take their large chunks from those that others have left.
+    pub(super) fn new(kind: MemtableKind, core: ShardContext, spare: &Arc<SpareChunks>) -> Self {
+        let single = || Single::new(kind.structure, spare);
         match kind.shards {
-            0 | 1 => Self::Single(Single::new(kind.structure)),
-            shards => Self::Sharded(Sharded::new(kind.structure, shards, core, cores)),
+            0 | 1 => Self::Single(single()),
+            shards => Self::Sharded(Sharded::new(shards, core, single)),
         }
     }
 

@@ -3,14 +3,10 @@
 //! A core has one writer, so there is no contention to lower as in Cassandra's sharded memtables. What it gives is room, as
 //! a trie of its own has 4 GiB, and smaller structures.
 
-use espalier_runtime::shard_of_token;
+use espalier_runtime::{ShardContext, shard_of_token};
 use espalier_trie::cursor::Direction;
 
-use super::{
-    super::{Structure, content::Content},
-    Entries,
-    single::Single,
-};
+use super::{super::content::Content, Entries, single::Single};
 
 /// Which part has which tokens.
 #[derive(Clone, Copy)]
@@ -48,12 +44,12 @@ pub(crate) struct Sharded {
 }
 
 impl Sharded {
-    /// The parts of core `core` of `cores`.
-    pub(super) fn new(structure: Structure, parts: usize, core: usize, cores: usize) -> Self {
+    /// The parts of a core.
+    pub(super) fn new(parts: usize, core: ShardContext, single: impl Fn() -> Single) -> Self {
         let parts = parts.max(1);
         Self {
-            map: PartMap::new(parts, core, cores),
-            parts: (0..parts).map(|_| Single::new(structure)).collect(),
+            map: PartMap::new(parts, core.index, core.count),
+            parts: (0..parts).map(|_| single()).collect(),
         }
     }
 

@@ -1,8 +1,10 @@
 //! One structure: a trie or a skip list.
 
+use std::sync::Arc;
+
 use espalier_trie::{
     cursor::Direction,
-    memory::{InMemoryTrie, Reader},
+    memory::{InMemoryTrie, Reader, SpareChunks},
 };
 
 use super::{
@@ -25,9 +27,9 @@ pub(super) enum Remains {
 }
 
 impl Single {
-    pub(super) fn new(structure: Structure) -> Self {
+    pub(super) fn new(structure: Structure, spare: &Arc<SpareChunks>) -> Self {
         match structure {
-            Structure::Trie => Self::Trie(InMemoryTrie::new()),
+            Structure::Trie => Self::Trie(InMemoryTrie::with_spare_chunks(spare.clone())),
             Structure::SkipList => Self::SkipList(Box::new(SkipList::new())),
         }
     }

@@ -1,8 +1,8 @@
 //! All kinds against an ordered map, with shuffled histories: writes, transactions, snapshots, seeks both ways.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use espalier_runtime::random::Generator;
+use espalier_runtime::{ShardContext, random::Generator};
 use espalier_trie::cursor::Direction;
 
 use super::{
@@ -78,7 +78,7 @@ fn walk(model: &Model, direction: Direction, from: Option<&[u8]>) -> Vec<(Vec<u8
 impl History {
     fn new(kind: MemtableKind, core: usize, cores: usize, seed: u64) -> Self {
         Self {
-            store: Store::new(kind, core, cores),
+            store: Store::new(kind, ShardContext { index: core, count: cores }, &Arc::default()),
             model: Model::new(),
             random: Generator::from_seed(seed),
             snapshots: Vec::new(),
@@ -258,7 +258,7 @@ fn every_kind_is_an_ordered_map_with_snapshots() {
 
 #[test]
 fn what_is_removed_without_readers_is_freed_at_once() {
-    let mut store = Store::new(KINDS[1], 0, 1);
+    let mut store = Store::new(KINDS[1], ShardContext { index: 0, count: 1 }, &Arc::default());
     let prefix = partition(1);
     for round in 0..3 {
         let mut transaction = store.transaction(&prefix);
@@ -280,7 +280,8 @@ fn what_is_removed_without_readers_is_freed_at_once() {
 fn shards_are_filled_evenly_and_the_fullest_counts() {
     for cores in [1, 3] {
         let kind = MemtableKind { structure: Structure::Trie, shards: 4 };
-        let mut store = Store::new(kind, cores - 1, cores);
+        let core = ShardContext { index: cores - 1, count: cores };
+        let mut store = Store::new(kind, core, &Arc::default());
         let first = (u64::MAX / cores as u64) * (cores as u64 - 1);
         for number in 0..4000_u64 {
             let token = first + number * (u64::MAX / cores as u64 / 4001);

@@ -1,0 +1,198 @@
+//! Chunks of the largest size that tries have left or somebody made ahead, for tries to come.
+//!
+//! Memory that the process never had costs a fault for each page, which the system fills with zeros: a quarter of the time of small
+//! writes, and, with huge pages, milliseconds at once on some virtual machines. Here a thread that nobody waits for can do that
+//! ([`SpareChunks::make_one`]), and what a trie leaves behind need not be got again.
+//!
+//! Chunks come and go from any thread: a trie's last reader gives them back. It happens once for each 8 MiB, so a lock does no
+//! harm.
+//!
+//! Memory bound: the limit given to [`SpareChunks::new`].
+
+#![allow(unsafe_code)]
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::arena::{allocate, largest_chunk};
+use super::node::Block;
+
+/// Of the smallest pages.
+const PAGE_BYTES: usize = 4096;
+
+/// Chunks that no trie has, to be shared by tries. By default it keeps none.
+#[derive(Debug, Default)]
+pub struct SpareChunks {
+    limit: usize,
+    chunks: Mutex<Vec<Chunk>>,
+    is_one_wanted: AtomicBool,
+}
+
+/// Memory of [`SpareChunks::layout`], of undefined content.
+#[derive(Debug)]
+struct Chunk(NonNull<u8>);
+
+// SAFETY: a chunk is memory that nobody else has.
+unsafe impl Send for Chunk {}
+
+impl SpareChunks {
+    /// None yet, and never more than `limit_bytes` of them.
+    pub const fn new(limit_bytes: usize) -> SpareChunks {
+        SpareChunks {
+            limit: limit_bytes / Self::layout().size(),
+            chunks: Mutex::new(Vec::new()),
+            is_one_wanted: AtomicBool::new(false),
+        }
+    }
+
+    /// Memory that is held.
+    pub fn bytes(&self) -> usize {
+        self.chunks().len() * Self::layout().size()
+    }
+
+    /// Whether the last one was taken, or none was there, since [`SpareChunks::make_one`] was called.
+    #[inline]
+    pub fn is_one_wanted(&self) -> bool {
+        self.is_one_wanted.load(Ordering::Relaxed)
+    }
+
+    /// Takes note that somebody is about to call [`SpareChunks::make_one`].
+    pub fn promise_one(&self) {
+        self.is_one_wanted.store(false, Ordering::Relaxed);
+    }
+
+    /// Gets a chunk from the system, page by page, unless there are enough. This takes milliseconds.
+    pub fn make_one(&self) {
+        if self.chunks().len() >= self.limit {
+            return;
+        }
+        let layout = Self::layout();
+        let Some(memory) = allocate(layout) else { return };
+        for offset in (0..layout.size()).step_by(PAGE_BYTES) {
+            // SAFETY: inside the allocation, which is this thread's alone. Volatile, or nothing would be written.
+            unsafe { memory.add(offset).write_volatile(0) };
+        }
+        // SAFETY: allocated with this layout, and nobody has it.
+        unsafe { self.keep_or_free(memory) };
+    }
+
+    /// Of every chunk here.
+    const fn layout() -> Layout {
+        largest_chunk::<Block>()
+    }
+
+    fn chunks(&self) -> MutexGuard<'_, Vec<Chunk>> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A chunk of that layout, of undefined content, if there is one.
+    pub(super) fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
+        if layout != Self::layout() || self.limit == 0 {
+            return None;
+        }
+        let mut chunks = self.chunks();
+        let chunk = chunks.pop();
+        if chunks.is_empty() {
+            self.is_one_wanted.store(true, Ordering::Relaxed);
+        }
+        chunk.map(|chunk| chunk.0)
+    }
+
+    /// Keeps a chunk for others. False if it is still the caller's: it has another layout, or there are enough.
+    ///
+    /// # Safety
+    /// The memory was allocated with this layout, and nobody uses it.
+    pub(super) unsafe fn give(&self, memory: NonNull<u8>, layout: Layout) -> bool {
+        if layout != Self::layout() {
+            return false;
+        }
+        let mut chunks = self.chunks();
+        let is_kept = chunks.len() < self.limit;
+        if is_kept {
+            chunks.push(Chunk(memory));
+        }
+        is_kept
+    }
+
+    /// # Safety
+    /// The memory was allocated with [`SpareChunks::layout`], and nobody uses it.
+    unsafe fn keep_or_free(&self, memory: NonNull<u8>) {
+        // SAFETY: the caller's promise, for both.
+        unsafe {
+            if !self.give(memory, Self::layout()) {
+                std::alloc::dealloc(memory.as_ptr(), Self::layout());
+            }
+        }
+    }
+}
+
+impl Drop for SpareChunks {
+    fn drop(&mut self) {
+        for chunk in std::mem::take(&mut *self.chunks()) {
+            // SAFETY: `give` was promised this layout.
+            unsafe { std::alloc::dealloc(chunk.0.as_ptr(), Self::layout()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::InMemoryTrie;
+    use super::*;
+    use std::sync::Arc;
+
+    /// Enough keys for more than three chunks of the largest size.
+    fn fill(spare: &Arc<SpareChunks>) -> InMemoryTrie<u64> {
+        let mut trie = InMemoryTrie::with_spare_chunks(spare.clone());
+        for key in 0..400_000u64 {
+            trie.put(&key.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), key).unwrap();
+        }
+        trie
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "hundreds of thousands of keys")]
+    fn the_next_trie_has_the_chunks_of_the_last() {
+        let chunk = SpareChunks::layout().size();
+        let spare = Arc::new(SpareChunks::new(2 * chunk + 1));
+        let first = fill(&spare);
+        assert!(first.allocated_bytes() > 3 * chunk);
+        assert_eq!(spare.bytes(), 0);
+        let reader = first.reader();
+        drop(first);
+        assert_eq!(spare.bytes(), 0, "a reader still has it");
+        drop(reader);
+        assert_eq!(spare.bytes(), 2 * chunk, "the limit holds");
+        let second = fill(&spare);
+        assert_eq!(spare.bytes(), 0);
+        for key in 0..400_000u64 {
+            let bytes = key.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+            assert_eq!(second.get(&bytes), Some(&key));
+        }
+    }
+
+    #[test]
+    fn one_is_made_when_the_last_was_taken() {
+        let layout = SpareChunks::layout();
+        let none = SpareChunks::new(layout.size() - 1);
+        none.make_one();
+        assert!(none.take(layout).is_none());
+        assert!(!none.is_one_wanted(), "there will never be one");
+
+        let spare = SpareChunks::new(layout.size());
+        assert!(spare.take(layout).is_none());
+        assert!(spare.is_one_wanted());
+        spare.promise_one();
+        spare.make_one();
+        spare.make_one();
+        assert_eq!(spare.bytes(), layout.size());
+        assert!(!spare.is_one_wanted());
+        let chunk = spare.take(layout).unwrap();
+        assert!(spare.is_one_wanted());
+        // SAFETY: it came from there.
+        assert!(unsafe { spare.give(chunk, layout) });
+        assert_eq!(spare.bytes(), layout.size());
+    }
+}
