@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use command_line::{Command, parse_from};
 use espalier_runtime::time::Instant;
+use sstable::{INTERRUPTED, ToolError};
 
 /// Many small objects are made and dropped on the same core, which mimalloc does well.
 #[global_allocator]
@@ -23,18 +24,22 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => error.exit(),
     };
+    let failure = |error: &dyn std::error::Error| (error.to_string(), ExitCode::FAILURE);
     let outcome = match command {
         Command::Serve(arguments) => {
-            serve::serve(&arguments, began).map_err(|error| error.to_string())
+            serve::serve(&arguments, began).map_err(|error| failure(&error))
         }
-        Command::Sstable(command) => sstable::run(&command).map_err(|error| error.to_string()),
-        Command::Bench(command) => bench::run(&command).map_err(|error| error.to_string()),
+        Command::Sstable(command) => sstable::run(&command).map_err(|error| match error {
+            ToolError::Interrupted => (error.to_string(), ExitCode::from(INTERRUPTED)),
+            error => failure(&error),
+        }),
+        Command::Bench(command) => bench::run(&command).map_err(|error| failure(&error)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
+        Err((message, code)) => {
             eprintln!("espalier: {message}");
-            ExitCode::FAILURE
+            code
         }
     }
 }

@@ -11,7 +11,7 @@ use futures_util::future::{Either, select};
 use super::ToolError;
 
 /// As shells show a death by SIGINT.
-const INTERRUPTED: i32 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// Knows whether somebody wants the command to end.
 pub struct Interrupt {
@@ -28,7 +28,7 @@ impl Interrupt {
             told.set();
             if let Ok(second) = stop_requested() {
                 second.await;
-                std::process::exit(INTERRUPTED);
+                std::process::exit(INTERRUPTED.into());
             }
         })
         .detach();

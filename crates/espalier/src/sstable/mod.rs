@@ -29,6 +29,7 @@ use espalier_runtime::block_on;
 use espalier_sstable::SSTableError;
 
 use arguments::SstableCommand;
+pub use interrupt::INTERRUPTED;
 
 /// What went wrong, for people.
 #[derive(Debug, thiserror::Error)]
