@@ -1,10 +1,12 @@
 // Cassandra's own classes on the data of `espalier bench memtable`: prepared statements in this process, without sockets and without
 // commit log. Lines that begin with RESULT are JSON, for espalier.
 //
-// usage: SimpleQuery KIND PARTITIONS READS ROUNDS VALUE_BYTES SEED
+// usage: SimpleQuery KIND PARTITIONS READS ROUNDS VALUE_BYTES SEED [scan] [slice] [flush]
 import com.sun.management.OperatingSystemMXBean;
 import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.List;
 import java.util.SplittableRandom;
 import org.apache.cassandra.cql3.QueryProcessor;
 import org.apache.cassandra.cql3.UntypedResultSet;
@@ -59,9 +61,11 @@ public class SimpleQuery {
                 return reads;
             });
         }
-        for (int round = 0; round < rounds; round++) measure("scan", () -> scan(partitions));
-        for (int round = 0; round < rounds; round++) measure("slice", () -> slices(partitions, reads / 100 + 1, random));
-        measure("flush", () -> {
+        List<String> parts = Arrays.asList(arguments).subList(6, arguments.length);
+        for (int round = 0; round < rounds && parts.contains("scan"); round++) measure("scan", () -> scan(partitions));
+        for (int round = 0; round < rounds && parts.contains("slice"); round++)
+            measure("slice", () -> slices(partitions, reads / 100 + 1, random));
+        if (parts.contains("flush")) measure("flush", () -> {
             table.forceBlockingFlush(ColumnFamilyStore.FlushReason.UNIT_TESTS);
             return partitions;
         });

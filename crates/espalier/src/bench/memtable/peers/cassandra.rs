@@ -16,9 +16,9 @@ use serde_json::Value;
 
 use super::CASSANDRA;
 use crate::bench::BenchError;
-use crate::bench::memtable::Bench;
 use crate::bench::memtable::memory::MemoryFigure;
 use crate::bench::memtable::record::Measure;
+use crate::bench::memtable::{Bench, Part};
 use crate::bench::watch::{Lap, Round};
 
 const PROGRAM: &str = include_str!("SimpleQuery.java");
@@ -29,6 +29,9 @@ const USUAL: &str = ".deps/cassandra/node";
 /// Heap for each partition: several times what it takes there, so that nothing is flushed and little is collected.
 const HEAP_BYTES_PER_PARTITION: u64 = 3000;
 const LEAST_HEAP_BYTES: u64 = 2 << 30;
+
+/// More reads tell nothing more, and there are several rounds of them in each of four runs.
+const MOST_READS: u64 = 1_000_000;
 
 /// Kinds that Cassandra has too.
 const KINDS: [&str; 2] = ["trie", "skiplist"];
@@ -81,16 +84,16 @@ impl Bench<'_> {
         for kind in KINDS.into_iter().filter(|kind| arguments.kinds.iter().any(|own| own == kind)) {
             self.progress.step(format!("Cassandra's {kind}, {when}"), 1);
             cassandra.forget().await?;
-            let output = cassandra.run(
-                kind,
-                [
-                    arguments.partitions,
-                    arguments.reads,
-                    u64::from(arguments.rounds.max(3)),
-                    u64::from(arguments.value_bytes),
-                    arguments.seed,
-                ],
-            )?;
+            let numbers = [
+                arguments.partitions,
+                arguments.reads.min(MOST_READS),
+                u64::from(arguments.rounds.max(3)),
+                u64::from(arguments.value_bytes),
+                arguments.seed,
+            ];
+            let parts = [(Part::Scan, "scan"), (Part::Slice, "slice"), (Part::Flush, "flush")];
+            let parts = parts.into_iter().filter(|(part, _)| self.has(*part)).map(|(_, name)| name);
+            let output = cassandra.run(kind, numbers, parts)?;
             self.take(kind, &output)?;
         }
         Ok(())
@@ -196,7 +199,12 @@ impl Cassandra {
         Ok(())
     }
 
-    fn run(&self, kind: &str, numbers: [u64; 5]) -> Result<String, BenchError> {
+    fn run<'a>(
+        &self,
+        kind: &str,
+        numbers: [u64; 5],
+        parts: impl Iterator<Item = &'a str>,
+    ) -> Result<String, BenchError> {
         let root =
             std::path::absolute(&self.directory).map_err(|error| failed(error.to_string()))?;
         let wanted = LEAST_HEAP_BYTES.max(numbers[0].saturating_mul(HEAP_BYTES_PER_PARTITION));
@@ -228,7 +236,7 @@ impl Cassandra {
         classes.push(":");
         classes.push(self.jars.join("*"));
         java.arg("-cp").arg(classes).arg("SimpleQuery").arg(kind);
-        java.args(numbers.map(|number| number.to_string()));
+        java.args(numbers.map(|number| number.to_string())).args(parts);
         finished("java", java.stdin(Stdio::null()).output())
     }
 }
