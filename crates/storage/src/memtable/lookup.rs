@@ -70,15 +70,15 @@ impl Memtable {
     pub(crate) fn has(&self, key: DecoratedKeyRef<'_>, partition: &mut Vec<u8>) -> bool {
         partition.clear();
         path::put_partition(key, partition);
-        let trie = self.trie.borrow();
-        if trie.get(partition).is_some() {
+        let store = self.store.borrow();
+        if store.get(partition).is_some() {
             return true;
         }
         if !self.format.is_single_row {
             return false;
         }
         partition.push(path::FIRST_ROW);
-        trie.get(partition).is_some()
+        store.get(partition).is_some()
     }
 
     /// Calls `take` with the row. `buffer` is for the path, so that nothing is allocated.
@@ -91,18 +91,18 @@ impl Memtable {
         buffer: &mut Vec<u8>,
         take: impl FnOnce(RowLookup<'_>) -> R,
     ) -> Found<R> {
-        let trie = self.trie.borrow();
+        let store = self.store.borrow();
         buffer.clear();
         path::put_partition(key, buffer);
         let prefix_length = buffer.len();
         let mut lookup = RowLookup::NOTHING;
         if self.format.is_single_row {
             buffer.push(path::FIRST_ROW);
-            let row = trie.get(buffer);
+            let row = store.get(buffer);
             // Contents beyond rows are partition deletions.
-            let has_deletions = trie.content_count() as u64 > self.statistics.borrow().rows;
+            let has_deletions = store.content_count() as u64 > self.statistics.borrow().rows;
             if has_deletions
-                && let Some(Content::Partition(deletion)) = trie.get(&buffer[..prefix_length])
+                && let Some(Content::Partition(deletion)) = store.get(&buffer[..prefix_length])
             {
                 lookup.partition_deletion = *deletion;
             } else if row.is_none() {
@@ -113,23 +113,23 @@ impl Memtable {
                 Err(()) => Found::Unreadable,
             };
         }
-        let Some(Content::Partition(deletion)) = trie.get(buffer) else {
+        let Some(Content::Partition(deletion)) = store.get(buffer) else {
             return Found::NoPartition;
         };
         lookup.partition_deletion = *deletion;
         if table.has_static_columns() {
             buffer.push(path::STATIC);
-            let Ok(row) = self.packed(trie.get(buffer)) else { return Found::Unreadable };
+            let Ok(row) = self.packed(store.get(buffer)) else { return Found::Unreadable };
             lookup.static_row = row;
             buffer.truncate(prefix_length);
         }
         path::put_row(table.comparator(), clustering, buffer);
-        let Ok(row) = self.packed(trie.get(buffer)) else { return Found::Unreadable };
+        let Ok(row) = self.packed(store.get(buffer)) else { return Found::Unreadable };
         lookup.row = row;
         if self.has_boundaries.get() {
             let (prefix, row_path) = buffer.split_at(prefix_length);
             lookup.range_deletion =
-                range_tombstones::deletion_before(trie.subtrie(prefix), row_path, true);
+                range_tombstones::deletion_before(store.subtrie(prefix), row_path, true);
         }
         Found::Row(take(lookup))
     }

@@ -20,10 +20,10 @@ pub struct MemtableMemory {
 impl Memtable {
     /// What its memory is used for.
     pub fn memory(&self) -> MemtableMemory {
-        let (trie, statistics) = (self.trie.borrow(), self.statistics.borrow());
-        let slots = trie.content_count() * size_of::<Content>();
-        let used = trie.used_bytes();
-        let free = trie.memory_bytes().saturating_sub(used) + self.retired_heap_bytes.get();
+        let (store, statistics) = (self.store.borrow(), self.statistics.borrow());
+        let slots = store.content_count() * size_of::<Content>();
+        let used = store.used_bytes();
+        let free = store.memory_bytes().saturating_sub(used) + self.retired_heap_bytes.get();
         MemtableMemory {
             partitions: statistics.partitions,
             rows: statistics.rows,

@@ -56,7 +56,7 @@ use store::Store;
 
 /// The writes of one table on one shard since the last flush began.
 pub struct Memtable {
-    trie: RefCell<Store>,
+    store: RefCell<Store>,
     statistics: RefCell<MemtableStatistics>,
     /// Bytes of contents outside of the trie's slots.
     heap_bytes: Cell<usize>,
@@ -86,7 +86,7 @@ impl Memtable {
         budget: MemtableBudget,
     ) -> Self {
         Self {
-            trie: RefCell::new(Store::new(kind, core, budget.spare_chunks())),
+            store: RefCell::new(Store::new(kind, core, budget.spare_chunks())),
             statistics: RefCell::default(),
             heap_bytes: Cell::new(0),
             has_boundaries: Cell::new(false),
@@ -103,29 +103,29 @@ impl Memtable {
 
     /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
-        self.trie.borrow().is_empty()
+        self.store.borrow().is_empty()
     }
 
-    /// All memory of trie and contents.
+    /// All memory of structure and contents.
     pub fn memory_bytes(&self) -> usize {
-        self.trie.borrow().memory_bytes() + self.heap_bytes.get() + self.retired_heap_bytes.get()
+        self.store.borrow().memory_bytes() + self.heap_bytes.get() + self.retired_heap_bytes.get()
     }
 
     /// Memory of what is reachable, without free blocks: what a flush is worth.
     pub fn used_bytes(&self) -> usize {
-        self.trie.borrow().used_bytes() + self.heap_bytes.get()
+        self.store.borrow().used_bytes() + self.heap_bytes.get()
     }
 
-    /// Whether the trie comes near its own limit (4 GiB of structure and contents), whatever the budget.
+    /// Whether a trie comes near its own limit (4 GiB of structure and contents), whatever the budget.
     #[inline]
     pub(crate) fn wants_flush(&self) -> bool {
-        self.trie.borrow().fullest_bytes() > FULL_BYTES / 2
+        self.store.borrow().fullest_bytes() > FULL_BYTES / 2
     }
 
     /// Whether nothing more should be written before it is flushed.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.trie.borrow().fullest_bytes() > FULL_BYTES
+        self.store.borrow().fullest_bytes() > FULL_BYTES
     }
 
     /// Minima and counts for the flush.
@@ -149,7 +149,7 @@ impl Memtable {
     /// Tells the budget what the memtable has grown by.
     #[inline]
     fn settle(&self) {
-        if self.retired_heap_bytes.get() > 0 && self.trie.borrow().retired_bytes() == 0 {
+        if self.retired_heap_bytes.get() > 0 && self.store.borrow().retired_bytes() == 0 {
             self.retired_heap_bytes.set(0);
         }
         let bytes = self.memory_bytes();
@@ -176,9 +176,9 @@ impl Drop for Memtable {
             budget.shrink(counted);
             return;
         }
-        let trie = std::mem::take(self.trie.get_mut()).into_remains();
+        let store = std::mem::take(self.store.get_mut()).into_remains();
         espalier_runtime::spawn_local(async move {
-            espalier_runtime::spawn_blocking(move || drop(trie)).await;
+            espalier_runtime::spawn_blocking(move || drop(store)).await;
             budget.shrink(counted);
         })
         .detach();

@@ -76,7 +76,8 @@ impl MemtablePartition {
     ) -> Result<Option<Self>, StorageError> {
         let mut prefix = Vec::with_capacity(key.key.len() + 16);
         path::put_partition(key.borrowed(), &mut prefix);
-        let header = memtable.format.header(table, key, memtable.trie.borrow().subtrie(&prefix))?;
+        let header =
+            memtable.format.header(table, key, memtable.store.borrow().subtrie(&prefix))?;
         let Some(header) = header else { return Ok(None) };
         let mut partition = Self {
             memtable: memtable.clone(),
@@ -96,7 +97,7 @@ impl MemtablePartition {
         };
         partition.fill()?;
         if !partition.is_done() {
-            partition.snapshot = Some(memtable.trie.borrow().snapshot(&partition.prefix));
+            partition.snapshot = Some(memtable.store.borrow().snapshot(&partition.prefix));
         }
         Ok(Some(partition))
     }
@@ -119,10 +120,10 @@ impl MemtablePartition {
         let memtable = self.memtable.clone();
         let (snapshot, prefix) = (self.snapshot.take(), std::mem::take(&mut self.prefix));
         let result = {
-            let trie = memtable.trie.borrow();
+            let store = memtable.store.borrow();
             let partition = match &snapshot {
-                Some(snapshot) => snapshot.subtrie(&trie),
-                None => trie.subtrie(&prefix),
+                Some(snapshot) => snapshot.subtrie(&store),
+                None => store.subtrie(&prefix),
             };
             look(self, View { partition, has_boundaries: self.has_boundaries })
         };
@@ -133,10 +134,10 @@ impl MemtablePartition {
     /// Lets go of the snapshot, and frees what was kept for it, or a part of that; writes go on with the rest.
     fn release_snapshot(&mut self) {
         if self.snapshot.take().is_some()
-            && let Ok(mut trie) = self.memtable.trie.try_borrow_mut()
+            && let Ok(mut store) = self.memtable.store.try_borrow_mut()
         {
-            trie.free_retired(FREED_AT_ONCE);
-            drop(trie);
+            store.free_retired(FREED_AT_ONCE);
+            drop(store);
             self.memtable.settle();
         }
     }

@@ -41,7 +41,7 @@ pub struct MemtableReader {
 impl Memtable {
     /// A handle for other threads; `None` if the memtable is no trie. `table` is the one that the memtable is of.
     pub fn reader(&self, table: &Arc<TableMetadata>) -> Option<MemtableReader> {
-        let (parts, map) = self.trie.borrow().readers()?;
+        let (parts, map) = self.store.borrow().readers()?;
         Some(MemtableReader { table: table.clone(), format: self.format, parts, map })
     }
 }

@@ -29,8 +29,8 @@ impl Memtable {
                 from.push(BEHIND);
             }
         }
-        let trie = self.trie.borrow();
-        let mut entries = trie.entries(Direction::Forward);
+        let store = self.store.borrow();
+        let mut entries = store.entries(Direction::Forward);
         entries.seek(&from);
         let Some((key, content)) = entries.next_entry() else { return Ok(None) };
         let partition = match content {

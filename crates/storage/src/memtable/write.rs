@@ -96,15 +96,15 @@ impl Memtable {
     ) -> Result<(), Failure> {
         let mut buffers = self.buffers.borrow_mut();
         let Buffers { path, kept, merged } = &mut *buffers;
-        self.is_read.set(self.trie.borrow().has_readers());
+        self.is_read.set(self.store.borrow().has_readers());
         path.clear();
         path::put_partition(key, path);
         self.statistics.borrow_mut().add_row(row);
         if self.format.is_single_row {
             return self.put_single_row(table, path, packed, merged);
         }
-        let mut trie = self.trie.borrow_mut();
-        let mut partition = trie.transaction(path);
+        let mut store = self.store.borrow_mut();
+        let mut partition = store.transaction(path);
         self.put_partition(&mut partition, DeletionTime::LIVE)?;
         path.clear();
         path::put_row(table.comparator(), clustering, path);
@@ -120,7 +120,7 @@ impl Memtable {
     ) -> Result<(), Failure> {
         let mut buffers = self.buffers.borrow_mut();
         let Buffers { path, kept, merged } = &mut *buffers;
-        self.is_read.set(self.trie.borrow().has_readers());
+        self.is_read.set(self.store.borrow().has_readers());
         path.clear();
         path::put_partition(update.key.borrowed(), path);
         let prefix_length = path.len();
@@ -135,8 +135,8 @@ impl Memtable {
             }
             return Ok(());
         }
-        let mut trie = self.trie.borrow_mut();
-        let mut partition = trie.transaction(path);
+        let mut store = self.store.borrow_mut();
+        let mut partition = store.transaction(path);
         self.put_partition(&mut partition, update.deletion)?;
         if self.covers(update.deletion) {
             let _ = self.cover(&mut partition, vec![path::BOTTOM], vec![path::TOP]);
@@ -215,8 +215,8 @@ impl Memtable {
         packed: impl Fn(usize) -> &'p [u8],
         merged: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        let mut trie = self.trie.borrow_mut();
-        let mut partition = trie.transaction(path);
+        let mut store = self.store.borrow_mut();
+        let mut partition = store.transaction(path);
         self.put_partition(&mut partition, update.deletion)?;
         for index in 0..update.rows.len() {
             let row = &[path::FIRST_ROW];
@@ -236,15 +236,15 @@ impl Memtable {
     ) -> Result<(), Failure> {
         let change = if self.is_read.get() {
             // A snapshot of the partition must stay as it is.
-            let mut trie = self.trie.borrow_mut();
+            let mut store = self.store.borrow_mut();
             let change = |old: Option<&Content>| change_row(table, true, old, &[], packed, merged);
-            let change = trie.transaction(path).put_with(&[path::FIRST_ROW], change)?;
+            let change = store.transaction(path).put_with(&[path::FIRST_ROW], change)?;
             path.push(path::FIRST_ROW);
             change
         } else {
             path.push(path::FIRST_ROW);
-            let mut trie = self.trie.borrow_mut();
-            trie.put_with(path, |old| change_row(table, true, old, &[], packed, merged))?
+            let mut store = self.store.borrow_mut();
+            store.put_with(path, |old| change_row(table, true, old, &[], packed, merged))?
         };
         self.count(&change, true);
         if change.is_new {
@@ -288,8 +288,8 @@ impl Memtable {
     fn count_single_row_partition(&self, path: &[u8]) {
         let mut statistics = self.statistics.borrow_mut();
         // Contents beyond rows are partitions with a deletion, which were counted when they came.
-        let is_counted = statistics.rows < self.trie.borrow().content_count() as u64
-            && self.trie.borrow().get(path).is_some();
+        let is_counted = statistics.rows < self.store.borrow().content_count() as u64
+            && self.store.borrow().get(path).is_some();
         if !is_counted {
             statistics.partitions += 1;
         }
