@@ -39,7 +39,7 @@ impl MemtableBudget {
         Self { shared: Rc::new(shared) }
     }
 
-    /// Has a chunk made on a helper thread when the last one was taken: a write that takes a new one would wait for the
+    /// Has chunks made on a helper thread when there are too few: a write that takes a new one would wait for the
     /// system, which was measured to hold the core for tens of milliseconds.
     #[inline]
     pub(crate) fn refill_spare_chunks(&self) {
@@ -55,7 +55,14 @@ impl MemtableBudget {
         }
         let spare = self.shared.spare_chunks.clone();
         spare.promise_one();
-        spawn_local(spawn_blocking(move || spare.make_one())).detach();
+        let make = move || {
+            spare.make_one();
+            while spare.is_one_wanted() {
+                spare.promise_one();
+                spare.make_one();
+            }
+        };
+        spawn_local(spawn_blocking(make)).detach();
     }
 
     /// What memtables that are gone have left to the next ones.

@@ -66,12 +66,12 @@ const fn layout_of<T>(units: u32) -> Layout {
     }
 }
 
-/// Memory for a chunk, of undefined content.
-pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
+/// Memory for a chunk, of undefined content. With huge pages, the first touch of each may take milliseconds.
+pub(super) fn allocate(layout: Layout, has_huge_pages: bool) -> Option<NonNull<u8>> {
     assert!(layout.size() != 0);
     // SAFETY: the layout has a size.
     let memory = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
-    if layout.size() >= HUGE_PAGE {
+    if has_huge_pages && layout.size() >= HUGE_PAGE {
         advise_huge_pages(memory.as_ptr().cast(), layout.size());
     }
     Some(memory)
@@ -112,6 +112,15 @@ impl<T> Arena<T> {
         layout_of::<T>(size_of_chunk(chunk))
     }
 
+    /// With spare chunks at hand, one that has to be got from the system has small pages, so that nothing waits long for any
+    /// of them.
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        match self.spare.as_ref().filter(|spare| spare.has_any()) {
+            None => allocate(layout, true),
+            Some(spare) => spare.take(layout).or_else(|| allocate(layout, false)),
+        }
+    }
+
     /// Adds the chunk that begins at unit `capacity`, the present number of units. Returns the new
     /// number, or `None` when there is no memory.
     ///
@@ -120,9 +129,7 @@ impl<T> Arena<T> {
     pub(crate) unsafe fn grow(&self, capacity: u32) -> Option<u32> {
         let chunk = chunk_of(capacity);
         debug_assert_eq!(first_of(chunk), capacity);
-        let layout = Self::layout(chunk);
-        let spare = self.spare.as_ref().and_then(|spare| spare.take(layout));
-        let memory = spare.or_else(|| allocate(layout))?.cast::<T>().as_ptr();
+        let memory = self.allocate(Self::layout(chunk))?.cast::<T>().as_ptr();
         let origin = memory.wrapping_sub(capacity as usize);
         self.chunks[chunk as usize].store(origin, Ordering::Release);
         Some(first_of(chunk + 1))

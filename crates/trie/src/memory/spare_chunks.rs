@@ -22,6 +22,12 @@ use super::node::Block;
 /// Of the smallest pages.
 const PAGE_BYTES: usize = 4096;
 
+/// How many should be there for those in a hurry: making one takes half as long as filling one at full speed, or longer.
+const AHEAD: usize = 2;
+
+/// A trie that takes a chunk of this size may soon take one of the largest.
+const SOON_BYTES: usize = 1 << 20;
+
 /// Chunks that no trie has, to be shared by tries. By default it keeps none.
 #[derive(Debug, Default)]
 pub struct SpareChunks {
@@ -52,13 +58,18 @@ impl SpareChunks {
         self.chunks().len() * Self::layout().size()
     }
 
-    /// Whether the last one was taken, or none was there, since [`SpareChunks::make_one`] was called.
+    /// Whether any may be kept.
+    pub(super) fn has_any(&self) -> bool {
+        self.limit != 0
+    }
+
+    /// Whether there were too few when a trie took a chunk, and nobody has promised one since then.
     #[inline]
     pub fn is_one_wanted(&self) -> bool {
         self.is_one_wanted.load(Ordering::Relaxed)
     }
 
-    /// Takes note that somebody is about to call [`SpareChunks::make_one`].
+    /// Takes note that somebody is about to call [`SpareChunks::make_one`]. Call it once more then, should one still be wanted.
     pub fn promise_one(&self) {
         self.is_one_wanted.store(false, Ordering::Relaxed);
     }
@@ -69,13 +80,18 @@ impl SpareChunks {
             return;
         }
         let layout = Self::layout();
-        let Some(memory) = allocate(layout) else { return };
+        let Some(memory) = allocate(layout, true) else { return };
         for offset in (0..layout.size()).step_by(PAGE_BYTES) {
             // SAFETY: inside the allocation, which is this thread's alone. Volatile, or nothing would be written.
             unsafe { memory.add(offset).write_volatile(0) };
         }
         // SAFETY: allocated with this layout, and nobody has it.
         unsafe { self.keep_or_free(memory) };
+        self.note_wanted(self.chunks().len());
+    }
+
+    fn note_wanted(&self, count: usize) {
+        self.is_one_wanted.store(count < AHEAD.min(self.limit), Ordering::Relaxed);
     }
 
     /// Of every chunk here.
@@ -89,14 +105,12 @@ impl SpareChunks {
 
     /// A chunk of that layout, of undefined content, if there is one.
     pub(super) fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
-        if layout != Self::layout() || self.limit == 0 {
+        if layout.size() < SOON_BYTES {
             return None;
         }
         let mut chunks = self.chunks();
-        let chunk = chunks.pop();
-        if chunks.is_empty() {
-            self.is_one_wanted.store(true, Ordering::Relaxed);
-        }
+        let chunk = if layout == Self::layout() { chunks.pop() } else { None };
+        self.note_wanted(chunks.len());
         chunk.map(|chunk| chunk.0)
     }
 
@@ -180,6 +194,16 @@ mod tests {
         none.make_one();
         assert!(none.take(layout).is_none());
         assert!(!none.is_one_wanted(), "there will never be one");
+
+        let many = SpareChunks::new(10 * layout.size());
+        let half = Layout::from_size_align(layout.size() / 2, layout.align()).unwrap();
+        assert!(many.take(half).is_none());
+        for made in 1..=3 {
+            assert_eq!(many.is_one_wanted(), made <= AHEAD);
+            many.promise_one();
+            many.make_one();
+            assert_eq!(many.bytes(), made * layout.size());
+        }
 
         let spare = SpareChunks::new(layout.size());
         assert!(spare.take(layout).is_none());
