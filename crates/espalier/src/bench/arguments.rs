@@ -27,6 +27,9 @@ pub struct DeletionsArguments {
     /// How many rows of one partition
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub rows: u64,
+    /// How many rounds: the least of each figure is told
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
     /// Where its node has its files meanwhile; it must not exist
     #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
     pub workdir: PathBuf,
