@@ -22,6 +22,11 @@ mod result;
 mod select;
 mod term;
 
+/// The statement that makes a table, with its id and the columns that were dropped: what a snapshot of its files needs.
+pub fn describe_table(table: &espalier_mutation::schema::TableMetadata) -> String {
+    describe::text::table(table, true) + "\n"
+}
+
 pub use error::{Error, ErrorCode, ErrorDetail, Result};
 pub use metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id};
 pub use options::{ClientState, QueryOptions, Value, Values};

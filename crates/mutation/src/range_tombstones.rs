@@ -126,6 +126,13 @@ pub(crate) fn marker(
     RangeTombstoneMarker { position, before, after }
 }
 
+impl RangeTombstoneMarker {
+    /// At the same place, with other deletions before and behind it, of which at least one is not live.
+    pub fn with_deletions(&self, before: DeletionTime, after: DeletionTime) -> Self {
+        marker(self.position.position(), before, after)
+    }
+}
+
 fn with_role(bound: &ClusteringBound, start: bool) -> ClusteringBound {
     let kind = BoundKind::for_marker(bound.kind.weight(), !start, start);
     ClusteringBound { kind, values: bound.values.clone() }

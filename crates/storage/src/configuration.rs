@@ -35,6 +35,8 @@ pub struct StorageConfiguration {
     pub sstable_format: String,
     /// Bytes of rows between entries of the row index (`column_index_size`); the version's default if there is none.
     pub column_index_bytes: Option<u32>,
+    /// Whether compactions begin by themselves.
+    pub autocompaction: bool,
     /// How long a write waits for room in memtables or log before it fails (`write_request_timeout`).
     pub write_timeout: Duration,
 }
@@ -56,6 +58,7 @@ impl StorageConfiguration {
             page_cache_bytes: 256 << 20,
             sstable_format: "da".into(),
             column_index_bytes: None,
+            autocompaction: true,
             write_timeout: Duration::from_secs(2),
         }
     }

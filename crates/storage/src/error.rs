@@ -102,6 +102,19 @@ pub enum StorageError {
     /// The operation does not exist here.
     #[error("{0} is not supported")]
     NotSupported(&'static str),
+    /// A snapshot cannot be taken.
+    #[error("{0}")]
+    Snapshot(String),
+    /// A compaction would fill the disk.
+    #[error(
+        "a compaction needs up to {needed_bytes} bytes, and the disk has {available_bytes} left"
+    )]
+    NoDiskSpace {
+        /// What the inputs take.
+        needed_bytes: u64,
+        /// What is free.
+        available_bytes: u64,
+    },
     /// The database is shutting down.
     #[error("the database is shutting down")]
     ShuttingDown,

@@ -6,12 +6,14 @@
 //! ```
 
 pub mod commitlog;
+pub mod compaction;
 mod configuration;
 mod database;
 mod error;
 mod flush;
 pub mod memtable;
 mod metrics;
+mod purge;
 mod read;
 mod recovery;
 mod shared;
@@ -19,8 +21,9 @@ pub mod system;
 mod table;
 
 pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
+pub use compaction::{CompactionKind, CompactionProgress, strategy::CompactionStrategy};
 pub use configuration::StorageConfiguration;
-pub use database::{Database, Imported};
+pub use database::{Database, Imported, SnapshotDetails, SnapshotTable};
 pub use error::StorageError;
 pub use memtable::{
     MemtableConfigurations, MemtableKind, MemtableMemory, RowLookup, Structure, gives_values_back,

@@ -16,6 +16,16 @@ pub struct StorageMetrics {
     pub failed_flushes: u64,
     /// Memory of the memtables that were flushed.
     pub flushed_bytes: u64,
+    pub compactions: u64,
+    pub failed_compactions: u64,
+    /// By request.
+    pub stopped_compactions: u64,
+    /// Stored bytes of Data.db.
+    pub compacted_bytes_in: u64,
+    pub compacted_bytes_out: u64,
+    pub running_compactions: u64,
+    /// That the strategies want and that have not begun.
+    pub pending_compactions: u64,
     pub memtable_bytes: u64,
     pub memtable_limit_bytes: u64,
     pub tables: u64,
@@ -46,6 +56,13 @@ impl StorageMetrics {
         self.flushes += other.flushes;
         self.failed_flushes += other.failed_flushes;
         self.flushed_bytes += other.flushed_bytes;
+        self.compactions += other.compactions;
+        self.failed_compactions += other.failed_compactions;
+        self.stopped_compactions += other.stopped_compactions;
+        self.compacted_bytes_in += other.compacted_bytes_in;
+        self.compacted_bytes_out += other.compacted_bytes_out;
+        self.running_compactions += other.running_compactions;
+        self.pending_compactions += other.pending_compactions;
         self.memtable_bytes += other.memtable_bytes;
         self.memtable_limit_bytes += other.memtable_limit_bytes;
         self.tables += other.tables;

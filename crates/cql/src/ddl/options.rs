@@ -3,21 +3,12 @@
 use std::collections::BTreeMap;
 
 use espalier_mutation::schema::{SSTABLE_FORMAT, TableOptions};
-use espalier_storage::MemtableConfigurations;
+use espalier_storage::{CompactionStrategy, MemtableConfigurations};
 
 use crate::{
     Error, ErrorCode, Result,
     grammar::ast::{Property, PropertyValue},
 };
-
-/// The strategies of Cassandra 5 and of ScyllaDB: kept and shown for schemas that are copied, but nothing is compacted yet.
-const COMPACTION_STRATEGIES: [&str; 5] = [
-    "SizeTieredCompactionStrategy",
-    "LeveledCompactionStrategy",
-    "TimeWindowCompactionStrategy",
-    "UnifiedCompactionStrategy",
-    "IncrementalCompactionStrategy",
-];
 
 /// What files can be compressed with.
 const COMPRESSORS: [&str; 5] =
@@ -72,24 +63,9 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         "cdc" => options.cdc = parse(name, value)?,
         "comment" => options.comment = text(name, value)?,
         "compaction" => {
-            let mut compaction = map(name, value)?;
-            let Some(class) = compaction.get("class").cloned() else {
-                return Err(Error::configuration(
-                    "Missing sub-option 'class' for the 'compaction' option.",
-                ));
-            };
-            let simple = class.rsplit('.').next().unwrap_or_default();
-            if !COMPACTION_STRATEGIES.contains(&simple) {
-                return Err(Error::configuration(format!(
-                    "Unable to find compaction strategy class '{class}'; there are {}",
-                    COMPACTION_STRATEGIES.join(", ")
-                )));
-            }
-            if !class.contains('.') {
-                compaction
-                    .insert("class".into(), format!("org.apache.cassandra.db.compaction.{class}"));
-            }
-            options.compaction = compaction;
+            let compaction = map(name, value)?;
+            CompactionStrategy::parse(&compaction).map_err(Error::configuration)?;
+            options.compaction = CompactionStrategy::complete(compaction);
         }
         "compression" => {
             let mut compression = map(name, value)?;

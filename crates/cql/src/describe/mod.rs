@@ -1,6 +1,6 @@
 //! DESCRIBE, answered from the schema at hand. cqlsh has asked the server since Cassandra 4.0.
 
-mod text;
+pub(crate) mod text;
 
 use std::sync::Arc;
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The options of a table. Defaults are Cassandra 5.0's.
+/// The options of a table. Defaults are Cassandra 5.0's, but for the compaction strategy, which is that of its
+/// `cassandra_latest.yaml`.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct TableOptions {
@@ -39,11 +40,10 @@ impl Default for TableOptions {
             caching: map(&[("keys", "ALL"), ("rows_per_partition", "NONE")]),
             cdc: false,
             comment: String::new(),
-            compaction: map(&[
-                ("class", "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy"),
-                ("max_threshold", "32"),
-                ("min_threshold", "4"),
-            ]),
+            compaction: map(&[(
+                "class",
+                "org.apache.cassandra.db.compaction.UnifiedCompactionStrategy",
+            )]),
             compression: map(&[
                 ("chunk_length_in_kb", "16"),
                 ("class", "org.apache.cassandra.io.compress.LZ4Compressor"),

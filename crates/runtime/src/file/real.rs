@@ -359,7 +359,14 @@ pub(super) async fn metadata(path: &Path) -> Result<Metadata> {
     Ok(Metadata {
         length: found.len(),
         is_directory: found.is_dir(),
-        modified_seconds: found.mtime(),
+        modified_ms: found.mtime().saturating_mul(1000) + found.mtime_nsec() / 1_000_000,
         links: found.nlink(),
     })
+}
+
+pub(super) async fn available_bytes(path: &Path) -> Result<u64> {
+    let owned = path.to_owned();
+    let found = spawn_blocking(move || rustix::fs::statvfs(&owned).map_err(io::Error::from)).await;
+    let found = found.map_err(fail(path, Operation::Metadata))?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }

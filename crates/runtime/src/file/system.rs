@@ -34,8 +34,8 @@ pub struct Metadata {
     pub length: u64,
     /// Whether it is a directory.
     pub is_directory: bool,
-    /// When the content changed last, in seconds since 1970.
-    pub modified_seconds: i64,
+    /// When the content changed last, in milliseconds since 1970.
+    pub modified_ms: i64,
     /// How many names the file has.
     pub links: u64,
 }
@@ -153,6 +153,12 @@ impl FileSystem {
     pub async fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         let path = path.as_ref();
         dispatch!(self, real::metadata(path).await, disk => disk.metadata(path).await)
+    }
+
+    /// Bytes that files below a directory may still grow by.
+    pub async fn available_bytes(&self, directory: impl AsRef<Path>) -> Result<u64> {
+        let path = directory.as_ref();
+        dispatch!(self, real::available_bytes(path).await, disk => Ok(disk.available_bytes()))
     }
 
     /// Whether there is a file or directory of this name.

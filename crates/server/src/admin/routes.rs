@@ -25,10 +25,18 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("POST", ["storage_service", "sstables", keyspace]) => {
             import(server, keyspace, request.parameter("cf"), request.parameter("path")).await
         }
-        ("POST", ["storage_service", "keyspace_compaction", _] | ["lsa", "compact"]) => {
-            HttpResponse::error(501, "Compaction is not supported yet")
+        (
+            "POST" | "GET" | "DELETE",
+            ["storage_service", "snapshots" | "keyspace_compaction", ..],
+        )
+        | ("GET" | "POST", ["storage_service", "keyspace_upgrade_sstables", _])
+        | (_, ["compaction_manager", ..]) => {
+            super::compaction::answer(server, request, path.as_slice()).await
         }
-        ("GET", ["storage_service", "keyspace_flush" | "keyspace_compaction", _]) => {
+        ("POST", ["lsa", "compact"]) => {
+            HttpResponse::error(501, "Memory is not fragmented here: there is nothing to compact")
+        }
+        ("GET", ["storage_service", "keyspace_flush", _]) => {
             HttpResponse::error(405, "This needs POST")
         }
         ("GET" | "POST", _) => not_found(),
@@ -58,8 +66,9 @@ fn storage_service(server: &ShardServer, what: &str) -> HttpResponse {
 }
 
 fn not_found() -> HttpResponse {
-    let message = "Not found. There are GET /metrics, POST /storage_service/keyspace_flush/KEYSPACE (with ?cf=TABLE for \
-        one table), POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY, GET /storage_service/keyspaces, GET /column_family/name";
+    let message = "Not found. There are GET /metrics, POST /storage_service/keyspace_flush/KEYSPACE and keyspace_compaction/KEYSPACE (with \
+        ?cf=TABLE for one table), GET /compaction_manager/compactions, POST /compaction_manager/stop_compaction, \
+        /storage_service/snapshots, POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY, GET /storage_service/keyspaces, GET /column_family/name";
     HttpResponse::error(404, message)
 }
 

@@ -21,6 +21,48 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         metrics.flushed_bytes,
         "Memory of the memtables that were flushed.",
     );
+    push(
+        "scylla_compaction_manager_compactions",
+        gauge,
+        metrics.running_compactions,
+        "Compactions that run.",
+    );
+    push(
+        "scylla_compaction_manager_pending_compactions",
+        gauge,
+        metrics.pending_compactions,
+        "Compactions that the strategies want and that have not begun.",
+    );
+    push(
+        "scylla_compaction_manager_completed_compactions",
+        counter,
+        metrics.compactions,
+        "Compactions that were done.",
+    );
+    push(
+        "scylla_compaction_manager_failed_compactions",
+        counter,
+        metrics.failed_compactions,
+        "Compactions that failed.",
+    );
+    push(
+        "espalier_compactions_stopped",
+        counter,
+        metrics.stopped_compactions,
+        "Compactions that were stopped by request.",
+    );
+    push(
+        "espalier_compacted_bytes_read",
+        counter,
+        metrics.compacted_bytes_in,
+        "Bytes of Data.db, as stored, that were compacted.",
+    );
+    push(
+        "espalier_compacted_bytes_written",
+        counter,
+        metrics.compacted_bytes_out,
+        "Bytes of Data.db, as stored, that compactions have written.",
+    );
     push("espalier_memtable_bytes", gauge, metrics.memtable_bytes, "Memory of the memtables.");
     push(
         "espalier_memtable_limit_bytes",

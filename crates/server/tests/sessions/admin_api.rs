@@ -80,7 +80,7 @@ fn paths() {
             assert_eq!(ask(node.admin, "DELETE", "/metrics").await.0, 405);
             assert_eq!(
                 ask(node.admin, "POST", "/storage_service/keyspace_compaction/ks").await.0,
-                501
+                400
             );
         },
     );

@@ -45,6 +45,7 @@ impl Database {
     async fn forget_table(&self, id: TableId) {
         let Ok(table) = self.table(id) else { return };
         table.set_dropped();
+        let _pause = table.compactions.pause().await;
         let _turn = table.flush_lock.acquire(1).await;
         self.inner.tables.borrow_mut().remove(&id);
         table.clear();

@@ -112,7 +112,11 @@ impl Database {
                 sstables.push(sstable);
             }
         }
+        // What compactions under way have found to cover nothing may cover something in these.
+        let pause = table.compactions.pause().await;
         table.change_view(|view| view.with_sstables(sstables));
+        drop(pause);
+        self.compaction_wanted().notify_one();
         Ok(())
     }
 

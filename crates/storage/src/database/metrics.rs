@@ -20,12 +20,19 @@ pub(super) struct Counters {
     pub(super) flushes: Cell<u64>,
     pub(super) failed_flushes: Cell<u64>,
     pub(super) flushed_bytes: Cell<u64>,
+    pub(super) compactions: Cell<u64>,
+    pub(super) failed_compactions: Cell<u64>,
+    pub(super) stopped_compactions: Cell<u64>,
+    pub(super) compacted_bytes_in: Cell<u64>,
+    pub(super) compacted_bytes_out: Cell<u64>,
 }
 
 impl Database {
     /// Counters and gauges of this shard; [`StorageMetrics::add`] sums shards up.
     pub fn metrics(&self) -> StorageMetrics {
         let (inner, counters) = (&self.inner, &self.inner.counters);
+        let running = self.running_compactions().len();
+        let pending = self.pending_compactions_here();
         let tables = inner.tables.borrow();
         let sstables: usize = tables.values().map(|table| table.borrow_view().sstables.len()).sum();
         let page_cache = inner.page_cache.metrics();
@@ -37,6 +44,13 @@ impl Database {
             flushes: counters.flushes.get(),
             failed_flushes: counters.failed_flushes.get(),
             flushed_bytes: counters.flushed_bytes.get(),
+            compactions: counters.compactions.get(),
+            failed_compactions: counters.failed_compactions.get(),
+            stopped_compactions: counters.stopped_compactions.get(),
+            compacted_bytes_in: counters.compacted_bytes_in.get(),
+            compacted_bytes_out: counters.compacted_bytes_out.get(),
+            running_compactions: running as u64,
+            pending_compactions: pending as u64,
             memtable_bytes: inner.budget.used_bytes() as u64,
             memtable_limit_bytes: inner.budget.limit_bytes() as u64,
             tables: tables.len() as u64,

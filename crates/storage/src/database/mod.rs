@@ -7,13 +7,16 @@
 //! | `write`, `logged_batch`, `counters` | the write path: commit log and memtable |
 //! | `read` | reads on this shard and over all of them |
 //! | `flush` | flushing on demand; the log's segments |
+//! | `compaction` | compactions on demand, and what is told of them |
 //! | `schema_change`, `truncate`, `drop_table` | what all shards do together |
 
+mod compaction;
 mod counters;
 mod drop_table;
 mod flush;
 mod import;
 pub use import::Imported;
+pub use snapshots::{SnapshotDetails, SnapshotTable};
 mod install;
 mod logged_batch;
 mod metrics;
@@ -24,6 +27,7 @@ mod replay;
 mod routing;
 mod schema_change;
 mod shutdown;
+mod snapshots;
 mod sstables;
 mod storable;
 mod truncate;
@@ -79,6 +83,8 @@ struct Inner {
     next_mapping: Cell<u32>,
     /// Memtables take more than they should, or the log does.
     flush_wanted: Notify,
+    /// There are files that there were not before.
+    compaction_wanted: Notify,
     page_cache: PageCache,
     /// What the configured `sstable_format` can do, where a table has none of its own.
     default_sstable_features: &'static VersionFeatures,

@@ -112,6 +112,7 @@ impl Database {
             lookup_path: RefCell::default(),
             next_mapping: Cell::new(0),
             flush_wanted: Notify::new(),
+            compaction_wanted: Notify::new(),
             opened: Event::new(),
             open_outcome: RefCell::new(Ok(())),
             is_closing: Cell::new(false),
@@ -151,7 +152,15 @@ impl Database {
         let recovered = self.install_everywhere(&schema, &found).await?;
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         self.finish_truncations(&found).await?;
-        self.finish_logged_batches().await
+        self.finish_logged_batches().await?;
+        // Not before: what the log has left is in memory now, where compactions see it.
+        self.on_all_shards(|database| async move {
+            if database.configuration().autocompaction {
+                spawn_local(crate::compaction::run_scheduler(database.clone())).detach();
+            }
+        })
+        .await;
+        Ok(())
     }
 
     async fn find_tables(&self) -> Result<FoundTables, StorageError> {
@@ -159,6 +168,7 @@ impl Database {
         let mut found = Vec::new();
         let data_directory = &inner.configuration.data_directory;
         for directory in find_tables(&inner.file_system, data_directory).await? {
+            crate::compaction::recover(&inner.file_system, &directory.path).await?;
             let files = find_sstables(&inner.file_system, &directory.path).await?;
             let (mut sstables, incomplete) = (files.sealed, files.incomplete);
             for descriptor in &sstables {

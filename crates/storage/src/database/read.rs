@@ -6,7 +6,8 @@ use super::Database;
 use crate::{
     StorageError,
     memtable::{Found, RowLookup},
-    read::{PartitionRows, ReadCommand, ReadResult, ReadTarget, read_on_shard, row_bytes},
+    purge::row_bytes,
+    read::{PartitionRows, ReadCommand, ReadResult, ReadTarget, read_on_shard},
     system::SCHEMA_KEYSPACE,
 };
 

@@ -17,6 +17,10 @@ impl Database {
             return Ok(());
         }
         self.inner.budget.wake_waiters();
+        self.inner.compaction_wanted.notify_one();
+        for table in self.tables_here() {
+            drop(table.compactions.pause().await);
+        }
         let flushed = self.flush_here().await;
         self.inner.flush_wanted.notify_one();
         for log in self.logs() {

@@ -76,8 +76,9 @@ impl Database {
 
     async fn hold(&self, id: TableId) {
         if let Ok(table) = self.table(id) {
+            let pause = table.compactions.pause().await;
             let turn = table.flush_lock.acquire(1).await;
-            table.hold(turn);
+            table.hold(turn, pause);
         }
     }
 

@@ -36,6 +36,9 @@ impl Database {
             let Some(memtable) = table.view().flushing.first().cloned() else { break };
             match self.flush_memtable(table, &memtable).await {
                 Ok(sstable) => {
+                    if let Some(sstable) = &sstable {
+                        table.note_flush(sstable.reader().stored_data_length());
+                    }
                     table.change_view(|view| view.with_flushed(&memtable, sstable));
                     table.set_flush_failure(None);
                     self.count_flush(&memtable);
@@ -52,6 +55,7 @@ impl Database {
             }
         }
         self.reclaim_log();
+        self.compaction_wanted().notify_one();
         Ok(())
     }
 

@@ -133,6 +133,11 @@ impl Memtable {
         self.statistics.borrow().clone()
     }
 
+    /// Least write timestamp in µs; `i64::MAX` if there is none.
+    pub(crate) fn minimum_timestamp(&self) -> i64 {
+        self.statistics.borrow().minimum_timestamp
+    }
+
     /// Where its first write stands in the commit log, and the end of its last one; `None` if none was logged.
     pub fn positions(&self) -> Option<(LogPosition, LogPosition)> {
         self.positions.get()

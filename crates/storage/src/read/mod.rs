@@ -4,7 +4,6 @@
 
 mod command;
 mod partition;
-mod purge;
 mod range_scan;
 mod resume;
 mod shard_read;
@@ -15,5 +14,5 @@ pub use command::{
     ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
 };
 
-pub(crate) use purge::row_bytes;
 pub(crate) use shard_read::read_on_shard;
+pub(crate) use source::Source;

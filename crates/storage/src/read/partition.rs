@@ -6,12 +6,11 @@ use espalier_mutation::{
     ClusteringSlices, DecoratedKey, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
 };
 
-use super::{
-    PartitionRows, ReadCommand, ReadPosition,
+use super::{PartitionRows, ReadCommand, ReadPosition, source::Source};
+use crate::{
+    StorageError,
     purge::{keep_live, row_bytes},
-    source::Source,
 };
-use crate::StorageError;
 
 /// What may still be returned.
 #[derive(Clone, Copy)]

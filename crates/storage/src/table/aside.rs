@@ -6,20 +6,24 @@ use espalier_runtime::sync::Permit;
 use espalier_sstable::Descriptor;
 
 use super::{SSTable, Table};
-use crate::memtable::Memtable;
+use crate::{compaction::CompactionPause, memtable::Memtable};
 
 #[derive(Default)]
 pub(super) struct Aside {
     /// Keeps flushes away.
     turn: Option<Permit>,
+    /// Keeps compactions away.
+    pause: Option<CompactionPause>,
     memtables: Vec<Rc<Memtable>>,
     sstables: Vec<Rc<SSTable>>,
 }
 
 impl Table {
-    /// Keeps flushes away until [`Table::end_truncation`].
-    pub(crate) fn hold(&self, turn: Permit) {
-        self.aside.borrow_mut().turn = Some(turn);
+    /// Keeps flushes and compactions away until [`Table::end_truncation`].
+    pub(crate) fn hold(&self, turn: Permit, pause: CompactionPause) {
+        let mut aside = self.aside.borrow_mut();
+        aside.turn = Some(turn);
+        aside.pause = Some(pause);
     }
 
     /// Takes all content out of the view. Later writes go to a new memtable.
@@ -34,7 +38,8 @@ impl Table {
 
     /// Throws away what was set aside (returning the SSTables to remove), or brings it back.
     pub(crate) fn end_truncation(&self, is_done: bool) -> Vec<Descriptor> {
-        let Aside { turn, memtables, sstables } = std::mem::take(&mut *self.aside.borrow_mut());
+        let Aside { turn, pause, memtables, sstables } =
+            std::mem::take(&mut *self.aside.borrow_mut());
         let files = match is_done {
             true => sstables.iter().map(|sstable| sstable.descriptor().clone()).collect(),
             false => {
@@ -44,7 +49,7 @@ impl Table {
                 Vec::new()
             }
         };
-        drop(turn);
+        drop((turn, pause));
         files
     }
 

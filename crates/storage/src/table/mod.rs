@@ -28,6 +28,7 @@ pub(crate) use view::TableView;
 use crate::{
     StorageError,
     commitlog::{ColumnMapping, LogPosition},
+    compaction::{TableCompactions, strategy::CompactionStrategy},
     memtable::{Memtable, MemtableFactory},
     system::SCHEMA_KEYSPACE,
 };
@@ -46,6 +47,12 @@ pub(crate) struct Table {
     pub(crate) has_durable_directory: Cell<bool>,
     /// Flush and truncation: one at a time.
     pub(crate) flush_lock: Semaphore,
+    pub(crate) compactions: Rc<TableCompactions>,
+    /// Held while files are exchanged on disk, and while they are linked: one at a time.
+    pub(crate) exchange_lock: Semaphore,
+    compaction_strategy: RefCell<Rc<CompactionStrategy>>,
+    /// Stored bytes of Data.db that a flush makes, as the last ones did.
+    flush_bytes: Cell<u64>,
     /// Why the last flush failed, if it did.
     flush_failure: RefCell<Option<String>>,
     aside: RefCell<Aside>,
@@ -67,6 +74,10 @@ impl Table {
         let is_schema = metadata.keyspace == SCHEMA_KEYSPACE;
         Self {
             own_sstable_features: Cell::new(own_sstable_features(&metadata)),
+            compactions: Rc::default(),
+            exchange_lock: Semaphore::new(1),
+            compaction_strategy: RefCell::new(Rc::new(strategy_of(&metadata))),
+            flush_bytes: Cell::new(0),
             metadata: RefCell::new(metadata),
             mapping: RefCell::new(Rc::new(mapping)),
             view: RefCell::new(Rc::new(TableView::new(memtable))),
@@ -137,6 +148,7 @@ impl Table {
             sstable.reader().set_table(metadata.clone())?;
         }
         self.own_sstable_features.set(own_sstable_features(&metadata));
+        *self.compaction_strategy.borrow_mut() = Rc::new(strategy_of(&metadata));
         *self.metadata.borrow_mut() = metadata;
         *self.mapping.borrow_mut() = Rc::new(mapping);
         Ok(())
@@ -202,6 +214,25 @@ impl Table {
         *self.flush_failure.borrow_mut() = reason;
     }
 
+    /// How the table is compacted.
+    pub(crate) fn compaction_strategy(&self) -> Rc<CompactionStrategy> {
+        self.compaction_strategy.borrow().clone()
+    }
+
+    /// Stored bytes of Data.db that flushes have made of late; 0 if there was none.
+    pub(crate) fn flush_bytes(&self) -> u64 {
+        self.flush_bytes.get()
+    }
+
+    /// Takes note of what a flush has made.
+    pub(crate) fn note_flush(&self, bytes: u64) {
+        let mean = match self.flush_bytes.get() {
+            0 => bytes,
+            mean => (3 * mean + bytes) / 4,
+        };
+        self.flush_bytes.set(mean);
+    }
+
     /// Memory of the memtable that takes writes.
     pub(crate) fn memtable_bytes(&self) -> usize {
         self.view.borrow().memtable.memory_bytes()
@@ -214,6 +245,15 @@ impl Table {
     pub(crate) fn set_dropped(&self) {
         self.is_dropped.set(true);
     }
+}
+
+/// The strategy of a table's options. Those that cannot be read came from elsewhere; the default takes their place.
+fn strategy_of(metadata: &TableMetadata) -> CompactionStrategy {
+    CompactionStrategy::parse(&metadata.options.compaction).unwrap_or_else(|reason| {
+        let (keyspace, table) = (&metadata.keyspace, &metadata.name);
+        tracing::warn!(%keyspace, %table, %reason, "the table is compacted by the default strategy");
+        CompactionStrategy::default()
+    })
 }
 
 /// What the table's own `sstable_format` can do, if it has one that this node can write.

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use espalier_mutation::{ClusteringSlices, DecoratedKeyRef, DeletionTime, schema::TableMetadata};
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::{file::FileSystem, time::Instant};
 use espalier_sstable::{
-    Descriptor, PageCache, SSTableReader, WriterFacts,
+    Descriptor, PageCache, SSTableId, SSTableReader, WriterFacts,
     statistics::{CommitLogInterval, CommitLogPosition, StatsComponent},
 };
 use uuid::Uuid;
@@ -17,6 +17,7 @@ use crate::{StorageError, commitlog::LogPosition};
 /// An opened SSTable, and what reads ask of it before they touch the disk.
 pub(crate) struct SSTable {
     reader: SSTableReader,
+    opened: Instant,
 }
 
 impl SSTable {
@@ -28,7 +29,7 @@ impl SSTable {
     ) -> Result<Self, StorageError> {
         let table = Some(table.clone());
         let reader = SSTableReader::open(file_system, descriptor, table, cache).await?;
-        Ok(Self { reader })
+        Ok(Self { reader, opened: Instant::coarse() })
     }
 
     pub(crate) fn reader(&self) -> &SSTableReader {
@@ -46,6 +47,54 @@ impl SSTable {
     /// Greatest write timestamp in µs.
     pub(crate) fn maximum_timestamp(&self) -> i64 {
         self.reader.maximum_timestamp()
+    }
+
+    /// Least write timestamp in µs.
+    pub(crate) fn minimum_timestamp(&self) -> i64 {
+        self.stats().min_timestamp
+    }
+
+    /// The latest second at which anything inside expires or was deleted; `u32::MAX` if there is something that lives on.
+    pub(crate) fn maximum_local_deletion_time(&self) -> u32 {
+        self.stats().max_local_deletion_time
+    }
+
+    /// The tokens of the first and the last partition.
+    pub(crate) fn tokens(&self) -> (i64, i64) {
+        (self.reader.first_key().token.0, self.reader.last_key().token.0)
+    }
+
+    /// Since when this shard has it open.
+    pub(crate) fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    /// The number in its name; files with other names count as the oldest.
+    pub(crate) fn number(&self) -> u64 {
+        match self.descriptor().id {
+            SSTableId::Generation(number) => number.get(),
+            SSTableId::Uuid(_) => 0,
+        }
+    }
+
+    /// Level of a levelled compaction.
+    pub(crate) fn level(&self) -> u32 {
+        self.stats().level
+    }
+
+    /// Estimated share of cells and deletions that are old enough at second `before_s` to go.
+    pub(crate) fn droppable_ratio(&self, before_s: u32) -> f64 {
+        let stats = self.stats();
+        let bins = &stats.drop_times.bins;
+        let old = bins.iter().take_while(|(second, _)| *second < u64::from(before_s));
+        let old: u64 = old.map(|(_, count)| u64::from(*count)).sum();
+        // The histogram of cells has one entry for each partition: its sum is an estimate.
+        let cells = stats.cell_counts.offsets.iter().zip(&stats.cell_counts.counts);
+        let cells: u64 = cells.map(|(cells, partitions)| cells.saturating_mul(*partitions)).sum();
+        match cells.max(old) {
+            0 => 0.0,
+            all => old as f64 / all as f64,
+        }
     }
 
     /// Whether the key range and the filter allow the partition to be inside.

@@ -4,6 +4,8 @@
 mod acknowledged_writes_survive_crashes;
 mod altered_tables;
 mod commit_log_damage;
+mod compaction_crashes;
+mod compaction_model;
 mod counters;
 mod covered_rows;
 mod dead_rows;

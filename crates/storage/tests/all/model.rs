@@ -19,9 +19,16 @@ use espalier_storage::{
 use crate::support::*;
 
 /// Everything that was written, looked through anew for each read.
-#[derive(Default)]
-struct Model {
-    writes: Vec<PartitionUpdate>,
+pub(crate) struct Model {
+    pub(crate) writes: Vec<PartitionUpdate>,
+    /// Second at which it is read.
+    pub(crate) now_s: u32,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self { writes: Vec::new(), now_s: NOW }
+    }
 }
 
 impl Model {
@@ -56,7 +63,7 @@ impl Model {
         strongest
     }
 
-    /// What a reader at [`NOW`] sees of the rows, all with the same clustering.
+    /// What a reader sees of the rows, all with the same clustering.
     fn reconcile<'a>(
         &self,
         table: &TableMetadata,
@@ -92,12 +99,12 @@ impl Model {
             }
         }
         let mut result = Row::empty(clustering);
-        if liveness.is_live(NOW) && liveness.timestamp > deletion {
+        if liveness.is_live(self.now_s) && liveness.timestamp > deletion {
             result.liveness = liveness;
         }
         for ((id, path), cell) in cells {
             let deletion = deletion.max(complex.get(&id).copied().unwrap_or(i64::MIN));
-            if cell.timestamp <= deletion || !cell.is_live(NOW) {
+            if cell.timestamp <= deletion || !cell.is_live(self.now_s) {
                 continue;
             }
             match path {
@@ -136,7 +143,7 @@ impl Model {
         (static_row, rows.collect())
     }
 
-    fn read(&self, command: &ReadCommand) -> Vec<PartitionRows> {
+    pub(crate) fn read(&self, command: &ReadCommand) -> Vec<PartitionRows> {
         let mut keys: Vec<DecoratedKey> =
             self.writes.iter().map(|write| write.key.clone()).collect();
         keys.sort();
@@ -171,29 +178,43 @@ impl Model {
     }
 }
 
-struct Writer {
-    random: Generator,
+pub(crate) struct Writer {
+    pub(crate) random: Generator,
     now: i64,
+    /// Second of the wall clock.
+    pub(crate) now_s: u32,
+    /// No write has a timestamp up to this one.
+    floor: i64,
 }
 
 impl Writer {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { random: Generator::from_seed(seed), now: 0, now_s: NOW, floor: 0 }
+    }
+
+    /// From now on writes are newer than all so far: what is behind a tombstone that is gone is not deleted by it.
+    pub(crate) fn raise_floor(&mut self) {
+        self.floor = self.now / 4 + 1;
+        self.now += 8;
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.random.below(bound)
     }
 
     fn timestamp(&mut self) -> i64 {
         self.now += 1;
         // Mostly ahead, sometimes at or before what was written.
-        (self.now / 4 - self.below(4) as i64).max(1)
+        (self.now / 4 - self.below(4) as i64).max(self.floor + 1)
     }
 
     fn cell(&mut self, timestamp: i64) -> Cell {
         let length = self.below(40) as usize;
         let value = vec![b'a' + self.below(3) as u8; length];
         match self.below(8) {
-            0 => Cell::tombstone(timestamp, NOW - 5),
-            1 => Cell::expiring(timestamp, 10, NOW - 1, value.into()),
-            2 => Cell::expiring(timestamp, 10, NOW + 9, value.into()),
+            0 => Cell::tombstone(timestamp, self.now_s - 5),
+            1 => Cell::expiring(timestamp, 10, self.now_s - 1, value.into()),
+            2 => Cell::expiring(timestamp, 10, self.now_s + 9, value.into()),
             _ => Cell::live(timestamp, value.into()),
         }
     }
@@ -208,13 +229,13 @@ impl Writer {
                     row.liveness = Liveness {
                         timestamp,
                         ttl: 10,
-                        local_expiration: NOW + 9 - 10 * (self.below(2) as u32),
+                        local_expiration: self.now_s + 9 - 10 * (self.below(2) as u32),
                     };
                 }
                 _ => row.liveness = Liveness::live(timestamp),
             }
             if self.below(12) == 0 {
-                row.deletion = DeletionTime::new(timestamp, NOW - 3);
+                row.deletion = DeletionTime::new(timestamp, self.now_s - 3);
             }
         }
         let mut columns: Vec<_> = table.columns().iter().filter(|c| c.kind == kind).collect();
@@ -226,7 +247,7 @@ impl Writer {
             let data = if column.is_complex() {
                 let mut complex = ComplexColumn::default();
                 if self.below(4) == 0 {
-                    complex.deletion = DeletionTime::new(timestamp - 1, NOW - 3);
+                    complex.deletion = DeletionTime::new(timestamp - 1, self.now_s - 3);
                 }
                 let first = self.below(4) as i32 - 2;
                 for path in 0..self.below(3) as i32 {
@@ -265,11 +286,16 @@ impl Writer {
         ClusteringBound { kind, values: clustering.values[..length].into() }
     }
 
-    fn update(&mut self, table: &TableMetadata, partitions: u64, spread: u64) -> PartitionUpdate {
+    pub(crate) fn update(
+        &mut self,
+        table: &TableMetadata,
+        partitions: u64,
+        spread: u64,
+    ) -> PartitionUpdate {
         let name = format!("p{}", self.below(partitions));
         let mut update = PartitionUpdate::new(table.id, key(name));
         if self.below(20) == 0 {
-            update.deletion = DeletionTime::new(self.timestamp(), NOW - 2);
+            update.deletion = DeletionTime::new(self.timestamp(), self.now_s - 2);
         }
         if table.has_static_columns() && self.below(4) == 0 {
             let row = self.row(table, ColumnKind::Static, Clustering::empty());
@@ -287,20 +313,26 @@ impl Writer {
                 update.range_tombstones.push(RangeTombstone {
                     start: self.bound(table, true, spread),
                     end: self.bound(table, false, spread),
-                    deletion: DeletionTime::new(self.timestamp(), NOW - 2),
+                    deletion: DeletionTime::new(self.timestamp(), self.now_s - 2),
                 });
             }
         }
         update
     }
 
-    fn command(&mut self, table: &Arc<TableMetadata>, partitions: u64, spread: u64) -> ReadCommand {
+    pub(crate) fn command(
+        &mut self,
+        table: &Arc<TableMetadata>,
+        partitions: u64,
+        spread: u64,
+    ) -> ReadCommand {
         let partition = key(format!("p{}", self.below(partitions)));
         let target = match self.below(3) {
             0 => ReadTarget::Range(KeyRange::full()),
             _ => ReadTarget::Partition(partition),
         };
         let mut command = command(table, target);
+        command.now_s = self.now_s;
         if !table.clustering_columns().is_empty() && self.below(4) == 0 {
             let row = ClusteringSlice::prefix(self.clustering(table, spread).values);
             command.slices = Arc::new(ClusteringSlices { slices: vec![row] });
@@ -329,14 +361,14 @@ impl Writer {
 }
 
 /// That a row is returned says that it exists; by its liveness or by a cell, a reader cannot tell.
-fn forget_liveness(partitions: &mut [PartitionRows]) {
+pub(crate) fn forget_liveness(partitions: &mut [PartitionRows]) {
     for row in partitions.iter_mut().flat_map(|partition| &mut partition.rows) {
         row.liveness = Liveness::NONE;
     }
 }
 
 /// Reads in pages and puts them together.
-async fn read_in_pages(
+pub(crate) async fn read_in_pages(
     database: &Database,
     mut command: ReadCommand,
     page: usize,
@@ -368,7 +400,7 @@ const VERSIONS: [&str; 5] = ["da", "oa", "nb", "me", "mt"];
 fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: u64, steps: u64) {
     let file_system = FileSystem::simulated(seed);
     let mut model = Model::default();
-    let mut writer = Writer { random: Generator::from_seed(seed), now: 0 };
+    let mut writer = Writer::new(seed);
     let mut is_created = false;
     for _ in 0..3 {
         run(async {

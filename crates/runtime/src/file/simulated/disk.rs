@@ -47,7 +47,7 @@ pub(super) struct FileNode {
     pub(super) durable: Vec<u8>,
     pub(super) unsynced: Vec<Change>,
     pub(super) links: u64,
-    pub(super) modified_seconds: i64,
+    pub(super) modified_ms: i64,
 }
 
 #[derive(Clone, Default)]
@@ -131,7 +131,7 @@ impl DiskState {
         }
         change.apply(&mut file.content);
         file.unsynced.push(change);
-        file.modified_seconds = crate::time::now_seconds();
+        file.modified_ms = crate::time::now_millis();
         self.used = used;
         Ok(())
     }
@@ -197,6 +197,12 @@ impl SimulatedDisk {
     /// Bytes of all files.
     pub fn used_bytes(&self) -> u64 {
         self.lock().used
+    }
+
+    /// Bytes that files may still grow by.
+    pub(in super::super) fn available_bytes(&self) -> u64 {
+        let state = self.lock();
+        state.capacity.saturating_sub(state.used)
     }
 
     /// How many operations were asked for so far, failed ones included.

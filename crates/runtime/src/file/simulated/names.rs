@@ -300,11 +300,11 @@ impl SimulatedDisk {
                 Some(Node::File(file)) => Ok(Metadata {
                     length: file.content.len() as u64,
                     is_directory: false,
-                    modified_seconds: file.modified_seconds,
+                    modified_ms: file.modified_ms,
                     links: file.links,
                 }),
                 Some(Node::Directory(_)) => {
-                    Ok(Metadata { length: 0, is_directory: true, modified_seconds: 0, links: 1 })
+                    Ok(Metadata { length: 0, is_directory: true, modified_ms: 0, links: 1 })
                 }
                 None => Err(Errno::NOENT.into()),
             }
@@ -323,8 +323,8 @@ impl Access {
 }
 
 fn create_at(state: &mut DiskState, place: (NodeId, String)) -> io::Result<NodeId> {
-    let modified_seconds = crate::time::now_seconds();
-    let node = state.insert(Node::File(FileNode { modified_seconds, ..FileNode::default() }));
+    let modified_ms = crate::time::now_millis();
+    let node = state.insert(Node::File(FileNode { modified_ms, ..FileNode::default() }));
     state.change_names(vec![(place.0, place.1, Some(node))])?;
     Ok(node)
 }

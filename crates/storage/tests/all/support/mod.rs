@@ -37,6 +37,8 @@ pub fn configuration() -> StorageConfiguration {
     configuration.commitlog_segment_bytes = 1 << 20;
     configuration.commitlog_total_bytes = 16 << 20;
     configuration.memtables.set("default", MEMTABLES.get());
+    // The clock of these tests is years ahead of the tombstones in them, and some write behind those.
+    configuration.autocompaction = false;
     configuration
 }
 
@@ -241,4 +243,24 @@ pub fn mixed_table() -> TableMetadata {
         .clustering("b", CqlType::Int, true)
         .regular("v", CqlType::Blob)
         .build()
+}
+
+/// The names of a table's SSTables, as `da-1-bti`.
+pub async fn sstable_names(file_system: &FileSystem, table: &TableMetadata) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in file_system.read_dir(table_directory(table)).await.unwrap_or_default() {
+        names.extend(entry.name.strip_suffix("-TOC.txt").map(str::to_owned));
+    }
+    names
+}
+
+/// The names of all files in a table's directory.
+pub async fn file_names(file_system: &FileSystem, table: &TableMetadata) -> Vec<String> {
+    let entries = file_system.read_dir(table_directory(table)).await.unwrap_or_default();
+    entries.into_iter().map(|entry| entry.name).collect()
+}
+
+pub fn table_directory(table: &TableMetadata) -> std::path::PathBuf {
+    let data = configuration().data_directory;
+    data.join(&table.keyspace).join(table.directory_name())
 }

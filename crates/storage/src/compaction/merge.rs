@@ -1,0 +1,67 @@
+//! The partitions of several SSTables in order. Memory: of each file a piece of Data.db of 256 KiB and a row.
+
+use std::{cmp::Reverse, collections::BinaryHeap, rc::Rc, sync::Arc};
+
+use espalier_mutation::{ClusteringSlices, DecoratedKey, KeyRange};
+use espalier_sstable::{ColumnSelection, Scan};
+
+use crate::{StorageError, read::Source, table::SSTable};
+
+/// Scans that walk side by side, around the page cache.
+pub(crate) struct MergedScans {
+    scans: Vec<Scan>,
+    heads: BinaryHeap<Reverse<(DecoratedKey, usize)>>,
+    /// Scans that stand at the partition given last.
+    current: Vec<usize>,
+}
+
+impl MergedScans {
+    pub(crate) async fn new(
+        inputs: &[Rc<SSTable>],
+        range: &KeyRange,
+    ) -> Result<Self, StorageError> {
+        let all = Arc::new(ClusteringSlices::all());
+        let mut merged = Self { scans: Vec::new(), heads: BinaryHeap::new(), current: Vec::new() };
+        for input in inputs {
+            let reader = input.reader();
+            let scan = reader.scan(range.clone(), all.clone(), &ColumnSelection::All).await?;
+            merged.current.push(merged.scans.len());
+            merged.scans.push(scan);
+        }
+        Ok(merged)
+    }
+
+    /// Goes to the next partition.
+    pub(crate) async fn next_partition(&mut self) -> Result<Option<DecoratedKey>, StorageError> {
+        for index in self.current.drain(..) {
+            if self.scans[index].next_partition().await?.is_some()
+                && let Some(header) = self.scans[index].header()
+            {
+                self.heads.push(Reverse((header.key.clone(), index)));
+            }
+        }
+        let Some(Reverse((key, first))) = self.heads.pop() else { return Ok(None) };
+        self.current.push(first);
+        while let Some(Reverse((next, _))) = self.heads.peek()
+            && *next == key
+            && let Some(Reverse((_, index))) = self.heads.pop()
+        {
+            self.current.push(index);
+        }
+        self.current.sort_unstable();
+        Ok(Some(key))
+    }
+
+    /// The streams of the partition.
+    pub(crate) fn sources(&mut self) -> Vec<Source<'_>> {
+        let Self { scans, current, .. } = self;
+        let scans = scans.iter_mut().enumerate();
+        let standing = scans.filter(|(index, _)| current.binary_search(index).is_ok());
+        standing.filter_map(|(_, scan)| scan.partition().map(Source::Scanned)).collect()
+    }
+
+    /// Bytes of Data.db before compression that are behind.
+    pub(crate) fn position(&self) -> u64 {
+        self.scans.iter().map(Scan::position).sum()
+    }
+}

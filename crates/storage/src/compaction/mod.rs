@@ -1,0 +1,34 @@
+//! Compaction: many files become few, and what is dead goes.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`strategy`] | which files to compact, as pure functions of what is known of them |
+//! | `scheduler` | asks the strategies after every flush, and begins what they want |
+//! | `task` | one compaction: merge, purge, write, exchange |
+//! | `merge`, `purged`, `output` | its parts: partitions in order, without what may go, into files |
+//! | `overlap` | what outside of the compaction a deletion may still cover |
+//! | `transaction` | the log that makes the exchange atomic |
+//! | `progress`, `history` | what runs, and what has run |
+//!
+//! Each shard compacts for itself. Memory of a compaction: for each input 256 KiB of Data.db, a chunk and a row; for the output
+//! what a flush needs. Nothing of it goes through the page cache.
+
+mod history;
+mod merge;
+mod outcome;
+mod output;
+mod overlap;
+mod progress;
+mod purged;
+mod scheduler;
+pub mod strategy;
+mod task;
+mod transaction;
+
+pub(crate) use history::history_update;
+pub(crate) use outcome::CompactionOutcome;
+pub use progress::{CompactionKind, CompactionProgress};
+pub(crate) use progress::{CompactionPause, Running, TableCompactions};
+pub(crate) use scheduler::{TableArena, arena_of, perform, run as run_scheduler};
+pub(crate) use task::{Job, purge_limits};
+pub(crate) use transaction::{compaction_id, recover};

@@ -1,0 +1,219 @@
+//! What a compaction writes: one SSTable after another, each in its transaction before it is made.
+
+use std::{rc::Rc, sync::Arc};
+
+use espalier_mutation::{DecoratedKey, schema::TableMetadata};
+use espalier_sstable::{
+    Descriptor, EncodingStats, PresentColumns, SSTableId, SSTableWriter, WriterOptions,
+    WrittenSSTable,
+};
+
+use super::{strategy::Split, transaction::Transaction};
+use crate::{
+    Database, StorageError,
+    commitlog::LogPosition,
+    table::{SSTable, Table, set_commit_log_facts},
+};
+
+/// Intervals of the commit log that an output carries on even though their segments are gone: one that was removed may be
+/// there again after a crash. An arbitrary number, far beyond what can be on its way to the disk.
+const KEPT_INTERVALS: usize = 256;
+
+/// The outputs so far.
+pub(crate) struct Outputs {
+    database: Database,
+    table: Rc<Table>,
+    metadata: Arc<TableMetadata>,
+    template: Template,
+    split: Split,
+    transaction: Transaction,
+    writer: Option<SSTableWriter>,
+    written: Vec<WrittenSSTable>,
+}
+
+/// What all outputs have in common.
+struct Template {
+    columns: PresentColumns,
+    encoding_stats: EncodingStats,
+    /// Partitions of all inputs to a byte of Data.db before compression.
+    partitions_per_byte: f64,
+    plain_bytes: u64,
+    /// Stored bytes of Data.db to one before compression.
+    compression_ratio: f64,
+    has_old_timestamps: bool,
+    level: u32,
+    repaired_at: i64,
+    intervals: Vec<(LogPosition, LogPosition)>,
+}
+
+impl Outputs {
+    pub(crate) fn new(
+        database: &Database,
+        table: &Rc<Table>,
+        metadata: &Arc<TableMetadata>,
+        inputs: &[Rc<SSTable>],
+        (level, split): (u32, Split),
+        transaction: Transaction,
+    ) -> Self {
+        let (database, table, metadata) = (database.clone(), table.clone(), metadata.clone());
+        let template = Template::of(&database, &table, &metadata, inputs, level);
+        let (writer, written) = (None, Vec::new());
+        Self { database, table, metadata, template, split, transaction, writer, written }
+    }
+
+    /// The writer for a partition. The one that it is not for is sealed.
+    pub(crate) async fn writer_for(
+        &mut self,
+        key: &DecoratedKey,
+    ) -> Result<&mut SSTableWriter, StorageError> {
+        let is_full = match (&self.writer, &self.split) {
+            (None, _) | (_, Split::Never) => false,
+            (Some(writer), Split::Bytes(bytes)) => {
+                let stored = writer.data_length() as f64 * self.template.compression_ratio;
+                stored >= *bytes as f64 && writer.partition_count() > 0
+            }
+            (Some(_), Split::Tokens(ends)) => ends.first().is_some_and(|end| *end < key.token.0),
+        };
+        if is_full {
+            self.seal().await?;
+        }
+        if let Split::Tokens(ends) = &mut self.split {
+            ends.retain(|end| *end >= key.token.0);
+        }
+        let writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.create().await?,
+        };
+        Ok(self.writer.insert(writer))
+    }
+
+    async fn create(&mut self) -> Result<SSTableWriter, StorageError> {
+        let template = &self.template;
+        let mut features = self.database.sstable_features(&self.table);
+        if template.has_old_timestamps && !features.has_room_for_negative_deletions() {
+            features = features.with_room_for_negative_deletions();
+        }
+        let generation = self.database.next_sstable_generation(self.metadata.id);
+        let id = SSTableId::Generation(generation);
+        let descriptor = Descriptor::new(self.table.directory.clone(), features, id);
+        let mut options = WriterOptions::for_table(descriptor, self.metadata.clone())?;
+        options.columns = template.columns.clone();
+        options.encoding_stats = template.encoding_stats;
+        let bytes = match self.split {
+            Split::Bytes(stored) => stored as f64 / template.compression_ratio.max(0.01),
+            Split::Tokens(ref ends) => template.plain_bytes as f64 / (ends.len() + 1) as f64,
+            Split::Never => template.plain_bytes as f64,
+        };
+        let partitions = bytes.min(template.plain_bytes as f64) * template.partitions_per_byte;
+        options.estimated_partitions = (partitions.ceil() as u64).max(1);
+        if let Some(bytes) = self.database.configuration().column_index_bytes {
+            options.column_index_size = bytes;
+        }
+        options.facts.level = template.level;
+        options.facts.repaired_at = template.repaired_at;
+        if !template.intervals.is_empty() {
+            let host = self.database.host_id();
+            set_commit_log_facts(&mut options.facts, &template.intervals, host);
+        }
+        self.transaction.add(&options.descriptor).await?;
+        Ok(SSTableWriter::create(self.database.file_system(), options).await?)
+    }
+
+    async fn seal(&mut self) -> Result<(), StorageError> {
+        if let Some(writer) = self.writer.take() {
+            self.written.extend(writer.finish().await?);
+        }
+        Ok(())
+    }
+
+    /// Seals the last one. Gives all that have something in them, and the transaction, not yet committed.
+    pub(crate) async fn finish(
+        mut self,
+    ) -> (Result<Vec<WrittenSSTable>, StorageError>, Transaction) {
+        let sealed = self.seal().await;
+        (sealed.map(|()| self.written), self.transaction)
+    }
+
+    /// Gives up. The transaction removes what there is.
+    pub(crate) fn give_up(self) -> Transaction {
+        self.transaction
+    }
+}
+
+impl Template {
+    fn of(
+        database: &Database,
+        table: &Rc<Table>,
+        metadata: &TableMetadata,
+        inputs: &[Rc<SSTable>],
+        level: u32,
+    ) -> Self {
+        let mut columns = PresentColumns::none();
+        let mut encoding_stats = EncodingStats::default();
+        let (mut partitions, mut plain_bytes, mut stored_bytes) = (0u64, 0u64, 0u64);
+        for input in inputs {
+            let reader = input.reader();
+            let header = &reader.statistics().header;
+            columns.add_header(header, metadata);
+            encoding_stats.merge(&header.encoding_stats());
+            partitions += reader.partition_count();
+            plain_bytes += reader.data_length();
+            stored_bytes += reader.stored_data_length();
+        }
+        let repaired = inputs.iter().map(|input| input.reader().statistics().stats.repaired_at);
+        let host = database.host_id();
+        let intervals = inputs.iter().flat_map(|input| input.commit_log_intervals(host)).collect();
+        let oldest = database
+            .log_for(table)
+            .map(|log| log.oldest_segment().unwrap_or_else(|| log.position().segment));
+        let per = |count: u64| count as f64 / plain_bytes.max(1) as f64;
+        Self {
+            columns,
+            encoding_stats,
+            partitions_per_byte: per(partitions),
+            plain_bytes,
+            compression_ratio: per(stored_bytes),
+            has_old_timestamps: inputs.iter().any(|input| input.minimum_timestamp() < 0),
+            level,
+            // Repaired is what comes from repaired files only.
+            repaired_at: repaired.min().unwrap_or(0),
+            intervals: joined(intervals, oldest),
+        }
+    }
+}
+
+/// The intervals in order, those that touch as one; without those that were settled long ago.
+fn joined(
+    mut intervals: Vec<(LogPosition, LogPosition)>,
+    oldest_segment: Option<u64>,
+) -> Vec<(LogPosition, LogPosition)> {
+    intervals.sort_unstable();
+    let mut joined: Vec<(LogPosition, LogPosition)> = Vec::with_capacity(intervals.len());
+    for (start, end) in intervals {
+        match joined.last_mut().filter(|(_, last)| start <= *last) {
+            Some((_, last)) => *last = end.max(*last),
+            None => joined.push((start, end)),
+        }
+    }
+    let oldest = oldest_segment.unwrap_or(0);
+    let settled = joined.iter().take_while(|(_, end)| end.segment < oldest).count();
+    let surplus = joined.len().saturating_sub(KEPT_INTERVALS).min(settled);
+    joined.split_off(surplus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_joined_and_old_ones_forgotten() {
+        let at = |segment, offset| LogPosition { segment, offset };
+        let touching = vec![(at(2, 5), at(2, 9)), (at(1, 0), at(1, 7)), (at(2, 1), at(2, 5))];
+        assert_eq!(joined(touching, None), [(at(1, 0), at(1, 7)), (at(2, 1), at(2, 9))]);
+        let many: Vec<_> = (0..1000).map(|segment| (at(segment, 0), at(segment, 9))).collect();
+        assert_eq!(joined(many.clone(), Some(2000)).len(), KEPT_INTERVALS);
+        assert_eq!(joined(many.clone(), Some(2000)).last(), many.last());
+        assert_eq!(joined(many.clone(), Some(100)).len(), 900);
+        assert_eq!(joined(many, Some(0)).len(), 1000);
+    }
+}

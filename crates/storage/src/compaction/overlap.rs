@@ -1,0 +1,105 @@
+//! What lies outside of a compaction: as long as it may hold something that a deletion covers, the deletion stays.
+
+use std::rc::Rc;
+
+use espalier_mutation::DecoratedKey;
+
+use crate::table::{SSTable, Table, TableView};
+
+/// The memtables and files of a table that are not compacted, as they are at each moment.
+pub(crate) struct Outside {
+    table: Rc<Table>,
+    inputs: Vec<Rc<SSTable>>,
+    view: Rc<TableView>,
+    sstables: Vec<Rc<SSTable>>,
+    is_counter: bool,
+    path: Vec<u8>,
+}
+
+impl Outside {
+    pub(crate) fn new(table: &Rc<Table>, inputs: &[Rc<SSTable>]) -> Self {
+        let view = table.view();
+        let mut outside = Self {
+            table: table.clone(),
+            inputs: inputs.to_vec(),
+            sstables: Vec::new(),
+            view,
+            is_counter: table.metadata().is_counter(),
+            path: Vec::new(),
+        };
+        outside.sstables = outside.other_sstables();
+        outside
+    }
+
+    fn other_sstables(&self) -> Vec<Rc<SSTable>> {
+        let is_input =
+            |other: &Rc<SSTable>| self.inputs.iter().any(|input| Rc::ptr_eq(input, other));
+        let (mut first, mut last) = (i64::MAX, i64::MIN);
+        for input in &self.inputs {
+            let (from, to) = input.tokens();
+            (first, last) = (first.min(from), last.max(to));
+        }
+        let sstables = self.view.sstables.iter();
+        sstables.filter(|other| !is_input(other) && other.overlaps(first, last)).cloned().collect()
+    }
+
+    /// Flushes and other compactions change what is outside.
+    fn refresh(&mut self) {
+        let is_same = Rc::ptr_eq(&self.view, &self.table.borrow_view());
+        if !is_same {
+            self.view = self.table.view();
+            self.sstables = self.other_sstables();
+        }
+    }
+
+    /// Deletions of a partition with a timestamp (µs) below this cover nothing outside.
+    ///
+    /// Of counters even one that is older than all outside may: a deleted counter stays dead whatever is written later.
+    pub(crate) fn uncovered_below(&mut self, key: &DecoratedKey) -> i64 {
+        self.refresh();
+        let sstables = self.sstables.iter().filter(|sstable| sstable.may_contain(key.borrowed()));
+        let oldest = sstables.map(|sstable| sstable.minimum_timestamp()).min();
+        let path = &mut self.path;
+        let mut memtables = self.view.memtables().filter(|memtable| !memtable.is_empty());
+        let in_memory = memtables.by_ref().filter(|memtable| memtable.has(key.borrowed(), path));
+        let in_memory = in_memory.map(|memtable| memtable.minimum_timestamp()).min();
+        match oldest.into_iter().chain(in_memory).min() {
+            Some(_) if self.is_counter => i64::MIN,
+            Some(oldest) => oldest,
+            None => i64::MAX,
+        }
+    }
+
+    /// Which of the inputs have nothing in them but what has expired and may go, and cover nothing outside of themselves.
+    pub(crate) fn expired_inputs(&mut self, gc_before_s: u32) -> Vec<Rc<SSTable>> {
+        self.refresh();
+        let is_candidate = |input: &&Rc<SSTable>| {
+            input.maximum_local_deletion_time() < gc_before_s && !self.is_counter
+        };
+        let mut candidates: Vec<Rc<SSTable>> =
+            self.inputs.iter().filter(is_candidate).cloned().collect();
+        let memtables = self.view.memtables().filter(|memtable| !memtable.is_empty());
+        let in_memory = memtables.map(|memtable| memtable.minimum_timestamp()).min();
+        loop {
+            let stays = |sstable: &&Rc<SSTable>| {
+                !candidates.iter().any(|candidate| Rc::ptr_eq(candidate, sstable))
+            };
+            let others: Vec<&Rc<SSTable>> =
+                self.inputs.iter().filter(stays).chain(&self.sstables).collect();
+            let covers_nothing = |candidate: &Rc<SSTable>| {
+                let newest = candidate.maximum_timestamp();
+                let (first, last) = candidate.tokens();
+                in_memory.is_none_or(|oldest| newest < oldest)
+                    && !others.iter().any(|other| {
+                        other.overlaps(first, last) && other.minimum_timestamp() <= newest
+                    })
+            };
+            let kept: Vec<Rc<SSTable>> =
+                candidates.iter().filter(|candidate| covers_nothing(candidate)).cloned().collect();
+            if kept.len() == candidates.len() {
+                return kept;
+            }
+            candidates = kept;
+        }
+    }
+}

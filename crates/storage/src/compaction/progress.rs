@@ -1,0 +1,174 @@
+//! A compaction under way, as others see it.
+
+use std::{cell::Cell, rc::Rc};
+
+use espalier_mutation::schema::TableId;
+use espalier_runtime::sync::Notify;
+use uuid::Uuid;
+
+use crate::table::SSTable;
+
+/// Why something is compacted; the names are Cassandra's operation types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompactionKind {
+    /// The strategy wants it.
+    Compaction,
+    /// Asked for: all files become one run.
+    Major,
+    /// Asked for: each file is written anew in the version and with the options of today.
+    Upgrade,
+    /// A file that several shards share is split.
+    Reshard,
+}
+
+impl CompactionKind {
+    /// The name in tables and in the admin API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compaction => "COMPACTION",
+            Self::Major => "MAJOR_COMPACTION",
+            Self::Upgrade => "UPGRADE_SSTABLES",
+            Self::Reshard => "RESHARD",
+        }
+    }
+
+    /// The word in the name of its log: one that Cassandra knows.
+    pub(super) fn log_word(self) -> &'static str {
+        match self {
+            Self::Upgrade => "upgrade_sstables",
+            _ => "compaction",
+        }
+    }
+}
+
+/// A snapshot of a compaction under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompactionProgress {
+    /// Its id.
+    pub id: Uuid,
+    /// The shard it runs on.
+    pub shard: usize,
+    /// Why it runs.
+    pub kind: CompactionKind,
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// Id of the table.
+    pub table_id: TableId,
+    /// Files it reads.
+    pub sstables: usize,
+    /// Bytes read so far, before compression.
+    pub completed_bytes: u64,
+    /// Bytes to be read.
+    pub total_bytes: u64,
+}
+
+/// A compaction that holds files of a table.
+pub(crate) struct Running {
+    pub(crate) id: Uuid,
+    pub(crate) kind: CompactionKind,
+    pub(crate) inputs: Vec<Rc<SSTable>>,
+    pub(crate) total_bytes: u64,
+    pub(crate) completed_bytes: Cell<u64>,
+    is_stopped: Cell<bool>,
+}
+
+impl Running {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.get()
+    }
+
+    /// Asks it to end without an effect.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.set(true);
+    }
+}
+
+/// The compactions of a table on a shard, and whether there may be any.
+#[derive(Default)]
+pub(crate) struct TableCompactions {
+    running: std::cell::RefCell<Vec<Rc<Running>>>,
+    pauses: Cell<usize>,
+    /// A commit of which nobody knows the outcome: the files there are must stay until the next start.
+    is_undecided: Cell<bool>,
+    ended: Notify,
+    /// Nothing begins by itself before this.
+    pub(crate) retry_at: Cell<Option<espalier_runtime::time::Instant>>,
+}
+
+/// Ends with the compaction.
+pub(crate) struct RunningGuard {
+    compactions: Rc<TableCompactions>,
+    pub(crate) running: Rc<Running>,
+}
+
+/// As long as it lives, nothing of the table is compacted on this shard.
+pub(crate) struct CompactionPause(Rc<TableCompactions>);
+
+impl TableCompactions {
+    /// Takes files for a compaction; `None` if one of them is taken, or none may begin.
+    pub(crate) fn begin(
+        self: &Rc<Self>,
+        id: Uuid,
+        kind: CompactionKind,
+        inputs: Vec<Rc<SSTable>>,
+    ) -> Option<RunningGuard> {
+        if self.pauses.get() > 0
+            || self.is_undecided.get()
+            || inputs.iter().any(|input| self.is_busy(input))
+        {
+            return None;
+        }
+        let total_bytes = inputs.iter().map(|input| input.reader().data_length()).sum();
+        let running = Rc::new(Running {
+            id,
+            kind,
+            inputs,
+            total_bytes,
+            completed_bytes: Cell::new(0),
+            is_stopped: Cell::new(false),
+        });
+        self.running.borrow_mut().push(running.clone());
+        Some(RunningGuard { compactions: self.clone(), running })
+    }
+
+    /// Whether a compaction has the file.
+    pub(crate) fn is_busy(&self, sstable: &Rc<SSTable>) -> bool {
+        let running = self.running.borrow();
+        running.iter().any(|running| running.inputs.iter().any(|input| Rc::ptr_eq(input, sstable)))
+    }
+
+    pub(crate) fn running(&self) -> Vec<Rc<Running>> {
+        self.running.borrow().clone()
+    }
+
+    pub(crate) fn set_undecided(&self) {
+        self.is_undecided.set(true);
+    }
+
+    /// Stops what runs, waits until it has ended, and keeps others from beginning.
+    pub(crate) async fn pause(self: &Rc<Self>) -> CompactionPause {
+        self.pauses.set(self.pauses.get() + 1);
+        let pause = CompactionPause(self.clone());
+        self.running.borrow().iter().for_each(|running| running.stop());
+        while !self.running.borrow().is_empty() {
+            self.ended.notified().await;
+        }
+        pause
+    }
+}
+
+impl Drop for RunningGuard {
+    fn drop(&mut self) {
+        let running = &self.compactions.running;
+        running.borrow_mut().retain(|running| !Rc::ptr_eq(running, &self.running));
+        self.compactions.ended.notify_all();
+    }
+}
+
+impl Drop for CompactionPause {
+    fn drop(&mut self) {
+        self.0.pauses.set(self.0.pauses.get() - 1);
+    }
+}

@@ -1,0 +1,238 @@
+//! When to compact: after every flush and every compaction the strategies are asked again, and now and then besides, for
+//! time alone lets things expire.
+
+use std::{rc::Rc, time::Duration};
+
+use espalier_runtime::{
+    spawn_local,
+    time::{self, Instant},
+};
+
+use super::{
+    CompactionKind, Job, compaction_id,
+    outcome::Outcome,
+    overlap::Outside,
+    purge_limits,
+    strategy::{Arena, CompactionStrategy, FileFacts, Pick, Split},
+    task,
+};
+use crate::{
+    Database, StorageError,
+    table::{SSTable, Table},
+};
+
+/// Pause between two questions without a cause.
+const TICK: Duration = Duration::from_secs(60);
+/// Pause of a table after a compaction of it has failed.
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
+/// Compactions of a shard at once: a long one must not keep the files of flushes waiting.
+const CONCURRENT: usize = 2;
+/// What stays free on the disk, for flushes and the commit log.
+const RESERVED_BYTES: u64 = 64 << 20;
+
+/// Compacts until the database closes.
+pub(crate) async fn run(database: Database) {
+    loop {
+        if database.is_closing() {
+            return;
+        }
+        begin_wanted(&database).await;
+        let _ = time::timeout(TICK, database.compaction_wanted().notified()).await;
+    }
+}
+
+async fn begin_wanted(database: &Database) {
+    let directory = &database.configuration().data_directory;
+    while database.running_compactions().len() < CONCURRENT && !database.is_closing() {
+        let available = database.file_system().available_bytes(directory).await;
+        let available = available.unwrap_or(u64::MAX).saturating_sub(RESERVED_BYTES);
+        let Some((table, job)) = next_job(database, available) else { return };
+        let database = database.clone();
+        spawn_local(async move {
+            if let Err(error) = perform(&database, &table, job).await {
+                tracing::error!(%error, table = table.metadata().name, "a compaction failed");
+                table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
+            }
+            database.compaction_wanted().notify_one();
+        })
+        .detach();
+    }
+}
+
+/// Runs a compaction and takes note of it. Gives whether it was done, and not stopped.
+pub(crate) async fn perform(
+    database: &Database,
+    table: &Rc<Table>,
+    job: Job,
+) -> Result<bool, StorageError> {
+    // In a box: it is large, and there is one of it in a long while.
+    let outcome = Box::pin(task::run(database, table, job)).await;
+    match &outcome {
+        Ok(Outcome::Done(outcome)) => {
+            tracing::debug!(
+                keyspace = outcome.keyspace,
+                table = outcome.table,
+                kind = outcome.kind.name(),
+                sstables_in = outcome.sstables_in,
+                sstables_out = outcome.sstables_out,
+                bytes_in = outcome.bytes_in,
+                bytes_out = outcome.bytes_out,
+                duration_ms = outcome.duration.as_millis(),
+                "compacted"
+            );
+            database.note_compaction(outcome);
+        }
+        Ok(Outcome::Stopped) => database.count_stopped_compaction(),
+        Err(_) => database.count_failed_compaction(),
+    }
+    outcome.map(|outcome| matches!(outcome, Outcome::Done(_)))
+}
+
+/// The most pressing compaction of all tables, with its files taken.
+fn next_job(database: &Database, available_bytes: u64) -> Option<(Rc<Table>, Job)> {
+    let mut tables = database.tables_here();
+    tables.sort_by_key(|table| std::cmp::Reverse(table.borrow_view().sstables.len()));
+    let now = Instant::now();
+    tables.into_iter().find_map(|table| {
+        let waits = table.compactions.retry_at.get().is_some_and(|at| now < at);
+        if waits || table.is_dropped() || table.borrow_view().sstables.is_empty() {
+            return None;
+        }
+        let job = next_of(database, &table, available_bytes)?;
+        Some((table, job))
+    })
+}
+
+fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Option<Job> {
+    let begin = |inputs, level, split| {
+        let guard = table.compactions.begin(compaction_id(), CompactionKind::Compaction, inputs)?;
+        Some(Job { guard, level, split })
+    };
+    let arena = arena_of(database, table);
+    let strategy = table.compaction_strategy();
+    if !strategy.is_enabled() {
+        return None;
+    }
+    let limits = purge_limits(&table.metadata());
+    let may_be_expired =
+        |file: &&Rc<SSTable>| file.maximum_local_deletion_time() < limits.gc_before_s;
+    let candidates: Vec<_> = arena.idle.iter().filter(may_be_expired).cloned().collect();
+    if !candidates.is_empty() {
+        let expired = Outside::new(table, &candidates).expired_inputs(limits.gc_before_s);
+        if !expired.is_empty() {
+            return begin(expired, 0, Split::Never);
+        }
+    }
+    let picks = strategy.picks(&arena.facts());
+    picks.into_iter().find_map(|pick| {
+        let wanted = pick.files.len();
+        let pick = within(pick, &arena.idle_facts, available_bytes);
+        if pick.files.is_empty() || (wanted > 1 && pick.files.len() < 2) {
+            tracing::warn!(
+                table = table.metadata().name,
+                available_bytes,
+                "there is no room on the disk for a compaction"
+            );
+            return None;
+        }
+        let inputs = pick.files.iter().map(|index| arena.idle[*index].clone()).collect();
+        begin(inputs, pick.level, pick.split)
+    })
+}
+
+/// The pick without as many of its largest files as the disk has no room for. One of a levelled compaction has all its
+/// files or none, or the levels would come to overlap.
+fn within(mut pick: Pick, files: &[FileFacts], available_bytes: u64) -> Pick {
+    let bytes = |pick: &Pick| pick.files.iter().map(|index| files[*index].bytes).sum::<u64>();
+    while bytes(&pick) > available_bytes {
+        if pick.level > 0 {
+            pick.files.clear();
+        }
+        let largest = (0..pick.files.len()).max_by_key(|at| files[pick.files[*at]].bytes);
+        match largest {
+            Some(at) => _ = pick.files.remove(at),
+            None => break,
+        }
+    }
+    pick
+}
+
+/// The files of a table that this shard may compact, and what a strategy is told of them.
+pub(crate) struct TableArena {
+    pub(crate) idle: Vec<Rc<SSTable>>,
+    idle_facts: Vec<FileFacts>,
+    busy_facts: Vec<FileFacts>,
+    tokens: (i64, i64),
+    shards: usize,
+    flush_bytes: u64,
+}
+
+impl TableArena {
+    pub(crate) fn facts(&self) -> Arena<'_> {
+        Arena {
+            idle: &self.idle_facts,
+            busy: &self.busy_facts,
+            tokens: self.tokens,
+            shards: self.shards,
+            flush_bytes: self.flush_bytes,
+            now_s: u64::try_from(time::now_seconds()).unwrap_or(0),
+        }
+    }
+
+    /// How everything is compacted at once.
+    pub(crate) fn major(&self, strategy: &CompactionStrategy) -> (u32, Split) {
+        let pick = strategy.major(&self.facts());
+        (pick.level, pick.split)
+    }
+
+    /// How one of the idle files is written anew.
+    pub(crate) fn rewrite(&self, strategy: &CompactionStrategy, index: usize) -> (u32, Split) {
+        strategy.rewrite(&self.idle_facts[index])
+    }
+}
+
+/// Looks at the files of a table. Those that other shards have a part of are not compacted before they are split.
+pub(crate) fn arena_of(database: &Database, table: &Rc<Table>) -> TableArena {
+    let view = table.view();
+    let tokens = if table.is_schema() { (i64::MIN, i64::MAX) } else { database.own_tokens() };
+    let limits = purge_limits(&table.metadata());
+    let mut arena = TableArena {
+        idle: Vec::new(),
+        idle_facts: Vec::new(),
+        busy_facts: Vec::new(),
+        tokens,
+        shards: if table.is_schema() { 1 } else { database.shard().count },
+        flush_bytes: table.flush_bytes(),
+    };
+    for sstable in view.sstables.iter().filter(|sstable| is_inside(sstable, tokens)) {
+        let facts = facts_of(sstable, limits.gc_before_s);
+        if table.compactions.is_busy(sstable) {
+            arena.busy_facts.push(facts);
+        } else {
+            arena.idle.push(sstable.clone());
+            arena.idle_facts.push(facts);
+        }
+    }
+    arena
+}
+
+pub(crate) fn is_inside(sstable: &SSTable, tokens: (i64, i64)) -> bool {
+    let (first, last) = sstable.tokens();
+    tokens.0 <= first && last <= tokens.1
+}
+
+fn facts_of(sstable: &SSTable, gc_before_s: u32) -> FileFacts {
+    let (first_token, last_token) = sstable.tokens();
+    FileFacts {
+        number: sstable.number(),
+        bytes: sstable.reader().stored_data_length(),
+        plain_bytes: sstable.reader().data_length(),
+        level: sstable.level(),
+        first_token,
+        last_token,
+        minimum_timestamp: sstable.minimum_timestamp(),
+        maximum_timestamp: sstable.maximum_timestamp(),
+        droppable_ratio: sstable.droppable_ratio(gc_before_s),
+        age_s: sstable.opened().elapsed().as_secs(),
+    }
+}

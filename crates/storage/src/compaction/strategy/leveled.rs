@@ -1,0 +1,160 @@
+//! LeveledCompactionStrategy: within a level above 0 no two files overlap, and each level may have `fanout_size` times
+//! the bytes of the one below.
+
+use super::{
+    Arena, FileFacts, Pick, Split,
+    options::{Options, above_zero},
+    size_tiered::SizeTiered,
+};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Leveled {
+    tiers: SizeTiered,
+    file_bytes: u64,
+    fanout: u64,
+    tiers_in_level_0: bool,
+}
+
+const LEVELS: usize = 9;
+/// Files of level 0 that are compacted at once, as in Cassandra; if there are more, they are first made fewer among themselves.
+const MAXIMUM_LEVEL_0: usize = 32;
+
+impl Leveled {
+    pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
+        let mebibytes = options.int("sstable_size_in_mb", 160)?;
+        if mebibytes < 1 {
+            return Err(format!("sstable_size_in_mb must be larger than 0, but was {mebibytes}"));
+        }
+        let fanout = options.int("fanout_size", 10)?;
+        if fanout < 1 {
+            return Err(format!("fanout_size must be larger than 0, but was {fanout}"));
+        }
+        options.flag("single_sstable_uplevel", true)?;
+        let tiers_in_level_0 = true;
+        let tiers = SizeTiered::read(options)?;
+        let file_bytes = mebibytes.unsigned_abs().saturating_mul(1 << 20);
+        above_zero("fanout_size", fanout, fanout > 0)?;
+        Ok(Self { tiers, file_bytes, fanout: fanout.unsigned_abs(), tiers_in_level_0 })
+    }
+
+    pub(super) fn split(&self) -> Split {
+        Split::Bytes(self.file_bytes)
+    }
+
+    fn maximum_bytes(&self, level: usize) -> u64 {
+        let mut bytes = self.file_bytes.saturating_mul(self.fanout);
+        for _ in 1..level {
+            bytes = bytes.saturating_mul(self.fanout);
+        }
+        bytes
+    }
+
+    pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
+        let levels = levels(arena.idle, arena.busy);
+        let mut picks = Vec::new();
+        let is_level_0_crowded = levels.of[0].len() > MAXIMUM_LEVEL_0;
+        if is_level_0_crowded && self.tiers_in_level_0 {
+            let tiers = self.tiers.pick_among(arena.idle, &levels.of[0]);
+            let pick = |files| Pick { files, level: 0, split: Split::Never };
+            picks.extend(tiers.into_iter().take(1).map(pick));
+        }
+        for level in (1..LEVELS - 1).rev() {
+            if levels.bytes[level] > self.maximum_bytes(level) {
+                picks.extend(self.upwards(arena, &levels, level));
+            }
+        }
+        picks.extend(self.from_level_0(arena, &levels));
+        picks
+    }
+
+    /// One file of a level and what it meets in the next one: the file that meets the least, for it is the cheapest.
+    fn upwards(&self, arena: &Arena<'_>, levels: &Levels, level: usize) -> Option<Pick> {
+        let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
+        let candidates = levels.of[level].iter().filter_map(|index| {
+            let file = &arena.idle[*index];
+            let met = met_in(arena, levels, level + 1, (file.first_token, file.last_token))?;
+            let bytes: u64 = met.iter().map(|index| arena.idle[*index].bytes).sum();
+            let files: Vec<usize> = std::iter::once(*index).chain(met).collect();
+            Some((bytes as f64 / file.bytes.max(1) as f64, files))
+        });
+        let cheapest = candidates.min_by(|(left, _), (right, _)| left.total_cmp(right));
+        cheapest.map(|(_, files)| Pick { files, level: next, split: self.split() })
+    }
+
+    fn from_level_0(&self, arena: &Arena<'_>, levels: &Levels) -> Option<Pick> {
+        // One at a time, so that files of level 1 cannot come to overlap.
+        let is_under_way = arena.busy.iter().any(|file| file.level == 0);
+        let mut files = levels.of[0].clone();
+        if files.len() < self.tiers.thresholds.minimum || is_under_way {
+            return None;
+        }
+        files
+            .sort_by_key(|index| (arena.idle[*index].maximum_timestamp, arena.idle[*index].number));
+        files.truncate(MAXIMUM_LEVEL_0);
+        let bytes: u64 = files.iter().map(|index| arena.idle[*index].bytes).sum();
+        if bytes <= self.file_bytes {
+            return Some(Pick { files, level: 0, split: Split::Never });
+        }
+        let tokens = files.iter().map(|index| &arena.idle[*index]);
+        let first = tokens.clone().map(|file| file.first_token).min()?;
+        let last = tokens.map(|file| file.last_token).max()?;
+        files.extend(met_in(arena, levels, 1, (first, last))?);
+        Some(Pick { files, level: 1, split: self.split() })
+    }
+
+    /// All goes to the lowest level that has room for it.
+    pub(super) fn major(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
+        let bytes: u64 = files.iter().map(|index| arena.idle[*index].bytes).sum();
+        let level = (1..LEVELS - 1).find(|level| bytes <= self.maximum_bytes(*level));
+        let level = u32::try_from(level.unwrap_or(LEVELS - 1)).unwrap_or(0);
+        Pick { files, level, split: self.split() }
+    }
+}
+
+struct Levels {
+    /// Indices of idle files.
+    of: Vec<Vec<usize>>,
+    /// Bytes of all files of each level.
+    bytes: Vec<u64>,
+}
+
+/// The idle files by level. One that overlaps another of its level, because it came from elsewhere, counts as of level 0.
+fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
+    let mut levels = Levels { of: vec![Vec::new(); LEVELS], bytes: vec![0; LEVELS] };
+    let level_of = |file: &FileFacts| (file.level as usize).min(LEVELS - 1);
+    let mut order: Vec<usize> = (0..idle.len()).collect();
+    order.sort_by_key(|index| (idle[*index].first_token, idle[*index].number));
+    let mut ends: Vec<Option<i64>> = vec![None; LEVELS];
+    for index in order {
+        let file = &idle[index];
+        let mut level = level_of(file);
+        if level > 0 && ends[level].is_some_and(|end| end >= file.first_token) {
+            level = 0;
+        }
+        ends[level] = ends[level].max(Some(file.last_token));
+        levels.of[level].push(index);
+        levels.bytes[level] += file.bytes;
+    }
+    busy.iter().for_each(|file| levels.bytes[level_of(file)] += file.bytes);
+    levels
+}
+
+/// The idle files of a level that meet a range of tokens; `None` if some file that meets it is being compacted, or is
+/// about to be made there.
+fn met_in(
+    arena: &Arena<'_>,
+    levels: &Levels,
+    level: usize,
+    range: (i64, i64),
+) -> Option<Vec<usize>> {
+    let meets = |file: &FileFacts| file.first_token <= range.1 && range.0 <= file.last_token;
+    let is_near = |file: &FileFacts| {
+        let at = file.level as usize;
+        at == level || at + 1 == level
+    };
+    if arena.busy.iter().any(|file| is_near(file) && meets(file)) {
+        return None;
+    }
+    let of_level = levels.of.get(level)?;
+    Some(of_level.iter().copied().filter(|index| meets(&arena.idle[*index])).collect())
+}

@@ -1,0 +1,247 @@
+//! Which files to compact: Cassandra's strategies as pure functions of what is known of the files.
+//!
+//! A strategy sees the files of a table on one shard, whose part of the ring is its whole world, and answers with the
+//! compactions that it wants, the most pressing one first. It keeps nothing between two questions, so that a change of it, or
+//! a restart, needs no care. Source: the documentation of each strategy in Cassandra 5.0.
+
+mod leveled;
+mod options;
+mod overlaps;
+mod size_tiered;
+mod time_window;
+mod unified;
+
+use std::collections::BTreeMap;
+
+use leveled::Leveled;
+use options::{Common, Options};
+use size_tiered::SizeTiered;
+use time_window::TimeWindow;
+use unified::Unified;
+
+/// What a strategy knows of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileFacts {
+    /// Files are numbered as they are made.
+    pub number: u64,
+    /// Bytes of Data.db as stored.
+    pub bytes: u64,
+    /// Bytes of Data.db before compression.
+    pub plain_bytes: u64,
+    /// Of a levelled compaction.
+    pub level: u32,
+    /// Token of the first partition.
+    pub first_token: i64,
+    /// Token of the last one.
+    pub last_token: i64,
+    /// Least write timestamp in µs.
+    pub minimum_timestamp: i64,
+    /// Greatest write timestamp in µs.
+    pub maximum_timestamp: i64,
+    /// Estimated share of cells and deletions that are old enough to go.
+    pub droppable_ratio: f64,
+    /// Seconds since the file was made or the node started.
+    pub age_s: u64,
+}
+
+/// The files of a table on one shard.
+#[derive(Clone, Debug)]
+pub struct Arena<'a> {
+    /// Those that may be compacted.
+    pub idle: &'a [FileFacts],
+    /// Those that are being compacted.
+    pub busy: &'a [FileFacts],
+    /// The first and the last token of the shard.
+    pub tokens: (i64, i64),
+    /// How many shards there are.
+    pub shards: usize,
+    /// Bytes that a flush makes, as far as is known.
+    pub flush_bytes: u64,
+    /// Second of the wall clock.
+    pub now_s: u64,
+}
+
+/// Where an output ends and the next one begins; always between partitions.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Split {
+    /// There is one.
+    Never,
+    /// At so many bytes of Data.db, as stored.
+    Bytes(u64),
+    /// Behind each of these tokens, in ascending order.
+    Tokens(Vec<i64>),
+}
+
+/// A compaction that a strategy wants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pick {
+    /// Indices of [`Arena::idle`].
+    pub files: Vec<usize>,
+    /// Level of what is written.
+    pub level: u32,
+    /// How it is split.
+    pub split: Split,
+}
+
+/// A strategy and its options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompactionStrategy {
+    common: Common,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    SizeTiered(SizeTiered),
+    Leveled(Leveled),
+    TimeWindow(TimeWindow),
+    Unified(Unified),
+}
+
+/// Package of the strategies in Cassandra.
+const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
+
+/// The names that are known. ScyllaDB's incremental one is taken for what it is to its user, a size-tiered one.
+pub const STRATEGIES: [&str; 5] = [
+    "SizeTieredCompactionStrategy",
+    "LeveledCompactionStrategy",
+    "TimeWindowCompactionStrategy",
+    "UnifiedCompactionStrategy",
+    "IncrementalCompactionStrategy",
+];
+
+impl Default for CompactionStrategy {
+    fn default() -> Self {
+        Self { common: Common::default(), kind: Kind::Unified(Unified::default()) }
+    }
+}
+
+impl CompactionStrategy {
+    /// Reads the `compaction` option of a table. The error is Cassandra's message.
+    pub fn parse(compaction: &BTreeMap<String, String>) -> Result<Self, String> {
+        let class = compaction
+            .get("class")
+            .ok_or("Missing sub-option 'class' for the 'compaction' option.")?;
+        let simple = class.strip_prefix(PACKAGE).unwrap_or(class);
+        let mut options = Options::new(simple, compaction);
+        let common = Common::read(&mut options)?;
+        let kind = match simple {
+            "SizeTieredCompactionStrategy" => Kind::SizeTiered(SizeTiered::read(&mut options)?),
+            "IncrementalCompactionStrategy" => {
+                options.ignore(&["sstable_size_in_mb", "space_amplification_goal"]);
+                Kind::SizeTiered(SizeTiered::read(&mut options)?)
+            }
+            "LeveledCompactionStrategy" => Kind::Leveled(Leveled::read(&mut options)?),
+            "TimeWindowCompactionStrategy" => Kind::TimeWindow(TimeWindow::read(&mut options)?),
+            "UnifiedCompactionStrategy" => Kind::Unified(Unified::read(&mut options)?),
+            _ => {
+                let known = STRATEGIES.join(", ");
+                let what = format!("Unable to find compaction strategy class '{class}'");
+                return Err(format!("{what}; there are {known}"));
+            }
+        };
+        options.end()?;
+        Ok(Self { common, kind })
+    }
+
+    /// The `compaction` option with what Cassandra adds to it when a table is created.
+    pub fn complete(mut compaction: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let Some(class) = compaction.get("class").cloned() else { return compaction };
+        if !class.contains('.') {
+            compaction.insert("class".into(), format!("{PACKAGE}{class}"));
+        }
+        if !class.ends_with("UnifiedCompactionStrategy") {
+            compaction.entry("max_threshold".into()).or_insert_with(|| "32".into());
+            compaction.entry("min_threshold".into()).or_insert_with(|| "4".into());
+        }
+        compaction
+    }
+
+    /// Whether compactions begin by themselves.
+    pub fn is_enabled(&self) -> bool {
+        self.common.enabled
+    }
+
+    /// Name without the package.
+    pub fn name(&self) -> &'static str {
+        match &self.kind {
+            Kind::SizeTiered(_) => STRATEGIES[0],
+            Kind::Leveled(_) => STRATEGIES[1],
+            Kind::TimeWindow(_) => STRATEGIES[2],
+            Kind::Unified(_) => STRATEGIES[3],
+        }
+    }
+
+    /// The compactions that are wanted, the most pressing one first. They may share files: after one is begun, ask again.
+    pub fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
+        if !self.common.enabled {
+            return Vec::new();
+        }
+        let picks = match &self.kind {
+            Kind::SizeTiered(strategy) => strategy.picks(arena),
+            Kind::Leveled(strategy) => strategy.picks(arena),
+            Kind::TimeWindow(strategy) => strategy.picks(arena),
+            Kind::Unified(strategy) => strategy.picks(arena),
+        };
+        match picks.is_empty() {
+            true => self.tombstone_pick(arena).into_iter().collect(),
+            false => picks,
+        }
+    }
+
+    /// How everything is written when all files are compacted into one run, and the level of it.
+    pub fn major(&self, arena: &Arena<'_>) -> Pick {
+        let files: Vec<usize> = (0..arena.idle.len()).collect();
+        match &self.kind {
+            Kind::SizeTiered(_) | Kind::TimeWindow(_) => {
+                Pick { files, level: 0, split: Split::Never }
+            }
+            Kind::Leveled(strategy) => strategy.major(arena, files),
+            Kind::Unified(strategy) => strategy.major(arena, files),
+        }
+    }
+
+    /// How one file is written anew by itself.
+    pub fn rewrite(&self, file: &FileFacts) -> (u32, Split) {
+        match &self.kind {
+            Kind::Leveled(strategy) => (file.level, strategy.split()),
+            _ => (file.level, Split::Never),
+        }
+    }
+
+    /// A file that is worth compacting alone, for what may go of it.
+    fn tombstone_pick(&self, arena: &Arena<'_>) -> Option<Pick> {
+        let common = &self.common;
+        let is_worth = |file: &FileFacts| {
+            file.droppable_ratio > common.tombstone_threshold
+                && file.age_s >= common.tombstone_interval_s
+                && (common.unchecked_tombstones || !has_older_overlap(arena, file))
+        };
+        let worth = (0..arena.idle.len()).filter(|index| is_worth(&arena.idle[*index]));
+        let index = worth.max_by(|left, right| {
+            let ratio = |index: &usize| arena.idle[*index].droppable_ratio;
+            ratio(left).total_cmp(&ratio(right))
+        })?;
+        let (level, split) = self.rewrite(&arena.idle[index]);
+        Some(Pick { files: vec![index], level, split })
+    }
+}
+
+/// Whether another file may hold what the deletions of this one cover, so that they could not go.
+fn has_older_overlap(arena: &Arena<'_>, file: &FileFacts) -> bool {
+    arena.idle.iter().chain(arena.busy).any(|other| {
+        other.number != file.number
+            && other.overlaps(file)
+            && other.minimum_timestamp <= file.maximum_timestamp
+    })
+}
+
+impl FileFacts {
+    /// Whether the ranges of keys meet.
+    pub fn overlaps(&self, other: &FileFacts) -> bool {
+        self.first_token <= other.last_token && other.first_token <= self.last_token
+    }
+}
+
+#[cfg(test)]
+mod tests;

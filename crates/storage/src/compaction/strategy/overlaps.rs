@@ -1,0 +1,31 @@
+//! Files that overlap, directly or through others.
+
+use super::FileFacts;
+
+/// Files of which each overlaps some other, and how many of them at most hold one token.
+pub(super) struct OverlapSet {
+    pub(super) files: Vec<usize>,
+    pub(super) most: usize,
+}
+
+/// The sets of `among`, in the order of the ring.
+pub(super) fn overlap_sets(files: &[FileFacts], among: &[usize]) -> Vec<OverlapSet> {
+    let mut order = among.to_vec();
+    order.sort_by_key(|index| (files[*index].first_token, files[*index].number));
+    let mut sets: Vec<OverlapSet> = Vec::new();
+    // Ends of the files of the last set that reach to where the walk is.
+    let mut open: Vec<i64> = Vec::new();
+    for index in order {
+        let file = &files[index];
+        open.retain(|end| *end >= file.first_token);
+        match sets.last_mut().filter(|_| !open.is_empty()) {
+            Some(set) => set.files.push(index),
+            None => sets.push(OverlapSet { files: vec![index], most: 0 }),
+        }
+        open.push(file.last_token);
+        if let Some(set) = sets.last_mut() {
+            set.most = set.most.max(open.len());
+        }
+    }
+    sets
+}

@@ -1,0 +1,77 @@
+//! SizeTieredCompactionStrategy: files of like size are compacted once there are `min_threshold` of them.
+
+use super::{
+    Arena, FileFacts, Pick, Split,
+    options::{Options, Thresholds},
+};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SizeTiered {
+    pub(super) thresholds: Thresholds,
+    bucket_low: f64,
+    bucket_high: f64,
+    /// Files below it are all alike.
+    minimum_bytes: u64,
+}
+
+impl SizeTiered {
+    pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
+        let thresholds = Thresholds::read(options)?;
+        let bucket_low = options.float("bucket_low", 0.5)?;
+        let bucket_high = options.float("bucket_high", 1.5)?;
+        if bucket_high <= bucket_low {
+            return Err(format!(
+                "bucket_high value ({bucket_high}) is less than or equal to the bucket_low value ({bucket_low})"
+            ));
+        }
+        let minimum_bytes = options.int("min_sstable_size", 50 << 20)?;
+        let minimum_bytes = u64::try_from(minimum_bytes)
+            .map_err(|_| format!("min_sstable_size must be non negative: {minimum_bytes}"))?;
+        Ok(Self { thresholds, bucket_low, bucket_high, minimum_bytes })
+    }
+
+    pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
+        let all: Vec<usize> = (0..arena.idle.len()).collect();
+        let picked = self.pick_among(arena.idle, &all);
+        picked.into_iter().map(|files| Pick { files, level: 0, split: Split::Never }).collect()
+    }
+
+    /// Which of some files to compact: of the buckets that are full enough the one with the most files, for it
+    /// relieves reads most, and of equal ones the one with the smallest files.
+    pub(super) fn pick_among(&self, files: &[FileFacts], among: &[usize]) -> Vec<Vec<usize>> {
+        let mut full: Vec<(f64, Vec<usize>)> = self
+            .buckets(files, among)
+            .into_iter()
+            .filter(|(_, bucket)| bucket.len() >= self.thresholds.minimum)
+            .collect();
+        full.iter_mut().for_each(|(_, bucket)| bucket.truncate(self.thresholds.maximum));
+        full.sort_by(|(left_mean, left), (right_mean, right)| {
+            right.len().cmp(&left.len()).then(left_mean.total_cmp(right_mean))
+        });
+        full.into_iter().map(|(_, bucket)| bucket).collect()
+    }
+
+    /// Files of like size with their mean, smallest first.
+    fn buckets(&self, files: &[FileFacts], among: &[usize]) -> Vec<(f64, Vec<usize>)> {
+        let mut by_size = among.to_vec();
+        by_size.sort_by_key(|index| (files[*index].bytes, files[*index].number));
+        let mut buckets: Vec<(f64, Vec<usize>)> = Vec::new();
+        let minimum = self.minimum_bytes as f64;
+        for index in by_size {
+            let bytes = files[index].bytes as f64;
+            let fits = |mean: f64| {
+                (bytes > mean * self.bucket_low && bytes < mean * self.bucket_high)
+                    || (bytes < minimum && mean < minimum)
+            };
+            match buckets.iter_mut().find(|(mean, _)| fits(*mean)) {
+                Some((mean, bucket)) => {
+                    let count = bucket.len() as f64;
+                    *mean = (*mean * count + bytes) / (count + 1.0);
+                    bucket.push(index);
+                }
+                None => buckets.push((bytes, vec![index])),
+            }
+        }
+        buckets
+    }
+}

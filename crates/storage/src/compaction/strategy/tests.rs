@@ -1,0 +1,317 @@
+//! Each picker against the published rules of its strategy, and the words for bad options.
+
+use super::*;
+
+fn options(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+}
+
+fn strategy(class: &str, pairs: &[(&str, &str)]) -> CompactionStrategy {
+    let mut options = options(pairs);
+    options.insert("class".into(), class.into());
+    CompactionStrategy::parse(&options).unwrap()
+}
+
+const MIB: u64 = 1 << 20;
+const DAY_US: i64 = 86_400_000_000;
+
+/// A file over the whole ring.
+fn file(number: u64, mebibytes: u64) -> FileFacts {
+    FileFacts {
+        number,
+        bytes: mebibytes * MIB,
+        plain_bytes: mebibytes * MIB,
+        level: 0,
+        first_token: i64::MIN,
+        last_token: i64::MAX,
+        minimum_timestamp: number as i64,
+        maximum_timestamp: number as i64,
+        droppable_ratio: 0.0,
+        age_s: 0,
+    }
+}
+
+fn at(mut file: FileFacts, level: u32, first_token: i64, last_token: i64) -> FileFacts {
+    (file.level, file.first_token, file.last_token) = (level, first_token, last_token);
+    file
+}
+
+fn arena<'a>(idle: &'a [FileFacts], busy: &'a [FileFacts]) -> Arena<'a> {
+    let tokens = (i64::MIN, i64::MAX);
+    Arena { idle, busy, tokens, shards: 1, flush_bytes: 10 * MIB, now_s: 100 * 86_400 }
+}
+
+fn picked(strategy: &CompactionStrategy, idle: &[FileFacts], busy: &[FileFacts]) -> Vec<Vec<u64>> {
+    let picks = strategy.picks(&arena(idle, busy)).into_iter();
+    let numbers = picks.map(|pick| {
+        let mut numbers: Vec<u64> = pick.files.iter().map(|index| idle[*index].number).collect();
+        numbers.sort_unstable();
+        numbers
+    });
+    numbers.collect()
+}
+
+#[test]
+fn bad_options_are_refused_in_cassandras_words() {
+    for (class, pairs, reason) in [
+        ("Nonsense", &[][..], "Unable to find compaction strategy class 'Nonsense'"),
+        (
+            "SizeTiered",
+            &[("min_threshold", "1")],
+            "Min compaction threshold cannot be less than 2 (got 1)",
+        ),
+        (
+            "SizeTiered",
+            &[("min_threshold", "9"), ("max_threshold", "8")],
+            "Min compaction threshold (got 9) cannot be greater than max compaction threshold (got 8)",
+        ),
+        (
+            "SizeTiered",
+            &[("max_threshold", "0")],
+            "Disabling compaction by setting compaction thresholds to 0",
+        ),
+        (
+            "SizeTiered",
+            &[("min_threshold", "x")],
+            "Invalid value x for 'min_threshold' compaction sub-option",
+        ),
+        (
+            "SizeTiered",
+            &[("bucket_low", "2")],
+            "bucket_high value (1.5) is less than or equal to the bucket_low value (2)",
+        ),
+        ("SizeTiered", &[("min_sstable_size", "-1")], "min_sstable_size must be non negative: -1"),
+        (
+            "SizeTiered",
+            &[("tombstone_threshold", "0")],
+            "tombstone_threshold must be greater than 0, but was 0",
+        ),
+        (
+            "SizeTiered",
+            &[("enabled", "maybe")],
+            "'enabled' should be either 'true' or 'false', not 'maybe'",
+        ),
+        (
+            "SizeTiered",
+            &[("foo", "1")],
+            "Properties specified [foo] are not understood by SizeTieredCompactionStrategy",
+        ),
+        (
+            "Leveled",
+            &[("sstable_size_in_mb", "0")],
+            "sstable_size_in_mb must be larger than 0, but was 0",
+        ),
+        ("Leveled", &[("fanout_size", "0")], "fanout_size must be larger than 0, but was 0"),
+        (
+            "TimeWindow",
+            &[("compaction_window_unit", "WEEKS")],
+            "WEEKS is not valid for compaction_window_unit",
+        ),
+        (
+            "TimeWindow",
+            &[("compaction_window_size", "0")],
+            "compaction_window_size must be greater than 1",
+        ),
+        ("Unified", &[("scaling_parameters", "T4, X")], "Scaling parameter X must match"),
+        ("Unified", &[("scaling_parameters", "L1")], "Fan factor cannot be lower than 2 in L1"),
+        (
+            "Unified",
+            &[("target_sstable_size", "1KiB")],
+            "target_sstable_size 1024 is not acceptable",
+        ),
+        (
+            "Unified",
+            &[("min_sstable_size", "1GiB")],
+            "should be less than 70% of target_sstable_size",
+        ),
+        ("Unified", &[("base_shard_count", "0")], "base_shard_count should be positive: 0"),
+        ("Unified", &[("sstable_growth", "2")], "sstable_growth 2 must be between 0 and 1"),
+        (
+            "Unified",
+            &[("min_threshold", "4")],
+            "Properties specified [min_threshold] are not understood",
+        ),
+    ] {
+        let mut all = options(pairs);
+        let class =
+            if class == "Nonsense" { class.into() } else { format!("{class}CompactionStrategy") };
+        all.insert("class".into(), class);
+        let got = CompactionStrategy::parse(&all).unwrap_err();
+        assert!(got.contains(reason), "{all:?}: {got}");
+    }
+}
+
+#[test]
+fn the_default_is_what_the_class_alone_means() {
+    let named = strategy("org.apache.cassandra.db.compaction.UnifiedCompactionStrategy", &[]);
+    assert_eq!(CompactionStrategy::default(), named);
+}
+
+#[test]
+fn size_tiers_take_files_of_like_size() {
+    let tiers = strategy("SizeTieredCompactionStrategy", &[]);
+    // Below 50 MiB all are alike; 300 is beyond 1.5 times the mean of 100.
+    let files = [1, 40, 100, 110, 90, 300, 95, 9, 3].into_iter().enumerate();
+    let files: Vec<_> = files.map(|(n, size)| file(n as u64, size)).collect();
+    assert_eq!(picked(&tiers, &files, &[]), [vec![0, 1, 7, 8], vec![2, 3, 4, 6]]);
+    assert!(picked(&tiers, &files[..3], &[]).is_empty());
+    let wide =
+        strategy("SizeTieredCompactionStrategy", &[("min_threshold", "2"), ("max_threshold", "3")]);
+    assert_eq!(picked(&wide, &files[..2], &[]), [vec![0, 1]]);
+    assert!(picked(&wide, &files, &[]).iter().all(|files| files.len() <= 3));
+    let off = strategy("SizeTieredCompactionStrategy", &[("enabled", "false")]);
+    assert!(picked(&off, &files, &[]).is_empty());
+}
+
+#[test]
+fn windows_that_are_over_become_one_file() {
+    let windows = strategy("TimeWindowCompactionStrategy", &[]);
+    let on_day = |number: u64, day: i64| FileFacts {
+        maximum_timestamp: day * DAY_US + 5,
+        ..file(number, 1)
+    };
+    let files = [on_day(1, 100), on_day(2, 100), on_day(3, 99), on_day(4, 98), on_day(5, 98)];
+    // The present window is size-tiered and has too few; one file is what a past window should have.
+    assert_eq!(picked(&windows, &files, &[]), [vec![4, 5]]);
+    let more = [on_day(1, 100), on_day(2, 100), on_day(3, 100), on_day(4, 100)];
+    assert_eq!(picked(&windows, &more, &[]), [vec![1, 2, 3, 4]]);
+    let hours = strategy(
+        "TimeWindowCompactionStrategy",
+        &[("compaction_window_unit", "HOURS"), ("compaction_window_size", "48")],
+    );
+    assert_eq!(picked(&hours, &files, &[]), [vec![3, 4, 5]]);
+}
+
+#[test]
+fn level_0_goes_up_with_all_that_it_meets() {
+    let levels = strategy("LeveledCompactionStrategy", &[("sstable_size_in_mb", "10")]);
+    let mut files: Vec<_> = (1..=4).map(|n| at(file(n, 5), 0, 0, 100)).collect();
+    files.push(at(file(11, 10), 1, 50, 150));
+    files.push(at(file(12, 10), 1, 151, 200));
+    assert_eq!(picked(&levels, &files, &[]), [vec![1, 2, 3, 4, 11]]);
+    let pick = &levels.picks(&arena(&files, &[]))[0];
+    assert_eq!((pick.level, &pick.split), (1, &Split::Bytes(10 * MIB)));
+    // What it meets is being compacted.
+    let busy = [files.remove(4)];
+    assert!(picked(&levels, &files, &busy).is_empty());
+    // Little is only made one.
+    let small: Vec<_> = (1..=4).map(|n| file(n, 1)).collect();
+    assert_eq!(levels.picks(&arena(&small, &[]))[0].level, 0);
+}
+
+#[test]
+fn a_level_that_is_too_large_gives_its_cheapest_file_up() {
+    let levels = strategy(
+        "LeveledCompactionStrategy",
+        &[("sstable_size_in_mb", "10"), ("fanout_size", "2")],
+    );
+    let files = [
+        at(file(1, 10), 1, 0, 9),
+        at(file(2, 10), 1, 10, 19),
+        at(file(3, 10), 1, 20, 29),
+        at(file(4, 10), 2, 0, 12),
+        at(file(5, 10), 2, 13, 19),
+    ];
+    let picks = levels.picks(&arena(&files, &[]));
+    assert_eq!(picked(&levels, &files, &[]), [vec![3]]);
+    assert_eq!(picks[0].level, 2);
+    // Files that came from elsewhere and overlap in their level count as of level 0.
+    let overlapping: Vec<_> = (1..=4).map(|n| at(file(n, 10), 3, 0, 9)).collect();
+    assert!(picked(&levels, &overlapping, &[]).is_empty());
+    let five: Vec<_> = (1..=5).map(|n| at(file(n, 10), 3, 0, 9)).collect();
+    assert_eq!(picked(&levels, &five, &[]), [vec![2, 3, 4, 5]]);
+}
+
+#[test]
+fn tiers_of_the_unified_strategy_wait_for_as_many_as_overlap() {
+    let unified = strategy("UnifiedCompactionStrategy", &[("scaling_parameters", "T4")]);
+    let files: Vec<_> = (1..=4).map(|n| file(n, 10)).collect();
+    assert_eq!(picked(&unified, &files, &[]), [vec![1, 2, 3, 4]]);
+    assert!(picked(&unified, &files[..3], &[]).is_empty());
+    // Four side by side do not overlap.
+    let token = |n: u64| (i128::from(i64::MIN) + (i128::from(n) << 62)) as i64;
+    let apart: Vec<_> =
+        (0..4).map(|n| at(file(n, 2), 0, token(n), token(n + 1).wrapping_sub(1))).collect();
+    assert!(picked(&unified, &apart, &[]).is_empty());
+    // Of different levels, neither: 40 MiB are beyond the first.
+    let mut mixed: Vec<_> = files[..3].to_vec();
+    mixed.push(file(9, 40));
+    assert!(picked(&unified, &mixed, &[]).is_empty());
+}
+
+#[test]
+fn levels_of_the_unified_strategy_take_two() {
+    let unified = strategy("UnifiedCompactionStrategy", &[("scaling_parameters", "L10")]);
+    assert_eq!(picked(&unified, &[file(1, 10), file(2, 50)], &[]), [vec![1, 2]]);
+    let mixed = strategy("UnifiedCompactionStrategy", &[("scaling_parameters", "T4, L10")]);
+    assert!(picked(&mixed, &[file(1, 10), file(2, 10)], &[]).is_empty());
+    assert_eq!(picked(&mixed, &[file(1, 100), file(2, 200)], &[]), [vec![1, 2]]);
+    let neither = strategy("UnifiedCompactionStrategy", &[("scaling_parameters", "N")]);
+    assert_eq!(picked(&neither, &[file(1, 10), file(2, 10)], &[]), [vec![1, 2]]);
+}
+
+#[test]
+fn density_counts_and_not_size() {
+    let Kind::Unified(unified) = strategy("UnifiedCompactionStrategy", &[]).kind else { panic!() };
+    let files = [];
+    let arena = arena(&files, &[]);
+    // Flushes make 10 MiB; levels end at 31, 124, 496... MiB.
+    assert_eq!(unified.level_of(&arena, &file(1, 30)), 0);
+    assert_eq!(unified.level_of(&arena, &file(1, 32)), 1);
+    assert_eq!(unified.level_of(&arena, &file(1, 125)), 2);
+    assert_eq!(unified.level_of(&arena, &at(file(1, 32), 0, 0, i64::MAX)), 1);
+    assert_eq!(unified.level_of(&arena, &at(file(1, 63), 0, 0, i64::MAX)), 2);
+    // A single partition spans nothing, which says nothing.
+    assert_eq!(unified.level_of(&arena, &at(file(1, 30), 0, 7, 7)), 0);
+}
+
+#[test]
+fn outputs_are_split_by_the_published_formula() {
+    let files = [];
+    let arena = arena(&files, &[]);
+    let parts = |pairs: &[(&str, &str)], gibibytes: f64| {
+        let Kind::Unified(unified) = strategy("UnifiedCompactionStrategy", pairs).kind else {
+            panic!()
+        };
+        unified.parts(&arena, gibibytes * 1024.0 * MIB as f64)
+    };
+    // Below min_sstable_size for each of the base shards: as many as there is size for.
+    assert_eq!(parts(&[], 0.05), 1);
+    assert_eq!(parts(&[], 0.25), 2);
+    assert_eq!(parts(&[], 1.0), 4);
+    // b * 2^round((1 - growth) * log2(d / (t * b)))
+    assert_eq!(parts(&[], 16.0), 4 * 2);
+    assert_eq!(parts(&[], 4.0 * 64.0), 4 * 16);
+    assert_eq!(parts(&[("sstable_growth", "1")], 4096.0), 4);
+    // Size within a factor of the square root of two from the target.
+    assert_eq!(parts(&[("sstable_growth", "0")], 4.0 * 64.0), 4 * 64);
+    assert_eq!(parts(&[("sstable_growth", "0"), ("base_shard_count", "3")], 3.0 * 8.0), 3 * 8);
+}
+
+#[test]
+fn a_major_compaction_is_split_like_its_level() {
+    let unified = strategy("UnifiedCompactionStrategy", &[]);
+    let files: Vec<_> = (1..=8).map(|n| file(n, 1024)).collect();
+    let Pick { files, split, .. } = unified.major(&arena(&files, &[]));
+    assert_eq!(files.len(), 8);
+    // 8 GiB: 4 * 2^round(2/3 * log2(8 / 4)) parts.
+    let end = |part: i128| (i128::from(i64::MIN) + (part << 61) - 1) as i64;
+    assert_eq!(split, Split::Tokens((1..8).map(end).collect()));
+    let levels = strategy("LeveledCompactionStrategy", &[]);
+    let nine: Vec<_> = (1..=9).map(|n| file(n, 1024)).collect();
+    assert_eq!(levels.major(&arena(&nine, &[])).level, 2);
+}
+
+#[test]
+fn a_file_full_of_tombstones_is_compacted_alone() {
+    for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
+        let strategy = strategy(class, &[]);
+        let dead = FileFacts { droppable_ratio: 0.5, age_s: 90_000, ..file(7, 10) };
+        assert_eq!(picked(&strategy, std::slice::from_ref(&dead), &[]), [vec![7]]);
+        let young = FileFacts { age_s: 80_000, ..dead.clone() };
+        assert!(picked(&strategy, &[young], &[]).is_empty());
+        // What it covers may be in an older file.
+        assert!(picked(&strategy, &[dead.clone(), file(1, 10)], &[]).is_empty());
+        assert_eq!(picked(&strategy, &[dead, file(9, 10)], &[]), [vec![7]]);
+    }
+}

@@ -1,0 +1,74 @@
+//! TimeWindowCompactionStrategy: the files of a window of time become one. The present window is size-tiered; a window that
+//! is over is compacted once, and then only dropped, when all in it has expired.
+
+use std::collections::BTreeMap;
+
+use super::{Arena, FileFacts, Pick, Split, options::Options, size_tiered::SizeTiered};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TimeWindow {
+    tiers: SizeTiered,
+    window_s: u64,
+    /// Write timestamps to the second.
+    per_second: i64,
+}
+
+impl TimeWindow {
+    pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
+        let per_second = match options.text("timestamp_resolution").unwrap_or("MICROSECONDS") {
+            "MICROSECONDS" => 1_000_000,
+            "MILLISECONDS" => 1_000,
+            "SECONDS" => 1,
+            "NANOSECONDS" => 1_000_000_000,
+            other => return Err(format!("{other} is not valid for timestamp_resolution")),
+        };
+        let unit_s = match options.text("compaction_window_unit").unwrap_or("DAYS") {
+            "MINUTES" => 60,
+            "HOURS" => 3_600,
+            "DAYS" => 86_400,
+            other => return Err(format!("{other} is not valid for compaction_window_unit")),
+        };
+        let size = options.int("compaction_window_size", 1)?;
+        if size < 1 {
+            return Err(format!("compaction_window_size must be greater than 1, but was {size}"));
+        }
+        let frequency = options.int("expired_sstable_check_frequency_seconds", 600)?;
+        if frequency < 0 {
+            return Err(format!(
+                "expired_sstable_check_frequency_seconds must not be negative, but was {frequency}"
+            ));
+        }
+        // What overlaps is never ignored: rows could come back.
+        options.flag("unsafe_aggressive_sstable_expiration", false)?;
+        let tiers = SizeTiered::read(options)?;
+        let window_s = size.unsigned_abs().saturating_mul(unit_s);
+        Ok(Self { tiers, window_s, per_second })
+    }
+
+    fn window_of(&self, file: &FileFacts) -> i64 {
+        let second = file.maximum_timestamp.div_euclid(self.per_second);
+        second.div_euclid(i64::try_from(self.window_s).unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
+        let mut windows: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+        for (index, file) in arena.idle.iter().enumerate() {
+            windows.entry(self.window_of(file)).or_default().push(index);
+        }
+        let now = i64::try_from(arena.now_s / self.window_s).unwrap_or(i64::MAX);
+        let newest = arena.idle.iter().chain(arena.busy).map(|file| self.window_of(file)).max();
+        let present = newest.unwrap_or(now).max(now);
+        let mut picks = Vec::new();
+        for (window, mut files) in windows.into_iter().rev() {
+            let pick = |files| Pick { files, level: 0, split: Split::Never };
+            if window >= present {
+                picks.extend(self.tiers.pick_among(arena.idle, &files).into_iter().map(pick));
+            } else if files.len() >= 2 {
+                files.sort_by_key(|index| (arena.idle[*index].bytes, arena.idle[*index].number));
+                files.truncate(self.tiers.thresholds.maximum);
+                picks.push(pick(files));
+            }
+        }
+        picks
+    }
+}

@@ -1,0 +1,249 @@
+//! UnifiedCompactionStrategy: levels of density, which is the bytes of a file by the share of the ring that it spans. A
+//! scaling parameter says for each level whether it is tiered (T4: four files that overlap become one), levelled (L10: a file
+//! is compacted with the one there is) or in between (N). What is written is split at fixed tokens, the more of them the
+//! denser it is, so that compactions stay small and independent. Source: UnifiedCompactionStrategy.md of Cassandra 5.0.
+//!
+//! A shard is a world of its own: the share of the ring is that of the shard's part, and it has its share of `base_shard_count`.
+
+use super::{
+    Arena, FileFacts, Pick, Split,
+    options::Options,
+    overlaps::{OverlapSet, overlap_sets},
+};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Unified {
+    /// W of each level; the last one is that of all above.
+    scaling: Vec<i32>,
+    target_bytes: u64,
+    minimum_bytes: u64,
+    /// What a level is sized by in place of what flushes make.
+    flush_bytes: Option<u64>,
+    base_shards: u64,
+    growth: f64,
+    most_files: usize,
+}
+
+/// Files that span less than this share of the ring have hardly more than one partition: density means nothing there.
+const LEAST_SPAN: f64 = 1.0 / (1u64 << 48) as f64;
+const MOST_SPLITS: f64 = (1 << 20) as f64;
+
+impl Default for Unified {
+    fn default() -> Self {
+        Self {
+            scaling: vec![2],
+            target_bytes: 1 << 30,
+            minimum_bytes: 100 << 20,
+            flush_bytes: None,
+            base_shards: 4,
+            growth: 1.0 / 3.0,
+            most_files: 32,
+        }
+    }
+}
+
+impl Unified {
+    pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
+        let scaling = options.text("scaling_parameters").unwrap_or("T4");
+        let scaling = scaling.split(',').map(|word| parse_scaling(word.trim()));
+        let scaling = scaling.collect::<Result<Vec<i32>, String>>()?;
+        let target_bytes = options.bytes("target_sstable_size", 1 << 30)?;
+        if target_bytes < 1 << 20 {
+            return Err(format!(
+                "target_sstable_size {target_bytes} is not acceptable, size must be at least 1MiB"
+            ));
+        }
+        let minimum_bytes = options.bytes("min_sstable_size", 100 << 20)?;
+        if minimum_bytes as f64 > target_bytes as f64 * 0.5f64.sqrt() {
+            return Err(format!(
+                "Invalid configuration, min_sstable_size ({minimum_bytes}) should be less than 70% of target_sstable_size ({target_bytes})"
+            ));
+        }
+        let flush_bytes = match options.bytes("flush_size_override", 0)? {
+            0 => None,
+            bytes if bytes < 1 << 20 => {
+                return Err(format!(
+                    "flush_size_override {bytes} is not acceptable, must be greater than 1MiB"
+                ));
+            }
+            bytes => Some(bytes),
+        };
+        let base_shards = options.int("base_shard_count", 4)?;
+        if base_shards <= 0 {
+            return Err(format!(
+                "Invalid configuration, base_shard_count should be positive: {base_shards}"
+            ));
+        }
+        let growth = options.float("sstable_growth", 1.0 / 3.0)?;
+        if !(0.0..=1.0).contains(&growth) {
+            return Err(format!(
+                "Invalid configuration, sstable_growth {growth} must be between 0 and 1"
+            ));
+        }
+        let most_files = options.int("max_sstables_to_compact", 32)?;
+        let most_files = match usize::try_from(most_files) {
+            Ok(files) if files > 0 => files,
+            _ => usize::MAX,
+        };
+        let check_s = options.int("expired_sstable_check_frequency_seconds", 600)?;
+        if check_s <= 0 {
+            return Err(format!(
+                "Invalid configuration, expired_sstable_check_frequency_seconds should be positive: {check_s}"
+            ));
+        }
+        options.flag("unsafe_aggressive_sstable_expiration", false)?;
+        let method = options.text("overlap_inclusion_method").unwrap_or("TRANSITIVE");
+        if !["NONE", "SINGLE", "TRANSITIVE"].contains(&method.to_uppercase().as_str()) {
+            return Err(format!(
+                "Invalid overlap inclusion method {method}. The valid options are [NONE, SINGLE, TRANSITIVE]."
+            ));
+        }
+        let base_shards = base_shards.unsigned_abs();
+        Ok(Self {
+            scaling,
+            target_bytes,
+            minimum_bytes,
+            flush_bytes,
+            base_shards,
+            growth,
+            most_files,
+        })
+    }
+
+    fn scaling_of(&self, level: usize) -> i32 {
+        let last = self.scaling.last().copied().unwrap_or(2);
+        self.scaling.get(level).copied().unwrap_or(last)
+    }
+
+    fn fan_factor(&self, level: usize) -> u64 {
+        u64::from(self.scaling_of(level).unsigned_abs()) + 2
+    }
+
+    /// Files that must overlap for a compaction.
+    fn threshold(&self, level: usize) -> u64 {
+        match self.scaling_of(level) {
+            w if w <= 0 => 2,
+            w => u64::from(w.unsigned_abs()) + 2,
+        }
+    }
+
+    /// Densities below which a file is in level 0, 1, ...
+    fn level_limits(&self, arena: &Arena<'_>) -> impl Iterator<Item = f64> {
+        let flush = self.flush_bytes.unwrap_or(arena.flush_bytes).max(1 << 20) as f64;
+        // A little less than what flushes make, so that small ones count, and yet fewer than all of them do not.
+        let mut limit = flush * (1.0 - 0.9 / self.fan_factor(0) as f64);
+        (0..).map(move |level| {
+            limit = (limit * self.fan_factor(level) as f64).floor();
+            limit
+        })
+    }
+
+    pub(super) fn level_of(&self, arena: &Arena<'_>, file: &FileFacts) -> usize {
+        let density = density(arena, file.bytes, (file.first_token, file.last_token));
+        self.level_limits(arena).take(64).position(|limit| density < limit).unwrap_or(64)
+    }
+
+    pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
+        let mut levels: Vec<Vec<usize>> = Vec::new();
+        for (index, file) in arena.idle.iter().enumerate() {
+            let level = self.level_of(arena, file);
+            levels.resize(levels.len().max(level + 1), Vec::new());
+            levels[level].push(index);
+        }
+        let mut picks = Vec::new();
+        for (level, files) in levels.iter().enumerate() {
+            let mut sets = overlap_sets(arena.idle, files);
+            sets.retain(|set| set.most as u64 >= self.threshold(level));
+            sets.sort_by_key(|set| std::cmp::Reverse(set.most));
+            picks.extend(sets.into_iter().map(|set| self.pick(arena, set)));
+        }
+        picks
+    }
+
+    fn pick(&self, arena: &Arena<'_>, set: OverlapSet) -> Pick {
+        let mut files = set.files;
+        files
+            .sort_by_key(|index| (arena.idle[*index].maximum_timestamp, arena.idle[*index].number));
+        files.truncate(self.most_files.max(2));
+        self.planned(arena, files)
+    }
+
+    /// Everything, each token range by itself as far as files allow; here all at once.
+    pub(super) fn major(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
+        self.planned(arena, files)
+    }
+
+    fn planned(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
+        let of = |index: &usize| &arena.idle[*index];
+        let bytes: u64 = files.iter().map(|index| of(index).bytes).sum();
+        let first = files.iter().map(|index| of(index).first_token).min().unwrap_or(0);
+        let last = files.iter().map(|index| of(index).last_token).max().unwrap_or(0);
+        let parts = self.parts(arena, density(arena, bytes, (first, last)));
+        let ends = boundaries(arena.tokens, parts);
+        let ends: Vec<i64> = ends.into_iter().filter(|end| (first..last).contains(end)).collect();
+        let split = if ends.is_empty() { Split::Never } else { Split::Tokens(ends) };
+        Pick { files, level: 0, split }
+    }
+
+    /// Into how many parts the shard's range is split for outputs of this density.
+    pub(super) fn parts(&self, arena: &Arena<'_>, density: f64) -> u64 {
+        let base = (self.base_shards / arena.shards.max(1) as u64).max(1);
+        let power = |count: f64| 1u64 << (count.clamp(1.0, MOST_SPLITS) as u64).ilog2();
+        if self.minimum_bytes > 0 {
+            let count = density / self.minimum_bytes as f64;
+            if count < base as f64 {
+                // Only such parts as the greater numbers of parts have as well.
+                return power(count).min(1 << base.trailing_zeros());
+            }
+        }
+        if self.growth == 1.0 {
+            return base;
+        }
+        let count = density / (self.target_bytes as f64 * 0.5f64.sqrt() * base as f64);
+        if self.growth == 0.0 {
+            return base * power(count);
+        }
+        let count = density / (self.target_bytes as f64 * base as f64);
+        let exponent = (count.max(1.0).log2() * (1.0 - self.growth)).round();
+        base * (1u64 << exponent.clamp(0.0, 20.0) as u32)
+    }
+}
+
+/// `T4`, `L10`, `N` or the number itself.
+fn parse_scaling(word: &str) -> Result<i32, String> {
+    let pattern = "(N)|L(\\d+)|T(\\d+)|([+-]?\\d+)";
+    let wrong = || format!("Scaling parameter {word} must match {pattern}");
+    let fan = |digits: &str| -> Result<i32, String> {
+        let fan: i32 = digits.parse().map_err(|_| wrong())?;
+        match fan {
+            2..=1_000_000 => Ok(fan),
+            _ => Err(format!("Fan factor cannot be lower than 2 in {word}")),
+        }
+    };
+    match word.as_bytes().first() {
+        Some(b'N') if word.len() == 1 => Ok(0),
+        Some(b'L') => Ok(2 - fan(&word[1..])?),
+        Some(b'T') => Ok(fan(&word[1..])? - 2),
+        _ => word.parse().ok().filter(|w: &i32| w.abs() < 1_000_000).ok_or_else(wrong),
+    }
+}
+
+/// Tokens from `first` to `last`, both included.
+fn tokens_in((first, last): (i64, i64)) -> f64 {
+    (i128::from(last) - i128::from(first) + 1) as f64
+}
+
+fn density(arena: &Arena<'_>, bytes: u64, span: (i64, i64)) -> f64 {
+    let share = tokens_in(span) / tokens_in(arena.tokens);
+    bytes as f64 / if share < LEAST_SPAN { 1.0 } else { share.min(1.0) }
+}
+
+/// The last tokens of the parts of a range, without that of the last one.
+fn boundaries((first, last): (i64, i64), parts: u64) -> Vec<i64> {
+    let tokens = i128::from(last) - i128::from(first) + 1;
+    let end = |part: u64| {
+        let offset = tokens * i128::from(part) / i128::from(parts.max(1));
+        i64::try_from(i128::from(first) + offset - 1).unwrap_or(last)
+    };
+    (1..parts).map(end).collect()
+}

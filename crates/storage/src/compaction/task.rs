@@ -1,0 +1,259 @@
+//! One compaction, from its files to the exchange of them.
+//!
+//! Readers see the old files or the new ones; those under way keep the old ones, which are unlinked but open. The files are
+//! exchanged on disk first (see [`Transaction`]), then in the table's view. When anything fails before that, nothing has happened.
+
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+
+use espalier_mutation::{Direction, KeyRange, reconcile::MergedPartition, schema::TableMetadata};
+use espalier_runtime::{
+    time::{self, Instant},
+    yield_now,
+};
+use espalier_sstable::{Descriptor, WrittenSSTable};
+
+use super::{
+    merge::MergedScans,
+    outcome::{CompactionOutcome, Outcome},
+    output::Outputs,
+    overlap::Outside,
+    progress::{Running, RunningGuard},
+    purged::{PurgeLimits, PurgedPartition},
+    strategy::Split,
+    transaction::{CommitFailure, Transaction},
+};
+use crate::{
+    Database, StorageError,
+    table::{SSTable, Table},
+};
+
+/// After so many µs of work the others have their turn: less than the budget of a task, for this is nobody's request.
+const SLICE_US: u128 = 200;
+/// Rows between two looks at the clock and at whether to stop.
+const ROWS_BETWEEN_LOOKS: u32 = 16;
+
+/// What is to be done.
+pub(crate) struct Job {
+    pub(crate) guard: RunningGuard,
+    pub(crate) level: u32,
+    pub(crate) split: Split,
+}
+
+/// Why the merge ended before its time.
+enum Ended {
+    Stopped,
+    Failed(StorageError),
+}
+
+impl<E: Into<StorageError>> From<E> for Ended {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Compacts.
+pub(crate) async fn run(
+    database: &Database,
+    table: &Rc<Table>,
+    job: Job,
+) -> Result<Outcome, StorageError> {
+    let started = Instant::now();
+    let running = job.guard.running.clone();
+    let metadata = table.metadata();
+    let limits = purge_limits(&metadata);
+    let mut outside = Outside::new(table, &running.inputs);
+    let expired = outside.expired_inputs(limits.gc_before_s);
+    let is_expired = |input: &&Rc<SSTable>| expired.iter().any(|gone| Rc::ptr_eq(gone, input));
+    let read: Vec<Rc<SSTable>> =
+        running.inputs.iter().filter(|input| !is_expired(input)).cloned().collect();
+    let version = database.sstable_features(table).version.to_string();
+    let transaction = Transaction::begin(
+        database.file_system(),
+        &table.directory,
+        &version,
+        running.kind.log_word(),
+        running.id,
+    );
+    let transaction = transaction.await?;
+    let plan = (job.level, job.split);
+    let mut outputs = Outputs::new(database, table, &metadata, &read, plan, transaction);
+    let mut merge = Merge {
+        running: &running,
+        metadata: &metadata,
+        limits,
+        outside,
+        merged: BTreeMap::new(),
+        pace: Pace::new(),
+    };
+    let range = KeyRange::full();
+    let merged = merge.copy(&read, &range, &mut outputs).await;
+    let rows_merged = merge.merged;
+    if let Err(ended) = merged {
+        abort(outputs.give_up()).await;
+        return match ended {
+            Ended::Stopped => Ok(Outcome::Stopped),
+            Ended::Failed(error) => Err(error),
+        };
+    }
+    let (written, transaction) = outputs.finish().await;
+    let opened = match written {
+        Ok(written) => open(database, &metadata, &written).await.map(|opened| (opened, written)),
+        Err(error) => Err(error),
+    };
+    let (opened, written) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            abort(transaction).await;
+            return Err(error);
+        }
+    };
+    if running.is_stopped() || table.is_dropped() {
+        drop(opened);
+        abort(transaction).await;
+        return Ok(Outcome::Stopped);
+    }
+    let _turn = table.exchange_lock.acquire(1).await;
+    let removed: Vec<Descriptor> =
+        running.inputs.iter().map(|input| input.descriptor().clone()).collect();
+    match transaction.commit(&removed).await {
+        Ok(()) => {}
+        Err(CommitFailure::Undone(error)) => {
+            drop(opened);
+            abort(transaction).await;
+            return Err(error);
+        }
+        Err(CommitFailure::Unknown(error)) => {
+            // The old files stay in use. No later compaction may touch them, lest the next start brings back what it removed.
+            table.compactions.set_undecided();
+            tracing::error!(%error, table = metadata.name, "a compaction may or may not take effect at the next start");
+            return Err(error);
+        }
+    }
+    let outcome = CompactionOutcome {
+        id: running.id,
+        kind: running.kind,
+        keyspace: metadata.keyspace.clone(),
+        table: metadata.name.clone(),
+        sstables_in: running.inputs.len(),
+        sstables_out: written.len(),
+        bytes_in: running.inputs.iter().map(|input| input.reader().stored_data_length()).sum(),
+        bytes_out: opened.iter().map(|output| output.reader().stored_data_length()).sum(),
+        partitions_merged: rows_merged,
+        duration: started.elapsed(),
+    };
+    exchange(table, &running.inputs, opened)?;
+    if let Err(error) = transaction.finish(&removed).await {
+        tracing::warn!(%error, "compacted files are left until the next start");
+    }
+    Ok(Outcome::Done(Box::new(outcome)))
+}
+
+/// The limits by the table's options and the clock.
+pub(crate) fn purge_limits(metadata: &TableMetadata) -> PurgeLimits {
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    PurgeLimits { now_s, gc_before_s: now_s.saturating_sub(metadata.options.gc_grace_seconds) }
+}
+
+/// Puts the outputs in place of the inputs, without giving way.
+fn exchange(
+    table: &Table,
+    inputs: &[Rc<SSTable>],
+    outputs: Vec<Rc<SSTable>>,
+) -> Result<(), StorageError> {
+    // It may have been altered meanwhile.
+    for output in &outputs {
+        output.reader().set_table(table.metadata())?;
+    }
+    table.change_view(|view| view.without(inputs, &[]).with_sstables(outputs));
+    Ok(())
+}
+
+async fn open(
+    database: &Database,
+    metadata: &Arc<TableMetadata>,
+    written: &[WrittenSSTable],
+) -> Result<Vec<Rc<SSTable>>, StorageError> {
+    let mut opened = Vec::with_capacity(written.len());
+    for output in written {
+        opened.push(database.open_sstable(metadata, output.descriptor.clone()).await?);
+    }
+    Ok(opened)
+}
+
+async fn abort(transaction: Transaction) {
+    if let Err(error) = transaction.abort().await {
+        tracing::warn!(%error, "files of a compaction that failed are left until the next start");
+    }
+}
+
+struct Merge<'a> {
+    running: &'a Running,
+    metadata: &'a Arc<TableMetadata>,
+    limits: PurgeLimits,
+    outside: Outside,
+    /// How many partitions came from how many files.
+    merged: BTreeMap<i32, i64>,
+    pace: Pace,
+}
+
+impl Merge<'_> {
+    async fn copy(
+        &mut self,
+        inputs: &[Rc<SSTable>],
+        range: &KeyRange,
+        outputs: &mut Outputs,
+    ) -> Result<(), Ended> {
+        let mut scans = MergedScans::new(inputs, range).await?;
+        while let Some(key) = scans.next_partition().await? {
+            self.look().await?;
+            let sources = scans.sources();
+            let count = i32::try_from(sources.len()).unwrap_or(i32::MAX);
+            *self.merged.entry(count).or_default() += 1;
+            let merged = MergedPartition::new(self.metadata.clone(), Direction::Forward, sources);
+            let Some(merged) = merged.await? else { continue };
+            let uncovered = self.outside.uncovered_below(&key);
+            let mut partition = PurgedPartition::new(merged, self.limits, uncovered);
+            let writer = outputs.writer_for(&key).await?;
+            writer.start_partition(partition.header().clone())?;
+            let mut rows = 0;
+            while let Some(fragment) = partition.next().await? {
+                writer.add(fragment).await?;
+                rows += 1;
+                if rows == ROWS_BETWEEN_LOOKS {
+                    rows = 0;
+                    self.look().await?;
+                }
+            }
+            writer.end_partition().await?;
+            drop(partition);
+            self.running.completed_bytes.set(scans.position());
+        }
+        Ok(())
+    }
+
+    async fn look(&mut self) -> Result<(), Ended> {
+        if self.running.is_stopped() {
+            return Err(Ended::Stopped);
+        }
+        self.pace.keep().await;
+        Ok(())
+    }
+}
+
+/// Keeps a compaction from holding the core while others wait for it.
+struct Pace {
+    slice: Instant,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { slice: Instant::now() }
+    }
+
+    async fn keep(&mut self) {
+        if self.slice.elapsed().as_micros() >= SLICE_US {
+            yield_now().await;
+            self.slice = Instant::now();
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The log of a compaction, which makes the exchange of its files atomic. Layout and rules are Cassandra's, so that either
+//! system finishes what the other has left (`LogFile`, `LogRecord` of Cassandra 5.0; docs/decisions/0021-compaction.md).
+//!
+//! ```text
+//! da_txn_compaction_<timeuuid>.log
+//! ADD:[<path of the set>,0,<files>][<crc>]           synced before the first file of an output is made
+//! REMOVE:[<path of the set>,<mtime ms>,<files>][<crc>] synced when all outputs are sealed
+//! COMMIT:[,0,0][<crc>]                               synced: from here on the inputs are dead
+//! ```
+//!
+//! A log that ends with COMMIT says that the sets to remove are garbage; any other says that the added ones are. Then the
+//! log itself goes. The line at the end may be half written; damage before it is an error.
+
+use std::path::{Path, PathBuf};
+
+use espalier_runtime::{
+    file::{File, FileSystem},
+    random, time,
+};
+use espalier_sstable::{
+    Descriptor,
+    components::{components_found, remove_sstable},
+};
+use uuid::Uuid;
+
+use crate::StorageError;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Add,
+    Remove,
+    Commit,
+    Abort,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Add, Kind::Remove, Kind::Commit, Kind::Abort];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Add => "ADD",
+            Self::Remove => "REMOVE",
+            Self::Commit => "COMMIT",
+            Self::Abort => "ABORT",
+        }
+    }
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Record {
+    kind: Kind,
+    /// Directory and the part of the file names that the set has in common, without the last `-`.
+    path: String,
+    modified_ms: i64,
+    files: i32,
+}
+
+impl Record {
+    fn end(kind: Kind) -> Self {
+        Self { kind, path: String::new(), modified_ms: 0, files: 0 }
+    }
+
+    fn checksum(&self) -> u32 {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(self.path.as_bytes());
+        crc.update(self.kind.name().as_bytes());
+        crc.update(&(self.modified_ms as i32).to_be_bytes());
+        crc.update(&((self.modified_ms as u64 >> 32) as i32).to_be_bytes());
+        crc.update(&self.files.to_be_bytes());
+        crc.finalize()
+    }
+
+    fn to_line(&self) -> String {
+        let Self { kind, path, modified_ms, files } = self;
+        format!("{}:[{path},{modified_ms},{files}][{}]\n", kind.name(), self.checksum())
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let (kind, rest) = line.split_once(":[")?;
+        let kind = *Kind::ALL.iter().find(|known| known.name().eq_ignore_ascii_case(kind))?;
+        let (content, checksum) = rest.strip_suffix(']')?.rsplit_once("][")?;
+        let mut fields = content.rsplitn(3, ',');
+        let (files, modified_ms) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        let path = fields.next()?.to_owned();
+        let record = Self { kind, path, modified_ms, files };
+        (checksum.parse() == Ok(record.checksum())).then_some(record)
+    }
+
+    /// The set, taken to be in the directory of the log: it may have been moved as a whole.
+    fn descriptor(&self, directory: &Path) -> Option<Descriptor> {
+        let name = Path::new(&self.path).file_name()?.to_str()?;
+        let path = directory.join(format!("{name}-Data.db"));
+        Descriptor::parse(&path).ok().map(|(descriptor, _)| descriptor)
+    }
+}
+
+/// A log being written. To be ended by `commit` and `finish`, or by `abort`; one that is dropped is undone by the next start.
+pub(crate) struct Transaction {
+    file_system: FileSystem,
+    directory: PathBuf,
+    path: PathBuf,
+    file: File,
+    added: Vec<Descriptor>,
+}
+
+/// How a commit failed.
+pub(crate) enum CommitFailure {
+    /// Nothing has happened.
+    Undone(StorageError),
+    /// Nobody knows what the next start will find.
+    Unknown(StorageError),
+}
+
+impl Transaction {
+    /// Creates an empty log.
+    pub(crate) async fn begin(
+        file_system: &FileSystem,
+        directory: &Path,
+        version: &str,
+        operation: &str,
+        id: Uuid,
+    ) -> Result<Self, StorageError> {
+        let path = directory.join(format!("{version}_txn_{operation}_{id}.log"));
+        let file = file_system.create_new(&path).await?;
+        file_system.sync_dir(directory).await?;
+        let (file_system, directory) = (file_system.clone(), directory.to_owned());
+        Ok(Self { file_system, directory, path, file, added: Vec::new() })
+    }
+
+    async fn append(&self, records: &[Record]) -> Result<(), StorageError> {
+        let text: String = records.iter().map(Record::to_line).collect();
+        self.file.append(text.into_bytes()).await?;
+        Ok(self.file.sync_all().await?)
+    }
+
+    fn path_of(descriptor: &Descriptor) -> String {
+        descriptor.directory.join(descriptor.to_string()).display().to_string()
+    }
+
+    /// Notes a set that is about to be made.
+    pub(crate) async fn add(&mut self, descriptor: &Descriptor) -> Result<(), StorageError> {
+        self.added.push(descriptor.clone());
+        let path = Self::path_of(descriptor);
+        self.append(&[Record { kind: Kind::Add, path, modified_ms: 0, files: 0 }]).await
+    }
+
+    /// From its return on the added sets are there and the removed ones are not.
+    pub(crate) async fn commit(&self, removed: &[Descriptor]) -> Result<(), CommitFailure> {
+        let prepared = async {
+            let mut records = Vec::new();
+            for descriptor in removed {
+                records.push(self.removal(descriptor).await?);
+            }
+            self.append(&records).await
+        };
+        prepared.await.map_err(CommitFailure::Undone)?;
+        let Err(error) = self.append(&[Record::end(Kind::Commit)]).await else { return Ok(()) };
+        // The line may be on its way to the disk. What counts is the last one.
+        match self.append(&[Record::end(Kind::Abort)]).await {
+            Ok(()) => Err(CommitFailure::Undone(error)),
+            Err(_) => Err(CommitFailure::Unknown(error)),
+        }
+    }
+
+    async fn removal(&self, descriptor: &Descriptor) -> Result<Record, StorageError> {
+        let components = components_found(&self.file_system, descriptor).await?;
+        let mut modified_ms = 0;
+        for component in &components {
+            let found = self.file_system.metadata(descriptor.path(component)).await?;
+            modified_ms = found.modified_ms.max(modified_ms);
+        }
+        let files = i32::try_from(components.len()).unwrap_or(i32::MAX);
+        let path = Self::path_of(descriptor);
+        Ok(Record { kind: Kind::Remove, path, modified_ms, files })
+    }
+
+    /// Behind a commit: removes the dead sets, then the log.
+    pub(crate) async fn finish(self, removed: &[Descriptor]) -> Result<(), StorageError> {
+        let Self { file_system, directory, path, file, .. } = self;
+        drop(file);
+        end(&file_system, &directory, &path, removed).await
+    }
+
+    /// Instead of a commit: removes what was added, then the log.
+    pub(crate) async fn abort(self) -> Result<(), StorageError> {
+        let Self { file_system, directory, path, file, added } = self;
+        drop(file);
+        end(&file_system, &directory, &path, &added).await
+    }
+}
+
+async fn end(
+    file_system: &FileSystem,
+    directory: &Path,
+    log: &Path,
+    dead: &[Descriptor],
+) -> Result<(), StorageError> {
+    for descriptor in dead {
+        remove_sstable(file_system, descriptor).await?;
+    }
+    file_system.remove_file(log).await?;
+    Ok(file_system.sync_dir(directory).await?)
+}
+
+/// At start, before the sets of a table's directory are listed: ends what logs there have not ended.
+pub(crate) async fn recover(
+    file_system: &FileSystem,
+    directory: &Path,
+) -> Result<(), StorageError> {
+    for entry in file_system.read_dir(directory).await? {
+        if !entry.is_directory && entry.name.ends_with(".log") && entry.name.contains("_txn_") {
+            recover_log(file_system, directory, &entry.path).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn recover_log(
+    file_system: &FileSystem,
+    directory: &Path,
+    path: &Path,
+) -> Result<(), StorageError> {
+    let bytes = file_system.read(path).await?;
+    let records = parse(&bytes)
+        .map_err(|reason| StorageError::Corrupt { what: path.display().to_string(), reason })?;
+    let is_committed = records.last().is_some_and(|record| record.kind == Kind::Commit);
+    let dead = if is_committed { Kind::Remove } else { Kind::Add };
+    let dead = records.iter().filter(|record| record.kind == dead);
+    let dead: Vec<Descriptor> = dead.filter_map(|record| record.descriptor(directory)).collect();
+    tracing::info!(log = %path.display(), is_committed, sets = dead.len(), "ending what a crash left half-done");
+    end(file_system, directory, path, &dead).await
+}
+
+/// The lines, without one at the end that is only half there.
+fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines().peekable();
+    let mut records = Vec::new();
+    let (mut number, mut damaged) = (0, None);
+    while let Some(line) = lines.next() {
+        number += 1;
+        match Record::parse(line) {
+            Some(record) => records.push(record),
+            None if lines.peek().is_none() => {}
+            None => damaged = damaged.or(Some(format!("line {number} is not a record: {line}"))),
+        }
+    }
+    // A commit that could not be synced, and was taken back.
+    let is_aborted = records.last().is_some_and(|record| record.kind == Kind::Abort);
+    match damaged.filter(|_| !is_aborted) {
+        Some(reason) => Err(reason),
+        None => Ok(records),
+    }
+}
+
+/// The id of a compaction: a timeuuid, as Cassandra's are.
+pub(crate) fn compaction_id() -> Uuid {
+    let micros = u64::try_from(time::next_timestamp_micros()).unwrap_or(0);
+    let context = uuid::timestamp::context::NoContext;
+    let (seconds, rest) = (micros / 1_000_000, (micros % 1_000_000) as u32 * 1000);
+    let stamp = uuid::Timestamp::from_unix(context, seconds, rest);
+    let mut node = [0; 6];
+    node.copy_from_slice(&random::uuid_v4().as_bytes()[10..]);
+    // The bit that says that it is no address of a network card.
+    node[0] |= 1;
+    Uuid::new_v1(stamp, &node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Cassandra writes them; checksums computed with its rules by hand.
+    #[test]
+    fn lines_round_trip() {
+        let remove = Record {
+            kind: Kind::Remove,
+            path: "/data/ks/t-1234/da-12-bti".into(),
+            modified_ms: 1_700_000_000_123,
+            files: 9,
+        };
+        let text = remove.to_line() + &Record::end(Kind::Commit).to_line();
+        assert!(text.starts_with("REMOVE:[/data/ks/t-1234/da-12-bti,1700000000123,9]["));
+        assert!(text.contains("\nCOMMIT:[,0,0]["), "{text}");
+        let records = parse(text.as_bytes()).unwrap();
+        assert_eq!(records, [remove.clone(), Record::end(Kind::Commit)]);
+        let descriptor = remove.descriptor(Path::new("/elsewhere")).unwrap();
+        assert_eq!(descriptor.directory, Path::new("/elsewhere"));
+        assert_eq!(descriptor.to_string(), "da-12-bti");
+    }
+
+    #[test]
+    fn every_torn_end_is_that_of_a_log_without_it() {
+        let add = Record { kind: Kind::Add, path: "/t/da-1-bti".into(), modified_ms: 0, files: 0 };
+        let (whole, commit) = (add.to_line(), Record::end(Kind::Commit).to_line());
+        for length in 0..commit.len() - 1 {
+            let torn = whole.clone() + &commit[..length];
+            assert_eq!(parse(torn.as_bytes()).unwrap(), [add.clone()], "{length}");
+        }
+        // The end of the line is no part of what it says.
+        let torn = whole.clone() + commit.trim_end();
+        assert_eq!(parse(torn.as_bytes()).unwrap().len(), 2);
+        assert!(parse(format!("ADD:[x,0,0][1]\n{whole}").as_bytes()).is_err());
+    }
+
+    #[test]
+    fn ids_are_timeuuids() {
+        let id = compaction_id();
+        assert_eq!(id.get_version_num(), 1);
+        assert_ne!(id, compaction_id());
+    }
+}

@@ -1,0 +1,291 @@
+//! Compactions on demand, and what is told of those that run.
+
+use std::rc::Rc;
+
+use espalier_mutation::schema::TableId;
+use espalier_runtime::{spawn_local, sync::Notify};
+
+use super::Database;
+use crate::{
+    StorageError,
+    compaction::{
+        CompactionKind, CompactionOutcome, CompactionProgress, Job, Running, TableArena, arena_of,
+        compaction_id, history_update, perform, strategy::Split,
+    },
+    table::{SSTable, Table},
+};
+
+impl Database {
+    /// Compacts a keyspace, or one table of it, on all shards: all files become one run. With `with_memtables`, what is in
+    /// memory is written first. Compactions that are under way are stopped.
+    pub async fn compact(
+        &self,
+        keyspace: &str,
+        table: Option<&str>,
+        with_memtables: bool,
+    ) -> Result<(), StorageError> {
+        if with_memtables {
+            self.flush(keyspace, table).await?;
+        }
+        let ids = self.tables_named(keyspace, table)?;
+        self.for_tables(ids, |database, table| async move { database.compact_all_of(&table).await })
+            .await
+    }
+
+    /// Writes each file of a keyspace, or of one table of it, anew; if `only_others`, those that are of another version than
+    /// the one that is written now.
+    pub async fn upgrade_sstables(
+        &self,
+        keyspace: &str,
+        table: Option<&str>,
+        only_others: bool,
+    ) -> Result<(), StorageError> {
+        let ids = self.tables_named(keyspace, table)?;
+        self.for_tables(ids, move |database, table| async move {
+            database.upgrade_all_of(&table, only_others).await
+        })
+        .await
+    }
+
+    /// Compacts some files of a table, named like `da-17-bti`, into one run. Those that are not there, or are being compacted,
+    /// are left out; gives whether it was done.
+    pub async fn compact_sstables(
+        &self,
+        keyspace: &str,
+        table: &str,
+        names: Vec<String>,
+    ) -> Result<bool, StorageError> {
+        let ids = self.tables_named(keyspace, Some(table))?;
+        let done = self.on_all_shards(move |database| {
+            let (ids, names) = (ids.clone(), names.clone());
+            async move {
+                let mut is_done = false;
+                for id in ids {
+                    let Ok(table) = database.table(id) else { continue };
+                    let arena = arena_of(&database, &table);
+                    let is_named =
+                        |sstable: &&Rc<SSTable>| names.contains(&sstable.descriptor().to_string());
+                    let inputs: Vec<_> = arena.idle.iter().filter(is_named).cloned().collect();
+                    let plan = (0, Split::Never);
+                    let kind = CompactionKind::Major;
+                    is_done |= database.compact_files(&table, kind, inputs, plan).await?;
+                }
+                Ok::<bool, StorageError>(is_done)
+            }
+        });
+        let done: Vec<bool> = done.await.into_iter().collect::<Result<_, _>>()?;
+        Ok(done.contains(&true))
+    }
+
+    /// Stops the compactions that run; what they have written is removed. Later ones begin as ever.
+    pub async fn stop_compactions(&self) {
+        self.on_all_shards(|database| async move {
+            for (_, running) in database.running_compactions() {
+                running.stop();
+            }
+        })
+        .await;
+    }
+
+    /// What runs on all shards.
+    pub async fn compactions(&self) -> Vec<CompactionProgress> {
+        let all = self.on_all_shards(|database| async move { database.compactions_here() });
+        all.await.concat()
+    }
+
+    fn compactions_here(&self) -> Vec<CompactionProgress> {
+        let running = self.running_compactions().into_iter().map(|(table, running)| {
+            let metadata = table.metadata();
+            CompactionProgress {
+                id: running.id,
+                shard: self.shard().index,
+                kind: running.kind,
+                keyspace: metadata.keyspace.clone(),
+                table: metadata.name.clone(),
+                table_id: metadata.id,
+                sstables: running.inputs.len(),
+                completed_bytes: running.completed_bytes.get(),
+                total_bytes: running.total_bytes,
+            }
+        });
+        running.collect()
+    }
+
+    /// Compactions that the strategies want and that have not begun, of all tables on this shard.
+    pub fn pending_compactions_here(&self) -> usize {
+        let tables = self.tables_here();
+        tables.iter().map(|table| self.pending_compactions_of(table)).sum()
+    }
+
+    pub(crate) fn pending_compactions_of(&self, table: &Rc<Table>) -> usize {
+        table.compaction_strategy().picks(&arena_of(self, table).facts()).len()
+    }
+
+    /// The same on all shards, by keyspace and table.
+    pub async fn pending_compactions(&self) -> Vec<(String, String, usize)> {
+        let counts = self.on_all_shards(|database| async move {
+            let count = |table: Rc<Table>| {
+                let (metadata, pending) =
+                    (table.metadata(), database.pending_compactions_of(&table));
+                (metadata.keyspace.clone(), metadata.name.clone(), pending)
+            };
+            database.tables_here().into_iter().map(count).collect::<Vec<_>>()
+        });
+        let mut counts = counts.await.concat();
+        counts.retain(|(_, _, pending)| *pending > 0);
+        counts.sort();
+        counts.dedup_by(|right, left| {
+            let is_same = (&left.0, &left.1) == (&right.0, &right.1);
+            left.2 += if is_same { right.2 } else { 0 };
+            is_same
+        });
+        counts
+    }
+
+    /// The ids of the tables of a keyspace, or of one of them.
+    pub(super) fn tables_named(
+        &self,
+        keyspace: &str,
+        table: Option<&str>,
+    ) -> Result<Vec<TableId>, StorageError> {
+        let schema = self.schema();
+        if let Some(name) = table {
+            let unknown = || StorageError::UnknownTableName {
+                keyspace: keyspace.to_owned(),
+                table: name.to_owned(),
+            };
+            return Ok(vec![schema.table(keyspace, name).ok_or_else(unknown)?.id]);
+        }
+        let unknown = || StorageError::UnknownKeyspace(keyspace.to_owned());
+        let keyspace = schema.keyspace(keyspace).ok_or_else(unknown)?;
+        Ok(keyspace.tables.values().map(|table| table.id).collect())
+    }
+
+    /// Calls `work` for tables on all shards, on each one after another.
+    async fn for_tables<F>(
+        &self,
+        ids: Vec<TableId>,
+        work: impl Fn(Database, Rc<Table>) -> F + Clone + Send + 'static,
+    ) -> Result<(), StorageError>
+    where
+        F: Future<Output = Result<(), StorageError>> + 'static,
+    {
+        let outcomes = self.on_all_shards(move |database| {
+            let (ids, work) = (ids.clone(), work.clone());
+            async move {
+                for id in ids {
+                    // Not here: dropped meanwhile, or of another shard alone.
+                    if let Ok(table) = database.table(id) {
+                        work(database.clone(), table).await?;
+                    }
+                }
+                Ok(())
+            }
+        });
+        outcomes.await.into_iter().collect()
+    }
+
+    async fn compact_all_of(&self, table: &Rc<Table>) -> Result<(), StorageError> {
+        // Ends what runs, so that all files are free; nothing begins before this one has them.
+        drop(table.compactions.pause().await);
+        let arena = arena_of(self, table);
+        let plan = arena.major(&table.compaction_strategy());
+        let inputs = arena.idle.clone();
+        self.compact_files(table, CompactionKind::Major, inputs, plan).await.map(|_| ())
+    }
+
+    async fn upgrade_all_of(
+        &self,
+        table: &Rc<Table>,
+        only_others: bool,
+    ) -> Result<(), StorageError> {
+        let version = self.sstable_features(table).version;
+        let is_wanted = |arena: &TableArena, index: usize| {
+            !only_others || arena.idle[index].descriptor().version != version
+        };
+        // Those that are there now; what is written meanwhile is of today.
+        let mut left: Vec<Rc<SSTable>> = table.view().sstables.to_vec();
+        while let Some(sstable) = left.pop() {
+            let arena = arena_of(self, table);
+            let index = arena.idle.iter().position(|idle| Rc::ptr_eq(idle, &sstable));
+            let Some(index) = index.filter(|index| is_wanted(&arena, *index)) else { continue };
+            let plan = arena.rewrite(&table.compaction_strategy(), index);
+            self.compact_files(table, CompactionKind::Upgrade, vec![sstable], plan).await?;
+        }
+        Ok(())
+    }
+
+    async fn compact_files(
+        &self,
+        table: &Rc<Table>,
+        kind: CompactionKind,
+        inputs: Vec<Rc<SSTable>>,
+        (level, split): (u32, Split),
+    ) -> Result<bool, StorageError> {
+        if inputs.is_empty() || self.is_closing() {
+            return Ok(false);
+        }
+        let guard = table.compactions.begin(compaction_id(), kind, inputs);
+        let Some(guard) = guard else { return Ok(false) };
+        self.check_room(&guard.running.inputs).await?;
+        let done = perform(self, table, Job { guard, level, split }).await;
+        self.compaction_wanted().notify_one();
+        done
+    }
+
+    async fn check_room(&self, inputs: &[Rc<SSTable>]) -> Result<(), StorageError> {
+        let bytes: u64 = inputs.iter().map(|input| input.reader().bytes_on_disk()).sum();
+        let directory = &self.configuration().data_directory;
+        let available = self.file_system().available_bytes(directory).await.unwrap_or(u64::MAX);
+        match bytes <= available {
+            true => Ok(()),
+            false => {
+                Err(StorageError::NoDiskSpace { needed_bytes: bytes, available_bytes: available })
+            }
+        }
+    }
+
+    pub(crate) fn running_compactions(&self) -> Vec<(Rc<Table>, Rc<Running>)> {
+        let running = self.tables_here().into_iter().flat_map(|table| {
+            let running = table.compactions.running();
+            running.into_iter().map(move |running| (table.clone(), running))
+        });
+        running.collect()
+    }
+
+    pub(crate) fn compaction_wanted(&self) -> &Notify {
+        &self.inner.compaction_wanted
+    }
+
+    /// The first and the last token of this shard.
+    pub(crate) fn own_tokens(&self) -> (i64, i64) {
+        self.inner.context.token_range()
+    }
+
+    pub(crate) fn note_compaction(&self, outcome: &CompactionOutcome) {
+        let counters = &self.inner.counters;
+        counters.compactions.set(counters.compactions.get() + 1);
+        counters.compacted_bytes_in.set(counters.compacted_bytes_in.get() + outcome.bytes_in);
+        counters.compacted_bytes_out.set(counters.compacted_bytes_out.get() + outcome.bytes_out);
+        let Some(update) = history_update(outcome) else { return };
+        let database = self.clone();
+        spawn_local(async move {
+            if !database.is_closing()
+                && let Err(error) = database.apply(update).await
+            {
+                tracing::debug!(%error, "a compaction is missing in the history");
+            }
+        })
+        .detach();
+    }
+
+    pub(crate) fn count_failed_compaction(&self) {
+        let failed = &self.inner.counters.failed_compactions;
+        failed.set(failed.get() + 1);
+    }
+
+    pub(crate) fn count_stopped_compaction(&self) {
+        let stopped = &self.inner.counters.stopped_compactions;
+        stopped.set(stopped.get() + 1);
+    }
+}

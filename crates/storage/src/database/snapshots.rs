@@ -1,0 +1,242 @@
+//! Snapshots: hard links to a table's files in `snapshots/<tag>` below its directory, with `schema.cql` and `manifest.json`,
+//! as Cassandra and ScyllaDB have them. Each shard links its files; none is exchanged by a compaction meanwhile.
+
+use std::{io::ErrorKind, path::Path};
+
+use espalier_mutation::schema::TableId;
+use espalier_runtime::{file::FileSystem, maybe_yield, time};
+use espalier_sstable::components::components_found;
+
+use super::Database;
+use crate::StorageError;
+
+/// The directory of snapshots below a table's.
+const SNAPSHOTS: &str = "snapshots";
+const MANIFEST: &str = "manifest.json";
+const SCHEMA: &str = "schema.cql";
+
+/// A table to be kept.
+#[derive(Clone, Debug)]
+pub struct SnapshotTable {
+    /// Which.
+    pub id: TableId,
+    /// The statements that make it.
+    pub schema: String,
+}
+
+/// What there is of a snapshot of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotDetails {
+    /// Name of the snapshot.
+    pub tag: String,
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// Bytes of all its files.
+    pub total_bytes: u64,
+    /// Bytes of those that the table itself does not have any more.
+    pub true_bytes: u64,
+}
+
+impl Database {
+    /// Keeps the files of tables under a name; with `with_memtables`, what is in memory is written first. A table that has a
+    /// snapshot of this name already is an error, and then nothing is kept.
+    pub async fn take_snapshot(
+        &self,
+        tag: String,
+        tables: Vec<SnapshotTable>,
+        with_memtables: bool,
+    ) -> Result<(), StorageError> {
+        let is_name = !tag.is_empty() && tag != "." && tag != ".." && !tag.contains(['/', '\0']);
+        if !is_name {
+            return Err(StorageError::Snapshot(format!(
+                "'{tag}' cannot be the name of a snapshot"
+            )));
+        }
+        self.on_shard(0, move |database| async move {
+            database.lead_snapshot(&tag, tables, with_memtables).await
+        })
+        .await
+    }
+
+    async fn lead_snapshot(
+        &self,
+        tag: &str,
+        tables: Vec<SnapshotTable>,
+        with_memtables: bool,
+    ) -> Result<(), StorageError> {
+        // Neither dropped nor truncated meanwhile, and no other snapshot.
+        let _turn = self.inner.schema_turn.acquire(1).await;
+        for table in &tables {
+            let table = self.table(table.id)?;
+            if self.file_system().exists(table.directory.join(SNAPSHOTS).join(tag)).await? {
+                let name = table.metadata().name.clone();
+                return Err(StorageError::Snapshot(format!(
+                    "Snapshot {tag} of table {name} already exists."
+                )));
+            }
+        }
+        for SnapshotTable { id, schema } in tables {
+            if with_memtables {
+                let flushed = self.on_all_shards(move |database| async move {
+                    match database.table(id) {
+                        Ok(table) => database.flush_table(&table).await,
+                        Err(_) => Ok(()),
+                    }
+                });
+                flushed.await.into_iter().collect::<Result<(), StorageError>>()?;
+            }
+            let table = self.table(id)?;
+            self.make_directory(&table).await?;
+            let directory = table.directory.join(SNAPSHOTS).join(tag);
+            self.file_system().create_dir_all(&directory).await?;
+            let to = directory.clone();
+            let linked = self.on_all_shards(move |database| {
+                let to = to.clone();
+                async move { database.link_files(id, &to).await }
+            });
+            let mut files = Vec::new();
+            for part in linked.await {
+                files.extend(part?);
+            }
+            files.sort();
+            files.dedup();
+            let file_system = self.file_system();
+            file_system.write_atomically(directory.join(SCHEMA), schema).await?;
+            file_system.write_atomically(directory.join(MANIFEST), manifest(&files)).await?;
+            file_system.sync_dir(table.directory.join(SNAPSHOTS)).await?;
+            file_system.sync_dir(&table.directory).await?;
+        }
+        Ok(())
+    }
+
+    /// Links the files that this shard has open. Gives the names of their Data.db.
+    async fn link_files(&self, id: TableId, to: &Path) -> Result<Vec<String>, StorageError> {
+        let Ok(table) = self.table(id) else { return Ok(Vec::new()) };
+        let _turn = table.exchange_lock.acquire(1).await;
+        let (file_system, view) = (self.file_system(), table.view());
+        let mut files = Vec::new();
+        for sstable in view.sstables.iter() {
+            let descriptor = sstable.descriptor();
+            for component in components_found(file_system, descriptor).await? {
+                let from = descriptor.path(&component);
+                let Some(name) = from.file_name() else { continue };
+                match file_system.hard_link(&from, to.join(name)).await {
+                    // Another shard has a part of it, too.
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    linked => linked?,
+                }
+                maybe_yield().await;
+            }
+            files.push(format!("{descriptor}-Data.db"));
+        }
+        Ok(files)
+    }
+
+    /// The snapshots of all tables.
+    pub async fn snapshots(&self) -> Result<Vec<SnapshotDetails>, StorageError> {
+        let mut found = Vec::new();
+        for table in self.schema().tables() {
+            let directory = self.snapshots_of(table.id).await;
+            for entry in read_dir(self.file_system(), &directory).await? {
+                let mut details = SnapshotDetails {
+                    tag: entry.name,
+                    keyspace: table.keyspace.clone(),
+                    table: table.name.clone(),
+                    total_bytes: 0,
+                    true_bytes: 0,
+                };
+                for file in read_dir(self.file_system(), &entry.path).await? {
+                    let metadata = self.file_system().metadata(&file.path).await?;
+                    details.total_bytes += metadata.length;
+                    details.true_bytes += if metadata.links > 1 { 0 } else { metadata.length };
+                }
+                found.push(details);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes snapshots: of one name or all, in some keyspaces or all, of one table or all.
+    pub async fn clear_snapshots(
+        &self,
+        tag: Option<&str>,
+        keyspaces: &[&str],
+        table: Option<&str>,
+    ) -> Result<(), StorageError> {
+        for metadata in self.schema().tables() {
+            let is_wanted = (keyspaces.is_empty()
+                || keyspaces.contains(&metadata.keyspace.as_str()))
+                && table.is_none_or(|table| metadata.name == table);
+            if !is_wanted {
+                continue;
+            }
+            let directory = self.snapshots_of(metadata.id).await;
+            for entry in read_dir(self.file_system(), &directory).await? {
+                if tag.is_none_or(|tag| entry.name == tag) {
+                    self.file_system().remove_dir_all(&entry.path).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn snapshots_of(&self, id: TableId) -> std::path::PathBuf {
+        let directory = self.on_shard(0, move |database| async move {
+            database.table(id).map(|table| table.directory.clone()).unwrap_or_default()
+        });
+        directory.await.join(SNAPSHOTS)
+    }
+}
+
+async fn read_dir(
+    file_system: &FileSystem,
+    directory: &Path,
+) -> Result<Vec<espalier_runtime::file::DirectoryEntry>, StorageError> {
+    match file_system.read_dir(directory).await {
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        listed => Ok(listed?),
+    }
+}
+
+/// What Cassandra 5 writes beside the files.
+fn manifest(files: &[String]) -> String {
+    let files: Vec<String> = files.iter().map(|file| format!("\"{file}\"")).collect();
+    let created = utc(time::now_millis());
+    format!(
+        "{{\"files\":[{}],\"created_at\":\"{created}\",\"expires_at\":null,\"ephemeral\":false}}\n",
+        files.join(",")
+    )
+}
+
+/// `2026-01-02T03:04:05.678Z`.
+fn utc(milliseconds: i64) -> String {
+    let (days, rest) = (milliseconds.div_euclid(86_400_000), milliseconds.rem_euclid(86_400_000));
+    // Days of the proleptic Gregorian calendar, from 1 March of the year 0, in eras of 400 years.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
+    let (second, millisecond) = (rest / 1000 % 60, rest % 1000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_cassandra_writes_them() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(utc(951_782_400_000), "2000-02-29T00:00:00.000Z");
+        assert_eq!(utc(1_709_210_096_789), "2024-02-29T12:34:56.789Z");
+        assert_eq!(utc(-1), "1969-12-31T23:59:59.999Z");
+    }
+}

@@ -1,0 +1,157 @@
+//! What of a reconciled row is dead, and what of that may go: one rule for readers, to whom all of it may, and for
+//! compaction, which keeps tombstones as long as they may cover something elsewhere. Source: reference 9.
+
+use espalier_mutation::{Cell, ColumnData, DeletionTime, Liveness, Row, schema::TableMetadata};
+
+use crate::ColumnSelection;
+
+/// Removes from a row at second `now_s` what deletes nothing and is not live, as far as `may_go` lets it: tombstones and
+/// what has expired, given as (write timestamp in µs, second of deletion or expiry). What has expired and must stay becomes the
+/// tombstone that it stands for, deleted when it was written: a later second would keep it longer than its TTL needs. The
+/// liveness of a row stays as it is until it may go.
+pub(crate) fn purge_row(row: &mut Row, now_s: u32, may_go: &mut impl FnMut(i64, u32) -> bool) {
+    purge_deletion(&mut row.deletion, may_go);
+    purge_deletion(&mut row.shadowable_deletion, may_go);
+    let liveness = row.liveness;
+    if !liveness.is_none()
+        && !liveness.is_live(now_s)
+        && may_go(liveness.timestamp, liveness.local_expiration)
+    {
+        row.liveness = Liveness::NONE;
+    }
+    row.columns.retain_mut(|(_, data)| match data {
+        ColumnData::Simple(cell) => stays(cell, now_s, may_go),
+        ColumnData::Complex(column) => {
+            purge_deletion(&mut column.deletion, may_go);
+            column.cells.retain_mut(|(_, cell)| stays(cell, now_s, may_go));
+            !column.deletion.is_live() || !column.cells.is_empty()
+        }
+    });
+}
+
+/// Lets a deletion go if it may.
+pub(crate) fn purge_deletion(
+    deletion: &mut DeletionTime,
+    may_go: &mut impl FnMut(i64, u32) -> bool,
+) {
+    if !deletion.is_live() && may_go(deletion.marked_for_delete_at, deletion.local_deletion_time) {
+        *deletion = DeletionTime::LIVE;
+    }
+}
+
+/// Whether a cell stays, perhaps as a tombstone.
+fn stays(cell: &mut Cell, now_s: u32, may_go: &mut impl FnMut(i64, u32) -> bool) -> bool {
+    if cell.is_live(now_s) {
+        return true;
+    }
+    if may_go(cell.timestamp, cell.local_deletion_time) {
+        return false;
+    }
+    if !cell.is_expiring() {
+        return true;
+    }
+    let written_s = cell.local_deletion_time.saturating_sub(cell.ttl);
+    *cell = Cell::tombstone(cell.timestamp, written_s);
+    !may_go(cell.timestamp, written_s)
+}
+
+/// Removes what is dead: to a reader all that may go, goes. Returns whether the row exists for the reader; then only the
+/// selected columns are left.
+pub(crate) fn keep_live(
+    row: &mut Row,
+    table: &TableMetadata,
+    selection: &ColumnSelection,
+    now_s: u32,
+) -> bool {
+    purge_row(row, now_s, &mut |_, _| true);
+    row.columns.retain(|(id, _)| table.column_by_id(*id).is_some());
+    let exists = !row.liveness.is_none() || !row.columns.is_empty();
+    if exists && let ColumnSelection::Only(_) = selection {
+        row.columns.retain(|(id, _)| selection.contains(*id));
+    }
+    exists
+}
+
+/// Bytes of a row's values, to bound a page by.
+pub(crate) fn row_bytes(row: &Row) -> usize {
+    /// What a cell costs besides its value, roughly.
+    const CELL_BYTES: usize = 16;
+    let clustering: usize = row.clustering.values.iter().flatten().map(bytes::Bytes::len).sum();
+    let cells: usize = row
+        .columns
+        .iter()
+        .map(|(_, data)| match data {
+            ColumnData::Simple(cell) => cell.value.len() + CELL_BYTES,
+            ColumnData::Complex(column) => column
+                .cells
+                .iter()
+                .map(|(path, cell)| path.len() + cell.value.len() + CELL_BYTES)
+                .sum(),
+        })
+        .sum();
+    clustering + cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use espalier_mutation::{Clustering, ComplexColumn, schema::ColumnId};
+
+    const NOW: u32 = 1000;
+
+    fn row(cells: Vec<Cell>) -> Row {
+        let mut row = Row::empty(Clustering::empty());
+        let cells = cells.into_iter().enumerate();
+        row.columns =
+            cells.map(|(id, cell)| (ColumnId(id as u32), ColumnData::Simple(cell))).collect();
+        row
+    }
+
+    fn value() -> Bytes {
+        Bytes::from_static(b"v")
+    }
+
+    #[test]
+    fn what_has_expired_becomes_the_tombstone_of_its_write() {
+        let mut row = row(vec![
+            Cell::expiring(5, 100, NOW, value()),
+            Cell::expiring(5, 100, NOW + 1, value()),
+            Cell::tombstone(5, NOW - 1),
+        ]);
+        let live = row.columns[1].1.clone();
+        purge_row(&mut row, NOW, &mut |_, _| false);
+        assert_eq!(row.columns[0].1, ColumnData::Simple(Cell::tombstone(5, NOW - 100)));
+        assert_eq!(row.columns[1].1, live);
+        assert_eq!(row.columns.len(), 3);
+    }
+
+    #[test]
+    fn the_grace_of_what_has_expired_counts_from_its_write() {
+        let mut row = row(vec![Cell::expiring(5, 100, NOW, value())]);
+        purge_row(&mut row, NOW, &mut |_, second| second < NOW - 50);
+        assert!(row.is_empty());
+    }
+
+    #[test]
+    fn deletions_of_rows_and_collections_go_by_themselves() {
+        let mut row = row(vec![Cell::live(7, value())]);
+        row.deletion = DeletionTime::new(3, 10);
+        row.shadowable_deletion = DeletionTime::new(4, 900);
+        row.liveness = Liveness { timestamp: 6, ttl: 5, local_expiration: 20 };
+        let cells = vec![(value(), Cell::tombstone(9, 20))];
+        let column = ComplexColumn { deletion: DeletionTime::new(8, 20), cells };
+        row.columns.push((ColumnId(1), ColumnData::Complex(column)));
+        let mut kept = row.clone();
+        purge_row(&mut kept, NOW, &mut |timestamp, second| second < 100 && timestamp < 8);
+        assert!(kept.deletion.is_live() && !kept.shadowable_deletion.is_live());
+        assert!(kept.liveness.is_none());
+        assert_eq!(kept.columns, row.columns);
+        purge_row(&mut kept, NOW, &mut |timestamp, second| second < 100 && timestamp < 9);
+        let ColumnData::Complex(column) = &kept.columns[1].1 else { panic!() };
+        assert!(column.deletion.is_live() && column.cells.len() == 1);
+        purge_row(&mut kept, NOW, &mut |_, second| second < 100);
+        assert_eq!(kept.columns.len(), 1);
+        assert!(!kept.shadowable_deletion.is_live());
+    }
+}

@@ -1,0 +1,145 @@
+//! The power goes at every write, rename and sync of a compaction: the table is what it was, on the old files or on the
+//! new ones, and nothing of the other ones is left.
+
+use espalier_mutation::{DeletionTime, Mutation, PartitionUpdate, schema::TableOptions};
+use espalier_runtime::{
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    time::ManualClock,
+};
+use espalier_storage::{Database, StorageConfiguration};
+
+use crate::support::*;
+
+fn quiet() -> StorageConfiguration {
+    StorageConfiguration { autocompaction: false, ..configuration() }
+}
+
+/// Three files: rows, deletions of some of them that may go, later rows.
+async fn fill(database: &Database) {
+    let mut narrow = narrow_table();
+    narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
+    create(database, vec![narrow]).await;
+    let narrow = table(database, "narrow");
+    for number in 0..20 {
+        let name = format!("p{number:02}");
+        database.apply(insert(&narrow, &name, None, 1, &[("v", "first")])).await.unwrap();
+    }
+    database.flush("ks", None).await.unwrap();
+    for number in 0..10 {
+        let mut update = PartitionUpdate::new(narrow.id, key(format!("p{number:02}")));
+        update.deletion = DeletionTime::new(2, NOW - 10);
+        database.apply(Mutation { updates: vec![update] }).await.unwrap();
+    }
+    database.flush("ks", None).await.unwrap();
+    for number in 5..15 {
+        let name = format!("p{number:02}");
+        database.apply(insert(&narrow, &name, None, 3, &[("v", "second")])).await.unwrap();
+    }
+    database.flush("ks", None).await.unwrap();
+}
+
+fn expected() -> Vec<String> {
+    let rows = (5..20).map(|number| {
+        let value = if number < 15 { "second" } else { "first" };
+        format!("p{number:02}/ v={value}")
+    });
+    rows.collect()
+}
+
+async fn check(file_system: &FileSystem, context: &str) -> usize {
+    let database = open(file_system, quiet()).await.unwrap_or_else(|e| panic!("{context}: {e}"));
+    let narrow = table(&database, "narrow");
+    let mut lines = show(&narrow, &read_all(&database, &narrow).await);
+    lines.sort();
+    assert_eq!(lines, expected(), "{context}");
+    let (files, sets) =
+        (file_names(file_system, &narrow).await, sstable_names(file_system, &narrow).await);
+    for file in files.iter().filter(|name| *name != "truncated") {
+        assert!(sets.iter().any(|set| file.starts_with(set)), "{context}: {file} of {files:?}");
+    }
+    // What is there can be compacted.
+    database.compact("ks", Some("narrow"), true).await.unwrap();
+    let mut lines = show(&narrow, &read_all(&database, &narrow).await);
+    lines.sort();
+    assert_eq!(lines, expected(), "{context}: compacted");
+    let left = sstable_names(file_system, &narrow).await;
+    assert_eq!(left.len(), 1, "{context}: {left:?}");
+    sets.len()
+}
+
+fn clock() -> ManualClock {
+    ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle()
+}
+
+#[test]
+fn at_every_operation() {
+    let _installed = clock().install();
+    let (mut old, mut new) = (0, 0);
+    for operations in 0.. {
+        let file_system = FileSystem::simulated(operations);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        let is_done = run(async {
+            let database = open(&file_system, quiet()).await.unwrap();
+            fill(&database).await;
+            disk.power_off_after(operations);
+            let done = database.compact("ks", Some("narrow"), false).await.is_ok();
+            done && disk.operations() < u64::MAX
+        });
+        for seed in 0..3 {
+            let crashed = FileSystem::on(disk.crash(operations * 10 + seed));
+            let context = format!("power off after {operations} operations, crash seed {seed}");
+            match run(check(&crashed, &context)) {
+                1 => new += 1,
+                3 => old += 1,
+                sets => panic!("{context}: {sets} files"),
+            }
+        }
+        if is_done && operations > 10 && new > 12 {
+            break;
+        }
+        assert!(operations < 2000, "the compaction never ends");
+    }
+    assert!(old > 100 && new > 12, "{old} old, {new} new");
+}
+
+#[test]
+fn an_operation_that_fails_leaves_the_old_files() {
+    let _installed = clock().install();
+    for operation in [
+        Operation::Create,
+        Operation::Write,
+        Operation::Sync,
+        Operation::SyncDirectory,
+        Operation::Rename,
+        Operation::Read,
+        Operation::Open,
+        Operation::Metadata,
+        Operation::Remove,
+    ] {
+        let mut has_failed = false;
+        for nth in 0..60 {
+            let file_system = FileSystem::simulated(nth);
+            let disk = file_system.simulated_disk().unwrap().clone();
+            let context = format!("{operation:?} {nth}");
+            run(async {
+                let database = open(&file_system, quiet()).await.unwrap();
+                fill(&database).await;
+                let narrow = table(&database, "narrow");
+                let fault = Fault::nth(operation, nth, Effect::InputOutput).on_path("narrow");
+                disk.inject(fault);
+                has_failed |= database.compact("ks", Some("narrow"), false).await.is_err();
+                disk.clear_faults();
+                let mut lines = show(&narrow, &read_all(&database, &narrow).await);
+                lines.sort();
+                assert_eq!(lines, expected(), "{context}");
+                assert!(database.compactions().await.is_empty());
+            });
+            let crashed = FileSystem::on(disk.crash(nth));
+            run(check(&crashed, &context));
+        }
+        assert!(has_failed || operation == Operation::Remove, "{operation:?} was never needed");
+    }
+}

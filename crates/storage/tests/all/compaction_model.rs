@@ -1,0 +1,180 @@
+//! Random histories of writes, deletions of every kind and TTLs, with steps of the clock, flushes, compactions of random
+//! files, crashes and restarts: reads give what a model gives that knows of none of this, and nothing deleted comes back.
+
+use std::{sync::Arc, time::Duration};
+
+use espalier_mutation::{
+    KeyRange, Mutation,
+    schema::{TableMetadata, TableOptions},
+};
+use espalier_runtime::{file::FileSystem, spawn_local, time::ManualClock};
+use espalier_storage::{Database, ReadTarget};
+
+use crate::{
+    model::{Model, Writer, forget_liveness, read_in_pages},
+    support::*,
+};
+
+const VERSIONS: [&str; 5] = ["da", "oa", "nb", "me", "mt"];
+const STRATEGIES: [&str; 4] = [
+    "SizeTieredCompactionStrategy",
+    "LeveledCompactionStrategy",
+    "TimeWindowCompactionStrategy",
+    "UnifiedCompactionStrategy",
+];
+
+struct History {
+    seed: u64,
+    model: Model,
+    writer: Writer,
+    partitions: u64,
+    spread: u64,
+}
+
+impl History {
+    async fn read(&mut self, database: &Database, table: &Arc<TableMetadata>, step: u64) {
+        let command = self.writer.command(table, self.partitions, self.spread);
+        let mut expected = self.model.read(&command);
+        forget_liveness(&mut expected);
+        let context = format!("seed {} step {step} {command:?}", self.seed);
+        let mut got = database.read(command.clone()).await.unwrap().partitions;
+        forget_liveness(&mut got);
+        assert_eq!(got, expected, "{context}");
+        let page = 1 + self.writer.below(4) as usize;
+        let mut got = read_in_pages(database, command, page).await;
+        forget_liveness(&mut got);
+        assert_eq!(got, expected, "pages of {page}: {context}");
+    }
+
+    async fn read_all(&mut self, database: &Database, table: &Arc<TableMetadata>, step: u64) {
+        let mut command = command(table, ReadTarget::Range(KeyRange::full()));
+        command.now_s = self.writer.now_s;
+        let mut expected = self.model.read(&command);
+        forget_liveness(&mut expected);
+        let mut got = database.read(command).await.unwrap().partitions;
+        forget_liveness(&mut got);
+        assert_eq!(got, expected, "seed {} step {step}: everything", self.seed);
+    }
+
+    async fn write(&mut self, database: &Database, table: &Arc<TableMetadata>) {
+        let update = self.writer.update(table, self.partitions, self.spread);
+        if !update.is_empty() {
+            self.model.writes.push(update.clone());
+            database.apply(Mutation { updates: vec![update] }).await.unwrap();
+        }
+    }
+
+    async fn flush(&mut self, database: &Database) {
+        self.writer.raise_floor();
+        database.flush("ks", None).await.unwrap();
+    }
+
+    /// Compacts some files, all, or each by itself, while reads and writes go on.
+    async fn compact(
+        &mut self,
+        database: &Database,
+        file_system: &FileSystem,
+        table: &Arc<TableMetadata>,
+        step: u64,
+    ) {
+        self.writer.raise_floor();
+        let names = sstable_names(file_system, table).await;
+        let kept = names.into_iter().filter(|_| self.writer.random.below(3) > 0).collect();
+        let kind = self.writer.below(8);
+        let (other, name) = (database.clone(), table.name.clone());
+        let compaction = spawn_local(async move {
+            match kind {
+                0 => other.compact("ks", Some(&name), true).await.unwrap(),
+                1 => other.upgrade_sstables("ks", Some(&name), false).await.unwrap(),
+                _ => _ = other.compact_sstables("ks", &name, kept).await.unwrap(),
+            }
+        });
+        for _ in 0..self.writer.below(4) {
+            match self.writer.below(4) {
+                0 => self.read(database, table, step).await,
+                1 => self.flush(database).await,
+                // With the memtables: what is written now is not behind the tombstones that go.
+                _ if kind == 0 => {}
+                2 if self.writer.below(8) == 0 => database.stop_compactions().await,
+                _ => self.write(database, table).await,
+            }
+        }
+        compaction.await;
+        self.read_all(database, table, step).await;
+    }
+}
+
+fn table_of(definition: fn() -> TableMetadata, writer: &mut Writer) -> TableMetadata {
+    let mut table = definition();
+    let strategy = STRATEGIES[writer.below(4) as usize].to_owned();
+    table.options = TableOptions {
+        gc_grace_seconds: [0, 0, 4, 60][writer.below(4) as usize],
+        compaction: [("class".to_owned(), strategy)].into(),
+        ..TableOptions::default()
+    };
+    table
+}
+
+fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: u64, steps: u64) {
+    let clock = ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle();
+    let _installed = clock.install();
+    let mut file_system = FileSystem::simulated(seed);
+    let mut history =
+        History { seed, model: Model::default(), writer: Writer::new(seed), partitions, spread };
+    let mut is_created = false;
+    for _ in 0..3 {
+        run(async {
+            espalier_runtime::preempt::force_yields(Some(seed));
+            let mut configuration = configuration();
+            configuration.autocompaction = history.writer.below(2) == 0;
+            let version = VERSIONS[history.writer.below(VERSIONS.len() as u64) as usize];
+            configuration.sstable_format = version.into();
+            let database = open(&file_system, configuration).await.unwrap();
+            if !is_created {
+                create(&database, vec![table_of(definition, &mut history.writer)]).await;
+                is_created = true;
+            }
+            let table = table(&database, &definition().name);
+            for step in 0..steps {
+                let now_s = u32::try_from(clock.now_micros() / 1_000_000).unwrap();
+                history.writer.now_s = now_s;
+                history.model.now_s = now_s;
+                match history.writer.below(14) {
+                    0 => history.flush(&database).await,
+                    1 => history.compact(&database, &file_system, &table, step).await,
+                    2 => clock.advance(Duration::from_secs(history.writer.below(6))),
+                    3..6 => history.read(&database, &table, step).await,
+                    _ => history.write(&database, &table).await,
+                }
+            }
+            history.read_all(&database, &table, steps).await;
+            history.writer.raise_floor();
+            if history.writer.below(2) == 0 {
+                database.shutdown().await.unwrap();
+            }
+            espalier_runtime::preempt::force_yields(None);
+        });
+        let disk = file_system.simulated_disk().unwrap().clone();
+        file_system = FileSystem::on(disk.crash(history.writer.random.next_u64()));
+    }
+}
+
+#[test]
+fn wide_partitions() {
+    (0..30).for_each(|seed| check(seed, wide_table, 3, 6, 70));
+}
+
+#[test]
+fn many_rows() {
+    (0..4).for_each(|seed| check(1000 + seed, wide_table, 1, 200, 160));
+}
+
+#[test]
+fn single_rows() {
+    (0..30).for_each(|seed| check(2000 + seed, narrow_table, 12, 1, 70));
+}
+
+#[test]
+fn clusterings_of_several_columns() {
+    (0..30).for_each(|seed| check(3000 + seed, mixed_table, 2, 4, 70));
+}

@@ -1,0 +1,126 @@
+"""Files that we compact, in every version that Cassandra 5.0.9 reads: our SELECT is the same before and after, and Cassandra's
+own code verifies and dumps them to the same rows. Besides, what operators ask of the admin API."""
+import json
+import time
+
+import pytest
+
+import dumped
+from espalier_node import wait_until
+from test_cassandra_reads_our_files import SEED, VERSIONS, Filled, complaints, directory
+from wire import Wire
+
+SIMPLE = [
+    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 0",
+]
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def compacted(start_node, request):
+    """All shapes over several flushes, compacted into one file for each table."""
+    settings = {"column_index_size_in_kb": 1, "commitlog_sync": "periodic", "sstable_format": request.param}
+    filled = Filled(start_node(settings=settings))
+    filled.fill()
+    keyspace = filled.shapes[0].name.split(".")[0]
+    filled.node.request("POST", f"/storage_service/keyspace_compaction/{keyspace}")
+    yield filled
+    filled.node.kill()
+
+
+def test_selects_are_the_same(compacted):
+    with Wire(compacted.node) as wire:
+        for shape in compacted.shapes:
+            assert len(compacted.node.table_files(*shape.name.split("."))) == 1, shape.name
+            assert wire.select(shape.select(), page_size=71) == compacted.answers[shape.name], f"{shape.name}, seed {SEED}"
+
+
+def test_cassandra_verifies(compacted, oracle):
+    names = [shape.name for shape in compacted.shapes]
+    done = oracle("verify", "--strict", "--thorough", *(directory(compacted.node, name) for name in names))
+    assert done.returncode == 0, (SEED, complaints(done))
+
+
+def test_cassandra_dumps_the_same(compacted, oracle, tmp_path):
+    how = ["dump", "--live", compacted.now, "--full", "--no-j", "--no-token", "-o"]
+    outputs = {shape.name: tmp_path / f"{shape.name}.jsonl" for shape in compacted.shapes}
+    commands = [[*how, outputs[shape.name], directory(compacted.node, shape.name)] for shape in compacted.shapes]
+    done = oracle("batch", commands=commands)
+    assert done.stdout.splitlines().count("== 0") == len(commands), (done.stdout + done.stderr)[-2000:]
+    for shape in compacted.shapes:
+        with open(outputs[shape.name]) as lines:
+            expected = list(dumped.rows(shape.table, lines))
+        assert compacted.answers[shape.name] == expected, f"{shape.name}, seed {SEED}"
+
+
+def filled(node, rounds=3):
+    session = node.connect()
+    for statement in SIMPLE:
+        session.execute(statement)
+    for round in range(rounds):
+        for number in range(100):
+            session.execute(f"INSERT INTO ks.t (k, c, v) VALUES ({number % 10}, {number}, '{round}')")
+        node.flush("ks")
+    return session
+
+
+def test_deletions_free_space(node):
+    ours = node("ours", shards=2)
+    session = filled(ours)
+    for partition in range(10):
+        session.execute(f"DELETE FROM ks.t WHERE k = {partition}")
+    time.sleep(1.1)  # gc_grace_seconds is 0, and counts in whole seconds
+    ours.request("POST", "/storage_service/keyspace_compaction/ks", cf="t")
+    assert ours.table_files("ks", "t") == []
+    assert list(session.execute("SELECT * FROM ks.t")) == []
+    ours.restart(kill=True)
+    assert list(ours.connect().execute("SELECT * FROM ks.t")) == []
+
+
+def test_files_are_compacted_by_themselves(node):
+    ours = node("ours")
+    session = filled(ours, rounds=12)
+    wait_until(lambda: len(ours.table_files("ks", "t", "TOC.txt")) < 4, what="few files")
+    rows = sorted(session.execute("SELECT k, c, v FROM ks.t"))
+    assert [tuple(row) for row in rows] == sorted((n % 10, n, "11") for n in range(100))
+    assert ours.metrics()["scylla_compaction_manager_completed_compactions"] >= 3
+    wait_until(lambda: list(session.execute("SELECT keyspace_name, columnfamily_name, bytes_in, bytes_out, rows_merged FROM"
+                                            " system.compaction_history")), what="a history")
+    history = [row for row in session.execute("SELECT * FROM system.compaction_history") if row.columnfamily_name == "t"]
+    assert history and all(row.bytes_in > 0 and row.keyspace_name == "ks" and sum(row.rows_merged.values()) > 0 for row in history)
+    assert json.loads(ours.request("GET", "/compaction_manager/compactions")) == []
+    ours.request("POST", "/compaction_manager/stop_compaction", type="COMPACTION")
+
+
+def test_strategies_are_changed_on_a_live_table(node):
+    ours = node("ours")
+    session = filled(ours)
+    described = session.execute("SELECT compaction FROM system_schema.tables WHERE keyspace_name = 'ks'").one()
+    assert described.compaction == {"class": "org.apache.cassandra.db.compaction.UnifiedCompactionStrategy"}
+    session.execute("ALTER TABLE ks.t WITH compaction = {'class': 'SizeTieredCompactionStrategy', 'min_threshold': 2}")
+    wait_until(lambda: len(ours.table_files("ks", "t", "TOC.txt")) == 1, what="one file")
+    for options, message in [
+        ("{'class': 'LeveledCompactionStrategy', 'foo': 1}", "Properties specified [foo] are not understood by LeveledCompactionStrategy"),
+        ("{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'WEEKS'}", "WEEKS is not valid for compaction_window_unit"),
+        ("{'class': 'Nonsense'}", "Unable to find compaction strategy class"),
+    ]:
+        with pytest.raises(Exception) as refused:
+            session.execute(f"ALTER TABLE ks.t WITH compaction = {options}")
+        assert message in str(refused.value)
+
+
+def test_snapshots(node):
+    ours = node("ours", shards=2)
+    session = filled(ours, rounds=1)
+    ours.request("POST", "/storage_service/snapshots", tag="before", kn="ks", cf="t")
+    (directory,) = ours.directory.glob("data/ks/t-*/snapshots/before")
+    manifest = json.loads((directory / "manifest.json").read_text())
+    assert sorted(manifest["files"]) == sorted(path.name for path in directory.glob("*-Data.db"))
+    assert "CREATE TABLE ks.t" in (directory / "schema.cql").read_text()
+    session.execute("TRUNCATE ks.t")
+    (listed,) = json.loads(ours.request("GET", "/storage_service/snapshots"))
+    assert listed["key"] == "before" and listed["value"][0]["live"] == listed["value"][0]["total"] > 0
+    ours.request("POST", "/storage_service/sstables/ks", cf="t", path=str(directory))
+    assert len(list(session.execute("SELECT * FROM ks.t"))) == 100
+    ours.request("DELETE", "/storage_service/snapshots", tag="before")
+    assert json.loads(ours.request("GET", "/storage_service/snapshots")) == []
