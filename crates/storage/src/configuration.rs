@@ -37,6 +37,8 @@ pub struct StorageConfiguration {
     pub column_index_bytes: Option<u32>,
     /// Whether compactions begin by themselves.
     pub autocompaction: bool,
+    /// Bytes a second that compactions of all shards read (`compaction_throughput`); as many as they can if there is none.
+    pub compaction_bytes_per_second: Option<u64>,
     /// How long a write waits for room in memtables or log before it fails (`write_request_timeout`).
     pub write_timeout: Duration,
 }
@@ -59,6 +61,7 @@ impl StorageConfiguration {
             sstable_format: "da".into(),
             column_index_bytes: None,
             autocompaction: true,
+            compaction_bytes_per_second: None,
             write_timeout: Duration::from_secs(2),
         }
     }

@@ -16,6 +16,8 @@ pub struct StorageMetrics {
     pub failed_flushes: u64,
     /// Memory of the memtables that were flushed.
     pub flushed_bytes: u64,
+    /// Flushes that waited because compactions could not keep up.
+    pub delayed_flushes: u64,
     pub compactions: u64,
     pub failed_compactions: u64,
     /// By request.
@@ -56,6 +58,7 @@ impl StorageMetrics {
         self.flushes += other.flushes;
         self.failed_flushes += other.failed_flushes;
         self.flushed_bytes += other.flushed_bytes;
+        self.delayed_flushes += other.delayed_flushes;
         self.compactions += other.compactions;
         self.failed_compactions += other.failed_compactions;
         self.stopped_compactions += other.stopped_compactions;

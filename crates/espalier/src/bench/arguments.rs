@@ -19,6 +19,19 @@ pub enum BenchCommand {
     Memtable(Box<MemtableArguments>),
     /// Reads that come past deleted rows, and how long deletions hold the core
     Deletions(DeletionsArguments),
+    /// Two files of which half the partitions are in both become one
+    Compaction(CompactionArguments),
+}
+
+/// What is compacted.
+#[derive(Args, Clone, Debug)]
+pub struct CompactionArguments {
+    /// How many rows of some 100 bytes each of the two files has
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(100..=1 << 32))]
+    pub rows: u64,
+    /// Where its node has its files meanwhile; it must not exist
+    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
+    pub workdir: PathBuf,
 }
 
 /// What is deleted.

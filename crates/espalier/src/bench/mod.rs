@@ -1,6 +1,7 @@
 //! `espalier bench`: measures this build on this machine, without sockets between.
 
 pub mod arguments;
+mod compaction;
 mod deletions;
 mod machine;
 mod memtable;
@@ -59,5 +60,6 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
     match command {
         BenchCommand::Memtable(arguments) => memtable::run(arguments),
         BenchCommand::Deletions(arguments) => deletions::run(arguments),
+        BenchCommand::Compaction(arguments) => compaction::run(arguments),
     }
 }

@@ -151,10 +151,26 @@ fn storage(
     storage.sstable_format = sstable_format(draft)?;
     storage.column_index_bytes =
         draft.column_index_bytes.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+    if let Some(rate) = &draft.compaction_throughput {
+        storage.compaction_bytes_per_second = throughput(rate)?;
+    }
     if let Some(timeout) = draft.write_request_timeout {
         storage.write_timeout = timeout;
     }
     Ok(storage)
+}
+
+/// Bytes a second, as in `64MiB/s`; none for 0.
+fn throughput(rate: &str) -> Result<Option<u64>, ConfigurationError> {
+    let bytes = rate.strip_suffix("/s").ok_or("expected a size by the second, such as 64MiB/s");
+    let bytes = bytes.map_err(str::to_owned).and_then(super::units::parse_size);
+    match bytes {
+        Ok(0) => Ok(None),
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(reason) => {
+            Err(ConfigurationError::Inconsistent(format!("compaction_throughput: {reason}")))
+        }
+    }
 }
 
 /// The version of new SSTables. Cassandra names a family, and how far back a node must be able to go.

@@ -43,6 +43,7 @@ pub struct Draft {
     pub storage_compatibility_mode: Option<String>,
     pub column_index_bytes: Option<u64>,
     pub write_request_timeout: Option<Duration>,
+    pub compaction_throughput: Option<String>,
 }
 
 /// One setting.
@@ -193,6 +194,7 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Size(|draft| &mut draft.file_cache_bytes, MIB, 1024 * TIB),
     ),
     // Tables on disk.
+    setting("compaction_throughput", Kind::Text(|draft| &mut draft.compaction_throughput)),
     setting(
         "sstable_format",
         Kind::Choice(

@@ -22,6 +22,12 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "Memory of the memtables that were flushed.",
     );
     push(
+        "espalier_flushes_delayed",
+        counter,
+        metrics.delayed_flushes,
+        "Flushes that waited because compactions could not keep up.",
+    );
+    push(
         "scylla_compaction_manager_compactions",
         gauge,
         metrics.running_compactions,

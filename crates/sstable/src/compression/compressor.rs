@@ -95,7 +95,7 @@ impl Compressor {
     }
 
     /// Compresses `plain` into `output`, whose old content is replaced.
-    pub(crate) fn compress(self, plain: &[u8], output: &mut Vec<u8>) -> Result<(), String> {
+    pub fn compress(self, plain: &[u8], output: &mut Vec<u8>) -> Result<(), String> {
         output.clear();
         match self {
             Self::Lz4 => {

@@ -28,6 +28,8 @@ pub struct WrittenSSTable {
     pub partition_count: u64,
     /// Bytes of Data.db before compression.
     pub data_length: u64,
+    /// Bytes of Data.db as stored.
+    pub stored_length: u64,
     /// Bytes of all files.
     pub bytes_on_disk: u64,
     /// What is in Statistics.db.
@@ -135,6 +137,7 @@ impl SSTableWriter {
             components,
             partition_count,
             data_length: data.length,
+            stored_length: data.stored_length,
             bytes_on_disk,
             statistics,
         })

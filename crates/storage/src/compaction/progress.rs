@@ -17,8 +17,8 @@ pub enum CompactionKind {
     Major,
     /// Asked for: each file is written anew in the version and with the options of today.
     Upgrade,
-    /// A file that several shards share is split.
-    Reshard,
+    /// A file of which several shards have a part becomes one for each.
+    Split,
 }
 
 impl CompactionKind {
@@ -28,7 +28,7 @@ impl CompactionKind {
             Self::Compaction => "COMPACTION",
             Self::Major => "MAJOR_COMPACTION",
             Self::Upgrade => "UPGRADE_SSTABLES",
-            Self::Reshard => "RESHARD",
+            Self::Split => "RESHARD",
         }
     }
 

@@ -6,6 +6,7 @@ use std::{rc::Rc, time::Duration};
 use espalier_runtime::{
     spawn_local,
     time::{self, Instant},
+    token_range_of_shard,
 };
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     outcome::Outcome,
     overlap::Outside,
     purge_limits,
-    strategy::{Arena, CompactionStrategy, FileFacts, Pick, Split},
+    strategy::{Arena, CompactionStrategy, FileFacts, Pick, Split, depth},
     task,
 };
 use crate::{
@@ -113,6 +114,9 @@ fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Opti
     if !strategy.is_enabled() {
         return None;
     }
+    if let Some(job) = split_job(database, table) {
+        return Some(job);
+    }
     let limits = purge_limits(&table.metadata());
     let may_be_expired =
         |file: &&Rc<SSTable>| file.maximum_local_deletion_time() < limits.gc_before_s;
@@ -138,6 +142,28 @@ fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Opti
         let inputs = pick.files.iter().map(|index| arena.idle[*index].clone()).collect();
         begin(inputs, pick.level, pick.split)
     })
+}
+
+/// The split of a file of which other shards have a part, if there is one that this shard leads: the one that owns the
+/// first partition does.
+pub(crate) fn split_job(database: &Database, table: &Rc<Table>) -> Option<Job> {
+    if table.is_schema() {
+        return None;
+    }
+    let own = database.own_tokens();
+    let view = table.view();
+    let is_led = |sstable: &&Rc<SSTable>| {
+        let (first, last) = sstable.tokens();
+        (own.0..=own.1).contains(&first) && last > own.1 && !table.compactions.is_busy(sstable)
+    };
+    let sstable = view.sstables.iter().find(is_led)?;
+    let (first, last) = sstable.tokens();
+    let count = database.shard().count;
+    let ends = (0..count).map(|shard| token_range_of_shard(shard, count).1);
+    let split = Split::Tokens(ends.filter(|end| (first..last).contains(end)).collect());
+    let (kind, level) = (CompactionKind::Split, sstable.level());
+    let guard = table.compactions.begin(compaction_id(), kind, vec![sstable.clone()])?;
+    Some(Job { guard, level, split })
 }
 
 /// The pick without as many of its largest files as the disk has no room for. One of a levelled compaction has all its
@@ -177,6 +203,12 @@ impl TableArena {
             flush_bytes: self.flush_bytes,
             now_s: u64::try_from(time::now_seconds()).unwrap_or(0),
         }
+    }
+
+    /// How many files at most may hold one partition.
+    pub(crate) fn depth(&self) -> usize {
+        let all: Vec<FileFacts> = self.idle_facts.iter().chain(&self.busy_facts).cloned().collect();
+        depth(&all)
     }
 
     /// How everything is compacted at once.

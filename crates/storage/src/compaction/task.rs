@@ -6,10 +6,7 @@
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use espalier_mutation::{Direction, KeyRange, reconcile::MergedPartition, schema::TableMetadata};
-use espalier_runtime::{
-    time::{self, Instant},
-    yield_now,
-};
+use espalier_runtime::time::{self, Instant};
 use espalier_sstable::{Descriptor, WrittenSSTable};
 
 use super::{
@@ -17,7 +14,8 @@ use super::{
     outcome::{CompactionOutcome, Outcome},
     output::Outputs,
     overlap::Outside,
-    progress::{Running, RunningGuard},
+    pace::Pace,
+    progress::{CompactionKind, Running, RunningGuard},
     purged::{PurgeLimits, PurgedPartition},
     strategy::Split,
     transaction::{CommitFailure, Transaction},
@@ -27,8 +25,6 @@ use crate::{
     table::{SSTable, Table},
 };
 
-/// After so many µs of work the others have their turn: less than the budget of a task, for this is nobody's request.
-const SLICE_US: u128 = 200;
 /// Rows between two looks at the clock and at whether to stop.
 const ROWS_BETWEEN_LOOKS: u32 = 16;
 
@@ -60,7 +56,12 @@ pub(crate) async fn run(
     let started = Instant::now();
     let running = job.guard.running.clone();
     let metadata = table.metadata();
-    let limits = purge_limits(&metadata);
+    let is_split = running.kind == CompactionKind::Split;
+    let limits = match is_split {
+        // What it covers may be on any shard.
+        true => PurgeLimits { now_s: 0, gc_before_s: 0 },
+        false => purge_limits(&metadata),
+    };
     let mut outside = Outside::new(table, &running.inputs);
     let expired = outside.expired_inputs(limits.gc_before_s);
     let is_expired = |input: &&Rc<SSTable>| expired.iter().any(|gone| Rc::ptr_eq(gone, input));
@@ -83,7 +84,7 @@ pub(crate) async fn run(
         limits,
         outside,
         merged: BTreeMap::new(),
-        pace: Pace::new(),
+        pace: Pace::new(database),
     };
     let range = KeyRange::full();
     let merged = merge.copy(&read, &range, &mut outputs).await;
@@ -97,18 +98,23 @@ pub(crate) async fn run(
     }
     let (written, transaction) = outputs.finish().await;
     let opened = match written {
+        Ok(written) if is_split => {
+            stage(database, &metadata, &written).await.map(|()| (Vec::new(), written))
+        }
         Ok(written) => open(database, &metadata, &written).await.map(|opened| (opened, written)),
         Err(error) => Err(error),
     };
     let (opened, written) = match opened {
         Ok(opened) => opened,
         Err(error) => {
+            unstage(database, &metadata, is_split).await;
             abort(transaction).await;
             return Err(error);
         }
     };
     if running.is_stopped() || table.is_dropped() {
         drop(opened);
+        unstage(database, &metadata, is_split).await;
         abort(transaction).await;
         return Ok(Outcome::Stopped);
     }
@@ -119,12 +125,14 @@ pub(crate) async fn run(
         Ok(()) => {}
         Err(CommitFailure::Undone(error)) => {
             drop(opened);
+            unstage(database, &metadata, is_split).await;
             abort(transaction).await;
             return Err(error);
         }
         Err(CommitFailure::Unknown(error)) => {
             // The old files stay in use. No later compaction may touch them, lest the next start brings back what it removed.
             table.compactions.set_undecided();
+            unstage(database, &metadata, is_split).await;
             tracing::error!(%error, table = metadata.name, "a compaction may or may not take effect at the next start");
             return Err(error);
         }
@@ -137,11 +145,19 @@ pub(crate) async fn run(
         sstables_in: running.inputs.len(),
         sstables_out: written.len(),
         bytes_in: running.inputs.iter().map(|input| input.reader().stored_data_length()).sum(),
-        bytes_out: opened.iter().map(|output| output.reader().stored_data_length()).sum(),
+        bytes_out: written.iter().map(|output| output.stored_length).sum(),
         partitions_merged: rows_merged,
         duration: started.elapsed(),
     };
-    exchange(table, &running.inputs, opened)?;
+    let exchanged = match is_split {
+        true => exchange_staged(database, &metadata, &removed).await,
+        false => exchange(table, &running.inputs, opened),
+    };
+    if let Err(error) = exchanged {
+        // What is on the disk is not what is read here: nothing may be built on it before the next start.
+        table.compactions.set_undecided();
+        return Err(error);
+    }
     if let Err(error) = transaction.finish(&removed).await {
         tracing::warn!(%error, "compacted files are left until the next start");
     }
@@ -186,6 +202,30 @@ async fn abort(transaction: Transaction) {
     }
 }
 
+/// Opens the parts of a file that was split, on the shards that own them.
+async fn stage(
+    database: &Database,
+    metadata: &TableMetadata,
+    written: &[WrittenSSTable],
+) -> Result<(), StorageError> {
+    let parts: Vec<Descriptor> = written.iter().map(|part| part.descriptor.clone()).collect();
+    database.stage_everywhere(metadata.id, parts).await
+}
+
+async fn unstage(database: &Database, metadata: &TableMetadata, is_split: bool) {
+    if is_split {
+        database.unstage_everywhere(metadata.id).await;
+    }
+}
+
+async fn exchange_staged(
+    database: &Database,
+    metadata: &TableMetadata,
+    removed: &[Descriptor],
+) -> Result<(), StorageError> {
+    database.exchange_everywhere(metadata.id, removed.to_vec()).await
+}
+
 struct Merge<'a> {
     running: &'a Running,
     metadata: &'a Arc<TableMetadata>,
@@ -227,6 +267,7 @@ impl Merge<'_> {
             writer.end_partition().await?;
             drop(partition);
             self.running.completed_bytes.set(scans.position());
+            self.pace.keep_within(scans.position()).await;
         }
         Ok(())
     }
@@ -237,23 +278,5 @@ impl Merge<'_> {
         }
         self.pace.keep().await;
         Ok(())
-    }
-}
-
-/// Keeps a compaction from holding the core while others wait for it.
-struct Pace {
-    slice: Instant,
-}
-
-impl Pace {
-    fn new() -> Self {
-        Self { slice: Instant::now() }
-    }
-
-    async fn keep(&mut self) {
-        if self.slice.elapsed().as_micros() >= SLICE_US {
-            yield_now().await;
-            self.slice = Instant::now();
-        }
     }
 }

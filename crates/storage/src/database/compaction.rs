@@ -1,16 +1,17 @@
 //! Compactions on demand, and what is told of those that run.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{spawn_local, sync::Notify};
+use espalier_sstable::Descriptor;
 
 use super::Database;
 use crate::{
     StorageError,
     compaction::{
         CompactionKind, CompactionOutcome, CompactionProgress, Job, Running, TableArena, arena_of,
-        compaction_id, history_update, perform, strategy::Split,
+        compaction_id, history_update, perform, split_job, strategy::Split,
     },
     table::{SSTable, Table},
 };
@@ -28,6 +29,17 @@ impl Database {
             self.flush(keyspace, table).await?;
         }
         let ids = self.tables_named(keyspace, table)?;
+        self.for_tables(ids.clone(), |database, table| async move {
+            // Files that shards share are of none of them.
+            drop(table.compactions.pause().await);
+            while let Some(job) = split_job(&database, &table) {
+                if !perform(&database, &table, job).await? {
+                    break;
+                }
+            }
+            Ok(())
+        })
+        .await?;
         self.for_tables(ids, |database, table| async move { database.compact_all_of(&table).await })
             .await
     }
@@ -194,6 +206,64 @@ impl Database {
         self.compact_files(table, CompactionKind::Major, inputs, plan).await.map(|_| ())
     }
 
+    /// Opens the parts of a file that is being split, each on the shards that own some of it.
+    pub(crate) async fn stage_everywhere(
+        &self,
+        id: TableId,
+        parts: Vec<Descriptor>,
+    ) -> Result<(), StorageError> {
+        let staged = self.on_all_shards(move |database| {
+            let parts = parts.clone();
+            async move {
+                let Ok(table) = database.table(id) else { return Ok(()) };
+                let metadata = table.metadata();
+                for part in parts {
+                    let part = database.open_sstable(&metadata, part).await?;
+                    if database.may_own_part(&metadata, &part) {
+                        table.staged.borrow_mut().push(part);
+                    }
+                }
+                Ok(())
+            }
+        });
+        staged.await.into_iter().collect()
+    }
+
+    /// Forgets them.
+    pub(crate) async fn unstage_everywhere(&self, id: TableId) {
+        let forgotten = self.on_all_shards(move |database| async move {
+            if let Ok(table) = database.table(id) {
+                drop(table.staged.take());
+            }
+        });
+        forgotten.await;
+    }
+
+    /// Puts them in place of the file, shard by shard: each reads its own partitions only, and those are the same.
+    pub(crate) async fn exchange_everywhere(
+        &self,
+        id: TableId,
+        removed: Vec<Descriptor>,
+    ) -> Result<(), StorageError> {
+        let exchanged = self.on_all_shards(move |database| {
+            let removed = removed.clone();
+            async move {
+                let Ok(table) = database.table(id) else { return Ok(()) };
+                let staged = table.staged.take();
+                for part in &staged {
+                    part.reader().set_table(table.metadata())?;
+                }
+                let view = table.view();
+                let is_removed = |sstable: &&Rc<SSTable>| removed.contains(sstable.descriptor());
+                let gone: Vec<_> = view.sstables.iter().filter(is_removed).cloned().collect();
+                table.change_view(|view| view.without(&gone, &[]).with_sstables(staged));
+                database.compaction_wanted().notify_one();
+                Ok(())
+            }
+        });
+        exchanged.await.into_iter().collect()
+    }
+
     async fn upgrade_all_of(
         &self,
         table: &Rc<Table>,
@@ -279,6 +349,20 @@ impl Database {
         .detach();
     }
 
+    /// How long to wait with a flush, because compactions cannot keep up: memtables fill up meanwhile, and writes wait for
+    /// room in them, so that they come in as slowly as files can be compacted.
+    pub(crate) fn flush_pause(&self, table: &Rc<Table>) -> Duration {
+        if !self.configuration().autocompaction || !table.compaction_strategy().is_enabled() {
+            return Duration::ZERO;
+        }
+        flush_pause(arena_of(self, table).depth())
+    }
+
+    pub(crate) fn count_delayed_flush(&self) {
+        let delayed = &self.inner.counters.delayed_flushes;
+        delayed.set(delayed.get() + 1);
+    }
+
     pub(crate) fn count_failed_compaction(&self) {
         let failed = &self.inner.counters.failed_compactions;
         failed.set(failed.get() + 1);
@@ -287,5 +371,27 @@ impl Database {
     pub(crate) fn count_stopped_compaction(&self) {
         let stopped = &self.inner.counters.stopped_compactions;
         stopped.set(stopped.get() + 1);
+    }
+}
+
+/// Files that may hold one partition, beyond what any strategy leaves when it keeps up.
+const DEEP_FILES: usize = 48;
+/// The longest pause: writes wait no longer than `write_request_timeout`, and half a memtable is still free when a flush begins.
+const LONGEST_PAUSE: Duration = Duration::from_millis(1000);
+
+fn flush_pause(depth: usize) -> Duration {
+    let surplus = u32::try_from(depth.saturating_sub(DEEP_FILES)).unwrap_or(u32::MAX);
+    Duration::from_millis(20).saturating_mul(surplus).min(LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flushes_wait_the_longer_the_more_files_lie_over_each_other() {
+        assert_eq!(flush_pause(48), Duration::ZERO);
+        assert_eq!(flush_pause(58), Duration::from_millis(200));
+        assert_eq!(flush_pause(10_000), LONGEST_PAUSE);
     }
 }

@@ -22,6 +22,11 @@ pub(crate) async fn run(database: Database) {
                 database.reclaim_log();
                 break;
             };
+            let pause = database.flush_pause(&table);
+            if !pause.is_zero() {
+                database.count_delayed_flush();
+                time::sleep(pause).await;
+            }
             if database.flush_table(&table).await.is_err() {
                 time::sleep(RETRY_PAUSE).await;
             }

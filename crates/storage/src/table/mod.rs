@@ -48,6 +48,8 @@ pub(crate) struct Table {
     /// Flush and truncation: one at a time.
     pub(crate) flush_lock: Semaphore,
     pub(crate) compactions: Rc<TableCompactions>,
+    /// Parts of a file that is being split, which will be in the view when that is durable.
+    pub(crate) staged: RefCell<Vec<Rc<SSTable>>>,
     /// Held while files are exchanged on disk, and while they are linked: one at a time.
     pub(crate) exchange_lock: Semaphore,
     compaction_strategy: RefCell<Rc<CompactionStrategy>>,
@@ -75,6 +77,7 @@ impl Table {
         Self {
             own_sstable_features: Cell::new(own_sstable_features(&metadata)),
             compactions: Rc::default(),
+            staged: RefCell::default(),
             exchange_lock: Semaphore::new(1),
             compaction_strategy: RefCell::new(Rc::new(strategy_of(&metadata))),
             flush_bytes: Cell::new(0),

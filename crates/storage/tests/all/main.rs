@@ -6,6 +6,7 @@ mod altered_tables;
 mod commit_log_damage;
 mod compaction_crashes;
 mod compaction_model;
+mod compaction_of_shared_files;
 mod counters;
 mod covered_rows;
 mod dead_rows;

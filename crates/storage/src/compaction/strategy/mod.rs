@@ -236,6 +236,12 @@ fn has_older_overlap(arena: &Arena<'_>, file: &FileFacts) -> bool {
     })
 }
 
+/// How many of some files at most hold one token.
+pub(crate) fn depth(files: &[FileFacts]) -> usize {
+    let all: Vec<usize> = (0..files.len()).collect();
+    overlaps::overlap_sets(files, &all).iter().map(|set| set.most).max().unwrap_or(0)
+}
+
 impl FileFacts {
     /// Whether the ranges of keys meet.
     pub fn overlaps(&self, other: &FileFacts) -> bool {

@@ -1,0 +1,128 @@
+//! `espalier bench compaction`: how fast two files become one of which half the partitions are in both.
+//!
+//! Figures are of bytes before compression that are read, by the second of the one core that does it. Beside them stands how
+//! fast that core compresses with LZ4 what the rows hold, in chunks as the file has them: no writer of such files can be faster.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use espalier_cql::Value;
+use espalier_runtime::{block_on, preempt::take_stall_report, random::Generator, time::Instant};
+use espalier_sstable::compression::Compressor;
+
+use super::{BenchError, arguments::CompactionArguments, node::InProcessNode, progress::Progress};
+
+const KEYSPACE: &str = "bench_compaction";
+const TABLE: &str = "t";
+/// Rows of a partition.
+const ROWS: u64 = 10;
+/// Bytes of a value, half of them random.
+const VALUE_BYTES: usize = 100;
+/// Bytes of a chunk of Data.db.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// Measures and prints.
+pub fn run(arguments: &CompactionArguments) -> Result<(), BenchError> {
+    block_on(async {
+        let node = Rc::new(InProcessNode::open(&arguments.workdir, 4 << 30).await?);
+        let mut progress = Progress::new();
+        let outcome = Box::pin(measure(&node, arguments, &mut progress)).await;
+        progress.clear();
+        let closed = match Rc::into_inner(node) {
+            Some(node) => node.close().await,
+            None => Ok(()),
+        };
+        outcome.and(closed)
+    })
+}
+
+async fn measure(
+    node: &Rc<InProcessNode>,
+    arguments: &CompactionArguments,
+    progress: &mut Progress,
+) -> Result<(), BenchError> {
+    node.query(&format!(
+        "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}} \
+         AND durable_writes = false"
+    ))
+    .await?;
+    node.query(&format!(
+        "CREATE TABLE {KEYSPACE}.{TABLE} (k bigint, c bigint, v blob, PRIMARY KEY (k, c)) WITH compaction = \
+         {{'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}}"
+    ))
+    .await?;
+    let insert =
+        node.prepare(&format!("INSERT INTO {KEYSPACE}.{TABLE} (k, c, v) VALUES (?, ?, ?)"))?;
+    let partitions = (arguments.rows / ROWS).max(2);
+    let mut random = Generator::from_seed(1);
+    let (mut sample, mut written) = (Vec::new(), 0);
+    let mut step = progress.step("rows written", 2 * partitions * ROWS);
+    for first in [0, partitions / 2] {
+        for partition in first..first + partitions {
+            for row in 0..ROWS {
+                let mut value = vec![0; VALUE_BYTES];
+                value[..VALUE_BYTES / 2]
+                    .iter_mut()
+                    .for_each(|byte| *byte = random.next_u64() as u8);
+                if sample.len() < 64 << 20 {
+                    sample.extend_from_slice(&value);
+                }
+                let bigint =
+                    |value: u64| Value::Bytes(Bytes::copy_from_slice(&value.to_be_bytes()));
+                let values = [bigint(partition), bigint(row), Value::Bytes(value.into())];
+                node.write(&insert, &values).await?;
+                written += 1;
+                step.at(written);
+            }
+        }
+        node.database().flush(KEYSPACE, Some(TABLE)).await?;
+    }
+    progress.clear();
+    let before = node.database().metrics();
+    take_stall_report();
+    let started = Instant::now();
+    node.database().compact(KEYSPACE, Some(TABLE), false).await?;
+    let seconds = started.elapsed().as_secs_f64();
+    let stall_us = take_stall_report().longest_us;
+    let after = node.database().metrics();
+    let stored_in = after.compacted_bytes_in - before.compacted_bytes_in;
+    let stored_out = after.compacted_bytes_out - before.compacted_bytes_out;
+    if after.compactions != before.compactions + 1 || stored_out == 0 {
+        return Err(BenchError::Wrong("there was no compaction".into()));
+    }
+    // What a row takes before compression: keys and lengths beside the value are a few bytes.
+    let plain_in = (2 * partitions * ROWS) as f64 * (VALUE_BYTES + 12) as f64;
+    let lz4 = lz4_speed(&sample)?;
+    let mega = 1e6;
+    println!(
+        "two files of {} rows in partitions of {ROWS}, half of which are in both",
+        partitions * ROWS
+    );
+    println!(
+        "{:.1} MB and {:.1} MB stored became {:.1} MB in {seconds:.2} s",
+        stored_in as f64 / 2.0 / mega,
+        stored_in as f64 / 2.0 / mega,
+        stored_out as f64 / mega
+    );
+    let plain_out = plain_in * 0.75;
+    println!("read     {:>8.0} MB/s before compression", plain_in / seconds / mega);
+    println!("written  {:>8.0} MB/s before compression", plain_out / seconds / mega);
+    println!("rows     {:>8.0} thousand/s", (2 * partitions * ROWS) as f64 / seconds / 1e3);
+    println!(
+        "LZ4      {:>8.0} MB/s on this core; written is {:.0} % of it",
+        lz4 / mega,
+        100.0 * plain_out / seconds / lz4
+    );
+    println!("stall    {stall_us:>8} us: the longest time for which a task held the core");
+    Ok(())
+}
+
+/// Bytes a second.
+fn lz4_speed(sample: &[u8]) -> Result<f64, BenchError> {
+    let started = Instant::now();
+    let mut compressed = Vec::new();
+    for chunk in sample.chunks(CHUNK_BYTES) {
+        Compressor::Lz4.compress(chunk, &mut compressed).map_err(BenchError::Wrong)?;
+    }
+    Ok(sample.len() as f64 / started.elapsed().as_secs_f64())
+}
