@@ -1,7 +1,8 @@
 //! A partition without what may go of it.
 
-use espalier_mutation::{PartitionHeader, Unfiltered, UnfilteredStream};
+use espalier_mutation::{DecoratedKey, PartitionHeader, Unfiltered, UnfilteredStream};
 
+use super::overlap::Outside;
 use crate::{
     StorageError,
     purge::{purge_deletion, purge_row},
@@ -16,51 +17,67 @@ pub(crate) struct PurgeLimits {
     pub(crate) gc_before_s: u32,
 }
 
-/// A stream that leaves out what may go. That is decided once for the partition, so that markers fit.
-pub(crate) struct PurgedPartition<S> {
-    header: PartitionHeader,
-    inner: S,
+/// Decides what may go of a partition.
+struct Decision<'a> {
     limits: PurgeLimits,
-    /// Deletions below this timestamp cover nothing outside.
-    uncovered_below: i64,
+    outside: &'a mut Outside,
+    /// Deletions below this timestamp cover nothing outside: asked for once, so that the markers of a partition fit, and
+    /// only where there is something old enough.
+    uncovered_below: Option<i64>,
 }
 
-impl<S: UnfilteredStream> PurgedPartition<S> {
-    pub(crate) fn new(inner: S, limits: PurgeLimits, uncovered_below: i64) -> Self {
-        let mut header = inner.header().clone();
-        let mut may_go = may_go(limits, uncovered_below);
-        purge_deletion(&mut header.deletion, &mut may_go);
-        if let Some(row) = &mut header.static_row {
-            purge_row(row, limits.now_s, &mut may_go);
+impl Decision<'_> {
+    fn may_go(&mut self, key: &DecoratedKey, timestamp: i64, second: u32) -> bool {
+        if second >= self.limits.gc_before_s {
+            return false;
         }
-        header.static_row = header.static_row.filter(|row| !row.is_empty());
-        Self { header, inner, limits, uncovered_below }
+        let outside = &mut self.outside;
+        let below = *self.uncovered_below.get_or_insert_with(|| outside.uncovered_below(key));
+        timestamp < below
     }
 }
 
-fn may_go(limits: PurgeLimits, uncovered_below: i64) -> impl FnMut(i64, u32) -> bool {
-    move |timestamp, second| second < limits.gc_before_s && timestamp < uncovered_below
+/// A stream that leaves out what may go.
+pub(crate) struct PurgedPartition<'a, S> {
+    header: PartitionHeader,
+    inner: S,
+    decision: Decision<'a>,
 }
 
-impl<S: UnfilteredStream<Error = StorageError>> PurgedPartition<S> {
+impl<'a, S: UnfilteredStream<Error = StorageError>> PurgedPartition<'a, S> {
+    pub(crate) fn new(inner: S, limits: PurgeLimits, outside: &'a mut Outside) -> Self {
+        let mut header = inner.header().clone();
+        let key = header.key.clone();
+        let mut decision = Decision { limits, outside, uncovered_below: None };
+        let may_go = &mut |timestamp, second| decision.may_go(&key, timestamp, second);
+        purge_deletion(&mut header.deletion, may_go);
+        if let Some(row) = &mut header.static_row {
+            purge_row(row, limits.now_s, may_go);
+        }
+        header.static_row = header.static_row.filter(|row| !row.is_empty());
+        Self { header, inner, decision }
+    }
+
     pub(crate) fn header(&self) -> &PartitionHeader {
         &self.header
     }
 
     pub(crate) async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
-        let mut may_go = may_go(self.limits, self.uncovered_below);
-        while let Some(mut fragment) = self.inner.next().await? {
+        let Self { header, inner, decision } = self;
+        let now_s = decision.limits.now_s;
+        let may_go = &mut |timestamp, second| decision.may_go(&header.key, timestamp, second);
+        while let Some(mut fragment) = inner.next().await? {
             match &mut fragment {
                 Unfiltered::Row(row) => {
-                    purge_row(row, self.limits.now_s, &mut may_go);
+                    purge_row(row, now_s, may_go);
                     if row.is_empty() {
                         continue;
                     }
                 }
                 Unfiltered::Marker(marker) => {
                     let (mut before, mut after) = (marker.before, marker.after);
-                    purge_deletion(&mut before, &mut may_go);
-                    purge_deletion(&mut after, &mut may_go);
+                    purge_deletion(&mut before, may_go);
+                    purge_deletion(&mut after, may_go);
                     if before.is_live() && after.is_live() {
                         continue;
                     }

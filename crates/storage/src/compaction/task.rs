@@ -245,14 +245,13 @@ impl Merge<'_> {
     ) -> Result<(), Ended> {
         let mut scans = MergedScans::new(inputs, range).await?;
         while let Some(key) = scans.next_partition().await? {
-            self.look().await?;
+            look(self.running, &mut self.pace).await?;
             let sources = scans.sources();
             let count = i32::try_from(sources.len()).unwrap_or(i32::MAX);
             *self.merged.entry(count).or_default() += 1;
             let merged = MergedPartition::new(self.metadata.clone(), Direction::Forward, sources);
             let Some(merged) = merged.await? else { continue };
-            let uncovered = self.outside.uncovered_below(&key);
-            let mut partition = PurgedPartition::new(merged, self.limits, uncovered);
+            let mut partition = PurgedPartition::new(merged, self.limits, &mut self.outside);
             let writer = outputs.writer_for(&key).await?;
             writer.start_partition(partition.header().clone())?;
             let mut rows = 0;
@@ -261,7 +260,7 @@ impl Merge<'_> {
                 rows += 1;
                 if rows == ROWS_BETWEEN_LOOKS {
                     rows = 0;
-                    self.look().await?;
+                    look(self.running, &mut self.pace).await?;
                 }
             }
             writer.end_partition().await?;
@@ -271,12 +270,12 @@ impl Merge<'_> {
         }
         Ok(())
     }
+}
 
-    async fn look(&mut self) -> Result<(), Ended> {
-        if self.running.is_stopped() {
-            return Err(Ended::Stopped);
-        }
-        self.pace.keep().await;
-        Ok(())
+async fn look(running: &Running, pace: &mut Pace) -> Result<(), Ended> {
+    if running.is_stopped() {
+        return Err(Ended::Stopped);
     }
+    pace.keep().await;
+    Ok(())
 }
