@@ -43,8 +43,8 @@ pub(crate) fn history_update(outcome: &CompactionOutcome) -> Option<Mutation> {
             path.put_i32(*files);
             (path.freeze(), Cell::live(timestamp, value))
         };
-        let mut cells = ComplexColumn::default();
-        cells.cells = outcome.partitions_merged.iter().map(cell).collect();
+        let cells = outcome.partitions_merged.iter().map(cell).collect();
+        let cells = ComplexColumn { cells, ..ComplexColumn::default() };
         if !cells.cells.is_empty() {
             *row.column_or_insert(column.id, || ColumnData::Complex(ComplexColumn::default())) =
                 ColumnData::Complex(cells);

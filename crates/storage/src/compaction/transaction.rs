@@ -296,7 +296,7 @@ mod tests {
         let (whole, commit) = (add.to_line(), Record::end(Kind::Commit).to_line());
         for length in 0..commit.len() - 1 {
             let torn = whole.clone() + &commit[..length];
-            assert_eq!(parse(torn.as_bytes()).unwrap(), [add.clone()], "{length}");
+            assert_eq!(parse(torn.as_bytes()).unwrap(), std::slice::from_ref(&add), "{length}");
         }
         // The end of the line is no part of what it says.
         let torn = whole.clone() + commit.trim_end();

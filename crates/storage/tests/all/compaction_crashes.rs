@@ -120,7 +120,7 @@ fn an_operation_that_fails_leaves_the_old_files() {
         Operation::Remove,
     ] {
         let mut has_failed = false;
-        for nth in 0..60 {
+        for nth in 0..24 {
             let file_system = FileSystem::simulated(nth);
             let disk = file_system.simulated_disk().unwrap().clone();
             let context = format!("{operation:?} {nth}");

@@ -63,7 +63,7 @@ impl Leveled {
                 picks.extend(self.upwards(arena, &levels, level));
             }
         }
-        picks.extend(self.from_level_0(arena, &levels));
+        picks.extend(self.out_of_level_0(arena, &levels));
         picks
     }
 
@@ -81,7 +81,7 @@ impl Leveled {
         cheapest.map(|(_, files)| Pick { files, level: next, split: self.split() })
     }
 
-    fn from_level_0(&self, arena: &Arena<'_>, levels: &Levels) -> Option<Pick> {
+    fn out_of_level_0(&self, arena: &Arena<'_>, levels: &Levels) -> Option<Pick> {
         // One at a time, so that files of level 1 cannot come to overlap.
         let is_under_way = arena.busy.iter().any(|file| file.level == 0);
         let mut files = levels.of[0].clone();

@@ -101,7 +101,7 @@ fn bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     let bytes = number * unit as f64;
-    (bytes.is_finite() && bytes >= 0.0 && bytes < 1e18).then_some(bytes as u64)
+    (0.0..1e18).contains(&bytes).then_some(bytes as u64)
 }
 
 /// Options that all strategies take.
