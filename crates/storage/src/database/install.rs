@@ -34,6 +34,8 @@ impl Database {
                     if *table.metadata() != **metadata {
                         let mapping = ColumnMapping::new(self.next_mapping_number(), metadata);
                         table.alter(metadata.clone(), mapping)?;
+                        // Another strategy may want something at once.
+                        self.compaction_wanted().notify_one();
                     }
                     table
                 }
