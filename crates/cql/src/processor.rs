@@ -504,6 +504,7 @@ fn read_rows(
         now_s,
         limits: ReadLimits { rows: usize::MAX, rows_per_partition: usize::MAX, bytes: usize::MAX },
         resume: None,
+        bypass_cache: false,
     }
 }
 

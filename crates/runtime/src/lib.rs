@@ -13,6 +13,7 @@
 // needed for aligned buffers, completion buffers, the cycle counter and the signal handler.
 #![allow(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod allocation;
 pub mod cpu;
 mod driver;
 mod event_loop;
@@ -20,6 +21,7 @@ pub mod file;
 pub mod mailbox;
 pub mod memory;
 pub mod net;
+pub mod perf;
 pub mod preempt;
 pub mod process;
 pub mod random;

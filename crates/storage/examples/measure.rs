@@ -162,7 +162,7 @@ async fn reads(database: &Database, count: u64, what: &str) {
     let watch = Watch::start();
     let mut found = 0u64;
     for key in &keys {
-        let row = database.try_read_row::<&[u8], _>(&table, key.borrowed(), &[], |lookup| {
+        let row = database.try_read_row::<&[u8], _>(&table, key.borrowed(), &[], true, |lookup| {
             match lookup.row {
                 Some(row) => row.columns().count() as u64,
                 None => 0,
@@ -185,6 +185,7 @@ async fn reads(database: &Database, count: u64, what: &str) {
             now_s: 1_700_000_000,
             limits: ReadLimits::NONE,
             resume: None,
+            bypass_cache: false,
         };
         let result = database.read(command).await.expect("it can be read");
         assert_eq!(result.partitions.len(), 1);
@@ -209,6 +210,7 @@ async fn reads_from_files(database: &Database, count: u64, what: &str) {
             now_s: 1_700_000_000,
             limits: ReadLimits::NONE,
             resume: None,
+            bypass_cache: false,
         };
         let result = database.read(command).await.expect("it can be read");
         assert_eq!(result.partitions.len(), 1);

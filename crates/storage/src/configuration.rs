@@ -30,6 +30,10 @@ pub struct StorageConfiguration {
     pub memtables: MemtableConfigurations,
     /// Memory for pages and chunks of SSTables, of all shards, in bytes.
     pub page_cache_bytes: usize,
+    /// Whether pages of indexes stay in the page cache (`enable_index_cache`).
+    pub enable_index_cache: bool,
+    /// Bytes of Summary.db for each byte of Data.db (`sstable_summary_ratio`); by `min_index_interval` if there is none.
+    pub sstable_summary_ratio: Option<f64>,
     /// Version of the SSTables that are written (`sstable_format`) where a table has none of its own: `da` unless told
     /// otherwise.
     pub sstable_format: String,
@@ -58,6 +62,8 @@ impl StorageConfiguration {
             memtable_cleanup_threshold: 0.5,
             memtables: MemtableConfigurations::default(),
             page_cache_bytes: 256 << 20,
+            enable_index_cache: true,
+            sstable_summary_ratio: None,
             sstable_format: "da".into(),
             column_index_bytes: None,
             autocompaction: true,

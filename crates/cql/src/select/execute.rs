@@ -227,6 +227,7 @@ impl Execution<'_> {
                 bytes: CHUNK_BYTES,
             },
             resume,
+            bypass_cache: select.bypass_cache,
         }
     }
 

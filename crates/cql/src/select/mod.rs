@@ -50,6 +50,8 @@ pub struct PlannedSelect {
     pub limit: Option<Term>,
     /// `PER PARTITION LIMIT`.
     pub per_partition_limit: Option<Term>,
+    /// `BYPASS CACHE`: caches are left as they are.
+    pub bypass_cache: bool,
     /// How to answer it as a point read, if it is one.
     pub point: Option<PointSelect>,
 }

@@ -62,6 +62,7 @@ pub fn plan_select(
         limit,
         per_partition_limit,
         selectors,
+        bypass_cache: statement.bypass_cache,
         point: None,
     };
     plan.point = super::PointSelect::plan(&plan);

@@ -1,7 +1,7 @@
-//! The fast path: one row by its full primary key, plain columns, answered from the memtable without waiting.
+//! The fast path: one row by its full primary key, plain columns, answered from memory without waiting.
 //!
-//! This is what most requests of most applications are. No row is built: cells are read from the packed row in place and
-//! written straight into the result.
+//! This is what most requests of most applications are. No row is built: cells are read from the packed row, of a memtable in
+//! place, and written straight into the result.
 
 use espalier_mutation::{
     PackedColumn,
@@ -80,7 +80,8 @@ pub fn execute_point(
     let point = select.point.as_ref()?;
     let key = point.key.partition(values, buffer)?;
     let clustering = point.key.clustering(values)?;
-    database.try_read_row(&select.table, key, &clustering, |lookup| {
+    let may_use_caches = !select.bypass_cache;
+    database.try_read_row(&select.table, key, &clustering, may_use_caches, |lookup| {
         encode(&lookup, &point.columns, values, now_s, row)
     })
 }
@@ -97,7 +98,7 @@ fn encode(
     content.clear();
     let Some(row) = &lookup.row else { return Ok(false) };
     let deletion = lookup.deletion();
-    let malformed = |error| Error::new(ErrorCode::ServerError, format!("memtable: {error}"));
+    let malformed = |error| Error::new(ErrorCode::ServerError, format!("a row in memory: {error}"));
     let mut is_live = row.liveness.is_live(now_s) && !deletion.deletes(row.liveness.timestamp);
     let mut cells: SmallVec<[(ColumnId, &[u8]); 8]> = SmallVec::new();
     for column in row.columns() {

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum, builder::PossibleValuesParser, value_par
 
 pub use super::memtable::KeyShape;
 use super::node::KINDS;
+pub use super::simple_query::SimpleQueryArguments;
 
 /// What to measure.
 #[derive(Clone, Debug, Subcommand)]
@@ -17,6 +18,11 @@ pub enum BenchCommand {
     /// Each figure is given by the clock and by the time that the thread was on a core; where these differ, something else ran
     /// too. For figures that one may quote, nothing else should.
     Memtable(Box<MemtableArguments>),
+    /// Prepared statements of one row: how many a second, and what each takes
+    ///
+    /// Random rows of SSTables are read, or rows are written, for a second at a time, by many tasks on each shard, in this process
+    /// and without sockets. What is read is compared with what was written. The options are those of ScyllaDB's perf-simple-query.
+    SimpleQuery(Box<SimpleQueryArguments>),
     /// Reads that come past deleted rows, and how long deletions hold the core
     Deletions(DeletionsArguments),
     /// Two files of which half the partitions are in both become one

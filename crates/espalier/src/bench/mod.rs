@@ -7,6 +7,7 @@ mod machine;
 mod memtable;
 mod node;
 mod progress;
+mod simple_query;
 mod watch;
 
 use arguments::BenchCommand;
@@ -50,6 +51,12 @@ pub enum BenchError {
         /// Why not.
         error: std::io::Error,
     },
+    /// Its threads could not be started.
+    #[error("shards could not be started: {0}")]
+    Shards(std::io::Error),
+    /// What was asked for does not exist or makes no sense.
+    #[error("{0}")]
+    Refused(String),
     /// What was read is not what was written.
     #[error("{0}")]
     Wrong(String),
@@ -59,6 +66,7 @@ pub enum BenchError {
 pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
     match command {
         BenchCommand::Memtable(arguments) => memtable::run(arguments),
+        BenchCommand::SimpleQuery(arguments) => simple_query::run(arguments),
         BenchCommand::Deletions(arguments) => deletions::run(arguments),
         BenchCommand::Compaction(arguments) => compaction::run(arguments),
     }

@@ -70,13 +70,24 @@ impl InProcessNode {
             configuration.memtables.set(name, MemtableKind { structure, shards });
         }
         let context = ShardContext { index: 0, count: 1 };
+        let statements = Arc::new(PreparedCache::default());
         let shared = SharedDatabase::new();
-        let database =
-            Database::open(context, FileSystem::real(), Arc::new(configuration), shared).await?;
-        let processor = QueryProcessor::new(database.clone(), Arc::new(PreparedCache::default()));
+        let node = Self::open_shard(context, Arc::new(configuration), shared, statements).await?;
+        Ok(Self { directory: directory.to_owned(), ..node })
+    }
+
+    /// Opens one shard of several, or the only one, over a directory that the caller looks after.
+    pub async fn open_shard(
+        context: ShardContext,
+        configuration: Arc<StorageConfiguration>,
+        shared: Arc<SharedDatabase>,
+        statements: Arc<PreparedCache>,
+    ) -> Result<Self, BenchError> {
+        let directory = configuration.data_directory.clone();
+        let database = Database::open(context, FileSystem::real(), configuration, shared).await?;
+        let processor = QueryProcessor::new(database.clone(), statements);
         let client = ClientState::default();
-        let row = RefCell::default();
-        Ok(Self { database, processor, client, directory: directory.to_owned(), row })
+        Ok(Self { database, processor, client, directory, row: RefCell::default() })
     }
 
     /// Executes a statement from its text.

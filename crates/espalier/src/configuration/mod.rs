@@ -23,6 +23,7 @@ mod suggestion;
 mod units;
 
 pub use error::ConfigurationError;
+pub use memory::MemoryBudget;
 pub use resolve::NodeConfiguration;
 pub use units::{display_size, parse_memory};
 

@@ -148,7 +148,9 @@ fn storage(
     if let Some(threshold) = draft.memtable_cleanup_threshold {
         storage.memtable_cleanup_threshold = threshold;
     }
+    storage.enable_index_cache = draft.enable_index_cache.unwrap_or(true);
     storage.sstable_format = sstable_format(draft)?;
+    storage.sstable_summary_ratio = draft.sstable_summary_ratio;
     storage.column_index_bytes =
         draft.column_index_bytes.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
     if let Some(rate) = &draft.compaction_throughput {

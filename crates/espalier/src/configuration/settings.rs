@@ -38,7 +38,9 @@ pub struct Draft {
     pub memtable_offheap_bytes: Option<u64>,
     pub memtable_cleanup_threshold: Option<f64>,
     pub file_cache_bytes: Option<u64>,
+    pub enable_index_cache: Option<bool>,
     pub sstable_format: Option<String>,
+    pub sstable_summary_ratio: Option<f64>,
     pub selected_sstable_format: Option<String>,
     pub storage_compatibility_mode: Option<String>,
     pub column_index_bytes: Option<u64>,
@@ -79,6 +81,7 @@ enum Kind {
     /// -1 is no limit.
     Limit(Slot<i64>),
     Fraction(Slot<f64>),
+    Switch(Slot<bool>),
     /// With the least and the greatest number of bytes.
     Size(Slot<u64>, u64, u64),
     Duration(Slot<Duration>),
@@ -193,8 +196,10 @@ pub const SETTINGS: &[Setting] = &[
         &[("file_cache_size_in_mb", OldUnit::Mebibytes)],
         Kind::Size(|draft| &mut draft.file_cache_bytes, MIB, 1024 * TIB),
     ),
+    setting("enable_index_cache", Kind::Switch(|draft| &mut draft.enable_index_cache)),
     // Tables on disk.
     setting("compaction_throughput", Kind::Text(|draft| &mut draft.compaction_throughput)),
+    setting("sstable_summary_ratio", Kind::Fraction(|draft| &mut draft.sstable_summary_ratio)),
     setting(
         "sstable_format",
         Kind::Choice(
@@ -279,6 +284,14 @@ impl Setting {
                 let fraction: Option<f64> = text.parse().ok();
                 let fraction = fraction.filter(|fraction| *fraction > 0.0 && *fraction <= 1.0);
                 *slot(draft) = Some(fraction.ok_or("expected a number above 0 and up to 1")?);
+            }
+            Kind::Switch(slot) => {
+                let switch = match text.to_ascii_lowercase().as_str() {
+                    "true" | "1" => true,
+                    "false" | "0" => false,
+                    _ => return Err("expected true or false".to_owned()),
+                };
+                *slot(draft) = Some(switch);
             }
             Kind::Size(slot, least, most) => {
                 let bytes = size(text, old)?;

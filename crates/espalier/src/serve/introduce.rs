@@ -48,6 +48,7 @@ async fn is_known(
         now_s,
         limits: ReadLimits::NONE,
         resume: None,
+        bypass_cache: false,
     };
     let read = database.read(command).await?;
     let mut rows = read.partitions.iter().flat_map(|partition| &partition.rows);

@@ -17,7 +17,7 @@ use crate::{
         layout::{MAXIMUM_HEAD_LENGTH, SHORT_HEAD_LENGTH},
     },
     error::{Result, SSTableError},
-    page_cache::{CachedFile, CachedPage, PageCache},
+    page_cache::{CachedFile, CachedPage, Caching, PageCache, PagesAtHand},
     versions::VersionFeatures,
 };
 
@@ -58,11 +58,32 @@ struct Extent {
     checksum: Option<u32>,
 }
 
+/// The most that a look-up reads beyond the chunk that it wants, when it is known to want more. Two such reads are as much as
+/// a block of 64 KiB.
+const LOOK_UP_BYTES: u64 = 32 * 1024;
+
 /// A piece of the file that sequential reads found their chunks in.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
     offset: u64,
     buffer: Option<PageBuffer>,
+}
+
+impl ReadAhead {
+    fn range(&self, extent: &Extent) -> Option<std::ops::Range<usize>> {
+        let start = usize::try_from(extent.offset.checked_sub(self.offset)?).ok()?;
+        let end = start.checked_add(extent.length)?;
+        (end <= self.buffer.as_ref()?.len()).then_some(start..end)
+    }
+
+    fn holds(&self, extent: &Extent) -> bool {
+        self.range(extent).is_some()
+    }
+
+    fn find(&self, extent: &Extent) -> Option<PageBuffer> {
+        let range = self.range(extent)?;
+        self.buffer.as_ref().map(|buffer| buffer.slice(range))
+    }
 }
 
 impl DataFile {
@@ -105,7 +126,15 @@ impl DataFile {
         Ok(data_file)
     }
 
+    /// The same file for one reader that caches so.
+    pub(crate) fn with_caching(&self, caching: Caching) -> Self {
+        let Self { file, table, layout, length } = self;
+        let (file, table) = (file.with_caching(caching), table.with_caching(caching));
+        Self { file, table, layout: layout.clone(), length: *length }
+    }
+
     /// Bytes before compression.
+    #[inline]
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
@@ -274,18 +303,111 @@ impl DataFile {
         Ok(CachedPage { charge: plain.capacity(), bytes: Bytes::from(plain) })
     }
 
-    /// Chunk `index`, which begins at `index * chunk_length` of the plain data: from the cache or into it.
-    pub(crate) async fn chunk(&self, index: u64) -> Result<Bytes> {
-        let key = self.file.key(index);
-        if let Some(bytes) = self.file.cache().get(key) {
-            return Ok(bytes);
+    /// What is in memory now of all files of the cache.
+    #[inline]
+    pub(crate) fn pages_at_hand(&self) -> PagesAtHand<'_> {
+        self.file.cache().at_hand()
+    }
+
+    /// Chunk `index`, which begins at `index * chunk_length` of the plain data, if it is in the cache.
+    #[inline]
+    pub(crate) fn chunk_at_hand<'p>(
+        &self,
+        pages: &'p PagesAtHand<'_>,
+        index: u64,
+    ) -> Option<&'p Bytes> {
+        pages.get(self.file.key(index))
+    }
+
+    /// The same, from the cache or into it; around it for a private reader. `wanted_end` is the position in the plain data up
+    /// to which more is likely to be wanted: what is not there of it is read along, as far as one read should go.
+    pub(crate) async fn chunk(&self, index: u64, wanted_end: u64) -> Result<Bytes> {
+        let cache = self.file.cache();
+        match self.file.caching() {
+            Caching::Shared => {
+                let read = || self.read_chunks(index, wanted_end);
+                cache.get_or_read(self.file.key(index), read).await
+            }
+            Caching::Private => {
+                self.chunk_privately(index, &mut ReadAhead::default(), wanted_end).await
+            }
         }
-        let extent = self.extent(index).await?;
-        let stored = self.file.read_exact(extent.offset, extent.length).await?;
-        let page = self.open_chunk(index, extent, stored)?;
-        let bytes = page.bytes.clone();
-        self.file.cache().insert(key, page);
-        Ok(bytes)
+    }
+
+    /// The same for a private reader: what is read along is in `ahead`.
+    pub(crate) async fn chunk_privately(
+        &self,
+        index: u64,
+        ahead: &mut ReadAhead,
+        wanted_end: u64,
+    ) -> Result<Bytes> {
+        let wanted = wanted_end.saturating_sub(index.saturating_mul(self.chunk_length()));
+        match ahead.holds(&self.extent(index).await?) {
+            true => {}
+            false => {
+                if let Some(bytes) = self.file.cache().peek(self.file.key(index)) {
+                    return Ok(bytes);
+                }
+            }
+        }
+        self.chunk_by(index, ahead, wanted.min(LOOK_UP_BYTES) as usize).await
+    }
+
+    pub(crate) fn caching(&self) -> Caching {
+        self.file.caching()
+    }
+
+    /// Whether the chunk that holds a position is in the cache.
+    pub(crate) fn is_at_hand(&self, position: u64) -> bool {
+        self.file.cache().holds(self.file.key(position / self.chunk_length()))
+    }
+
+    /// Reads a chunk, and puts those that were read along into the cache.
+    async fn read_chunks(&self, index: u64, wanted_end: u64) -> Result<CachedPage> {
+        let first = self.extent(index).await?;
+        let count = self.chunks_to(index, wanted_end);
+        if count <= 1 {
+            let stored = self.file.read_exact(first.offset, first.length).await?;
+            return self.open_chunk(index, first, stored);
+        }
+        let mut extents = vec![first];
+        let mut end = first.offset.saturating_add(first.length as u64);
+        for next in index + 1..index + count {
+            let extent = self.extent(next).await?;
+            if extent.offset != end {
+                break;
+            }
+            end = end.saturating_add(extent.length as u64);
+            extents.push(extent);
+        }
+        let all = self.file.read_exact(first.offset, (end - first.offset) as usize).await?;
+        let part = |extent: &Extent| {
+            let start = (extent.offset - first.offset) as usize;
+            all.get(start..start + extent.length).map(PageBuffer::copy_from)
+        };
+        for (extent, number) in extents.iter().zip(index..).skip(1) {
+            let key = self.file.key(number);
+            // A fault in what nobody asked for is told to whoever will ask for it.
+            if !self.file.cache().holds(key)
+                && let Some(stored) = part(extent)
+                && let Ok(page) = self.open_chunk(number, *extent, stored)
+            {
+                self.file.cache().insert(key, page);
+            }
+        }
+        match part(&first) {
+            Some(stored) => self.open_chunk(index, first, stored),
+            None => Err(self.corrupt(first.offset, "a chunk behind the end")),
+        }
+    }
+
+    /// How many chunks one read takes from `index` on.
+    fn chunks_to(&self, index: u64, wanted_end: u64) -> u64 {
+        let wanted_end = wanted_end.min(self.length);
+        let most = (LOOK_UP_BYTES / self.chunk_length()).max(1);
+        let wanted = wanted_end.div_ceil(self.chunk_length()).saturating_sub(index);
+        let is_absent = |number: &u64| !self.file.cache().holds(self.file.key(*number));
+        1 + (index + 1..index + wanted.clamp(1, most)).take_while(is_absent).count() as u64
     }
 
     /// Reads every chunk there is and checks it, also one that holds nothing.
@@ -304,23 +426,21 @@ impl DataFile {
 
     /// Chunk `index` for a reader that goes through the file: large reads, and the cache is left to others.
     pub(crate) async fn chunk_ahead(&self, index: u64, ahead: &mut ReadAhead) -> Result<Bytes> {
+        self.chunk_by(index, ahead, READ_AHEAD_BYTES).await
+    }
+
+    async fn chunk_by(&self, index: u64, ahead: &mut ReadAhead, at_once: usize) -> Result<Bytes> {
         let extent = self.extent(index).await?;
-        let start = extent.offset.checked_sub(ahead.offset).map(|start| start as usize);
-        let find = |buffer: &PageBuffer, start: usize| {
-            let end = start.checked_add(extent.length)?;
-            (end <= buffer.len()).then(|| buffer.slice(start..end))
-        };
-        let found = ahead.buffer.as_ref().zip(start).and_then(|(b, start)| find(b, start));
-        let stored = match found {
+        let stored = match ahead.find(&extent) {
             Some(stored) => stored,
             None => {
                 let rest = self.file.length().saturating_sub(extent.offset);
-                let length = (READ_AHEAD_BYTES.max(extent.length) as u64).min(rest) as usize;
+                let length = (at_once.max(extent.length) as u64).min(rest) as usize;
                 let buffer = self.file.read_exact(extent.offset, length).await?;
-                let stored = find(&buffer, 0)
-                    .ok_or_else(|| self.corrupt(extent.offset, "a chunk behind the end"))?;
                 *ahead = ReadAhead { offset: extent.offset, buffer: Some(buffer) };
-                stored
+                ahead
+                    .find(&extent)
+                    .ok_or_else(|| self.corrupt(extent.offset, "a chunk behind the end"))?
             }
         };
         Ok(self.open_chunk(index, extent, stored)?.bytes)

@@ -12,11 +12,15 @@ use super::{
 };
 use crate::error::{Result, SSTableError};
 
+use crate::page_cache::Caching;
+
 /// How the chunks are had.
 #[derive(Debug)]
 enum Access {
     /// Through the cache.
     Cached,
+    /// Around the cache, no more at once than a look-up may want.
+    Private(ReadAhead),
     /// Around the cache, in large reads.
     Sequential(ReadAhead),
 }
@@ -33,17 +37,41 @@ pub(crate) struct DataStream {
     consumed: usize,
     /// The chunk that was had last, and its number.
     chunk: Option<(u64, Bytes)>,
+    /// Up to where more is likely to be wanted.
+    wanted_end: u64,
+    /// Chunks that came one behind the other so far.
+    run: u32,
 }
 
+/// After so many chunks in a row more are likely to be wanted than before; a row across two does not say that.
+const RUN_BEGINS: u32 = 2;
+/// Doubled no further than this: more is not read at once.
+const LONGEST_RUN: u32 = 6;
+
 impl DataStream {
-    /// For look-ups.
+    /// For look-ups. A file of a private reader is read around the cache.
     pub(crate) fn cached(file: DataFile, position: u64) -> Self {
-        Self::new(file, position, Access::Cached)
+        let access = match file.caching() {
+            Caching::Shared => Access::Cached,
+            Caching::Private => Access::Private(ReadAhead::default()),
+        };
+        Self::new(file, position, access)
     }
 
-    /// For reading much of the file in order.
+    /// For reading much of the file in order, around the cache.
     pub(crate) fn sequential(file: DataFile, position: u64) -> Self {
+        let file = file.with_caching(Caching::Private);
         Self::new(file, position, Access::Sequential(ReadAhead::default()))
+    }
+
+    /// Whether the chunk that holds a position is in memory.
+    pub(crate) fn is_at_hand(&self, position: u64) -> bool {
+        self.file.is_at_hand(position)
+    }
+
+    /// Says up to where more is likely to be wanted, so that fewer reads get it.
+    pub(crate) fn expect(&mut self, end: u64) {
+        self.wanted_end = end;
     }
 
     fn new(file: DataFile, position: u64, access: Access) -> Self {
@@ -54,6 +82,8 @@ impl DataStream {
             window_start: position,
             consumed: 0,
             chunk: None,
+            wanted_end: 0,
+            run: 0,
         }
     }
 
@@ -167,9 +197,23 @@ impl DataStream {
     async fn chunk_from(&mut self, position: u64) -> Result<Bytes> {
         let chunk_length = self.file.chunk_length();
         let index = position / chunk_length;
+        let held = self.chunk.as_ref().map(|(held, _)| *held);
+        if held != Some(index) {
+            let follows = held.is_some_and(|held| held.checked_add(1) == Some(index));
+            self.run = if follows { (self.run + 1).min(LONGEST_RUN) } else { 0 };
+        }
+        let chunks = 1 << self.run.saturating_sub(RUN_BEGINS);
+        let run_end = index.saturating_add(chunks).saturating_mul(chunk_length);
+        let wanted_end = match self.run > RUN_BEGINS {
+            true => self.wanted_end.max(run_end),
+            false => self.wanted_end,
+        };
         let chunk = match (&self.chunk, &mut self.access) {
             (Some((held, chunk)), _) if *held == index => chunk.clone(),
-            (_, Access::Cached) => self.file.chunk(index).await?,
+            (_, Access::Cached) => self.file.chunk(index, wanted_end).await?,
+            (_, Access::Private(ahead)) => {
+                self.file.chunk_privately(index, ahead, wanted_end).await?
+            }
             (_, Access::Sequential(ahead)) => self.file.chunk_ahead(index, ahead).await?,
         };
         self.chunk = Some((index, chunk.clone()));

@@ -1,6 +1,6 @@
-//! A file that is read by pages of 4 KiB through the cache.
+//! A file that is read by pages of 4 KiB through the cache, or around it.
 
-use std::{path::Path, rc::Rc};
+use std::{cell::RefCell, collections::VecDeque, path::Path, rc::Rc};
 
 use bytes::Bytes;
 use espalier_runtime::file::{File, FileSystem, PAGE_BYTES, PageBuffer};
@@ -15,15 +15,32 @@ use crate::{
 /// Pages that are checked with one read.
 const PAGES_AT_ONCE: usize = 64;
 
-/// An open file, its name for errors, and the cache. Clones share all of it.
+/// Pages that a private reader holds for itself: the way from a root to a leaf, and some.
+const PRIVATE_PAGES: usize = 8;
+
+/// What a reader does with pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caching {
+    /// They are kept for all.
+    Shared,
+    /// The cache is left as it is, and the last few are held by the reader itself.
+    Private,
+}
+
+/// An open file, its name for errors, and the cache. Clones share all of it, the pages of a private reader too.
 #[derive(Clone)]
-pub(crate) struct CachedFile(Rc<Inner>);
+pub(crate) struct CachedFile {
+    inner: Rc<Inner>,
+    own_pages: Option<Rc<RefCell<VecDeque<(u64, Bytes)>>>>,
+}
 
 struct Inner {
     file: File,
     name: FileName,
     length: u64,
     number: u64,
+    /// That of what is made of parts of the file.
+    made_number: u64,
     cache: PageCache,
     checksums: Option<FileChecksums>,
 }
@@ -42,86 +59,138 @@ impl CachedFile {
         if let Some(checksums) = &checksums {
             checksums.check_length(&name, length)?;
         }
-        Ok(Self(Rc::new(Inner {
-            file,
-            name,
-            length,
-            number: cache.new_file_number(),
-            cache: cache.clone(),
-            checksums,
-        })))
+        let (number, made_number) = (cache.new_file_number(), cache.new_file_number());
+        let cache = cache.clone();
+        let inner = Rc::new(Inner { file, name, length, number, made_number, cache, checksums });
+        Ok(Self { inner, own_pages: None })
+    }
+
+    /// The same file for one reader that caches so. A private one's pages are its own.
+    pub(crate) fn with_caching(&self, caching: Caching) -> Self {
+        let own_pages = match caching {
+            Caching::Shared => None,
+            Caching::Private => Some(Rc::default()),
+        };
+        Self { inner: self.inner.clone(), own_pages }
+    }
+
+    /// The same file for one read: private if the read is, or if nothing of the file is to be kept.
+    pub(crate) fn for_one_read(&self, caching: Caching) -> Self {
+        match (caching, self.caching()) {
+            (Caching::Shared, Caching::Shared) => self.clone(),
+            _ => self.with_caching(Caching::Private),
+        }
+    }
+
+    pub(crate) fn caching(&self) -> Caching {
+        match self.own_pages {
+            None => Caching::Shared,
+            Some(_) => Caching::Private,
+        }
     }
 
     pub(crate) fn name(&self) -> &FileName {
-        &self.0.name
+        &self.inner.name
     }
 
     pub(crate) fn length(&self) -> u64 {
-        self.0.length
+        self.inner.length
     }
 
     /// Whether its pages are compared with checksums.
     pub(crate) fn has_checksums(&self) -> bool {
-        self.0.checksums.is_some()
+        self.inner.checksums.is_some()
     }
 
     pub(crate) fn cache(&self) -> &PageCache {
-        &self.0.cache
+        &self.inner.cache
     }
 
     /// Names page or chunk `page` of this file.
+    #[inline]
     pub(crate) fn key(&self, page: u64) -> PageKey {
-        PageKey { file: self.0.number, page }
+        PageKey { file: self.inner.number, page }
+    }
+
+    /// Names something that was made of a part of this file.
+    #[inline]
+    pub(crate) fn made_key(&self, number: u64) -> PageKey {
+        PageKey { file: self.inner.made_number, page: number }
     }
 
     /// Reads around the cache. The range must be inside the file.
     pub(crate) async fn read_exact(&self, offset: u64, length: usize) -> Result<PageBuffer> {
-        let inside = offset.checked_add(length as u64).is_some_and(|end| end <= self.0.length);
+        let inside = offset.checked_add(length as u64).is_some_and(|end| end <= self.inner.length);
         if !inside {
-            let reason = format!("{length} bytes are wanted, the file has {}", self.0.length);
-            return Err(SSTableError::corrupt(&self.0.name, offset, reason));
+            let reason = format!("{length} bytes are wanted, the file has {}", self.inner.length);
+            return Err(SSTableError::corrupt(&self.inner.name, offset, reason));
         }
-        Ok(self.0.file.read_exact_at(offset, length).await?)
+        Ok(self.inner.file.read_exact_at(offset, length).await?)
     }
 
     /// Compares all pages with their checksums, around the cache: for a file that is checked whole when it is opened.
     pub(crate) async fn check_all_pages(&self) -> Result<()> {
-        let Some(checksums) = &self.0.checksums else { return Ok(()) };
+        let Some(checksums) = &self.inner.checksums else { return Ok(()) };
         for (index, expected) in checksums.pages.chunks(PAGES_AT_ONCE).enumerate() {
             let first = (index * PAGES_AT_ONCE) as u64;
             let offset = first * PAGE_BYTES as u64;
-            let length = (self.0.length - offset).min((PAGES_AT_ONCE * PAGE_BYTES) as u64);
+            let length = (self.inner.length - offset).min((PAGES_AT_ONCE * PAGE_BYTES) as u64);
             let bytes = self.read_exact(offset, length as usize).await?;
             for (number, (page, expected)) in bytes.chunks(PAGE_BYTES).zip(expected).enumerate() {
-                check_page(&self.0.name, first + number as u64, page, *expected)?;
+                check_page(&self.inner.name, first + number as u64, page, *expected)?;
             }
         }
         Ok(())
     }
 
-    /// Page `number`, cached; shorter at the end of the file, empty behind it.
+    /// Page `number`; shorter at the end of the file, empty behind it.
     pub(crate) async fn page(&self, number: u64) -> Result<Bytes> {
-        let key = self.key(number);
-        if let Some(bytes) = self.0.cache.get(key) {
+        match &self.own_pages {
+            None if number.saturating_mul(PAGE_BYTES as u64) >= self.inner.length => {
+                Ok(Bytes::new())
+            }
+            None => self.inner.cache.get_or_read(self.key(number), || self.read_page(number)).await,
+            Some(own) => self.private_page(own, number).await,
+        }
+    }
+
+    async fn private_page(
+        &self,
+        own: &RefCell<VecDeque<(u64, Bytes)>>,
+        number: u64,
+    ) -> Result<Bytes> {
+        let held = |own: &VecDeque<(u64, Bytes)>| {
+            own.iter().find(|(held, _)| *held == number).map(|(_, bytes)| bytes.clone())
+        };
+        if let Some(bytes) = held(&own.borrow()) {
             return Ok(bytes);
         }
-        let offset = number.saturating_mul(PAGE_BYTES as u64);
-        if offset >= self.0.length {
-            return Ok(Bytes::new());
-        }
-        let length = (self.0.length - offset).min(PAGE_BYTES as u64) as usize;
-        let buffer = self.read_exact(offset, length).await?;
-        let checksums = self.0.checksums.as_ref();
-        if let Some(expected) = checksums.and_then(|file| file.pages.get(number as usize)) {
-            check_page(&self.0.name, number, &buffer, *expected)?;
-        }
-        let charge = buffer.memory_bytes();
-        let bytes = buffer.into_bytes();
-        self.0.cache.insert(key, CachedPage { bytes: bytes.clone(), charge });
+        let bytes = match self.inner.cache.peek(self.key(number)) {
+            Some(bytes) => bytes,
+            None => self.read_page(number).await?.bytes,
+        };
+        let mut own = own.borrow_mut();
+        own.truncate(PRIVATE_PAGES - 1);
+        own.push_front((number, bytes.clone()));
         Ok(bytes)
     }
 
-    /// `N` bytes at `offset` by way of cached pages.
+    async fn read_page(&self, number: u64) -> Result<CachedPage> {
+        let offset = number.saturating_mul(PAGE_BYTES as u64);
+        if offset >= self.inner.length {
+            return Ok(CachedPage { bytes: Bytes::new(), charge: 0 });
+        }
+        let length = (self.inner.length - offset).min(PAGE_BYTES as u64) as usize;
+        let buffer = self.read_exact(offset, length).await?;
+        let checksums = self.inner.checksums.as_ref();
+        if let Some(expected) = checksums.and_then(|file| file.pages.get(number as usize)) {
+            check_page(&self.inner.name, number, &buffer, *expected)?;
+        }
+        let charge = buffer.memory_bytes();
+        Ok(CachedPage { bytes: buffer.into_bytes(), charge })
+    }
+
+    /// `N` bytes at `offset` by way of pages.
     pub(crate) async fn read_array<const N: usize>(&self, offset: u64) -> Result<[u8; N]> {
         let mut array = [0; N];
         let mut filled = 0;
@@ -132,8 +201,8 @@ impl CachedFile {
             let part = page.get(at..).unwrap_or_default();
             let count = part.len().min(N - filled);
             if count == 0 {
-                let reason = format!("{N} bytes are wanted, the file has {}", self.0.length);
-                return Err(SSTableError::corrupt(&self.0.name, offset, reason));
+                let reason = format!("{N} bytes are wanted, the file has {}", self.inner.length);
+                return Err(SSTableError::corrupt(&self.inner.name, offset, reason));
             }
             array[filled..filled + count].copy_from_slice(&part[..count]);
             filled += count;
@@ -153,6 +222,6 @@ impl PageSource for CachedFile {
 
 impl std::fmt::Debug for CachedFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({} bytes)", self.0.name, self.0.length)
+        write!(f, "{} ({} bytes)", self.inner.name, self.inner.length)
     }
 }

@@ -1,24 +1,34 @@
 //! Pages of files and decompressed chunks in memory, under one budget of bytes. One cache for each shard.
 //!
-//! Replacement is the clock: a hand goes round, spares what was used since it last came by, and takes the first that was
-//! not. A page that is evicted lives on while somebody reads from it; what is pinned that way is bounded by the reads
-//! under way. A page that is larger than the whole budget is handed out and not kept. Pages of a file that was closed stay
-//! until the hand takes them: nobody asks for them, and looking for them would hold the core.
+//! Replacement is a clock that counts (see `clock`). A page that is evicted lives on while somebody reads from it; what is
+//! pinned that way is bounded by the reads under way. A page that is larger than the whole budget is handed out and not kept.
+//! Pages of a file that was closed stay until the hand takes them: nobody asks for them, and looking for them would hold the
+//! core. Several who miss the same page at once share one read.
+//!
+//! Who reads much and would fill the cache with what nobody else wants (scans, compactions, `BYPASS CACHE`) reads by
+//! [`Caching::Private`]: what is cached is used, but not counted as used, and nothing is added.
 //!
 //! Invariant: the charges of all entries sum up to `used_bytes`, which is at most the budget whenever control returns.
 
+mod at_hand;
 mod cached_file;
 mod clock;
+mod in_flight;
 
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
 };
 
+pub(crate) use at_hand::PagesAtHand;
 use bytes::Bytes;
-pub(crate) use cached_file::CachedFile;
+pub(crate) use cached_file::{CachedFile, Caching};
 
-use self::clock::Clock;
+use self::{
+    clock::Clock,
+    in_flight::{InFlight, Role},
+};
+use crate::error::Result;
 
 /// Names a page: a file by a number that is never reused, and a page or chunk in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,10 +48,12 @@ pub(crate) struct CachedPage {
 /// What the cache did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageCacheMetrics {
-    /// Pages found.
+    /// Pages found, or got by a read of somebody else.
     pub hits: u64,
-    /// Pages that had to be read.
+    /// Pages that had to be read, those that were not kept among them. What scans read ahead is not.
     pub misses: u64,
+    /// Of the hits, those that waited for a read of somebody else.
+    pub shared_reads: u64,
     /// Pages that made room for others.
     pub evictions: u64,
     /// Bytes held, bookkeeping included.
@@ -56,9 +68,16 @@ pub struct PageCache(Rc<Shared>);
 
 struct Shared {
     clock: RefCell<Clock>,
+    in_flight: InFlight,
+    keeps_index_pages: Cell<bool>,
     next_file: Cell<u64>,
     hits: Cell<u64>,
     misses: Cell<u64>,
+    shared_reads: Cell<u64>,
+}
+
+fn add(counter: &Cell<u64>, more: u64) {
+    counter.set(counter.get() + more);
 }
 
 impl PageCache {
@@ -66,9 +85,12 @@ impl PageCache {
     pub fn new(budget_bytes: usize) -> Self {
         Self(Rc::new(Shared {
             clock: RefCell::new(Clock::new(budget_bytes)),
+            in_flight: InFlight::default(),
+            keeps_index_pages: Cell::new(true),
             next_file: Cell::new(0),
             hits: Cell::new(0),
             misses: Cell::new(0),
+            shared_reads: Cell::new(0),
         }))
     }
 
@@ -77,12 +99,22 @@ impl PageCache {
         self.0.clock.borrow_mut().set_budget(budget_bytes);
     }
 
+    /// Whether pages of the indexes of SSTables that are opened from now on are kept; they are, unless told otherwise.
+    pub fn keep_index_pages(&self, keep: bool) {
+        self.0.keeps_index_pages.set(keep);
+    }
+
+    pub(crate) fn keeps_index_pages(&self) -> bool {
+        self.0.keeps_index_pages.get()
+    }
+
     /// What it did so far.
     pub fn metrics(&self) -> PageCacheMetrics {
         let clock = self.0.clock.borrow();
         PageCacheMetrics {
             hits: self.0.hits.get(),
             misses: self.0.misses.get(),
+            shared_reads: self.0.shared_reads.get(),
             evictions: clock.evictions(),
             used_bytes: clock.used_bytes(),
             pages: clock.len(),
@@ -95,12 +127,57 @@ impl PageCache {
         number
     }
 
+    /// All that is in memory now, to be read in one go. Nothing may be waited for meanwhile.
     #[inline]
-    pub(crate) fn get(&self, key: PageKey) -> Option<Bytes> {
-        let found = self.0.clock.borrow_mut().get(key);
-        let counter = if found.is_some() { &self.0.hits } else { &self.0.misses };
-        counter.set(counter.get() + 1);
+    pub(crate) fn at_hand(&self) -> PagesAtHand<'_> {
+        PagesAtHand::new(self.0.clock.borrow(), &self.0.hits)
+    }
+
+    /// A page from the cache, or by `read`, or by somebody else's read of it; then it is in the cache.
+    pub(crate) async fn get_or_read<F: Future<Output = Result<CachedPage>>>(
+        &self,
+        key: PageKey,
+        read: impl FnOnce() -> F,
+    ) -> Result<Bytes> {
+        if let Some(bytes) = self.0.clock.borrow().get(key) {
+            add(&self.0.hits, 1);
+            return Ok(bytes.clone());
+        }
+        let mut reading = None;
+        match self.0.in_flight.join(key) {
+            Role::Reader(own) => reading = Some(own),
+            Role::Waiter(other) => {
+                if let Some(bytes) = other.wait().await {
+                    add(&self.0.hits, 1);
+                    add(&self.0.shared_reads, 1);
+                    return Ok(bytes);
+                }
+                // It failed, and so may we; but with an error of our own.
+            }
+        }
+        add(&self.0.misses, 1);
+        let page = read().await?;
+        let bytes = page.bytes.clone();
+        if let Some(reading) = reading {
+            reading.succeed(&bytes);
+        }
+        self.insert(key, page);
+        Ok(bytes)
+    }
+
+    /// A page, if it is there, without a trace.
+    pub(crate) fn peek(&self, key: PageKey) -> Option<Bytes> {
+        let found = self.0.clock.borrow().peek(key).cloned();
+        match found.is_some() {
+            true => add(&self.0.hits, 1),
+            false => add(&self.0.misses, 1),
+        }
         found
+    }
+
+    /// Whether a page is there.
+    pub(crate) fn holds(&self, key: PageKey) -> bool {
+        self.0.clock.borrow().peek(key).is_some()
     }
 
     pub(crate) fn insert(&self, key: PageKey, page: CachedPage) {
@@ -111,5 +188,78 @@ impl PageCache {
 impl std::fmt::Debug for PageCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.metrics().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use espalier_runtime::{block_on, spawn_local, sync::Event};
+
+    use super::*;
+    use crate::error::{FileName, SSTableError};
+
+    const KEY: PageKey = PageKey { file: 1, page: 7 };
+
+    /// Ten readers of one page while the disk takes its time; `outcomes` are those of the reads that there are.
+    async fn ten_readers(budget: usize, outcomes: &[bool]) -> (PageCache, usize, usize) {
+        let cache = PageCache::new(budget);
+        let (disk, reads) = (Event::new(), Rc::new(Cell::new(0)));
+        let readers: Vec<_> = (0..10)
+            .map(|_| {
+                let (cache, disk, reads) = (cache.clone(), disk.clone(), reads.clone());
+                let outcomes = outcomes.to_vec();
+                spawn_local(async move {
+                    let read = || async {
+                        let number = reads.get();
+                        reads.set(number + 1);
+                        disk.wait().await;
+                        match outcomes.get(number) {
+                            Some(false) => {
+                                let name = FileName::new(std::path::Path::new("Data.db"));
+                                Err(SSTableError::corrupt(&name, 0, "a broken page"))
+                            }
+                            _ => {
+                                Ok(CachedPage { bytes: Bytes::from_static(b"page"), charge: 4096 })
+                            }
+                        }
+                    };
+                    cache.get_or_read(KEY, read).await
+                })
+            })
+            .collect();
+        for _ in 0..20 {
+            espalier_runtime::yield_now().await;
+        }
+        disk.set();
+        let mut right = 0;
+        for reader in readers {
+            right += usize::from(reader.await.is_ok_and(|bytes| &bytes[..] == b"page"));
+        }
+        (cache, reads.get(), right)
+    }
+
+    #[test]
+    fn readers_of_one_page_share_one_read() {
+        block_on(async {
+            let (cache, reads, right) = ten_readers(1 << 20, &[true]).await;
+            assert_eq!((reads, right), (1, 10));
+            let metrics = cache.metrics();
+            assert_eq!((metrics.misses, metrics.hits, metrics.shared_reads), (1, 9, 9));
+            assert_eq!(metrics.pages, 1);
+            // A page that is not kept is shared all the same.
+            let (cache, reads, right) = ten_readers(0, &[true]).await;
+            assert_eq!((reads, right, cache.metrics().pages), (1, 10, 0));
+        });
+    }
+
+    #[test]
+    fn a_read_that_fails_is_the_error_of_its_reader_only() {
+        block_on(async {
+            let (cache, reads, right) = ten_readers(1 << 20, &[false]).await;
+            assert_eq!((reads, right), (10, 9));
+            assert_eq!(cache.metrics().pages, 1);
+        });
     }
 }

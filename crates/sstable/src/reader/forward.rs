@@ -263,7 +263,16 @@ impl ForwardRows {
         if !is_entering && position <= before {
             return Ok(());
         }
-        if self.is_right_place(partition_start, block.offset, to).await? {
+        let is_checked = index.file().has_checksums();
+        if !self.source.stream.is_at_hand(position)
+            && let Some(slice) = self.slices.slices.get(self.slice)
+            && !slice.end.is_unbounded()
+        {
+            let end = index.end_offset(comparator, slice.end.position()).await?;
+            self.source.stream.expect(partition_start.saturating_add(end));
+        }
+        // What has checksums is what its writer wrote.
+        if is_checked || self.is_right_place(partition_start, block.offset, to).await? {
             self.source.stream.seek(position);
             self.open = block.open_deletion;
             return Ok(());

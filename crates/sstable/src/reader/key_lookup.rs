@@ -20,7 +20,7 @@ use crate::{
             row_index::RowIndexReader,
         },
     },
-    page_cache::CachedFile,
+    page_cache::{CachedFile, Caching},
 };
 
 /// A partition that is there.
@@ -33,27 +33,30 @@ pub(crate) struct FoundPartition {
 }
 
 impl SSTableReader {
-    /// The partition with exactly this key: filter, trie, real key.
-    pub(crate) async fn find_partition(
-        &self,
-        key: &DecoratedKey,
-    ) -> Result<Option<FoundPartition>> {
-        self.find_partition_at(key, None).await
-    }
-
-    /// The same. `known`: where in Data.db that key is known to stand, so that it need not be read again.
+    /// The partition with exactly this key: filter, trie, real key. `known`: where in Data.db that key is known to stand, so
+    /// that it need not be read again.
     pub(crate) async fn find_partition_at(
         &self,
         key: &DecoratedKey,
         known: Option<u64>,
+    ) -> Result<Option<FoundPartition>> {
+        self.find_partition_by(key, known, Caching::Shared).await
+    }
+
+    /// The same with pages that are cached so.
+    pub(crate) async fn find_partition_by(
+        &self,
+        key: &DecoratedKey,
+        known: Option<u64>,
+        caching: Caching,
     ) -> Result<Option<FoundPartition>> {
         let hash = murmur3::hash(&key.key);
         if !self.may_contain_hash(key.borrowed(), hash) {
             return Ok(None);
         }
         match &self.0.index {
-            Index::Trie(index) => self.find_in_trie(index, key, hash.1 as u8, known).await,
-            Index::Big(index) => self.find_in_big(index, key).await,
+            Index::Trie(index) => self.find_in_trie(index, key, hash.1 as u8, known, caching).await,
+            Index::Big(index) => self.find_in_big(index, key, caching).await,
         }
     }
 
@@ -63,18 +66,20 @@ impl SSTableReader {
         key: &DecoratedKey,
         hash_byte: u8,
         known: Option<u64>,
+        caching: Caching,
     ) -> Result<Option<FoundPartition>> {
         let mut bytes = Vec::with_capacity(key.key.len() + 16);
         trie.keys.encode(key, &mut bytes);
+        let source = trie.partitions.source().for_one_read(caching);
         let candidate = trie
             .partitions
-            .exact_candidate(&bytes, hash_byte)
+            .exact_candidate_from(&source, &bytes, hash_byte)
             .await
             .map_err(|error| self.partitions_error(error))?;
         match candidate {
             None => Ok(None),
             Some(IndexPosition::RowIndex(entry)) => {
-                let index = self.open_row_index(trie, entry).await?;
+                let index = self.open_row_index(trie, entry, caching).await?;
                 if index.entry().key != key.key {
                     return Ok(None);
                 }
@@ -83,7 +88,8 @@ impl SSTableReader {
                 Ok(Some(FoundPartition { position, deletion, index: Some(RowIndex::Trie(index)) }))
             }
             Some(IndexPosition::Data(position)) => {
-                let is_found = known == Some(position) || self.key_at(position).await? == *key;
+                let is_found =
+                    known == Some(position) || self.key_at(position, caching).await? == *key;
                 Ok(is_found.then_some(FoundPartition {
                     position,
                     deletion: DeletionTime::LIVE,
@@ -97,10 +103,13 @@ impl SSTableReader {
         &self,
         big: &BigIndex<CachedFile>,
         key: &DecoratedKey,
+        caching: Caching,
     ) -> Result<Option<FoundPartition>> {
-        let Some(entry) = big.exact(key).await? else { return Ok(None) };
+        let file = big.file().for_one_read(caching);
+        let Some(entry) = big.exact_from(&file, key).await? else { return Ok(None) };
         let positions = self.0.positions.borrow().clone();
-        let index = big.promoted_index(&entry, &positions, self.0.features.deletion_time).await?;
+        let form = self.0.features.deletion_time;
+        let index = big.promoted_index_from(file, &entry, &positions, form).await?;
         let deletion =
             index.as_ref().map_or(DeletionTime::LIVE, |index| index.partition_deletion());
         let (position, index) = (entry.data_position, index.map(RowIndex::Promoted));
@@ -111,8 +120,9 @@ impl SSTableReader {
         &self,
         trie: &TrieIndex,
         entry: u64,
+        caching: Caching,
     ) -> Result<RowIndexReader<CachedFile>> {
-        let index = RowIndexReader::open(trie.rows.clone(), entry)
+        let index = RowIndexReader::open(trie.rows.for_one_read(caching), entry)
             .await
             .map_err(|error| SSTableError::index(trie.rows.name(), error))?;
         match index.entry().data_position < self.0.data.length() {
@@ -125,13 +135,13 @@ impl SSTableReader {
     }
 
     /// The key that stands at a position of Data.db.
-    pub(crate) async fn key_at(&self, position: u64) -> Result<DecoratedKey> {
+    pub(crate) async fn key_at(&self, position: u64, caching: Caching) -> Result<DecoratedKey> {
         if position >= self.0.data.length() {
             let name = self.0.index.name();
             let reason = "a leaf leads behind the end of Data.db";
             return Err(SSTableError::corrupt(name, position, reason));
         }
-        let mut stream = DataStream::cached(self.0.data.clone(), position);
+        let mut stream = DataStream::cached(self.0.data.with_caching(caching), position);
         stream.fill(2).await?;
         let length = stream.input().u16().map_err(|wrong| stream.corrupt(wrong.reason()))?;
         stream.fill(2 + usize::from(length)).await?;
@@ -141,16 +151,17 @@ impl SSTableReader {
         Ok(DecoratedKey::new(key))
     }
 
-    /// Position in Data.db and key of a partition that the index leads to.
+    /// Position in Data.db and key of a partition that the index leads to, for those who read many: around the cache.
     pub(crate) async fn resolve(
         &self,
         trie: &TrieIndex,
         candidate: Candidate,
     ) -> Result<(u64, DecoratedKey)> {
+        let caching = Caching::Private;
         match candidate.position {
-            IndexPosition::Data(position) => Ok((position, self.key_at(position).await?)),
+            IndexPosition::Data(position) => Ok((position, self.key_at(position, caching).await?)),
             IndexPosition::RowIndex(entry) => {
-                let index = self.open_row_index(trie, entry).await?;
+                let index = self.open_row_index(trie, entry, caching).await?;
                 let entry = index.entry();
                 Ok((entry.data_position, DecoratedKey::new(entry.key.clone().into())))
             }
@@ -165,7 +176,9 @@ impl SSTableReader {
         match &self.0.index {
             Index::Trie(index) => self.first_position_in_trie(index, range).await,
             Index::Big(index) => {
-                Ok(index.ceiling(&range.start).await?.map(|entry| entry.data_position))
+                let file = index.file().for_one_read(Caching::Private);
+                let entry = index.ceiling_from(&file, &range.start).await?;
+                Ok(entry.map(|entry| entry.data_position))
             }
         }
     }
@@ -188,7 +201,9 @@ impl SSTableReader {
             }
             KeyBound::BeforeKey(key) | KeyBound::AfterKey(key) => trie.keys.encode(key, &mut bytes),
         }
-        let mut cursor = trie.partitions.cursor();
+        let file = trie.partitions.source().for_one_read(Caching::Private);
+        let partitions = trie.partitions.with_source(file);
+        let mut cursor = partitions.cursor();
         let mut candidate =
             cursor.seek_ceiling(&bytes).await.map_err(|error| self.partitions_error(error))?;
         // Only a prefix was compared: the first one or two may lie before the bound.

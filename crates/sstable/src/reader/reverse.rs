@@ -356,6 +356,7 @@ impl ReverseRows {
             return Err(self.index_corrupt("blocks do not follow one another"));
         }
         self.source.stream.seek(self.partition_start.saturating_add(block.start));
+        self.source.stream.expect(self.partition_start.saturating_add(block.end));
         let Some(head) = self.source.head().await? else {
             return Err(self.index_corrupt("a block without rows"));
         };

@@ -150,6 +150,22 @@ impl RowIndex {
         }
     }
 
+    /// Offset behind the last block that holds something below `position`.
+    pub(crate) async fn end_offset(
+        &self,
+        comparator: &ClusteringComparator,
+        position: PositionRef<'_>,
+    ) -> Result<u64> {
+        match self {
+            Self::Trie(index) => {
+                let mut bytes = Vec::new();
+                encode_position(&comparator.types, position, &mut bytes);
+                index.end_offset(&bytes).await.map_err(|error| self.wrong(error))
+            }
+            Self::Promoted(index) => Ok(index.end_block(position).await?.end),
+        }
+    }
+
     /// The block that holds the rows nearest below `position`; without one, the last.
     pub(crate) async fn last_block_below(
         &self,

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     data::{decode::RowDecoder, stream::DataStream},
     error::{Result, SSTableError},
+    page_cache::Caching,
 };
 
 /// What is left of a partition is stepped over as long as it is not more than this; then the index says where the next
@@ -213,7 +214,8 @@ impl UnfilteredStream for ScannedPartition<'_> {
         self.rows.skip_to(position).await?;
         if self.rows.wants_index(SKIP_BYTES).await? {
             let key = &self.header.key;
-            if let Some(found) = self.reader.find_partition_at(key, Some(self.start)).await?
+            if let Some(found) =
+                self.reader.find_partition_by(key, Some(self.start), Caching::Private).await?
                 && found.position == self.start
                 && let Some(index) = found.index
             {

@@ -29,6 +29,7 @@ use crate::{
     error::Result,
     filter::BloomFilter,
     index::big::promoted_index::PositionFormat,
+    page_cache::Caching,
     statistics::{SerializationHeader, Statistics},
     versions::VersionFeatures,
 };
@@ -146,7 +147,9 @@ impl SSTableReader {
         self.may_contain_hash(key, murmur3::hash(key.key))
     }
 
-    pub(crate) fn may_contain_hash(&self, key: DecoratedKeyRef<'_>, hash: (u64, u64)) -> bool {
+    /// The same by the key's Murmur3 hash, for those who ask several.
+    #[inline]
+    pub fn may_contain_hash(&self, key: DecoratedKeyRef<'_>, hash: (u64, u64)) -> bool {
         let inside = key.compare(self.0.first_key.borrowed()).is_ge()
             && key.compare(self.0.last_key.borrowed()).is_le();
         inside && self.0.filter.as_ref().is_none_or(|filter| filter.may_contain_hash(hash))
@@ -166,10 +169,34 @@ impl SSTableReader {
         direction: Direction,
         columns: &ColumnSelection,
     ) -> Result<Option<PartitionStream>> {
-        let Some(found) = self.find_partition(key).await? else { return Ok(None) };
+        self.read_partition_by(key, slices, direction, columns, Caching::Shared).await
+    }
+
+    /// The same around the cache: what is there is used, but nothing in it changes.
+    pub async fn read_partition_privately(
+        &self,
+        key: &DecoratedKey,
+        slices: Arc<ClusteringSlices>,
+        direction: Direction,
+        columns: &ColumnSelection,
+    ) -> Result<Option<PartitionStream>> {
+        self.read_partition_by(key, slices, direction, columns, Caching::Private).await
+    }
+
+    async fn read_partition_by(
+        &self,
+        key: &DecoratedKey,
+        slices: Arc<ClusteringSlices>,
+        direction: Direction,
+        columns: &ColumnSelection,
+        caching: Caching,
+    ) -> Result<Option<PartitionStream>> {
+        let Some(found) = self.find_partition_by(key, None, caching).await? else {
+            return Ok(None);
+        };
         let FoundPartition { position, deletion, index } = found;
         let decoder = self.decoder(columns);
-        let data = self.0.data.clone();
+        let data = self.0.data.with_caching(caching);
         let mut source = RowSource::new(DataStream::cached(data, position), decoder);
         let enters_by_index = match direction {
             Direction::Forward => slices.slices.first().is_some_and(|s| !s.start.is_unbounded()),

@@ -150,7 +150,7 @@ impl Stretches {
         }
         let (end, open) = match step(&self.buffer, at, &self.decoder.layout)? {
             Step::Row(end) => (end, self.open),
-            Step::Marker(end, open) => (end, open),
+            Step::Marker(end, open, _) => (end, open),
             Step::End => {
                 self.is_inside = false;
                 return Ok(Some(at + 1));

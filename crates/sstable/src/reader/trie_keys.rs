@@ -2,7 +2,7 @@
 //!
 //! Nearly all keys are cut inside the token, which both forms encode alike: only keys of one token tell them apart.
 
-use espalier_mutation::{DecoratedKey, split_composite};
+use espalier_mutation::{DecoratedKey, DecoratedKeyRef, split_composite};
 use espalier_types::{
     CqlType,
     byte_comparable::{NEXT_COMPONENT, TERMINATOR, encode_component, encode_decorated_key},
@@ -38,6 +38,22 @@ impl TrieKeyEncoder {
                 out.push(TERMINATOR);
             }
         }
+    }
+
+    /// The same without a key of its own; false if that cannot be.
+    #[inline]
+    pub(crate) fn encode_borrowed(&self, key: DecoratedKeyRef<'_>, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        match (self.form, self.types.as_slice()) {
+            (TrieKeys::Bytes, _) => encode_decorated_key(key.token.0, key.key, out),
+            (TrieKeys::Columns, [single]) => {
+                encode_token(key.token.0, out);
+                encode_component(single, false, Some(key.key), out);
+                out.push(TERMINATOR);
+            }
+            (TrieKeys::Columns, _) => return false,
+        }
+        true
     }
 
     fn encode_columns(&self, key: &DecoratedKey, out: &mut Vec<u8>) {

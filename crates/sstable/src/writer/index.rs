@@ -69,6 +69,7 @@ impl IndexWriter {
         features: &VersionFeatures,
         column_index_size: u32,
         min_index_interval: u32,
+        summary_ratio: Option<f64>,
     ) -> Result<Self> {
         let create = |component: Component| async move {
             AppendFile::create(file_system, &descriptor.path(&component)).await
@@ -93,7 +94,10 @@ impl IndexWriter {
                     column_index_size,
                     LastBlockLength::WithEndOfPartition,
                 ),
-                summary: SummaryBuilder::new(min_index_interval),
+                summary: match summary_ratio {
+                    Some(ratio) => SummaryBuilder::with_ratio(min_index_interval, ratio),
+                    None => SummaryBuilder::new(min_index_interval),
+                },
                 promoted: Vec::new(),
             },
         })
@@ -173,7 +177,7 @@ impl IndexWriter {
                 let position = index
                     .append(file, &key.key, start, promoted)
                     .map_err(|error| rejected(file, error))?;
-                summary.add(&key.key, position);
+                summary.add_at(&key.key, position, start);
                 file.flush_if_large().await
             }
         }

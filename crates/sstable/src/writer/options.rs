@@ -80,6 +80,8 @@ pub struct WriterOptions {
     pub column_index_size: u32,
     /// Partitions between samples of the BIG index.
     pub min_index_interval: u32,
+    /// Bytes of samples of the BIG index for each byte of data, above 0; without it, the interval counts.
+    pub summary_ratio: Option<f64>,
     /// Whether all is synced before it is sealed: not what is of no use after a crash, such as a run of a sort.
     pub is_durable: bool,
     /// Level, repair, host and commit log, as they go into Statistics.db.
@@ -103,6 +105,7 @@ impl WriterOptions {
             chunks: compression.map_or(ChunkFormat::PLAIN, ChunkFormat::Compressed),
             column_index_size: features.default_column_index_size,
             min_index_interval: table.options.min_index_interval,
+            summary_ratio: None,
             is_durable: true,
             facts: WriterFacts::default(),
             descriptor,

@@ -336,8 +336,9 @@ async fn create_files(
     }
     let data = DataWriter::create(file_system, descriptor, features, &options.chunks).await?;
     let (index_size, interval) = (options.column_index_size, options.min_index_interval);
+    let ratio = options.summary_ratio.filter(|ratio| *ratio > 0.0);
     let index =
-        IndexWriter::create(file_system, descriptor, features, index_size, interval).await?;
+        IndexWriter::create(file_system, descriptor, features, index_size, interval, ratio).await?;
     Ok((data, index))
 }
 

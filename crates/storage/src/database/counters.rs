@@ -98,6 +98,7 @@ impl Database {
             now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
             limits,
             resume: None,
+            bypass_cache: false,
         };
         Ok(self.read_here(&command).await?.partitions)
     }

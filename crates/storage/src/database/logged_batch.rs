@@ -111,6 +111,7 @@ impl Database {
             now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
             limits: ReadLimits::NONE,
             resume: None,
+            bypass_cache: false,
         };
         'batches: for partition in self.read(command).await?.partitions {
             for row in &partition.rows {

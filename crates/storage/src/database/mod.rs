@@ -47,7 +47,7 @@ use espalier_runtime::{
     file::FileSystem,
     sync::{Event, Notify, Semaphore},
 };
-use espalier_sstable::{PageCache, versions::VersionFeatures};
+use espalier_sstable::{PageCache, PointScratch, versions::VersionFeatures};
 use hashbrown::HashMap;
 use uuid::Uuid;
 
@@ -80,6 +80,7 @@ struct Inner {
     memtables: MemtableFactory,
     encoder: RefCell<EncodedMutation>,
     lookup_path: RefCell<Vec<u8>>,
+    point_scratch: RefCell<PointScratch>,
     next_mapping: Cell<u32>,
     /// Memtables take more than they should, or the log does.
     flush_wanted: Notify,

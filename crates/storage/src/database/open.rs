@@ -96,6 +96,7 @@ impl Database {
         let threshold = configuration.memtable_cleanup_threshold.clamp(0.01, 1.0);
         let flush = (limit as f64 * threshold) as usize;
         let page_cache = PageCache::new(configuration.page_cache_bytes / context.count.max(1));
+        page_cache.keep_index_pages(configuration.enable_index_cache);
         let budget = MemtableBudget::new(limit, flush);
         let inner = Inner {
             context,
@@ -110,6 +111,7 @@ impl Database {
             default_sstable_features: sstable_features,
             encoder: RefCell::default(),
             lookup_path: RefCell::default(),
+            point_scratch: RefCell::default(),
             next_mapping: Cell::new(0),
             flush_wanted: Notify::new(),
             compaction_wanted: Notify::new(),
@@ -220,6 +222,7 @@ impl Database {
                 now_s,
                 limits: ReadLimits::NONE,
                 resume: None,
+                bypass_cache: false,
             };
             contents.push((table.name.as_str(), self.read_here(&command).await?.partitions));
         }

@@ -1,6 +1,11 @@
 //! Reads: on this shard, on another, over several.
 
-use espalier_mutation::{DecoratedKeyRef, KeyBound, KeyRange, Token, schema::TableMetadata};
+use std::rc::Rc;
+
+use espalier_mutation::{
+    DecoratedKeyRef, KeyBound, KeyRange, PackedRow, Token, murmur3, schema::TableMetadata,
+};
+use espalier_sstable::{PointRow, PointScratch, RowAtHand};
 
 use super::Database;
 use crate::{
@@ -9,6 +14,7 @@ use crate::{
     purge::row_bytes,
     read::{PartitionRows, ReadCommand, ReadResult, ReadTarget, read_on_shard},
     system::SCHEMA_KEYSPACE,
+    table::SSTable,
 };
 
 impl Database {
@@ -79,8 +85,9 @@ impl Database {
         }
     }
 
-    /// One row, at once, if the memtables of this shard are certain to hold all that is known of it: calls `take` with
-    /// it as it is stored. `None` if another shard owns it or an SSTable may have a part of it.
+    /// One row, at once, if all that is known of it is in one memtable of this shard, or in one SSTable and in memory: calls
+    /// `take` with it as it is stored. `None` if another shard owns it, if several may have a part of it, or if a page would
+    /// have to be read. With `may_use_caches` false nothing is asked of an SSTable but its filter.
     ///
     /// `clustering` has a value for each clustering column. Cells of dropped columns may be among the cells.
     #[inline]
@@ -89,6 +96,7 @@ impl Database {
         table: &TableMetadata,
         key: DecoratedKeyRef<'_>,
         clustering: &[Option<V>],
+        may_use_caches: bool,
         take: impl FnOnce(RowLookup<'_>) -> R,
     ) -> Option<R> {
         if !self.owns(table, key.token) {
@@ -97,10 +105,23 @@ impl Database {
         let inner = &*self.inner;
         let tables = inner.tables.borrow();
         let view = tables.get(&table.id)?.borrow_view();
-        if view.sstables.iter().any(|sstable| sstable.may_contain(key)) {
-            return None;
-        }
         let mut path = inner.lookup_path.borrow_mut();
+        if !view.sstables.is_empty() {
+            let hash = murmur3::hash(key.key);
+            let mut sstables =
+                view.sstables.iter().filter(|sstable| sstable.may_contain_hash(key, hash));
+            if let Some(first) = sstables.next() {
+                if !may_use_caches || view.memtables().any(|memtable| memtable.has(key, &mut path))
+                {
+                    return None;
+                }
+                let mut scratch = inner.point_scratch.borrow_mut();
+                let sstables = std::iter::once(first).chain(sstables);
+                let row = row_of_one(sstables, key, hash, clustering, &mut scratch)?;
+                inner.counters.reads.set(inner.counters.reads.get() + 1);
+                return take_stored(row, &scratch, take);
+            }
+        }
         let mut memtable = &view.memtable;
         if !view.flushing.is_empty() {
             // The row may lie in one of several; in more than one, it takes a merge.
@@ -121,6 +142,43 @@ impl Database {
             Found::Unreadable => None,
         }
     }
+}
+
+/// What the only one of some SSTables that has the partition says of a row; `Some(None)` if none has. `None` if it takes a
+/// merge, or reading.
+fn row_of_one<'a, V: AsRef<[u8]>>(
+    sstables: impl Iterator<Item = &'a Rc<SSTable>>,
+    key: DecoratedKeyRef<'_>,
+    hash: (u64, u64),
+    clustering: &[Option<V>],
+    scratch: &mut PointScratch,
+) -> Option<Option<PointRow>> {
+    let mut only = None;
+    for sstable in sstables {
+        // A second one that has it would overwrite the row, but then there is no answer.
+        match sstable.reader().row_at_hand(key, hash, clustering, scratch) {
+            RowAtHand::Unknown => return None,
+            RowAtHand::NoPartition => {}
+            RowAtHand::Partition(_) if only.is_some() => return None,
+            RowAtHand::Partition(row) => only = Some(row),
+        }
+    }
+    Some(only)
+}
+
+#[inline]
+fn take_stored<R>(
+    row: Option<PointRow>,
+    scratch: &PointScratch,
+    take: impl FnOnce(RowLookup<'_>) -> R,
+) -> Option<R> {
+    let Some(found) = row else { return Some(take(RowLookup::NOTHING)) };
+    let row = match found.has_row {
+        true => Some(PackedRow::new(scratch.row()).ok()?),
+        false => None,
+    };
+    let PointRow { partition_deletion, range_deletion, .. } = found;
+    Some(take(RowLookup { partition_deletion, range_deletion, row, static_row: None }))
 }
 
 fn partition_bytes(partition: &PartitionRows) -> usize {

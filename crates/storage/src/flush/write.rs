@@ -139,6 +139,7 @@ impl Database {
         if let Some(bytes) = self.configuration().column_index_bytes {
             options.column_index_size = bytes;
         }
+        options.summary_ratio = self.configuration().sstable_summary_ratio;
         let intervals = match memtable.positions() {
             Some((first, last)) => self.log_intervals(table, first, last),
             None => Vec::new(),

@@ -26,6 +26,8 @@ pub struct ReadCommand {
     pub limits: ReadLimits,
     /// Where an earlier read stopped.
     pub resume: Option<ReadPosition>,
+    /// Whether caches are left as they are: what is in them is used, but neither counted as used nor added to.
+    pub bypass_cache: bool,
 }
 
 /// Which partitions.

@@ -6,7 +6,6 @@ use espalier_mutation::{
     ClusteringSlices, DecoratedKey, DeletionTime, KeyBound, KeyRange, UnfilteredStream,
 };
 use espalier_runtime::maybe_yield;
-use espalier_sstable::ColumnSelection;
 
 use super::{
     PartitionRows, ReadCommand, ReadPosition, ReadResult, ReadTarget,
@@ -141,13 +140,7 @@ pub(super) async fn sources_of(
         {
             continue;
         }
-        let stream = sstable.reader().read_partition(
-            key,
-            slices.clone(),
-            command.direction,
-            &ColumnSelection::All,
-        );
-        if let Some(stream) = stream.await? {
+        if let Some(stream) = sstable.read_partition(key, slices, command).await? {
             strongest = strongest.max(stream.header().deletion);
             sources.push(Source::SSTable(Box::new(stream)));
         }

@@ -6,16 +6,14 @@
 
 use std::sync::Arc;
 
+use super::{ReadCommand, shard_read::memtable_sources, source::Source};
+use crate::{StorageError, table::TableView};
 use espalier_mutation::{
     Clustering, ClusteringSlices, ColumnData, DecoratedKey, DeletionTime, PartitionHeader, Row,
     Unfiltered, UnfilteredStream,
     reconcile::merge_rows,
     schema::{ColumnDefinition, TableMetadata},
 };
-use espalier_sstable::ColumnSelection;
-
-use super::{ReadCommand, shard_read::memtable_sources, source::Source};
-use crate::{StorageError, table::TableView};
 
 /// The clustering of the only row that a read can return; `None` if there may be several, or if the static row is
 /// asked for too.
@@ -82,11 +80,7 @@ pub(super) async fn single_row_source(
         {
             continue;
         }
-        let reader = sstable.reader();
-        let direction = command.direction;
-        let stream =
-            reader.read_partition(key, slices.clone(), direction, &ColumnSelection::All).await?;
-        if let Some(stream) = stream {
+        if let Some(stream) = sstable.read_partition(key, slices, command).await? {
             collected.add(Source::SSTable(Box::new(stream))).await?;
         }
     }

@@ -4,15 +4,17 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::{ClusteringSlices, DecoratedKeyRef, DeletionTime, schema::TableMetadata};
+use espalier_mutation::{
+    ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, schema::TableMetadata,
+};
 use espalier_runtime::{file::FileSystem, time::Instant};
 use espalier_sstable::{
-    Descriptor, PageCache, SSTableId, SSTableReader, WriterFacts,
+    ColumnSelection, Descriptor, PageCache, PartitionStream, SSTableId, SSTableReader, WriterFacts,
     statistics::{CommitLogInterval, CommitLogPosition, StatsComponent},
 };
 use uuid::Uuid;
 
-use crate::{StorageError, commitlog::LogPosition};
+use crate::{StorageError, commitlog::LogPosition, read::ReadCommand};
 
 /// An opened SSTable, and what reads ask of it before they touch the disk.
 pub(crate) struct SSTable {
@@ -101,6 +103,26 @@ impl SSTable {
     #[inline]
     pub(crate) fn may_contain(&self, key: DecoratedKeyRef<'_>) -> bool {
         self.reader.may_contain(key)
+    }
+
+    /// The same by the key's Murmur3 hash, for those who ask several.
+    #[inline]
+    pub(crate) fn may_contain_hash(&self, key: DecoratedKeyRef<'_>, hash: (u64, u64)) -> bool {
+        self.reader.may_contain_hash(key, hash)
+    }
+
+    /// A partition, through the cache or around it.
+    pub(crate) async fn read_partition(
+        &self,
+        key: &DecoratedKey,
+        slices: &Arc<ClusteringSlices>,
+        command: &ReadCommand,
+    ) -> Result<Option<PartitionStream>, StorageError> {
+        let (slices, direction, all) = (slices.clone(), command.direction, &ColumnSelection::All);
+        Ok(match command.bypass_cache {
+            false => self.reader.read_partition(key, slices, direction, all).await?,
+            true => self.reader.read_partition_privately(key, slices, direction, all).await?,
+        })
     }
 
     /// Whether its keys meet a range of tokens, both ends included.

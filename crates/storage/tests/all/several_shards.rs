@@ -108,8 +108,10 @@ pub fn the_fast_path_answers_for_its_own_shard_only() {
         for number in 0..40 {
             let key = key(number.to_string());
             let owner = database.shard_of(&narrow, &key);
-            let found = database
-                .try_read_row::<&[u8], _>(&narrow, key.borrowed(), &[], |row| row.row.is_some());
+            let found =
+                database.try_read_row::<&[u8], _>(&narrow, key.borrowed(), &[], true, |row| {
+                    row.row.is_some()
+                });
             let write = insert(&narrow, &number.to_string(), None, 2, &[("v", "2")]);
             let ticket = database.try_apply(&write);
             assert_eq!(ticket.is_some(), owner == 0);
@@ -133,14 +135,14 @@ pub fn the_fast_path_answers_for_its_own_shard_only() {
         for number in 0..40 {
             let known = key(number.to_string());
             assert_eq!(
-                database.try_read_row::<&[u8], _>(&narrow, known.borrowed(), &[], |_| ()),
+                database.try_read_row::<&[u8], _>(&narrow, known.borrowed(), &[], true, |_| ()),
                 None
             );
         }
         let absent = (0..1000).map(|number| key(format!("absent{number}")));
         let answered = absent.filter(|key| {
             database
-                .try_read_row::<&[u8], _>(&narrow, key.borrowed(), &[], |row| {
+                .try_read_row::<&[u8], _>(&narrow, key.borrowed(), &[], true, |row| {
                     assert!(row.row.is_none())
                 })
                 .is_some()

@@ -16,6 +16,7 @@ mod error;
 pub mod layout;
 mod node;
 mod pending;
+mod search;
 mod sink;
 mod source;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use cursor::Cursor;
 pub use error::{CorruptNode, Fault, ReadError, WriteError};
 pub use layout::PAGE_SIZE;
 pub use node::{Node, Search};
+pub use search::{Descent, FloorSearch, PrefixSearch};
 pub use sink::Sink;
 pub use source::{MemoryPages, PageSource, read_bytes};
 pub use walker::Walker;

@@ -5,8 +5,9 @@
 //! that the walker still holds.
 
 use super::error::{CorruptNode, Fault, ReadError};
-use super::layout::{MAX_DEPTH, PAGE_SIZE};
+use super::layout::MAX_DEPTH;
 use super::node::{Node, Search};
+use super::search::{Descent, FloorSearch, PrefixSearch, page_of};
 use super::source::PageSource;
 
 /// Walks tries of one file. Holds one page, and counts those it asked for.
@@ -14,13 +15,6 @@ pub struct Walker<S: PageSource> {
     source: S,
     page: Option<(u64, S::Page)>,
     pages_touched: u64,
-}
-
-/// The best answer so far on the way down. A later one is always nearer to the key.
-enum Candidate {
-    None,
-    Payload(u64),
-    Branch(u64),
 }
 
 type Result<T, S> = std::result::Result<T, ReadError<<S as PageSource>::Error>>;
@@ -44,14 +38,17 @@ impl<S: PageSource> Walker<S> {
     /// The node at `position`.
     #[inline]
     pub async fn node(&mut self, position: u64) -> Result<Node<'_>, S> {
-        let number = position / PAGE_SIZE as u64;
+        Ok(Node::at(self.page(page_of(position)).await?, position)?)
+    }
+
+    #[inline]
+    async fn page(&mut self, number: u64) -> Result<&[u8], S> {
         if self.page.as_ref().is_none_or(|(held, _)| *held != number) {
             let page = self.source.page(number).await.map_err(ReadError::Source)?;
             self.page = Some((number, page));
             self.pages_touched += 1;
         }
-        let page = self.page.as_ref().map_or(&[][..], |(_, page)| page);
-        Ok(Node::at(page, position)?)
+        Ok(self.page.as_ref().map_or(&[][..], |(_, page)| page))
     }
 
     /// The payload of exactly `key`.
@@ -69,51 +66,27 @@ impl<S: PageSource> Walker<S> {
     /// The payload of the shortest stored prefix of `key`. In a trie of shortest unique prefixes it is
     /// the only candidate for `key`.
     pub async fn prefix(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
-        let mut position = root;
-        let mut rest = key.iter();
+        let mut search = PrefixSearch::new(root, key);
         loop {
-            let node = self.node(position).await?;
-            if node.has_payload() {
-                return Ok(Some(position));
-            }
-            match rest.next() {
-                Some(&byte) => match node.child_for(byte)? {
-                    Some(child) => position = child,
-                    None => return Ok(None),
-                },
-                None => return Ok(None),
+            let number = search.page_number();
+            match search.advance(self.page(number).await?)? {
+                Descent::Page(_) => {}
+                Descent::Payload(position) => return Ok(Some(position)),
+                Descent::Nothing => return Ok(None),
             }
         }
     }
 
     /// The payload of the greatest stored string that is `key` or below it.
     pub async fn floor(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
-        let mut best = Candidate::None;
-        let mut position = root;
-        let mut rest = key.iter();
+        let mut search = FloorSearch::new(root, key);
         loop {
-            let node = self.node(position).await?;
-            if node.has_payload() {
-                best = Candidate::Payload(position);
+            let number = search.page_number();
+            match search.advance(self.page(number).await?)? {
+                Descent::Page(_) => {}
+                Descent::Payload(position) => return Ok(Some(position)),
+                Descent::Nothing => return Ok(None),
             }
-            let Some(&byte) = rest.next() else { break };
-            let search = node.search(byte);
-            let (Search::Found(slot) | Search::Missing(slot)) = search;
-            if let Some((_, lesser)) = node.child_before(slot)? {
-                best = Candidate::Branch(lesser);
-            }
-            match search {
-                Search::Found(slot) => match node.child(slot)? {
-                    Some(child) => position = child,
-                    None => break,
-                },
-                Search::Missing(_) => break,
-            }
-        }
-        match best {
-            Candidate::None => Ok(None),
-            Candidate::Payload(position) => Ok(Some(position)),
-            Candidate::Branch(position) => self.maximum(position).await.map(Some),
         }
     }
 

@@ -19,7 +19,7 @@ mod scans;
 mod tables;
 mod verify;
 
-pub use keys::KeyShape;
+pub use keys::{KeyShape, scatter};
 
 use std::rc::Rc;
 

@@ -5,7 +5,7 @@ mod head;
 mod marker;
 mod partition;
 mod row;
-mod view;
+pub(crate) mod view;
 
 pub(crate) use head::{HeadKind, HeadPosition, UnfilteredHead, read_head, read_static_head};
 pub(crate) use marker::read_marker;

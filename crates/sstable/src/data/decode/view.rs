@@ -19,7 +19,7 @@ use super::super::{
     },
     values::ValueForm,
 };
-use crate::data::input::MAXIMUM_VALUE_LENGTH;
+use crate::{data::input::MAXIMUM_VALUE_LENGTH, versions::DeletionTimeForm};
 
 /// First byte of a value and the one behind it, counted in the bytes that the row was read from.
 pub(crate) type Span = (usize, usize);
@@ -194,12 +194,18 @@ impl RowView {
     }
 }
 
+impl Default for RowView {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// What stands at a place of a partition behind its head, as far as one must know to go on.
 pub(crate) enum Step {
     /// A row, up to this offset.
     Row(usize),
-    /// A marker, up to this offset, behind which this deletion is open.
-    Marker(usize, DeletionTime),
+    /// A marker of a kind, up to this offset, behind which this deletion is open.
+    Marker(usize, DeletionTime, BoundKind),
     /// The byte that ends the partition.
     End,
 }
@@ -216,6 +222,17 @@ pub(crate) enum NoStep {
 /// The step at `start`. A row may end behind the bytes, of a marker all are looked at.
 #[inline]
 pub(crate) fn step(bytes: &[u8], start: usize, layout: &FileLayout) -> Result<Step, NoStep> {
+    step_noting(bytes, start, layout, |_| ())
+}
+
+/// The same, and tells where the values of its position are.
+#[inline]
+pub(crate) fn step_noting(
+    bytes: &[u8],
+    start: usize,
+    layout: &FileLayout,
+    note: impl FnMut(Option<Span>),
+) -> Result<Step, NoStep> {
     let mut cursor = Cursor::new(bytes, start);
     let flags = cursor.u8().ok_or(NoStep::Short)?;
     let (mut forms, mut kind) = (layout.clustering.as_slice(), None);
@@ -234,7 +251,7 @@ pub(crate) fn step(bytes: &[u8], start: usize, layout: &FileLayout) -> Result<St
             _ => return Err(NoStep::Odd),
         }
     }
-    read_clustering(&mut cursor, forms, |_| ())?;
+    read_clustering(&mut cursor, forms, note)?;
     let body_length = cursor.vint().ok_or(NoStep::Short)?;
     if !(1..=super::super::input::MAXIMUM_ROW_LENGTH).contains(&body_length) {
         return Err(NoStep::Odd);
@@ -251,7 +268,39 @@ pub(crate) fn step(bytes: &[u8], start: usize, layout: &FileLayout) -> Result<St
     } else if !kind.is_start() {
         open = DeletionTime::LIVE;
     }
-    Ok(Step::Marker(end, open))
+    Ok(Step::Marker(end, open, kind))
+}
+
+/// Key and deletion of the partition that begins at `start`, and the offset behind them.
+#[inline]
+pub(crate) fn partition_head(
+    bytes: &[u8],
+    start: usize,
+    layout: &FileLayout,
+) -> Result<(Span, DeletionTime, usize), NoStep> {
+    let mut cursor = Cursor::new(bytes, start);
+    let length = cursor.u16().ok_or(NoStep::Short)?;
+    let key = cursor.span(usize::from(length)).ok_or(NoStep::Short)?;
+    if layout.deletion_time == DeletionTimeForm::Unsigned {
+        match cursor.clone().u8().ok_or(NoStep::Short)? {
+            0x80 => return Ok((key, DeletionTime::LIVE, cursor.at + 1)),
+            0x81.. => return Err(NoStep::Odd),
+            _ => {}
+        }
+    }
+    let (at, end) = cursor.span(12).ok_or(NoStep::Short)?;
+    let raw = bytes.get(at..end).and_then(|raw| raw.first_chunk::<12>()).ok_or(NoStep::Short)?;
+    let deletion = match layout.deletion_time {
+        DeletionTimeForm::Unsigned => {
+            let [timestamp @ .., a, b, c, d] = *raw;
+            DeletionTime::new(i64::from_be_bytes(timestamp), u32::from_be_bytes([a, b, c, d]))
+        }
+        DeletionTimeForm::Legacy => {
+            let [a, b, c, d, timestamp @ ..] = *raw;
+            DeletionTime::new(i64::from_be_bytes(timestamp), u32::from_be_bytes([a, b, c, d]))
+        }
+    };
+    Ok((key, if deletion.is_live() { DeletionTime::LIVE } else { deletion }, end))
 }
 
 #[inline]

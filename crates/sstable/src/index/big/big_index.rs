@@ -1,25 +1,28 @@
 //! Index.db with its summary: what a reader of SSTables asks.
 //!
-//! A look-up costs a search by halves in memory, then the entries of one interval between samples, by cached pages.
+//! A look-up costs a search by halves in memory, and one among the entries of an interval between samples, which are cached in
+//! a form for it (`flat_page`).
 //!
 //! The summary is a hint that is checked as far as an answer relies on it: the entries at both ends of the interval must be
 //! those that it names. If they are not, or Summary.db is missing or damaged, the summary is made anew from Index.db, once,
 //! and errors after that are Index.db's own.
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     rc::Rc,
     sync::Arc,
 };
 
 use bytes::Bytes;
-use espalier_mutation::{DecoratedKey, KeyBound, Token};
+use espalier_mutation::{DecoratedKey, DecoratedKeyRef, KeyBound, Token};
 
 use super::{
     file::IndexFile,
-    partition_index::{Entries, EntryCursor, IndexEntry},
+    flat_page::{FlatEntry, FlatPage, FlatPageBuilder},
+    partition_index::{Entries, EntryCursor, IndexEntry, MAXIMUM_ENTRY_OVERHEAD},
     promoted_index::{PositionFormat, PromotedIndexReader},
     summary::{Interval, Summary},
+    window::PIECE_BYTES,
 };
 use crate::{
     error::{FileName, Result, SSTableError},
@@ -33,6 +36,8 @@ pub struct BigIndex<F> {
     data_length: u64,
     min_index_interval: u32,
     summary: RefCell<Rc<Summary>>,
+    /// How often the summary was made anew: what was cached by the intervals of another one is not asked for.
+    summary_number: Cell<u64>,
     /// Set when the summary is not Summary.db's: what was wrong with that, if there was one.
     rebuilt: OnceCell<Option<SSTableError>>,
     first_key: DecoratedKey,
@@ -81,7 +86,17 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         let owned = |key: &Bytes| DecoratedKey::new(Bytes::copy_from_slice(key));
         let (first_key, last_key) = (owned(summary.first_key()), owned(summary.last_key()));
         let summary = RefCell::new(Rc::new(summary));
-        Ok(Self { file, data_length, min_index_interval, summary, rebuilt, first_key, last_key })
+        let summary_number = Cell::new(0);
+        Ok(Self {
+            file,
+            data_length,
+            min_index_interval,
+            summary,
+            summary_number,
+            rebuilt,
+            first_key,
+            last_key,
+        })
     }
 
     /// Key of the first partition.
@@ -117,14 +132,44 @@ impl<F: IndexFile + Clone> BigIndex<F> {
 
     /// The entry with exactly this key.
     pub async fn exact(&self, key: &DecoratedKey) -> Result<Option<IndexEntry>> {
+        self.exact_from(&self.file, key).await
+    }
+
+    /// The same by the file as one reader has it.
+    pub(crate) async fn exact_from(
+        &self,
+        file: &F,
+        key: &DecoratedKey,
+    ) -> Result<Option<IndexEntry>> {
         if *key < self.first_key || *key > self.last_key {
             return Ok(None);
         }
         loop {
             let summary = self.summary();
             let interval = summary.interval_of(key.token, &key.key);
+            let made =
+                file.made(self.page_number(&interval), || self.flatten(file, &summary, interval));
+            let page = match made.await {
+                Ok(page) => page,
+                Err(error @ SSTableError::Corrupt { .. }) => {
+                    self.replace_summary(&summary, error).await?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(page) = FlatPage::new(&page) {
+                let (tokens, start, end) = self.ends(&summary, &interval);
+                let found = page.find(key.borrowed(), tokens, start, end);
+                return Ok(found.map(|entry| IndexEntry {
+                    key: key.clone(),
+                    data_position: entry.data_position,
+                    position: entry.position,
+                    promoted: entry.promoted,
+                    next_position: entry.next_position,
+                }));
+            }
             let is_wanted = |found: &[u8]| (*found == *key.key).then_some(key.token);
-            match self.scan(&summary, interval, is_wanted).await? {
+            match self.scan(file, &summary, interval, is_wanted).await? {
                 Scanned::Found(entry) => return Ok(Some(entry)),
                 Scanned::Absent => return Ok(None),
                 Scanned::Contradiction(error) => self.replace_summary(&summary, error).await?,
@@ -132,8 +177,92 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         }
     }
 
+    /// The same where the page is at hand: `page` gives it by its number, or none if it cannot. Then there is no answer.
+    #[inline]
+    pub(crate) fn exact_at_hand<'p>(
+        &self,
+        page: impl Fn(u64) -> Option<&'p [u8]>,
+        key: DecoratedKeyRef<'_>,
+    ) -> Option<Option<FlatEntry>> {
+        let summary = self.summary.borrow();
+        let interval = summary.interval_of(key.token, key.key);
+        let page = FlatPage::new(page(self.page_number(&interval))?)?;
+        let (tokens, start, end) = self.ends(&summary, &interval);
+        Some(page.find(key, tokens, start, end))
+    }
+
+    /// Under which number the entries of an interval are cached.
+    fn page_number(&self, interval: &Interval) -> u64 {
+        let sample = interval.start.map_or(0, |(sample, _)| sample as u64 + 1);
+        self.summary_number.get() << 40 | sample
+    }
+
+    /// Tokens and positions at the ends of an interval.
+    fn ends(&self, summary: &Summary, interval: &Interval) -> ((Token, Token), u64, u64) {
+        let token = |end: Option<(usize, u64)>| end.and_then(|(sample, _)| summary.token(sample));
+        let first = token(interval.start).unwrap_or(self.first_key.token);
+        let last = token(interval.end).unwrap_or(self.last_key.token);
+        let start = interval.start.map_or(0, |(_, position)| position);
+        let end = interval.end.map_or(self.file.length(), |(_, position)| position);
+        ((first, last), start, end)
+    }
+
+    /// Reads the entries of an interval into a page; an empty one if they have no such form. An error too if they are not
+    /// those that the summary names: the sample at the end belongs to it, so that nothing is absent by a wrong summary.
+    async fn flatten(&self, file: &F, summary: &Summary, interval: Interval) -> Result<Bytes> {
+        let (_, start, end) = self.ends(summary, &interval);
+        // With the key of the sample that ends it.
+        let behind = interval
+            .end
+            .map_or(0, |(sample, _)| (summary.key(sample).len() + MAXIMUM_ENTRY_OVERHEAD) as u64);
+        let mut cursor = match end.saturating_add(behind).saturating_sub(start) <= PIECE_BYTES {
+            true => EntryCursor::up_to(file, start, end.saturating_add(behind), self.data_length),
+            // Of wide partitions most is stepped over.
+            false => EntryCursor::new(file, start, self.data_length),
+        };
+        let contradiction =
+            |cursor: &EntryCursor<&F>| Err(cursor.corrupt("an entry is not where Summary.db says"));
+        let mut page = FlatPageBuilder::new(start);
+        let mut expected = interval.start.map(|(sample, _)| sample);
+        loop {
+            let position = cursor.position();
+            let last = match interval.end {
+                Some((_, end)) if position > end => return contradiction(&cursor),
+                Some((sample, end)) if position == end => Some(sample),
+                _ => None,
+            };
+            let Some(entry) = cursor.step().await? else {
+                return match interval.end {
+                    None => Ok(page.finish()),
+                    Some(_) => contradiction(&cursor),
+                };
+            };
+            let key = cursor.key(&entry);
+            if let Some(sample) = expected.take().or(last)
+                && summary.key(sample) != key
+            {
+                return contradiction(&cursor);
+            }
+            if last.is_some() {
+                return Ok(page.finish());
+            }
+            if !page.add(key, &entry.to_flat()) {
+                return Ok(Bytes::new());
+            }
+        }
+    }
+
     /// The first entry right of a bound.
     pub async fn ceiling(&self, bound: &KeyBound) -> Result<Option<IndexEntry>> {
+        self.ceiling_from(&self.file, bound).await
+    }
+
+    /// The same by the file as one reader has it.
+    pub(crate) async fn ceiling_from(
+        &self,
+        file: &F,
+        bound: &KeyBound,
+    ) -> Result<Option<IndexEntry>> {
         loop {
             let summary = self.summary();
             let interval = summary.interval_of_bound(bound);
@@ -145,7 +274,7 @@ impl<F: IndexFile + Clone> BigIndex<F> {
                 last = token;
                 is_before(bound, token, found).then_some(token)
             };
-            let found = match self.scan(&summary, interval, is_wanted).await? {
+            let found = match self.scan(file, &summary, interval, is_wanted).await? {
                 Scanned::Found(entry) => Some(entry),
                 Scanned::Absent => None,
                 Scanned::Contradiction(error) => {
@@ -174,21 +303,32 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         format: &Arc<PositionFormat>,
         form: DeletionTimeForm,
     ) -> Result<Option<PromotedIndexReader<F>>> {
+        self.promoted_index_from(self.file.clone(), entry, format, form).await
+    }
+
+    /// The same by the file as one reader has it.
+    pub(crate) async fn promoted_index_from(
+        &self,
+        file: F,
+        entry: &IndexEntry,
+        format: &Arc<PositionFormat>,
+        form: DeletionTimeForm,
+    ) -> Result<Option<PromotedIndexReader<F>>> {
         let Some(location) = entry.promoted else { return Ok(None) };
-        let (file, format) = (self.file.clone(), format.clone());
-        PromotedIndexReader::open(file, location, format, form).await.map(Some)
+        PromotedIndexReader::open(file, location, format.clone(), form).await.map(Some)
     }
 
     /// Reads an interval up to an entry for whose key `is_wanted` gives a token. The sample at the end belongs to it, so
     /// that nothing is absent by a wrong summary.
     async fn scan(
         &self,
+        file: &F,
         summary: &Summary,
         interval: Interval,
         mut is_wanted: impl FnMut(&[u8]) -> Option<Token>,
     ) -> Result<Scanned> {
         let start = interval.start.map_or(0, |(_, position)| position);
-        let mut cursor = EntryCursor::new(&self.file, start, self.data_length);
+        let mut cursor = EntryCursor::new(file, start, self.data_length);
         let contradiction = |cursor: &EntryCursor<&F>| {
             Scanned::Contradiction(cursor.corrupt("an entry is not where Summary.db says"))
         };
@@ -235,6 +375,7 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         // Another look-up may have been first.
         if self.rebuilt.set(Some(error)).is_ok() {
             *self.summary.borrow_mut() = Rc::new(right);
+            self.summary_number.set(self.summary_number.get() + 1);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use espalier_runtime::file::PAGE_BYTES;
 
 use crate::{
     error::{FileName, Result, SSTableError},
-    page_cache::CachedFile,
+    page_cache::{CachedFile, CachedPage, Caching},
 };
 
 /// A file that is read by pages, for look-ups, or in large pieces, from front to back.
@@ -26,6 +26,15 @@ pub trait IndexFile {
 
     /// A piece that is not to be kept in a cache. It must be inside of the file.
     fn piece(&self, offset: u64, length: usize) -> impl Future<Output = Result<Bytes>>;
+
+    /// What `make` makes of a part of the file, or what it made before and is still in the cache under that number.
+    fn made<M: Future<Output = Result<Bytes>>>(
+        &self,
+        _number: u64,
+        make: impl FnOnce() -> M,
+    ) -> impl Future<Output = Result<Bytes>> {
+        make()
+    }
 }
 
 impl<F: IndexFile> IndexFile for &F {
@@ -43,6 +52,14 @@ impl<F: IndexFile> IndexFile for &F {
 
     fn piece(&self, offset: u64, length: usize) -> impl Future<Output = Result<Bytes>> {
         F::piece(self, offset, length)
+    }
+
+    fn made<M: Future<Output = Result<Bytes>>>(
+        &self,
+        number: u64,
+        make: impl FnOnce() -> M,
+    ) -> impl Future<Output = Result<Bytes>> {
+        F::made(self, number, make)
     }
 }
 
@@ -64,6 +81,27 @@ impl IndexFile for CachedFile {
         match self.has_checksums() {
             true => read_span(self, offset, length).await,
             false => Ok(self.read_exact(offset, length).await?.into_bytes()),
+        }
+    }
+
+    async fn made<M: Future<Output = Result<Bytes>>>(
+        &self,
+        number: u64,
+        make: impl FnOnce() -> M,
+    ) -> Result<Bytes> {
+        let key = self.made_key(number);
+        match self.caching() {
+            Caching::Shared => {
+                let make = || async move {
+                    let bytes = make().await?;
+                    Ok(CachedPage { charge: bytes.len(), bytes })
+                };
+                self.cache().get_or_read(key, make).await
+            }
+            Caching::Private => match self.cache().peek(key) {
+                Some(bytes) => Ok(bytes),
+                None => make().await,
+            },
         }
     }
 }

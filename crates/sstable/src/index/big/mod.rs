@@ -18,6 +18,7 @@
 mod big_index;
 mod error;
 mod file;
+pub(crate) mod flat_page;
 pub mod partition_index;
 pub mod promoted_index;
 pub mod summary;

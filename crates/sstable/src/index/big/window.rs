@@ -10,7 +10,7 @@ use super::file::IndexFile;
 use crate::error::{Result, SSTableError};
 
 /// What is read at once by those who read much.
-const PIECE_BYTES: u64 = 128 * 1024;
+pub(super) const PIECE_BYTES: u64 = 128 * 1024;
 
 /// How bytes are had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(super) enum Access {
     Pages,
     /// In large pieces, around the cache.
     Pieces,
+    /// Up to a position at once, around the cache; what is behind it in large pieces.
+    UpTo(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -87,6 +89,11 @@ impl<F: IndexFile> Window<F> {
                 let length = behind.min(self.file.length()) - page_start;
                 self.bytes = self.file.piece(page_start, length as usize).await?;
                 self.start = page_start;
+            }
+            Access::UpTo(end) => {
+                let behind = end.max(position + wanted).min(self.file.length());
+                self.bytes = self.file.piece(position, (behind - position) as usize).await?;
+                self.start = position;
             }
             Access::Pages if within + wanted <= page_bytes => {
                 self.bytes = self.file.page(page).await?;

@@ -175,6 +175,7 @@ pub fn command(table: &Arc<TableMetadata>, target: ReadTarget) -> ReadCommand {
         now_s: NOW,
         limits: ReadLimits::NONE,
         resume: None,
+        bypass_cache: false,
     }
 }
 

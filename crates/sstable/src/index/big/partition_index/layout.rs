@@ -7,7 +7,7 @@ use espalier_types::vint;
 use crate::data::input::{DataInput, Decoded};
 
 /// The most that an entry takes besides its key and its promoted index.
-pub(super) const MAXIMUM_ENTRY_OVERHEAD: usize = 2 + 9 + 9;
+pub(in super::super) const MAXIMUM_ENTRY_OVERHEAD: usize = 2 + 9 + 9;
 
 /// Where a promoted index is in Index.db.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ mod layout;
 mod reader;
 mod writer;
 
+pub(super) use layout::MAXIMUM_ENTRY_OVERHEAD;
 pub use layout::{IndexEntry, PromotedLocation};
 pub use reader::{Entries, EntryCursor};
 pub use writer::PartitionIndexWriter;

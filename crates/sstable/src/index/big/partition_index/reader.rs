@@ -5,6 +5,7 @@ use espalier_mutation::{DecoratedKey, Token};
 use super::{
     super::{
         file::IndexFile,
+        flat_page::FlatEntry,
         window::{Access, Window},
     },
     layout::{EntryHead, IndexEntry, MAXIMUM_ENTRY_OVERHEAD, PromotedLocation, decode_head},
@@ -24,6 +25,13 @@ pub(in super::super) struct SteppedOver {
     position: u64,
     promoted: Option<PromotedLocation>,
     next_position: u64,
+}
+
+impl SteppedOver {
+    pub(in super::super) fn to_flat(self) -> FlatEntry {
+        let Self { head, position, promoted, next_position } = self;
+        FlatEntry { data_position: head.data_position, position, promoted, next_position }
+    }
 }
 
 /// Walks entries from one on. It checks that each is inside of the file, that it leads into Data.db, and behind where the
@@ -48,6 +56,11 @@ impl<F: IndexFile> EntryCursor<F> {
     /// The same for one who reads many entries: reads large pieces, around the cache.
     pub fn sequential(file: F, position: u64, data_length: u64) -> Self {
         Self::with_access(file, position, data_length, Access::Pieces)
+    }
+
+    /// The same for one who reads all entries up to the one at `end`, and little of that: at once, around the cache.
+    pub fn up_to(file: F, position: u64, end: u64, data_length: u64) -> Self {
+        Self::with_access(file, position, data_length, Access::UpTo(end))
     }
 
     fn with_access(file: F, position: u64, data_length: u64, access: Access) -> Self {

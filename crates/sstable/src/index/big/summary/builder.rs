@@ -1,5 +1,8 @@
 //! Makes a Summary.db while Index.db is written, or from an Index.db.
 //!
+//! A sample is taken every so many entries, as Cassandra does it, or wherever there is room for one by a ratio of bytes of
+//! samples to bytes of Data.db, as ScyllaDB does it (`sstable_summary_ratio`).
+//!
 //! Memory: what the file will have: a key and 12 bytes for every sample.
 
 use super::layout::{
@@ -10,6 +13,8 @@ use super::layout::{
 #[derive(Clone, Debug)]
 pub struct SummaryBuilder {
     min_index_interval: u32,
+    /// Of bytes of samples to bytes of data, and from which position in Data.db on the next sample may be taken.
+    ratio: Option<(f64, f64)>,
     entries: u64,
     /// Where in `samples` each begins.
     places: Vec<u32>,
@@ -23,6 +28,7 @@ impl SummaryBuilder {
     pub fn new(min_index_interval: u32) -> Self {
         Self {
             min_index_interval: min_index_interval.max(1),
+            ratio: None,
             entries: 0,
             places: Vec::new(),
             samples: Vec::new(),
@@ -31,15 +37,35 @@ impl SummaryBuilder {
         }
     }
 
-    /// Adds the next entry of Index.db, which begins at `position`. Once there are samples of 2 GiB, which is all that the
-    /// format holds, no more are taken: entries behind them are found by reading on from the last one.
+    /// The same with samples by a ratio of their bytes to those of Data.db, which is above 0; the interval is only noted.
+    pub fn with_ratio(min_index_interval: u32, ratio: f64) -> Self {
+        Self { ratio: Some((ratio, 0.0)), ..Self::new(min_index_interval) }
+    }
+
+    /// Adds the next entry of Index.db, which begins at `position` and is not sampled by its place in Data.db.
     pub fn add(&mut self, key: &[u8], position: u64) {
+        self.add_at(key, position, 0);
+    }
+
+    /// Adds the next entry of Index.db, which begins at `position` and leads to `data_position`. Once there are samples of 2 GiB, which is all that the
+    /// format holds, no more are taken: entries behind them are found by reading on from the last one.
+    pub fn add_at(&mut self, key: &[u8], position: u64, data_position: u64) {
         if self.entries == 0 {
             self.first_key.extend_from_slice(key);
         }
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
-        let is_sample = self.entries.is_multiple_of(u64::from(self.min_index_interval));
+        let is_sample = match &mut self.ratio {
+            None => self.entries.is_multiple_of(u64::from(self.min_index_interval)),
+            Some((ratio, next)) => {
+                let has_room = self.entries == 0 || data_position as f64 >= *next;
+                if has_room {
+                    let bytes = key.len() + PLACE_BYTES + POSITION_BYTES;
+                    *next = data_position as f64 + bytes as f64 / *ratio;
+                }
+                has_room
+            }
+        };
         self.entries += 1;
         let places = (self.places.len() + 1) * PLACE_BYTES;
         let length = places + self.samples.len() + key.len() + POSITION_BYTES;

@@ -156,6 +156,12 @@ impl Summary {
         self.tokens.is_empty()
     }
 
+    /// Token of a sample's key.
+    #[inline]
+    pub fn token(&self, index: usize) -> Option<Token> {
+        self.tokens.get(index).copied()
+    }
+
     /// The key of a sample; empty if there is none of the number.
     pub fn key(&self, index: usize) -> &[u8] {
         self.sample(index).map_or(&[], |sample| sample.0)

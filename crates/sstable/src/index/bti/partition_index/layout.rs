@@ -53,6 +53,14 @@ pub struct Candidate {
     pub position: IndexPosition,
 }
 
+impl Candidate {
+    /// Where the key is, if it can be one with this hash byte.
+    #[inline]
+    pub(super) fn position_if(self, hash_byte: u8) -> Option<IndexPosition> {
+        self.hash_byte.is_none_or(|other| other == hash_byte).then_some(self.position)
+    }
+}
+
 /// Payload bits, bytes and their number.
 pub(super) fn encode_payload(
     hash_byte: u8,

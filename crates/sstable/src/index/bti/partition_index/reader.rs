@@ -1,6 +1,6 @@
 //! Reads Partitions.db: one key, or keys in order.
 
-use espalier_trie::page::{Cursor, PageSource, Walker, read_bytes};
+use espalier_trie::page::{Cursor, Descent, Node, PageSource, PrefixSearch, Walker, read_bytes};
 
 use super::super::error::{IndexError, MalformedIndex};
 use super::layout::{
@@ -62,6 +62,26 @@ impl<S: PageSource> PartitionIndexReader<S> {
         self.exact_candidate_by(&mut walker, byte_comparable, hash_byte).await
     }
 
+    /// The same with pages from elsewhere.
+    pub async fn exact_candidate_from<T: PageSource>(
+        &self,
+        source: &T,
+        byte_comparable: &[u8],
+        hash_byte: u8,
+    ) -> Result<Option<IndexPosition>, T> {
+        let wrap = IndexError::of(COMPONENT);
+        let mut walker = Walker::new(source);
+        let found = walker.prefix(self.footer.root, byte_comparable).await.map_err(&wrap)?;
+        let Some(position) = found else { return Ok(None) };
+        let candidate = decode_payload(&walker.node(position).await.map_err(&wrap)?)?;
+        Ok(candidate.position_if(hash_byte))
+    }
+
+    /// The same index with pages from elsewhere.
+    pub fn with_source<T>(&self, source: T) -> PartitionIndexReader<T> {
+        PartitionIndexReader { source, footer: self.footer.clone() }
+    }
+
     /// As [`PartitionIndexReader::exact_candidate`], with a walker that the caller keeps (to count
     /// pages, or for keys that lie near one another).
     pub async fn exact_candidate_by(
@@ -74,8 +94,30 @@ impl<S: PageSource> PartitionIndexReader<S> {
         let found = walker.prefix(self.footer.root, byte_comparable).await.map_err(&wrap)?;
         let Some(position) = found else { return Ok(None) };
         let candidate = decode_payload(&walker.node(position).await.map_err(&wrap)?)?;
-        let possible = candidate.hash_byte.is_none_or(|other| other == hash_byte);
-        Ok(possible.then_some(candidate.position))
+        Ok(candidate.position_if(hash_byte))
+    }
+
+    /// The same where all pages are at hand: `page` gives them by number, or none if it cannot. Then, and where the index is
+    /// malformed, there is no answer.
+    #[inline]
+    pub fn candidate_at_hand<'p>(
+        &self,
+        page: impl Fn(u64) -> Option<&'p [u8]>,
+        byte_comparable: &[u8],
+        hash_byte: u8,
+    ) -> Option<Option<IndexPosition>> {
+        let mut search = PrefixSearch::new(self.footer.root, byte_comparable);
+        loop {
+            let page = page(search.page_number())?;
+            match search.advance(page).ok()? {
+                Descent::Page(_) => {}
+                Descent::Nothing => return Some(None),
+                Descent::Payload(position) => {
+                    let candidate = decode_payload(&Node::at(page, position).ok()?).ok()?;
+                    return Some(candidate.position_if(hash_byte));
+                }
+            }
+        }
     }
 
     /// A cursor that stands nowhere.

@@ -126,8 +126,17 @@ impl RowIndexEntry {
         deletion_time::write(self.partition_deletion, negative, output)
     }
 
-    /// The entry at `position`, of which `bytes` are the first or all; the key has `key_length`.
+    /// The entry at `position`, of which `bytes` are the first or all.
     pub(super) fn decode(bytes: &[u8], position: u64) -> Result<RowIndexEntry, MalformedIndex> {
+        let (key, entry) = RowIndexEntry::decode_parts(bytes, position)?;
+        Ok(RowIndexEntry { key: key.to_vec(), ..entry })
+    }
+
+    /// The same, the key beside it and not in it.
+    pub(super) fn decode_parts(
+        bytes: &[u8],
+        position: u64,
+    ) -> Result<(&[u8], RowIndexEntry), MalformedIndex> {
         let malformed = |reason| MalformedIndex { component: COMPONENT, position, reason };
         let cut = malformed("an entry is cut off");
         let (length, rest) = bytes.split_first_chunk::<2>().ok_or(cut.clone())?;
@@ -143,7 +152,9 @@ impl RowIndexEntry {
             .checked_add_signed(root_offset)
             .filter(|&root| root < position)
             .ok_or(malformed("an entry's root does not lie before it"))?;
-        let key = key.to_vec();
-        Ok(RowIndexEntry { key, data_position, root, block_count, partition_deletion })
+        let key_beside = Vec::new();
+        let entry =
+            RowIndexEntry { key: key_beside, data_position, root, block_count, partition_deletion };
+        Ok((key, entry))
     }
 }

@@ -4,7 +4,9 @@
 //! separators as byte strings. A position's block is that of the greatest separator at or below it.
 
 use espalier_mutation::DeletionTime;
-use espalier_trie::page::{Cursor, PageSource, Walker, read_bytes};
+use espalier_trie::page::{
+    Cursor, Descent, FloorSearch, Node, PAGE_SIZE, PageSource, Walker, read_bytes,
+};
 
 use super::super::error::{IndexError, MalformedIndex};
 use super::layout::{BlockStart, COMPONENT, MAX_ENTRY_TAIL_SIZE, RowIndexEntry, decode_block};
@@ -20,6 +22,60 @@ pub struct Block {
     pub end: u64,
     /// The range deletion that is open at its start, or live.
     pub open_deletion: DeletionTime,
+}
+
+/// A block for a position in the partition of an entry, by [`block_at_hand`].
+#[derive(Clone, Copy, Debug)]
+pub struct BlockAtHand {
+    /// Where the partition begins in Data.db.
+    pub data_position: u64,
+    /// Deletion of the whole partition.
+    pub partition_deletion: DeletionTime,
+    /// The block in which the position would be.
+    pub block: BlockStart,
+}
+
+/// [`RowIndexReader::open`] and [`RowIndexReader::floor_block`] in one, where all pages are at hand: `page` gives them by
+/// number, or none if it cannot. Then, and where the index is malformed, there is no answer; and none for another key than
+/// `key`: `Some(None)`. `buffer` is for the entry.
+#[inline]
+pub fn block_at_hand<'p>(
+    page: impl Fn(u64) -> Option<&'p [u8]>,
+    entry: u64,
+    key: &[u8],
+    position: &[u8],
+    buffer: &mut Vec<u8>,
+) -> Option<Option<BlockAtHand>> {
+    buffer.clear();
+    let wanted = 2 + key.len() + MAX_ENTRY_TAIL_SIZE;
+    let mut at = entry;
+    while buffer.len() < wanted {
+        let bytes = page(at / PAGE_SIZE as u64)?;
+        let rest = bytes.get((at % PAGE_SIZE as u64) as usize..).unwrap_or_default();
+        let part = rest.get(..wanted - buffer.len()).unwrap_or(rest);
+        buffer.extend_from_slice(part);
+        at = at.checked_add(part.len() as u64)?;
+        if part.is_empty() || bytes.len() < PAGE_SIZE {
+            break;
+        }
+    }
+    let (found, entry) = RowIndexEntry::decode_parts(buffer, entry).ok()?;
+    if found != key {
+        return Some(None);
+    }
+    let mut search = FloorSearch::new(entry.root, position);
+    loop {
+        let page = page(search.page_number())?;
+        match search.advance(page).ok()? {
+            Descent::Page(_) => {}
+            Descent::Nothing => return None,
+            Descent::Payload(node) => {
+                let block = decode_block(&Node::at(page, node).ok()?).ok()?;
+                let RowIndexEntry { data_position, partition_deletion, .. } = entry;
+                return Some(Some(BlockAtHand { data_position, partition_deletion, block }));
+            }
+        }
+    }
 }
 
 /// A partition's row index. Holds the entry, no pages.

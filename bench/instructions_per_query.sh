@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Instructions that a query takes, counted by callgrind in the whole node: for machines whose processor lends no counters.
+#
+#   bench/instructions_per_query.sh [arguments of espalier bench simple-query]
+#
+# Two runs that differ only in the number of operations; the difference of their instructions, by the difference of their
+# operations, is what one query takes, all loops around it included. Kernel work is not counted. callgrind knows no io_uring, so
+# that files are read by the fallback (threads and epoll): reads from the disk take more instructions than they do otherwise.
+# Needs valgrind, and a release build: cargo build --release.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+binary=${ESPALIER:-target/release/espalier}
+few=${FEW:-20000} many=${MANY:-60000}
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+command -v valgrind > /dev/null || { echo "there is no valgrind: instructions are not counted"; exit 77; }
+run() {
+  ESPALIER_DRIVER=epoll valgrind --tool=callgrind --callgrind-out-file=/dev/null "$binary" bench simple-query --duration 1 \
+    --operations-per-shard "$1" --workdir "$directory/$1" "${@:2}" 2>&1 | sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
+}
+a=$(run "$few" "$@")
+b=$(run "$many" "$@")
+# The iteration without figures has as many operations as the other.
+echo "$(( (b - a) / (2 * (many - few)) )) instructions for each query ($few: $a, $many: $b)"

@@ -1,0 +1,152 @@
+//! The figures as text, in the form of perf-simple-query, and as JSON.
+
+use espalier_runtime::perf::InstructionCounter;
+use serde_json::json;
+
+use super::arguments::SimpleQueryArguments;
+use super::figures::{Iteration, Throughput};
+use crate::bench::BenchError;
+use crate::bench::machine::{Machine, build};
+use espalier_runtime::file::FileSystem;
+
+/// Below that part of the time on a core, something else ran or the disk was waited for.
+const UNDISTURBED: f64 = 0.97;
+
+/// What is going to be measured.
+pub fn begin(arguments: &SimpleQueryArguments, machine: &Machine) {
+    let SimpleQueryArguments { partitions, columns, value_bytes, .. } = arguments;
+    println!(
+        "espalier {} ({}) on {}\n{}{} of random rows, {partitions} partitions with {columns} columns of {value_bytes} bytes, \
+         sstable_format {}, compression {:?}, concurrency {}, {} shards",
+        env!("CARGO_PKG_VERSION"),
+        build(),
+        machine.line(),
+        if arguments.write { "INSERT" } else { "SELECT" },
+        if arguments.absent { " (of keys that are not there)" } else { "" },
+        arguments.sstable_format,
+        arguments.compression,
+        arguments.concurrency,
+        arguments.smp,
+    );
+    if let Err(error) = InstructionCounter::of_this_thread() {
+        println!(
+            "instructions are not counted: {error}; bench/instructions_per_query.sh counts them with callgrind"
+        );
+    }
+}
+
+fn instructions(iteration: &Iteration) -> String {
+    match iteration.instructions {
+        Some(count) => format!("{:7.0} insns/op", iteration.per_operation(count)),
+        None => "insns/op not counted".to_owned(),
+    }
+}
+
+/// A line of its own.
+pub fn iteration(iteration: &Iteration, shards: usize) {
+    println!("{}", line(iteration, shards));
+}
+
+fn line(iteration: &Iteration, shards: usize) -> String {
+    format!(
+        "{:.2} tps ({:5.2} allocs/op, {:6.3} page reads/op, {:6.2} page hits/op, {:5.1}% of pages hit, {}, {:3.0}% busy, {:6.0} ns of core/op, \
+         0 errors)",
+        iteration.tps(),
+        iteration.per_operation(iteration.allocations),
+        iteration.per_operation(iteration.page_reads),
+        iteration.per_operation(iteration.page_hits),
+        100.0 * iteration.hit_rate(),
+        instructions(iteration),
+        100.0 * iteration.busy(shards),
+        iteration.core.as_secs_f64() * 1e9 / iteration.operations.max(1) as f64,
+    )
+}
+
+/// All iterations together, and the file.
+pub async fn end(
+    arguments: &SimpleQueryArguments,
+    machine: &Machine,
+    iterations: &[Iteration],
+) -> Result<(), BenchError> {
+    let throughput = Throughput::of(iterations.iter().map(Iteration::tps));
+    let shards = usize::from(arguments.smp);
+    let nearest = iterations.iter().min_by(|a, b| {
+        let distance = |one: &Iteration| (one.tps() - throughput.median).abs();
+        distance(a).total_cmp(&distance(b))
+    });
+    if let Some(nearest) = nearest {
+        println!("\nmedian {}", line(nearest, shards));
+    }
+    println!("median: {:.2}", throughput.median);
+    println!("median absolute deviation: {:.2}", throughput.median_absolute_deviation);
+    println!("maximum: {:.2}\nminimum: {:.2}", throughput.maximum, throughput.minimum);
+    if iterations.iter().any(|one| one.page_reads == 0 && one.busy(shards) < UNDISTURBED) {
+        println!("something else ran: a core was not there for all of the time");
+    }
+    let Some(path) = &arguments.json_result else { return Ok(()) };
+    let document = document(arguments, machine, iterations, &throughput);
+    let written = FileSystem::real().write_atomically(path, document).await;
+    written.map_err(|error| BenchError::Output { path: path.clone(), error })
+}
+
+fn document(
+    arguments: &SimpleQueryArguments,
+    machine: &Machine,
+    iterations: &[Iteration],
+    throughput: &Throughput,
+) -> String {
+    let shards = usize::from(arguments.smp);
+    let each = |one: &Iteration| {
+        json!({
+            "tps": one.tps(),
+            "operations": one.operations,
+            "clock_s": one.clock.as_secs_f64(),
+            "core_s": one.core.as_secs_f64(),
+            "busy": one.busy(shards),
+            "allocs_per_op": one.per_operation(one.allocations),
+            "page_reads_per_op": one.per_operation(one.page_reads),
+            "page_hits_per_op": one.per_operation(one.page_hits),
+            "instructions_per_op": one.instructions.map(|count| one.per_operation(count)),
+            "errors": 0,
+        })
+    };
+    let document = json!({
+        "program": { "version": env!("CARGO_PKG_VERSION"), "build": build() },
+        "machine": {
+            "processor": machine.processor,
+            "cpus": machine.cpus,
+            "memory_bytes": machine.memory_bytes,
+            "kernel": machine.kernel,
+            "time_s": machine.time_s,
+        },
+        "parameters": {
+            "partitions": arguments.partitions,
+            "duration": arguments.duration,
+            "operations_per_shard": arguments.operations_per_shard,
+            "concurrency": arguments.concurrency,
+            "smp": arguments.smp,
+            "memory": arguments.memory,
+            "file_cache_size": arguments.file_cache_size,
+            "write": arguments.write,
+            "flush": arguments.flush,
+            "absent": arguments.absent,
+            "enable_cache": arguments.enable_cache,
+            "enable_index_cache": arguments.enable_index_cache,
+            "bypass_cache": arguments.bypass_cache,
+            "sstable_format": arguments.sstable_format,
+            "sstable_summary_ratio": arguments.sstable_summary_ratio,
+            "compression": format!("{:?}", arguments.compression).to_lowercase(),
+            "columns": arguments.columns,
+            "value_bytes": arguments.value_bytes,
+            "random_seed": arguments.random_seed,
+        },
+        "stats": {
+            "median tps": throughput.median,
+            "mad tps": throughput.median_absolute_deviation,
+            "max tps": throughput.maximum,
+            "min tps": throughput.minimum,
+        },
+        "iterations": iterations.iter().map(each).collect::<Vec<_>>(),
+    });
+    format!("{document:#}\n")
+}

@@ -1,0 +1,167 @@
+//! From a place in Data.db to a row, over heads only.
+
+use std::cmp::Ordering;
+
+use espalier_mutation::{
+    CellRef, ColumnRef, DecoratedKeyRef, DeletionTime, Liveness, RowContent, pack_row,
+    schema::ColumnId,
+};
+
+use super::{PointRow, RowAtHand, index::Place, window::Window};
+use crate::data::{
+    column_map::FileLayout,
+    decode::view::{NoStep, RowView, Span, Step, partition_head, step_noting},
+};
+
+/// Rows and markers of a block that are stepped over; more are for those who give way in between.
+const MAXIMUM_STEPS: usize = 1024;
+
+/// A walk towards a row.
+pub(super) struct Walk<'a> {
+    pub(super) layout: &'a FileLayout,
+    pub(super) window: Window<'a>,
+    pub(super) spans: &'a mut Vec<Option<Span>>,
+    pub(super) view: &'a mut RowView,
+    pub(super) row: &'a mut Vec<u8>,
+}
+
+impl Walk<'_> {
+    #[inline]
+    pub(super) fn find<V: AsRef<[u8]>>(
+        mut self,
+        key: DecoratedKeyRef<'_>,
+        place: Place,
+        clustering: &[Option<V>],
+    ) -> Option<RowAtHand> {
+        let (partition_deletion, mut open) = match place.deletions {
+            Some(known) => known,
+            None => match self.enter_partition(key)? {
+                Some(deletion) => (deletion, DeletionTime::LIVE),
+                None => return Some(RowAtHand::NoPartition),
+            },
+        };
+        let found = |range_deletion, has_row| {
+            RowAtHand::Partition(PointRow { partition_deletion, range_deletion, has_row })
+        };
+        for _ in 0..MAXIMUM_STEPS {
+            self.spans.clear();
+            let spans = &mut *self.spans;
+            let bytes = self.window.bytes();
+            let step = step_noting(bytes, self.window.at, self.layout, |span| spans.push(span));
+            let (end, weight) = match step {
+                Ok(Step::End) => return Some(found(open, false)),
+                Ok(Step::Row(end)) => (end, None),
+                Ok(Step::Marker(end, after, kind)) => (end, Some((kind.weight(), after))),
+                Err(NoStep::Short) => {
+                    self.window.grow()?;
+                    continue;
+                }
+                Err(NoStep::Odd) => return None,
+            };
+            let order = self.compare(weight.map_or(0, |(weight, _)| weight), clustering);
+            match (order, weight) {
+                (Ordering::Greater, _) => return Some(found(open, false)),
+                (Ordering::Less, None) => {}
+                (_, Some((_, after))) => open = after,
+                (Ordering::Equal, None) => {
+                    if end > self.window.bytes().len() {
+                        self.window.grow()?;
+                        continue;
+                    }
+                    let has_row = self.take_row()?;
+                    return Some(found(open, has_row));
+                }
+            }
+            self.window.go_to(end)?;
+        }
+        None
+    }
+
+    /// Reads the head and steps over it; `Some(None)` if it is another partition's.
+    #[inline]
+    fn enter_partition(&mut self, key: DecoratedKeyRef<'_>) -> Option<Option<DeletionTime>> {
+        loop {
+            let bytes = self.window.bytes();
+            match partition_head(bytes, self.window.at, self.layout) {
+                Ok(((start, end), deletion, behind)) => {
+                    if bytes.get(start..end)? != key.key {
+                        return Some(None);
+                    }
+                    self.window.go_to(behind)?;
+                    return Some(Some(deletion));
+                }
+                Err(NoStep::Short) => self.window.grow()?,
+                Err(NoStep::Odd) => return None,
+            }
+        }
+    }
+
+    /// The position of what was stepped on against a row's.
+    #[inline]
+    fn compare<V: AsRef<[u8]>>(&self, weight: i8, clustering: &[Option<V>]) -> Ordering {
+        let (comparator, bytes) = (self.layout.table.comparator(), self.window.bytes());
+        for (index, (span, wanted)) in self.spans.iter().zip(clustering).enumerate() {
+            let value = span.map(|(start, end)| bytes.get(start..end).unwrap_or_default());
+            let wanted = wanted.as_ref().map(AsRef::as_ref);
+            let order = comparator.compare_value(index, value, wanted);
+            if order.is_ne() {
+                return order;
+            }
+        }
+        weight.cmp(&0)
+    }
+
+    /// Packs the row; false if there is nothing in it.
+    #[inline]
+    fn take_row(&mut self) -> Option<bool> {
+        let bytes = self.window.bytes();
+        self.view.read(bytes, self.window.at, self.layout)?;
+        if self.view.is_empty() {
+            return Some(false);
+        }
+        let layout = self.layout;
+        // Columns of a file are in the order of their names, those of a packed row in the order of their ids.
+        if !self.view.cells.is_sorted_by_key(|cell| target_of(cell, layout)) {
+            self.view.cells.sort_unstable_by_key(|cell| target_of(cell, layout));
+        }
+        self.row.clear();
+        pack_row(&ViewedRow { view: self.view, bytes, layout }, self.row);
+        Some(true)
+    }
+}
+
+#[inline]
+fn target_of(cell: &crate::data::decode::view::CellView, layout: &FileLayout) -> Option<ColumnId> {
+    layout.regulars.get(cell.column).and_then(|column| column.target)
+}
+
+/// A row where it lies, for packing.
+struct ViewedRow<'a> {
+    view: &'a RowView,
+    bytes: &'a [u8],
+    layout: &'a FileLayout,
+}
+
+impl RowContent for ViewedRow<'_> {
+    #[inline]
+    fn liveness(&self) -> Liveness {
+        self.view.liveness
+    }
+
+    #[inline]
+    fn deletion(&self) -> DeletionTime {
+        self.view.deletion
+    }
+
+    #[inline]
+    fn columns(&self) -> impl Iterator<Item = (ColumnId, ColumnRef<'_>)> {
+        self.view.cells.iter().filter_map(|cell| {
+            let id = target_of(cell, self.layout)?;
+            let (start, end) = cell.value;
+            let value = self.bytes.get(start..end).unwrap_or_default();
+            let (timestamp, ttl) = (cell.timestamp, cell.ttl);
+            let local_deletion_time = cell.local_deletion_time;
+            Some((id, ColumnRef::Simple(CellRef { timestamp, ttl, local_deletion_time, value })))
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! A look-up in what is in memory says what a read of the partition says, or that it cannot tell; and never anything that is
+//! not in memory.
+
+use crate::support;
+
+use std::{path::Path, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Clustering, ClusteringSlice, ClusteringSlices, DecoratedKey, DeletionTime, Direction, Row,
+    Unfiltered, UnfilteredStream, murmur3, unpack_row,
+};
+use espalier_runtime::file::FileSystem;
+use espalier_sstable::{
+    ColumnSelection, PageCache, PointScratch, RowAtHand, SSTableReader, versions::VersionFeatures,
+};
+use support::{
+    block_on,
+    generate::{Generator, Partition, Shape},
+    slicing::Random,
+    writing::{descriptor_of, options, random_chunks, write, written_versions},
+};
+
+/// What a read says: the partition's deletion, the range deletion at the row, the row.
+type Said = Option<(DeletionTime, DeletionTime, Option<Row>)>;
+
+async fn read(reader: &SSTableReader, key: &DecoratedKey, clustering: &Clustering) -> Said {
+    let slice = match clustering.values.is_empty() {
+        true => ClusteringSlice::all(),
+        false => ClusteringSlice::prefix(clustering.values.clone()),
+    };
+    let slices = Arc::new(ClusteringSlices { slices: vec![slice] });
+    let direction = Direction::Forward;
+    let stream = reader.read_partition(key, slices, direction, &ColumnSelection::All).await;
+    let mut stream = stream.unwrap()?;
+    let (mut open, mut row) = (DeletionTime::LIVE, None);
+    while let Some(fragment) = stream.next().await.unwrap() {
+        match fragment {
+            Unfiltered::Row(found) => row = Some(found),
+            Unfiltered::Marker(marker) if row.is_none() && !marker.after.is_live() => {
+                open = marker.after;
+            }
+            Unfiltered::Marker(_) => {}
+        }
+    }
+    Some((stream.header().deletion, open, row))
+}
+
+fn at_hand(
+    reader: &SSTableReader,
+    key: &DecoratedKey,
+    clustering: &Clustering,
+    scratch: &mut PointScratch,
+) -> Option<Said> {
+    let hash = murmur3::hash(&key.key);
+    if !reader.may_contain_hash(key.borrowed(), hash) {
+        return Some(None);
+    }
+    match reader.row_at_hand(key.borrowed(), hash, &clustering.values, scratch) {
+        RowAtHand::Unknown => None,
+        RowAtHand::NoPartition => Some(None),
+        RowAtHand::Partition(found) => {
+            let packed = Bytes::copy_from_slice(scratch.row());
+            let row = found.has_row.then(|| unpack_row(clustering.clone(), &packed).unwrap());
+            Some(Some((found.partition_deletion, found.range_deletion, row)))
+        }
+    }
+}
+
+/// Rows that are there, and others beside them.
+fn clusterings(partition: &Partition) -> Vec<Clustering> {
+    let mut clusterings = Vec::new();
+    for unfiltered in &partition.unfiltereds {
+        match unfiltered {
+            Unfiltered::Row(row) => clusterings.push(row.clustering.clone()),
+            Unfiltered::Marker(marker) => {
+                clusterings.push(Clustering { values: marker.position.values.clone() });
+            }
+        }
+    }
+    clusterings
+}
+
+/// Counts look-ups that had an answer, and those that had none.
+async fn compare(seed: u64, features: &'static VersionFeatures, is_wide: bool) -> (usize, usize) {
+    let mut random = Random(seed);
+    let shape = Shape { partitions: 12, rows: 60, is_reconciled: true, is_odd: seed % 3 == 0 };
+    let mut generator = Generator::new(seed, shape).fitting(features);
+    let table = generator.table();
+    if table.is_counter() {
+        return (0, 0);
+    }
+    let partitions = generator.partitions(&table);
+    let file_system = FileSystem::simulated(seed);
+    let directory = Path::new("/t");
+    file_system.create_dir_all(directory).await.unwrap();
+    let descriptor = descriptor_of(features, directory, 1);
+    let index_size = if is_wide { 64 } else { 1 << 20 };
+    let chunks = random_chunks(&mut random);
+    let options = options(descriptor.clone(), &table, &partitions, chunks, index_size);
+    write(&file_system, options, &partitions).await.unwrap().unwrap();
+    let cache = PageCache::new(64 << 20);
+    let table_of_reader = Some(table.clone());
+    let reader =
+        SSTableReader::open(&file_system, descriptor, table_of_reader, &cache).await.unwrap();
+    let mut scratch = PointScratch::default();
+    let (mut told, mut untold) = (0, 0);
+    for partition in &partitions {
+        let key = &partition.header.key;
+        for clustering in clusterings(partition) {
+            if clustering.values.len() != table.clustering_columns().len() {
+                continue;
+            }
+            let expected = read(&reader, key, &clustering).await;
+            let pages = cache.metrics();
+            match at_hand(&reader, key, &clustering, &mut scratch) {
+                None => untold += 1,
+                Some(said) => {
+                    assert_eq!(said, expected, "{key:?} {clustering:?} seed {seed}");
+                    told += 1;
+                }
+            }
+            assert_eq!(cache.metrics().misses, pages.misses, "it waits for nothing");
+        }
+    }
+    // Keys that are not there, among them such that pass the filter and share the prefix of another.
+    for number in 0..200u32 {
+        let key = DecoratedKey::new(Bytes::from(number.to_be_bytes().repeat(2)));
+        if partitions.iter().any(|partition| partition.header.key == key) {
+            continue;
+        }
+        let nowhere = Clustering { values: vec![None; table.clustering_columns().len()].into() };
+        let expected = read(&reader, &key, &nowhere).await;
+        if let Some(said) = at_hand(&reader, &key, &nowhere, &mut scratch) {
+            assert_eq!(said, expected);
+        }
+    }
+    // With an empty cache nothing is known of a key that is there.
+    cache.set_budget(0);
+    if let Some(partition) = partitions.first() {
+        let columns = table.clustering_columns().len();
+        let nowhere = Clustering { values: vec![None; columns].into() };
+        assert_eq!(at_hand(&reader, &partition.header.key, &nowhere, &mut scratch), None);
+    }
+    (told, untold)
+}
+
+#[test]
+fn what_is_in_memory_is_told_as_a_read_tells_it() {
+    block_on(async {
+        for features in written_versions() {
+            let (mut told, mut untold) = (0, 0);
+            for seed in 0..60 {
+                let counted = compare(seed, features, seed % 2 == 1).await;
+                told += counted.0;
+                untold += counted.1;
+            }
+            println!("{}: {told} told, {untold} not", features.version);
+            assert!(told > 300, "{}: only {told} of {} are told", features.version, told + untold);
+        }
+    });
+}

@@ -1,0 +1,153 @@
+//! Descents that stop where a page ends: whoever has the pages hands them in, at once or after waiting for them.
+//!
+//! The same steps serve a look-up whose pages are all in memory, which is a plain function, and one that waits for the disk
+//! ([`Walker`](super::Walker)). Memory: some words, nothing is allocated.
+
+use super::error::{CorruptNode, Fault};
+use super::layout::{MAX_DEPTH, PAGE_SIZE};
+use super::node::{Node, Search};
+
+/// Where a descent stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Descent {
+    /// It goes on in the page with this number.
+    Page(u64),
+    /// It ended at this node, which has a payload.
+    Payload(u64),
+    /// Nothing is there.
+    Nothing,
+}
+
+/// Number of the page that holds a position.
+#[inline]
+pub(super) fn page_of(position: u64) -> u64 {
+    position / PAGE_SIZE as u64
+}
+
+/// The payload of the shortest stored prefix of a key. In a trie of shortest unique prefixes it is the only candidate for
+/// the key.
+#[derive(Clone, Debug)]
+pub struct PrefixSearch<'key> {
+    position: u64,
+    rest: &'key [u8],
+}
+
+impl<'key> PrefixSearch<'key> {
+    /// Begins at the root of a trie.
+    #[inline]
+    pub fn new(root: u64, key: &'key [u8]) -> Self {
+        Self { position: root, rest: key }
+    }
+
+    /// The page that is needed next.
+    #[inline]
+    pub fn page_number(&self) -> u64 {
+        page_of(self.position)
+    }
+
+    /// Goes down as far as `page` reaches, which is the one with [`PrefixSearch::page_number`].
+    #[inline]
+    pub fn advance(&mut self, page: &[u8]) -> Result<Descent, CorruptNode> {
+        let number = self.page_number();
+        loop {
+            let node = Node::at(page, self.position)?;
+            if node.has_payload() {
+                return Ok(Descent::Payload(self.position));
+            }
+            let Some((&byte, rest)) = self.rest.split_first() else { return Ok(Descent::Nothing) };
+            let Some(child) = node.child_for(byte)? else { return Ok(Descent::Nothing) };
+            (self.position, self.rest) = (child, rest);
+            if page_of(child) != number {
+                return Ok(Descent::Page(page_of(child)));
+            }
+        }
+    }
+}
+
+/// The payload of the greatest stored string that is a key or below it.
+#[derive(Clone, Debug)]
+pub struct FloorSearch<'key> {
+    position: u64,
+    rest: &'key [u8],
+    best: Best,
+    /// Nodes on the way to the last one of a branch; none while the key is followed.
+    steps: Option<usize>,
+}
+
+/// The best answer so far on the way down. A later one is always nearer to the key.
+#[derive(Clone, Copy, Debug)]
+enum Best {
+    None,
+    Payload(u64),
+    Branch(u64),
+}
+
+impl<'key> FloorSearch<'key> {
+    /// Begins at the root of a trie.
+    #[inline]
+    pub fn new(root: u64, key: &'key [u8]) -> Self {
+        Self { position: root, rest: key, best: Best::None, steps: None }
+    }
+
+    /// The page that is needed next.
+    #[inline]
+    pub fn page_number(&self) -> u64 {
+        page_of(self.position)
+    }
+
+    /// Goes on as far as `page` reaches, which is the one with [`FloorSearch::page_number`].
+    #[inline]
+    pub fn advance(&mut self, page: &[u8]) -> Result<Descent, CorruptNode> {
+        let number = self.page_number();
+        while self.steps.is_none() {
+            let node = Node::at(page, self.position)?;
+            if let Some(next) = self.follow(&node)? {
+                self.position = next;
+            } else {
+                match self.best {
+                    Best::None => return Ok(Descent::Nothing),
+                    Best::Payload(position) => return Ok(Descent::Payload(position)),
+                    Best::Branch(branch) => (self.position, self.steps) = (branch, Some(0)),
+                }
+            }
+            if self.page_number() != number {
+                return Ok(Descent::Page(self.page_number()));
+            }
+        }
+        loop {
+            let node = Node::at(page, self.position)?;
+            match node.child_before(node.slots())? {
+                Some((_, child)) => self.position = child,
+                None if node.has_payload() => return Ok(Descent::Payload(self.position)),
+                None => return Err(node.corrupt(Fault::Empty)),
+            }
+            let steps = self.steps.unwrap_or_default() + 1;
+            if steps > MAX_DEPTH {
+                return Err(CorruptNode { position: self.position, fault: Fault::TooDeep });
+            }
+            self.steps = Some(steps);
+            if self.page_number() != number {
+                return Ok(Descent::Page(self.page_number()));
+            }
+        }
+    }
+
+    /// The child that the key leads to; notes what is below it on the way.
+    #[inline]
+    fn follow(&mut self, node: &Node<'_>) -> Result<Option<u64>, CorruptNode> {
+        if node.has_payload() {
+            self.best = Best::Payload(self.position);
+        }
+        let Some((&byte, rest)) = self.rest.split_first() else { return Ok(None) };
+        let search = node.search(byte);
+        let (Search::Found(slot) | Search::Missing(slot)) = search;
+        if let Some((_, lesser)) = node.child_before(slot)? {
+            self.best = Best::Branch(lesser);
+        }
+        self.rest = rest;
+        match search {
+            Search::Found(slot) => node.child(slot),
+            Search::Missing(_) => Ok(None),
+        }
+    }
+}
