@@ -92,7 +92,7 @@ mod tests {
         count_allocations();
         let before = thread_allocations();
         once();
-        std::thread::spawn(|| once()).join().unwrap();
+        std::thread::scope(|scope| scope.spawn(once).join().unwrap());
         assert_eq!(thread_allocations() - before, 2);
     }
 }

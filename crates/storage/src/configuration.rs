@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use espalier_sstable::versions::VersionFeatures;
+
 use crate::{
     commitlog::{CommitLogSync, ReplayPolicy},
     memtable::MemtableConfigurations,
@@ -37,7 +39,8 @@ pub struct StorageConfiguration {
     /// Version of the SSTables that are written (`sstable_format`) where a table has none of its own: `da` unless told
     /// otherwise.
     pub sstable_format: String,
-    /// Bytes of rows between entries of the row index (`column_index_size`); the version's default if there is none.
+    /// Bytes of rows between entries of the row index (`column_index_size`). Without it 1 KiB where the index is a trie, whose
+    /// pages are few for that, and 64 KiB elsewhere.
     pub column_index_bytes: Option<u32>,
     /// Whether compactions begin by themselves.
     pub autocompaction: bool,
@@ -48,6 +51,12 @@ pub struct StorageConfiguration {
 }
 
 impl StorageConfiguration {
+    /// Bytes of rows between entries of the row index in files of a version.
+    pub fn column_index_size(&self, features: &VersionFeatures) -> u32 {
+        let default = if features.has_trie_index() { 1024 } else { 64 * 1024 };
+        self.column_index_bytes.unwrap_or(default)
+    }
+
     /// The defaults, below a working directory.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();

@@ -147,12 +147,22 @@ impl SSTableReader {
         self.may_contain_hash(key, murmur3::hash(key.key))
     }
 
-    /// The same by the key's Murmur3 hash, for those who ask several.
-    #[inline]
+    /// The same by the key's Murmur3 hash.
     pub fn may_contain_hash(&self, key: DecoratedKeyRef<'_>, hash: (u64, u64)) -> bool {
-        let inside = key.compare(self.0.first_key.borrowed()).is_ge()
-            && key.compare(self.0.last_key.borrowed()).is_le();
-        inside && self.0.filter.as_ref().is_none_or(|filter| filter.may_contain_hash(hash))
+        self.spans(key) && self.passes_filter(hash)
+    }
+
+    /// Whether the key lies in the key range.
+    #[inline]
+    pub fn spans(&self, key: DecoratedKeyRef<'_>) -> bool {
+        key.compare(self.0.first_key.borrowed()).is_ge()
+            && key.compare(self.0.last_key.borrowed()).is_le()
+    }
+
+    /// False if the filter says that no key of this Murmur3 hash is inside.
+    #[inline]
+    pub fn passes_filter(&self, hash: (u64, u64)) -> bool {
+        self.0.filter.as_ref().is_none_or(|filter| filter.may_contain_hash(hash))
     }
 
     /// Whether a range of keys meets the key range.

@@ -172,3 +172,69 @@ fn a_cold_key_takes_one_page_of_the_index_when_its_upper_pages_are_known() {
         assert!(most <= 4, "{most} pages were read for one key");
     });
 }
+
+/// A partition of rows with 300 bytes each.
+async fn open_wide(rows: i32, column_index_size: u32, cache: &PageCache) -> SSTableReader {
+    let builder = TableBuilder::new("ks", "wide", TableId(uuid::Uuid::from_u128(8)));
+    let builder = builder
+        .partition_key("k", CqlType::Int)
+        .clustering("c", CqlType::Int, false)
+        .regular("v", CqlType::Blob);
+    let table = Arc::new(builder.build());
+    let value = table.regular_columns()[0].id;
+    let unfiltereds = (0..rows)
+        .map(|number| {
+            let values = [Some(Bytes::copy_from_slice(&number.to_be_bytes()))];
+            let mut row = Row::empty(Clustering { values: values.into() });
+            row.liveness = Liveness::live(5);
+            row.set_cell(value, Cell::live(5, number.to_be_bytes().repeat(75).into()));
+            Unfiltered::Row(row)
+        })
+        .collect();
+    let key = DecoratedKey::new(Bytes::copy_from_slice(&[0, 0, 0, 0]));
+    let header = PartitionHeader { key, deletion: DeletionTime::LIVE, static_row: None };
+    let partitions = [Partition { header, unfiltereds }];
+    let file_system = FileSystem::simulated(1);
+    let directory = Path::new("/t");
+    file_system.create_dir_all(directory).await.unwrap();
+    let descriptor = descriptor_of(&VERSIONS[0], directory, 1);
+    let chunks = espalier_sstable::ChunkFormat::PLAIN;
+    let options = options(descriptor.clone(), &table, &partitions, chunks, column_index_size);
+    write(&file_system, options, &partitions).await.unwrap().unwrap();
+    SSTableReader::open(&file_system, descriptor, Some(table), cache).await.unwrap()
+}
+
+/// Reads from the disk for one row of a wide partition of which nothing is cached, at most.
+async fn reads_of_a_cold_row(rows: i32, column_index_size: u32) -> u64 {
+    let cache = PageCache::new(1 << 20);
+    let reader = open_wide(rows, column_index_size, &cache).await;
+    cache.set_budget(0);
+    cache.set_budget(1 << 20);
+    let (key, mut most) = (DecoratedKey::new(Bytes::copy_from_slice(&[0, 0, 0, 0])), 0);
+    for number in (0..rows).step_by(997) {
+        let values = [Some(Bytes::copy_from_slice(&number.to_be_bytes()))];
+        let slice = espalier_mutation::ClusteringSlice::prefix(values.into());
+        let slices = Arc::new(ClusteringSlices { slices: vec![slice] });
+        let before = cache.metrics().misses;
+        let (forward, all) = (Direction::Forward, &ColumnSelection::All);
+        let stream = reader.read_partition_privately(&key, slices, forward, all).await;
+        let mut stream = stream.unwrap().unwrap();
+        let Some(Unfiltered::Row(row)) = stream.next().await.unwrap() else { panic!("no row") };
+        assert_eq!(row.clustering.values[0].as_deref(), Some(&number.to_be_bytes()[..]));
+        assert!(stream.next().await.unwrap().is_none());
+        most = most.max(cache.metrics().misses - before);
+    }
+    most
+}
+
+#[test]
+fn a_cold_row_of_a_wide_partition_takes_few_reads() {
+    block_on(async {
+        let fine = reads_of_a_cold_row(40_000, 1024).await;
+        let coarse = reads_of_a_cold_row(40_000, 65_536).await;
+        println!("at most {fine} reads by blocks of 1 KiB, {coarse} of 64 KiB");
+        // Beside the pages of indexes: the page of checksums, and a row that lies across two chunks.
+        assert!(fine <= 5 + 1 + 2, "{fine} reads");
+        assert!(coarse <= 3 + 1 + 2, "{coarse} reads");
+    });
+}

@@ -84,7 +84,8 @@ fn clusterings(partition: &Partition) -> Vec<Clustering> {
 /// Counts look-ups that had an answer, and those that had none.
 async fn compare(seed: u64, features: &'static VersionFeatures, is_wide: bool) -> (usize, usize) {
     let mut random = Random(seed);
-    let shape = Shape { partitions: 12, rows: 60, is_reconciled: true, is_odd: seed % 3 == 0 };
+    let shape =
+        Shape { partitions: 12, rows: 60, is_reconciled: true, is_odd: seed.is_multiple_of(3) };
     let mut generator = Generator::new(seed, shape).fitting(features);
     let table = generator.table();
     if table.is_counter() {

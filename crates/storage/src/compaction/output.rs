@@ -106,9 +106,9 @@ impl Outputs {
         };
         let partitions = bytes.min(template.plain_bytes as f64) * template.partitions_per_byte;
         options.estimated_partitions = (partitions.ceil() as u64).max(1);
-        if let Some(bytes) = self.database.configuration().column_index_bytes {
-            options.column_index_size = bytes;
-        }
+        let configuration = self.database.configuration();
+        options.column_index_size = configuration.column_index_size(features);
+        options.summary_ratio = configuration.sstable_summary_ratio;
         options.facts.level = template.level;
         options.facts.repaired_at = template.repaired_at;
         if !template.intervals.is_empty() {

@@ -108,15 +108,20 @@ impl Database {
         let mut path = inner.lookup_path.borrow_mut();
         if !view.sstables.is_empty() {
             let hash = murmur3::hash(key.key);
+            let in_range = view.sstables.iter().filter(|sstable| sstable.spans(key));
+            // An only one is asked at once: its index answers as well as its filter, and mostly the row is there.
+            let is_only = may_use_caches && in_range.clone().nth(1).is_none();
             let mut sstables =
-                view.sstables.iter().filter(|sstable| sstable.may_contain_hash(key, hash));
-            if let Some(first) = sstables.next() {
-                if !may_use_caches || view.memtables().any(|memtable| memtable.has(key, &mut path))
-                {
+                in_range.filter(|sstable| is_only || sstable.passes_filter(hash)).peekable();
+            if sstables.peek().is_some() {
+                let mut is_in_memtable = || {
+                    let mut memtables = view.memtables().filter(|memtable| !memtable.is_empty());
+                    memtables.any(|memtable| memtable.has(key, &mut path))
+                };
+                if !may_use_caches || is_in_memtable() {
                     return None;
                 }
                 let mut scratch = inner.point_scratch.borrow_mut();
-                let sstables = std::iter::once(first).chain(sstables);
                 let row = row_of_one(sstables, key, hash, clustering, &mut scratch)?;
                 inner.counters.reads.set(inner.counters.reads.get() + 1);
                 return take_stored(row, &scratch, take);

@@ -136,9 +136,7 @@ impl Database {
         options.columns = PresentColumns::Only(present);
         options.encoding_stats = encoding_stats(&statistics);
         options.estimated_partitions = statistics.partitions;
-        if let Some(bytes) = self.configuration().column_index_bytes {
-            options.column_index_size = bytes;
-        }
+        options.column_index_size = self.configuration().column_index_size(features);
         options.summary_ratio = self.configuration().sstable_summary_ratio;
         let intervals = match memtable.positions() {
             Some((first, last)) => self.log_intervals(table, first, last),

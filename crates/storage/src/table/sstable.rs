@@ -105,10 +105,16 @@ impl SSTable {
         self.reader.may_contain(key)
     }
 
-    /// The same by the key's Murmur3 hash, for those who ask several.
+    /// Whether the key range allows it.
     #[inline]
-    pub(crate) fn may_contain_hash(&self, key: DecoratedKeyRef<'_>, hash: (u64, u64)) -> bool {
-        self.reader.may_contain_hash(key, hash)
+    pub(crate) fn spans(&self, key: DecoratedKeyRef<'_>) -> bool {
+        self.reader.spans(key)
+    }
+
+    /// Whether the filter allows it.
+    #[inline]
+    pub(crate) fn passes_filter(&self, hash: (u64, u64)) -> bool {
+        self.reader.passes_filter(hash)
     }
 
     /// A partition, through the cache or around it.

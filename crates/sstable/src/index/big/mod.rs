@@ -19,6 +19,8 @@ mod big_index;
 mod error;
 mod file;
 pub(crate) mod flat_page;
+#[cfg(test)]
+mod naive_page;
 pub mod partition_index;
 pub mod promoted_index;
 pub mod summary;

@@ -59,8 +59,8 @@ impl PointScratch {
 }
 
 impl SSTableReader {
-    /// Looks a row up in what is in memory. `hash` is the Murmur3 hash of the key, which [`SSTableReader::may_contain_hash`]
-    /// allowed to be inside; `clustering` has a value for each clustering column.
+    /// Looks a row up in what is in memory. `hash` is the Murmur3 hash of the key, which lies in the
+    /// key range ([`SSTableReader::spans`]); `clustering` has a value for each clustering column.
     pub fn row_at_hand<V: AsRef<[u8]>>(
         &self,
         key: DecoratedKeyRef<'_>,
