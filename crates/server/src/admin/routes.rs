@@ -14,6 +14,14 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     match (request.method.as_str(), path.as_slice()) {
         ("GET", ["metrics"]) => metrics().await,
+        (
+            "POST" | "GET" | "DELETE",
+            ["storage_service", "snapshots" | "keyspace_compaction", ..],
+        )
+        | ("GET" | "POST", ["storage_service", "keyspace_upgrade_sstables", _])
+        | (_, ["compaction_manager", ..]) => {
+            super::compaction::answer(server, request, path.as_slice()).await
+        }
         ("GET", ["storage_service", what]) => storage_service(server, what),
         ("GET", ["storage_service", "hostid", "local"]) => host_id(server),
         ("GET", ["column_family", "name"]) => tables(server),
@@ -24,14 +32,6 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("POST", ["storage_service", "flush"]) => flush_all(server).await,
         ("POST", ["storage_service", "sstables", keyspace]) => {
             import(server, keyspace, request.parameter("cf"), request.parameter("path")).await
-        }
-        (
-            "POST" | "GET" | "DELETE",
-            ["storage_service", "snapshots" | "keyspace_compaction", ..],
-        )
-        | ("GET" | "POST", ["storage_service", "keyspace_upgrade_sstables", _])
-        | (_, ["compaction_manager", ..]) => {
-            super::compaction::answer(server, request, path.as_slice()).await
         }
         ("POST", ["lsa", "compact"]) => {
             HttpResponse::error(501, "Memory is not fragmented here: there is nothing to compact")
