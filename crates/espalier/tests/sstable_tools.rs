@@ -101,3 +101,80 @@ fn what_is_no_sstable_is_told() {
     assert_eq!(code, Some(1));
     assert!(complaint.contains("/no/such/da-1-bti-Data.db: No such file"), "{complaint}");
 }
+
+fn copied(set: &str) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(written_by_cassandra(set)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    copy
+}
+
+#[test]
+fn a_pipe_in_place_of_a_file_is_refused_and_not_waited_for() {
+    let copy = copied("ttls");
+    let data = copy.path().join("da-1-bti-Data.db");
+    fs::remove_file(&data).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&data).status().unwrap().success());
+    for command in ["verify", "dump", "stats"] {
+        let (code, said, complaint) = output(&["sstable", command, data.to_str().unwrap()]);
+        assert_eq!(code, Some(1), "{command}");
+        assert!((said + &complaint).contains("it is not a regular file"), "{command}: {complaint}");
+    }
+}
+
+#[test]
+fn an_sstable_that_is_named_by_all_of_its_files_is_one() {
+    let copy = copied("ttls");
+    let files = fs::read_dir(copy.path()).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<String> = files.map(|path| path.to_str().unwrap().to_owned()).collect();
+    let components: Vec<&str> =
+        files.iter().map(String::as_str).filter(|name| name.contains("da-1-bti-")).collect();
+    assert!(components.len() > 5);
+    let (code, said, _) = output(&[&["sstable", "verify"], &components[..]].concat());
+    assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
+}
+
+/// The number of partitions in Statistics.db is what the filter of a converted file is made for.
+#[test]
+fn a_damaged_number_of_partitions_costs_no_memory() {
+    let copy = copied("ttls");
+    let directory = copy.path().to_str().unwrap();
+    let statistics = copy.path().join("da-1-bti-Statistics.db");
+    let bytes = fs::read(&statistics).unwrap();
+    let converted = format!("{directory}/converted");
+    for offset in 0..bytes.len().min(400) {
+        let mut damaged = bytes.clone();
+        damaged[offset] ^= 0xff;
+        fs::write(&statistics, &damaged).unwrap();
+        let arguments = ["sstable", "stats", "--json", directory];
+        let (code, said, _) = output(&arguments);
+        if code == Some(0) {
+            let said: serde_json::Value =
+                serde_json::from_str(said.lines().next().unwrap()).unwrap();
+            let partitions = said["partitions"].as_u64().unwrap();
+            assert!(partitions < 1_000_000, "byte {offset}: {partitions} partitions");
+        }
+    }
+    assert!(!fs::exists(converted).unwrap());
+}
+
+#[test]
+fn a_table_that_the_schema_does_not_have_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let schema = directory.path().join("schema.cql");
+    fs::write(&schema, "CREATE TABLE ks.t (k int PRIMARY KEY, v int);").unwrap();
+    let input = directory.path().join("rows.jsonl");
+    fs::write(&input, "{\"k\": 1, \"v\": 2}\n").unwrap();
+    let written = directory.path().join("written");
+    let paths = [&schema, &input, &written].map(|path| path.to_str().unwrap());
+    let [schema, input, written] = paths;
+    let arguments = [
+        "sstable", "write", "--schema", schema, "--table", "u", "--input", input, "--output",
+        written,
+    ];
+    let (code, _, complaint) = output(&arguments);
+    assert_eq!(code, Some(1));
+    assert!(complaint.contains("the schema has no table u, but ks.t"), "{complaint}");
+}

@@ -16,7 +16,9 @@ use espalier_runtime::{
     time::{Instant, sleep},
 };
 
-use super::{BenchError, arguments::DeletionsArguments, node::InProcessNode, progress::Progress};
+use super::{
+    BenchError, arguments::DeletionsArguments, node::InProcessNode, print_line, progress::Progress,
+};
 
 /// Rows that stay: those that are asked for.
 const LEFT: u64 = 10;
@@ -72,10 +74,10 @@ async fn measure(
          AND durable_writes = false",
     )
     .await?;
-    println!(
+    print_line(format_args!(
         "{rows} rows of one partition are deleted; then SELECT ... LIMIT {LEFT} finds what is left"
-    );
-    println!(
+    ))?;
+    print_line(format_args!(
         "{:<20} {:<22} {:>12} {:>13} {:>13} {:>14} {:>12}",
         "deleted",
         "rows were in",
@@ -84,7 +86,7 @@ async fn measure(
         "SELECT us",
         "SELECT max us",
         "stall us"
-    );
+    ))?;
     for way in Way::ALL {
         for is_flushed in [false, true] {
             let mut least: Option<Figures> = None;
@@ -95,16 +97,15 @@ async fn measure(
             }
             progress.clear();
             if let Some(figures) = least {
-                figures.print(way, is_flushed);
+                figures.print(way, is_flushed)?;
             }
         }
     }
-    println!(
+    print_line(format_args!(
         "\"its stall\" and \"stall\": the longest time for which a task held the core while deleting, and in a flush after it\n\
          each the least of {} rounds, as the system interrupts any task now and then",
         arguments.rounds
-    );
-    Ok(())
+    ))
 }
 
 /// What a round gave.
@@ -128,8 +129,8 @@ impl Figures {
         }
     }
 
-    fn print(self, way: Way, is_flushed: bool) {
-        println!(
+    fn print(self, way: Way, is_flushed: bool) -> Result<(), BenchError> {
+        print_line(format_args!(
             "{:<20} {:<22} {:>12.0} {:>13} {:>13.1} {:>14.1} {:>12}",
             way.name(),
             if is_flushed { "an SSTable" } else { "the memtable" },
@@ -138,7 +139,7 @@ impl Figures {
             self.median_us,
             self.longest_us,
             self.flush_stall_us,
-        );
+        ))
     }
 }
 

@@ -27,6 +27,9 @@ pub enum BenchError {
     /// The directory would be removed in the end.
     #[error("{} exists: give the measurement a directory of its own with --workdir", .0.display())]
     Exists(std::path::PathBuf),
+    /// Nobody takes what we print.
+    #[error("the output cannot be written: {0}")]
+    Stdout(#[from] std::io::Error),
     /// A report.
     #[error("{}: {error}", .path.display())]
     Output {
@@ -70,4 +73,9 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::Deletions(arguments) => deletions::run(arguments),
         BenchCommand::Compaction(arguments) => compaction::run(arguments),
     }
+}
+
+/// Prints a line at once.
+fn print_line(line: std::fmt::Arguments<'_>) -> Result<(), BenchError> {
+    crate::sstable::print_line(line).map_err(BenchError::Stdout)
 }

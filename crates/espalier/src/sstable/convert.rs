@@ -21,6 +21,7 @@ use super::ToolError;
 use super::arguments::{CompressionArguments, ConvertArguments};
 use super::failures::Failures;
 use super::interrupt::Interrupt;
+use super::output::print_line;
 use super::paths::{self, unusable};
 use super::progress::{Progress, bytes, rate};
 
@@ -47,7 +48,7 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
     let mut failures = Failures::of(sources.len());
     for (source, directory) in sources {
         match one(&file_system, &source, features, directory, &chunks, &interrupt).await {
-            Ok(converted) => println!("{converted}"),
+            Ok(converted) => print_line(format_args!("{converted}"))?,
             Err(error) => failures.take(error)?,
         }
     }

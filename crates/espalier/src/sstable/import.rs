@@ -9,6 +9,7 @@ use espalier_runtime::net::TcpStream;
 
 use super::ToolError;
 use super::arguments::ImportArguments;
+use super::output::print_line;
 
 /// The longest answer that is read.
 const MAXIMUM_ANSWER_BYTES: usize = 1 << 20;
@@ -34,9 +35,9 @@ pub async fn import(arguments: &ImportArguments) -> Result<(), ToolError> {
             let said: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
             let number = |name: &str| said.get(name).and_then(|n| n.as_u64()).unwrap_or_default();
             let (sstables, partitions) = (number("sstables"), number("partitions"));
-            println!(
+            print_line(format_args!(
                 "{keyspace}.{table}: {sstables} SSTables with {partitions} partitions imported"
-            );
+            ))?;
             Ok(())
         }
         _ => {

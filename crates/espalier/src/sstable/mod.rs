@@ -30,6 +30,7 @@ use espalier_sstable::SSTableError;
 
 use arguments::SstableCommand;
 pub use interrupt::INTERRUPTED;
+pub use output::print_line;
 
 /// What went wrong, for people.
 #[derive(Debug, thiserror::Error)]

@@ -5,6 +5,11 @@ use std::io::{Result, Write};
 /// Bytes that are gathered before they are written.
 const PIECE_BYTES: usize = 256 * 1024;
 
+/// Prints a line at once.
+pub fn print_line(line: std::fmt::Arguments<'_>) -> Result<()> {
+    writeln!(std::io::stdout().lock(), "{line}")
+}
+
 /// Text on its way to standard output. What is in the buffer at the end must be flushed.
 pub struct Output {
     buffer: Vec<u8>,

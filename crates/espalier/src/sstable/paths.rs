@@ -1,10 +1,11 @@
 //! Which SSTables the paths of a command line name: a file of one names that one, a directory all of them in it and below.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::Descriptor;
-use espalier_sstable::components::list_directory;
+use espalier_sstable::components::{Component, list_directory};
 
 use super::ToolError;
 
@@ -30,6 +31,9 @@ pub async fn find(
             found.push(descriptor);
         }
     }
+    // `DIRECTORY/*` names each of them by all of its files.
+    let mut seen = HashSet::new();
+    found.retain(|descriptor| seen.insert(descriptor.path(&Component::Data)));
     Ok(found)
 }
 

@@ -72,8 +72,8 @@ impl Names {
     ) -> Result<Option<Arc<TableMetadata>>, ToolError> {
         let keyspace = self.keyspace.as_deref().or(place.keyspace.as_deref());
         if let Some(schema) = &self.given {
-            let name = self.table.as_deref().or(place.table.as_deref());
-            return choose(schema, self.keyspace.as_deref(), name).map(Some);
+            let (asked, name) = (self.table.as_deref(), place.table.as_deref());
+            return choose(schema, self.keyspace.as_deref(), asked, name).map(Some);
         }
         let beside = descriptor.directory.join("schema.cql");
         if !file_system.exists(&beside).await.unwrap_or(false) {
@@ -82,7 +82,7 @@ impl Names {
         // Nobody asked for this one: if it is of no use, names are invented as without it.
         let schema = read(file_system, &beside, keyspace.unwrap_or(ANY_KEYSPACE)).await;
         let name = self.table.as_deref().or(place.table.as_deref());
-        Ok(schema.and_then(|schema| choose(&schema, None, name)).ok())
+        Ok(schema.and_then(|schema| choose(&schema, None, None, name)).ok())
     }
 }
 
@@ -98,25 +98,29 @@ pub async fn read(
     offline::read_schema(&text, keyspace).map_err(|error| unusable(error.to_string()))
 }
 
-/// The table that is meant: by name; or the only one there is.
+/// The table that is meant: the one that was asked for; or one of this name; or the only one there is.
 pub fn choose(
     schema: &Schema,
     keyspace: Option<&str>,
+    asked: Option<&str>,
     name: Option<&str>,
 ) -> Result<Arc<TableMetadata>, ToolError> {
+    let name = asked.or(name);
     let in_keyspace = |table: &&Arc<TableMetadata>| keyspace.is_none_or(|k| table.keyspace == k);
     let tables: Vec<_> = schema.tables().filter(in_keyspace).collect();
     let of_name = tables.iter().find(|table| name == Some(table.name.as_str()));
+    let names = || {
+        let names: Vec<_> = tables.iter().map(|t| format!("{}.{}", t.keyspace, t.name)).collect();
+        names.join(", ")
+    };
     match (of_name, tables.as_slice()) {
         (Some(table), _) => Ok((*table).clone()),
-        (None, [only]) => Ok((*only).clone()),
         (None, []) => Err(ToolError::Schema("the schema has no CREATE TABLE".into())),
-        (None, several) => {
-            let names: Vec<_> =
-                several.iter().map(|t| format!("{}.{}", t.keyspace, t.name)).collect();
-            let names = names.join(", ");
-            Err(ToolError::Schema(format!("say with --table which of {names} is meant")))
-        }
+        (None, [only]) if asked.is_none() => Ok((*only).clone()),
+        (None, _) => Err(ToolError::Schema(match asked {
+            Some(asked) => format!("the schema has no table {asked}, but {}", names()),
+            None => format!("say with --table which of {} is meant", names()),
+        })),
     }
 }
 

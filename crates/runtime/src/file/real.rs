@@ -239,6 +239,12 @@ fn written(result: io::Result<usize>) -> io::Result<usize> {
 }
 
 pub(super) async fn open_read(path: &Path, direct: bool) -> Result<File> {
+    // Opening a pipe waits until somebody writes to it, and devices have no end.
+    let found = compio::fs::metadata(path).await.map_err(fail(path, Operation::Open))?;
+    if !found.is_file() && !found.is_dir() {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+        return Err(FileError::new(path, Operation::Open, source));
+    }
     let mut options = compio::fs::OpenOptions::new();
     options.read(true);
     if direct {

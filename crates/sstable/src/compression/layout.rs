@@ -79,7 +79,9 @@ impl CompressionInfo {
         let dictionary = pieces.into_values().collect::<Vec<_>>().concat().into();
         let chunk_length = input.u32("chunk length")?;
         if !chunk_length.is_power_of_two() || chunk_length > MAXIMUM_CHUNK_LENGTH {
-            return Err(input.corrupt(format!("chunk length {chunk_length} is not a power of two")));
+            return Err(input.corrupt(format!(
+                "chunk length {chunk_length} is too large, or not a power of two"
+            )));
         }
         let max_compressed_length = match features.raw_chunks {
             true => input.u32("maximum compressed length")?,

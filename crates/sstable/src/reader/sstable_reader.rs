@@ -91,9 +91,15 @@ impl SSTableReader {
         self.0.statistics.stats.max_timestamp
     }
 
-    /// Number of partitions.
+    /// Number of partitions, as the statistics have it. No more than the file has room for, whatever they say.
     pub fn partition_count(&self) -> u64 {
-        self.0.statistics.stats.partition_sizes.total()
+        /// The length of a key, a flag instead of a deletion, and the end.
+        const LEAST_PARTITION_BYTES: u64 = 4;
+        let mut most = self.data_length() / LEAST_PARTITION_BYTES;
+        if let Index::Trie(index) = &self.0.index {
+            most = most.min(index.partitions.footer().key_count);
+        }
+        self.0.statistics.stats.partition_sizes.total().min(most)
     }
 
     /// Bytes of Data.db before compression.

@@ -27,6 +27,7 @@ use self::{
 use super::arguments::WriteArguments;
 use super::convert::{chunks, version};
 use super::interrupt::Interrupt;
+use super::output::print_line;
 use super::progress::{Progress, bytes, rate};
 use super::schema::{choose, read};
 use super::{ToolError, paths::unusable};
@@ -38,7 +39,7 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
     let features = version("version", &arguments.version)?;
     let chunks = chunks(&arguments.compression)?;
     let schema = read(&file_system, &arguments.schema, &arguments.keyspace).await?;
-    let table = choose(&schema, None, arguments.table.as_deref())?;
+    let table = choose(&schema, None, arguments.table.as_deref(), None)?;
     if table.is_counter() {
         let reason = "rows of counters cannot be written offline: a counter's value depends on the node that adds to it";
         return Err(ToolError::Schema(reason.to_owned()));
@@ -86,7 +87,7 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
         Some(written) => {
             let name = written.descriptor.directory.join(written.descriptor.to_string());
             let seconds = began.elapsed();
-            println!(
+            print_line(format_args!(
                 "{}: {rows} rows in {} partitions, {} of rows, {} on disk, in {:.2} s at {}",
                 name.display(),
                 written.partition_count,
@@ -94,9 +95,12 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
                 bytes(written.bytes_on_disk),
                 seconds.as_secs_f64(),
                 rate(written.data_length, seconds)
-            );
+            ))?;
         }
-        None => println!("{}: no rows, nothing was written", arguments.input.display()),
+        None => {
+            let input = arguments.input.display();
+            print_line(format_args!("{input}: no rows, nothing was written"))?;
+        }
     }
     Ok(())
 }

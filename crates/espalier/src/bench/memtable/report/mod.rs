@@ -13,6 +13,7 @@ use super::record::Record;
 use crate::bench::BenchError;
 use crate::bench::arguments::MemtableArguments;
 use crate::bench::machine::Machine;
+use crate::bench::print_line;
 
 /// Prints it, and writes the files that were asked for.
 pub async fn give(
@@ -21,7 +22,8 @@ pub async fn give(
     arguments: &MemtableArguments,
 ) -> Result<(), BenchError> {
     let ratios = ratios::ratios(record, arguments);
-    print!("{}", text::report(record, &ratios, machine, arguments));
+    let report = text::report(record, &ratios, machine, arguments);
+    print_line(format_args!("{}", report.trim_end()))?;
     let files = FileSystem::real();
     let failed = |path: &Path| {
         let path = path.to_owned();
