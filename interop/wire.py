@@ -13,7 +13,7 @@ ERROR, STARTUP, READY, OPTIONS, SUPPORTED, QUERY, RESULT, PREPARE, EXECUTE, REGI
     0x00, 0x01, 0x02, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D)
 SERVER_ERROR, PROTOCOL, OVERLOADED, SYNTAX, INVALID, UNPREPARED = 0x0000, 0x000A, 0x1001, 0x2000, 0x2200, 0x2500
 VOID, ROWS, SET_KEYSPACE, PREPARED, SCHEMA_CHANGE = 1, 2, 3, 4, 5
-COMPRESSED = 0x01
+COMPRESSED, TRACING = 0x01, 0x02
 SKIP_METADATA, PAGE_SIZE, PAGING_STATE = 0x02, 0x04, 0x08  # flags of parameters
 HAS_MORE, NO_METADATA = 0x02, 0x04  # flags of a result
 HEADER = struct.Struct(">BBhBi")
@@ -89,6 +89,7 @@ class Answer:
     opcode: int
     stream: int
     body: bytes
+    trace_id: bytes | None = None
 
     @property
     def code(self):
@@ -204,9 +205,9 @@ class Wire:
         except (ConnectionError, BrokenPipeError) as error:
             raise Closed from error
 
-    def ask(self, opcode, body=b"", stream=1):
+    def ask(self, opcode, body=b"", stream=1, flags=0):
         """Send a request and receive its answer."""
-        self.send(self.envelope(opcode, body, stream))
+        self.send(self.envelope(opcode, body, stream, flags))
         return self.receive()
 
     def query(self, text, values=()):
@@ -249,11 +250,14 @@ class Wire:
         if flags & COMPRESSED and not self.segmented:
             assert self.compression == "lz4"
             body = lz4.block.decompress(body[4:], uncompressed_size=struct.unpack(">i", body[:4])[0])
+        trace_id = None
+        if flags & TRACING:
+            trace_id, body = body[:16], body[16:]
         for flag, skip in ((0x08, self._warnings_length), (0x04, None)):
             if flags & flag:
                 assert skip, "no custom payload is expected"
                 body = body[skip(body):]
-        return Answer(opcode, stream, body)
+        return Answer(opcode, stream, body, trace_id)
 
     @staticmethod
     def _warnings_length(body):

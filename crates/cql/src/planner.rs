@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use espalier_mutation::schema::{Schema, TableId, TableMetadata};
+use espalier_runtime::trace_event;
 
 use crate::{
     Error, Result,
@@ -21,7 +22,9 @@ use crate::{
 
 /// Parses and plans a statement.
 pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<Prepared> {
+    trace_event!("Parsing {text}");
     let parsed = grammar::parse(text)?;
+    trace_event!("Preparing statement");
     if parsed.bind_markers.len() > usize::from(u16::MAX) {
         return Err(Error::invalid("Too many bind markers: at most 65535"));
     }

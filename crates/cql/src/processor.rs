@@ -6,7 +6,7 @@ use espalier_mutation::{
     Clustering, ClusteringSlice, ClusteringSlices, DecoratedKey, Direction, Mutation, Row,
     schema::TableMetadata,
 };
-use espalier_runtime::time;
+use espalier_runtime::{time, trace_event};
 use espalier_storage::{
     ColumnSelection, CommitTicket, Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
 };
@@ -120,8 +120,10 @@ impl QueryProcessor {
         }
         let id = statement_id(keyspace, text);
         if let Some(prepared) = self.prepared(&id) {
+            trace_event!("Prepared statement found in the cache");
             return Ok(prepared);
         }
+        trace_event!("Prepared statement not found in the cache");
         let prepared = Arc::new(planner::plan(text, keyspace, &self.inner.database.schema())?);
         self.keep(&prepared);
         Ok(prepared)
@@ -132,6 +134,13 @@ impl QueryProcessor {
         self.inner.local.borrow_mut().insert(prepared.clone());
     }
 
+    /// The statement with that id if any shard knows it, however old its plan is: for those who only look at it.
+    pub fn known(&self, id: &[u8]) -> Option<Arc<Prepared>> {
+        let id: [u8; 16] = id.try_into().ok()?;
+        let local = self.inner.local.borrow().get(&id).cloned();
+        local.or_else(|| self.inner.shared.get(&id))
+    }
+
     /// The statement with that id, planned against the schema as it is. `None` if it is unknown or its table is gone.
     pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         let id: [u8; 16] = id.try_into().ok()?;
@@ -140,12 +149,14 @@ impl QueryProcessor {
         {
             return Some(prepared.clone());
         }
+        trace_event!("Prepared statement not found in the cache of this shard");
         let schema = self.inner.database.schema();
         let prepared = self.inner.shared.get(&id)?;
         if prepared.is_fresh(&schema) {
             self.inner.local.borrow_mut().insert(prepared.clone());
             return Some(prepared);
         }
+        trace_event!("Preparing the statement anew: the schema has changed");
         let mut replanned =
             planner::plan(&prepared.text, prepared.keyspace.as_deref(), &schema).ok()?;
         replanned.result_changed =

@@ -31,6 +31,7 @@ pub mod sync;
 pub mod task;
 mod ticks;
 pub mod time;
+pub mod trace;
 
 pub use driver::driver_notice;
 pub use mailbox::{submit_to, submit_to_all};

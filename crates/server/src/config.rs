@@ -1,6 +1,6 @@
 //! What the server is told to do. Keys have the names of cassandra.yaml and scylla.yaml; sizes are in bytes.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::admission::ConnectionLimits;
 use crate::protocol::DEFAULT_MAX_FRAME_SIZE;
@@ -22,6 +22,10 @@ pub struct ServerConfig {
     pub max_request_data_in_flight: usize,
     /// `native_transport_max_request_data_in_flight_per_ip`, of the whole node.
     pub max_request_data_in_flight_per_ip: usize,
+    /// `broadcast_rpc_address`: what traces call this node, if not by the address that it listens on.
+    pub broadcast_address: Option<IpAddr>,
+    /// `trace_type_query_ttl`, in seconds: how long the rows of traces live.
+    pub trace_ttl_s: u32,
 }
 
 impl ServerConfig {
@@ -36,6 +40,8 @@ impl ServerConfig {
             connection_limits: ConnectionLimits::default(),
             max_request_data_in_flight: memory / 10,
             max_request_data_in_flight_per_ip: memory / 40,
+            broadcast_address: None,
+            trace_ttl_s: 24 * 3600,
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::events::EventRegistry;
 use crate::listener::{Placement, accept_all};
 use crate::metrics::{Kind, Sample, TransportMetrics, storage_samples};
 use crate::options::ShardInfo;
+use crate::traces::Traces;
 
 /// Requests of one shard that read pages of rows at the same time: each holds up to a page. As many as the threads of
 /// Cassandra that do it.
@@ -64,6 +65,7 @@ pub struct ShardServer {
     pub(crate) events: EventRegistry,
     pub(crate) metrics: TransportMetrics,
     pub(crate) gate: Gate,
+    pub(crate) traces: Traces,
     /// Bytes of responses that this shard's clients have not taken yet, and how many make it refuse to read rows.
     pub(crate) unsent_bytes: Cell<usize>,
     pub(crate) max_unsent_bytes: usize,
@@ -96,6 +98,7 @@ impl ShardServer {
             events: EventRegistry::default(),
             metrics: TransportMetrics::default(),
             gate: Gate::new(),
+            traces: Traces::default(),
             unsent_bytes: Cell::new(0),
             max_unsent_bytes: share(config.max_request_data_in_flight).max(MIN_UNSENT_LIMIT),
             row_readers: Semaphore::new(MAX_ROW_READERS),

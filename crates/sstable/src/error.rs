@@ -15,6 +15,11 @@ impl FileName {
     pub fn new(path: &Path) -> Self {
         Self(path.to_string_lossy().into())
     }
+
+    /// The file alone, without its directory.
+    pub(crate) fn short(&self) -> &str {
+        self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
+    }
 }
 
 impl std::fmt::Display for FileName {

@@ -49,8 +49,8 @@ pub use data::{
 pub use error::{FileName, Result, SSTableError};
 pub use page_cache::{PageCache, PageCacheMetrics};
 pub use reader::{
-    PartitionStream, PointRow, PointScratch, RowAtHand, SSTableReader, Scan, ScannedPartition,
-    Stretch, Stretches, read_statistics,
+    PartitionStream, PointRow, PointScratch, Presence, RowAtHand, SSTableReader, Scan,
+    ScannedPartition, Stretch, Stretches, read_statistics,
 };
 pub use statistics::{EncodingStats, Statistics, collector::WriterFacts};
 pub use writer::{PresentColumns, SSTableWriter, StreamWriteError, WriterOptions, WrittenSSTable};

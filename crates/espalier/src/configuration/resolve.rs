@@ -57,18 +57,16 @@ pub(super) fn resolve(
     let memory = MemoryBudget::new(arguments.memory, machine.memory_bytes)?;
     let directory = arguments.workdir.clone().or_else(|| draft.workdir.clone());
     let directory = directory.unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY));
+    let server = server(arguments, &draft, &memory)?;
     Ok(NodeConfiguration {
         cluster_name: draft.cluster_name.clone().unwrap_or_else(|| DEFAULT_CLUSTER_NAME.to_owned()),
-        broadcast_address: match &draft.broadcast_rpc_address {
-            Some(name) => Some(address("broadcast_rpc_address", name, 0)?.ip()),
-            None => None,
-        },
+        broadcast_address: server.broadcast_address,
         shards: shards(arguments.smp, machine)?,
         storage: StorageConfiguration {
             memtables: memtables.resolve()?,
             ..storage(&draft, &directory, &memory)?
         },
-        server: server(arguments, &draft, &memory)?,
+        server,
         memory,
         directory,
         ignored,
@@ -232,6 +230,13 @@ fn server(
     if let Some(bytes) = draft.max_in_flight_bytes_per_ip {
         server.max_request_data_in_flight_per_ip = to_usize(bytes);
     }
+    server.broadcast_address = match &draft.broadcast_rpc_address {
+        Some(name) => Some(address("broadcast_rpc_address", name, 0)?.ip()),
+        None => None,
+    };
+    if let Some(ttl) = draft.trace_ttl {
+        server.trace_ttl_s = trace_ttl_s(ttl)?;
+    }
     // -1 means no limit.
     let limit = |given: Option<i64>| given.and_then(|limit| usize::try_from(limit).ok());
     server.connection_limits = ConnectionLimits {
@@ -239,6 +244,16 @@ fn server(
         per_address: limit(draft.max_connections_per_ip),
     };
     Ok(server)
+}
+
+/// Whole seconds, within what a time to live may be.
+fn trace_ttl_s(ttl: Duration) -> Result<u32, ConfigurationError> {
+    const GREATEST_S: u32 = 20 * 365 * 24 * 3600;
+    let seconds = u32::try_from(ttl.as_secs()).ok();
+    seconds.filter(|seconds| (1..=GREATEST_S).contains(seconds)).ok_or_else(|| {
+        let message = format!("trace_type_query_ttl: {ttl:?}: expected 1s to {GREATEST_S}s");
+        ConfigurationError::Inconsistent(message)
+    })
 }
 
 /// An address, or the first one of a name.

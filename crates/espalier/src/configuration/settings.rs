@@ -46,6 +46,7 @@ pub struct Draft {
     pub column_index_bytes: Option<u64>,
     pub write_request_timeout: Option<Duration>,
     pub compaction_throughput: Option<String>,
+    pub trace_ttl: Option<Duration>,
 }
 
 /// One setting.
@@ -68,6 +69,8 @@ pub enum OldUnit {
     Mebibytes,
     /// `…_in_ms`
     Milliseconds,
+    /// Without a unit in its name.
+    Seconds,
 }
 
 type Slot<T> = fn(&mut Draft) -> &mut Option<T>;
@@ -228,6 +231,11 @@ pub const SETTINGS: &[Setting] = &[
         &[("write_request_timeout_in_ms", OldUnit::Milliseconds)],
         Kind::Duration(|draft| &mut draft.write_request_timeout),
     ),
+    renamed(
+        "trace_type_query_ttl",
+        &[("tracetype_query_ttl", OldUnit::Seconds)],
+        Kind::Duration(|draft| &mut draft.trace_ttl),
+    ),
 ];
 
 /// The setting of that name, new or old, and the old name's unit.
@@ -309,7 +317,7 @@ impl Setting {
 
 fn size(text: &str, old: Option<OldUnit>) -> Result<u64, String> {
     let unit = match old {
-        None | Some(OldUnit::Milliseconds) => return parse_size(text),
+        None | Some(OldUnit::Milliseconds | OldUnit::Seconds) => return parse_size(text),
         Some(OldUnit::Bytes) => 1,
         Some(OldUnit::Kibibytes) => KIB,
         Some(OldUnit::Mebibytes) => MIB,
@@ -323,6 +331,10 @@ fn size(text: &str, old: Option<OldUnit>) -> Result<u64, String> {
 fn duration(text: &str, old: Option<OldUnit>) -> Result<Duration, String> {
     match old {
         None => parse_duration(text),
+        Some(OldUnit::Seconds) => text
+            .parse()
+            .map(Duration::from_secs)
+            .map_err(|_| "expected a whole number of seconds without a unit".to_owned()),
         Some(_) => text
             .parse()
             .map(Duration::from_millis)

@@ -13,8 +13,9 @@ use espalier_storage::{
 
 use super::lead::Leadership;
 
-/// Makes `system.local` true.
+/// Makes `system.local` true, and the schema tables as to system keyspaces.
 pub async fn introduce(database: &Database, leadership: &Leadership) -> Result<(), StorageError> {
+    database.describe_system_keyspaces().await?;
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
     let local = LocalNode {
         host_id: database.host_id(),

@@ -2,7 +2,8 @@
 
 use super::Inbox;
 use super::inbox::Message;
-use crate::{event_loop, task};
+use crate::trace::{self, Trace, TraceLog, TraceSeed};
+use crate::{event_loop, task, trace_event};
 use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -20,6 +21,8 @@ pub(crate) enum Outcome {
     /// The output, a boxed `R`.
     Done(Box<dyn Any + Send>),
     Panicked(Box<dyn Any + Send>),
+    /// What came of a call that is traced, and what it recorded.
+    Traced(Box<(Outcome, TraceLog)>),
     Stopped,
 }
 
@@ -33,6 +36,7 @@ pub(crate) struct Request<W> {
     pub(crate) work: W,
     pub(crate) reply: Reply,
     pub(crate) location: &'static Location<'static>,
+    pub(crate) trace: Option<TraceSeed>,
 }
 
 impl<R, F, W> CallMessage for Request<W>
@@ -42,16 +46,27 @@ where
     W: FnOnce() -> F + Send + 'static,
 {
     fn start(self: Box<Self>) {
-        let Request { work, reply, location } = *self;
+        let Request { work, reply, location, trace } = *self;
+        let trace = trace.map(Trace::of_seed);
         let future = async move {
-            let made = catch_unwind(AssertUnwindSafe(work));
+            let made = catch_unwind(AssertUnwindSafe(|| match &trace {
+                None => work(),
+                Some(trace) => trace.enter(|| {
+                    trace_event!("Message of another shard received");
+                    work()
+                }),
+            }));
             let outcome = match made {
-                Ok(future) => CatchPanic(future).await,
+                Ok(future) => CatchPanic(trace::traced(trace.clone(), future)).await,
                 Err(panic) => Err(panic),
             };
-            reply.send(match outcome {
+            let outcome = match outcome {
                 Ok(value) => Outcome::Done(Box::new(value)),
                 Err(panic) => Outcome::Panicked(panic),
+            };
+            reply.send(match trace {
+                None => outcome,
+                Some(trace) => Outcome::Traced(Box::new((outcome, trace.take_log()))),
             });
         };
         task::spawn_tracked(location, future).detach();

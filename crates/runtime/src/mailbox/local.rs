@@ -7,6 +7,7 @@ use super::inbox::Message;
 use super::{BATCH, Inbox, MAX_IN_FLIGHT, ShardStopped};
 use crate::event_loop::{self, LoopState};
 use crate::sync::Semaphore;
+use crate::trace;
 use std::cell::RefCell;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -139,7 +140,8 @@ impl LocalCalls {
     {
         let key = self.waiting.borrow_mut().insert(places.clone());
         let reply = Reply::new(Arc::clone(&state.inbox), key);
-        let request: Box<dyn CallMessage> = Box::new(Request { work, reply, location });
+        let request: Box<dyn CallMessage> =
+            Box::new(Request { work, reply, location, trace: trace::seed() });
         self.send(to, Message::Call(request));
         Answer { key, done: false, output: PhantomData }
     }
@@ -230,13 +232,20 @@ impl<R: 'static> Future for Answer<R> {
         waiting.free.push(key);
         self.done = true;
         drop(waiting);
-        Poll::Ready(match answered {
-            SlotState::Answered(Outcome::Done(value)) => match value.downcast() {
+        let SlotState::Answered(mut outcome) = answered else {
+            return Poll::Ready(Err(ShardStopped));
+        };
+        if let Outcome::Traced(traced) = outcome {
+            trace::absorb(traced.1);
+            outcome = traced.0;
+        }
+        Poll::Ready(match outcome {
+            Outcome::Done(value) => match value.downcast() {
                 Ok(value) => Ok(*value),
                 Err(_) => Err(ShardStopped),
             },
-            SlotState::Answered(Outcome::Panicked(panic)) => resume_unwind(panic),
-            _ => Err(ShardStopped),
+            Outcome::Panicked(panic) => resume_unwind(panic),
+            Outcome::Traced(_) | Outcome::Stopped => Err(ShardStopped),
         })
     }
 }

@@ -22,7 +22,7 @@ pub use call::ShardStopped;
 pub(crate) use inbox::Inbox;
 pub(crate) use local::LocalCalls;
 
-use crate::event_loop;
+use crate::{event_loop, trace_event};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -55,13 +55,17 @@ where
     let call = if shard == identity.index {
         Call::Local(work())
     } else {
+        trace_event!("Sending a message to shard {shard}");
         Call::Remote(local::begin_call(&state, inbox, work))
     };
     async move {
         match call {
             Call::Local(future) => future.await,
             Call::Remote(future) => match future.await {
-                Ok(value) => value,
+                Ok(value) => {
+                    trace_event!("Answer of shard {shard} received");
+                    value
+                }
                 Err(stopped) => panic!("shard {shard}: {stopped}"),
             },
         }

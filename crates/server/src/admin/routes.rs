@@ -22,6 +22,12 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         | (_, ["compaction_manager", ..]) => {
             super::compaction::answer(server, request, path.as_slice()).await
         }
+        ("GET", ["storage_service", "trace_probability"]) => {
+            HttpResponse::json(server.traces.probability().to_string())
+        }
+        ("POST", ["storage_service", "trace_probability"]) => {
+            set_trace_probability(request.parameter("probability")).await
+        }
         ("GET", ["storage_service", what]) => storage_service(server, what),
         ("GET", ["storage_service", "hostid", "local"]) => host_id(server),
         ("GET", ["column_family", "name"]) => tables(server),
@@ -65,10 +71,26 @@ fn storage_service(server: &ShardServer, what: &str) -> HttpResponse {
     }
 }
 
+/// Sets the share of requests that all shards trace unasked.
+async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
+    let probability: Option<f64> = given.and_then(|text| text.parse().ok());
+    let Some(probability) = probability.filter(|number| (0.0..=1.0).contains(number)) else {
+        return HttpResponse::error(400, "This needs ?probability= with a number from 0 to 1");
+    };
+    submit_to_all(move |_| async move {
+        if let Some(server) = ShardServer::current() {
+            server.traces.set_probability(probability);
+        }
+    })
+    .await;
+    HttpResponse::json("")
+}
+
 fn not_found() -> HttpResponse {
     let message = "Not found. There are GET /metrics, POST /storage_service/keyspace_flush/KEYSPACE and keyspace_compaction/KEYSPACE (with \
         ?cf=TABLE for one table), GET /compaction_manager/compactions, POST /compaction_manager/stop_compaction, \
-        /storage_service/snapshots, POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY, GET /storage_service/keyspaces, GET /column_family/name";
+        /storage_service/snapshots, GET and POST \
+        /storage_service/trace_probability (with ?probability=NUMBER), POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY, GET /storage_service/keyspaces, GET /column_family/name";
     HttpResponse::error(404, message)
 }
 

@@ -18,8 +18,8 @@ use std::rc::Rc;
 
 use espalier_cql::ClientState;
 use espalier_runtime::net::{Shutdown, TcpStream};
-use espalier_runtime::spawn_local;
 use espalier_runtime::sync::{GatePass, Notify, Permit, Semaphore};
+use espalier_runtime::{spawn_local, trace, trace_event};
 
 use crate::admission::{AddressAccount, ConnectionPlace};
 use crate::dispatch;
@@ -143,7 +143,12 @@ impl Connection {
         if matches!(response, Response::Error(_)) {
             self.server.metrics.responses_error.increment();
         }
-        self.send.borrow_mut().write(stream, extras, response);
+        if trace::is_on() {
+            let extras = ResponseExtras { tracing_id: trace::told_id(), ..*extras };
+            self.send.borrow_mut().write(stream, &extras, response);
+        } else {
+            self.send.borrow_mut().write(stream, extras, response);
+        }
         self.note_unsent();
     }
 
@@ -197,6 +202,7 @@ impl Connection {
 
     /// Adds an error response.
     pub fn refuse(&self, stream: StreamId, error: &ErrorResponse) {
+        trace_event!("Answering with an error: {}", error.message);
         self.respond(stream, &ResponseExtras::default(), &Response::Error(error));
     }
 

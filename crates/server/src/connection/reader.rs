@@ -16,6 +16,7 @@ use crate::dispatch;
 use crate::options;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 use crate::protocol::{Decoder, Envelope, Opcode, Request, Response, ResponseExtras};
+use crate::traces::TraceChoice;
 
 /// Space for a read on a connection that sends little, and on one that sends much. Arbitrary: the first is what an idle
 /// connection costs, the second is where fewer system calls no longer pay.
@@ -49,7 +50,7 @@ pub(super) struct Reader<S, F> {
 
 impl<S, F> Reader<S, F>
 where
-    S: Fn(Rc<Connection>, Envelope, InFlight) -> F,
+    S: Fn(Rc<Connection>, Envelope, InFlight, TraceChoice) -> F,
     F: Future<Output = ()> + 'static,
 {
     pub fn new(connection: Rc<Connection>, serve: S) -> Self {
@@ -142,8 +143,13 @@ where
                 return connection.refuse(stream, &error);
             }
         };
-        let Some(in_flight) = dispatch::serve_now(connection, &envelope, in_flight) else { return };
-        let request = (self.serve)(Rc::clone(connection), envelope, in_flight);
+        let choice = connection.server.traces.choose(envelope.header);
+        let in_flight = match choice {
+            TraceChoice::No => dispatch::serve_now(connection, &envelope, in_flight),
+            TraceChoice::Drawn | TraceChoice::Asked => Some(in_flight),
+        };
+        let Some(in_flight) = in_flight else { return };
+        let request = (self.serve)(Rc::clone(connection), envelope, in_flight, choice);
         if let Some(waiting) = self.runner.run(request).await {
             self.connection.spawn(waiting);
         }

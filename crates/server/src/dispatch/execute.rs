@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use espalier_cql as cql;
+use espalier_runtime::{trace, trace_event};
 
 use super::respond::{Columns, RowsRef, finish, respond_rows};
 use crate::admission::InFlight;
@@ -79,13 +80,50 @@ fn execute_now(
     }
 }
 
-/// Serves an EXECUTE that must wait.
+/// Serves an EXECUTE that is traced the way that it would take otherwise; false if that is the way of those that wait.
+async fn execute_traced(
+    connection: &Rc<Connection>,
+    header: Header,
+    execute: &Execute<'_>,
+) -> Result<bool, ErrorResponse> {
+    let prepared = find_prepared(connection, execute.id)?;
+    let client = connection.client();
+    let values = BoundValues::new(&execute.parameters.values);
+    let options = query_options(&execute.parameters, &values);
+    let consistency = execute.parameters.consistency;
+    let (columns, mut row) = (columns_of(execute, &prepared), Vec::new());
+    let processor = &connection.server.processor;
+    let result = match processor.execute_now(&prepared, &client, &options, &mut row) {
+        cql::Now::MustWait => {
+            trace_event!("The memtable alone cannot answer: executing with waits");
+            return Ok(false);
+        }
+        cql::Now::Row { found } => {
+            let rows = RowsRef { row_count: u32::from(found), content: &row, ..RowsRef::NONE };
+            respond_rows(connection, header, columns, &prepared.result, rows);
+            return Ok(true);
+        }
+        cql::Now::AfterSync(ticket) => match ticket.wait().await {
+            Ok(()) => Ok(cql::QueryResult::Void),
+            Err(error) => Err(error.into()),
+        },
+        cql::Now::Done(result) => result,
+    };
+    finish(connection, header, consistency, columns, result)?;
+    Ok(true)
+}
+
+/// Serves an EXECUTE that must wait, or is traced.
 pub(super) async fn serve_execute(
     connection: &Rc<Connection>,
     header: Header,
     execute: Execute<'_>,
 ) -> Result<(), ErrorResponse> {
     connection.server.metrics.requests_execute.increment();
+    // In a box: nearly all requests are not traced, and need no place for it.
+    if trace::is_on() && Box::pin(execute_traced(connection, header, &execute)).await? {
+        return Ok(());
+    }
     let prepared = find_prepared(connection, execute.id)?;
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);

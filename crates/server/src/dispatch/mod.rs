@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use espalier_cql as cql;
 use espalier_cql::grammar::ast;
+use espalier_runtime::{trace, trace_event};
 
 use crate::admission::InFlight;
 use crate::connection::Connection;
@@ -21,6 +22,8 @@ use crate::protocol::{
     Consistency, Envelope, EventTypes, Header, Request, Response, ResponseExtras,
 };
 
+use crate::traces::{TraceChoice, TracedRequest};
+
 pub(crate) use execute::serve_now;
 use execute::{find_prepared, serve_execute};
 use respond::{Columns, finish};
@@ -30,14 +33,26 @@ pub(crate) async fn serve_request(
     connection: Rc<Connection>,
     envelope: Envelope,
     _in_flight: InFlight,
+    choice: TraceChoice,
 ) {
-    let header = envelope.header;
-    let served = match Request::decode(&envelope) {
-        Err(error) => Err(error.response()),
-        Ok(request) => serve(&connection, header, request).await,
+    let mut traced = TracedRequest::begin(&connection, choice);
+    let request = Request::decode(&envelope);
+    if let (Some(traced), Ok(request)) = (&mut traced, &request) {
+        traced.describe(&connection, request);
+    }
+    let served = async {
+        let header = envelope.header;
+        let served = match request {
+            Err(error) => Err(error.response()),
+            Ok(request) => serve(&connection, header, request).await,
+        };
+        if let Err(error) = served {
+            connection.refuse(header.stream, &error);
+        }
     };
-    if let Err(error) = served {
-        connection.refuse(header.stream, &error);
+    trace::traced(traced.as_ref().map(|traced| traced.trace().clone()), served).await;
+    if let Some(traced) = traced {
+        traced.end(&connection);
     }
 }
 
@@ -131,6 +146,7 @@ async fn serve_batch(
         BatchKind::Unlogged => ast::BatchKind::Unlogged,
         BatchKind::Counter => ast::BatchKind::Counter,
     };
+    trace_event!("Executing a batch of {} statements", statements.len());
     let options = batch_options(batch.consistency, &batch.tail);
     let processor = &connection.server.processor;
     let result = processor.batch(cql::Batch { kind, statements }, &client, &options).await;

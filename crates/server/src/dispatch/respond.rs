@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use espalier_cql as cql;
+use espalier_runtime::trace_event;
 
 use crate::connection::Connection;
 use crate::convert::{encode_columns, error_response, schema_change};
@@ -85,6 +86,12 @@ pub(super) fn respond_rows(
     metadata: &Arc<cql::ResultMetadata>,
     rows: RowsRef<'_>,
 ) {
+    trace_event!(
+        "Answering with {} rows in {} bytes{}",
+        rows.row_count,
+        rows.content.len(),
+        if rows.paging_state.is_some() { "; there are more pages" } else { "" }
+    );
     let version = header.version;
     let write = |metadata: RowsMetadata<'_>| {
         let RowsRef { row_count, content, paging_state, warnings } = rows;

@@ -60,6 +60,8 @@ pub(crate) struct TransportMetrics {
     pub bytes_received: Counter,
     pub bytes_sent: Counter,
     pub writes: Counter,
+    pub traces_written: Counter,
+    pub traces_dropped: Counter,
 }
 
 impl TransportMetrics {
@@ -166,6 +168,20 @@ impl TransportMetrics {
             Kind::Counter,
             None,
             &self.writes,
+        );
+        push(
+            "espalier_traces_written",
+            "Traces of requests written to system_traces.",
+            Kind::Counter,
+            None,
+            &self.traces_written,
+        );
+        push(
+            "espalier_traces_dropped",
+            "Traces of requests that were not written: too many waited, or the write failed.",
+            Kind::Counter,
+            None,
+            &self.traces_dropped,
         );
     }
 }

@@ -6,7 +6,11 @@
 use std::{collections::BTreeSet, path::Path};
 
 use bytes::Bytes;
-use espalier_runtime::file::{FileSystem, PageBuffer};
+use espalier_runtime::{
+    file::{FileSystem, PageBuffer},
+    time::Instant,
+    trace, trace_event,
+};
 
 use crate::{
     checksums::Checksums,
@@ -323,6 +327,9 @@ impl DataFile {
     /// to which more is likely to be wanted: what is not there of it is read along, as far as one read should go.
     pub(crate) async fn chunk(&self, index: u64, wanted_end: u64) -> Result<Bytes> {
         let cache = self.file.cache();
+        if trace::is_on() && cache.holds(self.file.key(index)) {
+            self.tell_hit(index);
+        }
         match self.file.caching() {
             Caching::Shared => {
                 let read = || self.read_chunks(index, wanted_end);
@@ -367,7 +374,7 @@ impl DataFile {
         let first = self.extent(index).await?;
         let count = self.chunks_to(index, wanted_end);
         if count <= 1 {
-            let stored = self.file.read_exact(first.offset, first.length).await?;
+            let stored = self.read_stored(first.offset, first.length, "Data cache miss").await?;
             return self.open_chunk(index, first, stored);
         }
         let mut extents = vec![first];
@@ -380,7 +387,8 @@ impl DataFile {
             end = end.saturating_add(extent.length as u64);
             extents.push(extent);
         }
-        let all = self.file.read_exact(first.offset, (end - first.offset) as usize).await?;
+        let length = (end - first.offset) as usize;
+        let all = self.read_stored(first.offset, length, "Data cache miss").await?;
         let part = |extent: &Extent| {
             let start = (extent.offset - first.offset) as usize;
             all.get(start..start + extent.length).map(PageBuffer::copy_from)
@@ -410,6 +418,28 @@ impl DataFile {
         1 + (index + 1..index + wanted.clamp(1, most)).take_while(is_absent).count() as u64
     }
 
+    /// A chunk is in the cache: for those who trace the request.
+    #[cold]
+    pub(crate) fn tell_hit(&self, index: u64) {
+        trace_event!(
+            "Data cache hit: {} at offset {}, {} bytes",
+            self.file.name().short(),
+            index * self.chunk_length(),
+            self.plain_length(index)
+        );
+    }
+
+    /// Reads stored bytes; `why` is for traces.
+    async fn read_stored(&self, offset: u64, length: usize, why: &str) -> Result<PageBuffer> {
+        let began = trace::is_on().then(Instant::now);
+        let stored = self.file.read_exact(offset, length).await?;
+        if let Some(began) = began {
+            let (name, time_us) = (self.file.name().short(), began.elapsed().as_micros());
+            trace_event!("{why}: {name}, read {length} bytes at offset {offset} in {time_us} µs");
+        }
+        Ok(stored)
+    }
+
     /// Reads every chunk there is and checks it, also one that holds nothing.
     pub(crate) async fn check_all_chunks(&self) -> Result<()> {
         let count = match &self.layout {
@@ -436,7 +466,7 @@ impl DataFile {
             None => {
                 let rest = self.file.length().saturating_sub(extent.offset);
                 let length = (at_once.max(extent.length) as u64).min(rest) as usize;
-                let buffer = self.file.read_exact(extent.offset, length).await?;
+                let buffer = self.read_stored(extent.offset, length, "Reading ahead").await?;
                 *ahead = ReadAhead { offset: extent.offset, buffer: Some(buffer) };
                 ahead
                     .find(&extent)

@@ -3,7 +3,11 @@
 use std::{cell::RefCell, collections::VecDeque, path::Path, rc::Rc};
 
 use bytes::Bytes;
-use espalier_runtime::file::{File, FileSystem, PAGE_BYTES, PageBuffer};
+use espalier_runtime::{
+    file::{File, FileSystem, PAGE_BYTES, PageBuffer},
+    time::Instant,
+    trace, trace_event,
+};
 use espalier_trie::page::PageSource;
 
 use super::{CachedPage, PageCache, PageKey};
@@ -145,6 +149,29 @@ impl CachedFile {
 
     /// Page `number`; shorter at the end of the file, empty behind it.
     pub(crate) async fn page(&self, number: u64) -> Result<Bytes> {
+        if trace::is_on() {
+            return Box::pin(self.page_and_tell(number)).await;
+        }
+        self.page_untold(number).await
+    }
+
+    /// The same, for those who trace the request.
+    async fn page_and_tell(&self, number: u64) -> Result<Bytes> {
+        let (name, began) = (self.inner.name.short(), Instant::now());
+        let is_hit = self.inner.cache.holds(self.key(number));
+        let bytes = self.page_untold(number).await?;
+        let (length, time_us) = (bytes.len(), began.elapsed().as_micros());
+        match is_hit {
+            _ if bytes.is_empty() => {}
+            true => trace_event!("Page cache hit: page {number} of {name}"),
+            false => trace_event!(
+                "Page cache miss: page {number} of {name}, read {length} bytes in {time_us} µs"
+            ),
+        }
+        Ok(bytes)
+    }
+
+    async fn page_untold(&self, number: u64) -> Result<Bytes> {
         match &self.own_pages {
             None if number.saturating_mul(PAGE_BYTES as u64) >= self.inner.length => {
                 Ok(Bytes::new())

@@ -1,6 +1,7 @@
 //! From a key, or a bound of a range, to a partition. Source: reference 16.
 
 use espalier_mutation::{DecoratedKey, DeletionTime, KeyBound, KeyRange, murmur3};
+use espalier_runtime::{trace, trace_event};
 use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT};
 
 use super::{
@@ -54,9 +55,29 @@ impl SSTableReader {
         if !self.may_contain_hash(key.borrowed(), hash) {
             return Ok(None);
         }
-        match &self.0.index {
+        let found = match &self.0.index {
             Index::Trie(index) => self.find_in_trie(index, key, hash.1 as u8, known, caching).await,
             Index::Big(index) => self.find_in_big(index, key, caching).await,
+        }?;
+        if trace::is_on() {
+            self.tell_found(found.as_ref());
+        }
+        Ok(found)
+    }
+
+    #[cold]
+    fn tell_found(&self, found: Option<&FoundPartition>) {
+        let sstable = &self.0.descriptor;
+        match found {
+            None => trace_event!(
+                "Partition index lookup complete (bloom filter false positive) for sstable {sstable}"
+            ),
+            Some(FoundPartition { position, index, .. }) => {
+                let index = index.as_ref().map_or("no row index", |_| "a row index");
+                trace_event!(
+                    "Partition index lookup complete for sstable {sstable}: at offset {position} of its data, {index}"
+                );
+            }
         }
     }
 

@@ -35,5 +35,5 @@ pub use point::{PointRow, PointScratch, RowAtHand};
 pub(crate) use row_index::{Block, RowBlocks, RowIndex};
 pub(crate) use row_source::RowSource;
 pub use scan::{Scan, ScannedPartition};
-pub use sstable_reader::SSTableReader;
+pub use sstable_reader::{Presence, SSTableReader};
 pub use stretches::{Stretch, Stretches};

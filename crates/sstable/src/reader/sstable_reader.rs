@@ -153,6 +153,16 @@ impl SSTableReader {
         self.may_contain_hash(key, murmur3::hash(key.key))
     }
 
+    /// Why [`Self::may_contain`] is false, or what it relies on if it is true; for those who watch.
+    pub fn presence(&self, key: DecoratedKeyRef<'_>) -> Presence {
+        match &self.0.filter {
+            _ if !self.spans(key) => Presence::OutsideOfRange,
+            None => Presence::NoFilter,
+            Some(filter) if filter.may_contain_hash(murmur3::hash(key.key)) => Presence::Maybe,
+            Some(_) => Presence::FilteredOut,
+        }
+    }
+
     /// The same by the key's Murmur3 hash.
     pub fn may_contain_hash(&self, key: DecoratedKeyRef<'_>, hash: (u64, u64)) -> bool {
         self.spans(key) && self.passes_filter(hash)
@@ -253,6 +263,19 @@ impl SSTableReader {
     fn decoder(&self, columns: &ColumnSelection) -> RowDecoder {
         RowDecoder::new(self.0.layout.borrow().clone(), columns)
     }
+}
+
+/// What is known of a partition in an SSTable before its index is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Its key lies before the first or behind the last.
+    OutsideOfRange,
+    /// The filter says that it is not inside.
+    FilteredOut,
+    /// The filter says that it may be inside.
+    Maybe,
+    /// It may be inside: there is no filter.
+    NoFilter,
 }
 
 /// Positions are decoded by the file's types and compared by the table's.

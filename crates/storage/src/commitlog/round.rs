@@ -10,6 +10,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use espalier_runtime::{time, trace, trace_event};
+
 use crate::StorageError;
 
 /// Resolves when the write is acknowledged by the rules of `commitlog_sync`. Dropping it does not undo the write.
@@ -61,6 +63,26 @@ impl CommitTicket {
             None => true,
             Some(round) => matches!(round.state.borrow().outcome, Some(Ok(()))),
         }
+    }
+
+    /// Waits, and tells those who trace the request for how long.
+    pub async fn wait(self) -> Result<(), StorageError> {
+        if !trace::is_on() {
+            return self.await;
+        }
+        if self.is_acknowledged() {
+            trace_event!("Acknowledging the write without waiting for the commitlog's sync");
+            return self.await;
+        }
+        let began = time::Instant::now();
+        trace_event!("Waiting for the commitlog's sync");
+        let outcome = self.await;
+        let time_us = began.elapsed().as_micros();
+        match &outcome {
+            Ok(()) => trace_event!("Commitlog synced: waited {time_us} µs"),
+            Err(error) => trace_event!("Commitlog sync failed after {time_us} µs: {error}"),
+        }
+        outcome
     }
 }
 

@@ -49,7 +49,7 @@ impl Database {
             }
             self.write_when_room(&Mutation { updates: vec![update] }).await?
         };
-        ticket.await
+        ticket.wait().await
     }
 
     /// The rows of the update as they are now.

@@ -30,6 +30,7 @@ mod shutdown;
 mod snapshots;
 mod sstables;
 mod storable;
+mod system_keyspaces;
 mod truncate;
 mod write;
 

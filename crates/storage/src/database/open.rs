@@ -35,7 +35,7 @@ use crate::{
     commitlog::{CommitLog, CommitLogConfiguration, FoundSegment, LogKind, find_segments},
     memtable::{MemtableBudget, MemtableFactory},
     read::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget},
-    recovery::{Recovered, TableRecovery, load_or_make_host_id, schema_of},
+    recovery::{Recovered, SchemaContents, TableRecovery, load_or_make_host_id, schema_of},
     system::{self, SCHEMA_KEYSPACE},
     table::{TableDirectory, TruncationRecord, find_sstables, find_tables},
 };
@@ -209,6 +209,14 @@ impl Database {
 
     /// The schema as the schema tables have it.
     async fn read_schema(&self, built_in: &Schema) -> Result<Schema, StorageError> {
+        schema_of(self.schema_contents(built_in).await?)
+    }
+
+    /// All rows of the schema tables. On the first shard.
+    pub(super) async fn schema_contents<'a>(
+        &self,
+        built_in: &'a Schema,
+    ) -> Result<SchemaContents<'a>, StorageError> {
         let tables = built_in.keyspace(SCHEMA_KEYSPACE);
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let mut contents = Vec::new();
@@ -226,7 +234,7 @@ impl Database {
             };
             contents.push((table.name.as_str(), self.read_here(&command).await?.partitions));
         }
-        schema_of(contents)
+        Ok(contents)
     }
 
     /// All shards install the schema and open their SSTables. Returns what these say about the commit log.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use espalier_mutation::{
     DecoratedKeyRef, KeyBound, KeyRange, PackedRow, Token, murmur3, schema::TableMetadata,
 };
+use espalier_runtime::{trace, trace_event};
 use espalier_sstable::{PointRow, PointScratch, RowAtHand};
 
 use super::Database;
@@ -12,7 +13,10 @@ use crate::{
     StorageError,
     memtable::{Found, RowLookup},
     purge::row_bytes,
-    read::{PartitionRows, ReadCommand, ReadResult, ReadTarget, read_on_shard},
+    read::{
+        PartitionRows, ReadCommand, ReadResult, ReadTarget, read_on_shard, tell_point,
+        tell_point_sources, tell_result,
+    },
     system::SCHEMA_KEYSPACE,
     table::SSTable,
 };
@@ -23,6 +27,7 @@ impl Database {
         let shards = match &command.target {
             ReadTarget::Partition(key) => {
                 let shard = self.shard_of(&command.table, key);
+                trace_event!("Shard {shard} owns token {}", key.token.0);
                 return self.read_on(shard, command).await;
             }
             ReadTarget::Range(range) => self.shards_of_range(&command.table, range),
@@ -69,8 +74,17 @@ impl Database {
         let view = self.table(command.table.id)?.view();
         self.inner.counters.reads.set(self.inner.counters.reads.get() + 1);
         let own = self.own_range(&command.table);
+        if trace::is_on() {
+            tell_command(command, view.sstables.len());
+        }
         // In a box, since it is deep and large, and all who call this would be so, too.
-        Box::pin(read_on_shard(&view, command, &own)).await
+        let result = Box::pin(read_on_shard(&view, command, &own)).await;
+        if trace::is_on()
+            && let Ok(result) = &result
+        {
+            tell_result(result);
+        }
+        result
     }
 
     /// The partitions of a table that this shard owns.
@@ -106,6 +120,9 @@ impl Database {
         let tables = inner.tables.borrow();
         let view = tables.get(&table.id)?.borrow_view();
         let mut path = inner.lookup_path.borrow_mut();
+        // Who traces the request sees each page: the general path tells them.
+        let is_traced = trace::is_on();
+        let may_use_caches = may_use_caches && !is_traced;
         if !view.sstables.is_empty() {
             let hash = murmur3::hash(key.key);
             let in_range = view.sstables.iter().filter(|sstable| sstable.spans(key));
@@ -127,6 +144,10 @@ impl Database {
                 return take_stored(row, &scratch, take);
             }
         }
+        if is_traced {
+            trace_event!("Looking for one row of {} in the memtable alone", table.name);
+            tell_point_sources(&view, key);
+        }
         let mut memtable = &view.memtable;
         if !view.flushing.is_empty() {
             // The row may lie in one of several; in more than one, it takes a merge.
@@ -134,16 +155,29 @@ impl Database {
             match (having.next(), having.next()) {
                 (Some(only), None) => memtable = only,
                 (Some(_), Some(_)) => return None,
-                (None, _) => return Some(take(RowLookup::NOTHING)),
+                (None, _) => {
+                    if is_traced {
+                        tell_point(None);
+                    }
+                    return Some(take(RowLookup::NOTHING));
+                }
             }
         }
         let mut take = Some(take);
         let found = memtable.look_up(table, key, clustering, &mut path, |lookup| {
+            if is_traced {
+                tell_point(Some(&lookup));
+            }
             take.take().map(|take| take(lookup))
         });
         match found {
             Found::Row(result) => result,
-            Found::NoPartition => take.take().map(|take| take(RowLookup::NOTHING)),
+            Found::NoPartition => {
+                if is_traced {
+                    tell_point(None);
+                }
+                take.take().map(|take| take(RowLookup::NOTHING))
+            }
             Found::Unreadable => None,
         }
     }
@@ -184,6 +218,23 @@ fn take_stored<R>(
     };
     let PointRow { partition_deletion, range_deletion, .. } = found;
     Some(take(RowLookup { partition_deletion, range_deletion, row, static_row: None }))
+}
+
+/// What is read, as Cassandra words it.
+#[cold]
+fn tell_command(command: &ReadCommand, sstables: usize) {
+    let table = &command.table.name;
+    match &command.target {
+        ReadTarget::Partition(key) => {
+            let token = key.token.0;
+            trace_event!(
+                "Executing single-partition query on {table}: token {token}, {sstables} sstables"
+            );
+        }
+        ReadTarget::Range(_) => {
+            trace_event!("Executing seq scan on {table}: {sstables} sstables");
+        }
+    }
 }
 
 fn partition_bytes(partition: &PartitionRows) -> usize {

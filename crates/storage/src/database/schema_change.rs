@@ -39,7 +39,7 @@ impl Database {
     }
 
     /// A timestamp behind those of all earlier changes, also when the clock was set back since: later changes must win.
-    fn next_schema_timestamp_us(&self) -> i64 {
+    pub(super) fn next_schema_timestamp_us(&self) -> i64 {
         let tables = self.tables_here();
         let newest = tables.iter().filter(|table| table.is_schema());
         let newest = newest.filter_map(|table| table.maximum_timestamp()).max();

@@ -6,7 +6,7 @@ use espalier_mutation::{
     DecoratedKeyRef, Mutation, PartitionUpdate, RowRef,
     schema::{TableId, TableMetadata},
 };
-use espalier_runtime::time;
+use espalier_runtime::{time, trace, trace_event};
 use smallvec::SmallVec;
 
 use super::{
@@ -29,11 +29,24 @@ enum WriteError {
     Failed(StorageError),
 }
 
+impl WriteError {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::NoLogRoom => "the commit log has no room until a memtable is flushed",
+            Self::NoMemory => "the memtables have no room until one is flushed",
+            Self::Failed(_) => "the write failed",
+        }
+    }
+}
+
 impl Database {
     /// Writes; resolves when the write is acknowledged by the rules of `commitlog_sync`. Updates of one shard are
     /// durable together or not at all; over several shards see [`Database::apply_logged_batch`].
     pub async fn apply(&self, mutation: Mutation) -> Result<(), StorageError> {
         let mut parts = self.split_by_shard(mutation);
+        if trace::is_on() {
+            parts.iter().for_each(|(shard, part)| tell_owner(*shard, part));
+        }
         if parts.len() > 1 {
             let calls = parts.into_iter().map(|(shard, part)| self.apply_on(shard, part));
             return futures_util::future::join_all(calls).await.into_iter().collect();
@@ -78,7 +91,7 @@ impl Database {
 
     /// Writes on this shard, waiting for room and for durability.
     pub(super) async fn apply_here(&self, mutation: &Mutation) -> Result<(), StorageError> {
-        self.write_when_room(mutation).await?.await
+        self.write_when_room(mutation).await?.wait().await
     }
 
     /// Writes on this shard, waiting for room but not for durability.
@@ -92,6 +105,7 @@ impl Database {
                 Ok(ticket) => return Ok(ticket),
                 Err(error) => error,
             };
+            trace_event!("Waiting: {}", error.reason());
             let timeout = self.inner.configuration.write_timeout;
             let deadline = *deadline.get_or_insert_with(|| time::Instant::now() + timeout);
             let waited = match &error {
@@ -171,10 +185,12 @@ impl Database {
         mappings: &[&ColumnMapping],
     ) -> Result<Appended, WriteError> {
         let log = self.log(is_schema).map_err(WriteError::Failed)?;
-        log.append(body, mappings).map_err(|error| match error {
+        let appended = log.append(body, mappings).map_err(|error| match error {
             AppendError::NoRoom => WriteError::NoLogRoom,
             AppendError::Failed(error) => WriteError::Failed(error),
-        })
+        })?;
+        trace_event!("Appending to commitlog: {} bytes", body.len());
+        Ok(appended)
     }
 
     /// What is to be done after a write was applied.
@@ -218,6 +234,11 @@ impl Database {
             }
             let packed = |index| encoder.packed_row(first_row + index);
             memtable.apply(&table.metadata(), update, packed).map_err(WriteError::Failed)?;
+            trace_event!(
+                "Adding to {} memtable: {} rows",
+                table.metadata().name,
+                update.rows.len()
+            );
             first_row += packed_rows(update);
         }
         self.end_write(&mut encoder);
@@ -278,9 +299,16 @@ impl Database {
         memtable
             .apply_row(&table.borrow_metadata(), key, clustering, row, encoder.packed_row(0))
             .map_err(WriteError::Failed)?;
+        trace_event!("Adding to {} memtable: 1 row", table.borrow_metadata().name);
         self.end_write(&mut encoder);
         Ok(ticket)
     }
+}
+
+#[cold]
+fn tell_owner(shard: usize, part: &Mutation) {
+    let count = part.updates.len();
+    trace_event!("Shard {shard} owns {count} of the partitions to be written");
 }
 
 fn packed_rows(update: &PartitionUpdate) -> usize {

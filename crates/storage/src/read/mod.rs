@@ -9,6 +9,7 @@ mod resume;
 mod shard_read;
 mod single_row;
 mod source;
+mod trace;
 
 pub use command::{
     ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
@@ -16,3 +17,4 @@ pub use command::{
 
 pub(crate) use shard_read::read_on_shard;
 pub(crate) use source::Source;
+pub(crate) use trace::{tell_point, tell_point_sources, tell_result};

@@ -6,12 +6,14 @@
 use std::rc::Rc;
 
 use espalier_mutation::{DecoratedKey, Direction, KeyBound, KeyRange};
+use espalier_runtime::{trace, trace_event};
 use espalier_sstable::{ColumnSelection, Scan};
 
 use super::{
     ReadCommand,
     shard_read::{memtable_sources, sources_of},
     source::Source,
+    trace::{note_partition, tell_scanned},
 };
 use crate::{StorageError, table::TableView};
 
@@ -37,7 +39,11 @@ impl<'a> RangeScan<'a> {
             if !reader.may_contain_range(&range)
                 || !sstable.may_contain_slices(&command.table, &command.slices)
             {
+                trace_event!("Bounds allow skipping sstable {}", sstable.descriptor());
                 continue;
+            }
+            if trace::is_on() {
+                tell_scanned(sstable);
             }
             let slices = command.slices.clone();
             let mut scan = reader.scan(range.clone(), slices, &ColumnSelection::All).await?;
@@ -94,7 +100,10 @@ impl<'a> RangeScan<'a> {
         }
         let mut sources: Vec<Source<'_>> = memtable_sources(view, command, key, &command.slices)?;
         for scan in &mut self.scans {
-            if scan.header().is_some_and(|header| header.key == *key) {
+            if let Some(header) = scan.header().filter(|header| header.key == *key) {
+                if trace::is_on() {
+                    note_partition(header.deletion);
+                }
                 sources.extend(scan.partition().map(Source::Scanned));
             }
         }

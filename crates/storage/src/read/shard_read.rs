@@ -5,7 +5,7 @@ use std::{rc::Rc, sync::Arc};
 use espalier_mutation::{
     ClusteringSlices, DecoratedKey, DeletionTime, KeyBound, KeyRange, UnfilteredStream,
 };
-use espalier_runtime::maybe_yield;
+use espalier_runtime::{maybe_yield, trace};
 
 use super::{
     PartitionRows, ReadCommand, ReadPosition, ReadResult, ReadTarget,
@@ -14,8 +14,13 @@ use super::{
     resume::slices_behind,
     single_row::{only_row, single_row_source},
     source::Source,
+    trace::{tell_memtable, tell_presence, tell_rest_skipped, tell_sstable},
 };
-use crate::{StorageError, memtable::MemtablePartition, table::TableView};
+use crate::{
+    StorageError,
+    memtable::MemtablePartition,
+    table::{SSTable, TableView},
+};
 
 /// Reads from a snapshot of the table. `own` is the range of partitions that this shard owns: SSTables may hold others.
 pub(crate) async fn read_on_shard(
@@ -130,22 +135,47 @@ pub(super) async fn sources_of(
         sources.iter().fold(DeletionTime::LIVE, |all, source| all.max(source.header().deletion))
     };
     let mut strongest = deletion(&sources);
-    for sstable in view.sstables.iter() {
+    for (index, sstable) in view.sstables.iter().enumerate() {
         // They come by descending greatest timestamp: from the first that is all deleted on, all are.
         if sstable.is_covered_by(strongest) {
+            if trace::is_on() {
+                tell_rest_skipped(view.sstables.len() - index, "the partition was deleted later");
+            }
             break;
         }
-        if !sstable.may_contain(key.borrowed())
-            || !sstable.may_contain_slices(&command.table, slices)
-        {
+        if !may_hold(sstable, command, key, slices) {
             continue;
         }
         if let Some(stream) = sstable.read_partition(key, slices, command).await? {
-            strongest = strongest.max(stream.header().deletion);
+            let deletion = stream.header().deletion;
+            if trace::is_on() {
+                tell_sstable(sstable, deletion, is_told_in_detail(command));
+            }
+            strongest = strongest.max(deletion);
             sources.push(Source::SSTable(Box::new(stream)));
         }
     }
     Ok(sources)
+}
+
+/// Whether each source is an event of the trace: in a scan there are too many of them.
+fn is_told_in_detail(command: &ReadCommand) -> bool {
+    trace::is_on() && matches!(command.target, ReadTarget::Partition(_))
+}
+
+/// Whether an SSTable may hold something of a partition's slices, by what is in memory of it.
+pub(super) fn may_hold(
+    sstable: &SSTable,
+    command: &ReadCommand,
+    key: &DecoratedKey,
+    slices: &ClusteringSlices,
+) -> bool {
+    let may_hold =
+        sstable.may_contain(key.borrowed()) && sstable.may_contain_slices(&command.table, slices);
+    if is_told_in_detail(command) {
+        tell_presence(sstable, key.borrowed(), may_hold);
+    }
+    may_hold
 }
 
 /// The streams of the memtables.
@@ -161,6 +191,11 @@ pub(super) fn memtable_sources(
     for memtable in view.memtables() {
         let stream =
             MemtablePartition::open(memtable, table, key, slices, command.direction, wanted_rows)?;
+        if trace::is_on() {
+            let is_flushing = !Rc::ptr_eq(memtable, &view.memtable);
+            let deletion = stream.as_ref().map(|stream| stream.header().deletion);
+            tell_memtable(is_flushing, deletion, is_told_in_detail(command));
+        }
         sources.extend(stream.map(|stream| Source::Memtable(Box::new(stream))));
     }
     Ok(sources)

@@ -6,7 +6,14 @@
 
 use std::sync::Arc;
 
-use super::{ReadCommand, shard_read::memtable_sources, source::Source};
+use espalier_runtime::trace;
+
+use super::{
+    ReadCommand,
+    shard_read::{may_hold, memtable_sources},
+    source::Source,
+    trace::{tell_rest_skipped, tell_sstable},
+};
 use crate::{StorageError, table::TableView};
 use espalier_mutation::{
     Clustering, ClusteringSlices, ColumnData, DecoratedKey, DeletionTime, PartitionHeader, Row,
@@ -69,18 +76,23 @@ pub(super) async fn single_row_source(
     for source in memtable_sources(view, command, key, slices)? {
         collected.add(source).await?;
     }
-    for sstable in view.sstables.iter() {
+    for (index, sstable) in view.sstables.iter().enumerate() {
         if sstable.is_covered_by(collected.deletion())
             || collected.is_complete_above(sstable.maximum_timestamp())
         {
+            if trace::is_on() {
+                let why = "what was found is newer than all that they hold";
+                tell_rest_skipped(view.sstables.len() - index, why);
+            }
             break;
         }
-        if !sstable.may_contain(key.borrowed())
-            || !sstable.may_contain_slices(&command.table, slices)
-        {
+        if !may_hold(sstable, command, key, slices) {
             continue;
         }
         if let Some(stream) = sstable.read_partition(key, slices, command).await? {
+            if trace::is_on() {
+                tell_sstable(sstable, stream.header().deletion, true);
+            }
             collected.add(Source::SSTable(Box::new(stream))).await?;
         }
     }

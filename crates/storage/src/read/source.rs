@@ -3,8 +3,9 @@
 use espalier_mutation::{ClusteringBound, PartitionHeader, Row, Unfiltered, UnfilteredStream};
 use espalier_sstable::{PartitionStream, ScannedPartition};
 
+use super::trace::{note_fragment, note_skip};
 use crate::{StorageError, memtable::MemtablePartition};
-use espalier_runtime::maybe_yield;
+use espalier_runtime::{maybe_yield, trace};
 
 /// A stream that is merged with others.
 #[allow(clippy::large_enum_variant)] // One for each source of a read; they are few and do not move.
@@ -34,15 +35,25 @@ impl UnfilteredStream for Source<'_> {
     async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
         // Here and not where rows come out of the merge, for it may drop many before it gives one.
         maybe_yield().await;
-        match self {
-            Self::Memtable(partition) => partition.next().await,
-            Self::SSTable(partition) => Ok(partition.next().await?),
-            Self::Scanned(partition) => Ok(partition.next().await?),
-            Self::Row(_, row) => Ok(row.take().map(Unfiltered::Row)),
+        let next = match self {
+            Self::Memtable(partition) => partition.next().await?,
+            Self::SSTable(partition) => partition.next().await?,
+            Self::Scanned(partition) => partition.next().await?,
+            // It was met before, where it was collected from.
+            Self::Row(_, row) => return Ok(row.take().map(Unfiltered::Row)),
+        };
+        if trace::is_on()
+            && let Some(fragment) = &next
+        {
+            note_fragment(fragment);
         }
+        Ok(next)
     }
 
     async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
+        if trace::is_on() {
+            note_skip();
+        }
         match self {
             Self::Memtable(partition) => partition.skip_to(position).await,
             Self::SSTable(partition) => Ok(partition.skip_to(position).await?),

@@ -11,7 +11,7 @@ mod host_id;
 mod schema;
 
 pub(crate) use host_id::load_or_make_host_id;
-pub(crate) use schema::schema_of;
+pub(crate) use schema::{SchemaContents, described_system_keyspaces, schema_of};
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -48,6 +48,20 @@ impl SchemaRows {
 
 /// The schema that the rows describe, with the compiled-in system keyspaces in place of their rows.
 pub fn read_schema(rows: &SchemaRows, version: Uuid) -> Result<Schema, SchemaError> {
+    let mut found = read_keyspaces(rows)?;
+    for system in keyspaces() {
+        found.insert(system.name.clone(), system);
+    }
+    Ok(Schema::new(
+        found.into_iter().map(|(name, keyspace)| (name, Arc::new(keyspace))).collect(),
+        version,
+    ))
+}
+
+/// The keyspaces that the rows describe.
+pub fn read_keyspaces(
+    rows: &SchemaRows,
+) -> Result<BTreeMap<String, KeyspaceMetadata>, SchemaError> {
     let mut found: BTreeMap<String, KeyspaceMetadata> = BTreeMap::new();
     let definition = table(SCHEMA_KEYSPACE, "keyspaces");
     for (name, row) in &rows.keyspaces {
@@ -64,13 +78,7 @@ pub fn read_schema(rows: &SchemaRows, version: Uuid) -> Result<Schema, SchemaErr
     }
     read_types(rows, &mut found)?;
     read_tables(rows, &mut found)?;
-    for system in keyspaces() {
-        found.insert(system.name.clone(), system);
-    }
-    Ok(Schema::new(
-        found.into_iter().map(|(name, keyspace)| (name, Arc::new(keyspace))).collect(),
-        version,
-    ))
+    Ok(found)
 }
 
 fn text_map(entries: Vec<(String, Vec<u8>)>) -> BTreeMap<String, String> {

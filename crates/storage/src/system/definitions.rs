@@ -2,13 +2,18 @@
 //!
 //! A definition is a line a table: name, then columns as `name type`, marked `pk`, `ck` (`desc`) or nothing.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 use espalier_mutation::schema::{
     KeyspaceMetadata, TableBuilder, TableId, TableMetadata, TableOptions,
 };
 use espalier_types::CqlType;
 use md5::{Digest, Md5};
+
+use super::traces::TRACES_KEYSPACE;
 
 const OPTIONS: &str = "additional_write_policy text, allow_auto_snapshot boolean, bloom_filter_fp_chance double, \
     caching frozen<map<text, text>>, cdc boolean, comment text, compaction frozen<map<text, text>>, \
@@ -134,21 +139,31 @@ const VIRTUAL_SCHEMA: &[(&str, &str)] = &[
 
 /// All system keyspaces with their tables. `system_virtual_schema` is empty: no table here is virtual.
 pub fn keyspaces() -> Vec<KeyspaceMetadata> {
+    defined().clone()
+}
+
+/// The definitions, read once.
+fn defined() -> &'static Vec<KeyspaceMetadata> {
+    static DEFINED: LazyLock<Vec<KeyspaceMetadata>> = LazyLock::new(define_all);
+    &DEFINED
+}
+
+fn define_all() -> Vec<KeyspaceMetadata> {
     let local = [("class", "org.apache.cassandra.locator.LocalStrategy")];
     let simple =
         [("class", "org.apache.cassandra.locator.SimpleStrategy"), ("replication_factor", "2")];
     vec![
         keyspace("system", &local, SYSTEM),
         keyspace("system_schema", &local, SCHEMA),
-        keyspace("system_traces", &simple, TRACES),
+        keyspace(TRACES_KEYSPACE, &simple, TRACES),
         keyspace("system_virtual_schema", &local, VIRTUAL_SCHEMA),
     ]
 }
 
 /// A system table. Panics for a name that is not compiled in: callers name them by constants.
 pub fn table(keyspace: &str, name: &str) -> Arc<TableMetadata> {
-    keyspaces()
-        .into_iter()
+    defined()
+        .iter()
         .find(|metadata| metadata.name == keyspace)
         .and_then(|metadata| metadata.tables.get(name).cloned())
         .unwrap_or_else(|| panic!("{keyspace}.{name} is not a system table"))
@@ -169,7 +184,15 @@ fn keyspace(name: &str, replication: &[(&str, &str)], tables: &[(&str, &str)]) -
 
 fn define(keyspace: &str, name: &str, columns: &str) -> TableMetadata {
     let columns = columns.replace("$OPTIONS", OPTIONS);
-    let options = TableOptions { gc_grace_seconds: 7 * 24 * 3600, ..TableOptions::default() };
+    // Rows of traces expire on their own, and nobody deletes them.
+    let gc_grace_seconds = if keyspace == TRACES_KEYSPACE { 0 } else { 7 * 24 * 3600 };
+    let comment = match (keyspace, name) {
+        (TRACES_KEYSPACE, "sessions") => "tracing sessions",
+        (TRACES_KEYSPACE, "events") => "tracing events",
+        _ => "",
+    };
+    let options =
+        TableOptions { gc_grace_seconds, comment: comment.to_owned(), ..TableOptions::default() };
     let mut builder =
         TableBuilder::new(keyspace, name, system_table_id(keyspace, name)).options(options);
     for column in split_columns(&columns) {

@@ -40,7 +40,8 @@ fn key() -> DecoratedKey {
     DecoratedKey::new(Bytes::from_static(b"local"))
 }
 
-fn address(address: IpAddr) -> Vec<u8> {
+/// The serialised form of an `inet`.
+pub(super) fn address(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),

@@ -2,7 +2,8 @@
 //!
 //! `system_schema` holds the schema of everything as rows: a schema change is a write to it ([`schema_mutation`]), and start-up
 //! reads it back ([`read_schema`]). `system.local` describes the node. They are ordinary tables: they are logged, flushed and
-//! read like any other. Their own definitions ([`keyspaces`]) are the only ones that are compiled in.
+//! read like any other. Their own definitions ([`keyspaces`]) are the only ones that are compiled in; their rows in the schema
+//! tables are for clients alone.
 //! Source: the schema of Cassandra 5.0 as `DESCRIBE FULL SCHEMA` prints it.
 
 mod decode;
@@ -10,12 +11,14 @@ mod definitions;
 mod encode;
 mod local;
 mod row;
+mod traces;
 
-pub use decode::{SchemaRows, read_schema};
+pub use decode::{SchemaRows, read_keyspaces, read_schema};
 pub use definitions::{keyspaces, table};
 pub use encode::schema_mutation;
 pub use local::{LocalNode, is_described_by, local_update, schema_version_update};
 pub use row::{Fields, RowWriter};
+pub use traces::{TRACES_KEYSPACE, TraceSession, TraceWriter};
 
 /// The keyspace of the schema tables.
 pub const SCHEMA_KEYSPACE: &str = "system_schema";

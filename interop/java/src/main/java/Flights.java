@@ -86,6 +86,7 @@ public class Flights
         aggregates();
         batches();
         errors();
+        traces();
     }
 
     void create()
@@ -180,6 +181,29 @@ public class Flights
     {
         fails(SyntaxError.class, "SELEC 1");
         fails(InvalidQueryException.class, "SELECT nothing FROM " + table);
+    }
+
+    /** The driver reads what a request did out of system_traces. */
+    void traces()
+    {
+        SimpleStatement text = SimpleStatement.newInstance("SELECT * FROM " + table + " LIMIT 1").setTracing(true);
+        QueryTrace trace = session.execute(text).getExecutionInfo().getQueryTrace();
+        same(trace.getRequestType(), "Execute CQL3 query");
+        same(trace.getParameters().get("query"), text.getQuery());
+        same(trace.getDurationMicros() > 0 && trace.getStartedAt() > 0, true);
+        same(told(trace, "Executing seq scan on "), true);
+        Object[] key = flights.get(0).subList(0, 3).toArray();
+        PreparedStatement select = prepare("WHERE " + KEY);
+        trace = session.execute(select.bind(key).setTracing(true)).getExecutionInfo().getQueryTrace();
+        same(trace.getRequestType(), "Execute CQL3 prepared query");
+        same(trace.getParameters().get("bound_var_0_carrier"), "'" + key[0] + "'");
+        same(told(trace, "Executing single-partition query on ") && told(trace, "Read "), true);
+        same(session.execute(select.bind(key)).getExecutionInfo().getTracingId(), null);
+    }
+
+    static boolean told(QueryTrace trace, String begin)
+    {
+        return trace.getEvents().stream().anyMatch(event -> event.getActivity().startsWith(begin));
     }
 
     void fails(Class<? extends Exception> kind, String statement)

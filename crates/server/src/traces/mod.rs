@@ -1,0 +1,143 @@
+//! Tracing of requests: which ones, what is kept of them, and how it comes into `system_traces`.
+//!
+//! A request is traced if its client asks (the flag of the protocol, which cqlsh's `TRACING ON` sets) or by chance
+//! (`POST /storage_service/trace_probability`). While it is served its [`Trace`] is entered, and whatever it comes by adds
+//! events ([`espalier_runtime::trace`]). The answer carries the trace's id if the client asked; the rows are written after
+//! it, by a task of the shard, so that nobody waits for them.
+//!
+//! Memory: what is said there of traces, and at most [`MAXIMUM_QUEUED`] that wait to be written; more are dropped and counted.
+
+mod parameters;
+mod writer;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use espalier_runtime::{random, time, trace::Trace};
+use uuid::Uuid;
+
+use crate::connection::Connection;
+use crate::protocol::{Flags, Header, Opcode, Request};
+
+/// Traces of one shard that wait to be written.
+const MAXIMUM_QUEUED: usize = 256;
+
+/// Whether a request is traced, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TraceChoice {
+    No,
+    /// By chance: the client is not told.
+    Drawn,
+    /// The client wants to know the id.
+    Asked,
+}
+
+/// One shard's traces.
+#[derive(Default)]
+pub(crate) struct Traces {
+    probability: Cell<f64>,
+    /// The same as a bound for random numbers; 0 is never.
+    threshold: Cell<u64>,
+    queue: RefCell<VecDeque<Box<TracedRequest>>>,
+    is_writing: Cell<bool>,
+}
+
+/// A request that is traced.
+pub(crate) struct TracedRequest {
+    trace: Trace,
+    id: Uuid,
+    started_at_us: i64,
+    /// What it was, in Cassandra's words.
+    name: &'static str,
+    parameters: Vec<(String, String)>,
+    client: std::net::IpAddr,
+    duration_us: u64,
+}
+
+impl Traces {
+    /// Whether to trace a request.
+    #[inline]
+    pub fn choose(&self, header: Header) -> TraceChoice {
+        if !header.flags.has(Flags::TRACING) && self.threshold.get() == 0 {
+            return TraceChoice::No;
+        }
+        self.choose_slowly(header)
+    }
+
+    #[cold]
+    fn choose_slowly(&self, header: Header) -> TraceChoice {
+        let statements = [Opcode::Query, Opcode::Prepare, Opcode::Execute, Opcode::Batch];
+        if !statements.contains(&header.opcode) {
+            return TraceChoice::No;
+        }
+        if header.flags.has(Flags::TRACING) {
+            return TraceChoice::Asked;
+        }
+        match random::next_u64() < self.threshold.get() {
+            true => TraceChoice::Drawn,
+            false => TraceChoice::No,
+        }
+    }
+
+    /// The share of requests that are traced unasked.
+    pub fn probability(&self) -> f64 {
+        self.probability.get()
+    }
+
+    /// Sets the share of requests that are traced unasked: 0 to 1.
+    pub fn set_probability(&self, probability: f64) {
+        self.probability.set(probability);
+        // The greatest number is not less than itself: of 2^64 requests one is not traced.
+        self.threshold.set((probability * u64::MAX as f64) as u64);
+    }
+}
+
+impl TracedRequest {
+    /// Begins a trace, if one was chosen.
+    pub fn begin(connection: &Connection, choice: TraceChoice) -> Option<Box<Self>> {
+        let told = match choice {
+            TraceChoice::No => return None,
+            TraceChoice::Drawn => false,
+            TraceChoice::Asked => true,
+        };
+        let id = random::timeuuid_now();
+        Some(Box::new(Self {
+            trace: Trace::new(told.then_some(id)),
+            id,
+            started_at_us: time::now_micros(),
+            name: "",
+            parameters: Vec::new(),
+            client: connection.peer.ip(),
+            duration_us: 0,
+        }))
+    }
+
+    /// Notes what the request is.
+    pub fn describe(&mut self, connection: &Connection, request: &Request<'_>) {
+        let (name, parameters) = parameters::describe(connection, request);
+        self.name = name;
+        let bytes = parameters.iter().map(|(key, value)| key.len() + value.len()).sum();
+        if self.trace.charge(bytes) {
+            self.parameters = parameters;
+        }
+    }
+
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The request is answered: its trace will be written.
+    pub fn end(mut self: Box<Self>, connection: &Connection) {
+        self.duration_us = u64::try_from(self.trace.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let server = &connection.server;
+        let mut queue = server.traces.queue.borrow_mut();
+        if queue.len() >= MAXIMUM_QUEUED {
+            server.metrics.traces_dropped.increment();
+            return;
+        }
+        queue.push_back(self);
+        drop(queue);
+        writer::start(Rc::clone(server));
+    }
+}

@@ -1,0 +1,159 @@
+//! What `system_traces.sessions` says of a request: names and keys are Cassandra's.
+//!
+//! Memory: long statements and values are cut, and what is beyond [`MAXIMUM_BYTES`] is left out.
+
+use espalier_types::literal::to_cql_literal;
+
+use crate::connection::Connection;
+use crate::protocol::Request;
+use crate::protocol::request::{ParametersTail, QueryParameters, StatementRef, Value};
+
+/// Bytes of a statement.
+const MAXIMUM_STATEMENT_BYTES: usize = 32 << 10;
+/// Bytes of a value, as in Cassandra.
+const MAXIMUM_VALUE_BYTES: usize = 1000;
+/// Bytes of all parameters of a request.
+const MAXIMUM_BYTES: usize = 128 << 10;
+
+#[derive(Default)]
+struct Parameters {
+    entries: Vec<(String, String)>,
+    bytes: usize,
+}
+
+/// The name of a request, and its parameters.
+pub(super) fn describe(
+    connection: &Connection,
+    request: &Request<'_>,
+) -> (&'static str, Vec<(String, String)>) {
+    let mut parameters = Parameters::default();
+    let name = match request {
+        Request::Query(query) => {
+            parameters.statement("query", query.text);
+            parameters.execution(&query.parameters);
+            "Execute CQL3 query"
+        }
+        Request::Prepare(prepare) => {
+            parameters.statement("query", prepare.text);
+            "Preparing CQL3 query"
+        }
+        Request::Execute(execute) => {
+            if let Some(prepared) = connection.server.processor.known(execute.id) {
+                parameters.statement("query", &prepared.text);
+                let values = &execute.parameters.values;
+                for (index, column) in prepared.bind.columns.iter().enumerate() {
+                    let text = match values.get(index) {
+                        Some(Value::Set(bytes)) => value_text(&column.column_type, bytes),
+                        Some(Value::Unset) => "<unset>".to_owned(),
+                        Some(Value::Null) | None => "null".to_owned(),
+                    };
+                    parameters.put(format!("bound_var_{index}_{}", column.name), text);
+                }
+            }
+            parameters.execution(&execute.parameters);
+            "Execute CQL3 prepared query"
+        }
+        Request::Batch(batch) => {
+            parameters.put("consistency_level", batch.consistency.to_string());
+            parameters.tail(&batch.tail);
+            for (index, statement) in batch.statements.iter().enumerate() {
+                let name = format!("query[{index}]");
+                match statement.statement {
+                    StatementRef::Text(text) => parameters.statement(&name, text),
+                    StatementRef::Prepared(id) => {
+                        if let Some(prepared) = connection.server.processor.known(id) {
+                            parameters.statement(&name, &prepared.text);
+                        }
+                    }
+                }
+                if parameters.bytes >= MAXIMUM_BYTES {
+                    break;
+                }
+            }
+            "Execute batch of CQL3 queries"
+        }
+        _ => "",
+    };
+    (name, parameters.entries)
+}
+
+impl Parameters {
+    fn put(&mut self, key: impl Into<String>, value: String) {
+        let key = key.into();
+        self.bytes += key.len() + value.len();
+        if self.bytes <= MAXIMUM_BYTES {
+            self.entries.push((key, value));
+        }
+    }
+
+    fn statement(&mut self, key: &str, text: &str) {
+        self.put(key, cut(text, MAXIMUM_STATEMENT_BYTES));
+    }
+
+    fn execution(&mut self, parameters: &QueryParameters<'_>) {
+        self.put("consistency_level", parameters.consistency.to_string());
+        if let Some(rows) = parameters.page_size.filter(|rows| *rows > 0) {
+            self.put("page_size", rows.to_string());
+        }
+        self.tail(&parameters.tail);
+    }
+
+    fn tail(&mut self, tail: &ParametersTail<'_>) {
+        if let Some(consistency) = tail.serial_consistency {
+            self.put("serial_consistency_level", consistency.to_string());
+        }
+        if let Some(timestamp_us) = tail.timestamp_us {
+            self.put("default_timestamp", timestamp_us.to_string());
+        }
+    }
+}
+
+fn value_text(column_type: &espalier_types::CqlType, bytes: &[u8]) -> String {
+    // A literal is as long as its value or longer: of a long one no more than the begin is printed, as a blob.
+    if bytes.len() > MAXIMUM_VALUE_BYTES {
+        let begin = bytes.get(..MAXIMUM_VALUE_BYTES / 2).unwrap_or_default();
+        let begin = match std::str::from_utf8(begin) {
+            Ok(text) => text.to_owned(),
+            Err(_) => to_cql_literal(&espalier_types::CqlType::Blob, begin),
+        };
+        return format!("{begin}… ({} bytes)", bytes.len());
+    }
+    cut(&to_cql_literal(column_type, bytes), MAXIMUM_VALUE_BYTES)
+}
+
+/// The text, or as much of its begin and a mark that it goes on.
+fn cut(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    // A character of UTF-8 has at most four bytes.
+    let begin = (bytes.saturating_sub(3)..=bytes).rev().find_map(|end| text.get(..end));
+    format!("{}…", begin.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_types::CqlType;
+
+    use super::*;
+
+    #[test]
+    fn long_texts_and_values_are_cut() {
+        assert_eq!(cut("short", 5), "short");
+        assert_eq!(cut("äöü", 5), "äö…");
+        assert_eq!(value_text(&CqlType::Int, &7_i32.to_be_bytes()), "7");
+        assert_eq!(value_text(&CqlType::Text, b"it's"), "'it''s'");
+        let long = value_text(&CqlType::Blob, &[0xff; 5000]);
+        assert!(long.starts_with("0xffff") && long.ends_with("… (5000 bytes)"));
+        assert!(long.len() < 1100);
+    }
+
+    #[test]
+    fn all_parameters_together_are_bounded() {
+        let mut parameters = Parameters::default();
+        (0..1000).for_each(|index| parameters.statement(&index.to_string(), &"x".repeat(1000)));
+        let bytes: usize =
+            parameters.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
+        assert!(bytes <= MAXIMUM_BYTES && bytes > MAXIMUM_BYTES / 2);
+    }
+}

@@ -1,0 +1,38 @@
+//! The system keyspaces in the schema tables: drivers read there what tables there are. For the node itself their
+//! definitions are compiled in.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_mutation::schema::Schema;
+use espalier_runtime::time;
+use uuid::Uuid;
+
+use super::Database;
+use crate::{StorageError, recovery::described_system_keyspaces, system};
+
+/// Its rows are in tables of its own, which drivers ask too.
+const VIRTUAL: &str = "system_virtual_schema";
+
+impl Database {
+    /// Writes the system keyspaces into the schema tables, unless they are there as they are. Call it once, after the start
+    /// and before there are clients.
+    pub async fn describe_system_keyspaces(&self) -> Result<(), StorageError> {
+        self.on_shard(0, |database| async move { database.describe_here().await }).await
+    }
+
+    async fn describe_here(&self) -> Result<(), StorageError> {
+        let schema = self.schema();
+        let before = described_system_keyspaces(self.schema_contents(&schema).await?);
+        let keyspaces = system::keyspaces().into_iter().filter(|keyspace| keyspace.name != VIRTUAL);
+        let keyspaces: BTreeMap<_, _> =
+            keyspaces.map(|keyspace| (keyspace.name.clone(), Arc::new(keyspace))).collect();
+        let now = Schema::new(keyspaces, Uuid::nil());
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let timestamp_us = self.next_schema_timestamp_us();
+        let mutation = system::schema_mutation(&before, &now, timestamp_us, now_s);
+        if mutation.updates.is_empty() {
+            return Ok(());
+        }
+        self.apply_here(&mutation).await
+    }
+}

@@ -1,0 +1,184 @@
+//! What a read tells those who trace it: which sources it asks, what they say, what it met in them.
+//!
+//! Nothing here runs unless the request is traced; callers look first.
+
+use espalier_mutation::{
+    Cell, CellRef, ColumnData, DecoratedKeyRef, DeletionTime, PackedColumn, Row, Unfiltered,
+};
+use espalier_runtime::{time, trace, trace_event};
+use espalier_sstable::Presence;
+
+use super::ReadResult;
+use crate::{
+    memtable::RowLookup,
+    table::{SSTable, TableView},
+};
+
+const ROWS: &str = "rows";
+const PARTITION_TOMBSTONES: &str = "partition tombstones";
+const RANGE_TOMBSTONES: &str = "range tombstones";
+const ROW_TOMBSTONES: &str = "row tombstones";
+const CELL_TOMBSTONES: &str = "cell tombstones";
+const SKIPS: &str = "skips";
+const SSTABLES: &str = "sstables";
+
+/// What is known of a partition in an SSTable before its files are touched.
+#[cold]
+pub(crate) fn tell_presence(sstable: &SSTable, key: DecoratedKeyRef<'_>, slices_fit: bool) {
+    let name = sstable.descriptor();
+    match sstable.reader().presence(key) {
+        Presence::OutsideOfRange => trace_event!("Key range allows skipping sstable {name}"),
+        Presence::FilteredOut => trace_event!("Bloom filter allows skipping sstable {name}"),
+        _ if !slices_fit => trace_event!("Clustering bounds allow skipping sstable {name}"),
+        Presence::Maybe => {
+            trace_event!("Bloom filter says that sstable {name} may have the partition");
+        }
+        Presence::NoFilter => trace_event!("There is no bloom filter of sstable {name}"),
+    }
+}
+
+/// The rest of a table's SSTables is not needed.
+#[cold]
+pub(super) fn tell_rest_skipped(count: usize, why: &str) {
+    trace_event!("Skipping {count} older sstables: {why}");
+}
+
+/// A memtable has the partition, with this deletion, or has not. Counts, and is an event if `in_detail`.
+#[cold]
+pub(super) fn tell_memtable(is_flushing: bool, deletion: Option<DeletionTime>, in_detail: bool) {
+    deletion.into_iter().for_each(note_partition);
+    let which = if is_flushing { "memtable that is being flushed" } else { "memtable" };
+    match deletion {
+        _ if !in_detail => {}
+        None => trace_event!("Partition not found in {which}"),
+        Some(deletion) => trace_event!("Partition found in {which}{}", deleted(deletion)),
+    }
+}
+
+/// An SSTable has the partition. Counts, and is an event if `in_detail`.
+#[cold]
+pub(super) fn tell_sstable(sstable: &SSTable, deletion: DeletionTime, in_detail: bool) {
+    note_partition(deletion);
+    if in_detail {
+        trace::count(SSTABLES, 1);
+        trace_event!("Partition found in sstable {}{}", sstable.descriptor(), deleted(deletion));
+    }
+}
+
+fn deleted(deletion: DeletionTime) -> &'static str {
+    if deletion.is_live() { "" } else { ", with a partition tombstone" }
+}
+
+/// A partition of a source has this deletion.
+pub(super) fn note_partition(deletion: DeletionTime) {
+    if !deletion.is_live() {
+        trace::count(PARTITION_TOMBSTONES, 1);
+    }
+}
+
+/// A source gave a fragment.
+#[cold]
+pub(super) fn note_fragment(fragment: &Unfiltered) {
+    match fragment {
+        Unfiltered::Row(row) => note_row(row),
+        // Of the two ends of a range one is the begin.
+        Unfiltered::Marker(marker) if !marker.after.is_live() => trace::count(RANGE_TOMBSTONES, 1),
+        Unfiltered::Marker(_) => {}
+    }
+}
+
+fn note_row(row: &Row) {
+    let now_s = u32::try_from(time::now_seconds_coarse()).unwrap_or(u32::MAX);
+    let dead = |cell: &Cell| u64::from(!cell.is_live(now_s));
+    let cells = row.columns.iter().map(|(_, data)| match data {
+        ColumnData::Simple(cell) => dead(cell),
+        ColumnData::Complex(column) => {
+            let elements = column.cells.iter().map(|(_, cell)| dead(cell)).sum::<u64>();
+            elements + u64::from(!column.deletion.is_live())
+        }
+    });
+    trace::count(CELL_TOMBSTONES, cells.sum());
+    trace::count(ROWS, 1);
+    if !row.deletion.is_live() {
+        trace::count(ROW_TOMBSTONES, 1);
+    }
+}
+
+/// A source leaps over what another one has deleted, or it itself.
+#[cold]
+pub(super) fn note_skip() {
+    trace::count(SKIPS, 1);
+}
+
+/// A scan reads this SSTable.
+#[cold]
+pub(super) fn tell_scanned(sstable: &SSTable) {
+    trace::count(SSTABLES, 1);
+    trace_event!("Scanning sstable {}", sstable.descriptor());
+}
+
+/// A command is done.
+#[cold]
+pub(crate) fn tell_result(result: &ReadResult) {
+    let sstables = trace::take_count(SSTABLES);
+    trace_event!("Merged data from memtables and {sstables} sstables");
+    let live: usize = result.partitions.iter().map(|partition| partition.rows.len()).sum();
+    let partitions = result.partitions.len();
+    let more = if result.next.is_some() { "; there may be more" } else { "" };
+    tell_counts(live, partitions, more);
+}
+
+fn tell_counts(live: usize, partitions: usize, more: &str) {
+    let [rows, of_partitions, ranges, of_rows, cells, skips] =
+        [ROWS, PARTITION_TOMBSTONES, RANGE_TOMBSTONES, ROW_TOMBSTONES, CELL_TOMBSTONES, SKIPS]
+            .map(trace::take_count);
+    let tombstones = of_partitions + ranges + of_rows + cells;
+    trace_event!(
+        "Read {live} live rows of {partitions} partitions and {tombstones} tombstones \
+         ({of_partitions} partition, {ranges} range, {of_rows} row, {cells} cell); \
+         met {rows} rows, skipped {skips} deleted stretches{more}"
+    );
+}
+
+/// A single row is looked for in the memtables alone.
+#[cold]
+pub(crate) fn tell_point_sources(view: &TableView, key: DecoratedKeyRef<'_>) {
+    for sstable in view.sstables.iter() {
+        tell_presence(sstable, key, true);
+    }
+}
+
+/// What a single row was in the memtable; `None`: there is nothing of its partition.
+#[cold]
+pub(crate) fn tell_point(lookup: Option<&RowLookup<'_>>) {
+    tell_memtable(false, lookup.map(|lookup| lookup.partition_deletion), true);
+    let is_live = lookup.is_some_and(note_lookup);
+    tell_counts(usize::from(is_live), usize::from(is_live), "");
+}
+
+/// Counts what is in the row; whether it is visible.
+fn note_lookup(lookup: &RowLookup<'_>) -> bool {
+    if !lookup.range_deletion.is_live() {
+        trace::count(RANGE_TOMBSTONES, 1);
+    }
+    let Some(row) = &lookup.row else { return false };
+    let now_s = u32::try_from(time::now_seconds_coarse()).unwrap_or(u32::MAX);
+    let deletion = lookup.deletion();
+    let mut is_live = lookup.is_liveness_visible(now_s);
+    let mut note = |deletion: DeletionTime, cell: CellRef<'_>| {
+        is_live |= RowLookup::is_cell_visible(deletion, &cell, now_s);
+        trace::count(CELL_TOMBSTONES, u64::from(!cell.is_live(now_s)));
+    };
+    for column in row.columns().flatten() {
+        match column {
+            PackedColumn::Simple(_, cell) => note(deletion, cell),
+            PackedColumn::Complex(_, own, elements) => {
+                trace::count(CELL_TOMBSTONES, u64::from(!own.is_live()));
+                elements.flatten().for_each(|(_, cell)| note(deletion.max(own), cell));
+            }
+        }
+    }
+    trace::count(ROWS, 1);
+    trace::count(ROW_TOMBSTONES, u64::from(!row.deletion.is_live()));
+    is_live
+}

@@ -1,0 +1,230 @@
+//! `system_traces`: what requests did, for those who asked. Rows expire by themselves.
+//!
+//! All rows of a trace are in partitions of one key, its id, and so on one shard.
+
+use std::{net::IpAddr, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, Liveness, PartitionUpdate, Row,
+    schema::{Schema, TableMetadata},
+};
+use espalier_runtime::{random, time, trace::TraceEvent};
+use uuid::Uuid;
+
+use super::local::address;
+
+/// The keyspace of the traces.
+pub const TRACES_KEYSPACE: &str = "system_traces";
+
+/// 100 ns from 1582-10-15 to 1970: timeuuids count from the former.
+const GREGORIAN_OFFSET_TICKS: u64 = 0x01B2_1DD2_1381_4000;
+const TICKS_PER_US: u64 = 10;
+
+/// A row of `sessions`.
+#[derive(Clone, Debug)]
+pub struct TraceSession<'a> {
+    /// Who asked.
+    pub client: IpAddr,
+    /// What the request was, in Cassandra's words: `Execute CQL3 query`.
+    pub request: &'a str,
+    /// Its statement and how it was to be executed.
+    pub parameters: &'a [(String, String)],
+    /// How long it took.
+    pub duration_us: u64,
+}
+
+/// Makes the rows of one trace.
+pub struct TraceWriter {
+    sessions: Arc<TableMetadata>,
+    events: Arc<TableMetadata>,
+    id: Uuid,
+    started_at_us: i64,
+    coordinator: IpAddr,
+    port: u16,
+    ttl_s: u32,
+    timestamp_us: i64,
+    now_s: u32,
+    /// Of the last event: each one has its own, and they ascend.
+    ticks: u64,
+}
+
+impl TraceWriter {
+    /// For the trace `id` of a request that began at `started_at_us`; its rows live for `ttl_s` seconds from now. The
+    /// coordinator is this node, as clients know it. `None` if the schema has no tables for traces.
+    pub fn new(
+        schema: &Schema,
+        id: Uuid,
+        started_at_us: i64,
+        (coordinator, port): (IpAddr, u16),
+        ttl_s: u32,
+    ) -> Option<Self> {
+        Some(Self {
+            sessions: schema.table(TRACES_KEYSPACE, "sessions")?.clone(),
+            events: schema.table(TRACES_KEYSPACE, "events")?.clone(),
+            id,
+            started_at_us,
+            coordinator,
+            port,
+            ttl_s,
+            timestamp_us: time::next_timestamp_micros(),
+            now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
+            ticks: 0,
+        })
+    }
+
+    /// The row of `sessions`. Clients take a trace that has it for complete: write it last.
+    pub fn session(&self, session: &TraceSession<'_>) -> PartitionUpdate {
+        let mut row = self.row(&self.sessions, Clustering::empty());
+        row.put("client", address(session.client));
+        row.put("command", "QUERY");
+        row.put("coordinator", address(self.coordinator));
+        row.put("coordinator_port", be32(self.port.into()));
+        row.put("duration", be32(session.duration_us));
+        row.put("request", session.request.to_owned());
+        let millis = self.started_at_us.div_euclid(1000);
+        row.put("started_at", millis.to_be_bytes().to_vec());
+        row.put_map("parameters", session.parameters);
+        self.update(&self.sessions, vec![row.row])
+    }
+
+    /// Some rows of `events`, by time. Later calls bring later ones.
+    pub fn events(&mut self, events: &[TraceEvent<'_>]) -> PartitionUpdate {
+        let rows = events.iter().map(|event| self.event(*event)).collect();
+        self.update(&self.events, rows)
+    }
+
+    fn event(&mut self, event: TraceEvent<'_>) -> Row {
+        let began_us = u64::try_from(self.started_at_us).unwrap_or(0);
+        let at = began_us.saturating_add(event.elapsed_us).saturating_mul(TICKS_PER_US);
+        self.ticks = at.saturating_add(GREGORIAN_OFFSET_TICKS).max(self.ticks + 1);
+        let id = random::timeuuid_from(self.ticks, random::clock_sequence_and_node());
+        let clustering = Clustering::new([Bytes::copy_from_slice(id.as_bytes())]);
+        let mut row = self.row(&self.events, clustering);
+        row.put("activity", event.text.to_owned());
+        row.put("source", address(self.coordinator));
+        row.put("source_elapsed", be32(event.elapsed_us));
+        row.put("source_port", be32(self.port.into()));
+        row.put("thread", format!("shard {}", event.shard));
+        row.row
+    }
+
+    fn row<'a>(&self, table: &'a TableMetadata, clustering: Clustering) -> ExpiringRow<'a> {
+        let cell = Cell::expiring(
+            self.timestamp_us,
+            self.ttl_s,
+            self.now_s.saturating_add(self.ttl_s),
+            Bytes::new(),
+        );
+        let liveness = Liveness {
+            timestamp: cell.timestamp,
+            ttl: self.ttl_s,
+            local_expiration: self.now_s.saturating_add(self.ttl_s),
+        };
+        ExpiringRow { table, cell, row: Row { liveness, ..Row::empty(clustering) } }
+    }
+
+    fn update(&self, table: &TableMetadata, rows: Vec<Row>) -> PartitionUpdate {
+        let key = DecoratedKey::new(Bytes::copy_from_slice(self.id.as_bytes()));
+        PartitionUpdate { rows, ..PartitionUpdate::new(table.id, key) }
+    }
+}
+
+/// A row whose cells expire, filled by the names of its columns. They are constants of this module: an unknown one panics
+/// in tests and is left out otherwise.
+struct ExpiringRow<'a> {
+    table: &'a TableMetadata,
+    /// What all cells are like.
+    cell: Cell,
+    row: Row,
+}
+
+impl ExpiringRow<'_> {
+    fn put(&mut self, column: &str, value: impl Into<Bytes>) {
+        debug_assert!(self.table.column(column).is_some(), "{}.{column}", self.table.name);
+        if let Some(definition) = self.table.column(column) {
+            self.row.set_cell(definition.id, Cell { value: value.into(), ..self.cell.clone() });
+        }
+    }
+
+    fn put_map(&mut self, column: &str, entries: &[(String, String)]) {
+        let Some(definition) = self.table.column(column) else { return };
+        let bytes = |text: &String| Bytes::copy_from_slice(text.as_bytes());
+        let cell = |value| Cell { value: bytes(value), ..self.cell.clone() };
+        let mut cells: Vec<_> =
+            entries.iter().map(|(key, value)| (bytes(key), cell(value))).collect();
+        cells.sort_by(|left, right| left.0.cmp(&right.0));
+        cells.dedup_by(|later, earlier| later.0 == earlier.0);
+        if cells.is_empty() {
+            return;
+        }
+        let column = ColumnData::Complex(ComplexColumn { cells, ..ComplexColumn::default() });
+        *self
+            .row
+            .column_or_insert(definition.id, || ColumnData::Complex(ComplexColumn::default())) =
+            column;
+    }
+}
+
+fn be32(number: u64) -> Vec<u8> {
+    i32::try_from(number).unwrap_or(i32::MAX).to_be_bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::system::keyspaces;
+
+    fn writer(started_at_us: i64, ttl_s: u32) -> TraceWriter {
+        let schema = schema();
+        let node = (IpAddr::V4(Ipv4Addr::LOCALHOST), 9042);
+        TraceWriter::new(&schema, Uuid::nil(), started_at_us, node, ttl_s).unwrap()
+    }
+
+    fn schema() -> Schema {
+        let keyspaces = keyspaces().into_iter();
+        let keyspaces = keyspaces.map(|keyspace| (keyspace.name.clone(), Arc::new(keyspace)));
+        Schema::new(keyspaces.collect(), Uuid::nil())
+    }
+
+    #[test]
+    fn events_have_ids_that_ascend_also_within_a_microsecond() {
+        let mut writer = writer(1_700_000_000_000_000, 60);
+        let event = |elapsed_us| TraceEvent { elapsed_us, shard: 1, text: "something" };
+        let first = writer.events(&[0, 0, 5].map(event));
+        let second = writer.events(&[5, 6].map(event));
+        let rows = || first.rows.iter().chain(&second.rows);
+        let ids: Vec<Uuid> = rows()
+            .map(|row| Uuid::from_slice(row.clustering.values[0].as_ref().unwrap()).unwrap())
+            .collect();
+        let ticks: Vec<u64> =
+            ids.iter().map(|id| id.get_timestamp().unwrap().to_gregorian().0).collect();
+        assert!(ticks.is_sorted_by(|left, right| left < right), "{ticks:?}");
+        assert_eq!(ids[0].get_timestamp().unwrap().to_unix().0, 1_700_000_000);
+        assert!(rows().all(|row| row.liveness.ttl == 60 && row.columns.len() == 5));
+    }
+
+    #[test]
+    fn parameters_are_sorted_and_expire() {
+        let writer = writer(0, 7);
+        let parameters = [("query", "SELECT"), ("page_size", "10")];
+        let parameters = parameters.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let update = writer.session(&TraceSession {
+            client: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            request: "Execute CQL3 query",
+            parameters: &parameters,
+            duration_us: u64::MAX,
+        });
+        let row = &update.rows[0];
+        let schema = schema();
+        let table = schema.table(TRACES_KEYSPACE, "sessions").unwrap();
+        let column = table.column("parameters").unwrap().id;
+        let Some(ColumnData::Complex(map)) = row.column(column) else { panic!() };
+        let keys: Vec<&[u8]> = map.cells.iter().map(|(key, _)| &key[..]).collect();
+        assert_eq!(keys, [&b"page_size"[..], b"query"]);
+        assert!(map.cells.iter().all(|(_, cell)| cell.ttl == 7));
+        assert_eq!(row.columns.len(), table.regular_columns().len());
+    }
+}
