@@ -65,10 +65,11 @@ fn fewer_shards_than_processors_are_not_pinned() {
 fn new_and_old_names_mean_the_same() {
     let new = "commitlog_segment_size: 16MiB\ncolumn_index_size: 4KiB\nwrite_request_timeout: 3s\n\
                native_transport_max_frame_size: 2MiB\ncommitlog_sync: periodic\n\
-               commitlog_sync_period: 500ms\n";
+               commitlog_sync_period: 500ms\ncompaction_throughput: 64MiB/s\n";
     let old = "commitlog_segment_size_in_mb: 16\ncolumn_index_size_in_kb: 4\n\
                write_request_timeout_in_ms: 3000\nnative_transport_max_frame_size_in_mb: 2\n\
-               commitlog_sync: periodic\ncommitlog_sync_period_in_ms: 500\n";
+               commitlog_sync: periodic\ncommitlog_sync_period_in_ms: 500\n\
+               compaction_throughput: 64MiB/s\n";
     for file in [new, old] {
         let node = load(&[], file).unwrap();
         assert_eq!(node.storage.commitlog_segment_bytes, 16 << 20);
