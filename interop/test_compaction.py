@@ -120,7 +120,7 @@ def test_snapshots(node):
     session.execute("TRUNCATE ks.t")
     (listed,) = json.loads(ours.request("GET", "/storage_service/snapshots"))
     assert listed["key"] == "before" and listed["value"][0]["live"] == listed["value"][0]["total"] > 0
-    ours.request("POST", "/storage_service/sstables/ks", cf="t", path=str(directory))
+    ours.request("POST", f"/storage_service/sstables/ks?cf=t&path={directory}")
     assert len(list(session.execute("SELECT * FROM ks.t"))) == 100
     ours.request("DELETE", "/storage_service/snapshots", tag="before")
     assert json.loads(ours.request("GET", "/storage_service/snapshots")) == []
