@@ -150,8 +150,12 @@ def test_index_pages_miss_and_then_hit(node, version):
 
     rows, second = traced(session, query)
     assert len(rows) == 1
-    hits = matching(second, rf"^Page cache hit: page (\d+) of {version}-\S+-{index}$")
-    assert {miss[1] for miss in misses} <= {hit[1] for hit in hits}
+    if index == "Index.db":
+        # What is kept of the legacy index is the entries between two samples of its summary.
+        assert matching(second, rf"^Page cache hit: interval \d+ of {version}-\S+-{index}$")
+    else:
+        hits = matching(second, rf"^Page cache hit: page (\d+) of {version}-\S+-{index}$")
+        assert {miss[1] for miss in misses} <= {hit[1] for hit in hits}
     assert matching(second, rf"^Data cache hit: {version}-\S+-Data.db at offset \d+, \d+ bytes$")
     assert not matching(second, "miss")
 

@@ -149,7 +149,7 @@ fn an_interrupted_write_leaves_nothing() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let ended = child.wait_with_output().unwrap();
     drop(input);
-    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(ended.status.code(), Some(130));
     assert!(String::from_utf8(ended.stderr).unwrap().contains("interrupted"));
     assert_eq!(fs::read_dir(&output).unwrap().count(), 0);
 }

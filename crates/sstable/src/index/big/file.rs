@@ -3,12 +3,15 @@
 use std::future::{Future, ready};
 
 use bytes::{Bytes, BytesMut};
-use espalier_runtime::file::PAGE_BYTES;
+use espalier_runtime::{file::PAGE_BYTES, trace, trace_event};
 
 use crate::{
     error::{FileName, Result, SSTableError},
     page_cache::{CachedFile, CachedPage, Caching},
 };
+
+/// The part of the number of something made that tells the interval of the summary.
+const INTERVAL_BITS: u64 = (1 << 40) - 1;
 
 /// A file that is read by pages, for look-ups, or in large pieces, from front to back.
 ///
@@ -90,6 +93,10 @@ impl IndexFile for CachedFile {
         make: impl FnOnce() -> M,
     ) -> Result<Bytes> {
         let key = self.made_key(number);
+        if trace::is_on() && self.cache().holds(key) {
+            let (interval, name) = (number & INTERVAL_BITS, self.name().short());
+            trace_event!("Page cache hit: interval {interval} of {name}");
+        }
         match self.caching() {
             Caching::Shared => {
                 let make = || async move {
