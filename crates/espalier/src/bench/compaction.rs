@@ -10,7 +10,9 @@ use espalier_cql::Value;
 use espalier_runtime::{block_on, preempt::take_stall_report, random::Generator, time::Instant};
 use espalier_sstable::compression::Compressor;
 
-use super::{BenchError, arguments::CompactionArguments, node::InProcessNode, progress::Progress};
+use super::{
+    BenchError, arguments::CompactionArguments, node::InProcessNode, print_line, progress::Progress,
+};
 
 const KEYSPACE: &str = "bench_compaction";
 const TABLE: &str = "t";
@@ -28,11 +30,7 @@ pub fn run(arguments: &CompactionArguments) -> Result<(), BenchError> {
         let mut progress = Progress::new();
         let outcome = Box::pin(measure(&node, arguments, &mut progress)).await;
         progress.clear();
-        let closed = match Rc::into_inner(node) {
-            Some(node) => node.close().await,
-            None => Ok(()),
-        };
-        outcome.and(closed)
+        outcome.and(InProcessNode::close_shared(node).await)
     })
 }
 
@@ -94,27 +92,37 @@ async fn measure(
     let plain_in = (2 * partitions * ROWS) as f64 * (VALUE_BYTES + 12) as f64;
     let lz4 = lz4_speed(&sample)?;
     let mega = 1e6;
-    println!(
+    print_line(format_args!(
         "two files of {} rows in partitions of {ROWS}, half of which are in both",
         partitions * ROWS
-    );
-    println!(
+    ))?;
+    print_line(format_args!(
         "{:.1} MB and {:.1} MB stored became {:.1} MB in {seconds:.2} s",
         stored_in as f64 / 2.0 / mega,
         stored_in as f64 / 2.0 / mega,
         stored_out as f64 / mega
-    );
+    ))?;
     let plain_out = plain_in * 0.75;
-    println!("read     {:>8.0} MB/s before compression", plain_in / seconds / mega);
-    println!("written  {:>8.0} MB/s before compression", plain_out / seconds / mega);
-    println!("rows     {:>8.0} thousand/s", (2 * partitions * ROWS) as f64 / seconds / 1e3);
-    println!(
+    print_line(format_args!(
+        "read     {:>8.0} MB/s before compression",
+        plain_in / seconds / mega
+    ))?;
+    print_line(format_args!(
+        "written  {:>8.0} MB/s before compression",
+        plain_out / seconds / mega
+    ))?;
+    print_line(format_args!(
+        "rows     {:>8.0} thousand/s",
+        (2 * partitions * ROWS) as f64 / seconds / 1e3
+    ))?;
+    print_line(format_args!(
         "LZ4      {:>8.0} MB/s on this core; written is {:.0} % of it",
         lz4 / mega,
         100.0 * plain_out / seconds / lz4
-    );
-    println!("stall    {stall_us:>8} us: the longest time for which a task held the core");
-    Ok(())
+    ))?;
+    print_line(format_args!(
+        "stall    {stall_us:>8} us: the longest time for which a task held the core"
+    ))
 }
 
 /// Bytes a second.

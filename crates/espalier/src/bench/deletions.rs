@@ -55,11 +55,7 @@ pub fn run(arguments: &DeletionsArguments) -> Result<(), BenchError> {
         let mut progress = Progress::new();
         let outcome = Box::pin(measure(&node, arguments, &mut progress)).await;
         progress.clear();
-        let closed = match Rc::into_inner(node) {
-            Some(node) => node.close().await,
-            None => Ok(()),
-        };
-        outcome.and(closed)
+        outcome.and(InProcessNode::close_shared(node).await)
     })
 }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use espalier_cql::{
@@ -197,6 +198,14 @@ impl InProcessNode {
     /// The engine.
     pub fn database(&self) -> &Database {
         &self.database
+    }
+
+    /// Stops it and removes its files, unless somebody else still has it.
+    pub async fn close_shared(node: Rc<Self>) -> Result<(), BenchError> {
+        match Rc::into_inner(node) {
+            Some(node) => node.close().await,
+            None => Ok(()),
+        }
     }
 
     /// Stops it and removes its files.

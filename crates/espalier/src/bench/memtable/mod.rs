@@ -69,10 +69,7 @@ async fn measure(arguments: &MemtableArguments) -> Result<Record, BenchError> {
     let outcome = Box::pin(bench.all()).await;
     bench.progress.clear();
     // The directory goes, whatever happened.
-    let closed = match Rc::into_inner(bench.node) {
-        Some(node) => node.close().await,
-        None => Ok(()),
-    };
+    let closed = InProcessNode::close_shared(bench.node).await;
     outcome?;
     closed.map(|()| bench.record)
 }

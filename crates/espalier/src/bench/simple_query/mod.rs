@@ -157,14 +157,14 @@ async fn lead(context: ShardContext, shared: &Shared, machine: &Machine) -> Resu
     if !arguments.write && arguments.flush {
         Shard::here()?.node().database().flush(KEYSPACE, None).await?;
     }
-    report::begin(arguments, machine);
+    report::begin(arguments, machine)?;
     count_allocations();
     // Without a figure: what is compiled, cached and allocated at first.
     iterate(context, arguments, 0).await?;
     let mut iterations = Vec::new();
     for number in 1..=arguments.duration {
         let iteration = iterate(context, arguments, u64::from(number)).await?;
-        report::iteration(&iteration, context.count);
+        report::iteration(&iteration, context.count)?;
         iterations.push(iteration);
     }
     report::end(arguments, machine, &iterations).await

@@ -7,15 +7,16 @@ use super::arguments::SimpleQueryArguments;
 use super::figures::{Iteration, Throughput};
 use crate::bench::BenchError;
 use crate::bench::machine::{Machine, build};
+use crate::bench::print_line;
 use espalier_runtime::file::FileSystem;
 
 /// Below that part of the time on a core, something else ran or the disk was waited for.
 const UNDISTURBED: f64 = 0.97;
 
 /// What is going to be measured.
-pub fn begin(arguments: &SimpleQueryArguments, machine: &Machine) {
+pub fn begin(arguments: &SimpleQueryArguments, machine: &Machine) -> Result<(), BenchError> {
     let SimpleQueryArguments { partitions, columns, value_bytes, .. } = arguments;
-    println!(
+    print_line(format_args!(
         "espalier {} ({}) on {}\n{}{} of random rows, {partitions} partitions with {columns} columns of {value_bytes} bytes, \
          sstable_format {}, compression {:?}, concurrency {}, {} shards",
         env!("CARGO_PKG_VERSION"),
@@ -27,12 +28,13 @@ pub fn begin(arguments: &SimpleQueryArguments, machine: &Machine) {
         arguments.compression,
         arguments.concurrency,
         arguments.smp,
-    );
+    ))?;
     if let Err(error) = InstructionCounter::of_this_thread() {
-        println!(
+        print_line(format_args!(
             "instructions are not counted: {error}; bench/instructions_per_query.sh counts them with callgrind"
-        );
+        ))?;
     }
+    Ok(())
 }
 
 fn instructions(iteration: &Iteration) -> String {
@@ -43,8 +45,8 @@ fn instructions(iteration: &Iteration) -> String {
 }
 
 /// A line of its own.
-pub fn iteration(iteration: &Iteration, shards: usize) {
-    println!("{}", line(iteration, shards));
+pub fn iteration(iteration: &Iteration, shards: usize) -> Result<(), BenchError> {
+    print_line(format_args!("{}", line(iteration, shards)))
 }
 
 fn line(iteration: &Iteration, shards: usize) -> String {
@@ -75,13 +77,19 @@ pub async fn end(
         distance(a).total_cmp(&distance(b))
     });
     if let Some(nearest) = nearest {
-        println!("\nmedian {}", line(nearest, shards));
+        print_line(format_args!("\nmedian {}", line(nearest, shards)))?;
     }
-    println!("median: {:.2}", throughput.median);
-    println!("median absolute deviation: {:.2}", throughput.median_absolute_deviation);
-    println!("maximum: {:.2}\nminimum: {:.2}", throughput.maximum, throughput.minimum);
+    print_line(format_args!("median: {:.2}", throughput.median))?;
+    print_line(format_args!(
+        "median absolute deviation: {:.2}",
+        throughput.median_absolute_deviation
+    ))?;
+    print_line(format_args!(
+        "maximum: {:.2}\nminimum: {:.2}",
+        throughput.maximum, throughput.minimum
+    ))?;
     if iterations.iter().any(|one| one.page_reads == 0 && one.busy(shards) < UNDISTURBED) {
-        println!("something else ran: a core was not there for all of the time");
+        print_line(format_args!("something else ran: a core was not there for all of the time"))?;
     }
     let Some(path) = &arguments.json_result else { return Ok(()) };
     let document = document(arguments, machine, iterations, &throughput);
