@@ -32,6 +32,8 @@ pub struct StorageConfiguration {
     pub memtables: MemtableConfigurations,
     /// Memory for pages and chunks of SSTables, of all shards, in bytes.
     pub page_cache_bytes: usize,
+    /// Memory for rows of SSTables, of all shards, in bytes; 0: rows are not cached (`enable_cache`).
+    pub row_cache_bytes: usize,
     /// Whether pages of indexes stay in the page cache (`enable_index_cache`).
     pub enable_index_cache: bool,
     /// Bytes of Summary.db for each byte of Data.db (`sstable_summary_ratio`); by `min_index_interval` if there is none.
@@ -71,6 +73,7 @@ impl StorageConfiguration {
             memtable_cleanup_threshold: 0.5,
             memtables: MemtableConfigurations::default(),
             page_cache_bytes: 256 << 20,
+            row_cache_bytes: 64 << 20,
             enable_index_cache: true,
             sstable_summary_ratio: None,
             sstable_format: "da".into(),

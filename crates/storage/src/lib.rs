@@ -5,6 +5,7 @@
 //! read   Database::read  -> memtables + SSTables -> MergedPartition -> live rows
 //! ```
 
+mod cache;
 pub mod commitlog;
 pub mod compaction;
 mod configuration;
@@ -20,6 +21,7 @@ mod shared;
 pub mod system;
 mod table;
 
+pub use cache::RowCacheMetrics;
 pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
 pub use compaction::{CompactionKind, CompactionProgress, strategy::CompactionStrategy};
 pub use configuration::StorageConfiguration;

@@ -114,7 +114,7 @@ impl Database {
         }
         // What compactions under way have found to cover nothing may cover something in these.
         let pause = table.compactions.pause().await;
-        table.change_view(|view| view.with_sstables(sstables));
+        table.add_foreign(sstables);
         drop(pause);
         self.compaction_wanted().notify_one();
         Ok(())

@@ -62,7 +62,13 @@ impl Database {
         }
         let mapping = ColumnMapping::new(self.next_mapping_number(), metadata);
         let memtables = self.inner.memtables.clone();
-        let table = Rc::new(Table::new(metadata.clone(), mapping, directory, memtables));
+        let table = Rc::new(Table::new(
+            metadata.clone(),
+            mapping,
+            directory,
+            memtables,
+            self.inner.row_cache.clone(),
+        ));
         let mut sstables = Vec::new();
         for descriptor in files.iter().flat_map(|files| &files.sstables) {
             let sstable = self.open_sstable(metadata, descriptor.clone()).await?;

@@ -6,6 +6,7 @@
 //! | `routing`, `registry` | which shard owns what, and how a call reaches it |
 //! | `write`, `logged_batch`, `counters` | the write path: commit log and memtable |
 //! | `read` | reads on this shard and over all of them |
+//! | `row_cache` | what is cached, from outside |
 //! | `flush` | flushing on demand; the log's segments |
 //! | `compaction` | compactions on demand, and what is told of them |
 //! | `schema_change`, `truncate`, `drop_table` | what all shards do together |
@@ -25,6 +26,7 @@ mod read;
 mod registry;
 mod replay;
 mod routing;
+mod row_cache;
 mod schema_change;
 mod shutdown;
 mod snapshots;
@@ -54,6 +56,7 @@ use uuid::Uuid;
 
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
+    cache::RowCache,
     commitlog::{CommitLog, EncodedMutation},
     memtable::{MemtableBudget, MemtableFactory},
     table::Table,
@@ -87,6 +90,7 @@ struct Inner {
     flush_wanted: Notify,
     /// There are files that there were not before.
     compaction_wanted: Notify,
+    row_cache: RowCache,
     page_cache: PageCache,
     /// What the configured `sstable_format` can do, where a table has none of its own.
     default_sstable_features: &'static VersionFeatures,

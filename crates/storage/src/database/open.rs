@@ -32,6 +32,7 @@ use uuid::Uuid;
 use super::{Database, Inner, registry};
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
+    cache::RowCache,
     commitlog::{CommitLog, CommitLogConfiguration, FoundSegment, LogKind, find_segments},
     memtable::{MemtableBudget, MemtableFactory},
     read::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget},
@@ -98,6 +99,8 @@ impl Database {
         let page_cache = PageCache::new(configuration.page_cache_bytes / context.count.max(1));
         page_cache.keep_index_pages(configuration.enable_index_cache);
         let budget = MemtableBudget::new(limit, flush);
+        let row_cache_bytes = configuration.row_cache_bytes / context.count.max(1);
+        let row_cache = RowCache::new(row_cache_bytes, budget.spare_chunks());
         let inner = Inner {
             context,
             file_system,
@@ -107,6 +110,7 @@ impl Database {
             tables: RefCell::default(),
             budget: budget.clone(),
             memtables: MemtableFactory::new(context, configuration.clone(), budget),
+            row_cache,
             page_cache,
             default_sstable_features: sstable_features,
             encoder: RefCell::default(),

@@ -11,6 +11,7 @@ use espalier_sstable::{PointRow, PointScratch, RowAtHand};
 use super::Database;
 use crate::{
     StorageError,
+    cache::{CachedLookup, add_row_at_hand},
     memtable::{Found, RowLookup},
     purge::row_bytes,
     read::{
@@ -71,14 +72,15 @@ impl Database {
         &self,
         command: &ReadCommand,
     ) -> Result<ReadResult, StorageError> {
-        let view = self.table(command.table.id)?.view();
+        let table = self.table(command.table.id)?;
+        let (view, cache) = (table.view(), table.row_cache());
         self.inner.counters.reads.set(self.inner.counters.reads.get() + 1);
         let own = self.own_range(&command.table);
         if trace::is_on() {
             tell_command(command, view.sstables.len());
         }
         // In a box, since it is deep and large, and all who call this would be so, too.
-        let result = Box::pin(read_on_shard(&view, command, &own)).await;
+        let result = Box::pin(read_on_shard(&view, command, &own, cache.as_ref())).await;
         if trace::is_on()
             && let Ok(result) = &result
         {
@@ -118,7 +120,8 @@ impl Database {
         }
         let inner = &*self.inner;
         let tables = inner.tables.borrow();
-        let view = tables.get(&table.id)?.borrow_view();
+        let stored = tables.get(&table.id)?;
+        let view = stored.borrow_view();
         let mut path = inner.lookup_path.borrow_mut();
         // Who traces the request sees each page: the general path tells them.
         let is_traced = trace::is_on();
@@ -138,10 +141,23 @@ impl Database {
                 if !may_use_caches || is_in_memtable() {
                     return None;
                 }
+                let cache = stored.enabled_row_cache();
+                let mut take = Some(take);
+                if let Some(cache) = cache {
+                    let take = |lookup: RowLookup<'_>| take.take().map(|take| take(lookup));
+                    if let CachedLookup::Known(result) = cache.look_up(table, key, clustering, take)
+                    {
+                        inner.counters.reads.set(inner.counters.reads.get() + 1);
+                        return result;
+                    }
+                }
                 let mut scratch = inner.point_scratch.borrow_mut();
                 let row = row_of_one(sstables, key, hash, clustering, &mut scratch)?;
                 inner.counters.reads.set(inner.counters.reads.get() + 1);
-                return take_stored(row, &scratch, take);
+                if let Some(cache) = cache {
+                    add_row_at_hand(cache, table, key, clustering, row.as_ref(), &scratch);
+                }
+                return take_stored(row, &scratch, take.take()?);
             }
         }
         if is_traced {

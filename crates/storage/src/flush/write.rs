@@ -39,7 +39,7 @@ impl Database {
                     if let Some(sstable) = &sstable {
                         table.note_flush(sstable.reader().stored_data_length());
                     }
-                    table.change_view(|view| view.with_flushed(&memtable, sstable));
+                    self.exchange_flushed(table, &memtable, sstable).await;
                     table.set_flush_failure(None);
                     self.count_flush(&memtable);
                 }
@@ -57,6 +57,23 @@ impl Database {
         self.reclaim_log();
         self.compaction_wanted().notify_one();
         Ok(())
+    }
+
+    /// A file comes in place of the memtable that was written to it. Until the row cache has what is in it, both are there.
+    async fn exchange_flushed(
+        &self,
+        table: &Rc<Table>,
+        memtable: &Rc<Memtable>,
+        sstable: Option<Rc<SSTable>>,
+    ) {
+        if let Some(sstable) = sstable {
+            table.add_flushed(sstable);
+            if let Err(error) = table.cache().update(memtable, &table.metadata()).await {
+                tracing::warn!(%error, "the row cache could not take in a memtable, and forgets the table");
+                table.cache().forget();
+            }
+        }
+        table.change_view(|view| view.without(&[], std::slice::from_ref(memtable)));
     }
 
     async fn flush_memtable(

@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Clustering, PackError, PackedColumn, PackedRow, pack_row, reconcile::merge_rows,
-    schema::TableMetadata, unpack_row,
+    Clustering, DeletionTime, PackError, PackedColumn, PackedRow, pack_row,
+    reconcile::{apply_deletion, merge_rows},
+    schema::TableMetadata,
+    unpack_row,
 };
 
 /// Whether `new` stays as it is and nothing of `old` does: the usual overwrite of the same simple columns by a later
@@ -50,4 +52,11 @@ pub(crate) fn merge_packed(
     out.clear();
     pack_row(&merged, out);
     Ok(())
+}
+
+/// Whether a deletion leaves nothing of a packed row. Counters are said to stay.
+pub(crate) fn is_covered(table: &TableMetadata, packed: &[u8], deletion: DeletionTime) -> bool {
+    !table.is_counter()
+        && unpack_row(Clustering::empty(), &Bytes::copy_from_slice(packed))
+            .is_ok_and(|mut row| !apply_deletion(&mut row, deletion))
 }

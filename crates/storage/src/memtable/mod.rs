@@ -22,7 +22,7 @@ mod lookup;
 mod memory;
 mod merge;
 mod partition;
-mod path;
+pub(crate) mod path;
 mod range_tombstones;
 mod reader;
 mod row_format;
@@ -45,13 +45,16 @@ pub use kind::{MemtableKind, Structure};
 pub(crate) use lookup::Found;
 pub use lookup::RowLookup;
 pub use memory::MemtableMemory;
+pub(crate) use merge::{is_covered, merge_packed, replaces};
 pub use partition::MemtablePartition;
 pub use path::is_exact as gives_values_back;
 pub use reader::{MemtableReader, PartitionSnapshot};
+pub(crate) use row_format::{RowFormat, corrupt};
 pub use statistics::MemtableStatistics;
+pub(crate) use walk::walk_direction;
+pub(crate) use write::split_stored;
 
 use crate::commitlog::LogPosition;
-use row_format::RowFormat;
 use store::Store;
 
 /// The writes of one table on one shard since the last flush began.

@@ -14,7 +14,7 @@
 
 use espalier_mutation::{
     BoundKind, Clustering, ClusteringBound, ClusteringComparator, DecoratedKey, DecoratedKeyRef,
-    Direction, Token,
+    Direction, KeyBound, Token,
 };
 use espalier_types::{
     CqlType, DecodeError,
@@ -33,6 +33,9 @@ pub(crate) const STATIC: u8 = 0x18;
 /// No row's clustering begins with less.
 pub(crate) const FIRST_ROW: u8 = TERMINATOR;
 
+/// Greater than whatever follows a partition's path or a token in a key.
+const BEHIND: u8 = 0xFF;
+
 /// The bound before all rows, and the one behind them.
 pub(crate) const BOTTOM: u8 = LT_NEXT;
 pub(crate) const TOP: u8 = GT_NEXT;
@@ -47,6 +50,23 @@ pub(crate) fn put_partition(key: DecoratedKeyRef<'_>, path: &mut Vec<u8>) {
 pub(crate) fn put_token(token: Token, path: &mut Vec<u8>) {
     path.push(NEXT_COMPONENT);
     path.extend_from_slice(&(token.0 ^ i64::MIN).to_be_bytes());
+}
+
+/// Appends what no path of a partition in front of the bound reaches, and all behind it do.
+pub(crate) fn put_key_bound(bound: &KeyBound, path: &mut Vec<u8>) {
+    match bound {
+        KeyBound::Unbounded => {}
+        KeyBound::BeforeToken(token) => put_token(*token, path),
+        KeyBound::AfterToken(token) => {
+            put_token(*token, path);
+            path.push(BEHIND);
+        }
+        KeyBound::BeforeKey(key) => put_partition(key.borrowed(), path),
+        KeyBound::AfterKey(key) => {
+            put_partition(key.borrowed(), path);
+            path.push(BEHIND);
+        }
+    }
 }
 
 /// The partition whose path this is.

@@ -2,23 +2,27 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Clustering, DecoratedKey, DeletionTime, PartitionHeader, Row, schema::TableMetadata, unpack_row,
+    Clustering, DecoratedKey, DeletionTime, PartitionHeader, Row, pack_row, schema::TableMetadata,
+    unpack_row,
 };
 
 use super::{content::Content, path, store::PartitionView, write::split_stored};
-use crate::{StorageError, commitlog::BodyReader};
+use crate::{
+    StorageError,
+    commitlog::{BodyReader, put_values},
+};
 
 /// What follows from a table's columns.
 #[derive(Clone, Copy)]
-pub(super) struct RowFormat {
+pub(crate) struct RowFormat {
     /// Whether paths give clusterings back byte for byte.
-    pub(super) is_exact: bool,
+    pub(crate) is_exact: bool,
     /// Whether a partition is a single row, and so needs no content of its own: no clustering, no static columns.
-    pub(super) is_single_row: bool,
+    pub(crate) is_single_row: bool,
 }
 
 impl RowFormat {
-    pub(super) fn of(table: &TableMetadata) -> Self {
+    pub(crate) fn of(table: &TableMetadata) -> Self {
         Self {
             is_exact: path::is_exact(table.comparator()),
             is_single_row: table.clustering_columns().is_empty() && !table.has_static_columns(),
@@ -55,7 +59,17 @@ impl RowFormat {
         row_path: &[u8],
         content: &Content,
     ) -> Result<Row, StorageError> {
-        let (kept, packed) = split_stored(self.is_exact, content.row_bytes().unwrap_or_default());
+        self.row_of(table, row_path, content.row_bytes().unwrap_or_default())
+    }
+
+    /// The same of a stored row's bytes.
+    pub(crate) fn row_of(
+        self,
+        table: &TableMetadata,
+        row_path: &[u8],
+        stored: &[u8],
+    ) -> Result<Row, StorageError> {
+        let (kept, packed) = split_stored(self.is_exact, stored);
         let clustering = if row_path.is_empty() || self.is_single_row {
             Clustering::empty()
         } else if self.is_exact {
@@ -69,9 +83,21 @@ impl RowFormat {
             StorageError::PackedRow { table: format!("{}.{}", table.keyspace, table.name), source }
         })
     }
+
+    /// Appends the bytes that are stored for a row or static row: the values that its path does not give back, and its packed form.
+    pub(crate) fn store_row(self, row: &Row, out: &mut Vec<u8>) {
+        if !self.is_exact {
+            let start = out.len();
+            out.extend_from_slice(&[0; 4]);
+            put_values(&row.clustering.values, out);
+            let length = (out.len() - start - 4) as u32;
+            out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        }
+        pack_row(row, out);
+    }
 }
 
-pub(super) fn corrupt(table: &TableMetadata, error: &dyn std::error::Error) -> StorageError {
+pub(crate) fn corrupt(table: &TableMetadata, error: &dyn std::error::Error) -> StorageError {
     StorageError::Corrupt {
         what: format!("the memtable of {}.{}", table.keyspace, table.name),
         reason: error.to_string(),

@@ -6,9 +6,6 @@ use espalier_trie::cursor::Direction;
 use super::{Memtable, content::Content, path};
 use crate::StorageError;
 
-/// Greater than whatever follows a partition's path or a token in a key.
-const BEHIND: u8 = 0xFF;
-
 impl Memtable {
     /// The first partition behind a bound.
     pub(crate) fn next_partition(
@@ -16,19 +13,7 @@ impl Memtable {
         bound: &KeyBound,
     ) -> Result<Option<DecoratedKey>, StorageError> {
         let mut from = Vec::with_capacity(32);
-        match bound {
-            KeyBound::Unbounded => {}
-            KeyBound::BeforeToken(token) => path::put_token(*token, &mut from),
-            KeyBound::AfterToken(token) => {
-                path::put_token(*token, &mut from);
-                from.push(BEHIND);
-            }
-            KeyBound::BeforeKey(key) => path::put_partition(key.borrowed(), &mut from),
-            KeyBound::AfterKey(key) => {
-                path::put_partition(key.borrowed(), &mut from);
-                from.push(BEHIND);
-            }
-        }
+        path::put_key_bound(bound, &mut from);
         let store = self.store.borrow();
         let mut entries = store.entries(Direction::Forward);
         entries.seek(&from);

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// The direction of a stream as that of a walk.
-pub(super) fn walk_direction(direction: Direction) -> WalkDirection {
+pub(crate) fn walk_direction(direction: Direction) -> WalkDirection {
     match direction {
         Direction::Forward => WalkDirection::Forward,
         Direction::Reverse => WalkDirection::Reverse,

@@ -33,7 +33,7 @@ struct Change {
 
 /// The kept clustering values and the packed row in the bytes of a stored row.
 #[inline]
-pub(super) fn split_stored(is_exact: bool, bytes: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split_stored(is_exact: bool, bytes: &[u8]) -> (&[u8], &[u8]) {
     if is_exact {
         return (&[], bytes);
     }

@@ -15,6 +15,6 @@ pub use command::{
     ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
 };
 
-pub(crate) use shard_read::read_on_shard;
+pub(crate) use shard_read::{CacheAccess, file_sources, read_on_shard};
 pub(crate) use source::Source;
 pub(crate) use trace::{tell_point, tell_point_sources, tell_result};

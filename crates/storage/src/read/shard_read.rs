@@ -18,15 +18,20 @@ use super::{
 };
 use crate::{
     StorageError,
+    cache::{CachedPartition, TableCache, Ticket, read_single_row},
     memtable::MemtablePartition,
     table::{SSTable, TableView},
 };
 
-/// Reads from a snapshot of the table. `own` is the range of partitions that this shard owns: SSTables may hold others.
+/// The row cache of a table, and what a read that begins now may add to it.
+pub(crate) type CacheAccess = (Rc<TableCache>, Ticket);
+
+/// Reads from a snapshot of the table, and of its row cache, taken in the same moment. `own` is the range of partitions that this shard owns: SSTables may hold others.
 pub(crate) async fn read_on_shard(
     view: &Rc<TableView>,
     command: &ReadCommand,
     own: &KeyRange,
+    cache: Option<&CacheAccess>,
 ) -> Result<ReadResult, StorageError> {
     let mut remaining = Remaining { rows: command.limits.rows, bytes: command.limits.bytes };
     if remaining.is_used_up() || command.limits.rows_per_partition == 0 {
@@ -37,7 +42,9 @@ pub(crate) async fn read_on_shard(
             let mut result = ReadResult::default();
             let resume = command.resume.as_ref().filter(|position| position.key == *key);
             let partitions = &mut result.partitions;
-            let stopped = read_one(view, command, key, resume, &mut remaining, partitions).await?;
+            let cache = cache.filter(|_| !command.bypass_cache && !view.sstables.is_empty());
+            let stopped =
+                read_one(view, command, key, resume, cache, &mut remaining, partitions).await?;
             // Behind the only partition there is nothing.
             result.next = stopped.filter(|position| position.clustering.is_some());
             Ok(result)
@@ -61,7 +68,8 @@ async fn read_range(
         // The partition that was begun is finished first, if it is ours.
         if position.clustering.is_some() && range.contains(key) {
             let (resume, partitions) = (Some(position), &mut result.partitions);
-            result.next = read_one(view, command, key, resume, &mut remaining, partitions).await?;
+            result.next =
+                read_one(view, command, key, resume, None, &mut remaining, partitions).await?;
             if result.next.is_some() {
                 return Ok(result);
             }
@@ -93,6 +101,7 @@ async fn read_one(
     command: &ReadCommand,
     key: &DecoratedKey,
     resume: Option<&ReadPosition>,
+    cache: Option<&CacheAccess>,
     remaining: &mut Remaining,
     partitions: &mut Vec<PartitionRows>,
 ) -> Result<Option<ReadPosition>, StorageError> {
@@ -112,10 +121,17 @@ async fn read_one(
     }
     let sources = match only_row(command, &slices) {
         Some(row) => {
-            let row = single_row_source(view, command, key, &slices, row).await?;
+            let row = single_row_source(view, command, key, &slices, row, cache).await?;
             row.into_iter().collect()
         }
-        None => sources_of(view, command, key, &slices).await?,
+        None => match cache {
+            Some(cache) => {
+                let mut sources = memtable_sources(view, command, key, &slices)?;
+                sources.extend(cached_source(cache, view, command, key, &slices).await?);
+                sources
+            }
+            None => sources_of(view, command, key, &slices).await?,
+        },
     };
     let (found, stopped) =
         read_partition(command, key, &slices, sources, resumed, remaining).await?;
@@ -130,7 +146,43 @@ pub(super) async fn sources_of(
     key: &DecoratedKey,
     slices: &Arc<ClusteringSlices>,
 ) -> Result<Vec<Source<'static>>, StorageError> {
-    let mut sources = memtable_sources(view, command, key, slices)?;
+    let sources = memtable_sources(view, command, key, slices)?;
+    add_file_sources(view, command, key, slices, sources).await
+}
+
+/// What the files hold of a partition, from the row cache as far as it is known there.
+pub(super) async fn cached_source(
+    (cache, ticket): &CacheAccess,
+    view: &Rc<TableView>,
+    command: &ReadCommand,
+    key: &DecoratedKey,
+    slices: &Arc<ClusteringSlices>,
+) -> Result<Option<Source<'static>>, StorageError> {
+    let table = &command.table;
+    if table.clustering_columns().is_empty() && !table.has_static_columns() {
+        return read_single_row(cache, *ticket, view, command, key).await.map(Some);
+    }
+    let partition = CachedPartition::open(cache, *ticket, view, command, key, slices).await?;
+    Ok(partition.map(|partition| Source::Cached(Box::new(partition))))
+}
+
+/// The streams of the files.
+pub(crate) async fn file_sources(
+    view: &TableView,
+    command: &ReadCommand,
+    key: &DecoratedKey,
+    slices: &Arc<ClusteringSlices>,
+) -> Result<Vec<Source<'static>>, StorageError> {
+    add_file_sources(view, command, key, slices, Vec::new()).await
+}
+
+async fn add_file_sources(
+    view: &TableView,
+    command: &ReadCommand,
+    key: &DecoratedKey,
+    slices: &Arc<ClusteringSlices>,
+    mut sources: Vec<Source<'static>>,
+) -> Result<Vec<Source<'static>>, StorageError> {
     let deletion = |sources: &[Source<'_>]| {
         sources.iter().fold(DeletionTime::LIVE, |all, source| all.max(source.header().deletion))
     };

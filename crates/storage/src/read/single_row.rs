@@ -4,13 +4,13 @@
 //! than all that the rest holds, and the row is known to exist, the rest is not opened. The condition is Cassandra's for
 //! queries of names; multi-cell columns among those asked for read everything. Counters are not read this way.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use espalier_runtime::trace;
 
 use super::{
     ReadCommand,
-    shard_read::{may_hold, memtable_sources},
+    shard_read::{CacheAccess, cached_source, may_hold, memtable_sources},
     source::Source,
     trace::{tell_rest_skipped, tell_sstable},
 };
@@ -58,11 +58,12 @@ struct Collected<'a> {
 /// The row as one stream, merged from as few sources as it takes. Its liveness may be one that was in a source that was
 /// not read; then a cell makes the row exist.
 pub(super) async fn single_row_source(
-    view: &TableView,
+    view: &Rc<TableView>,
     command: &ReadCommand,
     key: &DecoratedKey,
     slices: &Arc<ClusteringSlices>,
     clustering: Clustering,
+    cache: Option<&CacheAccess>,
 ) -> Result<Option<Source<'static>>, StorageError> {
     let mut collected = Collected {
         table: &command.table,
@@ -83,6 +84,13 @@ pub(super) async fn single_row_source(
             if trace::is_on() {
                 let why = "what was found is newer than all that they hold";
                 tell_rest_skipped(view.sstables.len() - index, why);
+            }
+            break;
+        }
+        if let Some(cache) = cache {
+            // It holds all of what the files have of the row, and so they are not asked one by one.
+            if let Some(source) = cached_source(cache, view, command, key, slices).await? {
+                collected.add(source).await?;
             }
             break;
         }

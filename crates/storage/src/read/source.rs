@@ -4,7 +4,7 @@ use espalier_mutation::{ClusteringBound, PartitionHeader, Row, Unfiltered, Unfil
 use espalier_sstable::{PartitionStream, ScannedPartition};
 
 use super::trace::{note_fragment, note_skip};
-use crate::{StorageError, memtable::MemtablePartition};
+use crate::{StorageError, cache::CachedPartition, memtable::MemtablePartition};
 use espalier_runtime::{maybe_yield, trace};
 
 /// A stream that is merged with others.
@@ -12,6 +12,8 @@ use espalier_runtime::{maybe_yield, trace};
 pub(crate) enum Source<'scan> {
     /// A memtable's.
     Memtable(Box<MemtablePartition>),
+    /// All files', as the row cache has them or reads them.
+    Cached(Box<CachedPartition>),
     /// An SSTable's, looked up by key.
     SSTable(Box<PartitionStream>),
     /// An SSTable's, where a scan stands.
@@ -27,6 +29,7 @@ impl UnfilteredStream for Source<'_> {
         match self {
             Self::Memtable(partition) => partition.header(),
             Self::SSTable(partition) => partition.header(),
+            Self::Cached(partition) => partition.header(),
             Self::Scanned(partition) => partition.header(),
             Self::Row(header, _) => header,
         }
@@ -38,6 +41,7 @@ impl UnfilteredStream for Source<'_> {
         let next = match self {
             Self::Memtable(partition) => partition.next().await?,
             Self::SSTable(partition) => partition.next().await?,
+            Self::Cached(partition) => partition.next().await?,
             Self::Scanned(partition) => partition.next().await?,
             // It was met before, where it was collected from.
             Self::Row(_, row) => return Ok(row.take().map(Unfiltered::Row)),
@@ -57,6 +61,7 @@ impl UnfilteredStream for Source<'_> {
         match self {
             Self::Memtable(partition) => partition.skip_to(position).await,
             Self::SSTable(partition) => Ok(partition.skip_to(position).await?),
+            Self::Cached(partition) => partition.skip_to(position).await,
             Self::Scanned(partition) => Ok(partition.skip_to(position).await?),
             Self::Row(..) => Ok(()),
         }
@@ -66,6 +71,7 @@ impl UnfilteredStream for Source<'_> {
         match self {
             Self::Memtable(partition) => partition.dead_until(),
             Self::SSTable(partition) => partition.dead_until(),
+            Self::Cached(_) => None,
             Self::Scanned(partition) => partition.dead_until(),
             Self::Row(..) => None,
         }
@@ -75,6 +81,7 @@ impl UnfilteredStream for Source<'_> {
         match self {
             Self::Memtable(partition) => partition.maximum_timestamp(),
             Self::SSTable(partition) => partition.maximum_timestamp(),
+            Self::Cached(_) => i64::MAX,
             Self::Scanned(partition) => partition.maximum_timestamp(),
             Self::Row(..) => i64::MAX,
         }

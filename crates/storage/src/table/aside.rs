@@ -34,6 +34,8 @@ impl Table {
         aside.memtables = view.flushing.to_vec();
         aside.sstables = view.sstables.to_vec();
         self.change_view(|view| view.without(&aside.sstables, &aside.memtables));
+        self.cache.begin_phase();
+        self.cache.forget();
     }
 
     /// Throws away what was set aside (returning the SSTables to remove), or brings it back.
@@ -46,6 +48,8 @@ impl Table {
                 self.change_view(|view| {
                     view.with_memtables_back(&memtables).with_sstables(sstables)
                 });
+                self.cache.begin_phase();
+                self.cache.forget();
                 Vec::new()
             }
         };
@@ -63,5 +67,6 @@ impl Table {
         self.switch_memtable();
         let view = self.view();
         self.change_view(|now| now.without(&view.sstables, &view.flushing));
+        self.cache.forget();
     }
 }

@@ -27,9 +27,11 @@ pub(crate) use view::TableView;
 
 use crate::{
     StorageError,
+    cache::{RowCache, TableCache},
     commitlog::{ColumnMapping, LogPosition},
     compaction::{TableCompactions, strategy::CompactionStrategy},
     memtable::{Memtable, MemtableFactory},
+    read::CacheAccess,
     system::SCHEMA_KEYSPACE,
 };
 
@@ -57,6 +59,7 @@ pub(crate) struct Table {
     flush_bytes: Cell<u64>,
     /// Why the last flush failed, if it did.
     flush_failure: RefCell<Option<String>>,
+    cache: Rc<TableCache>,
     aside: RefCell<Aside>,
     is_dropped: Cell<bool>,
     /// `durable_writes` of the keyspace.
@@ -71,10 +74,12 @@ impl Table {
         mapping: ColumnMapping,
         directory: PathBuf,
         memtables: MemtableFactory,
+        row_cache: RowCache,
     ) -> Self {
         let memtable = memtables.make(&metadata);
         let is_schema = metadata.keyspace == SCHEMA_KEYSPACE;
         Self {
+            cache: Rc::new(TableCache::new(row_cache, &metadata)),
             own_sstable_features: Cell::new(own_sstable_features(&metadata)),
             compactions: Rc::default(),
             staged: RefCell::default(),
@@ -152,6 +157,7 @@ impl Table {
         }
         self.own_sstable_features.set(own_sstable_features(&metadata));
         *self.compaction_strategy.borrow_mut() = Rc::new(strategy_of(&metadata));
+        self.cache.alter(&metadata);
         *self.metadata.borrow_mut() = metadata;
         *self.mapping.borrow_mut() = Rc::new(mapping);
         Ok(())
@@ -167,6 +173,35 @@ impl Table {
     #[inline]
     pub(crate) fn borrow_view(&self) -> std::cell::Ref<'_, Rc<TableView>> {
         self.view.borrow()
+    }
+
+    /// What is cached of its files.
+    pub(crate) fn cache(&self) -> &Rc<TableCache> {
+        &self.cache
+    }
+
+    /// The row cache, and what a read that begins now may add to it; `None` if the table is not to be cached.
+    pub(crate) fn row_cache(&self) -> Option<CacheAccess> {
+        self.enabled_row_cache().map(|cache| (cache.clone(), cache.ticket()))
+    }
+
+    /// The row cache, if the table is to be cached.
+    #[inline]
+    pub(crate) fn enabled_row_cache(&self) -> Option<&Rc<TableCache>> {
+        (self.cache.is_enabled() && !self.is_schema).then_some(&self.cache)
+    }
+
+    /// A file with what is in a memtable that is still there.
+    pub(crate) fn add_flushed(&self, sstable: Rc<SSTable>) {
+        self.change_view(|view| view.with_sstables([sstable]));
+        self.cache.begin_phase();
+    }
+
+    /// Files with data that the table did not have.
+    pub(crate) fn add_foreign(&self, sstables: Vec<Rc<SSTable>>) {
+        self.change_view(|view| view.with_sstables(sstables));
+        self.cache.begin_phase();
+        self.cache.forget();
     }
 
     /// The memtable that takes writes.

@@ -31,21 +31,6 @@ impl TableView {
         Self { memtable: fresh, flushing, sstables: self.sstables.clone() }
     }
 
-    /// With an SSTable in place of the memtable that was written to it, or with nothing in its place.
-    pub(crate) fn with_flushed(
-        &self,
-        flushed: &Rc<Memtable>,
-        sstable: Option<Rc<SSTable>>,
-    ) -> Self {
-        let flushing = self
-            .flushing
-            .iter()
-            .filter(|memtable| !Rc::ptr_eq(memtable, flushed))
-            .cloned()
-            .collect();
-        Self { flushing, ..self.with_sstables(sstable) }
-    }
-
     /// With older memtables that were set aside.
     pub(super) fn with_memtables_back(&self, older: &[Rc<Memtable>]) -> Self {
         let flushing = older.iter().chain(self.flushing.iter()).cloned().collect();

@@ -20,6 +20,7 @@ mod model;
 mod reads_are_isolated;
 mod reads_on_other_threads;
 mod resharding_survives_crashes;
+mod row_cache;
 mod segments_are_recycled;
 mod several_shards;
 mod support;

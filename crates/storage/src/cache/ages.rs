@@ -1,0 +1,212 @@
+//! How long ago entries were used, in steps, and which of them are the oldest.
+//!
+//! Time is counted in steps of insertions: a step is a part of what the cache holds, so that the order among entries is
+//! kept to within that part. Entries that were used again after they were added have an order of their own: a scan, whose
+//! rows are read once, makes room for itself among those that were not (rule 12). The idea of two orders is that of 2Q
+//! (T. Johnson and D. Shasha, VLDB 1994).
+//!
+//! Memory: a counter for each step between the oldest entry and now, at most [`LARGEST_STEPS`].
+
+use std::collections::VecDeque;
+
+use super::entry::Entry;
+
+/// A step is this part of all entries.
+const STEPS: u64 = 32;
+/// A step has at least so many insertions.
+const SMALLEST_STEP: u64 = 64;
+/// Older entries than that count as being of the oldest step.
+const LARGEST_STEPS: usize = 512;
+/// The hand looks for this part of the entries, the oldest: on average it passes so many before it finds one.
+const VICTIM_PART: u64 = 8;
+/// Entries that were used once have at least this part of the cache: so long has a new row to be used again.
+const ONCE_PART: u64 = 8;
+
+#[derive(Default)]
+pub(super) struct Ages {
+    now: u32,
+    insertions: u64,
+    once: Histogram,
+    again: Histogram,
+}
+
+/// How many entries were used last at each step.
+#[derive(Default)]
+struct Histogram {
+    /// The step of the first counter.
+    first: u32,
+    counts: VecDeque<u64>,
+    total: u64,
+}
+
+/// Which entries may go: those that were used last at these steps or before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Victims {
+    once: Option<u32>,
+    again: Option<u32>,
+}
+
+impl Victims {
+    pub(super) fn contain(&self, entry: &Entry) -> bool {
+        let until = if entry.is_reused() { self.again } else { self.once };
+        until.is_some_and(|until| entry.used_at() <= until)
+    }
+}
+
+impl Ages {
+    fn of(&mut self, entry: &Entry) -> &mut Histogram {
+        if entry.is_reused() { &mut self.again } else { &mut self.once }
+    }
+
+    /// Counts a new entry, as used now.
+    pub(super) fn add(&mut self, entry: &Entry) {
+        self.insertions += 1;
+        if self.insertions >= (self.len() / STEPS).max(SMALLEST_STEP) {
+            self.insertions = 0;
+            self.now += 1;
+        }
+        entry.set_used_at(self.now);
+        let now = self.now;
+        self.of(entry).add(now);
+    }
+
+    /// An entry is gone.
+    pub(super) fn remove(&mut self, entry: &Entry) {
+        let used_at = entry.used_at();
+        self.of(entry).remove(used_at);
+    }
+
+    /// An entry is used.
+    #[inline]
+    pub(super) fn touch(&mut self, entry: &Entry) {
+        if entry.used_at() == self.now && entry.is_reused() {
+            return;
+        }
+        self.remove(entry);
+        entry.set_reused();
+        entry.set_used_at(self.now);
+        self.again.add(self.now);
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.once.total + self.again.total
+    }
+
+    /// The oldest entries of those that were used once, as long as they have more than their part; else of the others.
+    pub(super) fn victims(&self) -> Victims {
+        let wanted = (self.len() / VICTIM_PART).max(1);
+        let takes_once = self.once.total > self.len() / ONCE_PART;
+        if takes_once {
+            // Of few, not the newest too.
+            let wanted = wanted.min(self.once.total.div_ceil(2));
+            Victims { once: self.once.reaching(wanted), again: None }
+        } else {
+            Victims { once: None, again: self.again.reaching(wanted) }
+        }
+    }
+}
+
+impl Histogram {
+    fn index(&self, step: u32) -> usize {
+        step.saturating_sub(self.first) as usize
+    }
+
+    fn add(&mut self, step: u32) {
+        if self.counts.is_empty() {
+            self.first = step;
+        }
+        let index = self.index(step);
+        while self.counts.len() <= index {
+            self.counts.push_back(0);
+        }
+        self.counts[index] += 1;
+        self.total += 1;
+        while self.counts.len() > LARGEST_STEPS {
+            let oldest = self.counts.pop_front().unwrap_or(0);
+            self.first += 1;
+            self.counts[0] += oldest;
+        }
+    }
+
+    fn remove(&mut self, step: u32) {
+        let index = self.index(step);
+        if let Some(count) = self.counts.get_mut(index)
+            && *count > 0
+        {
+            *count -= 1;
+            self.total -= 1;
+        }
+        while self.counts.front() == Some(&0) {
+            self.counts.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// The first step up to which there are `wanted` entries.
+    fn reaching(&self, wanted: u64) -> Option<u32> {
+        let mut sum = 0;
+        for (index, count) in self.counts.iter().enumerate() {
+            sum += count;
+            if sum >= wanted {
+                return Some(self.first + index as u32);
+            }
+        }
+        (sum > 0).then(|| self.first + self.counts.len() as u32 - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use espalier_mutation::DeletionTime;
+
+    fn entry() -> Entry {
+        Entry::bound(false, DeletionTime::LIVE)
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_first() {
+        let mut ages = Ages::default();
+        let entries: Vec<Entry> = (0..64_000).map(|_| entry()).collect();
+        entries.iter().for_each(|entry| ages.add(entry));
+        let victims = ages.victims();
+        let oldest = entries.iter().take_while(|entry| victims.contain(entry)).count();
+        assert_eq!(oldest, entries.iter().filter(|entry| victims.contain(entry)).count());
+        assert!((8_000..=12_000).contains(&oldest), "{oldest}");
+        entries.iter().take(oldest).for_each(|entry| ages.remove(entry));
+        assert_eq!(ages.len(), 64_000 - oldest as u64);
+        assert!(!ages.victims().contain(&entries[63_999]));
+    }
+
+    #[test]
+    fn what_is_used_again_stays_while_others_come_by() {
+        let mut ages = Ages::default();
+        let hot: Vec<Entry> = (0..6_000).map(|_| entry()).collect();
+        hot.iter().for_each(|entry| ages.add(entry));
+        hot.iter().for_each(|entry| ages.touch(entry));
+        for _ in 0..20 {
+            let scanned: Vec<Entry> = (0..4_000).map(|_| entry()).collect();
+            scanned.iter().for_each(|entry| ages.add(entry));
+            let victims = ages.victims();
+            assert!(!hot.iter().any(|entry| victims.contain(entry)));
+            scanned.iter().for_each(|entry| ages.remove(entry));
+        }
+        // As soon as there are few others, the oldest of them go.
+        assert!(hot.iter().any(|entry| ages.victims().contain(entry)));
+    }
+
+    #[test]
+    fn counts_come_to_nothing() {
+        let mut ages = Ages::default();
+        let entries: Vec<Entry> = (0..100_000).map(|_| entry()).collect();
+        for entry in &entries {
+            ages.add(entry);
+        }
+        for entry in entries.iter().step_by(3) {
+            ages.touch(entry);
+        }
+        entries.iter().for_each(|entry| ages.remove(entry));
+        assert_eq!((ages.len(), ages.once.counts.len(), ages.again.counts.len()), (0, 0, 0));
+        assert_eq!(ages.victims(), Victims { once: None, again: None });
+    }
+}

@@ -1,0 +1,252 @@
+//! Gaps of the cache, read from files, and filled.
+
+use espalier_mutation::{
+    ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, Direction, PartitionHeader, Row,
+    Unfiltered, UnfilteredStream, reconcile::MergedPartition,
+};
+use espalier_runtime::{trace, trace_event};
+
+use super::{partition::CachedPartition, place::is_row};
+use crate::{
+    StorageError,
+    memtable::path,
+    read::{ReadCommand, Source, file_sources},
+    table::TableView,
+};
+use std::sync::Arc;
+
+/// A range that is not known: from the place reached to `end`, where the cache has an entry (its deletion, its row) or the slice
+/// ends.
+pub(super) struct Gap {
+    pub(super) end: Vec<u8>,
+    pub(super) entry: Option<(DeletionTime, Option<Row>)>,
+}
+
+/// How far reading a gap came.
+enum Outcome {
+    /// To its end.
+    Over(Gap),
+    /// To its end, with what is there.
+    Given,
+    /// There is enough for now.
+    More(Gap),
+}
+
+/// The rest of a partition in the files, from the first gap on.
+pub(super) struct Disk {
+    /// `None`: no file has anything of it.
+    stream: Option<MergedPartition<Source<'static>>>,
+    /// What comes next, and where; if it was looked at.
+    head: Option<(Vec<u8>, Unfiltered)>,
+    is_at_end: bool,
+    /// The deletion in force where the stream stands.
+    open: DeletionTime,
+    /// How far it was told to skip.
+    skipped_to: Vec<u8>,
+}
+
+impl Disk {
+    async fn open(
+        view: &TableView,
+        command: &ReadCommand,
+        key: &DecoratedKey,
+        slices: ClusteringSlices,
+    ) -> Result<Self, StorageError> {
+        let sources = file_sources(view, command, key, &Arc::new(slices)).await?;
+        let (table, direction) = (command.table.clone(), command.direction);
+        let stream = MergedPartition::new(table, direction, sources).await?;
+        let is_at_end = stream.is_none();
+        let (head, open, skipped_to) = (None, DeletionTime::LIVE, Vec::new());
+        Ok(Self { stream, head, is_at_end, open, skipped_to })
+    }
+
+    /// Where the next fragment is.
+    async fn look(&mut self, command: &ReadCommand) -> Result<Option<&Vec<u8>>, StorageError> {
+        if self.head.is_none()
+            && !self.is_at_end
+            && let Some(stream) = &mut self.stream
+        {
+            match stream.next().await? {
+                Some(fragment) => self.head = Some((place_of(command, &fragment), fragment)),
+                None => self.is_at_end = true,
+            }
+        }
+        Ok(self.head.as_ref().map(|(place, _)| place))
+    }
+
+    /// Nothing before `position` is needed; `target` is its path.
+    pub(super) async fn skip_to(
+        &mut self,
+        position: &ClusteringBound,
+        target: &[u8],
+        direction: Direction,
+    ) -> Result<(), StorageError> {
+        let is_ahead = |place: &[u8]| match direction {
+            Direction::Forward => target > place,
+            Direction::Reverse => target < place,
+        };
+        let is_needed = self.head.as_ref().is_none_or(|(place, _)| is_ahead(place))
+            && (self.skipped_to.is_empty() || is_ahead(&self.skipped_to));
+        if is_needed && let Some(stream) = &mut self.stream {
+            stream.skip_to(position).await?;
+            self.skipped_to = target.to_vec();
+        }
+        Ok(())
+    }
+}
+
+/// The path of a fragment within its partition.
+fn place_of(command: &ReadCommand, fragment: &Unfiltered) -> Vec<u8> {
+    let mut place = Vec::new();
+    let comparator = command.table.comparator();
+    match fragment {
+        Unfiltered::Row(row) => path::put_row(comparator, &row.clustering.values, &mut place),
+        Unfiltered::Marker(marker) => path::put_bound(comparator, &marker.position, &mut place),
+    }
+    place
+}
+
+impl CachedPartition {
+    /// Opens a partition of which nothing is known. `None`: no file has it.
+    pub(super) async fn open_whole(&mut self) -> Result<Option<PartitionHeader>, StorageError> {
+        let slices = ClusteringSlices::clone(&self.slices);
+        let disk = Disk::open(&self.view, &self.command, &self.key, slices).await?;
+        let header = disk.stream.as_ref().map(|stream| stream.header().clone());
+        self.disk = Some(disk);
+        if self.cache.is_valid(self.ticket) {
+            self.cache.add_header(&self.prefix, header.as_ref());
+            if header.is_none() {
+                let comparator = self.command.table.comparator();
+                for slice in &self.slices.slices {
+                    let (mut low, mut high) = (Vec::new(), Vec::new());
+                    path::put_bound(comparator, &slice.start, &mut low);
+                    path::put_bound(comparator, &slice.end, &mut high);
+                    self.add_range(&low, &high, DeletionTime::LIVE);
+                }
+            }
+        }
+        Ok(header)
+    }
+
+    /// Reads on in the gap, into the buffer.
+    pub(super) async fn read_gap(&mut self) -> Result<(), StorageError> {
+        let (Some(gap), Some(mut range)) = (self.gap.take(), self.range.take()) else {
+            return Ok(());
+        };
+        let wanted = self.next_fill.saturating_sub(1).max(1);
+        self.next_fill = (self.next_fill * 4).min(256);
+        let position = self.bound_at(&range.at)?;
+        let mut disk = match self.disk.take() {
+            Some(disk) => disk,
+            None => {
+                self.range = Some(range);
+                let rest = self.rest()?;
+                if trace::is_on() {
+                    trace_event!(
+                        "Row cache does not know the rows behind; reading them from sstables"
+                    );
+                }
+                let disk = Disk::open(&self.view, &self.command, &self.key, rest).await?;
+                let Some(back) = self.range.take() else { return Ok(()) };
+                range = back;
+                disk
+            }
+        };
+        let at = position_path(&range.at, self.command.direction);
+        disk.skip_to(&position, &at, self.command.direction).await?;
+        let outcome = loop {
+            let is_at_end = match disk.look(&self.command).await? {
+                None => true,
+                Some(place) if !self.is_behind(place, &range.at) => {
+                    // The deletion in force changes before the gap; a row there was given.
+                    if let Some((_, Unfiltered::Marker(marker))) = disk.head.take() {
+                        disk.open = self.beyond(&marker);
+                    }
+                    continue;
+                }
+                Some(place) => {
+                    self.is_behind(place, &gap.end) || (*place == gap.end && !is_row(place))
+                }
+            };
+            if is_at_end {
+                self.tell_deletion(&mut range, disk.open)?;
+                self.learn_range(&range.at, &gap.end, disk.open);
+                break Outcome::Over(gap);
+            }
+            let Some((place, fragment)) = disk.head.take() else { continue };
+            self.tell_deletion(&mut range, disk.open)?;
+            match fragment {
+                Unfiltered::Row(row) => {
+                    self.misses += 1;
+                    self.learn_row(&place, disk.open, &row);
+                    self.learn_range(&range.at, &place, disk.open);
+                    self.buffer.push_back(Unfiltered::Row(row));
+                }
+                Unfiltered::Marker(marker) => {
+                    self.learn_range(&range.at, &place, disk.open);
+                    disk.open = self.beyond(&marker);
+                }
+            }
+            range.at = place;
+            if range.at == gap.end {
+                break Outcome::Given;
+            }
+            if self.buffer.len() >= wanted {
+                break Outcome::More(gap);
+            }
+        };
+        self.disk = Some(disk);
+        match outcome {
+            Outcome::Given => self.range = Some(range),
+            Outcome::More(gap) => {
+                self.gap = Some(gap);
+                self.range = Some(range);
+            }
+            Outcome::Over(Gap { end, entry: Some(known) }) => {
+                self.give_known(&mut range, end, known)?;
+                self.range = Some(range);
+            }
+            Outcome::Over(_) => {
+                self.range = Some(range);
+                self.leave_slice();
+            }
+        }
+        Ok(())
+    }
+
+    /// The deletion that a marker leaves in force in the direction of the walk.
+    fn beyond(&self, marker: &espalier_mutation::RangeTombstoneMarker) -> DeletionTime {
+        match self.command.direction {
+            Direction::Forward => marker.after,
+            Direction::Reverse => marker.before,
+        }
+    }
+
+    fn learn_row(&self, place: &[u8], deletion: DeletionTime, row: &Row) {
+        if self.cache.is_valid(self.ticket) {
+            self.cache.add_row(&self.prefix, place, deletion, row);
+        }
+    }
+
+    /// Nothing is between two places, given in the direction of the walk.
+    fn learn_range(&self, near: &[u8], far: &[u8], deletion: DeletionTime) {
+        match self.command.direction {
+            Direction::Forward => self.add_range(near, far, deletion),
+            Direction::Reverse => self.add_range(far, near, deletion),
+        }
+    }
+
+    fn add_range(&self, low: &[u8], high: &[u8], deletion: DeletionTime) {
+        if self.cache.is_valid(self.ticket) {
+            self.cache.cache.0.borrow_mut().add_range(&self.prefix, low, high, deletion);
+        }
+    }
+}
+
+/// The path of the bound behind a place in the direction of the walk.
+fn position_path(at: &[u8], direction: Direction) -> Vec<u8> {
+    match direction {
+        Direction::Forward => super::place::behind(at),
+        Direction::Reverse => super::place::before(at),
+    }
+}

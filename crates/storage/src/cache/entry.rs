@@ -1,0 +1,180 @@
+//! What the cache knows at a place.
+
+use std::cell::Cell;
+
+use espalier_mutation::DeletionTime;
+
+/// Rows up to this length lie in the entry itself; longer ones on the heap.
+const INLINE_BYTES: usize = 22;
+
+const DELETION_BYTES: usize = 12;
+
+/// The range from the entry before this one up to it is known: there is nothing in it but what is in the entries, and the
+/// entry's deletion covers it.
+const CONTINUOUS: u8 = 1;
+/// There is a row here.
+const ROW: u8 = 2;
+/// The bytes begin with a deletion.
+const DELETION: u8 = 4;
+/// It was used since it was added.
+const REUSED: u8 = 8;
+/// It is the partition's own: its deletion, and its static row if it has one.
+const HEADER: u8 = 16;
+
+/// What is known at a place, and of the range before it. 32 bytes: a block of the trie.
+///
+/// The deletion is the partition's in a header; elsewhere that of range deletions over this place and, if the entry is continuous,
+/// over the range before it.
+#[derive(Clone)]
+pub(super) struct Entry {
+    used_at: Cell<u32>,
+    flags: Cell<u8>,
+    data: Data,
+}
+
+#[derive(Clone)]
+enum Data {
+    Inline { length: u8, bytes: [u8; INLINE_BYTES] },
+    Heap(Box<[u8]>),
+}
+
+const _: () = assert!(size_of::<Entry>() == 32);
+
+impl Entry {
+    fn new(flags: u8, deletion: DeletionTime, row: &[u8]) -> Self {
+        let has_deletion = !deletion.is_live();
+        let flags = flags | if has_deletion { DELETION } else { 0 };
+        let mut prefix = [0; DELETION_BYTES];
+        prefix[..8].copy_from_slice(&deletion.marked_for_delete_at.to_le_bytes());
+        prefix[8..].copy_from_slice(&deletion.local_deletion_time.to_le_bytes());
+        let prefix = if has_deletion { &prefix[..] } else { &[] };
+        let length = prefix.len() + row.len();
+        let data = if length <= INLINE_BYTES {
+            let mut bytes = [0; INLINE_BYTES];
+            bytes[..prefix.len()].copy_from_slice(prefix);
+            bytes[prefix.len()..length].copy_from_slice(row);
+            Data::Inline { length: length as u8, bytes }
+        } else {
+            Data::Heap([prefix, row].concat().into_boxed_slice())
+        };
+        Self { used_at: Cell::new(0), flags: Cell::new(flags), data }
+    }
+
+    /// A row: its bytes as a memtable stores them.
+    pub(super) fn row(is_continuous: bool, deletion: DeletionTime, row: &[u8]) -> Self {
+        Self::new(ROW | if is_continuous { CONTINUOUS } else { 0 }, deletion, row)
+    }
+
+    /// A place between rows.
+    pub(super) fn bound(is_continuous: bool, deletion: DeletionTime) -> Self {
+        Self::new(if is_continuous { CONTINUOUS } else { 0 }, deletion, &[])
+    }
+
+    /// A partition's own. `static_row` is empty if there is none.
+    pub(super) fn header(deletion: DeletionTime, static_row: &[u8]) -> Self {
+        Self::new(HEADER, deletion, static_row)
+    }
+
+    /// The same entry with another row, or for a header another static row.
+    pub(super) fn with_row(&self, row: &[u8]) -> Self {
+        Self::new(self.flags.get() & (CONTINUOUS | ROW | HEADER), self.deletion(), row)
+            .aged_as(self)
+    }
+
+    pub(super) fn with_deletion(&self, deletion: DeletionTime) -> Self {
+        let flags = self.flags.get() & (CONTINUOUS | ROW | HEADER);
+        Self::new(flags, deletion, self.row_bytes()).aged_as(self)
+    }
+
+    /// The same entry as the end of a known range.
+    pub(super) fn made_continuous(&self, deletion: DeletionTime) -> Self {
+        let made = self.with_deletion(deletion);
+        made.set(CONTINUOUS, true);
+        made
+    }
+
+    /// With the age of another one, in whose place it comes.
+    pub(super) fn aged_as(self, other: &Self) -> Self {
+        self.used_at.set(other.used_at.get());
+        self.set(REUSED, other.has(REUSED));
+        self
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.flags.get() & flag != 0
+    }
+
+    fn set(&self, flag: u8, value: bool) {
+        let flags = self.flags.get();
+        self.flags.set(if value { flags | flag } else { flags & !flag });
+    }
+
+    pub(super) fn is_continuous(&self) -> bool {
+        self.has(CONTINUOUS)
+    }
+
+    /// From now on the range before it is not known. Readers of older states may see it: they read more than they need.
+    pub(super) fn forget_range(&self) {
+        self.set(CONTINUOUS, false);
+    }
+
+    pub(super) fn is_row(&self) -> bool {
+        self.has(ROW)
+    }
+
+    pub(super) fn is_header(&self) -> bool {
+        self.has(HEADER)
+    }
+
+    pub(super) fn is_reused(&self) -> bool {
+        self.has(REUSED)
+    }
+
+    pub(super) fn set_reused(&self) {
+        self.set(REUSED, true);
+    }
+
+    /// When it was added or used last, as `Ages` counts.
+    pub(super) fn used_at(&self) -> u32 {
+        self.used_at.get()
+    }
+
+    pub(super) fn set_used_at(&self, age: u32) {
+        self.used_at.set(age);
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.data {
+            Data::Inline { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Data::Heap(bytes) => bytes,
+        }
+    }
+
+    pub(super) fn deletion(&self) -> DeletionTime {
+        if !self.has(DELETION) {
+            return DeletionTime::LIVE;
+        }
+        match self.bytes().first_chunk::<DELETION_BYTES>() {
+            Some(&[a, b, c, d, e, f, g, h, i, j, k, l]) => DeletionTime::new(
+                i64::from_le_bytes([a, b, c, d, e, f, g, h]),
+                u32::from_le_bytes([i, j, k, l]),
+            ),
+            None => DeletionTime::LIVE,
+        }
+    }
+
+    /// The row, or the static row of a header; empty if there is none.
+    #[inline]
+    pub(super) fn row_bytes(&self) -> &[u8] {
+        let bytes = self.bytes();
+        if self.has(DELETION) { bytes.get(DELETION_BYTES..).unwrap_or_default() } else { bytes }
+    }
+
+    /// Bytes that it takes besides its slot in the trie.
+    pub(super) fn heap_bytes(&self) -> usize {
+        match &self.data {
+            Data::Heap(bytes) => bytes.len(),
+            Data::Inline { .. } => 0,
+        }
+    }
+}

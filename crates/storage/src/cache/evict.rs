@@ -1,0 +1,165 @@
+//! Making room: a hand goes over the keys, in their order, and takes the oldest entries that it meets.
+//!
+//! What costs the core is bounded by what the hand passes at a time, however large a partition is. Rule 8: a row that goes
+//! leaves the range before the next entry unknown; nothing else changes.
+
+use espalier_runtime::{maybe_yield, shard, spawn_local};
+use espalier_trie::cursor::Direction;
+
+use super::{Inner, RowCache};
+
+/// Entries that the hand passes at a time: some microseconds.
+const PASSED_AT_ONCE: usize = 48;
+/// Entries of a table that is forgotten that are removed at a time.
+const REMOVED_AT_ONCE: usize = 32;
+/// What was replaced while it was read is freed in such portions.
+const FREED_AT_ONCE: u32 = 256;
+
+impl RowCache {
+    pub(super) fn new_number(&self) -> u32 {
+        let mut inner = self.0.borrow_mut();
+        inner.next_number += 1;
+        inner.next_number
+    }
+
+    /// Removes what is under a number that nobody uses any more, in steps.
+    pub(super) fn remove_later(&self, number: u32) {
+        let Ok(inner) = self.0.try_borrow() else { return };
+        let is_empty = inner
+            .trie
+            .subtrie(&number.to_be_bytes())
+            .entries(Direction::Forward)
+            .next_entry()
+            .is_none();
+        drop(inner);
+        if is_empty {
+            return;
+        }
+        let cache = self.clone();
+        if shard::loop_report().is_none() {
+            while cache.remove_some(number) {}
+            return;
+        }
+        spawn_local(async move {
+            while cache.remove_some(number) {
+                maybe_yield().await;
+            }
+        })
+        .detach();
+    }
+
+    /// Removes some entries under a number; `false` if there is none left.
+    fn remove_some(&self, number: u32) -> bool {
+        let mut inner = self.0.borrow_mut();
+        let mut keys = Vec::with_capacity(REMOVED_AT_ONCE);
+        let prefix = number.to_be_bytes();
+        let mut entries = inner.trie.subtrie(&prefix).entries(Direction::Forward);
+        while keys.len() < REMOVED_AT_ONCE
+            && let Some((key, _)) = entries.next_entry()
+        {
+            keys.push([&prefix[..], key].concat());
+        }
+        drop(entries);
+        for key in &keys {
+            if !inner.remove(key) {
+                return false;
+            }
+            inner.metrics.row_removals += 1;
+        }
+        inner.trie.free_retired(FREED_AT_ONCE);
+        !keys.is_empty()
+    }
+}
+
+impl Inner {
+    /// Whether so many bytes more are too many.
+    pub(super) fn is_over(&self, more: usize) -> bool {
+        self.used_bytes() + more > self.limit_bytes
+    }
+
+    /// Lets the hand go on if there is little room: an insertion calls this once, so that room grows faster than it is taken.
+    pub(super) fn make_room(&mut self) {
+        // Some ahead of the limit, for nodes that an insertion splits.
+        if !self.is_over(self.limit_bytes / 64) || self.trie.is_empty() {
+            return;
+        }
+        self.trie.free_retired(FREED_AT_ONCE);
+        let victims = self.ages.victims();
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let mut entries = self.trie.entries(Direction::Forward);
+        entries.seek(&self.hand);
+        // A header goes when nothing of its partition follows it.
+        let mut header: Option<Vec<u8>> = None;
+        let mut is_range_lost = false;
+        let mut passed = 0;
+        let mut reached = Vec::new();
+        loop {
+            let Some((key, entry)) = entries.next_entry() else {
+                keys.extend(header);
+                break;
+            };
+            if let Some(header) = header.take()
+                && !key.starts_with(&header)
+            {
+                keys.push(header);
+            }
+            if is_range_lost && !entry.is_header() {
+                entry.forget_range();
+            }
+            is_range_lost = false;
+            passed += 1;
+            if passed > PASSED_AT_ONCE {
+                reached.extend_from_slice(key);
+                break;
+            }
+            if !victims.contain(entry) {
+                continue;
+            }
+            if entry.is_header() {
+                header = Some(key.to_vec());
+            } else {
+                keys.push(key.to_vec());
+                is_range_lost = true;
+            }
+        }
+        drop(entries);
+        keys.iter().for_each(|key| self.evict(key));
+        self.hand = reached;
+    }
+
+    fn evict(&mut self, key: &[u8]) {
+        let Some(entry) = self.trie.get(key) else { return };
+        let (is_row, is_header) = (entry.is_row(), entry.is_header());
+        if !self.remove(key) {
+            return;
+        }
+        if is_row {
+            self.metrics.row_evictions += 1;
+        }
+        if is_header {
+            self.metrics.partition_evictions += 1;
+        }
+    }
+
+    /// Removes an entry, whatever follows it. `false`: it is still there.
+    pub(super) fn remove(&mut self, key: &[u8]) -> bool {
+        let Some(entry) = self.trie.get(key).cloned() else { return false };
+        let is_removed = match self.trie.has_readers() {
+            false => self.trie.remove(key).unwrap_or(false),
+            // Nothing of what a snapshot shows may change: copies of the nodes on the way do. The last entry of all stays.
+            true => self.trie.transaction(&[]).remove(key).unwrap_or(false),
+        };
+        if !is_removed {
+            return false;
+        }
+        self.heap_bytes -= entry.heap_bytes();
+        self.ages.remove(&entry);
+        if entry.is_row() {
+            self.metrics.rows -= 1;
+        }
+        if entry.is_header() {
+            self.metrics.partitions -= 1;
+        }
+        true
+    }
+}

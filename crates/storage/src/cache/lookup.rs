@@ -1,0 +1,121 @@
+//! Looking at single entries.
+
+use espalier_mutation::{
+    DecoratedKey, DecoratedKeyRef, DeletionTime, PackError, PackedRow, PartitionHeader, Row,
+    schema::TableMetadata,
+};
+
+use super::{Inner, TableCache, Ticket, entry::Entry};
+use crate::{
+    StorageError,
+    memtable::{RowLookup, path, split_stored},
+    read::ReadCommand,
+};
+
+/// What a look for one row came to.
+pub(crate) enum CachedLookup<R> {
+    /// It is known; what the caller made of it.
+    Known(R),
+    /// It is not known, or takes more than a look.
+    Unknown,
+}
+
+impl TableCache {
+    /// Calls `take` with a row, if it is known that there is one, or for a partition of one row, that there is none.
+    #[inline]
+    pub(crate) fn look_up<V: AsRef<[u8]>, R>(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
+        take: impl FnOnce(RowLookup<'_>) -> R,
+    ) -> CachedLookup<R> {
+        let format = self.format();
+        let mut buffer = self.path.borrow_mut();
+        let Inner { trie, ages, metrics, .. } = &mut *self.cache.0.borrow_mut();
+        if trie.is_empty() {
+            return CachedLookup::Unknown;
+        }
+        self.put_partition(self.ticket().number, key, &mut buffer);
+        let mut lookup = RowLookup::NOTHING;
+        let entry = if format.is_single_row {
+            buffer.push(path::FIRST_ROW);
+            trie.get(&buffer)
+        } else {
+            let partition = trie.subtrie(&buffer);
+            let Some(header) = partition.get(&[]) else { return CachedLookup::Unknown };
+            ages.touch(header);
+            lookup.partition_deletion = header.deletion();
+            let Ok(static_row) = packed(header, format.is_exact) else {
+                return CachedLookup::Unknown;
+            };
+            lookup.static_row = static_row;
+            let length = buffer.len();
+            path::put_row(table.comparator(), clustering, &mut buffer);
+            partition.get(&buffer[length..]).filter(|entry| entry.is_row())
+        };
+        let Some(entry) = entry else { return CachedLookup::Unknown };
+        ages.touch(entry);
+        if entry.is_row() {
+            let stored = split_stored(format.is_exact, entry.row_bytes()).1;
+            let Ok(row) = PackedRow::new(stored) else { return CachedLookup::Unknown };
+            lookup.row = Some(row);
+            lookup.range_deletion = entry.deletion();
+        }
+        metrics.reads_without_misses += 1;
+        metrics.row_hits += 1;
+        CachedLookup::Known(take(lookup))
+    }
+
+    /// What is known of a partition as a whole.
+    pub(super) fn header(
+        &self,
+        ticket: Ticket,
+        command: &ReadCommand,
+        key: &DecoratedKey,
+        prefix: &[u8],
+    ) -> Result<Option<PartitionHeader>, StorageError> {
+        if !self.is_valid(ticket) {
+            return Ok(None);
+        }
+        let Inner { trie, ages, .. } = &mut *self.cache.0.borrow_mut();
+        let Some(entry) = trie.get(prefix) else { return Ok(None) };
+        ages.touch(entry);
+        let static_row = match entry.row_bytes() {
+            [] => None,
+            bytes => Some(self.format().row_of(&command.table, &[], bytes)?),
+        };
+        Ok(Some(PartitionHeader { key: key.clone(), deletion: entry.deletion(), static_row }))
+    }
+
+    /// Makes a partition known as its header says; without one, as one that is not there.
+    pub(super) fn add_header(&self, prefix: &[u8], header: Option<&PartitionHeader>) {
+        let mut bytes = Vec::new();
+        if let Some(row) = header.and_then(|header| header.static_row.as_ref()) {
+            self.format().store_row(row, &mut bytes);
+        }
+        let deletion = header.map_or(DeletionTime::LIVE, |header| header.deletion);
+        self.cache.0.borrow_mut().add_header(prefix, deletion, &bytes);
+    }
+
+    /// Adds a row that was read from files.
+    pub(super) fn add_row(
+        &self,
+        prefix: &[u8],
+        place: &[u8],
+        deletion: DeletionTime,
+        row: &Row,
+    ) -> bool {
+        let mut bytes = Vec::new();
+        self.format().store_row(row, &mut bytes);
+        self.cache.0.borrow_mut().add_row(prefix, place, deletion, &bytes)
+    }
+}
+
+/// The static row of a header.
+fn packed(header: &Entry, is_exact: bool) -> Result<Option<PackedRow<'_>>, PackError> {
+    match header.row_bytes() {
+        [] => Ok(None),
+        bytes => PackedRow::new(split_stored(is_exact, bytes).1).map(Some),
+    }
+}

@@ -1,0 +1,428 @@
+//! A partition as the cache knows it, as a stream: what is known comes from memory, gaps are read from files, and what is read
+//! there is added.
+//!
+//! The stream gives from memory what it finds without giving way, some fragments at a time; if it has to come back it takes a
+//! snapshot, so that it shows one state of the partition from first to last (rule 9). Its files are those of the view with which it was
+//! opened. What it finds in a gap it adds to the cache as long as its ticket is valid (rule 4). Memory: [`LARGEST_FILL`] fragments, and what a
+//! merge of the files takes.
+
+use std::{collections::VecDeque, rc::Rc, sync::Arc};
+
+use espalier_mutation::{
+    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, DecoratedKey, DeletionTime,
+    Direction, PartitionHeader, RangeTombstoneMarker, Row, Unfiltered, UnfilteredStream,
+};
+use espalier_runtime::{maybe_yield, trace, trace_event};
+use espalier_trie::memory::{Snapshot, Subtrie};
+
+use super::{
+    Inner, TableCache, Ticket,
+    disk::{Disk, Gap},
+    entry::Entry,
+    place::{are_adjacent, is_row},
+    walk::Walk,
+};
+use crate::{StorageError, memtable::path, read::ReadCommand, table::TableView};
+
+const SMALLEST_FILL: usize = 4;
+const LARGEST_FILL: usize = 256;
+/// An arbitrary choice: some ten microseconds.
+const FREED_AT_ONCE: u32 = 512;
+
+/// One partition of a table with clustering or static columns. See [`UnfilteredStream`].
+pub(crate) struct CachedPartition {
+    pub(super) cache: Rc<TableCache>,
+    pub(super) ticket: Ticket,
+    pub(super) view: Rc<TableView>,
+    pub(super) command: ReadCommand,
+    pub(super) key: DecoratedKey,
+    /// The partition's path, the table's number in front.
+    pub(super) prefix: Vec<u8>,
+    header: PartitionHeader,
+    pub(super) slices: Arc<ClusteringSlices>,
+    slices_done: usize,
+    pub(super) range: Option<Range>,
+    snapshot: Option<Snapshot<Entry>>,
+    /// The cache is ahead of the view, and is not asked.
+    is_from_files: bool,
+    pub(super) buffer: VecDeque<Unfiltered>,
+    pub(super) next_fill: usize,
+    pub(super) gap: Option<Gap>,
+    pub(super) disk: Option<Disk>,
+    hits: u64,
+    pub(super) misses: u64,
+}
+
+/// A slice under way: the paths of the place reached and of the far bound, and the deletion that was told last.
+pub(super) struct Range {
+    pub(super) at: Vec<u8>,
+    pub(super) far: Vec<u8>,
+    pub(super) open: DeletionTime,
+}
+
+impl CachedPartition {
+    /// The slices of a partition; `None` if no file has anything of it.
+    pub(crate) async fn open(
+        cache: &Rc<TableCache>,
+        ticket: Ticket,
+        view: &Rc<TableView>,
+        command: &ReadCommand,
+        key: &DecoratedKey,
+        slices: &Arc<ClusteringSlices>,
+    ) -> Result<Option<Self>, StorageError> {
+        let mut prefix = Vec::with_capacity(key.key.len() + 20);
+        cache.put_partition(ticket.number, key.borrowed(), &mut prefix);
+        let header = cache.header(ticket, command, key, &prefix)?;
+        let wanted = command.limits.rows.min(command.limits.rows_per_partition);
+        let mut partition = Self {
+            cache: cache.clone(),
+            ticket,
+            view: view.clone(),
+            command: command.clone(),
+            key: key.clone(),
+            prefix,
+            header: PartitionHeader {
+                key: key.clone(),
+                deletion: DeletionTime::LIVE,
+                static_row: None,
+            },
+            slices: slices.clone(),
+            slices_done: 0,
+            range: None,
+            snapshot: None,
+            is_from_files: !cache.is_valid(ticket),
+            buffer: VecDeque::new(),
+            next_fill: wanted.saturating_add(1).clamp(SMALLEST_FILL, LARGEST_FILL),
+            gap: None,
+            disk: None,
+            hits: 0,
+            misses: 0,
+        };
+        if trace::is_on() {
+            let found = if header.is_some() { "found" } else { "not found" };
+            trace_event!("Partition {found} in row cache");
+        }
+        partition.header = match header {
+            Some(header) => header,
+            None => match partition.open_whole().await? {
+                Some(header) => header,
+                None => return Ok(None),
+            },
+        };
+        partition.begin()?;
+        Ok(Some(partition))
+    }
+
+    /// The first look at what is known; if there is more to come, the state is kept.
+    fn begin(&mut self) -> Result<(), StorageError> {
+        self.is_from_files |= !self.cache.is_valid(self.ticket);
+        self.fill()?;
+        if !self.is_done() && !self.is_from_files {
+            let inner = self.cache.cache.0.borrow();
+            self.snapshot = Some(inner.trie.snapshot(&self.prefix));
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.slices_done >= self.slices.slices.len()
+    }
+
+    /// Whether nothing is in the buffer, and nothing more will be.
+    fn is_over(&self) -> bool {
+        self.buffer.is_empty() && self.is_done()
+    }
+
+    /// What is left of the slices, from the place reached on; for files.
+    pub(super) fn rest(&self) -> Result<ClusteringSlices, StorageError> {
+        let all = &self.slices.slices;
+        let (first, others): (usize, Vec<ClusteringSlice>) = match self.command.direction {
+            Direction::Forward => {
+                (self.slices_done, all.iter().skip(self.slices_done + 1).cloned().collect())
+            }
+            Direction::Reverse => {
+                let first = all.len() - 1 - self.slices_done;
+                (first, all[..first].to_vec())
+            }
+        };
+        let mut begun = all[first].clone();
+        if let Some(range) = &self.range {
+            let at = self.bound_at(&range.at)?;
+            match self.command.direction {
+                Direction::Forward => begun.start = at,
+                Direction::Reverse => begun.end = at,
+            }
+        }
+        let slices = match self.command.direction {
+            Direction::Forward => std::iter::once(begun).chain(others).collect(),
+            Direction::Reverse => others.into_iter().chain([begun]).collect(),
+        };
+        Ok(ClusteringSlices { slices })
+    }
+
+    /// The bound at a place, or behind it in the direction of the walk, if it is a row's.
+    pub(super) fn bound_at(&self, place: &[u8]) -> Result<ClusteringBound, StorageError> {
+        let comparator = self.command.table.comparator();
+        let is_forward = self.command.direction == Direction::Forward;
+        let mut bound = path::bound(comparator, place)
+            .map_err(|error| crate::memtable::corrupt(&self.command.table, &error))?;
+        let is_behind = match is_row(place) {
+            true => is_forward,
+            false => bound.kind.weight() > 0,
+        };
+        bound.kind = match (is_behind, is_forward) {
+            (true, true) => BoundKind::ExclusiveStart,
+            (true, false) => BoundKind::InclusiveEnd,
+            (false, true) => BoundKind::InclusiveStart,
+            (false, false) => BoundKind::ExclusiveEnd,
+        };
+        Ok(bound)
+    }
+
+    /// Reads what is known into the buffer, until there is enough, or a gap.
+    fn fill(&mut self) -> Result<(), StorageError> {
+        if self.is_from_files {
+            let range = self.range.take().unwrap_or_else(|| self.enter_slice());
+            self.gap = Some(Gap { end: range.far.clone(), entry: None });
+            self.range = Some(range);
+            return Ok(());
+        }
+        let cache = self.cache.clone();
+        let (snapshot, prefix) = (self.snapshot.take(), std::mem::take(&mut self.prefix));
+        let result = match &snapshot {
+            Some(snapshot) => self.fill_from(snapshot.subtrie(), &mut |_| {}),
+            None => {
+                let Inner { trie, ages, .. } = &mut *cache.cache.0.borrow_mut();
+                self.fill_from(trie.subtrie(&prefix), &mut |entry| ages.touch(entry))
+            }
+        };
+        (self.snapshot, self.prefix) = (snapshot, prefix);
+        if self.is_done() {
+            self.release_snapshot();
+        }
+        result
+    }
+
+    fn fill_from<'a>(
+        &mut self,
+        partition: Subtrie<'a, Entry>,
+        use_entry: &mut impl FnMut(&'a Entry),
+    ) -> Result<(), StorageError> {
+        let wanted = self.next_fill;
+        self.next_fill = (wanted * 4).min(LARGEST_FILL);
+        while self.buffer.len() < wanted && self.gap.is_none() && !self.is_done() {
+            let mut range = match self.range.take() {
+                Some(range) => range,
+                None => self.enter_slice(),
+            };
+            let is_finished = self.walk_slice(partition, &mut range, wanted, use_entry)?;
+            self.range = Some(range);
+            if is_finished {
+                self.leave_slice();
+            }
+        }
+        Ok(())
+    }
+
+    fn enter_slice(&self) -> Range {
+        let slices = &self.slices.slices;
+        let slice = match self.command.direction {
+            Direction::Forward => &slices[self.slices_done],
+            Direction::Reverse => &slices[slices.len() - 1 - self.slices_done],
+        };
+        let (near, far) = match self.command.direction {
+            Direction::Forward => (&slice.start, &slice.end),
+            Direction::Reverse => (&slice.end, &slice.start),
+        };
+        let mut range = Range { at: Vec::new(), far: Vec::new(), open: DeletionTime::LIVE };
+        let comparator = self.command.table.comparator();
+        path::put_bound(comparator, near, &mut range.at);
+        path::put_bound(comparator, far, &mut range.far);
+        range
+    }
+
+    /// The slice under way is at its end.
+    pub(super) fn leave_slice(&mut self) {
+        if let Some(mut range) = self.range.take() {
+            range.at.clone_from(&range.far);
+            // A slice that ends where the partition does has no bound that could not be told.
+            let _ = self.tell_deletion(&mut range, DeletionTime::LIVE);
+        }
+        self.slices_done += 1;
+    }
+
+    /// Tells the deletion in force from the place reached on, if it is another one.
+    pub(super) fn tell_deletion(
+        &mut self,
+        range: &mut Range,
+        deletion: DeletionTime,
+    ) -> Result<(), StorageError> {
+        if range.open == deletion {
+            return Ok(());
+        }
+        let mut position = self.bound_at(&range.at)?;
+        let open = std::mem::replace(&mut range.open, deletion);
+        let (before, after) = match self.command.direction {
+            Direction::Forward => (open, deletion),
+            Direction::Reverse => (deletion, open),
+        };
+        let weight = position.kind.weight();
+        position.kind = BoundKind::for_marker(weight, !before.is_live(), !after.is_live());
+        let marker = RangeTombstoneMarker { position, before, after };
+        self.buffer.push_back(Unfiltered::Marker(marker));
+        Ok(())
+    }
+
+    /// Whether `place` lies behind `other` in the direction of the walk.
+    pub(super) fn is_behind(&self, place: &[u8], other: &[u8]) -> bool {
+        match self.command.direction {
+            Direction::Forward => place > other,
+            Direction::Reverse => place < other,
+        }
+    }
+
+    /// Goes on with what is known; `true` at the end of the slice, `false` at a gap or when there is enough.
+    fn walk_slice<'a>(
+        &mut self,
+        partition: Subtrie<'a, Entry>,
+        range: &mut Range,
+        wanted: usize,
+        use_entry: &mut impl FnMut(&'a Entry),
+    ) -> Result<bool, StorageError> {
+        let (mut walk, here) = Walk::new(partition, self.command.direction, &range.at);
+        here.into_iter().for_each(&mut *use_entry);
+        while self.buffer.len() < wanted {
+            let step = walk.next(&range.at);
+            let (end, entry) = match &step.entry {
+                Some((place, entry)) if self.is_behind(&range.far, place) => {
+                    (place.clone(), Some(*entry))
+                }
+                _ => (range.far.clone(), None),
+            };
+            let is_nothing = match self.command.direction {
+                Direction::Forward => are_adjacent(&range.at, &end),
+                Direction::Reverse => are_adjacent(&end, &range.at),
+            } || range.at == end;
+            match step.range {
+                Some(deletion) => {
+                    if !is_nothing {
+                        self.tell_deletion(range, deletion)?;
+                    }
+                }
+                None if is_nothing => {}
+                None => {
+                    let entry = entry.map(|entry| self.known(&end, entry)).transpose()?;
+                    self.gap = Some(Gap { end, entry });
+                    return Ok(false);
+                }
+            }
+            // One behind the slice has told its end.
+            step.entry.iter().for_each(|(_, entry)| use_entry(entry));
+            let Some(entry) = entry else { return Ok(true) };
+            let known = self.known(&end, entry)?;
+            self.give_known(range, end, known)?;
+        }
+        Ok(false)
+    }
+
+    /// The deletion at an entry, and its row.
+    fn known(
+        &self,
+        place: &[u8],
+        entry: &Entry,
+    ) -> Result<(DeletionTime, Option<Row>), StorageError> {
+        let table = &self.command.table;
+        let row = match entry.is_row() {
+            true => Some(self.cache.format().row_of(table, place, entry.row_bytes())?),
+            false => None,
+        };
+        Ok((entry.deletion(), row))
+    }
+
+    /// Gives what is at a place of the cache, which is then the place reached.
+    pub(super) fn give_known(
+        &mut self,
+        range: &mut Range,
+        place: Vec<u8>,
+        (deletion, row): (DeletionTime, Option<Row>),
+    ) -> Result<(), StorageError> {
+        if let Some(row) = row {
+            if self.command.direction == Direction::Reverse && range.open != deletion {
+                range.at = super::place::behind(&place);
+            }
+            self.tell_deletion(range, deletion)?;
+            self.hits += 1;
+            self.buffer.push_back(Unfiltered::Row(row));
+        }
+        range.at = place;
+        Ok(())
+    }
+
+    fn release_snapshot(&mut self) {
+        if self.snapshot.take().is_some()
+            && let Ok(mut inner) = self.cache.cache.0.try_borrow_mut()
+        {
+            inner.trie.free_retired(FREED_AT_ONCE);
+        }
+    }
+}
+
+impl Drop for CachedPartition {
+    fn drop(&mut self) {
+        self.release_snapshot();
+        let (hits, misses, has_missed) = (self.hits, self.misses, self.disk.is_some());
+        self.cache.count(|metrics| {
+            metrics.row_hits += hits;
+            metrics.row_misses += misses;
+            match has_missed {
+                true => metrics.reads_with_misses += 1,
+                false => metrics.reads_without_misses += 1,
+            }
+        });
+    }
+}
+
+impl UnfilteredStream for CachedPartition {
+    type Error = StorageError;
+
+    fn header(&self) -> &PartitionHeader {
+        &self.header
+    }
+
+    async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
+        while self.buffer.is_empty() && !self.is_over() {
+            maybe_yield().await;
+            match self.gap.is_some() {
+                true => Box::pin(self.read_gap()).await?,
+                false => self.fill()?,
+            }
+        }
+        Ok(self.buffer.pop_front())
+    }
+
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
+        let comparator = self.command.table.comparator();
+        let is_forward = self.command.direction == Direction::Forward;
+        self.buffer.retain(|fragment| match fragment {
+            Unfiltered::Row(row) => {
+                let order = comparator.compare(row.clustering.position(), position.position());
+                if is_forward { order.is_gt() } else { order.is_lt() }
+            }
+            Unfiltered::Marker(_) => true,
+        });
+        let mut target = Vec::new();
+        path::put_bound(comparator, position, &mut target);
+        if let Some(disk) = &mut self.disk {
+            disk.skip_to(position, &target, self.command.direction).await?;
+        }
+        let Some(mut range) = self.range.take() else { return Ok(()) };
+        if self.is_behind(&target, &range.at) {
+            let is_beyond = self.is_behind(&target, &range.far);
+            range.at = if is_beyond { range.far.clone() } else { target };
+            // What the gap was may be behind us: it is looked for again.
+            self.gap = None;
+        }
+        self.range = Some(range);
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! Adding what was read from files. All places are within a partition, of which `prefix` is the path.
+//!
+//! Whatever is added here is true of the files of the present phase; callers look at their ticket first. An entry that is there
+//! already stays as it is (rule 5): it may be newer.
+
+use espalier_mutation::DeletionTime;
+use espalier_trie::cursor::Direction;
+
+use super::{
+    Inner,
+    entry::Entry,
+    place::{FIRST, are_adjacent, before, behind, is_row},
+};
+
+/// Rows beyond this part of the cache are not kept. An arbitrary choice.
+const LARGEST_ROW_PART: usize = 16;
+
+impl Inner {
+    /// Makes the partition known. `false`: there is no room.
+    pub(super) fn add_header(
+        &mut self,
+        prefix: &[u8],
+        deletion: DeletionTime,
+        static_row: &[u8],
+    ) -> bool {
+        if self.trie.get(prefix).is_some() {
+            return true;
+        }
+        let is_added = self.add(prefix, &[], Entry::header(deletion, static_row));
+        if is_added {
+            self.metrics.partition_insertions += 1;
+            self.metrics.partitions += 1;
+        }
+        is_added
+    }
+
+    /// Adds a row with nothing known of what is beside it. `false`: it is not in the cache.
+    pub(super) fn add_row(
+        &mut self,
+        prefix: &[u8],
+        place: &[u8],
+        deletion: DeletionTime,
+        row: &[u8],
+    ) -> bool {
+        if let Some(present) = self.get(prefix, place) {
+            return present.is_row();
+        }
+        // A known range without the row: it was deleted by what the cache knows and the files tell as well.
+        if self.successor(prefix, place).is_some_and(|(_, is_continuous, _)| is_continuous) {
+            return false;
+        }
+        if row.len() > self.limit_bytes / LARGEST_ROW_PART {
+            return false;
+        }
+        let is_added = self.add(prefix, place, Entry::row(false, deletion, row));
+        if is_added {
+            self.metrics.row_insertions += 1;
+            self.metrics.rows += 1;
+        }
+        is_added
+    }
+
+    /// Between two places there is nothing, under `deletion`. Both are in the cache afterwards, unless there is no room.
+    pub(super) fn add_range(
+        &mut self,
+        prefix: &[u8],
+        low: &[u8],
+        high: &[u8],
+        deletion: DeletionTime,
+    ) {
+        if low >= high || are_adjacent(low, high) {
+            return;
+        }
+        // A row that is not there any more says nothing; the place beside it does.
+        let mut low = low.to_vec();
+        if is_row(&low) && self.get(prefix, &low).is_none() {
+            low = behind(&low);
+        }
+        let mut high = high.to_vec();
+        if is_row(&high) && self.get(prefix, &high).is_none() {
+            high = before(&high);
+        }
+        if low >= high || !self.ensure_place(prefix, &low) || !self.ensure_place(prefix, &high) {
+            return;
+        }
+        // Mostly `high` alone; places between that others have put there, too.
+        let mut at = low;
+        while let Some((place, is_continuous, present)) = self.successor(prefix, &at) {
+            if place > high {
+                return;
+            }
+            let is_new = !is_continuous || deletion.supersedes(&present);
+            let deletion = present.max(deletion);
+            if is_new && !self.change(prefix, &place, |entry| entry.made_continuous(deletion)) {
+                return;
+            }
+            at = place;
+        }
+    }
+
+    /// Sees to it that there is an entry at a place between rows, or that none is needed.
+    pub(super) fn ensure_place(&mut self, prefix: &[u8], place: &[u8]) -> bool {
+        if place == FIRST || self.get(prefix, place).is_some() {
+            return true;
+        }
+        if is_row(place) {
+            return false;
+        }
+        let entry = match self.successor(prefix, place) {
+            Some((_, true, deletion)) => Entry::bound(true, deletion),
+            _ => Entry::bound(false, DeletionTime::LIVE),
+        };
+        self.add(prefix, place, entry)
+    }
+
+    /// The entry at a place.
+    pub(super) fn get(&self, prefix: &[u8], place: &[u8]) -> Option<&Entry> {
+        self.trie.subtrie(prefix).get(place)
+    }
+
+    /// The first entry behind a place: where it is, whether it is continuous, its deletion.
+    pub(super) fn successor(
+        &self,
+        prefix: &[u8],
+        place: &[u8],
+    ) -> Option<(Vec<u8>, bool, DeletionTime)> {
+        let mut entries = self.trie.subtrie(prefix).entries(Direction::Forward);
+        entries.seek(place);
+        loop {
+            let (key, entry) = entries.next_entry()?;
+            if key > place && !entry.is_header() {
+                return Some((key.to_vec(), entry.is_continuous(), entry.deletion()));
+            }
+        }
+    }
+
+    /// Puts a new entry where there is none.
+    pub(super) fn add(&mut self, prefix: &[u8], place: &[u8], entry: Entry) -> bool {
+        self.make_room();
+        let heap_bytes = entry.heap_bytes();
+        if self.is_over(heap_bytes) {
+            self.metrics.refusals += 1;
+            return false;
+        }
+        self.ages.add(&entry);
+        let used_at = entry.clone();
+        if self.trie.transaction(prefix).put(place, entry).is_err() {
+            self.ages.remove(&used_at);
+            self.metrics.refusals += 1;
+            return false;
+        }
+        self.heap_bytes += heap_bytes;
+        true
+    }
+
+    /// Replaces an entry that is there. `false`: there is no room, and it is as it was.
+    pub(super) fn change(
+        &mut self,
+        prefix: &[u8],
+        place: &[u8],
+        change: impl FnOnce(&Entry) -> Entry,
+    ) -> bool {
+        let mut transaction = self.trie.transaction(prefix);
+        if transaction.get(place).is_none() {
+            return false;
+        }
+        let changed = transaction.put_with(place, |old| {
+            let Some(old) = old else { return (Entry::bound(false, DeletionTime::LIVE), (0, 0)) };
+            let new = change(old);
+            let heap = (old.heap_bytes(), new.heap_bytes());
+            (new, heap)
+        });
+        drop(transaction);
+        match changed {
+            Ok((old, new)) => {
+                self.heap_bytes = self.heap_bytes - old + new;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}

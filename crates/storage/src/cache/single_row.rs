@@ -1,0 +1,175 @@
+//! Partitions that are one row: no clustering columns, no static ones. The entry is at the row's place, one for each partition;
+//! one without a row says that there is none. A partition deletion is kept as the row's.
+
+use std::{rc::Rc, sync::Arc};
+
+use espalier_mutation::{
+    Clustering, ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, PackedRow,
+    PartitionHeader, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
+    schema::TableMetadata,
+};
+use espalier_runtime::{trace, trace_event};
+use espalier_sstable::{PointRow, PointScratch};
+
+use super::{Inner, TableCache, Ticket, entry::Entry};
+use crate::{
+    StorageError,
+    memtable::path,
+    read::{ReadCommand, Source, file_sources},
+    table::TableView,
+};
+
+/// The files' part of a partition, from memory, or from the files, and then it is added.
+pub(crate) async fn read_single_row(
+    cache: &Rc<TableCache>,
+    ticket: Ticket,
+    view: &TableView,
+    command: &ReadCommand,
+    key: &DecoratedKey,
+) -> Result<Source<'static>, StorageError> {
+    let known = match cache.is_valid(ticket) {
+        true => cache.single_row(&command.table, key)?,
+        false => None,
+    };
+    if trace::is_on() {
+        let found = if known.is_some() { "found" } else { "not found" };
+        trace_event!("Partition {found} in row cache");
+    }
+    let row = match known {
+        Some(row) => {
+            cache.count(|metrics| {
+                metrics.reads_without_misses += 1;
+                metrics.row_hits += 1;
+            });
+            row
+        }
+        None => {
+            let row = read_from_files(view, command, key).await?;
+            cache.count(|metrics| {
+                metrics.reads_with_misses += 1;
+                metrics.row_misses += 1;
+            });
+            if cache.is_valid(ticket) {
+                cache.add_single_row(key.borrowed(), row.as_ref());
+            }
+            row
+        }
+    };
+    let (deletion, static_row) = (DeletionTime::LIVE, None);
+    Ok(Source::Row(PartitionHeader { key: key.clone(), deletion, static_row }, row))
+}
+
+async fn read_from_files(
+    view: &TableView,
+    command: &ReadCommand,
+    key: &DecoratedKey,
+) -> Result<Option<Row>, StorageError> {
+    let all = Arc::new(ClusteringSlices::all());
+    let sources = file_sources(view, command, key, &all).await?;
+    let (table, direction) = (command.table.clone(), command.direction);
+    let Some(mut merged) = MergedPartition::new(table, direction, sources).await? else {
+        return Ok(None);
+    };
+    let deletion = merged.header().deletion;
+    let mut found = None;
+    while let Some(fragment) = merged.next().await? {
+        if let Unfiltered::Row(row) = fragment {
+            found = Some(row);
+        }
+    }
+    if !deletion.is_live() {
+        let row = found.get_or_insert_with(|| Row::empty(Clustering::empty()));
+        row.deletion = row.deletion.max(deletion);
+    }
+    Ok(found)
+}
+
+/// Adds a row that one file alone has, as it was found there without waiting.
+pub(crate) fn add_row_at_hand<V: AsRef<[u8]>>(
+    cache: &TableCache,
+    table: &TableMetadata,
+    key: DecoratedKeyRef<'_>,
+    clustering: &[Option<V>],
+    found: Option<&PointRow>,
+    scratch: &PointScratch,
+) {
+    let format = cache.format();
+    // Places that do not give values back need them as they were written.
+    if !format.is_exact || table.has_static_columns() {
+        return;
+    }
+    let mut buffer = cache.path.borrow_mut();
+    cache.put_partition(cache.ticket().number, key, &mut buffer);
+    let length = buffer.len();
+    path::put_row(table.comparator(), clustering, &mut buffer);
+    let (prefix, place) = buffer.split_at(length);
+    let inner = &mut *cache.cache.0.borrow_mut();
+    inner.metrics.reads_with_misses += 1;
+    inner.metrics.row_misses += 1;
+    let row = found.filter(|found| found.has_row).map(|_| scratch.row());
+    let (partition_deletion, range_deletion) = match found {
+        Some(found) => (found.partition_deletion, found.range_deletion),
+        None => (DeletionTime::LIVE, DeletionTime::LIVE),
+    };
+    if format.is_single_row {
+        if partition_deletion.is_live() && range_deletion.is_live() {
+            inner.add_only_row(prefix, row);
+        }
+        return;
+    }
+    let Some(row) = row.filter(|row| PackedRow::new(row).is_ok()) else { return };
+    if inner.add_header(prefix, partition_deletion, &[]) {
+        inner.add_row(prefix, place, range_deletion, row);
+    }
+}
+
+impl TableCache {
+    /// The row of a partition of one, if it is known what it is.
+    fn single_row(
+        &self,
+        table: &TableMetadata,
+        key: &DecoratedKey,
+    ) -> Result<Option<Option<Row>>, StorageError> {
+        let mut buffer = self.path.borrow_mut();
+        self.put_partition(self.ticket().number, key.borrowed(), &mut buffer);
+        buffer.push(path::FIRST_ROW);
+        let Inner { trie, ages, .. } = &mut *self.cache.0.borrow_mut();
+        let Some(entry) = trie.get(&buffer) else { return Ok(None) };
+        ages.touch(entry);
+        if !entry.is_row() {
+            return Ok(Some(None));
+        }
+        self.format().row_of(table, &[], entry.row_bytes()).map(|row| Some(Some(row)))
+    }
+
+    fn add_single_row(&self, key: DecoratedKeyRef<'_>, row: Option<&Row>) {
+        let mut buffer = self.path.borrow_mut();
+        self.put_partition(self.ticket().number, key, &mut buffer);
+        let mut bytes = Vec::new();
+        if let Some(row) = row {
+            self.format().store_row(row, &mut bytes);
+        }
+        self.cache.0.borrow_mut().add_only_row(&buffer, row.map(|_| bytes.as_slice()));
+    }
+}
+
+impl Inner {
+    /// Adds what is known of a partition of one row. It stays as it is if it is there.
+    fn add_only_row(&mut self, prefix: &[u8], row: Option<&[u8]>) {
+        let place = &[path::FIRST_ROW];
+        if self.get(prefix, place).is_some() {
+            return;
+        }
+        let entry = match row {
+            Some(row) => Entry::row(false, DeletionTime::LIVE, row),
+            None => Entry::bound(false, DeletionTime::LIVE),
+        };
+        if self.add(prefix, place, entry) {
+            self.metrics.partition_insertions += 1;
+            if row.is_some() {
+                self.metrics.row_insertions += 1;
+                self.metrics.rows += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! What a flush brings: the rows and deletions of a memtable go into what is known, and into known ranges; the rest stays unknown,
+//! and is read from the new file when it is asked for (rule 6).
+//!
+//! Meanwhile the table has the new file and still the memtable, so that a reader sees its writes whether or not they have arrived here
+//! (rule 7). The work is done in steps of some microseconds, and gives way in between. All of it may be done twice.
+
+use std::{rc::Rc, sync::Arc};
+
+use espalier_mutation::{
+    ClusteringSlices, DecoratedKey, DeletionTime, Direction, KeyBound, PartitionHeader, Row,
+    Unfiltered, UnfilteredStream, schema::TableMetadata,
+};
+use espalier_runtime::maybe_yield;
+use espalier_trie::cursor::Direction as WalkDirection;
+
+use super::{
+    Inner, TableCache,
+    entry::Entry,
+    place::{FIRST, LAST},
+};
+use crate::{
+    StorageError,
+    memtable::{
+        Memtable, MemtablePartition, is_covered, merge_packed, path, replaces, split_stored,
+    },
+};
+
+/// Entries under a range deletion that are changed at a time.
+const CHANGED_AT_ONCE: usize = 16;
+
+/// What changes all that is there.
+struct Change<'a> {
+    table: &'a TableMetadata,
+    is_exact: bool,
+    prefix: &'a [u8],
+}
+
+impl TableCache {
+    /// Brings a flushed memtable in. The table has its file already, and a new phase has begun.
+    pub(crate) async fn update(
+        self: &Rc<Self>,
+        memtable: &Rc<Memtable>,
+        table: &Arc<TableMetadata>,
+    ) -> Result<(), StorageError> {
+        let mut bound = KeyBound::Unbounded;
+        // Both go ahead to where the other one is: what only one of them has is passed by seeks.
+        while let Some(known) = self.next_partition(&bound)? {
+            let Some(key) = memtable.next_partition(&KeyBound::BeforeKey(known.clone()))? else {
+                break;
+            };
+            maybe_yield().await;
+            if key > known {
+                bound = KeyBound::BeforeKey(key);
+                continue;
+            }
+            match self.format().is_single_row {
+                true => self.update_single_row(memtable, table, &key).await?,
+                false => self.update_partition(memtable, table, &key).await?,
+            }
+            bound = KeyBound::AfterKey(key);
+        }
+        Ok(())
+    }
+
+    /// The first partition behind a bound of which anything is known.
+    fn next_partition(&self, bound: &KeyBound) -> Result<Option<DecoratedKey>, StorageError> {
+        let number = self.ticket().number.to_be_bytes();
+        let mut from = Vec::with_capacity(32);
+        path::put_key_bound(bound, &mut from);
+        let inner = self.cache.0.borrow();
+        let mut entries = inner.trie.subtrie(&number).entries(WalkDirection::Forward);
+        entries.seek(&from);
+        let Some((key, entry)) = entries.next_entry() else { return Ok(None) };
+        let partition = match entry.is_header() {
+            true => key,
+            // The only entry of a partition of one row, one byte below it.
+            false => key.split_last().map(|(_, partition)| partition).unwrap_or_default(),
+        };
+        path::partition_key(partition).map(Some).map_err(|error| StorageError::Corrupt {
+            what: "a partition key in the row cache".into(),
+            reason: error.to_string(),
+        })
+    }
+
+    async fn update_single_row(
+        &self,
+        memtable: &Rc<Memtable>,
+        table: &Arc<TableMetadata>,
+        key: &DecoratedKey,
+    ) -> Result<(), StorageError> {
+        let Some(mut stream) = whole(memtable, table, key)? else { return Ok(()) };
+        let deletion = stream.header().deletion;
+        let mut row = match stream.next().await? {
+            Some(Unfiltered::Row(row)) => row,
+            _ => Row::empty(espalier_mutation::Clustering::empty()),
+        };
+        row.deletion = row.deletion.max(deletion);
+        let mut prefix = Vec::new();
+        self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
+        let mut bytes = Vec::new();
+        self.format().store_row(&row, &mut bytes);
+        let change = Change { table, is_exact: self.format().is_exact, prefix: &prefix };
+        self.cache.0.borrow_mut().merge_row(&change, &[path::FIRST_ROW], &bytes);
+        Ok(())
+    }
+
+    async fn update_partition(
+        &self,
+        memtable: &Rc<Memtable>,
+        table: &Arc<TableMetadata>,
+        key: &DecoratedKey,
+    ) -> Result<(), StorageError> {
+        let Some(mut stream) = whole(memtable, table, key)? else { return Ok(()) };
+        let mut prefix = Vec::new();
+        self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
+        let format = self.format();
+        let change = Change { table, is_exact: format.is_exact, prefix: &prefix };
+        self.update_header(&change, stream.header());
+        let deletion = stream.header().deletion;
+        if !deletion.is_live() {
+            // The header says so already; this is for rows that are not worth keeping.
+            self.delete(&change, FIRST.to_vec(), LAST, deletion).await;
+        }
+        let (mut bytes, mut place) = (Vec::new(), Vec::new());
+        let mut open: Option<(Vec<u8>, DeletionTime)> = None;
+        while let Some(fragment) = stream.next().await? {
+            maybe_yield().await;
+            place.clear();
+            match fragment {
+                Unfiltered::Row(row) => {
+                    path::put_row(table.comparator(), &row.clustering.values, &mut place);
+                    bytes.clear();
+                    format.store_row(&row, &mut bytes);
+                    self.cache.0.borrow_mut().merge_row(&change, &place, &bytes);
+                }
+                Unfiltered::Marker(marker) => {
+                    path::put_bound(table.comparator(), &marker.position, &mut place);
+                    if let Some((low, deletion)) = open.take() {
+                        self.delete(&change, low, &place, deletion).await;
+                    }
+                    if !marker.after.is_live() {
+                        open = Some((place.clone(), marker.after));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A partition deletion, and the static row.
+    fn update_header(&self, change: &Change<'_>, header: &PartitionHeader) {
+        let mut inner = self.cache.0.borrow_mut();
+        let Some(present) = inner.get(change.prefix, &[]) else { return };
+        let deletion = present.deletion().max(header.deletion);
+        let mut static_row = present.row_bytes().to_vec();
+        if let Some(row) = &header.static_row {
+            let mut bytes = Vec::new();
+            self.format().store_row(row, &mut bytes);
+            static_row = match static_row.is_empty() {
+                true => bytes,
+                false => inner.merged(change, &static_row, &bytes),
+            };
+        }
+        let is_changed = inner
+            .change(change.prefix, &[], |old| old.with_deletion(deletion).with_row(&static_row));
+        if !is_changed {
+            // It must not stay as it was. Without it nothing of the partition is found.
+            let key = change.prefix.to_vec();
+            inner.remove(&key);
+        }
+    }
+
+    /// A range deletion, in steps.
+    async fn delete(&self, change: &Change<'_>, low: Vec<u8>, high: &[u8], deletion: DeletionTime) {
+        let mut at = low;
+        let is_split = {
+            let mut inner = self.cache.0.borrow_mut();
+            inner.split(change.prefix, &at) && inner.split(change.prefix, high)
+        };
+        if !is_split {
+            self.forget();
+            return;
+        }
+        loop {
+            let reached = self.cache.0.borrow_mut().delete_some(change, &at, high, deletion);
+            match reached {
+                Ok(Some(reached)) => at = reached,
+                Ok(None) => return,
+                Err(()) => {
+                    self.forget();
+                    return;
+                }
+            }
+            maybe_yield().await;
+        }
+    }
+}
+
+fn whole(
+    memtable: &Rc<Memtable>,
+    table: &Arc<TableMetadata>,
+    key: &DecoratedKey,
+) -> Result<Option<MemtablePartition>, StorageError> {
+    let all = Arc::new(ClusteringSlices::all());
+    MemtablePartition::open(memtable, table, key, &all, Direction::Forward, usize::MAX)
+}
+
+impl Inner {
+    /// A row of a memtable: into the one that is there, or into a known range.
+    fn merge_row(&mut self, change: &Change<'_>, place: &[u8], row: &[u8]) {
+        let present = self.get(change.prefix, place).map(|entry| {
+            (entry.is_row(), entry.row_bytes().to_vec(), entry.is_continuous(), entry.deletion())
+        });
+        let is_done = match present {
+            Some((true, old, ..)) => {
+                let merged = self.merged(change, &old, row);
+                self.metrics.row_merges += 1;
+                self.change(change.prefix, place, |entry| entry.with_row(&merged))
+            }
+            // It was known that there is none.
+            Some((false, _, is_continuous, deletion)) => {
+                let entry = Entry::row(is_continuous, deletion, row);
+                let is_changed = self.change(change.prefix, place, |old| entry.aged_as(old));
+                self.metrics.rows += u64::from(is_changed);
+                is_changed
+            }
+            None => match self.successor(change.prefix, place) {
+                Some((next, true, deletion)) => {
+                    let is_added = self.add(change.prefix, place, Entry::row(true, deletion, row));
+                    if is_added {
+                        self.metrics.row_insertions += 1;
+                        self.metrics.rows += 1;
+                    } else {
+                        self.forget_range(change.prefix, &next);
+                    }
+                    true
+                }
+                _ => true,
+            },
+        };
+        if !is_done {
+            self.lose(change.prefix, place);
+        }
+    }
+
+    /// The reconciliation of two stored rows, as it is stored.
+    fn merged(&mut self, change: &Change<'_>, old: &[u8], new: &[u8]) -> Vec<u8> {
+        let (old_packed, new_packed) =
+            (split_stored(change.is_exact, old).1, split_stored(change.is_exact, new).1);
+        let kept = &old[..old.len() - old_packed.len()];
+        if replaces(change.table, old_packed, new_packed) {
+            return [kept, new_packed].concat();
+        }
+        match merge_packed(change.table, old_packed, new_packed, &mut self.merged) {
+            Ok(()) => [kept, self.merged.as_slice()].concat(),
+            // Both were packed here. The new one is in the memtable and in its file as well.
+            Err(_) => old.to_vec(),
+        }
+    }
+
+    /// What stands at a place is not true any more.
+    fn lose(&mut self, prefix: &[u8], place: &[u8]) {
+        if let Some((next, ..)) = self.successor(prefix, place) {
+            self.forget_range(prefix, &next);
+        }
+        self.remove(&[prefix, place].concat());
+    }
+
+    fn forget_range(&self, prefix: &[u8], place: &[u8]) {
+        if let Some(entry) = self.get(prefix, place) {
+            entry.forget_range();
+        }
+    }
+
+    /// Sees to it that no known range goes over a place.
+    fn split(&mut self, prefix: &[u8], place: &[u8]) -> bool {
+        match self.successor(prefix, place) {
+            Some((_, true, _)) => self.ensure_place(prefix, place),
+            _ => true,
+        }
+    }
+
+    /// Deletes what is behind `low`, up to `high` with it. Returns the place reached, if that was not all.
+    fn delete_some(
+        &mut self,
+        change: &Change<'_>,
+        low: &[u8],
+        high: &[u8],
+        deletion: DeletionTime,
+    ) -> Result<Option<Vec<u8>>, ()> {
+        let mut at = low.to_vec();
+        for _ in 0..CHANGED_AT_ONCE {
+            let Some((place, _, present)) = self.successor(change.prefix, &at) else {
+                return Ok(None);
+            };
+            if place.as_slice() > high {
+                return Ok(None);
+            }
+            if deletion.supersedes(&present)
+                && !self.change(change.prefix, &place, |entry| entry.with_deletion(deletion))
+            {
+                return Err(());
+            }
+            self.drop_covered(change, &place, deletion);
+            at = place;
+        }
+        Ok(Some(at))
+    }
+
+    /// Removes a row that a deletion covers, if the range before it is known and under the same deletion: then the entry behind it says
+    /// the same of both.
+    fn drop_covered(&mut self, change: &Change<'_>, place: &[u8], deletion: DeletionTime) {
+        let Some(entry) = self.get(change.prefix, place) else { return };
+        if !entry.is_row() || !entry.is_continuous() || entry.deletion() != deletion {
+            return;
+        }
+        let packed = split_stored(change.is_exact, entry.row_bytes()).1;
+        if !is_covered(change.table, packed, deletion) {
+            return;
+        }
+        let follows = self.successor(change.prefix, place);
+        if follows
+            .is_some_and(|(_, is_continuous, next)| is_continuous && next.max(deletion) == deletion)
+        {
+            // The one behind is under the deletion as well, or will be in the next step: until then the memtable says so.
+            self.remove(&[change.prefix, place].concat());
+            self.metrics.row_removals += 1;
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Reads through the row cache against reads around it: any history, with flushes, compactions, evictions and forgetting at any
+//! point, and with several readers at once.
+
+use std::{cell::RefCell, rc::Rc, sync::Arc};
+
+use espalier_mutation::{Mutation, schema::TableMetadata};
+use espalier_runtime::{file::FileSystem, spawn_local};
+use espalier_storage::{Database, ReadCommand, StorageConfiguration};
+
+use crate::{
+    model::{Writer, forget_liveness, read_in_pages},
+    support::*,
+};
+
+/// A shape of table and history.
+#[derive(Clone, Copy)]
+struct Shape {
+    table: fn() -> TableMetadata,
+    partitions: u64,
+    spread: u64,
+    /// Small ones evict all the time.
+    cache_bytes: usize,
+}
+
+fn settings(cache_bytes: usize) -> StorageConfiguration {
+    let mut configuration = configuration();
+    configuration.row_cache_bytes = cache_bytes;
+    configuration
+}
+
+/// The same read with and without the cache.
+async fn compare(database: &Database, command: &ReadCommand, page: usize, context: &str) {
+    let around = ReadCommand { bypass_cache: true, ..command.clone() };
+    let mut expected = database.read(around).await.unwrap().partitions;
+    let mut got = database.read(command.clone()).await.unwrap().partitions;
+    forget_liveness(&mut expected);
+    forget_liveness(&mut got);
+    assert_eq!(got, expected, "{context} {command:?}");
+    let mut got = read_in_pages(database, command.clone(), page).await;
+    forget_liveness(&mut got);
+    assert_eq!(got, expected, "pages of {page}: {context} {command:?}");
+}
+
+/// Runs `steps` steps; returns how many reads found all in memory, and how many did not.
+fn check(seed: u64, shape: Shape, steps: u64) -> (u64, u64) {
+    let file_system = FileSystem::simulated(seed);
+    let mut writer = Writer::new(seed);
+    // Compactions go by the clock; for them nothing has expired yet.
+    writer.now_s = NOW + 1_000_000_000;
+    let mut result = (0, 0);
+    run(async {
+        espalier_runtime::preempt::force_yields(Some(seed));
+        let database = open(&file_system, settings(shape.cache_bytes)).await.unwrap();
+        let mut definition = (shape.table)();
+        // Nothing is purged: what a compaction takes away could come back by writes with older timestamps.
+        definition.options.gc_grace_seconds = i32::MAX as u32;
+        let name = definition.name.clone();
+        create(&database, vec![definition]).await;
+        let table = table(&database, &name);
+        for step in 0..steps {
+            let context = format!("seed {seed} step {step}");
+            match writer.below(40) {
+                0 => database.flush("ks", None).await.unwrap(),
+                1 if writer.below(4) == 0 => database.compact("ks", None, false).await.unwrap(),
+                2 if writer.below(8) == 0 => database.forget_cached_rows().await,
+                3..20 => {
+                    let command = writer.command(&table, shape.partitions, shape.spread);
+                    let page = 1 + writer.below(4) as usize;
+                    compare(&database, &command, page, &context).await;
+                }
+                _ => {
+                    let update = writer.update(&table, shape.partitions, shape.spread);
+                    if !update.is_empty() {
+                        database.apply(Mutation { updates: vec![update] }).await.unwrap();
+                    }
+                }
+            }
+        }
+        let metrics = database.row_cache_metrics();
+        assert!(metrics.used_bytes <= shape.cache_bytes as u64, "{metrics:?}");
+        result = (metrics.reads_without_misses, metrics.reads_with_misses);
+        espalier_runtime::preempt::force_yields(None);
+    });
+    result
+}
+
+fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
+    let outcomes = (first..first + seeds).map(|seed| check(seed, shape, steps));
+    let (hits, misses) = outcomes.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    assert!(hits > 0 && misses > 0, "{hits} hits, {misses} misses");
+}
+
+const WIDE: Shape = Shape { table: wide_table, partitions: 3, spread: 12, cache_bytes: 1 << 20 };
+
+#[test]
+fn reads_of_wide_partitions_are_those_without_the_cache() {
+    check_seeds(0, 30, WIDE, 400);
+}
+
+#[test]
+fn reads_of_wide_partitions_under_eviction_are_those_without_the_cache() {
+    check_seeds(100, 30, Shape { cache_bytes: 12 << 10, ..WIDE }, 400);
+    check_seeds(150, 6, Shape { cache_bytes: 40 << 10, partitions: 1, spread: 300, ..WIDE }, 600);
+}
+
+#[test]
+fn reads_of_small_partitions_are_those_without_the_cache() {
+    let shape = Shape { table: narrow_table, partitions: 30, spread: 1, cache_bytes: 1 << 20 };
+    check_seeds(200, 10, shape, 400);
+    check_seeds(220, 10, Shape { cache_bytes: 6 << 10, partitions: 100, ..shape }, 400);
+}
+
+#[test]
+fn reads_of_composite_clusterings_are_those_without_the_cache() {
+    let shape = Shape { table: mixed_table, partitions: 2, spread: 5, cache_bytes: 1 << 20 };
+    check_seeds(300, 15, shape, 400);
+    check_seeds(320, 15, Shape { cache_bytes: 12 << 10, ..shape }, 400);
+}
+
+/// The long run: `ESPALIER_STEPS=1000000 cargo test --release -p espalier-storage --test all row_cache::a_million -- --ignored`.
+#[test]
+#[ignore = "takes as long as it is told to"]
+fn a_million_steps() {
+    let steps = std::env::var("ESPALIER_STEPS").ok().and_then(|steps| steps.parse().ok());
+    let steps: u64 = steps.unwrap_or(1_000_000);
+    let narrow = Shape { table: narrow_table, partitions: 60, spread: 1, cache_bytes: 8 << 10 };
+    let mixed = Shape { table: mixed_table, partitions: 3, spread: 5, cache_bytes: 16 << 10 };
+    let shapes = [WIDE, Shape { cache_bytes: 12 << 10, ..WIDE }, narrow, mixed];
+    for round in 0..steps / 2000 {
+        let shape = shapes[round as usize % shapes.len()];
+        let seed = espalier_runtime::random::Generator::from_seed(round).below(u64::MAX);
+        println!("seed {seed}");
+        check(seed, shape, 2000);
+    }
+}
+
+/// Writers of whole partitions, and readers that give way at every step: each sees one write or another, not parts of two.
+#[test]
+fn readers_see_whole_writes_while_flushes_update_the_cache() {
+    for seed in 0..10 {
+        let file_system = FileSystem::simulated(seed);
+        run(async {
+            espalier_runtime::preempt::force_yields(Some(seed));
+            let database = open(&file_system, settings(1 << 20)).await.unwrap();
+            create(&database, vec![wide_table()]).await;
+            let table = table(&database, "wide");
+            let rows = 40;
+            let is_over = Rc::new(RefCell::new(false));
+            write_version(&database, &table, rows, 1).await;
+            let readers: Vec<_> = (0..4)
+                .map(|_| {
+                    let (database, table) = (database.clone(), table.clone());
+                    let is_over = is_over.clone();
+                    spawn_local(async move {
+                        let mut reads = 0;
+                        while !*is_over.borrow() {
+                            let found = read_partition(&database, &table, "p").await.unwrap();
+                            let texts: Vec<_> =
+                                found.rows.iter().map(|row| text(&table, row, "v")).collect();
+                            assert_eq!(texts.len(), rows as usize, "seed {seed}");
+                            assert!(texts.windows(2).all(|pair| pair[0] == pair[1]), "{texts:?}");
+                            reads += 1;
+                        }
+                        reads
+                    })
+                })
+                .collect();
+            for version in 2..30 {
+                write_version(&database, &table, rows, version).await;
+                if version % 3 == 0 {
+                    database.flush("ks", None).await.unwrap();
+                }
+                if version % 7 == 0 {
+                    database.forget_cached_rows().await;
+                }
+            }
+            *is_over.borrow_mut() = true;
+            for reader in readers {
+                assert!(reader.await > 0);
+            }
+            let metrics = database.row_cache_metrics();
+            assert!(metrics.reads_without_misses > 0 && metrics.row_merges > 0, "{metrics:?}");
+            espalier_runtime::preempt::force_yields(None);
+        });
+    }
+}
+
+async fn write_version(database: &Database, table: &Arc<TableMetadata>, rows: i32, version: i64) {
+    let mut whole = insert(table, "p", Some(0), version, &[("v", &version.to_string())]);
+    for at in 1..rows {
+        let one = row(table, Some(at), version, &[("v", &version.to_string())]);
+        whole.updates[0].rows.push(one);
+    }
+    database.apply(whole).await.unwrap();
+}
