@@ -114,6 +114,18 @@ impl RowCache {
         RowCacheMetrics { used_bytes: inner.used_bytes() as u64, ..inner.metrics }
     }
 
+    /// Changes the limit; what is too much is evicted at once. 0 turns nothing off that is on already, it evicts all.
+    pub(crate) fn set_limit(&self, limit_bytes: usize) {
+        let mut inner = self.0.borrow_mut();
+        inner.limit_bytes = limit_bytes.min(LARGEST_BYTES);
+        // Two rounds: the first may end where the hand began, and leave headers whose rows it took.
+        let mut rounds = 0;
+        while inner.is_over(0) && rounds < 3 {
+            inner.make_room();
+            rounds += usize::from(inner.hand.is_empty());
+        }
+    }
+
     /// Whether nothing can be in it.
     pub(crate) fn is_off(&self) -> bool {
         self.0.borrow().limit_bytes == 0

@@ -26,6 +26,7 @@ impl Inner {
         if self.trie.get(prefix).is_some() {
             return true;
         }
+        self.make_room();
         let is_added = self.add(prefix, &[], Entry::header(deletion, static_row));
         if is_added {
             self.metrics.partition_insertions += 1;
@@ -42,6 +43,7 @@ impl Inner {
         deletion: DeletionTime,
         row: &[u8],
     ) -> bool {
+        self.make_room();
         if let Some(present) = self.get(prefix, place) {
             return present.is_row();
         }
@@ -71,6 +73,7 @@ impl Inner {
         if low >= high || are_adjacent(low, high) {
             return;
         }
+        self.make_room();
         // A row that is not there any more says nothing; the place beside it does.
         let mut low = low.to_vec();
         if is_row(&low) && self.get(prefix, &low).is_none() {
@@ -134,9 +137,8 @@ impl Inner {
         }
     }
 
-    /// Puts a new entry where there is none.
+    /// Puts a new entry where there is none. Nothing is evicted for it: callers make room before they look at what there is.
     pub(super) fn add(&mut self, prefix: &[u8], place: &[u8], entry: Entry) -> bool {
-        self.make_room();
         let heap_bytes = entry.heap_bytes();
         if self.is_over(heap_bytes) {
             self.metrics.refusals += 1;

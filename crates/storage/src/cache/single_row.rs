@@ -160,6 +160,7 @@ impl Inner {
         if self.get(prefix, place).is_some() {
             return;
         }
+        self.make_room();
         let entry = match row {
             Some(row) => Entry::row(false, DeletionTime::LIVE, row),
             None => Entry::bound(false, DeletionTime::LIVE),

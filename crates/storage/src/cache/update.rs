@@ -208,6 +208,7 @@ fn whole(
 impl Inner {
     /// A row of a memtable: into the one that is there, or into a known range.
     fn merge_row(&mut self, change: &Change<'_>, place: &[u8], row: &[u8]) {
+        self.make_room();
         let present = self.get(change.prefix, place).map(|entry| {
             (entry.is_row(), entry.row_bytes().to_vec(), entry.is_continuous(), entry.deletion())
         });
@@ -274,6 +275,7 @@ impl Inner {
 
     /// Sees to it that no known range goes over a place.
     fn split(&mut self, prefix: &[u8], place: &[u8]) -> bool {
+        self.make_room();
         match self.successor(prefix, place) {
             Some((_, true, _)) => self.ensure_place(prefix, place),
             _ => true,

@@ -9,6 +9,11 @@ impl Database {
         self.inner.row_cache.metrics()
     }
 
+    /// Changes the limit of this shard's row cache, in bytes; evicts at once what is too much.
+    pub fn set_row_cache_limit(&self, limit_bytes: usize) {
+        self.inner.row_cache.set_limit(limit_bytes);
+    }
+
     /// Forgets all cached rows, on all shards. What they took is given back in steps.
     pub async fn forget_cached_rows(&self) {
         self.on_all_shards(|database| async move {

@@ -88,11 +88,12 @@ impl<'a, C> Transaction<'a, C> {
     /// Removes the content of prefix + `suffix`. Returns whether that was done: the only key with the
     /// prefix is not removed this way.
     pub fn remove(&mut self, suffix: &[u8]) -> Result<bool, TrieFull> {
-        self.space.reserve(self.shared, BLOCKS_PER_REMOVAL)?;
         if self.get(suffix).is_none() {
             return Ok(false);
         }
         let (mut writer, link, key, depth) = self.writer(suffix)?;
+        // After the copies, which take blocks as well.
+        writer.space.reserve(writer.shared, BLOCKS_PER_REMOVAL)?;
         Ok(writer.remove_below(link, key, depth))
     }
 
