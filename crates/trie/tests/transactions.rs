@@ -219,3 +219,29 @@ fn readers_see_all_of_a_transaction_or_nothing() {
     assert_eq!(trie.free_retired(u32::MAX), 0);
     trie.verify().unwrap();
 }
+
+/// Each removal copies its whole path first, which takes blocks as the removal itself does.
+#[test]
+fn removals_beside_a_snapshot_find_room_whatever_is_free() {
+    for count in 1..200_u32 {
+        let mut trie = InMemoryTrie::new();
+        let keys: Vec<[u8; 8]> = (0..count)
+            .map(|n| (u64::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20).to_be_bytes())
+            .collect();
+        for (number, key) in keys.iter().enumerate() {
+            trie.put(key, number as u32).unwrap();
+        }
+        let snapshot = trie.snapshot(&[]);
+        for key in &keys[1..] {
+            assert!(trie.transaction(&[]).remove(key).unwrap());
+            assert_eq!(trie.get(key), None);
+        }
+        for (number, key) in keys.iter().enumerate() {
+            assert_eq!(snapshot.subtrie().get(key), Some(&(number as u32)));
+        }
+        drop(snapshot);
+        trie.free_retired(u32::MAX);
+        trie.verify().unwrap();
+        assert_eq!(trie.content_count(), 1);
+    }
+}

@@ -15,7 +15,8 @@
 //! | `update` | what a flush brings |
 //! | `ages`, `evict` | which entries go when there is no room |
 //!
-//! **Memory bound.** `used_bytes` is at most the limit whenever control returns, but for what readers of older states keep.
+//! **Memory bound.** What is used, with what readers of older states keep, passes the limit by no more than what the last insertion
+//! took: nothing is added when it is reached.
 
 mod ages;
 mod disk;
