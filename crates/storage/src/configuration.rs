@@ -30,9 +30,9 @@ pub struct StorageConfiguration {
     pub memtable_cleanup_threshold: f64,
     /// The kinds of memtables that tables may ask for (`memtable`).
     pub memtables: MemtableConfigurations,
-    /// Memory for pages and chunks of SSTables, of all shards, in bytes.
+    /// Memory for what is cached of SSTables, of all shards, in bytes: pages and chunks, and rows.
     pub page_cache_bytes: usize,
-    /// Memory for rows of SSTables, of all shards, in bytes; 0: rows are not cached (`enable_cache`).
+    /// The most that rows may take of that; 0: rows are not cached (`enable_cache`).
     pub row_cache_bytes: usize,
     /// Whether pages of indexes stay in the page cache (`enable_index_cache`).
     pub enable_index_cache: bool,
@@ -73,7 +73,7 @@ impl StorageConfiguration {
             memtable_cleanup_threshold: 0.5,
             memtables: MemtableConfigurations::default(),
             page_cache_bytes: 256 << 20,
-            row_cache_bytes: 64 << 20,
+            row_cache_bytes: 192 << 20,
             enable_index_cache: true,
             sstable_summary_ratio: None,
             sstable_format: "da".into(),

@@ -1,6 +1,6 @@
 //! Counters and gauges, plain numbers: `/metrics` gives them names.
 
-use crate::commitlog::CommitLogMetrics;
+use crate::{cache::RowCacheMetrics, commitlog::CommitLogMetrics};
 
 /// What one shard, or several summed up, have done and hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct StorageMetrics {
     pub page_cache_hits: u64,
     /// Those that had to be read.
     pub page_cache_misses: u64,
+    pub page_cache_bytes: u64,
+    pub row_cache: RowCacheMetrics,
     pub commit_log: CommitLogMetrics,
 }
 
@@ -72,5 +74,7 @@ impl StorageMetrics {
         self.sstables += other.sstables;
         self.page_cache_hits += other.page_cache_hits;
         self.page_cache_misses += other.page_cache_misses;
+        self.page_cache_bytes += other.page_cache_bytes;
+        self.row_cache.add(&other.row_cache);
     }
 }

@@ -38,6 +38,7 @@ pub struct Draft {
     pub memtable_offheap_bytes: Option<u64>,
     pub memtable_cleanup_threshold: Option<f64>,
     pub file_cache_bytes: Option<u64>,
+    pub enable_cache: Option<bool>,
     pub enable_index_cache: Option<bool>,
     pub sstable_format: Option<String>,
     pub sstable_summary_ratio: Option<f64>,
@@ -199,6 +200,7 @@ pub const SETTINGS: &[Setting] = &[
         &[("file_cache_size_in_mb", OldUnit::Mebibytes)],
         Kind::Size(|draft| &mut draft.file_cache_bytes, MIB, 1024 * TIB),
     ),
+    setting("enable_cache", Kind::Switch(|draft| &mut draft.enable_cache)),
     setting("enable_index_cache", Kind::Switch(|draft| &mut draft.enable_index_cache)),
     // Tables on disk.
     setting("compaction_throughput", Kind::Text(|draft| &mut draft.compaction_throughput)),

@@ -90,6 +90,55 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         metrics.page_cache_misses,
         "Pages and chunks of SSTables that look-ups had to read.",
     );
+    push("espalier_page_cache_bytes", gauge, metrics.page_cache_bytes, "Memory of cached pages.");
+    let cache = &metrics.row_cache;
+    push("scylla_cache_bytes_used", gauge, cache.used_bytes, "Memory of cached rows.");
+    push("scylla_cache_rows", gauge, cache.rows, "Rows in the row cache.");
+    push("scylla_cache_partitions", gauge, cache.partitions, "Partitions in the row cache.");
+    let counters = [
+        ("scylla_cache_reads", cache.reads(), "Reads of partitions through the row cache."),
+        (
+            "scylla_cache_reads_with_misses",
+            cache.reads_with_misses,
+            "Reads through the row cache that had to ask SSTables.",
+        ),
+        ("scylla_cache_row_hits", cache.row_hits, "Rows given by the row cache."),
+        (
+            "scylla_cache_row_misses",
+            cache.row_misses,
+            "Rows that reads through the row cache had from SSTables.",
+        ),
+        ("scylla_cache_row_insertions", cache.row_insertions, "Rows added to the row cache."),
+        (
+            "scylla_cache_partition_insertions",
+            cache.partition_insertions,
+            "Partitions added to the row cache.",
+        ),
+        (
+            "scylla_cache_row_evictions",
+            cache.row_evictions,
+            "Rows that made room in the row cache.",
+        ),
+        (
+            "scylla_cache_partition_evictions",
+            cache.partition_evictions,
+            "Partitions of which the last entry made room.",
+        ),
+        (
+            "scylla_cache_row_removals",
+            cache.row_removals,
+            "Rows that left the row cache as they were deleted or their table was forgotten.",
+        ),
+        (
+            "scylla_cache_rows_merged_from_memtable",
+            cache.row_merges,
+            "Rows of flushed memtables that met the same row in the row cache.",
+        ),
+        ("espalier_cache_refusals", cache.refusals, "Entries that found no room in the row cache."),
+    ];
+    for (name, value, help) in counters {
+        push(name, counter, value, help);
+    }
     let log = &metrics.commit_log;
     push(
         "scylla_commitlog_bytes_written",

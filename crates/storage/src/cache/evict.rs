@@ -67,6 +67,7 @@ impl RowCache {
             inner.metrics.row_removals += 1;
         }
         inner.trie.free_retired(FREED_AT_ONCE);
+        inner.settle();
         !keys.is_empty()
     }
 }
@@ -79,6 +80,7 @@ impl Inner {
 
     /// Lets the hand go on if there is little room: an insertion calls this once, so that room grows faster than it is taken.
     pub(super) fn make_room(&mut self) {
+        self.settle();
         // Some ahead of the limit, for nodes that an insertion splits.
         if !self.is_over(self.limit_bytes / 64) || self.trie.is_empty() {
             return;

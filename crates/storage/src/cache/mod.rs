@@ -31,9 +31,10 @@ mod table;
 mod update;
 mod walk;
 
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{cell::RefCell, rc::Rc};
 
-use espalier_trie::memory::{InMemoryTrie, SpareChunks};
+use espalier_sstable::PageCache;
+use espalier_trie::memory::InMemoryTrie;
 
 pub(crate) use lookup::CachedLookup;
 pub(crate) use partition::CachedPartition;
@@ -42,6 +43,8 @@ pub(crate) use table::{TableCache, Ticket};
 
 use ages::Ages;
 use entry::Entry;
+
+use crate::memtable::MemtableBudget;
 
 /// What a cache did so far, and holds. Names are those of ScyllaDB's metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +79,31 @@ pub struct RowCacheMetrics {
     pub partitions: u64,
 }
 
+impl RowCacheMetrics {
+    /// Reads of partitions.
+    pub fn reads(&self) -> u64 {
+        self.reads_without_misses + self.reads_with_misses
+    }
+
+    /// The sum over shards.
+    pub fn add(&mut self, other: &RowCacheMetrics) {
+        self.reads_without_misses += other.reads_without_misses;
+        self.reads_with_misses += other.reads_with_misses;
+        self.row_hits += other.row_hits;
+        self.row_misses += other.row_misses;
+        self.row_insertions += other.row_insertions;
+        self.partition_insertions += other.partition_insertions;
+        self.row_evictions += other.row_evictions;
+        self.partition_evictions += other.partition_evictions;
+        self.row_merges += other.row_merges;
+        self.row_removals += other.row_removals;
+        self.refusals += other.refusals;
+        self.used_bytes += other.used_bytes;
+        self.rows += other.rows;
+        self.partitions += other.partitions;
+    }
+}
+
 /// A shard's row cache. Clones are the same cache.
 #[derive(Clone)]
 pub(crate) struct RowCache(Rc<RefCell<Inner>>);
@@ -85,6 +113,13 @@ pub(super) struct Inner {
     /// Bytes of contents outside of the trie.
     heap_bytes: usize,
     limit_bytes: usize,
+    pages: PageCache,
+    /// Of rows and pages together.
+    budget_bytes: usize,
+    /// What the page cache was told that rows take.
+    told_bytes: usize,
+    /// Makes chunks of memory ahead of need for all tries of the shard.
+    memtables: MemtableBudget,
     ages: Ages,
     /// The key that the hand has reached.
     hand: Vec<u8>,
@@ -96,9 +131,20 @@ pub(super) struct Inner {
 
 impl RowCache {
     /// An empty cache of at most `limit_bytes`; 0: nothing is cached.
-    pub(crate) fn new(limit_bytes: usize, spare: &Arc<SpareChunks>) -> Self {
+    ///
+    /// It takes its memory from the page cache's budget of `budget_bytes`.
+    pub(crate) fn new(
+        limit_bytes: usize,
+        pages: PageCache,
+        budget_bytes: usize,
+        memtables: MemtableBudget,
+    ) -> Self {
         Self(Rc::new(RefCell::new(Inner {
-            trie: InMemoryTrie::with_spare_chunks(spare.clone()),
+            trie: InMemoryTrie::with_spare_chunks(memtables.spare_chunks().clone()),
+            pages,
+            budget_bytes,
+            told_bytes: 0,
+            memtables,
             heap_bytes: 0,
             limit_bytes: limit_bytes.min(LARGEST_BYTES),
             ages: Ages::default(),
@@ -136,7 +182,20 @@ impl RowCache {
 /// What the pointers of a trie reach, less what an insertion needs.
 const LARGEST_BYTES: usize = 7 << 29;
 
+/// Rows and pages settle what they take in portions of this part of the limit.
+const SETTLED_PART: usize = 256;
+
 impl Inner {
+    /// Gives pages what rows do not take, and makes memory ready that will be needed.
+    fn settle(&mut self) {
+        let used = self.used_bytes();
+        if used.abs_diff(self.told_bytes) > self.limit_bytes / SETTLED_PART {
+            self.told_bytes = used;
+            self.pages.set_budget(self.budget_bytes.saturating_sub(used));
+            self.memtables.refill_spare_chunks();
+        }
+    }
+
     /// Of entries, nodes and rows, and what readers of older states keep.
     fn used_bytes(&self) -> usize {
         self.trie.used_bytes() + self.trie.retired_bytes() + self.heap_bytes

@@ -59,6 +59,8 @@ impl Database {
             sstables: sstables as u64,
             page_cache_hits: page_cache.hits,
             page_cache_misses: page_cache.misses,
+            page_cache_bytes: page_cache.used_bytes as u64,
+            row_cache: inner.row_cache.metrics(),
             commit_log: inner.log.get().map_or_else(CommitLogMetrics::default, |log| log.metrics()),
         }
     }

@@ -96,11 +96,17 @@ impl Database {
         let limit = (configuration.memtable_bytes / context.count.max(1)).max(1);
         let threshold = configuration.memtable_cleanup_threshold.clamp(0.01, 1.0);
         let flush = (limit as f64 * threshold) as usize;
-        let page_cache = PageCache::new(configuration.page_cache_bytes / context.count.max(1));
+        let cache_bytes = configuration.page_cache_bytes / context.count.max(1);
+        let page_cache = PageCache::new(cache_bytes);
         page_cache.keep_index_pages(configuration.enable_index_cache);
         let budget = MemtableBudget::new(limit, flush);
         let row_cache_bytes = configuration.row_cache_bytes / context.count.max(1);
-        let row_cache = RowCache::new(row_cache_bytes, budget.spare_chunks());
+        let row_cache = RowCache::new(
+            row_cache_bytes.min(cache_bytes),
+            page_cache.clone(),
+            cache_bytes,
+            budget.clone(),
+        );
         let inner = Inner {
             context,
             file_system,

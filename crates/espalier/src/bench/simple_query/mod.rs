@@ -70,15 +70,13 @@ pub fn run(arguments: &SimpleQueryArguments) -> Result<(), BenchError> {
 }
 
 fn configuration(arguments: &SimpleQueryArguments) -> Result<StorageConfiguration, BenchError> {
-    if arguments.enable_cache {
-        let reason = "--enable-cache 1: there is no cache of rows yet";
-        return Err(BenchError::Refused(reason.to_owned()));
-    }
     let budget = MemoryBudget::new(arguments.memory, total_bytes());
     let budget = budget.map_err(|error| BenchError::Refused(error.to_string()))?;
     let mut storage = StorageConfiguration::new(&arguments.workdir);
     let to_usize = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
     storage.page_cache_bytes = to_usize(arguments.file_cache_size.unwrap_or(budget.page_cache));
+    storage.row_cache_bytes =
+        if arguments.enable_cache { storage.page_cache_bytes / 4 * 3 } else { 0 };
     if arguments.write {
         storage.memtable_bytes = to_usize(budget.memtables);
     } else {
