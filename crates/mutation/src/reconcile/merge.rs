@@ -14,7 +14,7 @@ use super::{
     rows::{merge_counters, remove_deleted_counters},
 };
 use crate::{
-    DeletionTime, Direction, PartitionHeader, Row, Unfiltered, UnfilteredStream,
+    ClusteringBound, DeletionTime, Direction, PartitionHeader, Row, Unfiltered, UnfilteredStream,
     range_tombstones::marker, schema::TableMetadata,
 };
 
@@ -113,6 +113,10 @@ impl<S: UnfilteredStream> UnfilteredStream for MergedPartition<S> {
     async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
         self.merger.next().await
     }
+
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), S::Error> {
+        self.merger.skip_to(position).await
+    }
 }
 
 impl<S: UnfilteredStream> UnfilteredMerger<S> {
@@ -131,6 +135,19 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
             }
         }
         Ok(None)
+    }
+
+    /// Tells the sources that are before a position to go there. Their heads are given all the same.
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), S::Error> {
+        for index in 0..self.sources.len() {
+            let head = self.sources[index].head.as_ref();
+            let is_before =
+                head.is_some_and(|head| self.order(head.position(), position.position()).is_lt());
+            if is_before {
+                self.sources[index].stream.skip_to(position).await?;
+            }
+        }
+        Ok(())
     }
 
     fn least_source(&self) -> Option<usize> {

@@ -88,7 +88,7 @@ impl Disk {
         let is_needed = self.head.as_ref().is_none_or(|(place, _)| is_ahead(place))
             && (self.skipped_to.is_empty() || is_ahead(&self.skipped_to));
         if is_needed && let Some(stream) = &mut self.stream {
-            stream.skip_to(position).await?;
+            Box::pin(stream.skip_to(position)).await?;
             self.skipped_to = target.to_vec();
         }
         Ok(())

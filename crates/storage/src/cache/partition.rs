@@ -400,6 +400,11 @@ impl UnfilteredStream for CachedPartition {
         Ok(self.buffer.pop_front())
     }
 
+    fn maximum_timestamp(&self) -> i64 {
+        // They come by descending greatest timestamp, and the cache has nothing that none of them has.
+        self.view.sstables.first().map_or(i64::MAX, |newest| newest.maximum_timestamp())
+    }
+
     async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
         let comparator = self.command.table.comparator();
         let is_forward = self.command.direction == Direction::Forward;

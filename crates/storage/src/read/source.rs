@@ -81,7 +81,7 @@ impl UnfilteredStream for Source<'_> {
         match self {
             Self::Memtable(partition) => partition.maximum_timestamp(),
             Self::SSTable(partition) => partition.maximum_timestamp(),
-            Self::Cached(_) => i64::MAX,
+            Self::Cached(partition) => partition.maximum_timestamp(),
             Self::Scanned(partition) => partition.maximum_timestamp(),
             Self::Row(..) => i64::MAX,
         }
