@@ -27,6 +27,25 @@ pub enum BenchCommand {
     Deletions(DeletionsArguments),
     /// Two files of which half the partitions are in both become one
     Compaction(CompactionArguments),
+    /// The row cache: memory of a row, reads a second, how long its work holds the core, what a scan leaves of a hot set
+    Cache(CacheArguments),
+}
+
+/// What is cached.
+#[derive(Args, Clone, Debug)]
+pub struct CacheArguments {
+    /// How many rows: partitions of one, and rows of one partition
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(200_000..=1 << 26))]
+    pub rows: u64,
+    /// How many rounds of reads: the best is told
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Parts to leave out: points, stalls, scan
+    #[arg(long, value_name = "PART,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(["points", "stalls", "scan"]), hide_possible_values = true)]
+    pub skip: Vec<String>,
+    /// Where its node has its files meanwhile; it must not exist
+    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
+    pub workdir: PathBuf,
 }
 
 /// What is compacted.

@@ -1,6 +1,7 @@
 //! `espalier bench`: measures this build on this machine, without sockets between.
 
 pub mod arguments;
+mod cache;
 mod compaction;
 mod deletions;
 mod machine;
@@ -72,6 +73,7 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::SimpleQuery(arguments) => simple_query::run(arguments),
         BenchCommand::Deletions(arguments) => deletions::run(arguments),
         BenchCommand::Compaction(arguments) => compaction::run(arguments),
+        BenchCommand::Cache(arguments) => cache::run(arguments),
     }
 }
 

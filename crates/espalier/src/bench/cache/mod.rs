@@ -1,0 +1,90 @@
+//! `espalier bench cache`: what the row cache takes and gives, how long its work holds the core, and what a scan leaves of it.
+//!
+//! One shard in this process, without sockets. All that is read is compared with what was written.
+
+mod points;
+mod scan;
+mod stalls;
+
+use std::{rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use espalier_cql::{PreparedCache, Value};
+use espalier_runtime::{ShardContext, block_on, file::FileSystem};
+use espalier_storage::{SharedDatabase, StorageConfiguration};
+
+use super::{
+    BenchError, arguments::CacheArguments, node::InProcessNode, print_line, progress::Progress,
+};
+
+/// Measures and prints.
+pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
+    block_on(async {
+        if FileSystem::real().exists(&arguments.workdir).await? {
+            return Err(BenchError::Exists(arguments.workdir.clone()));
+        }
+        let mut progress = Progress::new();
+        let wants = |part: &str| !arguments.skip.iter().any(|skipped| skipped == part);
+        if wants("points") {
+            let node = open(arguments, CACHE_BYTES).await?;
+            let outcome = Box::pin(points::measure(&node, arguments, &mut progress)).await;
+            progress.clear();
+            outcome.and(InProcessNode::close_shared(node).await)?;
+        }
+        if wants("stalls") {
+            let node = open(arguments, CACHE_BYTES).await?;
+            let outcome = Box::pin(stalls::measure(&node, arguments, &mut progress)).await;
+            progress.clear();
+            outcome.and(InProcessNode::close_shared(node).await)?;
+        }
+        if wants("scan") {
+            let node = open(arguments, CACHE_BYTES).await?;
+            let outcome = Box::pin(scan::measure(&node, &mut progress)).await;
+            progress.clear();
+            outcome.and(InProcessNode::close_shared(node).await)?;
+        }
+        Ok(())
+    })
+}
+
+/// Enough for all that is to be in it.
+const CACHE_BYTES: usize = 3 << 30;
+
+async fn open(
+    arguments: &CacheArguments,
+    cache_bytes: usize,
+) -> Result<Rc<InProcessNode>, BenchError> {
+    let mut configuration = StorageConfiguration::new(&arguments.workdir);
+    configuration.data_directory.clone_from(&arguments.workdir);
+    configuration.memtable_bytes = 1 << 40;
+    configuration.memtable_cleanup_threshold = 1.0;
+    configuration.autocompaction = false;
+    configuration.page_cache_bytes = cache_bytes + (256 << 20);
+    configuration.row_cache_bytes = cache_bytes;
+    let context = ShardContext { index: 0, count: 1 };
+    let statements = Arc::new(PreparedCache::default());
+    let shared = SharedDatabase::new();
+    let node = InProcessNode::open_shard(context, Arc::new(configuration), shared, statements);
+    let node = Rc::new(node.await?);
+    node.query(
+        "CREATE KEYSPACE bench_cache WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} \
+         AND durable_writes = false",
+    )
+    .await?;
+    Ok(node)
+}
+
+fn bigint(number: u64) -> Value {
+    Value::Bytes(Bytes::copy_from_slice(&number.to_be_bytes()))
+}
+
+/// A number that follows from another one, and looks as if it did not.
+fn scramble(number: u64) -> u64 {
+    let number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    number ^ (number >> 29)
+}
+
+/// The value of a column of eight bytes, as an answer has it.
+fn answer(value: u64) -> Vec<u8> {
+    [&8i32.to_be_bytes()[..], &value.to_be_bytes()[..]].concat()
+}

@@ -1,0 +1,82 @@
+//! Rows by their keys: memory of each, and how many are read a second.
+
+use std::rc::Rc;
+
+use espalier_runtime::{maybe_yield, random::Generator};
+
+use super::{
+    super::{node::Found, watch::Round, watch::Watch},
+    BenchError, CacheArguments, InProcessNode, Progress, answer, bigint, print_line, scramble,
+};
+
+pub(super) async fn measure(
+    node: &Rc<InProcessNode>,
+    arguments: &CacheArguments,
+    progress: &mut Progress,
+) -> Result<(), BenchError> {
+    let rows = arguments.rows;
+    node.query("CREATE TABLE bench_cache.points (k bigint PRIMARY KEY, v bigint)").await?;
+    let insert = node.prepare("INSERT INTO bench_cache.points (k, v) VALUES (?, ?)")?;
+    let select = node.prepare("SELECT v FROM bench_cache.points WHERE k = ?")?;
+    let mut step = progress.step("rows are written", rows);
+    for number in 0..rows {
+        node.write(&insert, &[bigint(scramble(number)), bigint(number)]).await?;
+        maybe_yield().await;
+        step.at(number);
+    }
+    node.database().flush("bench_cache", None).await?;
+    let mut step = progress.step("each row is read once", rows);
+    let mut first = Round::default();
+    let watch = Watch::start();
+    for number in 0..rows {
+        read(node, &select, number).await?;
+        maybe_yield().await;
+        step.at(number);
+    }
+    first.add(rows, &watch);
+    let metrics = node.database().row_cache_metrics();
+    let mut best = 0.0_f64;
+    let reads = 1_000_000.max(rows);
+    let mut random = Generator::from_seed(1);
+    for _ in 0..arguments.rounds {
+        let mut step = progress.step("random rows are read", reads);
+        let mut round = Round::default();
+        let watch = Watch::start();
+        for number in 0..reads {
+            read(node, &select, random.below(rows)).await?;
+            maybe_yield().await;
+            step.at(number);
+        }
+        round.add(reads, &watch);
+        best = best.max(round.per_core_s());
+    }
+    progress.clear();
+    let after = node.database().row_cache_metrics();
+    let hits = after.reads_without_misses - metrics.reads_without_misses;
+    let all = u64::from(arguments.rounds) * reads;
+    print_line(format_args!(
+        "{rows} partitions of one row, keys and values of 8 bytes\n\
+         memory of a cached row      {:>12.1} bytes ({} rows, {} bytes in use)\n\
+         reads that fill the cache   {:>12.0} a core second\n\
+         reads of cached rows        {:>12.0} a core second (best of {}); {:.3} % from the cache",
+        metrics.used_bytes as f64 / metrics.rows.max(1) as f64,
+        metrics.rows,
+        metrics.used_bytes,
+        first.per_core_s(),
+        best,
+        arguments.rounds,
+        100.0 * hits as f64 / all as f64,
+    ))
+}
+
+async fn read(
+    node: &Rc<InProcessNode>,
+    select: &std::sync::Arc<espalier_cql::Prepared>,
+    number: u64,
+) -> Result<(), BenchError> {
+    let found = node.read(select, &[bigint(scramble(number))], &answer(number)).await?;
+    match found {
+        Found::Expected => Ok(()),
+        other => Err(BenchError::Wrong(format!("row {number}: {other:?}"))),
+    }
+}
