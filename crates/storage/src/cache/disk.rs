@@ -178,8 +178,7 @@ impl CachedPartition {
             match fragment {
                 Unfiltered::Row(row) => {
                     self.misses += 1;
-                    self.learn_row(&place, disk.open, &row);
-                    self.learn_range(&range.at, &place, disk.open);
+                    self.learn_row(&range.at, &place, disk.open, &row);
                     self.buffer.push_back(Unfiltered::Row(row));
                 }
                 Unfiltered::Marker(marker) => {
@@ -222,10 +221,21 @@ impl CachedPartition {
         }
     }
 
-    fn learn_row(&self, place: &[u8], deletion: DeletionTime, row: &Row) {
-        if self.cache.is_valid(self.ticket) {
-            self.cache.add_row(&self.prefix, place, deletion, row);
+    /// The next row in the direction of the walk: between `near` and it there is nothing.
+    fn learn_row(&self, near: &[u8], place: &[u8], deletion: DeletionTime, row: &Row) {
+        if !self.cache.is_valid(self.ticket) {
+            return;
         }
+        let mut bytes = Vec::new();
+        self.cache.format().store_row(row, &mut bytes);
+        let mut inner = self.cache.cache.0.borrow_mut();
+        let is_forward = self.command.direction == Direction::Forward;
+        if is_forward && inner.add_next_row(&self.prefix, near, place, deletion, &bytes) {
+            return;
+        }
+        inner.add_row(&self.prefix, place, deletion, &bytes);
+        drop(inner);
+        self.learn_range(near, place, deletion);
     }
 
     /// Nothing is between two places, given in the direction of the walk.

@@ -1,7 +1,7 @@
 //! Looking at single entries.
 
 use espalier_mutation::{
-    DecoratedKey, DecoratedKeyRef, DeletionTime, PackError, PackedRow, PartitionHeader, Row,
+    DecoratedKey, DecoratedKeyRef, DeletionTime, PackError, PackedRow, PartitionHeader,
     schema::TableMetadata,
 };
 
@@ -96,19 +96,6 @@ impl TableCache {
         }
         let deletion = header.map_or(DeletionTime::LIVE, |header| header.deletion);
         self.cache.0.borrow_mut().add_header(prefix, deletion, &bytes);
-    }
-
-    /// Adds a row that was read from files.
-    pub(super) fn add_row(
-        &self,
-        prefix: &[u8],
-        place: &[u8],
-        deletion: DeletionTime,
-        row: &Row,
-    ) -> bool {
-        let mut bytes = Vec::new();
-        self.format().store_row(row, &mut bytes);
-        self.cache.0.borrow_mut().add_row(prefix, place, deletion, &bytes)
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct CachedPartition {
     slices_done: usize,
     pub(super) range: Option<Range>,
     snapshot: Option<Snapshot<Entry>>,
-    /// The cache is ahead of the view, and is not asked.
+    /// The cache is not asked any more: it is ahead of the view, or knew nothing of the rest.
     is_from_files: bool,
     pub(super) buffer: VecDeque<Unfiltered>,
     pub(super) next_fill: usize,
@@ -117,11 +117,26 @@ impl CachedPartition {
     fn begin(&mut self) -> Result<(), StorageError> {
         self.is_from_files |= !self.cache.is_valid(self.ticket);
         self.fill()?;
+        self.leave_cache_for_last_gap();
         if !self.is_done() && !self.is_from_files {
             let inner = self.cache.cache.0.borrow();
             self.snapshot = Some(inner.trie.snapshot(&self.prefix));
         }
         Ok(())
+    }
+
+    /// If nothing is known of all that is left, the state need not be kept: whoever keeps one makes every change of the cache copy
+    /// its path.
+    fn leave_cache_for_last_gap(&mut self) {
+        let is_last_slice = self.slices_done + 1 == self.slices.slices.len();
+        let is_to_the_end = match (&self.gap, &self.range) {
+            (Some(gap), Some(range)) => gap.entry.is_none() && gap.end == range.far,
+            _ => false,
+        };
+        if is_last_slice && is_to_the_end {
+            self.is_from_files = true;
+            self.release_snapshot();
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -197,8 +212,10 @@ impl CachedPartition {
             }
         };
         (self.snapshot, self.prefix) = (snapshot, prefix);
-        if self.is_done() {
-            self.release_snapshot();
+        match self.is_done() {
+            true => self.release_snapshot(),
+            false if self.snapshot.is_some() => self.leave_cache_for_last_gap(),
+            false => {}
         }
         result
     }

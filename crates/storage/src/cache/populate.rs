@@ -62,6 +62,41 @@ impl Inner {
         is_added
     }
 
+    /// Adds a row, and that there is nothing between `low` and it, in the usual case: `low` is known, and nothing behind it.
+    /// `false`: nothing was done.
+    pub(super) fn add_next_row(
+        &mut self,
+        prefix: &[u8],
+        low: &[u8],
+        place: &[u8],
+        deletion: DeletionTime,
+        row: &[u8],
+    ) -> bool {
+        self.make_room();
+        if row.len() > self.limit_bytes / LARGEST_ROW_PART {
+            return false;
+        }
+        let mut entries = self.trie.subtrie(prefix).entries(Direction::Forward);
+        entries.seek(low);
+        let mut is_low_known = low == FIRST;
+        loop {
+            match entries.next_entry() {
+                None => break,
+                Some((key, _)) if key == low => is_low_known = true,
+                Some((_, entry)) if entry.is_header() => {}
+                Some((key, entry)) if key > place && !entry.is_continuous() => break,
+                Some(_) => return false,
+            }
+        }
+        drop(entries);
+        let is_added = is_low_known && self.add(prefix, place, Entry::row(true, deletion, row));
+        if is_added {
+            self.metrics.row_insertions += 1;
+            self.metrics.rows += 1;
+        }
+        is_added
+    }
+
     /// Between two places there is nothing, under `deletion`. Both are in the cache afterwards, unless there is no room.
     pub(super) fn add_range(
         &mut self,
