@@ -125,7 +125,7 @@ def test_index_pages_miss_and_then_hit(node, version):
     running = node(settings={"sstable_format": version})
     session = running.connect()
     session.execute(KEYSPACE)
-    session.execute(TABLE.format("files") + " WITH caching = {'keys': 'NONE', 'rows_per_partition': 'NONE'}")
+    session.execute(TABLE.format("files") + " WITH caching = {'enabled': 'false'}")
     insert = session.prepare("INSERT INTO t.files (p, c, v) VALUES (?, ?, ?)")
     keys = range(3000)
     futures = [session.execute_async(insert, (key, 0, "v" * 50)) for key in keys]

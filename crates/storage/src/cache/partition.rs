@@ -22,7 +22,12 @@ use super::{
     place::{are_adjacent, is_row},
     walk::Walk,
 };
-use crate::{StorageError, memtable::path, read::ReadCommand, table::TableView};
+use crate::{
+    StorageError,
+    memtable::path,
+    read::{ReadCommand, note_fragment},
+    table::TableView,
+};
 
 const SMALLEST_FILL: usize = 4;
 const LARGEST_FILL: usize = 256;
@@ -227,6 +232,7 @@ impl CachedPartition {
     ) -> Result<(), StorageError> {
         let wanted = self.next_fill;
         self.next_fill = (wanted * 4).min(LARGEST_FILL);
+        let before = self.buffer.len();
         while self.buffer.len() < wanted && self.gap.is_none() && !self.is_done() {
             let mut range = match self.range.take() {
                 Some(range) => range,
@@ -237,6 +243,9 @@ impl CachedPartition {
             if is_finished {
                 self.leave_slice();
             }
+        }
+        if trace::is_on() {
+            self.buffer.iter().skip(before).for_each(note_fragment);
         }
         Ok(())
     }

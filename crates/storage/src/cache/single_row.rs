@@ -15,7 +15,7 @@ use super::{Inner, TableCache, Ticket, entry::Entry};
 use crate::{
     StorageError,
     memtable::path,
-    read::{ReadCommand, Source, file_sources},
+    read::{ReadCommand, Source, file_sources, note_fragment},
     table::TableView,
 };
 
@@ -41,6 +41,11 @@ pub(crate) async fn read_single_row(
                 metrics.reads_without_misses += 1;
                 metrics.row_hits += 1;
             });
+            if trace::is_on()
+                && let Some(row) = &row
+            {
+                note_fragment(&Unfiltered::Row(row.clone()));
+            }
             row
         }
         None => {

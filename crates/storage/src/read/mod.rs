@@ -17,4 +17,4 @@ pub use command::{
 
 pub(crate) use shard_read::{CacheAccess, file_sources, read_on_shard};
 pub(crate) use source::Source;
-pub(crate) use trace::{tell_point, tell_point_sources, tell_result};
+pub(crate) use trace::{note_fragment, tell_point, tell_point_sources, tell_result};

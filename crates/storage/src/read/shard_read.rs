@@ -127,7 +127,9 @@ async fn read_one(
         None => match cache {
             Some(cache) => {
                 let mut sources = memtable_sources(view, command, key, &slices)?;
-                sources.extend(cached_source(cache, view, command, key, &slices).await?);
+                if !is_all_covered(view, &sources) {
+                    sources.extend(cached_source(cache, view, command, key, &slices).await?);
+                }
                 sources
             }
             None => sources_of(view, command, key, &slices).await?,
@@ -148,6 +150,18 @@ pub(super) async fn sources_of(
 ) -> Result<Vec<Source<'static>>, StorageError> {
     let sources = memtable_sources(view, command, key, slices)?;
     add_file_sources(view, command, key, slices, sources).await
+}
+
+/// Whether a partition deletion of the memtables covers all files.
+fn is_all_covered(view: &TableView, memtables: &[Source<'_>]) -> bool {
+    let deletion =
+        memtables.iter().fold(DeletionTime::LIVE, |all, source| all.max(source.header().deletion));
+    // They come by descending greatest timestamp.
+    let is_covered = view.sstables.first().is_none_or(|newest| newest.is_covered_by(deletion));
+    if is_covered && trace::is_on() {
+        tell_rest_skipped(view.sstables.len(), "the partition was deleted later");
+    }
+    is_covered
 }
 
 /// What the files hold of a partition, from the row cache as far as it is known there.

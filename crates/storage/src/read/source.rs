@@ -41,7 +41,8 @@ impl UnfilteredStream for Source<'_> {
         let next = match self {
             Self::Memtable(partition) => partition.next().await?,
             Self::SSTable(partition) => partition.next().await?,
-            Self::Cached(partition) => partition.next().await?,
+            // What it reads from files is met there.
+            Self::Cached(partition) => return partition.next().await,
             Self::Scanned(partition) => partition.next().await?,
             // It was met before, where it was collected from.
             Self::Row(_, row) => return Ok(row.take().map(Unfiltered::Row)),

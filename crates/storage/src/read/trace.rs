@@ -78,7 +78,7 @@ pub(super) fn note_partition(deletion: DeletionTime) {
 
 /// A source gave a fragment.
 #[cold]
-pub(super) fn note_fragment(fragment: &Unfiltered) {
+pub(crate) fn note_fragment(fragment: &Unfiltered) {
     match fragment {
         Unfiltered::Row(row) => note_row(row),
         // Of the two ends of a range one is the begin.

@@ -1,0 +1,140 @@
+"""The row cache as a client and an operator see it: the time series of ScyllaDB's article (rows are prepended, the head is read),
+BYPASS CACHE, tables that are not cached, and metrics by ScyllaDB's names."""
+import pytest
+
+from espalier_node import wait_until
+
+KEYSPACE = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+EVENTS = ("CREATE TABLE ks.events (source int, at int, value text, PRIMARY KEY (source, at))"
+          " WITH CLUSTERING ORDER BY (at DESC)")
+
+
+@pytest.fixture
+def series(node):
+    """Ten partitions of 200 rows each in files, of which the heads are not known yet."""
+    ours = node("ours")
+    session = ours.connect()
+    session.execute(KEYSPACE)
+    session.execute(EVENTS)
+    prepend(session, range(200))
+    ours.flush("ks", "events")
+    yield ours, session
+
+
+def prepend(session, moments):
+    insert = session.prepare("INSERT INTO ks.events (source, at, value) VALUES (?, ?, ?)")
+    for at in moments:
+        for source in range(10):
+            session.execute(insert, (source, at, f"value {at}"))
+
+
+def heads(session):
+    select = session.prepare("SELECT at, value FROM ks.events WHERE source = ? LIMIT 1")
+    return [tuple(session.execute(select, (source,)).one()) for source in range(10)]
+
+
+class Counted:
+    """What the metrics grew by."""
+
+    def __init__(self, node):
+        self.node = node
+        self.before = node.metrics()
+
+    def __getitem__(self, name):
+        name = f"scylla_cache_{name}"
+        return self.node.metrics()[name] - self.before[name]
+
+
+def test_each_head_is_read_from_files_once(series):
+    ours, session = series
+    counted = Counted(ours)
+    for _ in range(5):
+        assert heads(session) == [(199, "value 199")] * 10
+    assert (counted["reads"], counted["reads_with_misses"]) == (50, 10)
+
+
+def test_flushes_keep_the_heads_known(series):
+    ours, session = series
+    heads(session)
+    counted = Counted(ours)
+    for last in range(210, 300, 10):
+        prepend(session, range(last - 10, last))
+        assert heads(session) == [(last - 1, f"value {last - 1}")] * 10
+        ours.flush("ks", "events")
+        assert heads(session) == [(last - 1, f"value {last - 1}")] * 10
+    assert counted["reads_with_misses"] == 0
+    assert counted["row_insertions"] == 9 * 100
+
+
+def test_after_invalidation_each_partition_misses_once(series):
+    ours, session = series
+    heads(session)
+    ours.request("POST", "/lsa/compact")
+    wait_until(lambda: ours.metrics()["scylla_cache_rows"] == 0, what="an empty cache")
+    counted = Counted(ours)
+    for _ in range(3):
+        assert heads(session) == [(199, "value 199")] * 10
+    assert counted["reads_with_misses"] == 10
+
+
+def test_overwritten_and_deleted_rows_are_not_shown(series):
+    ours, session = series
+    rows = "SELECT at, value FROM ks.events WHERE source = 3 LIMIT 4"
+    session.execute("SELECT * FROM ks.events WHERE source = 3")
+    session.execute("UPDATE ks.events SET value = 'new' WHERE source = 3 AND at = 199")
+    session.execute("DELETE FROM ks.events WHERE source = 3 AND at = 198")
+    session.execute("DELETE FROM ks.events WHERE source = 3 AND at > 150 AND at < 197")
+    expected = [(199, "new"), (197, "value 197"), (150, "value 150"), (149, "value 149")]
+    assert [tuple(row) for row in session.execute(rows)] == expected
+    ours.flush("ks", "events")
+    counted = Counted(ours)
+    assert [tuple(row) for row in session.execute(rows)] == expected
+    assert counted["reads_with_misses"] == 0
+    around = "SELECT at, value FROM ks.events WHERE source = 3 LIMIT 4 BYPASS CACHE"
+    assert [tuple(row) for row in session.execute(around)] == expected
+    session.execute("TRUNCATE ks.events")
+    assert list(session.execute(rows)) == []
+
+
+def test_what_is_bypassed_or_not_cached_leaves_no_row(series):
+    ours, session = series
+    counted = Counted(ours)
+    list(session.execute("SELECT * FROM ks.events WHERE source = 1 BYPASS CACHE"))
+    list(session.execute("SELECT * FROM ks.events"))
+    session.execute("ALTER TABLE ks.events WITH caching = {'enabled': 'false'}")
+    list(session.execute("SELECT * FROM ks.events WHERE source = 1"))
+    assert (counted["reads"], counted["row_insertions"]) == (0, 0)
+    session.execute("ALTER TABLE ks.events WITH caching = {'enabled': 'true'}")
+    assert len(list(session.execute("SELECT * FROM ks.events WHERE source = 1"))) == 200
+    assert (counted["reads"], counted["row_insertions"]) == (1, 200)
+
+
+def test_enable_cache_turns_it_off(start_node):
+    ours = start_node(settings={"enable_cache": "false"})
+    session = ours.connect()
+    session.execute(KEYSPACE)
+    session.execute(EVENTS)
+    prepend(session, range(3))
+    ours.flush("ks", "events")
+    assert heads(session) == heads(session) == [(2, "value 2")] * 10
+    metrics = ours.metrics()
+    assert metrics["scylla_cache_reads"] == metrics["scylla_cache_bytes_used"] == 0
+    ours.kill()
+
+
+def test_a_small_cache_evicts_rows_and_answers_rightly(node):
+    ours = node("ours", memory="64M", settings={"file_cache_size_in_mb": 1, "commitlog_sync": "periodic"})
+    session = ours.connect()
+    session.execute(KEYSPACE)
+    session.execute(EVENTS)
+    insert = session.prepare("INSERT INTO ks.events (source, at, value) VALUES (?, ?, ?)")
+    futures = [session.execute_async(insert, (source, at, f"{at} " * 100)) for at in range(300) for source in range(10)]
+    assert all(future.result() is not None for future in futures)
+    ours.flush("ks", "events")
+    for _ in range(2):
+        for source in range(10):
+            rows = session.execute(f"SELECT at, value FROM ks.events WHERE source = {source}")
+            assert [tuple(row) for row in rows] == [(at, f"{at} " * 100) for at in range(299, -1, -1)]
+    metrics = ours.metrics()
+    assert metrics["scylla_cache_row_evictions"] > 0
+    assert 0 < metrics["scylla_cache_bytes_used"] <= 1 << 20
