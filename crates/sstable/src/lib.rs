@@ -47,7 +47,7 @@ pub use data::{
     writer::ChunkFormat,
 };
 pub use error::{FileName, Result, SSTableError};
-pub use page_cache::{PageCache, PageCacheMetrics};
+pub use page_cache::{PageCache, PageCacheMetrics, PartMetrics};
 pub use reader::{
     PartitionStream, PointRow, PointScratch, Presence, RowAtHand, SSTableReader, Scan,
     ScannedPartition, Stretch, Stretches, read_statistics,

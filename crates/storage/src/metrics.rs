@@ -1,5 +1,7 @@
 //! Counters and gauges, plain numbers: `/metrics` gives them names.
 
+use espalier_sstable::PartMetrics;
+
 use crate::{cache::RowCacheMetrics, commitlog::CommitLogMetrics};
 
 /// What one shard, or several summed up, have done and hold.
@@ -38,6 +40,10 @@ pub struct StorageMetrics {
     pub page_cache_misses: u64,
     pub page_cache_bytes: u64,
     pub row_cache: RowCacheMetrics,
+    /// Pages of indexes of SSTables, and reads of them from the disk.
+    pub index_pages: PartMetrics,
+    /// The same of their data.
+    pub data_pages: PartMetrics,
     pub commit_log: CommitLogMetrics,
 }
 
@@ -76,5 +82,7 @@ impl StorageMetrics {
         self.page_cache_misses += other.page_cache_misses;
         self.page_cache_bytes += other.page_cache_bytes;
         self.row_cache.add(&other.row_cache);
+        self.index_pages.add(&other.index_pages);
+        self.data_pages.add(&other.data_pages);
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, builder::PossibleValuesParser, value_parser};
 
+pub use super::index_formats::IndexFormatsArguments;
 pub use super::memtable::KeyShape;
 use super::node::KINDS;
 pub use super::simple_query::SimpleQueryArguments;
@@ -23,6 +24,11 @@ pub enum BenchCommand {
     /// Random rows of SSTables are read, or rows are written, for a second at a time, by many tasks on each shard, in this process
     /// and without sockets. What is read is compared with what was written. The options are those of ScyllaDB's perf-simple-query.
     SimpleQuery(Box<SimpleQueryArguments>),
+    /// Indexes as tries against Summary.db and Index.db: throughput, latency, pages and bytes, beside the published figures
+    ///
+    /// The tests of ScyllaDB's published comparison, scaled down: the same rows in each format, read by a node of one shard in this
+    /// process with the same memory for pages. All that is read is compared with what was written.
+    IndexFormats(Box<IndexFormatsArguments>),
     /// Reads that come past deleted rows, and how long deletions hold the core
     Deletions(DeletionsArguments),
     /// Two files of which half the partitions are in both become one

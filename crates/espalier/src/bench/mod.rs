@@ -4,6 +4,7 @@ pub mod arguments;
 mod cache;
 mod compaction;
 mod deletions;
+mod index_formats;
 mod machine;
 mod memtable;
 mod node;
@@ -71,6 +72,7 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
     match command {
         BenchCommand::Memtable(arguments) => memtable::run(arguments),
         BenchCommand::SimpleQuery(arguments) => simple_query::run(arguments),
+        BenchCommand::IndexFormats(arguments) => index_formats::run(arguments),
         BenchCommand::Deletions(arguments) => deletions::run(arguments),
         BenchCommand::Compaction(arguments) => compaction::run(arguments),
         BenchCommand::Cache(arguments) => cache::run(arguments),

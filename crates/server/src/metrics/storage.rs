@@ -139,6 +139,18 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
     for (name, value, help) in counters {
         push(name, counter, value, help);
     }
+    push(
+        "espalier_index_read_bytes",
+        counter,
+        metrics.index_pages.read_bytes,
+        "Bytes of indexes of SSTables that were read from the disk.",
+    );
+    push(
+        "espalier_data_read_bytes",
+        counter,
+        metrics.data_pages.read_bytes,
+        "Bytes of Data.db that were read from the disk.",
+    );
     let log = &metrics.commit_log;
     push(
         "scylla_commitlog_bytes_written",

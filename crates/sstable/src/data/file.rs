@@ -21,7 +21,7 @@ use crate::{
         layout::{MAXIMUM_HEAD_LENGTH, SHORT_HEAD_LENGTH},
     },
     error::{Result, SSTableError},
-    page_cache::{CachedFile, CachedPage, Caching, PageCache, PagesAtHand},
+    page_cache::{CachedFile, CachedPage, Caching, PageCache, PagesAtHand, Part},
     versions::VersionFeatures,
 };
 
@@ -103,7 +103,7 @@ impl DataFile {
         let open = |component: Component| async move {
             let path = descriptor.path(&component);
             let checksums = checksums.of(&component).cloned();
-            CachedFile::open(file_system, Path::new(&path), cache, checksums).await
+            CachedFile::open(file_system, Path::new(&path), Part::Data, cache, checksums).await
         };
         let file = open(Component::Data).await?;
         let data_file = if components.contains(&Component::CompressionInfo) {

@@ -7,25 +7,31 @@ use std::cell::{Cell, Ref};
 
 use bytes::Bytes;
 
-use super::{PageKey, clock::Clock};
+use super::{
+    PageKey,
+    clock::Clock,
+    part::{Counters, Part},
+};
 
 pub(crate) struct PagesAtHand<'cache> {
     clock: Ref<'cache, Clock>,
-    hits: &'cache Cell<u64>,
-    found: Cell<u64>,
+    counters: &'cache Counters,
+    /// Of data and of index.
+    found: [Cell<u64>; 2],
 }
 
 impl<'cache> PagesAtHand<'cache> {
     #[inline]
-    pub(super) fn new(clock: Ref<'cache, Clock>, hits: &'cache Cell<u64>) -> Self {
-        Self { clock, hits, found: Cell::new(0) }
+    pub(super) fn new(clock: Ref<'cache, Clock>, counters: &'cache Counters) -> Self {
+        Self { clock, counters, found: Default::default() }
     }
 
     /// A page, and counts that it was used.
     #[inline]
     pub(crate) fn get(&self, key: PageKey) -> Option<&Bytes> {
         let page = self.clock.get(key)?;
-        self.found.set(self.found.get() + 1);
+        let found = &self.found[key.part() as usize];
+        found.set(found.get() + 1);
         Some(page)
     }
 }
@@ -33,6 +39,10 @@ impl<'cache> PagesAtHand<'cache> {
 impl Drop for PagesAtHand<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.hits.set(self.hits.get() + self.found.get());
+        for (part, found) in [Part::Data, Part::Index].into_iter().zip(&self.found) {
+            if found.get() > 0 {
+                self.counters.count(part, |metrics| metrics.hits += found.get());
+            }
+        }
     }
 }

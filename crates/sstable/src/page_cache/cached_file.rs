@@ -10,7 +10,7 @@ use espalier_runtime::{
 };
 use espalier_trie::page::PageSource;
 
-use super::{CachedPage, PageCache, PageKey};
+use super::{CachedPage, PageCache, PageKey, Part};
 use crate::{
     checksums::{FileChecksums, check_page},
     error::{FileName, Result, SSTableError},
@@ -54,6 +54,7 @@ impl CachedFile {
     pub(crate) async fn open(
         file_system: &FileSystem,
         path: &Path,
+        part: Part,
         cache: &PageCache,
         checksums: Option<FileChecksums>,
     ) -> Result<Self> {
@@ -63,7 +64,7 @@ impl CachedFile {
         if let Some(checksums) = &checksums {
             checksums.check_length(&name, length)?;
         }
-        let (number, made_number) = (cache.new_file_number(), cache.new_file_number());
+        let (number, made_number) = (cache.new_file_number(part), cache.new_file_number(part));
         let cache = cache.clone();
         let inner = Rc::new(Inner { file, name, length, number, made_number, cache, checksums });
         Ok(Self { inner, own_pages: None })
@@ -129,7 +130,32 @@ impl CachedFile {
             let reason = format!("{length} bytes are wanted, the file has {}", self.inner.length);
             return Err(SSTableError::corrupt(&self.inner.name, offset, reason));
         }
-        Ok(self.inner.file.read_exact_at(offset, length).await?)
+        let buffer = self.inner.file.read_exact_at(offset, length).await?;
+        self.inner.cache.count_read(self.key(0).part(), buffer.memory_bytes());
+        Ok(buffer)
+    }
+
+    /// The same, and compares the pages that it takes with their checksums, if there are any.
+    pub(crate) async fn read_checked(&self, offset: u64, length: usize) -> Result<Bytes> {
+        let Some(checksums) = &self.inner.checksums else {
+            return Ok(self.read_exact(offset, length).await?.into_bytes());
+        };
+        let page_bytes = PAGE_BYTES as u64;
+        let (first, within) = (offset / page_bytes, (offset % page_bytes) as usize);
+        let end = offset.saturating_add(length as u64);
+        let page_end = match end.checked_next_multiple_of(page_bytes) {
+            // What is asked for is inside; the last page may end before its end.
+            Some(page_end) if end <= self.inner.length => page_end.min(self.inner.length),
+            _ => end,
+        };
+        let start = first * page_bytes;
+        let buffer = self.read_exact(start, (page_end - start) as usize).await?;
+        for (page, number) in buffer.chunks(PAGE_BYTES).zip(first..) {
+            if let Some(expected) = checksums.pages.get(number as usize) {
+                check_page(&self.inner.name, number, page, *expected)?;
+            }
+        }
+        Ok(buffer.slice(within..within + length).into_bytes())
     }
 
     /// Compares all pages with their checksums, around the cache: for a file that is checked whole when it is opened.

@@ -14,6 +14,7 @@ mod at_hand;
 mod cached_file;
 mod clock;
 mod in_flight;
+mod part;
 
 use std::{
     cell::{Cell, RefCell},
@@ -23,10 +24,13 @@ use std::{
 pub(crate) use at_hand::PagesAtHand;
 use bytes::Bytes;
 pub(crate) use cached_file::{CachedFile, Caching};
+pub(crate) use part::Part;
+pub use part::PartMetrics;
 
 use self::{
     clock::Clock,
     in_flight::{InFlight, Role},
+    part::Counters,
 };
 use crate::error::Result;
 
@@ -35,6 +39,13 @@ use crate::error::Result;
 pub(crate) struct PageKey {
     pub(crate) file: u64,
     pub(crate) page: u64,
+}
+
+impl PageKey {
+    #[inline]
+    fn part(self) -> Part {
+        if self.file & 1 == 0 { Part::Data } else { Part::Index }
+    }
 }
 
 /// A page as it is cached.
@@ -60,6 +71,10 @@ pub struct PageCacheMetrics {
     pub used_bytes: usize,
     /// Pages held.
     pub pages: usize,
+    /// Of all files of indexes.
+    pub index: PartMetrics,
+    /// Of all files of data.
+    pub data: PartMetrics,
 }
 
 /// A shard's page cache. Clones are the same cache.
@@ -71,13 +86,8 @@ struct Shared {
     in_flight: InFlight,
     keeps_index_pages: Cell<bool>,
     next_file: Cell<u64>,
-    hits: Cell<u64>,
-    misses: Cell<u64>,
+    counters: Counters,
     shared_reads: Cell<u64>,
-}
-
-fn add(counter: &Cell<u64>, more: u64) {
-    counter.set(counter.get() + more);
 }
 
 impl PageCache {
@@ -88,8 +98,7 @@ impl PageCache {
             in_flight: InFlight::default(),
             keeps_index_pages: Cell::new(true),
             next_file: Cell::new(0),
-            hits: Cell::new(0),
-            misses: Cell::new(0),
+            counters: Counters::default(),
             shared_reads: Cell::new(0),
         }))
     }
@@ -111,26 +120,45 @@ impl PageCache {
     /// What it did so far.
     pub fn metrics(&self) -> PageCacheMetrics {
         let clock = self.0.clock.borrow();
+        let (index, data) = (self.0.counters.of(Part::Index), self.0.counters.of(Part::Data));
         PageCacheMetrics {
-            hits: self.0.hits.get(),
-            misses: self.0.misses.get(),
+            hits: index.hits + data.hits,
+            misses: index.misses + data.misses,
             shared_reads: self.0.shared_reads.get(),
             evictions: clock.evictions(),
             used_bytes: clock.used_bytes(),
             pages: clock.len(),
+            index,
+            data,
         }
     }
 
-    pub(crate) fn new_file_number(&self) -> u64 {
+    pub(crate) fn new_file_number(&self, part: Part) -> u64 {
         let number = self.0.next_file.get();
         self.0.next_file.set(number + 1);
-        number
+        number << 1 | part as u64
+    }
+
+    /// A read from the disk.
+    fn count_read(&self, part: Part, bytes: usize) {
+        self.0.counters.count(part, |metrics| {
+            metrics.reads += 1;
+            metrics.read_bytes += bytes as u64;
+        });
+    }
+
+    fn count_hit(&self, key: PageKey) {
+        self.0.counters.count(key.part(), |metrics| metrics.hits += 1);
+    }
+
+    fn count_miss(&self, key: PageKey) {
+        self.0.counters.count(key.part(), |metrics| metrics.misses += 1);
     }
 
     /// All that is in memory now, to be read in one go. Nothing may be waited for meanwhile.
     #[inline]
     pub(crate) fn at_hand(&self) -> PagesAtHand<'_> {
-        PagesAtHand::new(self.0.clock.borrow(), &self.0.hits)
+        PagesAtHand::new(self.0.clock.borrow(), &self.0.counters)
     }
 
     /// A page from the cache, or by `read`, or by somebody else's read of it; then it is in the cache.
@@ -140,7 +168,7 @@ impl PageCache {
         read: impl FnOnce() -> F,
     ) -> Result<Bytes> {
         if let Some(bytes) = self.0.clock.borrow().get(key) {
-            add(&self.0.hits, 1);
+            self.count_hit(key);
             return Ok(bytes.clone());
         }
         let mut reading = None;
@@ -148,14 +176,14 @@ impl PageCache {
             Role::Reader(own) => reading = Some(own),
             Role::Waiter(other) => {
                 if let Some(bytes) = other.wait().await {
-                    add(&self.0.hits, 1);
-                    add(&self.0.shared_reads, 1);
+                    self.count_hit(key);
+                    self.0.shared_reads.set(self.0.shared_reads.get() + 1);
                     return Ok(bytes);
                 }
                 // It failed, and so may we; but with an error of our own.
             }
         }
-        add(&self.0.misses, 1);
+        self.count_miss(key);
         let page = read().await?;
         let bytes = page.bytes.clone();
         if let Some(reading) = reading {
@@ -169,8 +197,8 @@ impl PageCache {
     pub(crate) fn peek(&self, key: PageKey) -> Option<Bytes> {
         let found = self.0.clock.borrow().peek(key).cloned();
         match found.is_some() {
-            true => add(&self.0.hits, 1),
-            false => add(&self.0.misses, 1),
+            true => self.count_hit(key),
+            false => self.count_miss(key),
         }
         found
     }

@@ -18,7 +18,7 @@ use crate::{
     error::{Result, SSTableError},
     filter::BloomFilter,
     index::{big::BigIndex, bti::partition_index::PartitionIndexReader},
-    page_cache::{CachedFile, Caching, PageCache},
+    page_cache::{CachedFile, Caching, PageCache, Part},
     statistics::{MAXIMUM_LENGTH, Statistics, layout::MURMUR3_PARTITIONER},
     versions::{IndexKind, TrieKeys, VersionFeatures},
 };
@@ -141,7 +141,8 @@ impl IndexFiles<'_> {
     async fn open(&self, component: Component) -> Result<CachedFile> {
         let checksums = self.checksums.of(&component).cloned();
         let path = self.descriptor.path(&component);
-        let file = CachedFile::open(self.file_system, &path, self.cache, checksums).await?;
+        let file =
+            CachedFile::open(self.file_system, &path, Part::Index, self.cache, checksums).await?;
         Ok(match self.cache.keeps_index_pages() {
             true => file,
             false => file.with_caching(Caching::Private),

@@ -61,6 +61,8 @@ impl Database {
             page_cache_misses: page_cache.misses,
             page_cache_bytes: page_cache.used_bytes as u64,
             row_cache: inner.row_cache.metrics(),
+            index_pages: page_cache.index,
+            data_pages: page_cache.data,
             commit_log: inner.log.get().map_or_else(CommitLogMetrics::default, |log| log.metrics()),
         }
     }

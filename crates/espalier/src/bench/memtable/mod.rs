@@ -8,7 +8,7 @@ mod concurrent;
 mod dominating;
 mod flush;
 mod keys;
-mod latency;
+pub(in crate::bench) mod latency;
 mod memory;
 mod peers;
 mod points;

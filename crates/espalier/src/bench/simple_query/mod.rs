@@ -4,12 +4,12 @@
 //! second at a time, by many tasks on each shard. What is read is compared with what was written.
 
 mod arguments;
-mod entries;
+pub(in crate::bench) mod entries;
 mod figures;
 mod report;
 mod shard;
 
-pub use arguments::SimpleQueryArguments;
+pub use arguments::{Compression, SimpleQueryArguments};
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -80,11 +80,7 @@ impl IndexFile for CachedFile {
     }
 
     async fn piece(&self, offset: u64, length: usize) -> Result<Bytes> {
-        // Pages are compared with their checksums on the way into the cache only.
-        match self.has_checksums() {
-            true => read_span(self, offset, length).await,
-            false => Ok(self.read_exact(offset, length).await?.into_bytes()),
-        }
+        self.read_checked(offset, length).await
     }
 
     async fn made<M: Future<Output = Result<Bytes>>>(
@@ -199,7 +195,10 @@ mod tests {
         super::{BigIndex, partition_index::PartitionIndexWriter, summary::SummaryBuilder},
         *,
     };
-    use crate::{append_file::AppendFile, page_cache::PageCache};
+    use crate::{
+        append_file::AppendFile,
+        page_cache::{PageCache, Part},
+    };
 
     /// Written through an append file, read through a page cache that holds a tenth of it.
     #[test]
@@ -225,7 +224,8 @@ mod tests {
             let name = FileName::new(Path::new("/oa-1-big-Summary.db"));
 
             let cache = PageCache::new(length as usize / 10);
-            let file = CachedFile::open(&file_system, path, &cache, None).await.unwrap();
+            let file =
+                CachedFile::open(&file_system, path, Part::Index, &cache, None).await.unwrap();
             let index = BigIndex::open(file, Some((&name, &summary)), 180_000, 128).await.unwrap();
             assert!(index.summary_fault().is_none());
             for (number, key) in keys.iter().enumerate().step_by(97) {

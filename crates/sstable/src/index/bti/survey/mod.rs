@@ -24,7 +24,7 @@ use super::{
 use crate::{
     components::{Component, Descriptor},
     error::{Result, SSTableError},
-    page_cache::{CachedFile, PageCache},
+    page_cache::{CachedFile, PageCache, Part},
     versions::IndexKind,
 };
 
@@ -55,7 +55,7 @@ pub async fn survey(
         return Err(SSTableError::unsupported(&name, what));
     }
     let open = |component: Component| async move {
-        CachedFile::open(file_system, &descriptor.path(&component), cache, None).await
+        CachedFile::open(file_system, &descriptor.path(&component), Part::Index, cache, None).await
     };
     let file = open(Component::Partitions).await?;
     let rows_file = open(Component::Rows).await?;
