@@ -108,6 +108,47 @@ fn a_change_that_panics_changes_nothing() {
     }
 }
 
+/// Room that was made for a node that then did not come must not be taken for room of another one.
+#[test]
+fn a_change_that_panics_leaves_no_room_behind() {
+    let mut trie = InMemoryTrie::new();
+    let fan = |prefix: u8, count: u8| (0..count).map(move |byte| [prefix, byte]);
+    // A sparse node that is full, and a long array node that is not.
+    for key in fan(b'a', 6).chain(fan(b'b', 30)) {
+        trie.put(&key, key).unwrap();
+    }
+    let change = || trie.apply(b"a\x77", |_| panic!("as intended"));
+    assert!(catch_unwind(AssertUnwindSafe(change)).is_err());
+    trie.put(b"b\x77", *b"b\x77").unwrap();
+    trie.verify().unwrap();
+    assert_eq!(trie.content_count(), 37);
+    for key in fan(b'a', 6).chain(fan(b'b', 30)).chain([*b"b\x77"]) {
+        assert_eq!(trie.get(&key), Some(&key), "{key:?} is lost");
+    }
+}
+
+/// With readers there always, each of a while only: what nobody can have any more is not counted.
+#[test]
+fn what_retired_contents_weigh_is_known() {
+    let mut trie = InMemoryTrie::new().with_weight(String::len);
+    let mut reader = trie.snapshot(b"");
+    for round in 0..2000 {
+        trie.put(b"key", "x".repeat(100)).unwrap();
+        if round % 10 == 0 {
+            // The new one comes before the old one goes.
+            reader = trie.snapshot(b"");
+        }
+        let units = trie.retired_bytes() / 32;
+        assert_eq!(trie.retired_weight(), units * 100, "round {round}");
+        assert!(units < 200, "{units} are kept");
+    }
+    drop(reader);
+    trie.free_retired(u32::MAX);
+    assert_eq!((trie.retired_weight(), trie.retired_bytes()), (0, 0));
+    trie.remove(b"key").unwrap();
+    assert_eq!(trie.retired_weight(), 0);
+}
+
 #[test]
 fn a_key_longer_than_the_trie_is_refused() {
     let mut trie = InMemoryTrie::with_limit(1000);

@@ -245,3 +245,38 @@ fn removals_beside_a_snapshot_find_room_whatever_is_free() {
         assert_eq!(trie.content_count(), 1);
     }
 }
+
+/// What it has not published is not there; what it would have replaced is, and is freed once.
+#[test]
+fn a_transaction_may_be_forgotten() {
+    for next in 0..4 {
+        let mut trie = InMemoryTrie::new();
+        for byte in 0..60u8 {
+            trie.put(&[b'p', byte], Box::new(byte)).unwrap();
+        }
+        let reader = trie.reader();
+        let mut transaction = trie.transaction(b"p");
+        for byte in 0..60u8 {
+            transaction.put(&[byte], Box::new(byte + 100)).unwrap();
+        }
+        std::mem::forget(transaction);
+        drop(reader);
+        match next {
+            0 => assert!(trie.transaction(b"p").put(&[7], Box::new(7)).unwrap()),
+            1 => assert_eq!(trie.free_retired(u32::MAX), 0),
+            2 => {
+                let mut dismantle = trie.dismantle();
+                while dismantle.step(5) {}
+                continue;
+            }
+            _ => {}
+        }
+        // What is freed by mistake is used again.
+        for byte in 0..200u8 {
+            trie.put(&[b'q', byte], Box::new(byte)).unwrap();
+        }
+        for byte in 0..60u8 {
+            assert_eq!(trie.get(&[b'p', byte]).map(|content| **content), Some(byte));
+        }
+    }
+}

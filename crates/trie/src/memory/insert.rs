@@ -69,6 +69,8 @@ impl<'a, C> Writer<'a, C> {
             Place::InArray { array, .. } => {
                 let is_full = array.count() == array.layout().capacity;
                 if !is_full && !self.shared.epochs.has_readers() {
+                    // Room means a copy to [`Writer::add_to_array`]; some may be left of a change that panicked.
+                    self.space.release_room(self.shared);
                     return Ok(());
                 }
                 // Places whose children have gone are not copied.

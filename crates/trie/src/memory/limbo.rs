@@ -69,6 +69,20 @@ impl Limbo {
         Some(pointer)
     }
 
+    /// Removes what was added last.
+    pub(crate) fn pop_last(&mut self) -> Option<Pointer> {
+        // Only the last bag may be empty, and then it is the only one or one that nothing was added to since.
+        while self.bags.len() > 1 && self.bags.back().is_some_and(|bag| bag.pointers.is_empty()) {
+            self.bags.pop_back();
+        }
+        let pointer = self.bags.back_mut()?.pointers.pop()?;
+        match pointer.kind() {
+            Kind::Leaf => self.contents -= 1,
+            kind => self.blocks -= kind.blocks(),
+        }
+        Some(pointer)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks == 0 && self.contents == 0
     }

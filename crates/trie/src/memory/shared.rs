@@ -6,7 +6,7 @@ use super::arena::Arena;
 use super::epoch::Epochs;
 use super::live::Live;
 use super::node::{BLOCK_BYTES, Blocks};
-use super::pointer::Link;
+use super::pointer::{Link, Pointer};
 use super::spare_chunks::SpareChunks;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +17,8 @@ pub(crate) struct Shared<C> {
     pub(crate) epochs: Epochs,
     /// Set when the writer has gone: which contents are alive, to drop them with the last reader.
     estate: Mutex<Option<Live>>,
+    /// What a content takes besides its block.
+    pub(crate) weight: fn(&C) -> usize,
     contents: PhantomData<C>,
 }
 
@@ -34,6 +36,7 @@ impl<C> Shared<C> {
             blocks: Arena::new(spare),
             epochs: Epochs::new(),
             estate: Mutex::new(None),
+            weight: |_| 0,
             contents: PhantomData,
         }
     }
@@ -46,6 +49,12 @@ impl<C> Shared<C> {
     pub(crate) unsafe fn content(&self, index: u32) -> *mut C {
         // SAFETY: the caller's promise.
         unsafe { self.blocks.unit(index) }.cast()
+    }
+
+    /// What a content that is alive takes besides its block.
+    pub(crate) fn weight_of(&self, leaf: Pointer) -> usize {
+        // SAFETY: only the writer asks, of a content that it has found in the structure or in limbo: it is alive.
+        (self.weight)(unsafe { &*self.content(leaf.index()) })
     }
 
     /// Leaves it to the last reader to drop the contents that are alive.

@@ -54,9 +54,11 @@ pub(crate) struct Space {
     limbo: Limbo,
     retired_since_advance: u32,
     retired_in_operation: u32,
-    /// Whether what is retired may still be found, because what replaces it is not published yet:
-    /// the epoch must not move on.
-    is_settling_deferred: bool,
+    /// While a transaction is under way, what [`Space::retired_in_operation`] was when it began. What was retired since
+    /// may still be found, because what replaces it is not published yet: the epoch must not move on.
+    deferred_from: Option<u32>,
+    /// What the contents in limbo weigh.
+    retired_weight: usize,
 }
 
 impl Space {
@@ -71,7 +73,8 @@ impl Space {
             limbo: Limbo::default(),
             retired_since_advance: 0,
             retired_in_operation: 0,
-            is_settling_deferred: false,
+            deferred_from: None,
+            retired_weight: 0,
         }
     }
 
@@ -91,7 +94,7 @@ impl Space {
         shared: &Shared<C>,
         blocks: u32,
     ) -> Result<(), TrieFull> {
-        if !self.is_settling_deferred {
+        if self.deferred_from.is_none() {
             self.free_retired(shared, u32::MAX);
         }
         match self.blocks.reserve(&shared.blocks, blocks) {
@@ -128,7 +131,7 @@ impl Space {
         self.room.into_iter()
     }
 
-    fn release_room<C>(&mut self, shared: &Shared<C>) {
+    pub(crate) fn release_room<C>(&mut self, shared: &Shared<C>) {
         if let Some(room) = self.room.take() {
             self.blocks.give_run(&shared.blocks, room.first, room.blocks);
         }
@@ -139,7 +142,7 @@ impl Space {
         if let Some(run) = self.blocks.take_run(&shared.blocks, blocks) {
             return Ok(run);
         }
-        if !self.is_settling_deferred {
+        if self.deferred_from.is_none() {
             self.free_retired(shared, u32::MAX);
         }
         self.blocks.take_run(&shared.blocks, blocks).ok_or_else(|| self.full())
@@ -194,21 +197,46 @@ impl Space {
     /// the structure. It keeps its bytes until [`Space::settle`].
     #[inline]
     pub(crate) fn retire<C>(&mut self, shared: &Shared<C>, pointer: Pointer) {
+        if pointer.is_leaf() {
+            self.retired_weight += shared.weight_of(pointer);
+        }
         self.limbo.push(shared.epochs.current(), pointer);
-        self.retired_in_operation += 1;
+        self.retired_in_operation = self.retired_in_operation.wrapping_add(1);
     }
 
     /// Ends an operation: frees what is known to be out of reach.
     #[inline]
     pub(crate) fn settle<C>(&mut self, shared: &Shared<C>) {
-        if !self.limbo.is_empty() && !self.is_settling_deferred {
+        if !self.limbo.is_empty() && self.deferred_from.is_none() {
             self.settle_limbo(shared);
         }
     }
 
-    /// From now on nothing is freed, or again.
-    pub(crate) fn defer_settling(&mut self, is_deferred: bool) {
-        self.is_settling_deferred = is_deferred;
+    /// Begins a transaction. From now on nothing is freed, if it is `deferred`.
+    pub(crate) fn begin_transaction<C>(&mut self, shared: &Shared<C>, deferred: bool) {
+        if self.deferred_from.is_some() {
+            self.forget_transaction(shared);
+        }
+        self.deferred_from = deferred.then_some(self.retired_in_operation);
+    }
+
+    /// Ends it, when what was retired cannot be found any more.
+    pub(crate) fn end_transaction(&mut self) {
+        self.deferred_from = None;
+    }
+
+    /// A transaction was forgotten ([`std::mem::forget`]) and never published: what it retired is still in the structure,
+    /// and must not be freed. Its own nodes are lost until the trie goes.
+    #[cold]
+    fn forget_transaction<C>(&mut self, shared: &Shared<C>) {
+        let Some(from) = self.deferred_from.take() else { return };
+        for _ in 0..self.retired_in_operation.wrapping_sub(from) {
+            let Some(pointer) = self.limbo.pop_last() else { break };
+            if pointer.is_leaf() {
+                self.retired_weight -= shared.weight_of(pointer);
+            }
+        }
+        self.retired_in_operation = from;
     }
 
     pub(crate) fn full(&self) -> TrieFull {
@@ -225,6 +253,9 @@ impl Space {
 
     /// Frees up to `count` of the units that no reader can reach.
     pub(crate) fn free_retired<C>(&mut self, shared: &Shared<C>, count: u32) {
+        if self.deferred_from.is_some() {
+            self.forget_transaction(shared);
+        }
         let bound = if shared.epochs.has_readers() {
             self.retired_since_advance = 0;
             shared.epochs.advance()
@@ -233,6 +264,9 @@ impl Space {
         };
         for _ in 0..count {
             let Some(pointer) = self.limbo.pop(bound) else { break };
+            if pointer.is_leaf() {
+                self.retired_weight -= shared.weight_of(pointer);
+            }
             self.free(shared, pointer);
         }
     }
@@ -278,6 +312,11 @@ impl Space {
 
     pub(crate) fn retired_bytes(&self) -> usize {
         (self.limbo.blocks() + self.limbo.contents()) as usize * BLOCK_BYTES
+    }
+
+    /// What the contents weigh that were taken out but may still have readers.
+    pub(crate) fn retired_weight(&self) -> usize {
+        self.retired_weight
     }
 
     pub(crate) fn allocated_bytes(&self) -> usize {

@@ -27,7 +27,8 @@ use crate::cursor::Direction;
 /// Changes below a prefix, which become visible together when this is dropped. Made by
 /// [`InMemoryTrie::transaction`].
 ///
-/// When the trie is full, what was changed before stays and becomes visible.
+/// When the trie is full, what was changed before stays and becomes visible. One that is forgotten and not dropped may
+/// never become visible, and what it took is lost until the trie goes.
 pub struct Transaction<'a, C> {
     shared: &'a Shared<C>,
     space: &'a mut Space,
@@ -46,7 +47,7 @@ impl<'a, C> Transaction<'a, C> {
         branch.approach();
         let Branch { shared, space, key, prefix_length, link: published, depth } = branch;
         let is_read = shared.epochs.has_readers();
-        space.defer_settling(is_read);
+        space.begin_transaction(shared, is_read);
         let copy = is_read.then(|| Link::new(published.get()));
         Transaction { shared, space, key, prefix_length, published, depth, copy }
     }
@@ -119,7 +120,7 @@ impl<C> Drop for Transaction<'_, C> {
     fn drop(&mut self) {
         if let Some(copy) = &self.copy {
             self.published.publish(copy.get());
-            self.space.defer_settling(false);
+            self.space.end_transaction();
             self.space.settle(self.shared);
         }
     }

@@ -75,6 +75,18 @@ impl<C> InMemoryTrie<C> {
         InMemoryTrie::with(Shared::new(Some(spare)), 1 << INDEX_BITS)
     }
 
+    /// Has it known what contents take besides their blocks: `weight` gives the same for a content as long as nobody changes
+    /// it. See [`InMemoryTrie::retired_weight`].
+    #[must_use]
+    pub fn with_weight(mut self, weight: fn(&C) -> usize) -> InMemoryTrie<C> {
+        if let Some(shared) =
+            Arc::get_mut(&mut self.shared).filter(|_| self.space.limbo().is_empty())
+        {
+            shared.weight = weight;
+        }
+        self
+    }
+
     fn with(shared: Shared<C>, blocks: u32) -> InMemoryTrie<C> {
         InMemoryTrie { shared: Arc::new(shared), space: Space::new(blocks), key_buffer: Vec::new() }
     }
@@ -230,6 +242,11 @@ impl<C> InMemoryTrie<C> {
     /// Bytes of blocks and contents that were taken out but may still have readers.
     pub fn retired_bytes(&self) -> usize {
         self.space.retired_bytes()
+    }
+
+    /// What the contents weigh that were taken out but may still have readers, if [`InMemoryTrie::with_weight`] told how.
+    pub fn retired_weight(&self) -> usize {
+        self.space.retired_weight()
     }
 
     /// Bytes of memory taken for blocks, whatever they are used for.
