@@ -23,7 +23,7 @@ impl Memtable {
         let (store, statistics) = (self.store.borrow(), self.statistics.borrow());
         let slots = store.content_count() * size_of::<Content>();
         let used = store.used_bytes();
-        let free = store.memory_bytes().saturating_sub(used) + self.retired_heap_bytes.get();
+        let free = store.memory_bytes().saturating_sub(used);
         MemtableMemory {
             partitions: statistics.partitions,
             rows: statistics.rows,

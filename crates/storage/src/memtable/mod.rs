@@ -30,6 +30,8 @@ mod run_ahead;
 mod scan;
 mod statistics;
 mod store;
+#[cfg(test)]
+mod tests;
 mod walk;
 mod write;
 
@@ -61,7 +63,7 @@ use store::Store;
 pub struct Memtable {
     store: RefCell<Store>,
     statistics: RefCell<MemtableStatistics>,
-    /// Bytes of contents outside of the trie's slots.
+    /// Bytes of contents outside of the trie's slots, without those that were replaced.
     heap_bytes: Cell<usize>,
     /// Whether there is any boundary of range deletions.
     has_boundaries: Cell<bool>,
@@ -72,8 +74,6 @@ pub struct Memtable {
     format: RowFormat,
     /// Whether a reader had a snapshot when the present write began.
     is_read: Cell<bool>,
-    /// Bytes of contents that were replaced while a reader had a snapshot, and may not be freed yet.
-    retired_heap_bytes: Cell<usize>,
     buffers: RefCell<write::Buffers>,
     budget: MemtableBudget,
     /// What it has taken from the budget.
@@ -97,7 +97,6 @@ impl Memtable {
             positions: Cell::new(None),
             format: RowFormat::of(table),
             is_read: Cell::new(false),
-            retired_heap_bytes: Cell::new(0),
             buffers: RefCell::default(),
             budget,
             counted_bytes: Cell::new(0),
@@ -111,7 +110,7 @@ impl Memtable {
 
     /// All memory of structure and contents.
     pub fn memory_bytes(&self) -> usize {
-        self.store.borrow().memory_bytes() + self.heap_bytes.get() + self.retired_heap_bytes.get()
+        self.store.borrow().memory_bytes() + self.heap_bytes.get()
     }
 
     /// Memory of what is reachable, without free blocks: what a flush is worth.
@@ -157,9 +156,6 @@ impl Memtable {
     /// Tells the budget what the memtable has grown by.
     #[inline]
     fn settle(&self) {
-        if self.retired_heap_bytes.get() > 0 && self.store.borrow().retired_bytes() == 0 {
-            self.retired_heap_bytes.set(0);
-        }
         let bytes = self.memory_bytes();
         let counted = self.counted_bytes.replace(bytes);
         if bytes > counted {

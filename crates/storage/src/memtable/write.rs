@@ -267,20 +267,15 @@ impl Memtable {
         partition: &mut StorePartition<'_>,
         deletion: DeletionTime,
     ) -> Result<(), Failure> {
-        match partition.get(&[]) {
+        let is_new = match partition.get(&[]) {
             Some(Content::Partition(present)) if !deletion.supersedes(present) => {
                 return Ok(());
             }
-            Some(_) => {}
-            None => {
-                let has_row =
-                    self.format.is_single_row && partition.get(&[path::FIRST_ROW]).is_some();
-                if !has_row {
-                    self.statistics.borrow_mut().partitions += 1;
-                }
-            }
-        }
+            Some(_) => false,
+            None => !self.format.is_single_row || partition.get(&[path::FIRST_ROW]).is_none(),
+        };
         partition.put(&[], Content::Partition(deletion))?;
+        self.statistics.borrow_mut().partitions += u64::from(is_new);
         Ok(())
     }
 
@@ -333,9 +328,6 @@ impl Memtable {
     #[inline]
     pub(super) fn count_heap(&self, replaced: usize, added: usize) {
         self.heap_bytes.set(self.heap_bytes.get() - replaced + added);
-        if self.is_read.get() {
-            self.retired_heap_bytes.set(self.retired_heap_bytes.get() + replaced);
-        }
     }
 
     #[inline]

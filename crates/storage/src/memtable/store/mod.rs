@@ -167,18 +167,19 @@ impl Store {
     }
 
     /// Bytes of what was taken out but may still have readers.
-    #[inline]
+    #[cfg(test)]
     pub(super) fn retired_bytes(&self) -> usize {
         self.sum(Single::retired_bytes)
     }
 
-    /// Bytes of memory taken, whatever they are used for. What contents point to is not counted.
+    /// Bytes of memory taken, whatever they are used for. What contents point to is counted when they are retired, and
+    /// kept for a snapshot.
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         self.sum(Single::memory_bytes)
     }
 
-    /// The used bytes of the trie that is fullest: each has its own limit. 0 where there is no such limit.
+    /// The bytes in use, and retired, of the trie that is fullest: each has its own limit. 0 where there is no such limit.
     #[inline]
     pub(super) fn fullest_bytes(&self) -> usize {
         match self {

@@ -29,7 +29,10 @@ pub(super) enum Remains {
 impl Single {
     pub(super) fn new(structure: Structure, spare: &Arc<SpareChunks>) -> Self {
         match structure {
-            Structure::Trie => Self::Trie(InMemoryTrie::with_spare_chunks(spare.clone())),
+            Structure::Trie => {
+                let trie = InMemoryTrie::with_spare_chunks(spare.clone());
+                Self::Trie(trie.with_weight(Content::heap_bytes))
+            }
             Structure::SkipList => Self::SkipList(Box::new(SkipList::new())),
         }
     }
@@ -128,7 +131,7 @@ impl Single {
         }
     }
 
-    #[inline]
+    #[cfg(test)]
     pub(super) fn retired_bytes(&self) -> usize {
         match self {
             Self::Trie(trie) => trie.retired_bytes(),
@@ -136,11 +139,11 @@ impl Single {
         }
     }
 
-    /// Allocated bytes and those of bookkeeping.
+    /// Allocated bytes, those of bookkeeping, and what retired contents point to.
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
-            Self::Trie(trie) => trie.allocated_bytes() + trie.note_bytes(),
+            Self::Trie(trie) => trie.allocated_bytes() + trie.note_bytes() + trie.retired_weight(),
             Self::SkipList(list) => list.memory_bytes(),
         }
     }
@@ -148,7 +151,8 @@ impl Single {
     #[inline]
     pub(super) fn fullest_bytes(&self) -> usize {
         match self {
-            Self::Trie(trie) => trie.used_bytes(),
+            // What is retired is not free either.
+            Self::Trie(trie) => trie.used_bytes() + trie.retired_bytes(),
             Self::SkipList(_) => 0,
         }
     }

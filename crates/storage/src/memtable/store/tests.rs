@@ -277,6 +277,37 @@ fn what_is_removed_without_readers_is_freed_at_once() {
 }
 
 #[test]
+fn a_change_that_panics_changes_nothing() {
+    for kind in KINDS {
+        let mut store = Store::new(kind, ShardContext { index: 0, count: 1 }, &Arc::default());
+        let (one, other) = (partition(1), partition(2));
+        let change = || store.put_with::<()>(&one, |_| panic!("as intended"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(change)).is_err());
+        let put = store.put_with(&other, |old| (Content::row(&[], b"v"), old.is_some()));
+        assert_eq!(put, Ok(false));
+        assert!(store.get(&one).is_none(), "{kind:?}: it has what another key was given");
+        assert_eq!(store.get(&other).map(bytes), Some(b"v".to_vec()));
+        assert_eq!(all(store.entries(Direction::Forward)).len(), 1);
+    }
+}
+
+/// Blocks that readers keep are not free for a trie that comes near its end.
+#[test]
+fn what_readers_keep_counts_towards_the_fullest() {
+    let mut store = Store::new(KINDS[0], ShardContext { index: 0, count: 1 }, &Arc::default());
+    let prefix = partition(1);
+    store.transaction(&prefix).put(b"k", Content::row(&[], b"v")).unwrap();
+    let snapshot = store.snapshot(&prefix);
+    for _ in 0..1000 {
+        store.transaction(&prefix).put(b"k", Content::row(&[], b"v")).unwrap();
+    }
+    assert!(store.fullest_bytes() >= 1000 * 32, "{}", store.fullest_bytes());
+    drop(snapshot);
+    store.free_retired(u32::MAX);
+    assert!(store.fullest_bytes() < 1000, "{}", store.fullest_bytes());
+}
+
+#[test]
 fn shards_are_filled_evenly_and_the_fullest_counts() {
     for cores in [1, 3] {
         let kind = MemtableKind { structure: Structure::Trie, shards: 4 };

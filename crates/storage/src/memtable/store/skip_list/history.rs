@@ -27,6 +27,8 @@ pub(super) struct History {
     old: HashMap<u32, SmallVec<[Old; 1]>, FixedState>,
     /// What is to be freed, in ascending order of versions.
     retired: VecDeque<Retired>,
+    /// What the old contents point to.
+    heap_bytes: usize,
 }
 
 #[derive(Default)]
@@ -113,6 +115,7 @@ impl History {
         let until = self.versions.last.get();
         let old = self.old.entry(slot).or_default();
         if old.last().is_none_or(|old| old.until < until) {
+            self.heap_bytes += content.as_ref().map_or(0, Content::heap_bytes);
             old.push(Old { until, content });
             self.retired.push_back(Retired { until, slot, removed: None });
         }
@@ -142,12 +145,25 @@ impl History {
         }
         let retired = self.retired.pop_front()?;
         if let Some(old) = self.old.get_mut(&retired.slot) {
-            old.retain(|old| old.until >= oldest);
+            let heap_bytes = &mut self.heap_bytes;
+            old.retain(|old| {
+                let is_kept = old.until >= oldest;
+                if !is_kept {
+                    *heap_bytes -= old.content.as_ref().map_or(0, Content::heap_bytes);
+                }
+                is_kept
+            });
             if old.is_empty() {
                 self.old.remove(&retired.slot);
             }
         }
         Some((retired.slot, retired.removed))
+    }
+
+    /// What the contents point to that are kept.
+    #[inline]
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.heap_bytes
     }
 
     #[inline]

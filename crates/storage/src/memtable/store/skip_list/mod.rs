@@ -61,6 +61,21 @@ pub(crate) struct SkipList {
     pub(super) path: Vec<u8>,
 }
 
+/// A node whose slot has no content yet. Should making one panic, the node goes: the next content would get the slot.
+struct Unfilled<'a> {
+    list: &'a List<Key, u32>,
+    guard: &'a Guard,
+    key: &'a [u8],
+}
+
+impl Drop for Unfilled<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.list.remove(self.key, self.guard) {
+            entry.release(self.guard);
+        }
+    }
+}
+
 /// What a list leaves to be dropped, perhaps elsewhere.
 pub(crate) struct Remains {
     _list: Box<List<Key, u32>>,
@@ -101,7 +116,9 @@ impl SkipList {
         let slot = *entry.value();
         entry.release(&self.guard);
         let result = if slot == fresh {
+            let unfilled = Unfilled { list: &self.list, guard: &self.guard, key };
             let (content, result) = change(None);
+            std::mem::forget(unfilled);
             self.slots.fill(content);
             self.nodes += 1;
             self.key_bytes += key::heap_bytes(key);
@@ -209,14 +226,15 @@ impl SkipList {
         self.node_bytes() + self.nodes * size_of::<Content>()
     }
 
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn retired_bytes(&self) -> usize {
         self.history.retired_bytes()
     }
 
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.node_bytes() + self.slots.memory_bytes() + self.history.retired_bytes()
+        let history = self.history.retired_bytes() + self.history.heap_bytes();
+        self.node_bytes() + self.slots.memory_bytes() + history
     }
 
     fn node_bytes(&self) -> usize {

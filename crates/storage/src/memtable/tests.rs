@@ -1,0 +1,80 @@
+//! What a memtable counts.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, DecoratedKey, Liveness, PartitionUpdate, Row, pack_row,
+    schema::{TableBuilder, TableId, TableMetadata},
+};
+use espalier_runtime::ShardContext;
+use espalier_types::CqlType;
+use uuid::Uuid;
+
+use super::{Memtable, MemtableBudget, MemtableKind, Structure, path};
+
+const ROWS: i32 = 200;
+const VALUE_BYTES: usize = 1000;
+
+fn table() -> TableMetadata {
+    TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
+        .partition_key("k", CqlType::Blob)
+        .clustering("c", CqlType::Int, false)
+        .regular("v", CqlType::Blob)
+        .build()
+}
+
+fn write(memtable: &Memtable, table: &TableMetadata, number: i32, timestamp: i64) {
+    let mut row = Row::empty(Clustering::new([Bytes::copy_from_slice(&number.to_be_bytes())]));
+    row.liveness = Liveness::live(timestamp);
+    let value = Bytes::from(vec![7; VALUE_BYTES]);
+    let id = table.column("v").unwrap().id;
+    row.columns.push((id, ColumnData::Simple(Cell::live(timestamp, value))));
+    let mut packed = Vec::new();
+    pack_row(&row, &mut packed);
+    let mut update = PartitionUpdate::new(table.id, DecoratedKey::new("k".into()));
+    update.rows.push(row);
+    memtable.apply(table, &update, |_| packed.as_slice()).unwrap();
+}
+
+/// Readers that overlap, so that there is always one: what none of them can have any more is not counted, and the rest is.
+#[test]
+fn memory_is_counted_as_it_is_freed_also_while_there_are_always_readers() {
+    for structure in [Structure::Trie, Structure::SkipList] {
+        let table = Arc::new(table());
+        let budget = MemtableBudget::new(1 << 30, 1 << 30);
+        let kind = MemtableKind { structure, shards: 1 };
+        let core = ShardContext { index: 0, count: 1 };
+        let memtable = Memtable::new(&table, kind, core, budget.clone());
+        for number in 0..ROWS {
+            write(&memtable, &table, number, 1);
+        }
+        let before = memtable.memory_bytes();
+        let mut prefix = Vec::new();
+        path::put_partition(DecoratedKey::new("k".into()).borrowed(), &mut prefix);
+        let snapshot = || memtable.store.borrow().snapshot(&prefix);
+        let mut reader = snapshot();
+        let mut greatest = 0;
+        for round in 0..30 {
+            for number in 0..ROWS {
+                write(&memtable, &table, number, 2 + round);
+                if number % 20 == 0 {
+                    // The next one is there before the last one goes.
+                    let next = snapshot();
+                    drop(std::mem::replace(&mut reader, next));
+                }
+            }
+            greatest = greatest.max(memtable.memory_bytes());
+            assert_eq!(budget.used_bytes(), memtable.memory_bytes());
+        }
+        // 30 x 200 kB were overwritten.
+        assert!(greatest < before + 600_000, "{structure:?}: {before} bytes became {greatest}");
+        assert!(greatest > before + VALUE_BYTES, "what the reader has is counted");
+        drop(reader);
+        while memtable.store.borrow_mut().free_retired(u32::MAX) > 0 {}
+        write(&memtable, &table, 0, 100);
+        let after = memtable.memory_bytes();
+        // Blocks and slots that were needed once stay allocated.
+        assert!(after < before + 200_000, "{structure:?}: {before} bytes became {after}");
+    }
+}
