@@ -14,6 +14,7 @@ mod disk_failures;
 mod dropped_and_truncated_tables;
 mod imports;
 mod kinds_of_memtables;
+mod large_memtable;
 mod logged_batches;
 mod memory_pressure;
 mod model;
