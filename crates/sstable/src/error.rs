@@ -52,6 +52,14 @@ pub enum SSTableError {
         /// What is not supported, ending in "is" or "are".
         what: String,
     },
+    /// The file may be right, but its columns are not those of the table that it is to be read as.
+    #[error("{file} is of another table: {reason}")]
+    OtherTable {
+        /// Statistics.db, which has the columns.
+        file: FileName,
+        /// Where they differ.
+        reason: String,
+    },
     /// The caller asked for something that the format cannot hold, or broke an order.
     #[error("cannot write {file}: {reason}")]
     Rejected {
@@ -71,6 +79,11 @@ impl SSTableError {
     /// Something that this version does not know.
     pub fn unsupported(file: &FileName, what: impl Into<String>) -> Self {
         Self::Unsupported { file: file.clone(), what: what.into() }
+    }
+
+    /// Columns that are not those of the table.
+    pub(crate) fn other_table(file: &FileName, reason: impl Into<String>) -> Self {
+        Self::OtherTable { file: file.clone(), reason: reason.into() }
     }
 
     /// Input that cannot be written.

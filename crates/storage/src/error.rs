@@ -25,6 +25,9 @@ pub enum StorageError {
         "{0} is missing, but other files of its SSTable are there: bring it back, or move them to another directory"
     )]
     IncompleteSSTable(std::path::PathBuf),
+    /// Files that cannot become part of the table: whoever asked for it has to look at them.
+    #[error("nothing was imported: {0}")]
+    NotImportable(String),
     /// An import finds nothing.
     #[error("there is no SSTable in {}", .0.display())]
     NothingToImport(PathBuf),

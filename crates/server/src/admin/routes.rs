@@ -165,9 +165,12 @@ async fn import(
             "{{\"sstables\":{},\"partitions\":{},\"bytes\":{}}}",
             imported.sstables, imported.partitions, imported.bytes
         )),
-        Err(error @ (StorageError::UnknownTableName { .. } | StorageError::NothingToImport(_))) => {
-            HttpResponse::error(400, &error.to_string())
-        }
+        Err(
+            error @ (StorageError::UnknownTableName { .. }
+            | StorageError::NothingToImport(_)
+            | StorageError::IncompleteSSTable(_)
+            | StorageError::NotImportable(_)),
+        ) => HttpResponse::error(400, &error.to_string()),
         Err(error) => HttpResponse::error(500, &error.to_string()),
     }
 }

@@ -136,7 +136,7 @@ fn check_key(file: &FileName, header: &SerializationHeader, table: &TableMetadat
             table.name,
             columns.len()
         );
-        return Err(SSTableError::corrupt(file, 0, reason));
+        return Err(SSTableError::other_table(file, reason));
     }
     match columns.iter().zip(written).find(|(c, ty)| !reads_values_of(&c.column_type, ty)) {
         Some((column, ty)) => Err(other_type(file, &column.name, table, &column.column_type, ty)),
@@ -160,7 +160,7 @@ fn check_clustering(
             table.name,
             columns.len()
         );
-        return Err(SSTableError::corrupt(file, 0, reason));
+        return Err(SSTableError::other_table(file, reason));
     }
     for (index, ((written, reversed), column)) in
         header.clustering_types.iter().zip(columns).enumerate()
@@ -170,7 +170,7 @@ fn check_clustering(
                 "clustering column {index} has another direction than in table {}.{}",
                 table.keyspace, table.name
             );
-            return Err(SSTableError::corrupt(file, 0, reason));
+            return Err(SSTableError::other_table(file, reason));
         }
         if !sorts_as(&column.column_type, written) {
             return Err(other_type(file, &column.name, table, &column.column_type, written));
@@ -193,7 +193,7 @@ fn other_type(
         expected.cql_name(),
         found.cql_name()
     );
-    SSTableError::corrupt(file, 0, reason)
+    SSTableError::other_table(file, reason)
 }
 
 fn map_column(
@@ -227,14 +227,14 @@ fn map_column(
                 table.keyspace,
                 table.name
             );
-            return Err(SSTableError::corrupt(file, 0, reason));
+            return Err(SSTableError::other_table(file, reason));
         }
         None => {
             let reason = format!(
                 "column '{}' is in the file, but table {}.{} neither has nor had it",
                 column.name, table.keyspace, table.name
             );
-            return Err(SSTableError::corrupt(file, 0, reason));
+            return Err(SSTableError::other_table(file, reason));
         }
     };
     Ok(FileColumn {

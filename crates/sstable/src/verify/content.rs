@@ -103,8 +103,9 @@ pub(super) async fn check_content(
         "the number of partitions is not that of Partitions.db",
     );
     if rebuilt.as_ref() != reader.filter() {
-        let what = "the filter is not what its size and the keys make";
-        report.add(Severity::Warning, format_args!("{}: {what}", reader.descriptor()));
+        let what = "it is not what its size and the keys make";
+        let name = reader.descriptor().name_in_errors(&Component::Filter);
+        report.add(Severity::Warning, &name, format_args!("{name}: {what}"));
     }
     check_statistics(reader, collector, report);
     Ok(())

@@ -30,11 +30,13 @@ pub(super) async fn check_files(
                     Component::Summary => Severity::Warning,
                     _ => Severity::Failure,
                 };
-                report.add(severity, format_args!("{toc}: {missing} is listed and not there"));
+                let what = format_args!("{toc}: {missing} is listed and not there");
+                report.add(severity, &descriptor.name_in_errors(missing), what);
             }
             // Cassandra leaves components of secondary indexes out.
             for extra in present.difference(&listed).filter(|component| component.is_known()) {
-                report.add(Severity::Warning, format_args!("{toc}: {extra} is not listed"));
+                let what = format_args!("{toc}: {extra} is not listed");
+                report.add(Severity::Warning, &toc, what);
             }
         }
         Err(error) => report.take_error(error)?,

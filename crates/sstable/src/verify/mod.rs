@@ -24,7 +24,7 @@ use crate::{
     page_cache::PageCache,
     reader::SSTableReader,
 };
-pub use report::{Problem, Severity, VerifyReport};
+pub use report::{FileProblems, Problem, Severity, VerifyReport};
 
 /// Bytes of index pages and chunks that a verification keeps.
 const CACHE_BYTES: usize = 8 * 1024 * 1024;

@@ -95,7 +95,7 @@ pub(super) async fn check_partition(
                     let what = format_args!(
                         "{name} at byte {position}: a boundary between equal deletions"
                     );
-                    tally.report.add(Severity::Warning, what);
+                    tally.report.add(Severity::Warning, name, what);
                 }
                 open = marker.after;
                 tally.report.markers += 1;

@@ -24,8 +24,8 @@ impl Comparison<'_> {
         let holds = if is_minimum { stored <= actual } else { stored >= actual };
         let what = format!("{}: {what} is {stored:?}, the data has {actual:?}", self.name);
         match (holds, stored == actual) {
-            (false, _) => self.report.add(Severity::Failure, what),
-            (true, false) => self.report.add(Severity::Warning, what),
+            (false, _) => self.report.add(Severity::Failure, &self.name, what),
+            (true, false) => self.report.add(Severity::Warning, &self.name, what),
             (true, true) => {}
         }
     }
@@ -39,7 +39,7 @@ impl Comparison<'_> {
     ) {
         if stored != actual {
             let what = format!("{}: {what} is {stored:?}, the data makes {actual:?}", self.name);
-            self.report.add(severity, what);
+            self.report.add(severity, &self.name, what);
         }
     }
 }

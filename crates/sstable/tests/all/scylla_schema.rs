@@ -35,7 +35,7 @@ fn a_column_of_another_type_and_one_that_is_not_there() {
         .clustering("key3", CqlType::Text, false);
     let with_int = keys.clone().regular("val", CqlType::Int);
     let Some(error) = refusal(folder, name, with_int) else { return };
-    let file = "mc-122-big-Statistics.db is corrupt at byte 0: column 'val'";
+    let file = "mc-122-big-Statistics.db is of another table: column 'val'";
     let reason = "is not that of table test_ks.test_table: expected int, got text";
     assert!(error.contains(&format!("{file} {reason}")), "{error}");
 

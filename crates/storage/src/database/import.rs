@@ -62,6 +62,12 @@ impl Database {
         let (metadata, file_system) = (table.metadata(), self.file_system().clone());
         let is_upload = directory.is_none();
         let source = directory.unwrap_or_else(|| table.directory.join(UPLOAD));
+        if !file_system.exists(&source).await.unwrap_or(true) {
+            return Err(StorageError::NotImportable(format!(
+                "there is no directory {}",
+                source.display()
+            )));
+        }
         let found = find(&file_system, &source).await?;
         let mut imported = Imported::default();
         for descriptor in &found {
@@ -126,18 +132,21 @@ impl Database {
         table: &std::sync::Arc<TableMetadata>,
         descriptor: &Descriptor,
     ) -> Result<u64, StorageError> {
-        let report = verify(self.file_system(), descriptor).await?;
+        let report = verify(self.file_system(), descriptor).await;
+        let report = report.map_err(|error| refused(error.into()))?;
         if let Some(problem) = report.problems.iter().find(|p| p.severity == Severity::Failure) {
-            return Err(StorageError::Unstorable(format!(
-                "{} is damaged, nothing was imported: {}",
+            return Err(StorageError::NotImportable(format!(
+                "{} is damaged: {}",
                 descriptor.path(&Component::Data).display(),
                 problem.what
             )));
         }
-        let sstable = self.open_sstable(table, descriptor.clone()).await?;
-        let name = descriptor.name_in_errors(&Component::Statistics);
-        compare_keys(table, &sstable.reader().statistics().header)
-            .map_err(|reason| SSTableError::corrupt(&name, 0, reason))?;
+        let sstable = self.open_sstable(table, descriptor.clone()).await.map_err(refused)?;
+        let statistics = descriptor.path(&Component::Statistics);
+        compare_keys(table, &sstable.reader().statistics().header).map_err(|reason| {
+            let file = statistics.display();
+            StorageError::NotImportable(format!("{file} is of another table: {reason}"))
+        })?;
         Ok(report.partitions)
     }
 }
@@ -166,8 +175,22 @@ fn compare_keys(table: &TableMetadata, header: &SerializationHeader) -> Result<(
     Ok(())
 }
 
+/// What the files say of themselves is theirs; what the disk says is not.
+fn refused(error: StorageError) -> StorageError {
+    match error {
+        StorageError::SSTable(SSTableError::Io(_)) => error,
+        StorageError::SSTable(error) => StorageError::NotImportable(error.to_string()),
+        error => error,
+    }
+}
+
 async fn find(file_system: &FileSystem, source: &Path) -> Result<Vec<Descriptor>, StorageError> {
-    let listing = list_directory(file_system, source).await?;
+    let listing = match list_directory(file_system, source).await {
+        Err(SSTableError::Io(error)) => {
+            return Err(StorageError::NotImportable(error.to_string()));
+        }
+        listing => listing?,
+    };
     if let Some(incomplete) = listing.incomplete.first() {
         return Err(StorageError::IncompleteSSTable(incomplete.path(&Component::Toc)));
     }
