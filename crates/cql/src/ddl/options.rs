@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use espalier_mutation::schema::{SSTABLE_FORMAT, TableOptions};
+use espalier_sstable::versions::Version;
 use espalier_storage::{CompactionStrategy, MemtableConfigurations};
 
 use crate::{
@@ -119,17 +120,18 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
                     Ok((key, bytes.to_vec()))
                 })
                 .collect::<Result<_>>()?;
+            // Files are written as it says, so it may not say just anything.
+            if let Some(version) = options.extensions.get(SSTABLE_FORMAT) {
+                check_version(&String::from_utf8_lossy(version))?;
+            }
         }
         SSTABLE_FORMAT => {
             let version = text(name, value)?;
             if version.is_empty() {
                 options.extensions.remove(SSTABLE_FORMAT);
-            } else if espalier_sstable::versions::Version::named(&version).is_some() {
-                options.extensions.insert(SSTABLE_FORMAT.into(), version.into_bytes());
             } else {
-                return Err(Error::configuration(format!(
-                    "sstable_format must be da, oa, nb, me or mt, or empty for that of the node (got '{version}')"
-                )));
+                check_version(&version)?;
+                options.extensions.insert(SSTABLE_FORMAT.into(), version.into_bytes());
             }
         }
         "gc_grace_seconds" => options.gc_grace_seconds = parse(name, value)?,
@@ -156,6 +158,16 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         )));
     }
     Ok(())
+}
+
+fn check_version(version: &str) -> Result<()> {
+    match Version::named(version) {
+        Some(_) => Ok(()),
+        None => Err(Error::configuration(format!(
+            "sstable_format must be da, oa, nb, me or mt, or empty for that of the node (got '{}')",
+            version.escape_debug()
+        ))),
+    }
 }
 
 fn text(name: &str, value: &PropertyValue<'_>) -> Result<String> {
