@@ -1,6 +1,7 @@
 //! On what it was measured.
 
 use espalier_runtime::{cpu, driver_notice, memory};
+use serde_json::{Value, json};
 
 /// The machine and the build.
 #[derive(Clone, Debug)]
@@ -36,6 +37,18 @@ impl Machine {
         }
     }
 
+    /// As a member of a report.
+    pub fn json(&self) -> Value {
+        json!({
+            "processor": self.processor,
+            "cpus": self.cpus,
+            "memory_bytes": self.memory_bytes,
+            "kernel": self.kernel,
+            "notice": self.notice,
+            "time_s": self.time_s,
+        })
+    }
+
     /// In words.
     pub fn line(&self) -> String {
         let of = if self.cpus.len() == 1 { "processor" } else { "processors" };
@@ -52,4 +65,9 @@ impl Machine {
 /// How the program was built.
 pub fn build() -> &'static str {
     if cfg!(debug_assertions) { "debug" } else { "release" }
+}
+
+/// The build as a member of a report.
+pub fn program_json() -> Value {
+    json!({ "version": env!("CARGO_PKG_VERSION"), "build": build() })
 }

@@ -27,7 +27,10 @@ pub enum BenchError {
     #[error("the directory of the measurement: {0}")]
     Directory(#[from] espalier_runtime::file::FileError),
     /// The directory would be removed in the end.
-    #[error("{} exists: give the measurement a directory of its own with --workdir", .0.display())]
+    #[error(
+        "{} exists: remove it if a measurement that was interrupted has left it, or give this one another with --workdir",
+        .0.display()
+    )]
     Exists(std::path::PathBuf),
     /// Nobody takes what we print.
     #[error("the output cannot be written: {0}")]

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::arguments::SimpleQueryArguments;
 use super::figures::{Iteration, Throughput};
 use crate::bench::BenchError;
-use crate::bench::machine::{Machine, build};
+use crate::bench::machine::{Machine, build, program_json};
 use crate::bench::print_line;
 use espalier_runtime::file::FileSystem;
 
@@ -119,14 +119,8 @@ fn document(
         })
     };
     let document = json!({
-        "program": { "version": env!("CARGO_PKG_VERSION"), "build": build() },
-        "machine": {
-            "processor": machine.processor,
-            "cpus": machine.cpus,
-            "memory_bytes": machine.memory_bytes,
-            "kernel": machine.kernel,
-            "time_s": machine.time_s,
-        },
+        "program": program_json(),
+        "machine": machine.json(),
         "parameters": {
             "partitions": arguments.partitions,
             "duration": arguments.duration,

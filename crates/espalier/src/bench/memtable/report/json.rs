@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::ratios::{Goal, Ratio};
 use crate::bench::arguments::MemtableArguments;
-use crate::bench::machine::{Machine, build};
+use crate::bench::machine::{Machine, program_json};
 use crate::bench::memtable::latency::{LatencyFigure, Percentiles};
 use crate::bench::memtable::memory::MemoryFigure;
 use crate::bench::memtable::record::{Record, Series};
@@ -18,15 +18,8 @@ pub fn document(
     arguments: &MemtableArguments,
 ) -> String {
     let document = json!({
-        "program": { "version": env!("CARGO_PKG_VERSION"), "build": build() },
-        "machine": {
-            "processor": machine.processor,
-            "cpus": machine.cpus,
-            "memory_bytes": machine.memory_bytes,
-            "kernel": machine.kernel,
-            "notice": machine.notice,
-            "time_s": machine.time_s,
-        },
+        "program": program_json(),
+        "machine": machine.json(),
         "arguments": self::arguments(arguments),
         "measurements": record.series.iter().map(series).collect::<Vec<_>>(),
         "memory": record.memory.iter().map(memory).collect::<Vec<_>>(),
