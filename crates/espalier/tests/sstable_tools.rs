@@ -62,6 +62,106 @@ fn what_has_no_table_of_contents_is_passed_over_aloud() {
     assert!(said.contains("TOC.txt: No such file"), "{said}");
 }
 
+/// A snapshot that was copied without it, or a node's file whose TOC.txt got lost.
+#[test]
+fn what_lost_its_table_of_contents_is_read_if_it_is_named() {
+    let whole = copied("wide_range_tombstones");
+    let lost = copied("wide_range_tombstones");
+    let name = |directory: &tempfile::TempDir| {
+        directory.path().join("da-1-bti-Data.db").to_str().unwrap().to_owned()
+    };
+    fs::remove_file(lost.path().join("da-1-bti-TOC.txt")).unwrap();
+    for arguments in [&["dump"][..], &["dump", "--raw"], &["dump", "--limit", "5"]] {
+        let (_, expected, _) = output(&[&["sstable"], arguments, &[&name(&whole)]].concat());
+        let (code, said, told) = output(&[&["sstable"], arguments, &[&name(&lost)]].concat());
+        assert_eq!((code, &said), (Some(0), &expected), "{arguments:?}: {told}");
+        assert!(told.contains("da-1-bti: it has no TOC.txt"), "{told}");
+        assert!(!expected.is_empty());
+    }
+    let converted = lost.path().join("converted").to_str().unwrap().to_owned();
+    let convert = ["sstable", "convert", &name(&lost), "--to", "da", "--output", &converted];
+    assert_eq!(output(&convert).0, Some(0));
+    assert!(output(&["sstable", "verify", &converted]).1.contains("da-1-bti: ok"));
+    // What does not have its data is nothing to be read.
+    fs::remove_file(name(&lost)).unwrap();
+    let (code, _, complaint) = output(&["sstable", "dump", &name(&lost)]);
+    assert_eq!(code, Some(1));
+    assert!(complaint.contains("Data.db: No such file"), "{complaint}");
+}
+
+/// A directory whose path is longer than the kernel takes: nobody can list it by its path, whoever asks.
+fn unreadable_below(directory: &std::path::Path) {
+    let name = "n".repeat(250);
+    let chain = |root: std::path::PathBuf| {
+        let deepest = (0..9).fold(root, |path, _| path.join(&name));
+        fs::create_dir_all(&deepest).unwrap();
+        deepest
+    };
+    chain(directory.join("b"));
+    let deepest = chain(directory.join("a"));
+    fs::rename(directory.join("b"), deepest.join("b")).unwrap();
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_keeps_nothing_else_from_being_looked_at() {
+    let copy = copied("ttls");
+    unreadable_below(copy.path());
+    let path = copy.path().to_str().unwrap();
+    let converted = tempfile::tempdir().unwrap();
+    let target = converted.path().to_str().unwrap();
+    for arguments in [
+        &["sstable", "verify", path][..],
+        &["sstable", "dump", path],
+        &["sstable", "dump", "--limit", "1", path],
+        &["sstable", "stats", path],
+        &["sstable", "index", path],
+        &["sstable", "convert", path, "--to", "nb", "--output", target],
+    ] {
+        let (code, said, complaint) = output(arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {complaint}");
+        assert!(!said.is_empty(), "{arguments:?}");
+        let lines: Vec<&str> = complaint.lines().collect();
+        assert!(lines[0].ends_with("passed over with all below"), "{complaint}");
+        assert_eq!(lines[1..], ["espalier: 1 directory could not be read"], "{arguments:?}");
+    }
+    assert!(output(&["sstable", "verify", target]).1.contains("nb-1-big: ok"));
+}
+
+/// What is found on two ways is one finding, and what is wrong in many places is told in some.
+#[test]
+fn findings_are_told_once_and_not_all() {
+    let all: Vec<_> = fs::read_dir(written_by_cassandra("ttls")).unwrap().collect();
+    for entry in all {
+        let name = entry.unwrap().file_name();
+        let copy = copied("ttls");
+        for damage in ["removed", "cut", "flipped"] {
+            let file = copy.path().join(&name);
+            let mut bytes = fs::read(&file).unwrap_or_default();
+            match damage {
+                "removed" => fs::remove_file(&file).unwrap(),
+                "cut" => fs::write(&file, &bytes[..bytes.len() / 2]).unwrap(),
+                _ => {
+                    let middle = bytes.len() / 2;
+                    bytes.get_mut(middle).map_or((), |byte| *byte ^= 0xff);
+                    fs::write(&file, &bytes).unwrap();
+                }
+            }
+            let data = copy.path().join("da-1-bti-Data.db");
+            let (_, said, _) = output(&["sstable", "verify", data.to_str().unwrap()]);
+            let mut lines: Vec<&str> = said.lines().collect();
+            lines.sort_unstable();
+            lines.dedup();
+            assert_eq!(lines.len(), said.lines().count(), "{name:?} {damage}: {said}");
+            let of_place =
+                |line: &&str| line.contains("No such file") || line.contains("not there");
+            let missing = lines.iter().filter(|line| of_place(line)).count();
+            assert!(missing <= 1, "{name:?} {damage}: {said}");
+            fs::copy(std::path::Path::new(&written_by_cassandra("ttls")).join(&name), &file)
+                .unwrap();
+        }
+    }
+}
+
 #[test]
 fn one_that_is_damaged_keeps_no_other_from_being_looked_at() {
     let directory = tempfile::tempdir().unwrap();

@@ -151,7 +151,7 @@ fn an_interrupted_write_leaves_nothing() {
     drop(input);
     assert_eq!(ended.status.code(), Some(130));
     assert!(String::from_utf8(ended.stderr).unwrap().contains("interrupted"));
-    assert_eq!(fs::read_dir(&output).unwrap().count(), 0);
+    assert!(!fs::exists(&output).unwrap(), "the directory that it made is left");
 }
 
 #[test]
@@ -203,7 +203,58 @@ fn an_error_after_a_run_leaves_nothing() {
     let line = ["sstable", "write", "--schema", &schema, "--input", &input, "--output", &output];
     let failed = run(&[&line[..], &["--sort-memory", "1"]].concat());
     assert!(String::from_utf8(failed.stderr).unwrap().contains(":4001: "));
-    assert_eq!(fs::read_dir(&output).unwrap().count(), 0);
+    assert!(!fs::exists(&output).unwrap());
+}
+
+#[test]
+fn directories_that_were_there_before_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("schema.cql"), SCHEMA).unwrap();
+    fs::write(path("rows.jsonl"), "\n").unwrap();
+    fs::create_dir(path("import")).unwrap();
+    let (schema, input, output) = (path("schema.cql"), path("rows.jsonl"), path("import/ks/t"));
+    let line = ["sstable", "write", "--schema", &schema, "--input", &input, "--output", &output];
+    assert!(said(&line).contains("nothing was written"));
+    assert_eq!(fs::read_dir(path("import")).unwrap().count(), 0);
+
+    let (source, output) = (path("source"), path("import/converted/da"));
+    fs::create_dir(&source).unwrap();
+    for entry in fs::read_dir(written_by_cassandra("ttls")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), path("source") + "/" + entry.file_name().to_str().unwrap()).unwrap();
+    }
+    let data = path("source/da-1-bti-Data.db");
+    let mut bytes = fs::read(&data).unwrap();
+    bytes[10] ^= 1;
+    fs::write(&data, bytes).unwrap();
+    let failed = run(&["sstable", "convert", &source, "--to", "da", "--output", &output]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert_eq!(fs::read_dir(path("import")).unwrap().count(), 0);
+}
+
+#[test]
+fn the_version_is_that_of_the_schema_unless_another_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let table = "CREATE TABLE t (id int PRIMARY KEY, v text) WITH sstable_format = 'me'";
+    fs::write(path("schema.cql"), table).unwrap();
+    fs::write(path("rows.jsonl"), "{\"id\": 1, \"v\": \"x\"}\n").unwrap();
+    let (schema, input, output) = (path("schema.cql"), path("rows.jsonl"), path("out"));
+    let line = ["sstable", "write", "--schema", &schema, "--input", &input, "--output", &output];
+    assert!(said(&line).contains("/out/me-1-big: 1 rows"));
+    assert!(said(&[&line[..], &["--version", "nb"]].concat()).contains("/out/nb-2-big: 1 rows"));
+
+    // Files of that version do not say whether there are deletions of partitions.
+    let stats = |name: &str| {
+        let text = said(&["sstable", "stats", &format!("{output}/{name}-Data.db")]);
+        let line = text.lines().find(|line| line.contains("partition deletions")).unwrap();
+        line.trim().trim_start_matches("partition deletions").trim().to_owned()
+    };
+    assert_eq!(stats("me-1-big"), "not told by this version");
+    let json = said(&["sstable", "stats", "--json", &format!("{output}/me-1-big-Data.db")]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["has_partition_deletions"], Value::Null);
 }
 
 #[test]

@@ -163,9 +163,9 @@ pub struct WriteArguments {
     /// Where to write; nothing there is overwritten
     #[arg(long, value_name = "DIR")]
     pub output: PathBuf,
-    /// The version to write
-    #[arg(long, value_name = "VERSION", default_value = "da")]
-    pub version: String,
+    /// The version to write [default: the schema's sstable_format, or da]
+    #[arg(long, value_name = "VERSION")]
+    pub version: Option<String>,
     /// Write timestamp of rows that have no "$ts", in µs [default: now]
     #[arg(long, value_name = "MICROSECONDS", allow_negative_numbers = true)]
     pub timestamp: Option<i64>,

@@ -14,15 +14,16 @@ use espalier_runtime::time::Instant;
 use espalier_sstable::versions::{VERSIONS, Version, VersionFeatures};
 use espalier_sstable::{
     ChunkFormat, ColumnSelection, Descriptor, PageCache, SSTableReader, SSTableWriter, WriterFacts,
-    WriterOptions,
+    WriterOptions, WrittenSSTable,
 };
 
 use super::ToolError;
 use super::arguments::{CompressionArguments, ConvertArguments};
 use super::failures::Failures;
 use super::interrupt::Interrupt;
+use super::made_directories::MadeDirectories;
 use super::output::print_line;
-use super::paths::{self, unusable};
+use super::paths::{self, Found, unusable};
 use super::progress::{Progress, bytes, rate};
 
 const CACHE_BYTES: usize = 8 << 20;
@@ -33,20 +34,23 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
     let features = version("to", &arguments.to)?;
     let chunks = chunks(&arguments.compression)?;
     let interrupt = Interrupt::watch()?;
-    let mut sources = Vec::new();
+    let mut found = Found::default();
+    let mut directories = Vec::new();
     for path in &arguments.paths.paths {
         let root = match file_system.metadata(path).await {
             Ok(metadata) if metadata.is_directory => path.clone(),
             _ => path.parent().map(Path::to_path_buf).unwrap_or_default(),
         };
-        for descriptor in paths::find(&file_system, std::slice::from_ref(path)).await? {
+        let of_path = paths::find(&file_system, std::slice::from_ref(path)).await?;
+        found.unread_directories += of_path.unread_directories;
+        for descriptor in of_path.descriptors {
             let below = descriptor.directory.strip_prefix(&root).unwrap_or(Path::new(""));
-            let directory = arguments.output.join(below);
-            sources.push((descriptor, directory));
+            directories.push(arguments.output.join(below));
+            found.descriptors.push(descriptor);
         }
     }
-    let mut failures = Failures::of(sources.len());
-    for (source, directory) in sources {
+    let mut failures = Failures::of(&found);
+    for (source, directory) in found.descriptors.into_iter().zip(directories) {
         match one(&file_system, &source, features, directory, &chunks, &interrupt).await {
             Ok(converted) => print_line(format_args!("{converted}"))?,
             Err(error) => failures.take(error)?,
@@ -112,28 +116,40 @@ async fn one(
 ) -> Result<String, ToolError> {
     let began = Instant::now();
     let cache = PageCache::new(CACHE_BYTES);
-    let reader = SSTableReader::open(file_system, source.clone(), None, &cache).await?;
+    let reader = paths::open(file_system, source, &cache).await?;
     let target = Descriptor::new(directory, features, source.id);
-    file_system
-        .create_dir_all(&target.directory)
-        .await
-        .map_err(|error| unusable(&target.directory, error.source.to_string()))?;
+    let made = MadeDirectories::make(file_system, &target.directory).await?;
+    let outcome = write(file_system, source, &reader, target, chunks, interrupt).await;
+    if !matches!(outcome, Ok(Some(_))) {
+        made.remove_empty(file_system).await;
+    }
+    Ok(match outcome? {
+        Some(written) => describe(source, &reader, &written.descriptor, began.elapsed()),
+        None => format!("{source}: nothing is inside, nothing was written"),
+    })
+}
+
+async fn write(
+    file_system: &FileSystem,
+    source: &Descriptor,
+    reader: &SSTableReader,
+    target: Descriptor,
+    chunks: &Option<ChunkFormat>,
+    interrupt: &Interrupt,
+) -> Result<Option<WrittenSSTable>, ToolError> {
     if is_same(&target.directory, &source.directory) {
         let reason = "this is where the source lies; --output must be another directory";
         return Err(unusable(&target.directory, reason.to_owned()));
     }
-    let options = options(&reader, target, chunks.clone())?;
+    let options = options(reader, target, chunks.clone())?;
     let mut writer = SSTableWriter::create(file_system, options).await?;
     let mut progress = Progress::new(source.to_string(), reader.data_length());
-    if let Err(error) = copy(&reader, &mut writer, &mut progress, interrupt).await {
+    if let Err(error) = copy(reader, &mut writer, &mut progress, interrupt).await {
         writer.abort().await?;
         return Err(error);
     }
     progress.finish();
-    match writer.finish().await? {
-        Some(written) => Ok(describe(source, &reader, &written.descriptor, began.elapsed())),
-        None => Ok(format!("{source}: nothing is inside, nothing was written")),
-    }
+    Ok(writer.finish().await?)
 }
 
 fn options(

@@ -48,15 +48,16 @@ impl From<PrinterGone> for Stopped {
 pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let names = Names::load(&file_system, &arguments.schema).await?;
-    let descriptors = paths::find(&file_system, &arguments.paths.paths).await?;
-    let mut failures = Failures::of(descriptors.len());
+    let found = paths::find(&file_system, &arguments.paths.paths).await?;
+    let mut failures = Failures::of(&found);
+    let descriptors = &found.descriptors;
     if arguments.key.is_empty() && arguments.slice.is_none() && arguments.limit.is_none() {
-        print_all(&file_system, &names, &descriptors, arguments, &mut failures).await?;
+        print_all(&file_system, &names, descriptors, arguments, &mut failures).await?;
         return failures.told();
     }
     let mut printer = Printer::start(arguments.limit.unwrap_or(u64::MAX)).await;
     let read =
-        read_all(&file_system, &names, &descriptors, arguments, &mut printer, &mut failures).await;
+        read_all(&file_system, &names, descriptors, arguments, &mut printer, &mut failures).await;
     // Whatever was read is printed, also if reading came to a bad end.
     let printed = printer.finish().await;
     let found_keys = match read {

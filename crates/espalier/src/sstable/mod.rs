@@ -11,6 +11,7 @@ mod failures;
 mod import;
 mod index;
 mod interrupt;
+mod made_directories;
 mod output;
 mod paths;
 mod printer;
@@ -29,6 +30,7 @@ use espalier_runtime::block_on;
 use espalier_sstable::SSTableError;
 
 use arguments::SstableCommand;
+use failures::Shortfall;
 pub use interrupt::INTERRUPTED;
 pub use output::print_line;
 
@@ -76,21 +78,11 @@ pub enum ToolError {
     #[error(transparent)]
     SSTable(#[from] SSTableError),
     /// Something is wrong with what was looked at.
-    #[error("{failed} of {looked_at} SSTables are damaged")]
-    Damaged {
-        /// How many are.
-        failed: usize,
-        /// Of how many.
-        looked_at: usize,
-    },
+    #[error("{}", .0.in_words("are damaged"))]
+    Damaged(Shortfall),
     /// Some of several could not be dealt with, which was told when it happened.
-    #[error("{failed} of {looked_at} SSTables failed")]
-    Failed {
-        /// How many.
-        failed: usize,
-        /// Of how many.
-        looked_at: usize,
-    },
+    #[error("{}", .0.in_words("failed"))]
+    Failed(Shortfall),
     /// A signal came.
     #[error("interrupted; what was not yet complete has been removed")]
     Interrupted,

@@ -4,48 +4,64 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use espalier_runtime::file::FileSystem;
-use espalier_sstable::Descriptor;
-use espalier_sstable::components::{Component, list_directory};
+use espalier_sstable::components::{Component, DirectoryListing, list_directory};
+use espalier_sstable::{Descriptor, PageCache, SSTableError, SSTableReader};
 
 use super::ToolError;
 
-/// The SSTables that `paths` name, in order. A path that names none is an error.
-pub async fn find(
-    file_system: &FileSystem,
-    paths: &[PathBuf],
-) -> Result<Vec<Descriptor>, ToolError> {
-    let mut found = Vec::new();
+/// What paths name.
+#[derive(Default)]
+pub struct Found {
+    /// SSTables, in order, each once.
+    pub descriptors: Vec<Descriptor>,
+    /// How many directories below the paths could not be listed, of which each was told.
+    pub unread_directories: usize,
+}
+
+/// The SSTables that `paths` name. A path that names none, or cannot be read, is an error; a directory below one that cannot
+/// be read is told and counted.
+pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, ToolError> {
+    let mut found = Found::default();
     for path in paths {
-        let before = found.len();
+        let before = found.descriptors.len();
         let metadata = file_system.metadata(path).await;
         let is_directory =
             metadata.map_err(|error| unusable(path, error.source.to_string()))?.is_directory;
         if is_directory {
             find_below(file_system, path, &mut found).await?;
-            if found.len() == before {
+            if found.descriptors.len() == before {
                 return Err(unusable(path, "there is no SSTable in it or below".to_owned()));
             }
         } else {
             let (descriptor, _) =
                 Descriptor::parse(path).map_err(|error| unusable(path, error.to_string()))?;
-            found.push(descriptor);
+            found.descriptors.push(descriptor);
         }
     }
     // `DIRECTORY/*` names each of them by all of its files.
     let mut seen = HashSet::new();
-    found.retain(|descriptor| seen.insert(descriptor.path(&Component::Data)));
+    found.descriptors.retain(|descriptor| seen.insert(descriptor.path(&Component::Data)));
     Ok(found)
 }
 
 async fn find_below(
     file_system: &FileSystem,
-    directory: &Path,
-    found: &mut Vec<Descriptor>,
+    root: &Path,
+    found: &mut Found,
 ) -> Result<(), ToolError> {
-    let mut remaining = vec![directory.to_owned()];
+    let mut remaining = vec![root.to_owned()];
     while let Some(directory) = remaining.pop() {
-        let listing = list_directory(file_system, &directory).await?;
-        found.extend(listing.sealed);
+        let listed = match list(file_system, &directory).await {
+            Ok(listed) => listed,
+            Err(error) if directory == root => return Err(error),
+            Err(error) => {
+                eprintln!("espalier: {error}: passed over with all below");
+                found.unread_directories += 1;
+                continue;
+            }
+        };
+        let (listing, below) = listed;
+        found.descriptors.extend(listing.sealed);
         for descriptor in listing.unsealed.iter().chain(&listing.incomplete) {
             let name = descriptor.directory.join(descriptor.to_string());
             eprintln!(
@@ -53,13 +69,45 @@ async fn find_below(
                 name.display()
             );
         }
-        let entries = file_system.read_dir(&directory).await;
-        let entries = entries.map_err(|error| unusable(&directory, error.source.to_string()))?;
-        let below = entries.into_iter().filter(|entry| entry.is_directory);
         // The last is taken first.
-        remaining.extend(below.rev().map(|entry| entry.path));
+        remaining.extend(below.into_iter().rev());
     }
     Ok(())
+}
+
+/// What is in a directory, and the directories below it.
+async fn list(
+    file_system: &FileSystem,
+    directory: &Path,
+) -> Result<(DirectoryListing, Vec<PathBuf>), ToolError> {
+    let listing = list_directory(file_system, directory).await?;
+    let entries = file_system.read_dir(directory).await;
+    let entries = entries.map_err(|error| unusable(directory, error.source.to_string()))?;
+    let below = entries.into_iter().filter(|entry| entry.is_directory);
+    Ok((listing, below.map(|entry| entry.path).collect()))
+}
+
+/// Opens one that a path names as a table of its own. One that has lost its TOC.txt is what there is of it: a directory would
+/// have passed it over, so somebody has named it.
+pub async fn open(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+    cache: &PageCache,
+) -> Result<SSTableReader, SSTableError> {
+    let toc = descriptor.path(&Component::Toc);
+    match SSTableReader::open(file_system, descriptor.clone(), None, cache).await {
+        Err(SSTableError::Io(error)) if error.is_not_found() && error.path == toc => {
+            let name = descriptor.directory.join(descriptor.to_string());
+            let reader =
+                SSTableReader::open_unlisted(file_system, descriptor.clone(), None, cache).await?;
+            eprintln!(
+                "espalier: {}: it has no TOC.txt, so its files are those that are there",
+                name.display()
+            );
+            Ok(reader)
+        }
+        opened => opened,
+    }
 }
 
 /// An error about a path.

@@ -11,7 +11,7 @@ use espalier_runtime::file::FileSystem;
 use espalier_sstable::statistics::SerializationHeader;
 use espalier_sstable::{Descriptor, PageCache, SSTableReader};
 
-use super::{ToolError, arguments::SchemaArguments};
+use super::{ToolError, arguments::SchemaArguments, paths};
 
 /// The keyspace of names that have none and stand in no directory that tells one.
 const ANY_KEYSPACE: &str = "ks";
@@ -47,7 +47,7 @@ impl Names {
         descriptor: &Descriptor,
         cache: &PageCache,
     ) -> Result<SSTableReader, ToolError> {
-        let reader = SSTableReader::open(file_system, descriptor.clone(), None, cache).await?;
+        let reader = paths::open(file_system, descriptor, cache).await?;
         let place = Place::of(&descriptor.directory);
         let header = &reader.statistics().header;
         let table = match self.find(file_system, descriptor, &place).await? {

@@ -29,9 +29,10 @@ pub async fn stats(arguments: &StatsArguments) -> Result<(), ToolError> {
     let cache = PageCache::new(CACHE_BYTES);
     let names = Names::load(&file_system, &arguments.schema).await?;
     let mut output = Output::new();
-    let descriptors = paths::find(&file_system, &arguments.paths.paths).await?;
-    let mut failures = Failures::of(descriptors.len());
-    for descriptor in &descriptors {
+    let found = paths::find(&file_system, &arguments.paths.paths).await?;
+    let mut failures = Failures::of(&found);
+    let descriptors = &found.descriptors;
+    for descriptor in descriptors {
         let reader = match names.open(&file_system, descriptor, &cache).await {
             Ok(reader) => reader,
             Err(error) => {
@@ -80,6 +81,8 @@ fn facts(reader: &SSTableReader, sizes: &[(String, u64)], gc_grace_s: u32) -> Va
     let droppable: u64 = droppable.map(|(_, count)| u64::from(*count)).sum();
     let cells = estimated_sum(&stats.cell_counts);
     let time_or_none = |time: u32| (time != NEVER).then_some(time);
+    // Older versions do not say, and readers have to reckon with some.
+    let knows_partition_deletions = reader.features().key_range_in_statistics;
     let columns: Vec<_> = table
         .columns()
         .iter()
@@ -156,7 +159,7 @@ fn facts(reader: &SSTableReader, sizes: &[(String, u64)], gc_grace_s: u32) -> Va
         "gc_grace_seconds": gc_grace_s,
         "drop_times":
             drop_times.iter().map(|(time, count)| json!([time, count])).collect::<Value>(),
-        "has_partition_deletions": stats.has_partition_deletions,
+        "has_partition_deletions": knows_partition_deletions.then_some(stats.has_partition_deletions),
     });
     let history = json!({
         "min_timestamp": stats.min_timestamp,
@@ -308,7 +311,11 @@ fn text(facts: &Value) -> String {
             facts["gc_grace_seconds"]
         ),
     );
-    line("partition deletions", plain(&facts["has_partition_deletions"]));
+    let deletions = facts["has_partition_deletions"].as_bool();
+    line(
+        "partition deletions",
+        deletions.map_or("not told by this version".to_owned(), |has| has.to_string()),
+    );
     for (title, name) in
         [("partition size", "partition_bytes"), ("cells a partition", "cells_per_partition")]
     {

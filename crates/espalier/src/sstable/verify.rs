@@ -5,17 +5,20 @@ use std::time::Duration;
 
 use espalier_runtime::file::FileSystem;
 use espalier_runtime::time::Instant;
-use espalier_sstable::verify::{VerifyReport, verify_watched};
+use espalier_sstable::verify::{FileProblems, VerifyReport, verify_watched};
 use espalier_sstable::{Component, Descriptor};
 
+use super::ToolError;
 use super::arguments::VerifyArguments;
+use super::failures::Shortfall;
+use super::paths::{self, Found};
 use super::progress::{Progress, bytes, rate};
-use super::{ToolError, paths};
 
 /// Verifies all; an error at the end if anything is wrong with one.
 pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
-    let descriptors = paths::find(&file_system, &arguments.paths.paths).await?;
+    let Found { descriptors, unread_directories } =
+        paths::find(&file_system, &arguments.paths.paths).await?;
     let mut output = std::io::stdout();
     let mut failed = 0;
     for descriptor in &descriptors {
@@ -42,9 +45,13 @@ pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
             }
         }
     }
-    match failed {
-        0 => Ok(()),
-        failed => Err(ToolError::Damaged { failed, looked_at: descriptors.len() }),
+    match (failed, unread_directories) {
+        (0, 0) => Ok(()),
+        _ => Err(ToolError::Damaged(Shortfall {
+            failed,
+            looked_at: descriptors.len(),
+            unread_directories,
+        })),
     }
 }
 
@@ -73,9 +80,9 @@ fn describe(
     for problem in &report.problems {
         text.push_str(&format!("  {problem}\n"));
     }
-    let hidden = (failures + warnings).saturating_sub(report.problems.len() as u64);
-    if hidden > 0 {
-        text.push_str(&format!("  and {hidden} more\n"));
+    for of_file in report.files.iter().filter(|of_file| of_file.hidden > 0) {
+        let FileProblems { file, severity, hidden, .. } = of_file;
+        text.push_str(&format!("  and {hidden} more of severity {severity} in {file}\n"));
     }
     text
 }

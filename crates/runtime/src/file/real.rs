@@ -330,6 +330,12 @@ pub(super) async fn remove_dir_all(path: &Path) -> Result<()> {
     removed.map_err(fail(path, Operation::RemoveDirectory))
 }
 
+pub(super) async fn remove_empty_dir(path: &Path) -> Result<()> {
+    let owned = path.to_owned();
+    let removed = spawn_blocking(move || std::fs::remove_dir(owned)).await;
+    removed.map_err(fail(path, Operation::RemoveDirectory))
+}
+
 pub(super) async fn read_dir(path: &Path) -> Result<Vec<DirectoryEntry>> {
     let owned = path.to_owned();
     let listed = spawn_blocking(move || {

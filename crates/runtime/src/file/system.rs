@@ -137,6 +137,12 @@ impl FileSystem {
         dispatch!(self, real::remove_dir_all(path).await, disk => disk.remove_dir_all(path).await)
     }
 
+    /// Removes a directory in which nothing is; an error if something is.
+    pub async fn remove_empty_dir(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        dispatch!(self, real::remove_empty_dir(path).await, disk => disk.remove_empty_dir(path).await)
+    }
+
     /// Lists a directory, sorted by name.
     pub async fn read_dir(&self, path: impl AsRef<Path>) -> Result<Vec<DirectoryEntry>> {
         let path = path.as_ref();

@@ -22,14 +22,15 @@ const CACHE_BYTES: usize = 16 << 20;
 /// Walks the indexes of all and prints a report of each.
 pub async fn index(arguments: &IndexArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
-    let descriptors = paths::find(&file_system, &arguments.paths.paths).await?;
+    let found = paths::find(&file_system, &arguments.paths.paths).await?;
+    let descriptors = &found.descriptors;
     if let (Some(_), [_, _, ..]) = (&arguments.svg, descriptors.as_slice()) {
         let reason = format!("one drawing shows one SSTable, and {} are named", descriptors.len());
         return Err(ToolError::Argument { name: "svg", reason });
     }
-    let mut failures = Failures::of(descriptors.len());
+    let mut failures = Failures::of(&found);
     let mut output = Output::new();
-    for descriptor in &descriptors {
+    for descriptor in descriptors {
         let began = Instant::now();
         let surveyed = match walk(&file_system, descriptor).await {
             Ok(surveyed) => surveyed,

@@ -13,11 +13,14 @@ mod rows;
 mod runs;
 
 use std::path::Path;
+use std::sync::Arc;
 
+use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::file::FileSystem;
 use espalier_runtime::time::{self, Instant};
 use espalier_sstable::components::list_directory;
-use espalier_sstable::{Descriptor, SSTableId};
+use espalier_sstable::versions::{Version, VersionFeatures};
+use espalier_sstable::{ChunkFormat, Descriptor, SSTableId, WrittenSSTable};
 
 use self::{
     input::{Format, Records},
@@ -27,64 +30,46 @@ use self::{
 use super::arguments::WriteArguments;
 use super::convert::{chunks, version};
 use super::interrupt::Interrupt;
+use super::made_directories::MadeDirectories;
 use super::output::print_line;
 use super::progress::{Progress, bytes, rate};
 use super::schema::{choose, read};
 use super::{ToolError, paths::unusable};
 
+/// What is written where nobody asks for anything else.
+const DEFAULT_VERSION: &str = "da";
+
 /// Writes one SSTable with all rows.
 pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
     let began = Instant::now();
     let file_system = FileSystem::real();
-    let features = version("version", &arguments.version)?;
-    let chunks = chunks(&arguments.compression)?;
     let schema = read(&file_system, &arguments.schema, &arguments.keyspace).await?;
     let table = choose(&schema, None, arguments.table.as_deref(), None)?;
-    if table.is_counter() {
+    let plan = Plan {
+        features: features(arguments, &table)?,
+        chunks: chunks(&arguments.compression)?,
+        interrupt: Interrupt::watch()?,
+        table,
+        file_system,
+        arguments,
+    };
+    if plan.table.is_counter() {
         let reason = "rows of counters cannot be written offline: a counter's value depends on the node that adds to it";
         return Err(ToolError::Schema(reason.to_owned()));
     }
-    let timestamp = arguments.timestamp.unwrap_or_else(time::now_micros);
-    let builder = RowBuilder::new(table.clone(), timestamp, time::now_seconds());
     let format = Format::of(&arguments.input);
-    let mut records = Records::open(&file_system, &arguments.input, format).await?;
-    let in_input = |line, reason| ToolError::Input { path: arguments.input.clone(), line, reason };
-    builder.check_header(records.header()).map_err(|reason| in_input(records.line(), reason))?;
-    let mut progress = Progress::new("write", records.total_bytes());
-    file_system
-        .create_dir_all(&arguments.output)
-        .await
-        .map_err(|error| unusable(&arguments.output, error.source.to_string()))?;
-    let target = Descriptor::new(
-        arguments.output.clone(),
-        features,
-        next_id(&file_system, &arguments.output).await?,
-    );
-    let directory = arguments.output.join(format!(".runs-{}", target.id));
-    let interrupt = Interrupt::watch()?;
-    let memory = arguments.sort_memory << 20;
-    let mut sorter = Sorter::new(file_system.clone(), table, directory, memory, &interrupt);
-    let mut rows = 0u64;
-    let read = async {
-        while let Some(record) = records.next().await? {
-            let built =
-                builder.build(&record).map_err(|reason| in_input(records.line(), reason))?;
-            sorter.add(built).await?;
-            rows += 1;
-            progress.at(records.read_bytes());
-        }
-        Ok(())
-    };
-    let written = match interrupt.or(read).await {
-        Ok(()) => sorter.finish(target, chunks, &mut progress).await,
-        Err(error) => Err(error),
-    };
-    progress.finish();
-    let removed = sorter.remove_runs().await;
-    let written = written?;
-    removed?;
-    match written {
-        Some(written) => {
+    let mut records = Records::open(&plan.file_system, &arguments.input, format).await?;
+    let timestamp = arguments.timestamp.unwrap_or_else(time::now_micros);
+    let builder = RowBuilder::new(plan.table.clone(), timestamp, time::now_seconds());
+    let wrong = |reason| plan.in_input(records.line(), reason);
+    builder.check_header(records.header()).map_err(wrong)?;
+    let made = MadeDirectories::make(&plan.file_system, &arguments.output).await?;
+    let outcome = plan.sort_and_write(&mut records, &builder).await;
+    if !matches!(outcome, Ok((Some(_), _))) {
+        made.remove_empty(&plan.file_system).await;
+    }
+    match outcome? {
+        (Some(written), rows) => {
             let name = written.descriptor.directory.join(written.descriptor.to_string());
             let seconds = began.elapsed();
             print_line(format_args!(
@@ -97,12 +82,76 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
                 rate(written.data_length, seconds)
             ))?;
         }
-        None => {
+        (None, _) => {
             let input = arguments.input.display();
             print_line(format_args!("{input}: no rows, nothing was written"))?;
         }
     }
     Ok(())
+}
+
+/// The version that was asked for, or that the table's own `sstable_format` names, or the newest.
+fn features(
+    arguments: &WriteArguments,
+    table: &TableMetadata,
+) -> Result<&'static VersionFeatures, ToolError> {
+    match (&arguments.version, table.options.sstable_format().and_then(Version::named)) {
+        (Some(asked), _) => version("version", asked),
+        (None, Some(of_table)) => Ok(of_table),
+        (None, None) => version("version", DEFAULT_VERSION),
+    }
+}
+
+/// What is written, where, and how.
+struct Plan<'a> {
+    arguments: &'a WriteArguments,
+    file_system: FileSystem,
+    table: Arc<TableMetadata>,
+    features: &'static VersionFeatures,
+    chunks: Option<ChunkFormat>,
+    interrupt: Interrupt,
+}
+
+impl Plan<'_> {
+    /// What was written, if there was anything, and how many records there were.
+    async fn sort_and_write(
+        &self,
+        records: &mut Records,
+        builder: &RowBuilder,
+    ) -> Result<(Option<WrittenSSTable>, u64), ToolError> {
+        let output = &self.arguments.output;
+        let id = next_id(&self.file_system, output).await?;
+        let target = Descriptor::new(output.clone(), self.features, id);
+        let directory = output.join(format!(".runs-{}", target.id));
+        let memory = self.arguments.sort_memory << 20;
+        let (file_system, table) = (self.file_system.clone(), self.table.clone());
+        let mut sorter = Sorter::new(file_system, table, directory, memory, &self.interrupt);
+        let mut progress = Progress::new("write", records.total_bytes());
+        let mut rows = 0u64;
+        let read = async {
+            while let Some(record) = records.next().await? {
+                let built = builder.build(&record);
+                let built = built.map_err(|reason| self.in_input(records.line(), reason))?;
+                sorter.add(built).await?;
+                rows += 1;
+                progress.at(records.read_bytes());
+            }
+            Ok(())
+        };
+        let written = match self.interrupt.or(read).await {
+            Ok(()) => sorter.finish(target, self.chunks.clone(), &mut progress).await,
+            Err(error) => Err(error),
+        };
+        progress.finish();
+        let removed = sorter.remove_runs().await;
+        let written = written?;
+        removed?;
+        Ok((written, rows))
+    }
+
+    fn in_input(&self, line: u64, reason: String) -> ToolError {
+        ToolError::Input { path: self.arguments.input.clone(), line, reason }
+    }
 }
 
 /// The first generation that the directory does not have.

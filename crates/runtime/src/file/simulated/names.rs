@@ -268,6 +268,18 @@ impl SimulatedDisk {
         self.names(path, Operation::RemoveDirectory, remove).await
     }
 
+    pub(in super::super) async fn remove_empty_dir(&self, path: &Path) -> Result<()> {
+        let remove = |state: &mut DiskState| {
+            let place = state.place(path)?;
+            let node = state.entry(&place)?.ok_or(Errno::NOENT)?;
+            match state.directory(node)?.entries.is_empty() {
+                true => state.change_names(vec![(place.0, place.1, None)]),
+                false => Err(Errno::NOTEMPTY.into()),
+            }
+        };
+        self.names(path, Operation::RemoveDirectory, remove).await
+    }
+
     pub(in super::super) async fn read_dir(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
         let list = |state: &mut DiskState| {
             let node = state.lookup(path)?;
