@@ -142,7 +142,9 @@ fn findings_are_told_once_and_not_all() {
                 "cut" => fs::write(&file, &bytes[..bytes.len() / 2]).unwrap(),
                 _ => {
                     let middle = bytes.len() / 2;
-                    bytes.get_mut(middle).map_or((), |byte| *byte ^= 0xff);
+                    if let Some(byte) = bytes.get_mut(middle) {
+                        *byte ^= 0xff;
+                    }
                     fs::write(&file, &bytes).unwrap();
                 }
             }
