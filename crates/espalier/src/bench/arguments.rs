@@ -18,6 +18,9 @@ pub enum BenchCommand {
     /// read is compared with what was written. Kinds of memtable take turns, round by round, so that they see the same machine.
     /// Each figure is given by the clock and by the time that the thread was on a core; where these differ, something else ran
     /// too. For figures that one may quote, nothing else should.
+    ///
+    /// With the defaults a run takes some minutes. --partitions, --rounds, --keys and --kinds shorten it in proportion; --skip leaves
+    /// parts out.
     Memtable(Box<MemtableArguments>),
     /// Prepared statements of one row: how many a second, and what each takes
     ///
