@@ -88,6 +88,14 @@ impl Ages {
         self.again.add(self.now);
     }
 
+    /// An entry counts as new, for its kind of use.
+    pub(super) fn renew(&mut self, entry: &Entry) {
+        self.remove(entry);
+        entry.set_used_at(self.now);
+        let now = self.now;
+        self.of(entry).add(now);
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.once.total + self.again.total
     }

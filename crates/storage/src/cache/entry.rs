@@ -35,7 +35,39 @@ pub(super) struct Entry {
 #[derive(Clone)]
 enum Data {
     Inline { length: u8, bytes: [u8; INLINE_BYTES] },
-    Heap(Box<[u8]>),
+    Heap(HeapRow),
+}
+
+thread_local! {
+    /// Bytes of all rows on the heap, those with them that only readers of older states still have. A shard has one cache.
+    static HEAP_BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Bytes that the entries of this shard take besides their slots in the trie.
+pub(super) fn heap_bytes() -> usize {
+    HEAP_BYTES.get()
+}
+
+/// A row on the heap, counted as long as it is there: also after it was replaced.
+struct HeapRow(Box<[u8]>);
+
+impl HeapRow {
+    fn new(bytes: Box<[u8]>) -> Self {
+        HEAP_BYTES.set(HEAP_BYTES.get() + bytes.len());
+        Self(bytes)
+    }
+}
+
+impl Clone for HeapRow {
+    fn clone(&self) -> Self {
+        Self::new(self.0.clone())
+    }
+}
+
+impl Drop for HeapRow {
+    fn drop(&mut self) {
+        HEAP_BYTES.set(HEAP_BYTES.get().saturating_sub(self.0.len()));
+    }
 }
 
 const _: () = assert!(size_of::<Entry>() == 32);
@@ -55,7 +87,7 @@ impl Entry {
             bytes[prefix.len()..length].copy_from_slice(row);
             Data::Inline { length: length as u8, bytes }
         } else {
-            Data::Heap([prefix, row].concat().into_boxed_slice())
+            Data::Heap(HeapRow::new([prefix, row].concat().into_boxed_slice()))
         };
         Self { used_at: Cell::new(0), flags: Cell::new(flags), data }
     }
@@ -98,6 +130,11 @@ impl Entry {
         self.used_at.set(other.used_at.get());
         self.set(REUSED, other.has(REUSED));
         self
+    }
+
+    /// What `Ages` knows of it.
+    pub(super) fn age(&self) -> Self {
+        Self::bound(false, DeletionTime::LIVE).aged_as(self)
     }
 
     fn has(&self, flag: u8) -> bool {
@@ -146,7 +183,7 @@ impl Entry {
     fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Inline { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
-            Data::Heap(bytes) => bytes,
+            Data::Heap(row) => &row.0,
         }
     }
 
@@ -173,7 +210,7 @@ impl Entry {
     /// Bytes that it takes besides its slot in the trie.
     pub(super) fn heap_bytes(&self) -> usize {
         match &self.data {
-            Data::Heap(bytes) => bytes.len(),
+            Data::Heap(row) => row.0.len(),
             Data::Inline { .. } => 0,
         }
     }

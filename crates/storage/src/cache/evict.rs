@@ -6,10 +6,14 @@
 use espalier_runtime::{maybe_yield, shard, spawn_local};
 use espalier_trie::cursor::Direction;
 
-use super::{Inner, RowCache};
+use super::{Inner, RowCache, entry::Entry};
 
 /// Entries that the hand passes at a time: some microseconds.
 const PASSED_AT_ONCE: usize = 48;
+/// Bytes of rows after which it stops earlier: large ones cost the allocator a call to the system each.
+const FREED_BYTES_AT_ONCE: usize = 1 << 20;
+/// While readers of older states keep more than this part of the limit, nothing is evicted. An arbitrary choice.
+const KEPT_PART: usize = 4;
 /// Entries of a table that is forgotten that are removed at a time.
 const REMOVED_AT_ONCE: usize = 32;
 /// What was replaced while it was read is freed in such portions.
@@ -82,35 +86,43 @@ impl Inner {
     pub(super) fn make_room(&mut self) {
         self.settle();
         // Some ahead of the limit, for nodes that an insertion splits.
-        if !self.is_over(self.limit_bytes / 64) || self.trie.is_empty() {
+        if !self.is_over(self.limit_bytes / 64) {
             return;
         }
         self.trie.free_retired(FREED_AT_ONCE);
+        // What goes while much is kept by readers gives no room before they leave: it would all go for nothing.
+        if self.trie.is_empty() || self.kept_bytes() > self.limit_bytes / KEPT_PART {
+            return;
+        }
         let victims = self.ages.victims();
         let mut keys: Vec<Vec<u8>> = Vec::new();
-        let mut entries = self.trie.entries(Direction::Forward);
-        entries.seek(&self.hand);
+        let Self { trie, ages, hand, .. } = self;
+        let mut entries = trie.entries(Direction::Forward);
+        entries.seek(hand);
         // A header goes when nothing of its partition follows it.
-        let mut header: Option<Vec<u8>> = None;
+        let mut header: Option<(Vec<u8>, &Entry)> = None;
         let mut is_range_lost = false;
-        let mut passed = 0;
+        let (mut passed, mut freed_bytes) = (0, 0);
         let mut reached = Vec::new();
         loop {
             let Some((key, entry)) = entries.next_entry() else {
-                keys.extend(header);
+                keys.extend(header.map(|(key, _)| key));
                 break;
             };
-            if let Some(header) = header.take()
-                && !key.starts_with(&header)
-            {
-                keys.push(header);
+            if let Some((header_key, header)) = header.take() {
+                if !key.starts_with(&header_key) {
+                    keys.push(header_key);
+                } else if !victims.contain(entry) {
+                    // Flushes add rows below headers that nobody looks at. If these stayed the oldest, nothing else would go.
+                    ages.renew(header);
+                }
             }
             if is_range_lost && !entry.is_header() {
                 entry.forget_range();
             }
             is_range_lost = false;
             passed += 1;
-            if passed > PASSED_AT_ONCE {
+            if passed > PASSED_AT_ONCE || freed_bytes > FREED_BYTES_AT_ONCE {
                 reached.extend_from_slice(key);
                 break;
             }
@@ -118,9 +130,10 @@ impl Inner {
                 continue;
             }
             if entry.is_header() {
-                header = Some(key.to_vec());
+                header = Some((key.to_vec(), entry));
             } else {
                 keys.push(key.to_vec());
+                freed_bytes += entry.heap_bytes();
                 is_range_lost = true;
             }
         }
@@ -145,7 +158,9 @@ impl Inner {
 
     /// Removes an entry, whatever follows it. `false`: it is still there.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
-        let Some(entry) = self.trie.get(key).cloned() else { return false };
+        let Some(entry) = self.trie.get(key) else { return false };
+        let (age, heap_bytes) = (entry.age(), entry.heap_bytes());
+        let (is_row, is_header) = (entry.is_row(), entry.is_header());
         let is_removed = match self.trie.has_readers() {
             false => self.trie.remove(key).unwrap_or(false),
             // Nothing of what a snapshot shows may change: copies of the nodes on the way do. The last entry of all stays.
@@ -154,12 +169,12 @@ impl Inner {
         if !is_removed {
             return false;
         }
-        self.heap_bytes -= entry.heap_bytes();
-        self.ages.remove(&entry);
-        if entry.is_row() {
+        self.live_heap_bytes -= heap_bytes;
+        self.ages.remove(&age);
+        if is_row {
             self.metrics.rows -= 1;
         }
-        if entry.is_header() {
+        if is_header {
             self.metrics.partitions -= 1;
         }
         true

@@ -110,8 +110,8 @@ pub(crate) struct RowCache(Rc<RefCell<Inner>>);
 
 pub(super) struct Inner {
     trie: InMemoryTrie<Entry>,
-    /// Bytes of contents outside of the trie.
-    heap_bytes: usize,
+    /// Of rows on the heap that are not replaced.
+    live_heap_bytes: usize,
     limit_bytes: usize,
     pages: PageCache,
     /// Of rows and pages together.
@@ -145,7 +145,7 @@ impl RowCache {
             budget_bytes,
             told_bytes: 0,
             memtables,
-            heap_bytes: 0,
+            live_heap_bytes: 0,
             limit_bytes: limit_bytes.min(LARGEST_BYTES),
             ages: Ages::default(),
             hand: Vec::new(),
@@ -165,12 +165,23 @@ impl RowCache {
     pub(crate) fn set_limit(&self, limit_bytes: usize) {
         let mut inner = self.0.borrow_mut();
         inner.limit_bytes = limit_bytes.min(LARGEST_BYTES);
-        // Two rounds: the first may end where the hand began, and leave headers whose rows it took.
-        let mut rounds = 0;
-        while inner.is_over(0) && rounds < 3 {
+        // Readers may keep what is evicted: it ends where the hand stands still, or a round of it takes nothing more.
+        let mut left = usize::MAX;
+        while inner.is_over(0) && !inner.trie.is_empty() {
+            let hand = inner.hand.clone();
             inner.make_room();
-            rounds += usize::from(inner.hand.is_empty());
+            if !hand.is_empty() && inner.hand == hand {
+                break;
+            }
+            if inner.hand.is_empty() {
+                let count = inner.trie.content_count();
+                if count == left {
+                    break;
+                }
+                left = count;
+            }
         }
+        inner.trie.free_retired(u32::MAX);
     }
 
     /// Whether nothing can be in it.
@@ -196,8 +207,13 @@ impl Inner {
         }
     }
 
+    /// What readers of older states keep.
+    fn kept_bytes(&self) -> usize {
+        self.trie.retired_bytes() + entry::heap_bytes().saturating_sub(self.live_heap_bytes)
+    }
+
     /// Of entries, nodes and rows, and what readers of older states keep.
     fn used_bytes(&self) -> usize {
-        self.trie.used_bytes() + self.trie.retired_bytes() + self.heap_bytes
+        self.trie.used_bytes() + self.trie.retired_bytes() + entry::heap_bytes()
     }
 }

@@ -203,6 +203,12 @@ impl CachedPartition {
     fn fill(&mut self) -> Result<(), StorageError> {
         if self.is_from_files {
             let range = self.range.take().unwrap_or_else(|| self.enter_slice());
+            if range.at == range.far {
+                // Skipped to its end.
+                self.range = Some(range);
+                self.leave_slice();
+                return Ok(());
+            }
             self.gap = Some(Gap { end: range.far.clone(), entry: None });
             self.range = Some(range);
             return Ok(());
@@ -233,12 +239,15 @@ impl CachedPartition {
         let wanted = self.next_fill;
         self.next_fill = (wanted * 4).min(LARGEST_FILL);
         let before = self.buffer.len();
-        while self.buffer.len() < wanted && self.gap.is_none() && !self.is_done() {
+        // Places between rows, which give nothing, count as well.
+        let mut steps = LARGEST_FILL;
+        while self.buffer.len() < wanted && steps > 0 && self.gap.is_none() && !self.is_done() {
             let mut range = match self.range.take() {
                 Some(range) => range,
                 None => self.enter_slice(),
             };
-            let is_finished = self.walk_slice(partition, &mut range, wanted, use_entry)?;
+            let is_finished =
+                self.walk_slice(partition, &mut range, wanted, &mut steps, use_entry)?;
             self.range = Some(range);
             if is_finished {
                 self.leave_slice();
@@ -313,11 +322,13 @@ impl CachedPartition {
         partition: Subtrie<'a, Entry>,
         range: &mut Range,
         wanted: usize,
+        steps: &mut usize,
         use_entry: &mut impl FnMut(&'a Entry),
     ) -> Result<bool, StorageError> {
         let (mut walk, here) = Walk::new(partition, self.command.direction, &range.at);
         here.into_iter().for_each(&mut *use_entry);
-        while self.buffer.len() < wanted {
+        while self.buffer.len() < wanted && *steps > 0 {
+            *steps -= 1;
             let step = walk.next(&range.at);
             let (end, entry) = match &step.entry {
                 Some((place, entry)) if self.is_behind(&range.far, place) => {
@@ -443,9 +454,7 @@ impl UnfilteredStream for CachedPartition {
         });
         let mut target = Vec::new();
         path::put_bound(comparator, position, &mut target);
-        if let Some(disk) = &mut self.disk {
-            disk.skip_to(position, &target, self.command.direction).await?;
-        }
+        // Files skip when a gap is read: from the place reached, which does not go over the end of a slice.
         let Some(mut range) = self.range.take() else { return Ok(()) };
         if self.is_behind(&target, &range.at) {
             let is_beyond = self.is_behind(&target, &range.far);

@@ -44,6 +44,10 @@ impl Inner {
         row: &[u8],
     ) -> bool {
         self.make_room();
+        // It may have made room since the reader found it; what is under it would be found by nobody.
+        if self.get(prefix, &[]).is_none() {
+            return false;
+        }
         if let Some(present) = self.get(prefix, place) {
             return present.is_row();
         }
@@ -78,7 +82,8 @@ impl Inner {
         }
         let mut entries = self.trie.subtrie(prefix).entries(Direction::Forward);
         entries.seek(low);
-        let mut is_low_known = low == FIRST;
+        // An entry is not there without the partition's own.
+        let mut is_low_known = low == FIRST && self.get(prefix, &[]).is_some();
         loop {
             match entries.next_entry() {
                 None => break,
@@ -109,6 +114,9 @@ impl Inner {
             return;
         }
         self.make_room();
+        if self.get(prefix, &[]).is_none() {
+            return;
+        }
         // A row that is not there any more says nothing; the place beside it does.
         let mut low = low.to_vec();
         if is_row(&low) && self.get(prefix, &low).is_none() {
@@ -174,19 +182,18 @@ impl Inner {
 
     /// Puts a new entry where there is none. Nothing is evicted for it: callers make room before they look at what there is.
     pub(super) fn add(&mut self, prefix: &[u8], place: &[u8], entry: Entry) -> bool {
-        let heap_bytes = entry.heap_bytes();
-        if self.is_over(heap_bytes) {
+        if self.is_over(0) {
             self.metrics.refusals += 1;
             return false;
         }
         self.ages.add(&entry);
-        let used_at = entry.clone();
+        let (age, heap_bytes) = (entry.age(), entry.heap_bytes());
         if self.trie.transaction(prefix).put(place, entry).is_err() {
-            self.ages.remove(&used_at);
+            self.ages.remove(&age);
             self.metrics.refusals += 1;
             return false;
         }
-        self.heap_bytes += heap_bytes;
+        self.live_heap_bytes += heap_bytes;
         true
     }
 
@@ -210,7 +217,7 @@ impl Inner {
         drop(transaction);
         match changed {
             Ok((old, new)) => {
-                self.heap_bytes = self.heap_bytes - old + new;
+                self.live_heap_bytes = self.live_heap_bytes - old + new;
                 true
             }
             Err(_) => false,

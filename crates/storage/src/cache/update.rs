@@ -6,9 +6,11 @@
 
 use std::{rc::Rc, sync::Arc};
 
+use bytes::Bytes;
 use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, DeletionTime, Direction, KeyBound, PartitionHeader, Row,
-    Unfiltered, UnfilteredStream, schema::TableMetadata,
+    Clustering, ClusteringSlices, DecoratedKey, DeletionTime, Direction, KeyBound, PartitionHeader,
+    Row, Unfiltered, UnfilteredStream, pack_row, reconcile::apply_deletion, schema::TableMetadata,
+    unpack_row,
 };
 use espalier_runtime::maybe_yield;
 use espalier_trie::cursor::Direction as WalkDirection;
@@ -92,7 +94,7 @@ impl TableCache {
         let deletion = stream.header().deletion;
         let mut row = match stream.next().await? {
             Some(Unfiltered::Row(row)) => row,
-            _ => Row::empty(espalier_mutation::Clustering::empty()),
+            _ => Row::empty(Clustering::empty()),
         };
         row.deletion = row.deletion.max(deletion);
         let mut prefix = Vec::new();
@@ -100,7 +102,8 @@ impl TableCache {
         let mut bytes = Vec::new();
         self.format().store_row(&row, &mut bytes);
         let change = Change { table, is_exact: self.format().is_exact, prefix: &prefix };
-        self.cache.0.borrow_mut().merge_row(&change, &[path::FIRST_ROW], &bytes);
+        let mut inner = self.cache.0.borrow_mut();
+        inner.merge_row(&change, &[path::FIRST_ROW], &bytes, DeletionTime::LIVE);
         Ok(())
     }
 
@@ -131,7 +134,8 @@ impl TableCache {
                     path::put_row(table.comparator(), &row.clustering.values, &mut place);
                     bytes.clear();
                     format.store_row(&row, &mut bytes);
-                    self.cache.0.borrow_mut().merge_row(&change, &place, &bytes);
+                    let active = open.as_ref().map_or(deletion, |(_, open)| deletion.max(*open));
+                    self.cache.0.borrow_mut().merge_row(&change, &place, &bytes, active);
                 }
                 Unfiltered::Marker(marker) => {
                     path::put_bound(table.comparator(), &marker.position, &mut place);
@@ -158,28 +162,25 @@ impl TableCache {
             self.format().store_row(row, &mut bytes);
             static_row = match static_row.is_empty() {
                 true => bytes,
-                false => inner.merged(change, &static_row, &bytes),
+                false => inner.merged(change, &static_row, &bytes, deletion),
             };
         }
         let is_changed = inner
             .change(change.prefix, &[], |old| old.with_deletion(deletion).with_row(&static_row));
+        drop(inner);
         if !is_changed {
-            // It must not stay as it was. Without it nothing of the partition is found.
-            let key = change.prefix.to_vec();
-            inner.remove(&key);
+            // It must not stay as it was.
+            self.forget();
         }
     }
 
     /// A range deletion, in steps.
     async fn delete(&self, change: &Change<'_>, low: Vec<u8>, high: &[u8], deletion: DeletionTime) {
         let mut at = low;
-        let is_split = {
+        {
             let mut inner = self.cache.0.borrow_mut();
-            inner.split(change.prefix, &at) && inner.split(change.prefix, high)
-        };
-        if !is_split {
-            self.forget();
-            return;
+            inner.split(change.prefix, &at);
+            inner.split(change.prefix, high);
         }
         loop {
             let reached = self.cache.0.borrow_mut().delete_some(change, &at, high, deletion);
@@ -205,18 +206,34 @@ fn whole(
     MemtablePartition::open(memtable, table, key, &all, Direction::Forward, usize::MAX)
 }
 
+/// A packed row without what a deletion covers, which is noted elsewhere.
+fn without_deleted(packed: &[u8], active: DeletionTime) -> Vec<u8> {
+    let unpacked = unpack_row(Clustering::empty(), &Bytes::copy_from_slice(packed));
+    let Ok(mut row) = unpacked else { return packed.to_vec() };
+    apply_deletion(&mut row, active);
+    let mut out = Vec::new();
+    pack_row(&row, &mut out);
+    out
+}
+
 impl Inner {
-    /// A row of a memtable: into the one that is there, or into a known range.
-    fn merge_row(&mut self, change: &Change<'_>, place: &[u8], row: &[u8]) {
+    /// A row of a memtable, under a deletion of it: into the one that is there, or into a known range.
+    fn merge_row(&mut self, change: &Change<'_>, place: &[u8], row: &[u8], active: DeletionTime) {
         self.make_room();
         let present = self.get(change.prefix, place).map(|entry| {
             (entry.is_row(), entry.row_bytes().to_vec(), entry.is_continuous(), entry.deletion())
         });
         let is_done = match present {
-            Some((true, old, ..)) => {
-                let merged = self.merged(change, &old, row);
+            Some((true, old, _, present)) => {
+                let partition = self.get(change.prefix, &[]).filter(|entry| entry.is_header());
+                let partition = partition.map_or(DeletionTime::LIVE, Entry::deletion);
+                let merged = self.merged(change, &old, row, active.max(present).max(partition));
                 self.metrics.row_merges += 1;
-                self.change(change.prefix, place, |entry| entry.with_row(&merged))
+                // One that has grown beyond what is left is read again.
+                let kept = if self.trie.has_readers() { 0 } else { old.len() };
+                let grown = merged.len().saturating_sub(kept);
+                (grown == 0 || !self.is_over(grown))
+                    && self.change(change.prefix, place, |entry| entry.with_row(&merged))
             }
             // It was known that there is none.
             Some((false, _, is_continuous, deletion)) => {
@@ -244,11 +261,25 @@ impl Inner {
         }
     }
 
-    /// The reconciliation of two stored rows, as it is stored.
-    fn merged(&mut self, change: &Change<'_>, old: &[u8], new: &[u8]) -> Vec<u8> {
+    /// The reconciliation of two stored rows under a deletion, as it is stored.
+    fn merged(
+        &mut self,
+        change: &Change<'_>,
+        old: &[u8],
+        new: &[u8],
+        active: DeletionTime,
+    ) -> Vec<u8> {
         let (old_packed, new_packed) =
             (split_stored(change.is_exact, old).1, split_stored(change.is_exact, new).1);
         let kept = &old[..old.len() - old_packed.len()];
+        // Put together, deleted shares of counters would have the timestamp of newer ones, and come back.
+        let (old_counted, new_counted);
+        let (mut old_packed, mut new_packed) = (old_packed, new_packed);
+        if change.table.is_counter() && !active.is_live() {
+            old_counted = without_deleted(old_packed, active);
+            new_counted = without_deleted(new_packed, active);
+            (old_packed, new_packed) = (&old_counted, &new_counted);
+        }
         if replaces(change.table, old_packed, new_packed) {
             return [kept, new_packed].concat();
         }
@@ -274,11 +305,12 @@ impl Inner {
     }
 
     /// Sees to it that no known range goes over a place.
-    fn split(&mut self, prefix: &[u8], place: &[u8]) -> bool {
+    fn split(&mut self, prefix: &[u8], place: &[u8]) {
         self.make_room();
-        match self.successor(prefix, place) {
-            Some((_, true, _)) => self.ensure_place(prefix, place),
-            _ => true,
+        if let Some((next, true, _)) = self.successor(prefix, place)
+            && !self.ensure_place(prefix, place)
+        {
+            self.forget_range(prefix, &next);
         }
     }
 

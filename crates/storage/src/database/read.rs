@@ -73,7 +73,9 @@ impl Database {
         command: &ReadCommand,
     ) -> Result<ReadResult, StorageError> {
         let table = self.table(command.table.id)?;
-        let (view, cache) = (table.view(), table.row_cache());
+        let (view, mut cache) = (table.view(), table.row_cache());
+        // Who knows an older version of the table may not look for all that is there.
+        cache = cache.filter(|_| table.is_version(&command.table));
         self.inner.counters.reads.set(self.inner.counters.reads.get() + 1);
         let own = self.own_range(&command.table);
         if trace::is_on() {

@@ -122,6 +122,12 @@ impl Table {
         self.metadata.borrow().clone()
     }
 
+    /// Whether this is the present version.
+    pub(crate) fn is_version(&self, metadata: &Arc<TableMetadata>) -> bool {
+        let present = self.metadata.borrow();
+        Arc::ptr_eq(&present, metadata) || *present == *metadata
+    }
+
     /// What SSTables of this table can hold; `default` is the node's version.
     #[inline]
     pub(crate) fn sstable_features(

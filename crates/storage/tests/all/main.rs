@@ -22,6 +22,8 @@ mod reads_are_isolated;
 mod reads_on_other_threads;
 mod resharding_survives_crashes;
 mod row_cache;
+mod row_cache_accounts;
+mod row_cache_races;
 mod segments_are_recycled;
 mod several_shards;
 mod support;

@@ -22,14 +22,19 @@ struct Shape {
     cache_bytes: usize,
 }
 
-fn settings(cache_bytes: usize) -> StorageConfiguration {
+pub(crate) fn settings(cache_bytes: usize) -> StorageConfiguration {
     let mut configuration = configuration();
     configuration.row_cache_bytes = cache_bytes;
     configuration
 }
 
 /// The same read with and without the cache.
-async fn compare(database: &Database, command: &ReadCommand, page: usize, context: &str) {
+pub(crate) async fn compare(
+    database: &Database,
+    command: &ReadCommand,
+    page: usize,
+    context: &str,
+) {
     let around = ReadCommand { bypass_cache: true, ..command.clone() };
     let mut expected = database.read(around).await.unwrap().partitions;
     let mut got = database.read(command.clone()).await.unwrap().partitions;

@@ -1,0 +1,199 @@
+//! What the row cache takes: its limit holds whatever readers keep and flushes bring.
+
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Waker},
+};
+
+use espalier_mutation::{
+    BoundKind, Cell, Clustering, ClusteringBound, ColumnData, DeletionTime, Mutation,
+    PartitionUpdate, RangeTombstone, Row,
+    counter::{self, CounterShard},
+    schema::{TableBuilder, TableId, TableMetadata},
+};
+use espalier_runtime::{file::FileSystem, preempt};
+use espalier_storage::{Database, ReadTarget};
+use espalier_types::CqlType;
+use uuid::Uuid;
+
+use crate::{
+    row_cache::{compare, settings},
+    support::*,
+};
+
+async fn insert_rows(
+    database: &Database,
+    table: &TableMetadata,
+    rows: std::ops::Range<i32>,
+    timestamp: i64,
+    length: usize,
+) {
+    let value = "v".repeat(length);
+    for at in rows {
+        let update = insert(table, "p", Some(at), timestamp, &[("v", &value)]);
+        database.apply(update).await.unwrap();
+    }
+}
+
+#[test]
+fn what_readers_of_older_states_keep_counts() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, settings(8 << 20)).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        insert_rows(&database, &wide, 0..400, 1, 2000).await;
+        database.flush("ks", None).await.unwrap();
+        read_partition(&database, &wide, "p").await.unwrap();
+        assert!(database.row_cache_metrics().used_bytes > 800_000);
+        {
+            preempt::force_yields(Some(1));
+            let mut reading = pin!(read_partition(&database, &wide, "p"));
+            for _ in 0..20 {
+                let polled = reading.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(polled.is_pending());
+            }
+            preempt::force_yields(None);
+            database.set_row_cache_limit(400_000);
+            let metrics = database.row_cache_metrics();
+            assert!((20..200).contains(&metrics.row_evictions), "{metrics:?}");
+            assert!(metrics.used_bytes > 800_000, "the reader has them still: {metrics:?}");
+            assert_eq!(reading.await.unwrap().rows.len(), 400);
+        }
+        database.set_row_cache_limit(1000);
+        assert!(database.row_cache_metrics().used_bytes <= 1000);
+    });
+}
+
+#[test]
+fn rows_that_grow_by_flushes_do_not_pass_the_limit() {
+    const LIMIT: usize = 1 << 20;
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, settings(LIMIT)).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        insert_rows(&database, &wide, 0..2000, 1, 40).await;
+        database.flush("ks", None).await.unwrap();
+        let target = ReadTarget::Partition(key("p"));
+        let all = command(&wide, target);
+        compare(&database, &all, 1000, "small rows").await;
+        insert_rows(&database, &wide, 0..100, 2, 60_000).await;
+        database.flush("ks", None).await.unwrap();
+        let metrics = database.row_cache_metrics();
+        assert!(metrics.row_merges == 100 && metrics.used_bytes <= LIMIT as u64, "{metrics:?}");
+        compare(&database, &all, 1000, "some large rows").await;
+    });
+}
+
+/// Flushes add rows below headers that nobody looks at: the headers become the oldest, and cannot go before their rows. What is
+/// behind them in age goes all the same.
+#[test]
+fn headers_that_are_older_than_their_rows_do_not_stop_the_hand() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, settings(96 << 10)).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        let name = |at: i32| format!("partition {at}");
+        for at in 0..300 {
+            let row = insert(&wide, &name(at), Some(0), 1, &[("v", "first")]);
+            database.apply(row).await.unwrap();
+        }
+        database.flush("ks", None).await.unwrap();
+        for at in 0..300 {
+            read_partition(&database, &wide, &name(at)).await.unwrap();
+        }
+        for at in 0..300 {
+            let row = insert(&wide, &name(at), Some(1), 1, &[("v", "second")]);
+            database.apply(row).await.unwrap();
+        }
+        database.flush("ks", None).await.unwrap();
+        for at in 1000..3000 {
+            let row = insert(&wide, &name(at), Some(0), 1, &[("v", "third")]);
+            database.apply(row).await.unwrap();
+        }
+        database.flush("ks", None).await.unwrap();
+        for at in 1000..3000 {
+            read_partition(&database, &wide, &name(at)).await.unwrap();
+            let before = database.row_cache_metrics();
+            read_partition(&database, &wide, &name(at)).await.unwrap();
+            let after = database.row_cache_metrics();
+            // The flushes before have used up what there was of room.
+            if at < 1010 {
+                continue;
+            }
+            assert_eq!(
+                after.reads_without_misses,
+                before.reads_without_misses + 1,
+                "{at} {after:?}"
+            );
+        }
+    });
+}
+
+/// Shares of a counter that were deleted do not come back by those that a flush brings: as in a merge of the files, all deletions
+/// apply before shares are put together.
+#[test]
+fn deleted_shares_of_counters_stay_deleted() {
+    let definition = || {
+        TableBuilder::new("ks", "counts", TableId(Uuid::from_u128(0xc1)))
+            .partition_key("k", CqlType::Blob)
+            .clustering("c", CqlType::Int, false)
+            .static_column("all", CqlType::Counter)
+            .regular("n", CqlType::Counter)
+            .build()
+    };
+    let shares = |table: &TableMetadata, id: u8, timestamp: i64| {
+        let cell = || {
+            let share = CounterShard { id: [id; 16], clock: 1, count: 10 };
+            ColumnData::Simple(Cell::live(timestamp, counter::build(&[share])))
+        };
+        let mut update = PartitionUpdate::new(table.id, key("p"));
+        for at in 0..4 {
+            let mut row = Row::empty(Clustering::new([int(at)]));
+            row.columns.push((table.column("n").unwrap().id, cell()));
+            update.rows.push(row);
+        }
+        let mut row = Row::empty(Clustering::empty());
+        row.columns.push((table.column("all").unwrap().id, cell()));
+        update.static_row = Some(row);
+        update
+    };
+    for is_range in [false, true] {
+        for is_one_flush in [false, true] {
+            let file_system = FileSystem::simulated(1);
+            run(async {
+                let database = open(&file_system, settings(1 << 20)).await.unwrap();
+                create(&database, vec![definition()]).await;
+                let counts = table(&database, "counts");
+                let all = command(&counts, ReadTarget::Partition(key("p")));
+                let context = format!("by range {is_range}, in one flush {is_one_flush}");
+                let first = Mutation { updates: vec![shares(&counts, 1, 5)] };
+                database.apply(first).await.unwrap();
+                database.flush("ks", None).await.unwrap();
+                compare(&database, &all, 3, &context).await;
+                let mut deletion = PartitionUpdate::new(counts.id, key("p"));
+                match is_range {
+                    true => deletion.range_tombstones.push(RangeTombstone {
+                        start: ClusteringBound::bottom(),
+                        end: ClusteringBound::top(),
+                        deletion: DeletionTime::new(10, NOW),
+                    }),
+                    false => deletion.deletion = DeletionTime::new(10, NOW),
+                }
+                database.apply(Mutation { updates: vec![deletion] }).await.unwrap();
+                if !is_one_flush {
+                    database.flush("ks", None).await.unwrap();
+                }
+                let second = Mutation { updates: vec![shares(&counts, 2, 20)] };
+                database.apply(second).await.unwrap();
+                database.flush("ks", None).await.unwrap();
+                compare(&database, &all, 3, &context).await;
+                let metrics = database.row_cache_metrics();
+                assert!(metrics.row_merges + metrics.row_insertions > 4, "{metrics:?}");
+            });
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Readers of the row cache beside each other, and beside all that changes it: while nothing is written, all of them see the same.
+
+use std::{cell::Cell, rc::Rc, sync::Arc};
+
+use espalier_mutation::{
+    Mutation,
+    schema::{Schema, TableBuilder, TableId, TableMetadata},
+};
+use espalier_runtime::{file::FileSystem, preempt, spawn_local};
+use espalier_storage::{Database, RowCacheMetrics};
+use espalier_types::CqlType;
+use uuid::Uuid;
+
+use crate::{
+    model::Writer,
+    row_cache::{compare, settings},
+    support::*,
+};
+
+/// Clusterings of which one value has several byte forms: rows keep theirs beside their path.
+fn varint_table() -> TableMetadata {
+    TableBuilder::new("ks", "inexact", TableId(Uuid::from_u128(0xa9)))
+        .partition_key("k", CqlType::Blob)
+        .clustering("a", CqlType::Varint, true)
+        .clustering("b", CqlType::Varint, false)
+        .static_column("s", CqlType::Blob)
+        .regular("v", CqlType::Blob)
+        .build()
+}
+
+/// A new version of the table that is as the one before.
+async fn alter(database: &Database, table: &TableMetadata) {
+    let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
+        let table = schema.table("ks", &table.name).unwrap();
+        Ok(Some(with_tables(schema, vec![table.rebuild().build()])))
+    };
+    assert!(database.change_schema(change).await.unwrap().unwrap());
+}
+
+/// Changes the cache, and the files under it, until it is told to stop.
+async fn disturb(
+    database: Database,
+    table: Arc<TableMetadata>,
+    seed: u64,
+    cache_bytes: usize,
+    is_over: Rc<Cell<bool>>,
+) {
+    let mut random = espalier_runtime::random::Generator::from_seed(seed);
+    while !is_over.get() {
+        match random.below(8) {
+            0 => database.flush("ks", None).await.unwrap(),
+            1 => database.compact("ks", None, false).await.unwrap(),
+            2 if random.below(8) == 0 => database.forget_cached_rows().await,
+            3 if random.below(8) == 0 => alter(&database, &table).await,
+            _ => {
+                let used = database.row_cache_metrics().used_bytes as usize;
+                database.set_row_cache_limit(used * random.below(100) as usize / 100);
+                database.set_row_cache_limit(cache_bytes);
+            }
+        }
+        preempt::yield_now().await;
+    }
+}
+
+fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: u64) {
+    let cache_bytes = if seed.is_multiple_of(2) { 1 << 20 } else { 4 << 10 };
+    let file_system = FileSystem::simulated(seed);
+    let mut writer = Writer::new(seed);
+    writer.now_s = NOW + 1_000_000_000;
+    run(async {
+        preempt::force_yields(Some(seed));
+        let database = open(&file_system, settings(cache_bytes)).await.unwrap();
+        let mut definition = definition();
+        definition.options.gc_grace_seconds = i32::MAX as u32;
+        let name = definition.name.clone();
+        create(&database, vec![definition]).await;
+        for burst in 0..12 {
+            let table = table(&database, &name);
+            for _ in 0..1 + writer.below(20) {
+                let update = writer.update(&table, partitions, spread);
+                if !update.is_empty() {
+                    database.apply(Mutation { updates: vec![update] }).await.unwrap();
+                }
+            }
+            if writer.below(12) == 0 {
+                database.truncate(table.id).await.unwrap();
+            }
+            let is_over = Rc::new(Cell::new(false));
+            let disturber = spawn_local(disturb(
+                database.clone(),
+                table.clone(),
+                seed * 100 + burst,
+                cache_bytes,
+                is_over.clone(),
+            ));
+            let readers: Vec<_> = (0..4)
+                .map(|_| {
+                    let commands: Vec<_> = (0..6)
+                        .map(|_| (writer.command(&table, partitions, spread), 1 + writer.below(4)))
+                        .collect();
+                    let (database, context) =
+                        (database.clone(), format!("seed {seed} burst {burst}"));
+                    spawn_local(async move {
+                        for (command, page) in commands {
+                            compare(&database, &command, page as usize, &context).await;
+                        }
+                    })
+                })
+                .collect();
+            for reader in readers {
+                reader.await;
+            }
+            is_over.set(true);
+            disturber.await;
+        }
+        // Nothing is counted that is not there.
+        database.set_row_cache_limit(0);
+        let RowCacheMetrics { rows, partitions, used_bytes, .. } = database.row_cache_metrics();
+        assert_eq!((rows, partitions, used_bytes), (0, 0, 0), "seed {seed}");
+        preempt::force_yields(None);
+    });
+}
+
+#[test]
+fn readers_of_wide_partitions_agree() {
+    (0..20).for_each(|seed| check(seed, wide_table, 3, 12));
+}
+
+#[test]
+fn readers_of_long_partitions_agree() {
+    (100..106).for_each(|seed| check(seed, wide_table, 1, 200));
+}
+
+#[test]
+fn readers_of_small_partitions_agree() {
+    (200..210).for_each(|seed| check(seed, narrow_table, 20, 1));
+}
+
+#[test]
+fn readers_of_inexact_clusterings_agree() {
+    (300..316).for_each(|seed| check(seed, varint_table, 2, 5));
+}
