@@ -7,8 +7,8 @@ use std::{
 };
 
 use espalier_mutation::{
-    BoundKind, Cell, Clustering, ClusteringBound, ColumnData, DeletionTime, Mutation,
-    PartitionUpdate, RangeTombstone, Row,
+    Cell, Clustering, ClusteringBound, ColumnData, DeletionTime, Mutation, PartitionUpdate,
+    RangeTombstone, Row,
     counter::{self, CounterShard},
     schema::{TableBuilder, TableId, TableMetadata},
 };

@@ -15,6 +15,7 @@ use super::{
 };
 
 /// One ordered map from paths to contents. Its methods are those of [`super::Store`].
+#[allow(clippy::large_enum_variant)] // A trie is looked at all the time, without a pointer more; there are few.
 pub(crate) enum Single {
     Trie(InMemoryTrie<Content>),
     SkipList(Box<SkipList>),
