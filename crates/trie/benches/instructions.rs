@@ -71,7 +71,7 @@ fn limit_of(instructions: u64) -> LibraryBenchmarkConfig {
     config
 }
 
-#[library_benchmark(config = limit(617))]
+#[library_benchmark(config = limit(638))]
 #[bench::new_keys(all())]
 fn put(mut trie: Trie) -> Trie {
     for number in KEYS..KEYS + MEASURED {
@@ -89,7 +89,7 @@ fn replace(mut trie: Trie) -> Trie {
     trie
 }
 
-#[library_benchmark(config = limit(1136))]
+#[library_benchmark(config = limit(1175))]
 #[bench::one_change_each(with_reader())]
 fn transaction(
     (mut trie, reader): (Trie, espalier_trie::memory::Reader<Content>),
