@@ -3,7 +3,7 @@
 use std::future::{Future, ready};
 
 use bytes::{Bytes, BytesMut};
-use espalier_runtime::{file::PAGE_BYTES, trace, trace_event};
+use espalier_runtime::{file::PAGE_BYTES, time::Instant, trace, trace_event};
 
 use crate::{
     error::{FileName, Result, SSTableError},
@@ -80,7 +80,15 @@ impl IndexFile for CachedFile {
     }
 
     async fn piece(&self, offset: u64, length: usize) -> Result<Bytes> {
-        self.read_checked(offset, length).await
+        let began = trace::is_on().then(Instant::now);
+        let bytes = self.read_checked(offset, length).await?;
+        if let Some(began) = began {
+            let (name, time_us) = (self.name().short(), began.elapsed().as_micros());
+            trace_event!(
+                "Page cache miss: {name}, read {length} bytes at offset {offset} in {time_us} µs"
+            );
+        }
+        Ok(bytes)
     }
 
     async fn made<M: Future<Output = Result<Bytes>>>(
