@@ -8,6 +8,8 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 use espalier_types::CqlType;
 
+use crate::Direction;
+
 /// Values of clustering columns. `None` is null (only in prefixes of compact tables), empty bytes are an empty value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clustering {
@@ -254,6 +256,22 @@ impl ClusteringSlices {
     /// The whole partition.
     pub fn all() -> Self {
         Self { slices: vec![ClusteringSlice::all()] }
+    }
+
+    /// The near and the far bound of the slice that comes `index`-th on the way in `direction`.
+    ///
+    /// # Panics
+    /// If there are no more than `index` slices.
+    pub fn bounds(
+        &self,
+        direction: Direction,
+        index: usize,
+    ) -> (&ClusteringBound, &ClusteringBound) {
+        let slice = match direction {
+            Direction::Forward => &self.slices[index],
+            Direction::Reverse => &self.slices[self.slices.len() - 1 - index],
+        };
+        direction.order(&slice.start, &slice.end)
     }
 
     /// Sorts, drops empty slices and joins those that overlap.

@@ -1,6 +1,11 @@
 //! What a partition is read and written as: a header, then rows and range tombstone markers in clustering order.
 
-use crate::{Clustering, ClusteringBound, DecoratedKey, DeletionTime, PositionRef, Row};
+use bytes::Bytes;
+
+use crate::{
+    BoundKind, Clustering, ClusteringBound, ClusteringComparator, DecoratedKey, DeletionTime,
+    PositionRef, Row,
+};
 
 /// Which way a stream walks the clustering order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +14,17 @@ pub enum Direction {
     Forward,
     /// Against it.
     Reverse,
+}
+
+impl Direction {
+    /// What comes first on the way and what comes last, of two in clustering order; or of two on the way, in clustering order.
+    #[inline]
+    pub fn order<T>(self, low: T, high: T) -> (T, T) {
+        match self {
+            Self::Forward => (low, high),
+            Self::Reverse => (high, low),
+        }
+    }
 }
 
 /// What precedes the rows of a partition.
@@ -61,6 +77,61 @@ impl Unfiltered {
             Self::Row(row) => Some(&row.clustering),
             Self::Marker(_) => None,
         }
+    }
+
+    /// Whether it is a row that a walk in `direction` meets before a bound.
+    pub fn is_row_before(
+        &self,
+        bound: &ClusteringBound,
+        comparator: &ClusteringComparator,
+        direction: Direction,
+    ) -> bool {
+        self.clustering().is_some_and(|clustering| {
+            let order = comparator.compare(clustering.position(), bound.position());
+            match direction {
+                Direction::Forward => order.is_lt(),
+                Direction::Reverse => order.is_gt(),
+            }
+        })
+    }
+}
+
+impl RangeTombstoneMarker {
+    /// With `before` in force in front of a position, and `after` behind it, in clustering order. At least one is not live.
+    pub fn new(position: PositionRef<'_>, before: DeletionTime, after: DeletionTime) -> Self {
+        let values = position.values.into();
+        Self::at(position.weight, values, before, after)
+    }
+
+    /// Where the deletion in force changes on the way in `direction`. Of the bound's kind only the side counts.
+    pub fn of_change(
+        bound: ClusteringBound,
+        from: DeletionTime,
+        to: DeletionTime,
+        direction: Direction,
+    ) -> Self {
+        let (before, after) = direction.order(from, to);
+        Self::at(bound.kind.weight(), bound.values, before, after)
+    }
+
+    fn at(
+        weight: i8,
+        values: Box<[Option<Bytes>]>,
+        before: DeletionTime,
+        after: DeletionTime,
+    ) -> Self {
+        let kind = BoundKind::for_marker(weight, !before.is_live(), !after.is_live());
+        Self { position: ClusteringBound { kind, values }, before, after }
+    }
+
+    /// At the same place, with other deletions before and behind it, of which at least one is not live.
+    pub fn with_deletions(&self, before: DeletionTime, after: DeletionTime) -> Self {
+        Self::new(self.position.position(), before, after)
+    }
+
+    /// The deletion that it leaves in force, on the way in `direction`.
+    pub fn deletion_behind(&self, direction: Direction) -> DeletionTime {
+        direction.order(self.before, self.after).1
     }
 }
 

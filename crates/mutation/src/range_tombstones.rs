@@ -110,26 +110,8 @@ impl RangeTombstoneList {
     /// The same as markers in clustering order.
     pub fn markers(&self) -> impl Iterator<Item = RangeTombstoneMarker> + '_ {
         self.boundaries.iter().enumerate().map(|(index, (bound, after))| {
-            marker(bound.position(), self.deletion_before(index), *after)
+            RangeTombstoneMarker::new(bound.position(), self.deletion_before(index), *after)
         })
-    }
-}
-
-/// A marker at a position; its kind follows from what ends and what begins there.
-pub(crate) fn marker(
-    position: PositionRef<'_>,
-    before: DeletionTime,
-    after: DeletionTime,
-) -> RangeTombstoneMarker {
-    let kind = BoundKind::for_marker(position.weight, !before.is_live(), !after.is_live());
-    let position = ClusteringBound { kind, values: position.values.into() };
-    RangeTombstoneMarker { position, before, after }
-}
-
-impl RangeTombstoneMarker {
-    /// At the same place, with other deletions before and behind it, of which at least one is not live.
-    pub fn with_deletions(&self, before: DeletionTime, after: DeletionTime) -> Self {
-        marker(self.position.position(), before, after)
     }
 }
 

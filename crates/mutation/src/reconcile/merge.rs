@@ -14,8 +14,8 @@ use super::{
     rows::{merge_counters, remove_deleted_counters},
 };
 use crate::{
-    ClusteringBound, DeletionTime, Direction, PartitionHeader, Row, Unfiltered, UnfilteredStream,
-    range_tombstones::marker, schema::TableMetadata,
+    ClusteringBound, DeletionTime, Direction, PartitionHeader, RangeTombstoneMarker, Row,
+    Unfiltered, UnfilteredStream, schema::TableMetadata,
 };
 
 pub(super) struct Source<S> {
@@ -201,7 +201,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
                 Ok(is_kept.then_some(Unfiltered::Row(row)))
             }
             Unfiltered::Marker(at) => {
-                self.sources[least].open = self.behind(&at);
+                self.sources[least].open = at.deletion_behind(self.direction);
                 let at = Unfiltered::Marker(at);
                 for index in least + 1..self.sources.len() {
                     let same = matches!(&self.sources[index].head,
@@ -210,21 +210,13 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
                         continue;
                     }
                     if let Some(Unfiltered::Marker(other)) = self.sources[index].head.take() {
-                        self.sources[index].open = self.behind(&other);
+                        self.sources[index].open = other.deletion_behind(self.direction);
                     }
                     let source = &mut self.sources[index];
                     source.head = source.stream.next().await?;
                 }
                 Ok(self.change_of_deletion(&at))
             }
-        }
-    }
-
-    /// The deletion that a marker leaves in force, in the direction of the walk.
-    fn behind(&self, marker: &crate::RangeTombstoneMarker) -> DeletionTime {
-        match self.direction {
-            Direction::Forward => marker.after,
-            Direction::Reverse => marker.before,
         }
     }
 
@@ -243,10 +235,8 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         if self.wanted == Wanted::VisibleRows {
             return None;
         }
-        let (before, after) = match self.direction {
-            Direction::Forward => (previous, strongest),
-            Direction::Reverse => (strongest, previous),
-        };
-        Some(Unfiltered::Marker(marker(at.position(), before, after)))
+        let (before, after) = self.direction.order(previous, strongest);
+        let marker = RangeTombstoneMarker::new(at.position(), before, after);
+        Some(Unfiltered::Marker(marker))
     }
 }

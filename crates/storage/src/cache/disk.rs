@@ -6,11 +6,14 @@ use espalier_mutation::{
 };
 use espalier_runtime::{trace, trace_event};
 
-use super::{partition::CachedPartition, place::is_row};
+use super::{
+    partition::{CachedPartition, LARGEST_FILL, is_behind},
+    place::is_row,
+};
 use crate::{
     StorageError,
     memtable::path,
-    read::{ReadCommand, Source, file_sources},
+    read::{ReadCommand, Source, file_sources, slices_behind},
     table::TableView,
 };
 use std::sync::Arc;
@@ -34,11 +37,10 @@ enum Outcome {
 
 /// The rest of a partition in the files, from the first gap on.
 pub(super) struct Disk {
-    /// `None`: no file has anything of it.
+    /// `None`: no file has anything of it, or it is at its end.
     stream: Option<MergedPartition<Source<'static>>>,
     /// What comes next, and where; if it was looked at.
     head: Option<(Vec<u8>, Unfiltered)>,
-    is_at_end: bool,
     /// The deletion in force where the stream stands.
     open: DeletionTime,
     /// How far it was told to skip.
@@ -55,20 +57,18 @@ impl Disk {
         let sources = file_sources(view, command, key, &Arc::new(slices)).await?;
         let (table, direction) = (command.table.clone(), command.direction);
         let stream = MergedPartition::new(table, direction, sources).await?;
-        let is_at_end = stream.is_none();
         let (head, open, skipped_to) = (None, DeletionTime::LIVE, Vec::new());
-        Ok(Self { stream, head, is_at_end, open, skipped_to })
+        Ok(Self { stream, head, open, skipped_to })
     }
 
     /// Where the next fragment is.
     async fn look(&mut self, command: &ReadCommand) -> Result<Option<&Vec<u8>>, StorageError> {
         if self.head.is_none()
-            && !self.is_at_end
             && let Some(stream) = &mut self.stream
         {
             match stream.next().await? {
                 Some(fragment) => self.head = Some((place_of(command, &fragment), fragment)),
-                None => self.is_at_end = true,
+                None => self.stream = None,
             }
         }
         Ok(self.head.as_ref().map(|(place, _)| place))
@@ -81,10 +81,7 @@ impl Disk {
         target: &[u8],
         direction: Direction,
     ) -> Result<(), StorageError> {
-        let is_ahead = |place: &[u8]| match direction {
-            Direction::Forward => target > place,
-            Direction::Reverse => target < place,
-        };
+        let is_ahead = |place: &Vec<u8>| is_behind(direction, target, place);
         let is_needed = self.head.as_ref().is_none_or(|(place, _)| is_ahead(place))
             && (self.skipped_to.is_empty() || is_ahead(&self.skipped_to));
         if is_needed && let Some(stream) = &mut self.stream {
@@ -110,7 +107,7 @@ impl CachedPartition {
     /// Opens a partition of which nothing is known. `None`: no file has it.
     pub(super) async fn open_whole(&mut self) -> Result<Option<PartitionHeader>, StorageError> {
         let slices = ClusteringSlices::clone(&self.slices);
-        let disk = Disk::open(&self.view, &self.command, &self.key, slices).await?;
+        let disk = Disk::open(&self.view, &self.command, &self.header.key, slices).await?;
         let header = disk.stream.as_ref().map(|stream| stream.header().clone());
         self.disk = Some(disk);
         if self.cache.is_valid(self.ticket) {
@@ -134,38 +131,35 @@ impl CachedPartition {
             return Ok(());
         };
         let wanted = self.next_fill.saturating_sub(1).max(1);
-        self.next_fill = (self.next_fill * 4).min(256);
+        self.next_fill = (self.next_fill * 4).min(LARGEST_FILL);
+        let direction = self.command.direction;
         let position = self.bound_at(&range.at)?;
         let mut disk = match self.disk.take() {
             Some(disk) => disk,
             None => {
-                self.range = Some(range);
-                let rest = self.rest()?;
                 if trace::is_on() {
                     trace_event!(
                         "Row cache does not know the rows behind; reading them from sstables"
                     );
                 }
-                let disk = Disk::open(&self.view, &self.command, &self.key, rest).await?;
-                let Some(back) = self.range.take() else { return Ok(()) };
-                range = back;
-                disk
+                let comparator = self.command.table.comparator();
+                let rest = slices_behind(&self.slices, comparator, position.clone(), direction);
+                Disk::open(&self.view, &self.command, &self.header.key, rest).await?
             }
         };
-        let at = position_path(&range.at, self.command.direction);
-        disk.skip_to(&position, &at, self.command.direction).await?;
+        disk.skip_to(&position, &position_path(&range.at, direction), direction).await?;
         let outcome = loop {
             let is_at_end = match disk.look(&self.command).await? {
                 None => true,
-                Some(place) if !self.is_behind(place, &range.at) => {
+                Some(place) if !is_behind(direction, place, &range.at) => {
                     // The deletion in force changes before the gap; a row there was given.
                     if let Some((_, Unfiltered::Marker(marker))) = disk.head.take() {
-                        disk.open = self.beyond(&marker);
+                        disk.open = marker.deletion_behind(direction);
                     }
                     continue;
                 }
                 Some(place) => {
-                    self.is_behind(place, &gap.end) || (*place == gap.end && !is_row(place))
+                    is_behind(direction, place, &gap.end) || (*place == gap.end && !is_row(place))
                 }
             };
             if is_at_end {
@@ -183,7 +177,7 @@ impl CachedPartition {
                 }
                 Unfiltered::Marker(marker) => {
                     self.learn_range(&range.at, &place, disk.open);
-                    disk.open = self.beyond(&marker);
+                    disk.open = marker.deletion_behind(direction);
                 }
             }
             range.at = place;
@@ -213,14 +207,6 @@ impl CachedPartition {
         Ok(())
     }
 
-    /// The deletion that a marker leaves in force in the direction of the walk.
-    fn beyond(&self, marker: &espalier_mutation::RangeTombstoneMarker) -> DeletionTime {
-        match self.command.direction {
-            Direction::Forward => marker.after,
-            Direction::Reverse => marker.before,
-        }
-    }
-
     /// The next row in the direction of the walk: between `near` and it there is nothing.
     fn learn_row(&self, near: &[u8], place: &[u8], deletion: DeletionTime, row: &Row) {
         if !self.cache.is_valid(self.ticket) {
@@ -240,10 +226,8 @@ impl CachedPartition {
 
     /// Nothing is between two places, given in the direction of the walk.
     fn learn_range(&self, near: &[u8], far: &[u8], deletion: DeletionTime) {
-        match self.command.direction {
-            Direction::Forward => self.add_range(near, far, deletion),
-            Direction::Reverse => self.add_range(far, near, deletion),
-        }
+        let (low, high) = self.command.direction.order(near, far);
+        self.add_range(low, high, deletion);
     }
 
     fn add_range(&self, low: &[u8], high: &[u8], deletion: DeletionTime) {

@@ -107,15 +107,17 @@ impl Entry {
         Self::new(HEADER, deletion, static_row)
     }
 
-    /// The same entry with another row, or for a header another static row.
+    /// The same entry with another deletion, and another row, or for a header another static row.
+    pub(super) fn with(&self, deletion: DeletionTime, row: &[u8]) -> Self {
+        Self::new(self.flags.get() & (CONTINUOUS | ROW | HEADER), deletion, row).aged_as(self)
+    }
+
     pub(super) fn with_row(&self, row: &[u8]) -> Self {
-        Self::new(self.flags.get() & (CONTINUOUS | ROW | HEADER), self.deletion(), row)
-            .aged_as(self)
+        self.with(self.deletion(), row)
     }
 
     pub(super) fn with_deletion(&self, deletion: DeletionTime) -> Self {
-        let flags = self.flags.get() & (CONTINUOUS | ROW | HEADER);
-        Self::new(flags, deletion, self.row_bytes()).aged_as(self)
+        self.with(deletion, self.row_bytes())
     }
 
     /// The same entry as the end of a known range.

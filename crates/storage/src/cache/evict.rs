@@ -143,17 +143,10 @@ impl Inner {
     }
 
     fn evict(&mut self, key: &[u8]) {
-        let Some(entry) = self.trie.get(key) else { return };
-        let (is_row, is_header) = (entry.is_row(), entry.is_header());
-        if !self.remove(key) {
-            return;
-        }
-        if is_row {
-            self.metrics.row_evictions += 1;
-        }
-        if is_header {
-            self.metrics.partition_evictions += 1;
-        }
+        let before = self.metrics;
+        self.remove(key);
+        self.metrics.row_evictions += before.rows - self.metrics.rows;
+        self.metrics.partition_evictions += before.partitions - self.metrics.partitions;
     }
 
     /// Removes an entry, whatever follows it. `false`: it is still there.
@@ -171,12 +164,8 @@ impl Inner {
         }
         self.live_heap_bytes -= heap_bytes;
         self.ages.remove(&age);
-        if is_row {
-            self.metrics.rows -= 1;
-        }
-        if is_header {
-            self.metrics.partitions -= 1;
-        }
+        self.metrics.rows -= u64::from(is_row);
+        self.metrics.partitions -= u64::from(is_header);
         true
     }
 }

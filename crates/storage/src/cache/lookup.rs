@@ -9,19 +9,11 @@ use super::{Inner, TableCache, Ticket, entry::Entry};
 use crate::{
     StorageError,
     memtable::{RowLookup, path, split_stored},
-    read::ReadCommand,
 };
 
-/// What a look for one row came to.
-pub(crate) enum CachedLookup<R> {
-    /// It is known; what the caller made of it.
-    Known(R),
-    /// It is not known, or takes more than a look.
-    Unknown,
-}
-
 impl TableCache {
-    /// Calls `take` with a row, if it is known that there is one, or for a partition of one row, that there is none.
+    /// Calls `take` with a row, if it is known that there is one, or for a partition of one row, that there is none. `None`: it is
+    /// not known, or takes more than a look.
     #[inline]
     pub(crate) fn look_up<V: AsRef<[u8]>, R>(
         &self,
@@ -29,12 +21,12 @@ impl TableCache {
         key: DecoratedKeyRef<'_>,
         clustering: &[Option<V>],
         take: impl FnOnce(RowLookup<'_>) -> R,
-    ) -> CachedLookup<R> {
+    ) -> Option<R> {
         let format = self.format();
         let mut buffer = self.path.borrow_mut();
         let Inner { trie, ages, metrics, .. } = &mut *self.cache.0.borrow_mut();
         if trie.is_empty() {
-            return CachedLookup::Unknown;
+            return None;
         }
         self.put_partition(self.ticket().number, key, &mut buffer);
         let mut lookup = RowLookup::NOTHING;
@@ -43,35 +35,31 @@ impl TableCache {
             trie.get(&buffer)
         } else {
             let partition = trie.subtrie(&buffer);
-            let Some(header) = partition.get(&[]) else { return CachedLookup::Unknown };
+            let header = partition.get(&[])?;
             ages.touch(header);
             lookup.partition_deletion = header.deletion();
-            let Ok(static_row) = packed(header, format.is_exact) else {
-                return CachedLookup::Unknown;
-            };
-            lookup.static_row = static_row;
+            lookup.static_row = packed(header, format.is_exact).ok()?;
             let length = buffer.len();
             path::put_row(table.comparator(), clustering, &mut buffer);
             partition.get(&buffer[length..]).filter(|entry| entry.is_row())
         };
-        let Some(entry) = entry else { return CachedLookup::Unknown };
+        let entry = entry?;
         ages.touch(entry);
         if entry.is_row() {
             let stored = split_stored(format.is_exact, entry.row_bytes()).1;
-            let Ok(row) = PackedRow::new(stored) else { return CachedLookup::Unknown };
-            lookup.row = Some(row);
+            lookup.row = Some(PackedRow::new(stored).ok()?);
             lookup.range_deletion = entry.deletion();
         }
         metrics.reads_without_misses += 1;
         metrics.row_hits += 1;
-        CachedLookup::Known(take(lookup))
+        Some(take(lookup))
     }
 
     /// What is known of a partition as a whole.
     pub(super) fn header(
         &self,
         ticket: Ticket,
-        command: &ReadCommand,
+        table: &TableMetadata,
         key: &DecoratedKey,
         prefix: &[u8],
     ) -> Result<Option<PartitionHeader>, StorageError> {
@@ -83,7 +71,7 @@ impl TableCache {
         ages.touch(entry);
         let static_row = match entry.row_bytes() {
             [] => None,
-            bytes => Some(self.format().row_of(&command.table, &[], bytes)?),
+            bytes => Some(self.format().row_of(table, &[], bytes)?),
         };
         Ok(Some(PartitionHeader { key: key.clone(), deletion: entry.deletion(), static_row }))
     }

@@ -36,7 +36,6 @@ use std::{cell::RefCell, rc::Rc};
 use espalier_sstable::PageCache;
 use espalier_trie::memory::InMemoryTrie;
 
-pub(crate) use lookup::CachedLookup;
 pub(crate) use partition::CachedPartition;
 pub(crate) use single_row::{add_row_at_hand, read_single_row};
 pub(crate) use table::{TableCache, Ticket};

@@ -9,8 +9,8 @@
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, DecoratedKey, DeletionTime,
-    Direction, PartitionHeader, RangeTombstoneMarker, Row, Unfiltered, UnfilteredStream,
+    BoundKind, ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, Direction,
+    PartitionHeader, RangeTombstoneMarker, Row, Unfiltered, UnfilteredStream,
 };
 use espalier_runtime::{maybe_yield, trace, trace_event};
 use espalier_trie::memory::{Snapshot, Subtrie};
@@ -30,7 +30,7 @@ use crate::{
 };
 
 const SMALLEST_FILL: usize = 4;
-const LARGEST_FILL: usize = 256;
+pub(super) const LARGEST_FILL: usize = 256;
 /// An arbitrary choice: some ten microseconds.
 const FREED_AT_ONCE: u32 = 512;
 
@@ -40,10 +40,9 @@ pub(crate) struct CachedPartition {
     pub(super) ticket: Ticket,
     pub(super) view: Rc<TableView>,
     pub(super) command: ReadCommand,
-    pub(super) key: DecoratedKey,
     /// The partition's path, the table's number in front.
     pub(super) prefix: Vec<u8>,
-    header: PartitionHeader,
+    pub(super) header: PartitionHeader,
     pub(super) slices: Arc<ClusteringSlices>,
     slices_done: usize,
     pub(super) range: Option<Range>,
@@ -77,14 +76,13 @@ impl CachedPartition {
     ) -> Result<Option<Self>, StorageError> {
         let mut prefix = Vec::with_capacity(key.key.len() + 20);
         cache.put_partition(ticket.number, key.borrowed(), &mut prefix);
-        let header = cache.header(ticket, command, key, &prefix)?;
+        let header = cache.header(ticket, &command.table, key, &prefix)?;
         let wanted = command.limits.rows.min(command.limits.rows_per_partition);
         let mut partition = Self {
             cache: cache.clone(),
             ticket,
             view: view.clone(),
             command: command.clone(),
-            key: key.clone(),
             prefix,
             header: PartitionHeader {
                 key: key.clone(),
@@ -95,7 +93,7 @@ impl CachedPartition {
             slices_done: 0,
             range: None,
             snapshot: None,
-            is_from_files: !cache.is_valid(ticket),
+            is_from_files: false,
             buffer: VecDeque::new(),
             next_fill: wanted.saturating_add(1).clamp(SMALLEST_FILL, LARGEST_FILL),
             gap: None,
@@ -120,9 +118,8 @@ impl CachedPartition {
 
     /// The first look at what is known; if there is more to come, the state is kept.
     fn begin(&mut self) -> Result<(), StorageError> {
-        self.is_from_files |= !self.cache.is_valid(self.ticket);
+        self.is_from_files = !self.cache.is_valid(self.ticket);
         self.fill()?;
-        self.leave_cache_for_last_gap();
         if !self.is_done() && !self.is_from_files {
             let inner = self.cache.cache.0.borrow();
             self.snapshot = Some(inner.trie.snapshot(&self.prefix));
@@ -146,38 +143,6 @@ impl CachedPartition {
 
     fn is_done(&self) -> bool {
         self.slices_done >= self.slices.slices.len()
-    }
-
-    /// Whether nothing is in the buffer, and nothing more will be.
-    fn is_over(&self) -> bool {
-        self.buffer.is_empty() && self.is_done()
-    }
-
-    /// What is left of the slices, from the place reached on; for files.
-    pub(super) fn rest(&self) -> Result<ClusteringSlices, StorageError> {
-        let all = &self.slices.slices;
-        let (first, others): (usize, Vec<ClusteringSlice>) = match self.command.direction {
-            Direction::Forward => {
-                (self.slices_done, all.iter().skip(self.slices_done + 1).cloned().collect())
-            }
-            Direction::Reverse => {
-                let first = all.len() - 1 - self.slices_done;
-                (first, all[..first].to_vec())
-            }
-        };
-        let mut begun = all[first].clone();
-        if let Some(range) = &self.range {
-            let at = self.bound_at(&range.at)?;
-            match self.command.direction {
-                Direction::Forward => begun.start = at,
-                Direction::Reverse => begun.end = at,
-            }
-        }
-        let slices = match self.command.direction {
-            Direction::Forward => std::iter::once(begun).chain(others).collect(),
-            Direction::Reverse => others.into_iter().chain([begun]).collect(),
-        };
-        Ok(ClusteringSlices { slices })
     }
 
     /// The bound at a place, or behind it in the direction of the walk, if it is a row's.
@@ -225,8 +190,7 @@ impl CachedPartition {
         (self.snapshot, self.prefix) = (snapshot, prefix);
         match self.is_done() {
             true => self.release_snapshot(),
-            false if self.snapshot.is_some() => self.leave_cache_for_last_gap(),
-            false => {}
+            false => self.leave_cache_for_last_gap(),
         }
         result
     }
@@ -260,15 +224,7 @@ impl CachedPartition {
     }
 
     fn enter_slice(&self) -> Range {
-        let slices = &self.slices.slices;
-        let slice = match self.command.direction {
-            Direction::Forward => &slices[self.slices_done],
-            Direction::Reverse => &slices[slices.len() - 1 - self.slices_done],
-        };
-        let (near, far) = match self.command.direction {
-            Direction::Forward => (&slice.start, &slice.end),
-            Direction::Reverse => (&slice.end, &slice.start),
-        };
+        let (near, far) = self.slices.bounds(self.command.direction, self.slices_done);
         let mut range = Range { at: Vec::new(), far: Vec::new(), open: DeletionTime::LIVE };
         let comparator = self.command.table.comparator();
         path::put_bound(comparator, near, &mut range.at);
@@ -295,25 +251,12 @@ impl CachedPartition {
         if range.open == deletion {
             return Ok(());
         }
-        let mut position = self.bound_at(&range.at)?;
+        let position = self.bound_at(&range.at)?;
         let open = std::mem::replace(&mut range.open, deletion);
-        let (before, after) = match self.command.direction {
-            Direction::Forward => (open, deletion),
-            Direction::Reverse => (deletion, open),
-        };
-        let weight = position.kind.weight();
-        position.kind = BoundKind::for_marker(weight, !before.is_live(), !after.is_live());
-        let marker = RangeTombstoneMarker { position, before, after };
+        let direction = self.command.direction;
+        let marker = RangeTombstoneMarker::of_change(position, open, deletion, direction);
         self.buffer.push_back(Unfiltered::Marker(marker));
         Ok(())
-    }
-
-    /// Whether `place` lies behind `other` in the direction of the walk.
-    pub(super) fn is_behind(&self, place: &[u8], other: &[u8]) -> bool {
-        match self.command.direction {
-            Direction::Forward => place > other,
-            Direction::Reverse => place < other,
-        }
     }
 
     /// Goes on with what is known; `true` at the end of the slice, `false` at a gap or when there is enough.
@@ -331,15 +274,13 @@ impl CachedPartition {
             *steps -= 1;
             let step = walk.next(&range.at);
             let (end, entry) = match &step.entry {
-                Some((place, entry)) if self.is_behind(&range.far, place) => {
+                Some((place, entry)) if is_behind(self.command.direction, &range.far, place) => {
                     (place.clone(), Some(*entry))
                 }
                 _ => (range.far.clone(), None),
             };
-            let is_nothing = match self.command.direction {
-                Direction::Forward => are_adjacent(&range.at, &end),
-                Direction::Reverse => are_adjacent(&end, &range.at),
-            } || range.at == end;
+            let (low, high) = self.command.direction.order(&range.at, &end);
+            let is_nothing = low == high || are_adjacent(low, high);
             match step.range {
                 Some(deletion) => {
                     if !is_nothing {
@@ -404,6 +345,14 @@ impl CachedPartition {
     }
 }
 
+/// Whether `place` lies behind `other` on the way in `direction`.
+pub(super) fn is_behind(direction: Direction, place: &[u8], other: &[u8]) -> bool {
+    match direction {
+        Direction::Forward => place > other,
+        Direction::Reverse => place < other,
+    }
+}
+
 impl Drop for CachedPartition {
     fn drop(&mut self) {
         self.release_snapshot();
@@ -427,7 +376,7 @@ impl UnfilteredStream for CachedPartition {
     }
 
     async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
-        while self.buffer.is_empty() && !self.is_over() {
+        while self.buffer.is_empty() && !self.is_done() {
             maybe_yield().await;
             match self.gap.is_some() {
                 true => Box::pin(self.read_gap()).await?,
@@ -444,20 +393,14 @@ impl UnfilteredStream for CachedPartition {
 
     async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
         let comparator = self.command.table.comparator();
-        let is_forward = self.command.direction == Direction::Forward;
-        self.buffer.retain(|fragment| match fragment {
-            Unfiltered::Row(row) => {
-                let order = comparator.compare(row.clustering.position(), position.position());
-                if is_forward { order.is_gt() } else { order.is_lt() }
-            }
-            Unfiltered::Marker(_) => true,
-        });
+        let direction = self.command.direction;
+        self.buffer.retain(|fragment| !fragment.is_row_before(position, comparator, direction));
         let mut target = Vec::new();
         path::put_bound(comparator, position, &mut target);
         // Files skip when a gap is read: from the place reached, which does not go over the end of a slice.
         let Some(mut range) = self.range.take() else { return Ok(()) };
-        if self.is_behind(&target, &range.at) {
-            let is_beyond = self.is_behind(&target, &range.far);
+        if is_behind(direction, &target, &range.at) {
+            let is_beyond = is_behind(direction, &target, &range.far);
             range.at = if is_beyond { range.far.clone() } else { target };
             // What the gap was may be behind us: it is looked for again.
             self.gap = None;

@@ -27,12 +27,7 @@ impl Inner {
             return true;
         }
         self.make_room();
-        let is_added = self.add(prefix, &[], Entry::header(deletion, static_row));
-        if is_added {
-            self.metrics.partition_insertions += 1;
-            self.metrics.partitions += 1;
-        }
-        is_added
+        self.add(prefix, &[], Entry::header(deletion, static_row))
     }
 
     /// Adds a row with nothing known of what is beside it. `false`: it is not in the cache.
@@ -58,12 +53,7 @@ impl Inner {
         if row.len() > self.limit_bytes / LARGEST_ROW_PART {
             return false;
         }
-        let is_added = self.add(prefix, place, Entry::row(false, deletion, row));
-        if is_added {
-            self.metrics.row_insertions += 1;
-            self.metrics.rows += 1;
-        }
-        is_added
+        self.add(prefix, place, Entry::row(false, deletion, row))
     }
 
     /// Adds a row, and that there is nothing between `low` and it, in the usual case: `low` is known, and nothing behind it.
@@ -94,12 +84,7 @@ impl Inner {
             }
         }
         drop(entries);
-        let is_added = is_low_known && self.add(prefix, place, Entry::row(true, deletion, row));
-        if is_added {
-            self.metrics.row_insertions += 1;
-            self.metrics.rows += 1;
-        }
-        is_added
+        is_low_known && self.add(prefix, place, Entry::row(true, deletion, row))
     }
 
     /// Between two places there is nothing, under `deletion`. Both are in the cache afterwards, unless there is no room.
@@ -188,12 +173,17 @@ impl Inner {
         }
         self.ages.add(&entry);
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());
+        let (is_row, is_header) = (entry.is_row(), entry.is_header());
         if self.trie.transaction(prefix).put(place, entry).is_err() {
             self.ages.remove(&age);
             self.metrics.refusals += 1;
             return false;
         }
         self.live_heap_bytes += heap_bytes;
+        self.metrics.row_insertions += u64::from(is_row);
+        self.metrics.rows += u64::from(is_row);
+        self.metrics.partition_insertions += u64::from(is_header);
+        self.metrics.partitions += u64::from(is_header);
         true
     }
 

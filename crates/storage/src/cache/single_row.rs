@@ -172,10 +172,6 @@ impl Inner {
         };
         if self.add(prefix, place, entry) {
             self.metrics.partition_insertions += 1;
-            if row.is_some() {
-                self.metrics.row_insertions += 1;
-                self.metrics.rows += 1;
-            }
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Ticket {
 
 impl TableCache {
     pub(crate) fn new(cache: RowCache, table: &TableMetadata) -> Self {
-        let is_enabled = is_enabled(table) && !cache.is_off();
+        let is_enabled = is_enabled(table, &cache);
         Self {
             number: Cell::new(cache.new_number()),
             cache,
@@ -82,7 +82,7 @@ impl TableCache {
     pub(crate) fn alter(&self, table: &TableMetadata) {
         self.forget();
         self.format.set(RowFormat::of(table));
-        self.is_enabled.set(is_enabled(table) && !self.cache.is_off());
+        self.is_enabled.set(is_enabled(table, &self.cache));
     }
 
     /// Puts the path of a partition into `path`.
@@ -106,6 +106,7 @@ impl Drop for TableCache {
 
 /// `caching = {'enabled': 'false'}` turns it off, as in ScyllaDB. What Cassandra's `rows_per_partition` says is for a cache of
 /// another kind, and its default, NONE, cannot be told from a wish.
-fn is_enabled(table: &TableMetadata) -> bool {
-    table.options.caching.get("enabled").is_none_or(|value| !value.eq_ignore_ascii_case("false"))
+fn is_enabled(table: &TableMetadata, cache: &RowCache) -> bool {
+    let wanted = table.options.caching.get("enabled");
+    wanted.is_none_or(|value| !value.eq_ignore_ascii_case("false")) && !cache.is_off()
 }

@@ -55,9 +55,19 @@ impl TableCache {
                 bound = KeyBound::BeforeKey(key);
                 continue;
             }
-            match self.format().is_single_row {
-                true => self.update_single_row(memtable, table, &key).await?,
-                false => self.update_partition(memtable, table, &key).await?,
+            let all = Arc::new(ClusteringSlices::all());
+            let (direction, wanted) = (Direction::Forward, usize::MAX);
+            if let Some(stream) =
+                MemtablePartition::open(memtable, table, &key, &all, direction, wanted)?
+            {
+                let mut prefix = Vec::new();
+                self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
+                let is_exact = self.format().is_exact;
+                let change = Change { table, is_exact, prefix: &prefix };
+                match self.format().is_single_row {
+                    true => self.update_single_row(&change, stream).await?,
+                    false => self.update_partition(&change, stream).await?,
+                }
             }
             bound = KeyBound::AfterKey(key);
         }
@@ -73,56 +83,38 @@ impl TableCache {
         let mut entries = inner.trie.subtrie(&number).entries(WalkDirection::Forward);
         entries.seek(&from);
         let Some((key, entry)) = entries.next_entry() else { return Ok(None) };
-        let partition = match entry.is_header() {
-            true => key,
-            // The only entry of a partition of one row, one byte below it.
-            false => key.split_last().map(|(_, partition)| partition).unwrap_or_default(),
-        };
-        path::partition_key(partition).map(Some).map_err(|error| StorageError::Corrupt {
-            what: "a partition key in the row cache".into(),
-            reason: error.to_string(),
-        })
+        path::partition_key(key, entry.is_header(), "row cache").map(Some)
     }
 
     async fn update_single_row(
         &self,
-        memtable: &Rc<Memtable>,
-        table: &Arc<TableMetadata>,
-        key: &DecoratedKey,
+        change: &Change<'_>,
+        mut stream: MemtablePartition,
     ) -> Result<(), StorageError> {
-        let Some(mut stream) = whole(memtable, table, key)? else { return Ok(()) };
         let deletion = stream.header().deletion;
         let mut row = match stream.next().await? {
             Some(Unfiltered::Row(row)) => row,
             _ => Row::empty(Clustering::empty()),
         };
         row.deletion = row.deletion.max(deletion);
-        let mut prefix = Vec::new();
-        self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
         let mut bytes = Vec::new();
         self.format().store_row(&row, &mut bytes);
-        let change = Change { table, is_exact: self.format().is_exact, prefix: &prefix };
         let mut inner = self.cache.0.borrow_mut();
-        inner.merge_row(&change, &[path::FIRST_ROW], &bytes, DeletionTime::LIVE);
+        inner.merge_row(change, &[path::FIRST_ROW], &bytes, DeletionTime::LIVE);
         Ok(())
     }
 
     async fn update_partition(
         &self,
-        memtable: &Rc<Memtable>,
-        table: &Arc<TableMetadata>,
-        key: &DecoratedKey,
+        change: &Change<'_>,
+        mut stream: MemtablePartition,
     ) -> Result<(), StorageError> {
-        let Some(mut stream) = whole(memtable, table, key)? else { return Ok(()) };
-        let mut prefix = Vec::new();
-        self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
-        let format = self.format();
-        let change = Change { table, is_exact: format.is_exact, prefix: &prefix };
-        self.update_header(&change, stream.header());
+        let (table, format) = (change.table, self.format());
+        self.update_header(change, stream.header());
         let deletion = stream.header().deletion;
         if !deletion.is_live() {
             // The header says so already; this is for rows that are not worth keeping.
-            self.delete(&change, FIRST.to_vec(), LAST, deletion).await;
+            self.delete(change, FIRST.to_vec(), LAST, deletion).await;
         }
         let (mut bytes, mut place) = (Vec::new(), Vec::new());
         let mut open: Option<(Vec<u8>, DeletionTime)> = None;
@@ -135,12 +127,12 @@ impl TableCache {
                     bytes.clear();
                     format.store_row(&row, &mut bytes);
                     let active = open.as_ref().map_or(deletion, |(_, open)| deletion.max(*open));
-                    self.cache.0.borrow_mut().merge_row(&change, &place, &bytes, active);
+                    self.cache.0.borrow_mut().merge_row(change, &place, &bytes, active);
                 }
                 Unfiltered::Marker(marker) => {
                     path::put_bound(table.comparator(), &marker.position, &mut place);
                     if let Some((low, deletion)) = open.take() {
-                        self.delete(&change, low, &place, deletion).await;
+                        self.delete(change, low, &place, deletion).await;
                     }
                     if !marker.after.is_live() {
                         open = Some((place.clone(), marker.after));
@@ -165,8 +157,7 @@ impl TableCache {
                 false => inner.merged(change, &static_row, &bytes, deletion),
             };
         }
-        let is_changed = inner
-            .change(change.prefix, &[], |old| old.with_deletion(deletion).with_row(&static_row));
+        let is_changed = inner.change(change.prefix, &[], |old| old.with(deletion, &static_row));
         drop(inner);
         if !is_changed {
             // It must not stay as it was.
@@ -195,15 +186,6 @@ impl TableCache {
             maybe_yield().await;
         }
     }
-}
-
-fn whole(
-    memtable: &Rc<Memtable>,
-    table: &Arc<TableMetadata>,
-    key: &DecoratedKey,
-) -> Result<Option<MemtablePartition>, StorageError> {
-    let all = Arc::new(ClusteringSlices::all());
-    MemtablePartition::open(memtable, table, key, &all, Direction::Forward, usize::MAX)
 }
 
 /// A packed row without what a deletion covers, which is noted elsewhere.
@@ -244,11 +226,7 @@ impl Inner {
             }
             None => match self.successor(change.prefix, place) {
                 Some((next, true, deletion)) => {
-                    let is_added = self.add(change.prefix, place, Entry::row(true, deletion, row));
-                    if is_added {
-                        self.metrics.row_insertions += 1;
-                        self.metrics.rows += 1;
-                    } else {
+                    if !self.add(change.prefix, place, Entry::row(true, deletion, row)) {
                         self.forget_range(change.prefix, &next);
                     }
                     true

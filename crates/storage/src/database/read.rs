@@ -11,7 +11,7 @@ use espalier_sstable::{PointRow, PointScratch, RowAtHand};
 use super::Database;
 use crate::{
     StorageError,
-    cache::{CachedLookup, add_row_at_hand},
+    cache::add_row_at_hand,
     memtable::{Found, RowLookup},
     purge::row_bytes,
     read::{
@@ -147,8 +147,7 @@ impl Database {
                 let mut take = Some(take);
                 if let Some(cache) = cache {
                     let take = |lookup: RowLookup<'_>| take.take().map(|take| take(lookup));
-                    if let CachedLookup::Known(result) = cache.look_up(table, key, clustering, take)
-                    {
+                    if let Some(result) = cache.look_up(table, key, clustering, take) {
                         inner.counters.reads.set(inner.counters.reads.get() + 1);
                         return result;
                     }

@@ -8,9 +8,8 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, DecoratedKey, DeletionTime,
-    Direction, PartitionHeader, RangeTombstoneMarker, Unfiltered, UnfilteredStream,
-    schema::TableMetadata,
+    ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, Direction, PartitionHeader,
+    RangeTombstoneMarker, Unfiltered, UnfilteredStream, schema::TableMetadata,
 };
 
 use espalier_runtime::maybe_yield;
@@ -160,50 +159,32 @@ impl MemtablePartition {
         Ok(())
     }
 
-    /// The near and far bound of the present slice.
-    fn bounds(&self) -> (ClusteringBound, ClusteringBound) {
-        let slices = &self.slices.slices;
-        let slice: &ClusteringSlice = match self.direction {
-            Direction::Forward => &slices[self.slices_done],
-            Direction::Reverse => &slices[slices.len() - 1 - self.slices_done],
-        };
-        match self.direction {
-            Direction::Forward => (slice.start.clone(), slice.end.clone()),
-            Direction::Reverse => (slice.end.clone(), slice.start.clone()),
-        }
-    }
-
     /// Goes to the near bound of the next slice; a range deletion that reaches into it opens there.
     fn enter_slice(&mut self, view: &View<'_>) -> Range {
-        let (near, far) = self.bounds();
+        let slices = self.slices.clone();
+        let (near, far) = slices.bounds(self.direction, self.slices_done);
         let mut range = Range { at: Vec::new(), far: Vec::new(), open: DeletionTime::LIVE };
-        path::put_bound(self.table.comparator(), &near, &mut range.at);
-        path::put_bound(self.table.comparator(), &far, &mut range.far);
+        path::put_bound(self.table.comparator(), near, &mut range.at);
+        path::put_bound(self.table.comparator(), far, &mut range.far);
         let is_forward = self.direction == Direction::Forward;
         range.open = view.deletion_before(&range.at, is_forward);
         if !range.open.is_live() {
-            self.push_marker(near, DeletionTime::LIVE, range.open);
+            self.push_marker(near.clone(), DeletionTime::LIVE, range.open);
         }
         range
     }
 
     fn leave_slice(&mut self, range: &Range) {
         if !range.open.is_live() {
-            let (_, far) = self.bounds();
+            let far = self.slices.bounds(self.direction, self.slices_done).1.clone();
             self.push_marker(far, range.open, DeletionTime::LIVE);
         }
         self.slices_done += 1;
     }
 
     /// A marker where the deletion in force changes, told in the direction of the walk.
-    fn push_marker(&mut self, mut position: ClusteringBound, from: DeletionTime, to: DeletionTime) {
-        let (before, after) = match self.direction {
-            Direction::Forward => (from, to),
-            Direction::Reverse => (to, from),
-        };
-        let weight = position.kind.weight();
-        position.kind = BoundKind::for_marker(weight, !before.is_live(), !after.is_live());
-        let marker = RangeTombstoneMarker { position, before, after };
+    fn push_marker(&mut self, position: ClusteringBound, from: DeletionTime, to: DeletionTime) {
+        let marker = RangeTombstoneMarker::of_change(position, from, to, self.direction);
         self.buffer.push_back(Unfiltered::Marker(marker));
     }
 
@@ -296,13 +277,8 @@ impl UnfilteredStream for MemtablePartition {
         self.next_fill = FIRST_FILL;
         let comparator = self.table.comparator();
         let is_forward = self.direction == Direction::Forward;
-        self.buffer.retain(|fragment| match fragment {
-            Unfiltered::Row(row) => {
-                let order = comparator.compare(row.clustering.position(), position.position());
-                if is_forward { order.is_gt() } else { order.is_lt() }
-            }
-            Unfiltered::Marker(_) => true,
-        });
+        let direction = self.direction;
+        self.buffer.retain(|fragment| !fragment.is_row_before(position, comparator, direction));
         self.run.skip(self.buffer.len());
         let Some(mut range) = self.range.take() else { return Ok(()) };
         let mut target = Vec::new();

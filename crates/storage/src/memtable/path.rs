@@ -12,6 +12,7 @@
 //! its rows in clustering order. The deletion branch and the rows use the same encoding, so that bounds and rows compare by their
 //! bytes: 20 < 38 < 3E, 3F, 40, 41 < 60.
 
+use crate::StorageError;
 use espalier_mutation::{
     BoundKind, Clustering, ClusteringBound, ClusteringComparator, DecoratedKey, DecoratedKeyRef,
     Direction, KeyBound, Token,
@@ -69,9 +70,20 @@ pub(crate) fn put_key_bound(bound: &KeyBound, path: &mut Vec<u8>) {
     }
 }
 
-/// The partition whose path this is.
-pub(crate) fn partition_key(path: &[u8]) -> Result<DecoratedKey, DecodeError> {
-    let (token, key) = decode_decorated_key(path)?;
+/// The partition to which what is at `path` belongs: its own entry, or the only row of one, one byte below. `store` is for errors.
+pub(crate) fn partition_key(
+    path: &[u8],
+    is_own: bool,
+    store: &str,
+) -> Result<DecoratedKey, StorageError> {
+    let partition = match is_own {
+        true => path,
+        false => path.split_last().map(|(_, partition)| partition).unwrap_or_default(),
+    };
+    let (token, key) = decode_decorated_key(partition).map_err(|error| StorageError::Corrupt {
+        what: format!("a partition key in a {store}"),
+        reason: error.to_string(),
+    })?;
     Ok(DecoratedKey { token: Token(token), key: key.into() })
 }
 

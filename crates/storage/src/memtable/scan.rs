@@ -18,15 +18,6 @@ impl Memtable {
         let mut entries = store.entries(Direction::Forward);
         entries.seek(&from);
         let Some((key, content)) = entries.next_entry() else { return Ok(None) };
-        let partition = match content {
-            Content::Partition(_) => Some(key),
-            // The only content of a single-row partition: its row, one byte below.
-            _ => key.split_last().map(|(_, partition)| partition),
-        };
-        let partition = partition.unwrap_or_default();
-        path::partition_key(partition).map(Some).map_err(|error| StorageError::Corrupt {
-            what: "a partition key in a memtable".into(),
-            reason: error.to_string(),
-        })
+        path::partition_key(key, matches!(content, Content::Partition(_)), "memtable").map(Some)
     }
 }

@@ -15,6 +15,7 @@ pub use command::{
     ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
 };
 
+pub(crate) use resume::slices_behind;
 pub(crate) use shard_read::{CacheAccess, file_sources, read_on_shard};
 pub(crate) use source::Source;
 pub(crate) use trace::{note_fragment, tell_point, tell_point_sources, tell_result};

@@ -1,26 +1,26 @@
-//! Going on behind a row.
+//! Going on where a read stopped.
 
 use espalier_mutation::{
     BoundKind, Clustering, ClusteringBound, ClusteringComparator, ClusteringSlice,
     ClusteringSlices, Direction,
 };
 
-/// The part of `slices` that lies behind a row in the direction of the read.
+/// The bound behind a row in the direction of the read.
+pub(crate) fn bound_behind(row: &Clustering, direction: Direction) -> ClusteringBound {
+    let kind = direction.order(BoundKind::ExclusiveStart, BoundKind::ExclusiveEnd).0;
+    ClusteringBound { kind, values: row.values.clone() }
+}
+
+/// The part of `slices` that lies behind a bound in the direction of the read.
 pub(crate) fn slices_behind(
     slices: &ClusteringSlices,
     comparator: &ClusteringComparator,
-    last: &Clustering,
+    reached: ClusteringBound,
     direction: Direction,
 ) -> ClusteringSlices {
     let rest = match direction {
-        Direction::Forward => ClusteringSlice {
-            start: bound(BoundKind::ExclusiveStart, last),
-            end: ClusteringBound::top(),
-        },
-        Direction::Reverse => ClusteringSlice {
-            start: ClusteringBound::bottom(),
-            end: bound(BoundKind::ExclusiveEnd, last),
-        },
+        Direction::Forward => ClusteringSlice { start: reached, end: ClusteringBound::top() },
+        Direction::Reverse => ClusteringSlice { start: ClusteringBound::bottom(), end: reached },
     };
     let cut = |slice: &ClusteringSlice| {
         let starts_later =
@@ -32,8 +32,4 @@ pub(crate) fn slices_behind(
     };
     let cut = slices.slices.iter().map(cut).filter(|slice| !slice.is_empty(comparator));
     ClusteringSlices { slices: cut.collect() }
-}
-
-fn bound(kind: BoundKind, clustering: &Clustering) -> ClusteringBound {
-    ClusteringBound { kind, values: clustering.values.clone() }
 }

@@ -11,7 +11,7 @@ use super::{
     PartitionRows, ReadCommand, ReadPosition, ReadResult, ReadTarget,
     partition::{Remaining, Resumed, read_partition},
     range_scan::RangeScan,
-    resume::slices_behind,
+    resume::{bound_behind, slices_behind},
     single_row::{only_row, single_row_source},
     source::Source,
     trace::{tell_memtable, tell_presence, tell_rest_skipped, tell_sstable},
@@ -114,7 +114,8 @@ async fn read_one(
             return Ok(None);
         }
         resumed = Resumed { has_rows: true, rows_of_partition: position.rows_of_partition };
-        slices = Arc::new(slices_behind(&slices, comparator, last, command.direction));
+        let reached = bound_behind(last, command.direction);
+        slices = Arc::new(slices_behind(&slices, comparator, reached, command.direction));
         if slices.slices.is_empty() {
             return Ok(None);
         }

@@ -3,23 +3,12 @@
 use bytes::Bytes;
 use espalier_mutation::{
     Cell, Clustering, ColumnData, DeletionTime, Mutation, PartitionUpdate, Row, counter,
-    schema::{TableBuilder, TableId, TableMetadata},
+    schema::TableMetadata,
 };
 use espalier_runtime::{file::FileSystem, spawn_local, time};
 use espalier_storage::Database;
-use espalier_types::CqlType;
-use uuid::Uuid;
 
 use crate::support::{shards::on_shards, *};
-
-fn counter_table() -> TableMetadata {
-    TableBuilder::new("ks", "counts", TableId(Uuid::from_u128(0xc1)))
-        .partition_key("k", CqlType::Blob)
-        .clustering("c", CqlType::Int, false)
-        .static_column("all", CqlType::Counter)
-        .regular("n", CqlType::Counter)
-        .build()
-}
 
 fn addition(
     table: &TableMetadata,

@@ -10,12 +10,10 @@ use espalier_mutation::{
     Cell, Clustering, ClusteringBound, ColumnData, DeletionTime, Mutation, PartitionUpdate,
     RangeTombstone, Row,
     counter::{self, CounterShard},
-    schema::{TableBuilder, TableId, TableMetadata},
+    schema::TableMetadata,
 };
 use espalier_runtime::{file::FileSystem, preempt};
 use espalier_storage::{Database, ReadTarget};
-use espalier_types::CqlType;
-use uuid::Uuid;
 
 use crate::{
     row_cache::{compare, settings},
@@ -137,14 +135,6 @@ fn headers_that_are_older_than_their_rows_do_not_stop_the_hand() {
 /// apply before shares are put together.
 #[test]
 fn deleted_shares_of_counters_stay_deleted() {
-    let definition = || {
-        TableBuilder::new("ks", "counts", TableId(Uuid::from_u128(0xc1)))
-            .partition_key("k", CqlType::Blob)
-            .clustering("c", CqlType::Int, false)
-            .static_column("all", CqlType::Counter)
-            .regular("n", CqlType::Counter)
-            .build()
-    };
     let shares = |table: &TableMetadata, id: u8, timestamp: i64| {
         let cell = || {
             let share = CounterShard { id: [id; 16], clock: 1, count: 10 };
@@ -166,7 +156,7 @@ fn deleted_shares_of_counters_stay_deleted() {
             let file_system = FileSystem::simulated(1);
             run(async {
                 let database = open(&file_system, settings(1 << 20)).await.unwrap();
-                create(&database, vec![definition()]).await;
+                create(&database, vec![counter_table()]).await;
                 let counts = table(&database, "counts");
                 let all = command(&counts, ReadTarget::Partition(key("p")));
                 let context = format!("by range {is_range}, in one flush {is_one_flush}");

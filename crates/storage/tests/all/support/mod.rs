@@ -32,6 +32,16 @@ pub fn with_memtables(kind: MemtableKind, test: impl FnOnce()) {
     test();
 }
 
+/// A counter for each row, and one for the partition.
+pub fn counter_table() -> TableMetadata {
+    TableBuilder::new("ks", "counts", TableId(Uuid::from_u128(0xc1)))
+        .partition_key("k", CqlType::Blob)
+        .clustering("c", CqlType::Int, false)
+        .static_column("all", CqlType::Counter)
+        .regular("n", CqlType::Counter)
+        .build()
+}
+
 pub fn configuration() -> StorageConfiguration {
     let mut configuration = StorageConfiguration::new("node");
     configuration.commitlog_segment_bytes = 1 << 20;
