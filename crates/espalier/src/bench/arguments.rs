@@ -46,7 +46,7 @@ pub struct CacheArguments {
     /// How many rows: partitions of one, and rows of one partition
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(200_000..=1 << 26))]
     pub rows: u64,
-    /// How many rounds of reads: the best is told
+    /// How many rounds of reads and of stalls: the best is told
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
     /// Parts to leave out: points, stalls, scan

@@ -32,10 +32,15 @@ pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
             outcome.and(InProcessNode::close_shared(node).await)?;
         }
         if wants("stalls") {
-            let node = open(arguments, CACHE_BYTES).await?;
-            let outcome = Box::pin(stalls::measure(&node, arguments, &mut progress)).await;
-            progress.clear();
-            outcome.and(InProcessNode::close_shared(node).await)?;
+            let mut rounds = Vec::new();
+            for _ in 0..arguments.rounds {
+                let node = open(arguments, CACHE_BYTES).await?;
+                let outcome = Box::pin(stalls::measure(&node, arguments, &mut progress)).await;
+                progress.clear();
+                InProcessNode::close_shared(node).await?;
+                rounds.push(outcome?);
+            }
+            stalls::print(&rounds)?;
         }
         if wants("scan") {
             let node = open(arguments, CACHE_BYTES).await?;
