@@ -4,6 +4,8 @@
 //! `modify`, `ddl`) and executed any number of times by the [`QueryProcessor`].
 
 mod batch;
+#[cfg(debug_assertions)]
+mod compiled_here;
 mod current_row;
 mod ddl;
 mod describe;
@@ -27,6 +29,9 @@ pub fn describe_table(table: &espalier_mutation::schema::TableMetadata) -> Strin
     describe::text::table(table, true) + "\n"
 }
 
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use compiled_here::compiled_here;
 pub use error::{Error, ErrorCode, ErrorDetail, Result};
 pub use metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id};
 pub use options::{ClientState, QueryOptions, Value, Values};

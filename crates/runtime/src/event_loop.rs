@@ -16,11 +16,11 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 /// How long ready tasks run before the kernel is asked again. Shorter is better for latency and worse for
@@ -93,6 +93,8 @@ pub(crate) struct EventLoop {
     state: Rc<LoopState>,
 }
 
+type MainFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
 struct MainWaker {
     ready: AtomicBool,
     driver: Waker,
@@ -150,13 +152,27 @@ impl EventLoop {
         may_end: impl Fn() -> bool,
         main_done: impl FnOnce(),
     ) -> F::Output {
+        let mut output = None;
+        let main = Box::pin(async {
+            output = Some(main.await);
+            main_done();
+        });
+        self.run_boxed(main, &may_end);
+        match output {
+            Some(output) => output,
+            None => unreachable!("the loop has ended before what it was for"),
+        }
+    }
+
+    /// Not generic, so that it is compiled once.
+    fn run_boxed(self, main: MainFuture<'_>, may_end: &dyn Fn() -> bool) {
         assert!(!is_running(), "an event loop cannot start inside of another one");
         let EventLoop { runtime, state } = self;
         CURRENT.with(|current| *current.borrow_mut() = Some(Rc::clone(&state)));
         let entered = Entered;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             preempt::begin_loop();
-            runtime.enter(|| state.turn_until_done(&runtime, main, may_end, main_done))
+            runtime.enter(|| state.turn_until_done(&runtime, main, may_end))
         }));
         // Destructors of tasks may answer calls and cancel operations, so they run after the unwinding, with
         // `CURRENT` still set and the runtime entered.
@@ -166,9 +182,8 @@ impl EventLoop {
         drop(runtime);
         state.calls.flush_all();
         drop(entered);
-        match outcome {
-            Ok(output) => output,
-            Err(panic) => resume_unwind(panic),
+        if let Err(panic) = outcome {
+            resume_unwind(panic);
         }
     }
 }
@@ -196,21 +211,18 @@ impl LoopState {
         self.calls.flush_all();
     }
 
-    fn turn_until_done<F: Future>(
+    fn turn_until_done(
         &self,
         runtime: &Runtime,
-        main: F,
-        may_end: impl Fn() -> bool,
-        main_done: impl FnOnce(),
-    ) -> F::Output {
+        mut main: MainFuture<'_>,
+        may_end: &dyn Fn() -> bool,
+    ) {
         let slice = ticks::from_duration(RUN_SLICE);
         let main_waker =
             Arc::new(MainWaker { ready: AtomicBool::new(true), driver: runtime.waker() });
         let waker = Waker::from(Arc::clone(&main_waker));
         let mut context = Context::from_waker(&waker);
-        let mut main = pin!(main);
-        let mut output = None;
-        let mut main_done = Some(main_done);
+        let mut is_done = false;
         loop {
             let mut now = ticks::now();
             preempt::task_begins_at(now);
@@ -218,13 +230,8 @@ impl LoopState {
             time::forget_seconds_of_turn();
             signal::deliver();
             self.inbox.receive(self);
-            if output.is_none() && main_waker.ready.swap(false, Ordering::AcqRel) {
-                if let Poll::Ready(value) = main.as_mut().poll(&mut context) {
-                    output = Some(value);
-                    if let Some(done) = main_done.take() {
-                        done();
-                    }
-                }
+            if !is_done && main_waker.ready.swap(false, Ordering::AcqRel) {
+                is_done = main.as_mut().poll(&mut context).is_ready();
                 now = preempt::task_ends();
             }
             let slice_began = now;
@@ -237,15 +244,12 @@ impl LoopState {
                 }
             }
             self.calls.flush_all();
-            if output.is_some()
-                && may_end()
-                && let Some(value) = output.take()
-            {
-                return value;
+            if is_done && may_end() {
+                return;
             }
             let busy = more
                 || preempt::has_yielded()
-                || output.is_none() && main_waker.ready.load(Ordering::Acquire)
+                || !is_done && main_waker.ready.load(Ordering::Acquire)
                 || self.inbox.has_messages();
             self.look_at_kernel(runtime, busy);
             preempt::wake_yielded();

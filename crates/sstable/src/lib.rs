@@ -24,6 +24,8 @@
 
 mod append_file;
 mod checksums;
+#[cfg(debug_assertions)]
+mod compiled_here;
 pub mod components;
 pub mod compression;
 mod data;
@@ -40,6 +42,9 @@ pub mod verify;
 pub mod versions;
 mod writer;
 
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use compiled_here::compiled_here;
 pub use components::{Component, Descriptor, SSTableId};
 pub use data::{
     column_map::ColumnSelection,

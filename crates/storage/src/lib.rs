@@ -8,6 +8,8 @@
 mod cache;
 pub mod commitlog;
 pub mod compaction;
+#[cfg(debug_assertions)]
+mod compiled_here;
 mod configuration;
 mod database;
 mod error;
@@ -24,6 +26,9 @@ mod table;
 pub use cache::RowCacheMetrics;
 pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
 pub use compaction::{CompactionKind, CompactionProgress, strategy::CompactionStrategy};
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use compiled_here::compiled_here;
 pub use configuration::StorageConfiguration;
 pub use database::{Database, Imported, SnapshotDetails, SnapshotTable};
 pub use error::StorageError;

@@ -1,0 +1,48 @@
+//! Compiled once, for all who await it.
+//!
+//! The code of an `async fn` is made where it is polled: without this, each binary that uses a database, most of them tests,
+//! compiles all of it again, a minute or two each. In builds that share such code (up to `opt-level = 1`) they find it here.
+
+use std::{pin::Pin, sync::Arc};
+
+use espalier_mutation::{Mutation, PartitionUpdate};
+use espalier_runtime::{ShardContext, file::FileSystem};
+
+use crate::{Database, ReadCommand, SharedDatabase, StorageConfiguration, StorageError};
+
+/// All of [`Database`]'s futures. Nobody calls it.
+#[doc(hidden)]
+pub fn compiled_here(
+    context: ShardContext,
+    file_system: FileSystem,
+    configuration: Arc<StorageConfiguration>,
+    shared: Arc<SharedDatabase>,
+    command: ReadCommand,
+    update: PartitionUpdate,
+) -> Pin<Box<dyn Future<Output = Result<(), StorageError>>>> {
+    Box::pin(async move {
+        let database = Database::open(context, file_system, configuration, shared).await?;
+        let table = command.table.id;
+        let mutation = Mutation { updates: vec![update.clone()] };
+        database.read(command).await?;
+        database.apply(mutation.clone()).await?;
+        database.apply_counters(update).await?;
+        database.apply_logged_batch(mutation).await?;
+        database.flush("", None).await?;
+        database.import("", "", None).await?;
+        database.compact("", None, true).await?;
+        database.upgrade_sstables("", None, true).await?;
+        database.compact_sstables("", "", Vec::new()).await?;
+        database.stop_compactions().await;
+        database.compactions().await;
+        database.pending_compactions().await;
+        database.forget_cached_rows().await;
+        database.change_schema(|_| Ok::<_, ()>(None)).await?.ok();
+        database.take_snapshot(String::new(), Vec::new(), true).await?;
+        database.snapshots().await?;
+        database.clear_snapshots(None, &[], None).await?;
+        database.describe_system_keyspaces().await?;
+        database.truncate(table).await?;
+        database.shutdown().await
+    })
+}
