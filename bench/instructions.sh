@@ -5,7 +5,7 @@
 #   bench/instructions.sh [gungraun's arguments]
 #
 # Needs valgrind, and installs it where that takes no more than apt-get and being root; where it cannot be had, ends with 77.
-# gungraun's runner is installed into .deps/.
+# gungraun's runner is installed into .deps/, without optimisation: it only starts valgrind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if ! command -v valgrind > /dev/null; then
@@ -23,7 +23,7 @@ version=$(sed -n '/^name = "gungraun"$/{n;s/^version = "\(.*\)"$/\1/p}' Cargo.lo
 runner=$PWD/.deps/gungraun-$version/bin/gungraun-runner
 if [ ! -x "$runner" ]; then
   echo "installing gungraun-runner $version into .deps/"
-  cargo install --quiet --locked gungraun-runner --version "$version" --root ".deps/gungraun-$version" \
+  cargo install --quiet --debug --locked gungraun-runner --version "$version" --root ".deps/gungraun-$version" \
     --target-dir .deps/gungraun-build
   rm -rf .deps/gungraun-build
 fi

@@ -103,7 +103,7 @@ interop() {
   elif [ -z "${WITHOUT_PYTHON:-}" ]; then
     # shellcheck disable=SC2086
     count_tests "interop tests" '[0-9]+ (passed|failed|errors?|skipped).* in [0-9.]+s' \
-      .deps/venv/bin/python -m pytest interop ${PYTEST_ARGUMENTS:-}
+      .deps/venv/bin/python -m pytest interop --numprocesses auto --dist loadfile ${PYTEST_ARGUMENTS:-}
   fi
 }
 

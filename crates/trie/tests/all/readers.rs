@@ -1,5 +1,4 @@
 //! Readers on other threads see a sound trie while the writer adds, replaces and removes.
-#![allow(clippy::unwrap_used)]
 
 use espalier_trie::cursor::Direction;
 use espalier_trie::memory::{InMemoryTrie, Reader};

@@ -1,21 +1,19 @@
 //! The byte-comparable form against vectors made by Apache Cassandra 5.0.9 (`interop/scripts/type_vectors`).
 
-mod support;
-
+use crate::support::{hex, lines, unhex};
 use espalier_types::byte_comparable::{
     EMPTY, EMPTY_REVERSED, GT_NEXT, LT_NEXT, NEXT_COMPONENT, TERMINATOR, decode_clustering,
     decode_component, decode_decorated_key, encode, encode_clustering, encode_component,
     encode_decorated_key,
 };
 use espalier_types::{CqlType, collection};
-use support::{hex, lines, unhex};
 
 #[test]
 fn values_have_cassandras_encoding_and_order() {
     let mut section: Option<(CqlType, bool)> = None;
     let mut before: Option<(Vec<u8>, Vec<u8>)> = None;
     let mut checked = 0;
-    for line in lines(include_str!("../../../testdata/byte_comparable/values.txt")) {
+    for line in lines(include_str!("../../../../testdata/byte_comparable/values.txt")) {
         if let Some(name) = line.strip_prefix("type ") {
             section = Some(CqlType::parse_marshal_maybe_reversed(name).unwrap());
             before = None;
@@ -67,7 +65,7 @@ fn values_have_cassandras_encoding_and_order() {
 #[test]
 fn clusterings_have_cassandras_encoding() {
     let mut checked = 0;
-    for line in lines(include_str!("../../../testdata/byte_comparable/clusterings.txt")) {
+    for line in lines(include_str!("../../../../testdata/byte_comparable/clusterings.txt")) {
         let [kind, types, values, encoding] =
             line.split('|').collect::<Vec<_>>().try_into().unwrap();
         let types: Vec<_> =
@@ -106,7 +104,7 @@ fn clusterings_have_cassandras_encoding() {
 #[test]
 fn keys_have_cassandras_encoding() {
     let mut checked = 0;
-    for line in lines(include_str!("../../../testdata/byte_comparable/keys.txt")) {
+    for line in lines(include_str!("../../../../testdata/byte_comparable/keys.txt")) {
         let [token, key, encoding] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
         let (token, key): (i64, _) = (token.parse().unwrap(), unhex(key));
         let mut out = Vec::new();

@@ -1,14 +1,14 @@
 //! Slices hold what is between their bounds, and seeks skip to where they say.
 
-mod common;
-
-use common::{Copied, aim, borrowed, bound, direction, entries_left, entries_of, key, model, trie};
+use crate::common::{
+    Copied, aim, borrowed, bound, direction, entries_left, entries_of, key, model, trie,
+};
 use espalier_trie::cursor::{Cursor, Slice, Union};
 use proptest::prelude::*;
 use std::ops::{Bound, RangeBounds};
 
 proptest! {
-    #![proptest_config(common::config(1500))]
+    #![proptest_config(crate::common::config(1500))]
 
     #[test]
     fn slices(
@@ -22,7 +22,7 @@ proptest! {
         let left = aim(left, model.keys().collect(), at[0]);
         let right = aim(right, model.keys().collect(), at[1]);
         let range = (left.clone(), right.clone());
-        let inside: common::Model = model
+        let inside: crate::common::Model = model
             .iter()
             .filter(|(key, _)| range.contains(*key))
             .map(|(key, value)| (key.clone(), *value))
@@ -58,7 +58,7 @@ proptest! {
     ) {
         let trie = trie(&model);
         let range = (left.clone(), right.clone());
-        let inside: common::Model =
+        let inside: crate::common::Model =
             model.clone().into_iter().filter(|(key, _)| range.contains(key)).collect();
         // The union of a slice with the rest of the trie is the trie again.
         let cursor = Copied(trie.cursor(direction));

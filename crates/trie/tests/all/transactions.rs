@@ -1,9 +1,6 @@
 //! Transactions are seen wholly or not at all, and snapshots stay as they were.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Model, config, key};
+use crate::common::{Model, config, key};
 use espalier_trie::cursor::Direction;
 use espalier_trie::memory::{InMemoryTrie, Snapshot, Subtrie};
 use proptest::prelude::*;

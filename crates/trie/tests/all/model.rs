@@ -1,9 +1,6 @@
 //! The trie does what a `BTreeMap` does, through any sequence of operations, and loses no block.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Model, key};
+use crate::common::{Model, key};
 use espalier_trie::cursor::Direction;
 use espalier_trie::memory::{InMemoryTrie, Reader};
 use proptest::prelude::*;
@@ -137,7 +134,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(common::config(400))]
+    #![proptest_config(crate::common::config(400))]
 
     #[test]
     fn does_what_a_map_does(

@@ -1,11 +1,9 @@
 //! Type names, fixed lengths and multi-cell-ness against Apache Cassandra 5.0.9.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::lines;
 use espalier_types::{CqlType, UserType};
-use support::lines;
 
 fn definitions() -> Vec<Arc<UserType>> {
     let user_type = |name: &str, fields: &[(&str, CqlType)]| {
@@ -28,7 +26,7 @@ fn names_are_read_and_printed_as_cassandra_does() {
     let definitions = definitions();
     let resolve = |name: &str| definitions.iter().find(|ty| ty.name == name).cloned();
     let mut checked = 0;
-    for line in lines(include_str!("../../../testdata/types/names.txt")) {
+    for line in lines(include_str!("../../../../testdata/types/names.txt")) {
         let [marshal, cql, length, multi_cell] =
             line.split('|').collect::<Vec<_>>().try_into().unwrap();
         let ty = CqlType::parse_marshal(marshal).unwrap();

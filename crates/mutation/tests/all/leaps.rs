@@ -1,10 +1,8 @@
 //! A merge that skips gives the same as one that does not, and does skip.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::{cell::Cell as Counter, collections::BTreeMap, rc::Rc, sync::Arc};
 
+use crate::support::{Obedience, SkippingStream, empty_row, merge, table};
 use bytes::Bytes;
 use espalier_mutation::{
     BoundKind, Cell, ClusteringBound, ColumnData, DeletionTime, Direction, Liveness,
@@ -12,7 +10,6 @@ use espalier_mutation::{
     schema::TableMetadata,
 };
 use proptest::prelude::*;
-use support::{Obedience, SkippingStream, empty_row, merge, table};
 
 const SOURCES: i64 = 4;
 

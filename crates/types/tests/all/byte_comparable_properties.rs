@@ -1,9 +1,8 @@
 //! Encoding, decoding and comparing agree for every type, nested ones included.
 
-mod support;
-
 use std::cmp::Ordering;
 
+use crate::support::arbitrary::{frozen_type, scalar, value_of, values};
 use espalier_types::CqlType;
 use espalier_types::byte_comparable::{
     GT_NEXT, LT_NEXT, TERMINATOR, decode, decode_clustering, decode_component, encode_clustering,
@@ -11,7 +10,6 @@ use espalier_types::byte_comparable::{
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::arbitrary::{frozen_type, scalar, value_of, values};
 
 fn component(ty: &CqlType, reversed: bool, value: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::new();

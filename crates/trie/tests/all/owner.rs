@@ -1,8 +1,6 @@
 //! What only the owner can do: changes in place, limits, accounting.
 
-mod common;
-
-use common::{config, key};
+use crate::common::{config, key};
 use espalier_trie::memory::{InMemoryTrie, TrieFull};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -172,7 +170,7 @@ proptest! {
     ) {
         let mut trie = InMemoryTrie::<u32>::with_limit(limit);
         let reader = with_reader.then(|| trie.reader());
-        let mut model = common::Model::new();
+        let mut model = crate::common::Model::new();
         for (number, (key, put)) in (0..).zip(&keys) {
             let before = trie.dump(|content| content.to_string());
             if *put {

@@ -1,12 +1,10 @@
 //! Printing and reading a type name are inverse.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::arbitrary::any_type;
 use espalier_types::{CqlType, UserType};
 use proptest::prelude::*;
-use support::arbitrary::any_type;
 
 /// The UDTs inside a type, so that names can be looked up.
 fn collect(ty: &CqlType, found: &mut Vec<Arc<UserType>>) {

@@ -1,12 +1,10 @@
 //! Texts, CQL literals and JSON against Apache Cassandra 5.0.9. Each deliberate difference is named here.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Report, hex, lines, unescape, unhex};
 use espalier_types::literal::{from_json, from_text, to_cql_literal, to_json};
 use espalier_types::{CqlType, UserType};
-use support::{Report, hex, lines, unescape, unhex};
 
 fn parse_cql(text: &str) -> CqlType {
     let fields = vec![("a".to_owned(), CqlType::Int), ("B c".to_owned(), CqlType::Text)];
@@ -17,7 +15,7 @@ fn parse_cql(text: &str) -> CqlType {
 #[test]
 fn texts_are_read_as_cassandra_reads_them() {
     let mut report = Report::default();
-    for line in lines(include_str!("../../../testdata/types/parse.txt")) {
+    for line in lines(include_str!("../../../../testdata/types/parse.txt")) {
         let (ty, rest) = line.split_once('|').unwrap();
         let (text, expected) = rest.rsplit_once('|').unwrap();
         let ours = match from_text(&parse_cql(ty), &unescape(text)) {
@@ -33,7 +31,7 @@ fn texts_are_read_as_cassandra_reads_them() {
 #[test]
 fn values_are_printed_as_cassandra_prints_them() {
     let mut report = Report::default();
-    for line in lines(include_str!("../../../testdata/types/print.txt")) {
+    for line in lines(include_str!("../../../../testdata/types/print.txt")) {
         let [marshal, value, literal, json] =
             line.split('|').collect::<Vec<_>>().try_into().unwrap();
         let ty = CqlType::parse_marshal(marshal).unwrap();
@@ -69,7 +67,7 @@ fn prints_otherwise(ty: &CqlType, value: &[u8], cassandras: &str) -> bool {
 #[test]
 fn json_is_read_as_cassandra_reads_it() {
     let mut report = Report::default();
-    for line in lines(include_str!("../../../testdata/types/json.txt")) {
+    for line in lines(include_str!("../../../../testdata/types/json.txt")) {
         let (ty, rest) = line.split_once('|').unwrap();
         let (text, expected) = rest.rsplit_once('|').unwrap();
         if json_is_read_otherwise(ty, text) {

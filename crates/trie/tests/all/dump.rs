@@ -1,5 +1,4 @@
 //! The structure as text: which nodes keys make, and what becomes of them.
-#![allow(clippy::unwrap_used)]
 
 use espalier_trie::memory::InMemoryTrie;
 

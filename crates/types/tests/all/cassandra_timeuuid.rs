@@ -1,17 +1,15 @@
 //! Times and bounds of timeuuids against Apache Cassandra 5.0.9.
 
-mod support;
-
+use crate::support::{Report, lines};
 use espalier_types::timeuuid::{
     max_for_millis, min_for_millis, unix_timestamp_micros, unix_timestamp_millis,
 };
-use support::{Report, lines};
 use uuid::Uuid;
 
 #[test]
 fn times_and_bounds_are_cassandras() {
     let mut report = Report::default();
-    for line in lines(include_str!("../../../testdata/types/timeuuid.txt")) {
+    for line in lines(include_str!("../../../../testdata/types/timeuuid.txt")) {
         let [kind, a, b, c] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
         if kind == "bounds" {
             let millis = a.parse().unwrap();

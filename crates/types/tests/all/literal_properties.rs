@@ -1,11 +1,9 @@
 //! What is printed is read back as the same value.
 
-mod support;
-
+use crate::support::arbitrary::{any_type, scalar, values};
 use espalier_types::CqlType;
 use espalier_types::literal::{from_json, from_text, parse_json, to_cql_literal, to_json, to_text};
 use proptest::prelude::*;
-use support::arbitrary::{any_type, scalar, values};
 
 /// The canonical value that printing cannot tell from `value`: NaN has one text, IPv4 has two forms.
 fn printable(ty: &CqlType, value: &[u8]) -> Vec<u8> {

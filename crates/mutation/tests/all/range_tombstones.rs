@@ -1,5 +1,4 @@
 //! A list of range tombstones against a model that keeps a deletion for each position.
-#![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
 use espalier_mutation::{

@@ -1,15 +1,13 @@
 //! What is a value and what is not, against Apache Cassandra 5.0.9.
 
-mod support;
-
+use crate::support::{Report, lines, unhex};
 use espalier_types::CqlType;
 use espalier_types::duration::Duration;
-use support::{Report, lines, unhex};
 
 #[test]
 fn validation_agrees_with_cassandra() {
     let (mut good, mut report) = (0, Report::default());
-    for line in lines(include_str!("../../../testdata/types/validate.txt")) {
+    for line in lines(include_str!("../../../../testdata/types/validate.txt")) {
         let [marshal, value, verdict] = line.split('|').collect::<Vec<_>>().try_into().unwrap();
         let ty = CqlType::parse_marshal(marshal).unwrap();
         let value = unhex(value);

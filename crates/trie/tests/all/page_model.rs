@@ -1,9 +1,6 @@
 //! Random tries against a sorted map.
-#![allow(clippy::unwrap_used)]
 
-mod page_support;
-
-use page_support::*;
+use crate::page_support::*;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 

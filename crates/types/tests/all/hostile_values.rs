@@ -1,5 +1,4 @@
 //! Values that are as odd as their types allow: never a panic, never a wait without end.
-#![allow(clippy::unwrap_used)]
 
 use espalier_types::{CqlType, byte_comparable, decimal, literal, varint};
 

@@ -1,9 +1,6 @@
 //! What removals leave behind takes about as many blocks as if the removed keys had never been.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{Model, config, key};
+use crate::common::{Model, config, key};
 use espalier_trie::memory::InMemoryTrie;
 use proptest::prelude::*;
 
@@ -77,7 +74,7 @@ proptest! {
             }
         }
         trie.verify().unwrap();
-        let (blocks, anew) = (trie.stats().blocks(), common::trie(&left).stats().blocks());
+        let (blocks, anew) = (trie.stats().blocks(), crate::common::trie(&left).stats().blocks());
         // Array nodes shrink late on purpose: of 8 blocks with 17 children, of 4 with 5.
         prop_assert!(blocks <= 2 * anew + 4 * trie.stats().arrays, "{blocks} blocks, {anew} anew");
     }

@@ -1,5 +1,4 @@
 //! Packing a row and unpacking it gives the row back; damaged bytes give an error, never a panic.
-#![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
 use espalier_mutation::{

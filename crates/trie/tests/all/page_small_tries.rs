@@ -1,9 +1,6 @@
 //! All tries over tiny alphabets, with payloads large enough to push nodes over page boundaries.
-#![allow(clippy::unwrap_used)]
 
-mod page_support;
-
-use page_support::*;
+use crate::page_support::*;
 
 /// All strings of at most `length` bytes of `alphabet`.
 fn strings(alphabet: &[u8], length: usize) -> Vec<Vec<u8>> {

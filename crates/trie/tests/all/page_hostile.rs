@@ -1,13 +1,10 @@
 //! Broken files: wrong answers and errors are fine; panics, endless loops and growth are not.
-#![allow(clippy::unwrap_used)]
 
-mod page_support;
-
+use crate::page_support::*;
 use espalier_trie::page::layout::{MAX_DEPTH, MAX_PAYLOAD_SIZE};
 use espalier_trie::page::{
     Cursor, Fault, MemoryPages, PageTrieWriter, ReadError, Walker, WriteError,
 };
-use page_support::*;
 
 /// Everything that reads, from a root that may be anything.
 fn read_all(file: &[u8], root: u64, model: &Model, dice: &mut Dice) {

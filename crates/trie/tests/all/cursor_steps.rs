@@ -1,10 +1,8 @@
 //! Every cursor takes every step as the naive one does.
 
-mod common;
-
-use common::naive::Naive;
-use common::steps::{Step, compare, step};
-use common::{Copied, Model, aim, borrowed, bound, direction, key, model, trie};
+use crate::common::naive::Naive;
+use crate::common::steps::{Step, compare, step};
+use crate::common::{Copied, Model, aim, borrowed, bound, direction, key, model, trie};
 use espalier_trie::cursor::{Cursor, Direction, Singleton, Slice, Union, UnionMany};
 use proptest::prelude::*;
 use std::ops::Bound;
@@ -36,7 +34,7 @@ fn union(models: &[Model]) -> Model {
 }
 
 proptest! {
-    #![proptest_config(common::config(500))]
+    #![proptest_config(crate::common::config(500))]
 
     #[test]
     fn of_the_memory_trie(model in model(), direction in direction(), steps in steps()) {

@@ -1,11 +1,8 @@
 //! Long keys, deep tries, far children, and a writer whose memory does not grow with them.
-#![allow(clippy::unwrap_used)]
 
-mod page_support;
-
+use crate::page_support::*;
 use espalier_trie::page::layout::PAGE_SIZE;
 use espalier_trie::page::{MemoryPages, PageTrieWriter, Walker};
-use page_support::*;
 
 #[test]
 fn ten_thousand_keys_that_extend_one_another() {

@@ -1,5 +1,4 @@
 //! The merge of streams: the same content however it is spread over sources, forward and in reverse.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     future::Future,

@@ -1,6 +1,5 @@
 //! Shadowable deletions of rows: what they cover stays deleted until the row has a newer liveness, in whatever order the
 //! rows come.
-#![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
 use espalier_mutation::{

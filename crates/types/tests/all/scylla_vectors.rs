@@ -2,16 +2,14 @@
 //!
 //! The vectors lie beside the repository, in `shared/fixtures`; without them these tests say so and pass.
 
-mod support;
-
 use std::path::Path;
 
+use crate::support::{Report, hex, unhex};
 use espalier_types::CqlType;
 use espalier_types::byte_comparable::{
     GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering, encode_component,
 };
 use espalier_types::literal::{Json, from_json, from_text, parse_json};
-use support::{Report, hex, unhex};
 
 #[allow(clippy::disallowed_methods)]
 fn fixture(name: &str) -> Option<Vec<u8>> {

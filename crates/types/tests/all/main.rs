@@ -1,0 +1,14 @@
+//! The tests of types and of their byte-comparable form. In one binary, since each takes as long to build as its tests to run.
+#![allow(clippy::unwrap_used)]
+
+mod byte_comparable_properties;
+mod cassandra_byte_comparable;
+mod cassandra_names;
+mod cassandra_text;
+mod cassandra_timeuuid;
+mod cassandra_validation;
+mod hostile_values;
+mod literal_properties;
+mod name_properties;
+mod scylla_vectors;
+mod support;
