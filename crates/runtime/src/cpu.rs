@@ -26,6 +26,27 @@ pub fn thread_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// What the kernel counts of a thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ThreadUsage {
+    /// Time on a processor, the kernel's work for the thread among it.
+    pub on_core: Duration,
+    /// How often the thread waited for something: a disk, a lock. Not how often others took the processor from it.
+    pub waits: u64,
+}
+
+/// What the calling thread has used since it began. Two system calls.
+pub(crate) fn thread_usage() -> ThreadUsage {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to memory of the size and alignment of a `rusage`, which is only written.
+    let outcome = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    debug_assert_eq!(outcome, 0, "the kernel has counted this since Linux 2.6.26");
+    // SAFETY: it was zeroed, which is a valid value of all its fields, and then perhaps written.
+    let usage = unsafe { usage.assume_init() };
+    // The time in `usage` is that of the last tick of the kernel's scheduler.
+    ThreadUsage { on_core: thread_time(), waits: usage.ru_nvcsw.unsigned_abs() }
+}
+
 /// Where threads may run that are not pinned: what was allowed before the first thread was pinned.
 static UNPINNED: OnceLock<CpuSet> = OnceLock::new();
 
@@ -68,6 +89,20 @@ mod tests {
         while thread_time() - before < Duration::from_millis(20) {
             sum = std::hint::black_box(sum + 1);
         }
+    }
+
+    #[test]
+    fn usage_tells_work_from_waiting() {
+        let before = thread_usage();
+        let began = std::time::Instant::now();
+        while thread_usage().on_core < before.on_core + Duration::from_millis(20) {
+            assert!(began.elapsed() < Duration::from_secs(60), "work is not counted");
+        }
+        let worked = thread_usage();
+        std::thread::sleep(Duration::from_millis(20));
+        let waited = thread_usage();
+        assert!(waited.waits > worked.waits);
+        assert!(waited.on_core < worked.on_core + Duration::from_millis(15));
     }
 
     #[test]

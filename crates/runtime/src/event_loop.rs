@@ -283,6 +283,7 @@ impl LoopState {
         } else if !time::advance_when_idle() {
             let from = ticks::now();
             self.sleeps.set(self.sleeps.get() + 1);
+            preempt::loop_sleeps();
             runtime.poll();
             let asleep = ticks::now().wrapping_sub(from);
             self.asleep_ticks.set(self.asleep_ticks.get() + asleep);

@@ -1,10 +1,15 @@
 //! Cooperative preemption: budgets, yields and the stall detector.
 //!
 //! Guaranteed: a task that calls [`maybe_yield`] in its loops holds the core for about the budget (500 µs,
-//! as in Seastar), and before it runs again the kernel has been asked for completions. Best effort: the
-//! measure is wall-clock time, so a machine that takes the core away counts as a stall too.
+//! as in Seastar), and before it runs again the kernel has been asked for completions. The budget is of the
+//! clock. A stall is what a task holds the core, or waits for without giving way: while another thread or
+//! process has the core the task does not hold it, which the kernel's accounts of the thread tell
+//! (what a hypervisor takes away nobody tells, and it counts). Those accounts cost two system calls, so they are
+//! looked at every [`USAGE_INTERVAL`] and after sleep, and what was taken in such an interval before a long
+//! poll is mistaken for what was taken in it.
 //! Memory: a few words per thread and one waker per yielding task.
 
+use crate::cpu::{ThreadUsage, thread_usage};
 use crate::ticks;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -18,8 +23,14 @@ pub const TASK_BUDGET: Duration = Duration::from_micros(500);
 /// How long a task may hold the core before it counts as a stall, unless told otherwise.
 pub const STALL_THRESHOLD: Duration = Duration::from_millis(5);
 
+/// How old the kernel's accounts may be when a poll begins.
+const USAGE_INTERVAL: Duration = Duration::from_micros(500);
+
 struct Core {
     task_started: Cell<u64>,
+    /// When the kernel's accounts were looked at, and what they said; ticks of 0: they are of no use any more.
+    usage: Cell<(u64, ThreadUsage)>,
+    usage_interval_ticks: Cell<u64>,
     budget_ticks: Cell<u64>,
     stall_ticks: Cell<u64>,
     fail_on_stall: Cell<bool>,
@@ -37,6 +48,8 @@ thread_local! {
     static CORE: Core = const {
         Core {
             task_started: Cell::new(0),
+            usage: Cell::new((0, ThreadUsage { on_core: Duration::ZERO, waits: 0 })),
+            usage_interval_ticks: Cell::new(u64::MAX),
             budget_ticks: Cell::new(u64::MAX),
             stall_ticks: Cell::new(u64::MAX),
             fail_on_stall: Cell::new(false),
@@ -104,7 +117,7 @@ pub struct StallReport {
     pub tasks_polled: u64,
     /// Polls that held the core longer than the threshold.
     pub stalls: u64,
-    /// The longest poll, in microseconds.
+    /// The longest poll, in microseconds, without what other threads had of the core meanwhile.
     pub longest_us: u64,
     /// Where the task of the longest poll was spawned.
     pub longest_task: Option<&'static Location<'static>>,
@@ -156,6 +169,8 @@ impl Core {
 pub(crate) fn begin_loop() {
     CORE.with(|core| {
         core.budget_ticks.set(ticks::from_duration(TASK_BUDGET));
+        core.usage_interval_ticks.set(ticks::from_duration(USAGE_INTERVAL));
+        core.usage.set((0, ThreadUsage::default()));
         if core.stall_ticks.get() == u64::MAX {
             core.stall_ticks.set(ticks::from_duration(STALL_THRESHOLD));
         }
@@ -189,7 +204,17 @@ pub(crate) fn end_loop() {
 
 /// Called when a task is about to be polled and no poll ended just before (which would be the begin).
 pub(crate) fn task_begins_at(now: u64) {
-    CORE.with(|core| core.task_started.set(now));
+    CORE.with(|core| {
+        core.task_started.set(now);
+        if now.wrapping_sub(core.usage.get().0) > core.usage_interval_ticks.get() {
+            core.usage.set((now, thread_usage()));
+        }
+    });
+}
+
+/// Called when the thread is about to sleep: what it waits for then, no task waits for.
+pub(crate) fn loop_sleeps() {
+    CORE.with(|core| core.usage.set((0, ThreadUsage::default())));
 }
 
 /// How many times tasks were polled on this thread.
@@ -211,8 +236,11 @@ pub(crate) fn set_current_task(location: &'static Location<'static>) {
 pub(crate) fn task_ends() -> u64 {
     CORE.with(|core| {
         let now = ticks::now();
-        let held = now.wrapping_sub(core.task_started.get());
+        let mut held = now.wrapping_sub(core.task_started.get());
         core.task_started.set(now);
+        if now.wrapping_sub(core.usage.get().0) > core.usage_interval_ticks.get() {
+            held = core.without_what_others_took(now, held);
+        }
         if held > core.longest_ticks.get() {
             core.longest_ticks.set(held);
             core.longest_task.set(core.task.get());
@@ -225,6 +253,19 @@ pub(crate) fn task_ends() -> u64 {
 }
 
 impl Core {
+    /// Looks at the kernel's accounts at `now`, the end of a poll of `held` ticks: how long the task held the core.
+    #[cold]
+    fn without_what_others_took(&self, now: u64, held: u64) -> u64 {
+        let (since, before) = self.usage.get();
+        let after = thread_usage();
+        self.usage.set((now, after));
+        if since == 0 || after.waits != before.waits {
+            return held;
+        }
+        let on_core = ticks::from_duration(after.on_core.saturating_sub(before.on_core));
+        held.saturating_sub(now.wrapping_sub(since).saturating_sub(on_core))
+    }
+
     #[cold]
     fn stalled(&self, held: u64) {
         self.stalls.set(self.stalls.get() + 1);

@@ -2,16 +2,29 @@
 
 #![allow(clippy::unwrap_used)]
 
-use espalier_runtime::preempt::{self, TASK_BUDGET, set_stall_threshold, stall_report};
+use espalier_runtime::cpu::{allowed_cpus, pin_current_thread, thread_time};
+use espalier_runtime::preempt::{
+    self, TASK_BUDGET, set_stall_threshold, stall_report, take_stall_report,
+};
 use espalier_runtime::time::{Instant, sleep};
 use espalier_runtime::{block_on, maybe_yield, should_yield, spawn_local, yield_now};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn spin(duration: Duration) {
     let from = Instant::now();
     while from.elapsed() < duration {
+        std::hint::spin_loop();
+    }
+}
+
+/// As [`spin`], for a time on the core, however busy the machine is.
+fn work(duration: Duration) {
+    let from = thread_time();
+    while thread_time() - from < duration {
         std::hint::spin_loop();
     }
 }
@@ -66,12 +79,64 @@ fn a_stall_is_counted_and_its_task_named() {
     block_on(async {
         set_stall_threshold(Duration::from_millis(20), false);
         let before = stall_report();
-        spawn_local(async { spin(Duration::from_millis(40)) }).await;
+        spawn_local(async { work(Duration::from_millis(40)) }).await;
+        let after = stall_report();
+        assert!(after.stalls > before.stalls);
+        assert!(after.longest_us >= 39_000);
+        assert!(after.longest_task.unwrap().file().ends_with("preemption.rs"));
+    });
+}
+
+#[test]
+fn a_task_that_waits_without_giving_way_is_a_stall() {
+    block_on(async {
+        set_stall_threshold(Duration::from_millis(20), false);
+        let before = stall_report();
+        spawn_local(async { std::thread::sleep(Duration::from_millis(40)) }).await;
         let after = stall_report();
         assert!(after.stalls > before.stalls);
         assert!(after.longest_us >= 40_000);
-        assert!(after.longest_task.unwrap().file().ends_with("preemption.rs"));
     });
+}
+
+/// More threads than processors, which the kernel makes take turns.
+#[test]
+fn what_other_threads_have_of_the_core_is_no_stall() {
+    let cpu = allowed_cpus()[0];
+    let stop = Arc::new(AtomicBool::new(false));
+    let others: Vec<_> = (0..3)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                pin_current_thread(cpu).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        })
+        .collect();
+    std::thread::spawn(move || {
+        pin_current_thread(cpu).unwrap();
+        block_on(async {
+            take_stall_report();
+            let (mut by_clock, began) = (Duration::ZERO, Instant::now());
+            // Until the kernel has taken the core away for longer than a poll lasts.
+            while by_clock < Duration::from_millis(5) && began.elapsed() < Duration::from_secs(20) {
+                let from = Instant::now();
+                spawn_local(async { spin(Duration::from_micros(800)) }).await;
+                by_clock = by_clock.max(from.elapsed());
+            }
+            let longest_us = take_stall_report().longest_us;
+            assert!(by_clock >= Duration::from_millis(5), "the core was not taken away: {by_clock:?}");
+            assert!((100..3_000).contains(&longest_us), "{longest_us} of {by_clock:?}");
+        });
+    })
+    .join()
+    .unwrap();
+    stop.store(true, Ordering::Relaxed);
+    for other in others {
+        other.join().unwrap();
+    }
 }
 
 #[test]
@@ -79,7 +144,7 @@ fn a_stall_can_fail_a_test() {
     let failed = std::panic::catch_unwind(|| {
         block_on(async {
             set_stall_threshold(Duration::from_millis(20), true);
-            spawn_local(async { spin(Duration::from_millis(40)) }).await;
+            spawn_local(async { work(Duration::from_millis(40)) }).await;
         });
     });
     let message = *failed.unwrap_err().downcast::<String>().unwrap();

@@ -1,6 +1,6 @@
 //! How long the cache's work holds the core: what a flush brings, what is forgotten, what is deleted, what makes room.
 //!
-//! A stall is measured by the clock, so that a machine which takes the core away makes it longer: the least of several rounds is told.
+//! What a hypervisor takes of the core counts as held, so the least of several rounds is told.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
