@@ -475,7 +475,7 @@ def test_cassandra_reads_the_files(stage, model, oracle, tmp_path):
     stage.node.flush(flights.KEYSPACE)
     files = stage.node.table_files(flights.KEYSPACE, "flights")
     assert len(files) >= 2
-    done = oracle("verify", "--strict", files[0].parent)
+    done = oracle("verify", "--strict", "--look-ups", "16", files[0].parent)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     out = tmp_path / "dump.jsonl"
     done = oracle("dump", "--live", 2_000_000_000, "--no-j", "--no-token", "-o", out, files[0].parent)
