@@ -41,6 +41,8 @@ pub(super) fn check_row(
     row: &impl RowContent,
 ) -> Result<(), StorageError> {
     check(features, DeletionScope::Row, row.deletion())?;
+    let liveness = row.liveness();
+    check_expiry(features, liveness.ttl, liveness.local_expiration)?;
     for (_, column) in row.columns() {
         match column {
             ColumnRef::Simple(cell) => check_cell(features, cell)?,
@@ -53,8 +55,22 @@ pub(super) fn check_row(
     Ok(())
 }
 
+/// What expires later than files can say must not be accepted: it would expire sooner.
+#[inline]
+fn check_expiry(features: &VersionFeatures, ttl: u32, expiry_s: u32) -> Result<(), StorageError> {
+    let latest_s = features.local_deletion_times.maximum();
+    match ttl > 0 && expiry_s > latest_s {
+        true => Err(StorageError::Unstorable(format!(
+            "an expiry at second {expiry_s}: version {} has room until {latest_s}",
+            features.version
+        ))),
+        false => Ok(()),
+    }
+}
+
 #[inline]
 fn check_cell(features: &VersionFeatures, cell: CellRef<'_>) -> Result<(), StorageError> {
+    check_expiry(features, cell.ttl, cell.local_deletion_time)?;
     match cell.local_deletion_time {
         NO_DELETION_TIME => Ok(()),
         time => check(features, DeletionScope::Row, DeletionTime::new(cell.timestamp, time)),

@@ -1,7 +1,7 @@
 //! A node writes the version of SSTables that it is told to, for all tables or for one, and reads those of all others.
 
 use espalier_mutation::{
-    DeletionTime,
+    Cell, ColumnData, DeletionTime,
     schema::{SSTABLE_FORMAT, Schema, TableMetadata},
 };
 use espalier_runtime::file::FileSystem;
@@ -133,4 +133,33 @@ fn what_one_version_took_is_stored_under_another() {
         let database = open(&file_system, writing("da")).await.unwrap();
         assert!(shown(&database).await.is_empty());
     });
+}
+
+/// Versions of before `oa` end in 2038, and would have it expire then.
+#[test]
+fn what_expires_later_than_a_version_can_say_is_refused() {
+    for (version, is_taken) in [("nb", false), ("me", false), ("oa", true), ("da", true)] {
+        let file_system = FileSystem::simulated(3);
+        run(async {
+            let database = open(&file_system, writing(version)).await.unwrap();
+            create(&database, vec![wide_table()]).await;
+            let wide = table(&database, "wide");
+            let mut of_cell = insert(&wide, "a", Some(1), 10, &[("v", "x")]);
+            let (_, data) = &mut of_cell.updates[0].rows[0].columns[0];
+            let ColumnData::Simple(cell) = data else { panic!("{data:?}") };
+            *cell = Cell::expiring(10, 630_000_000, 1 << 31, cell.value.clone());
+            let mut of_row = insert(&wide, "a", Some(1), 10, &[("v", "x")]);
+            let liveness = &mut of_row.updates[0].rows[0].liveness;
+            (liveness.ttl, liveness.local_expiration) = (630_000_000, 1 << 31);
+            for mutation in [of_cell, of_row] {
+                match database.apply(mutation).await {
+                    Ok(_) => assert!(is_taken, "{version}"),
+                    Err(StorageError::Unstorable(reason)) => {
+                        assert!(!is_taken && reason.contains("an expiry at second"), "{reason}");
+                    }
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        });
+    }
 }
