@@ -49,45 +49,46 @@ impl Memtable {
         let range = (start.clone(), end.clone());
         let before = deletion_before(partition.subtrie(), &start, false);
         let within = within(partition.subtrie(), &start, &end);
-        let mut wanted: Vec<(Vec<u8>, Boundary)> = Vec::with_capacity(within.len() + 2);
-        // The old deletion in force as the walk goes on, and the new one behind the last wanted boundary.
+        // The old deletion in force as the walk goes on, and the new one behind the last boundary that stands.
         let (mut old, mut last) = (before, before);
-        let mut stand = |key: Vec<u8>, after: DeletionTime, kept_values: Option<Box<Bytes>>| {
+        let mut put: Vec<(Vec<u8>, Boundary)> = Vec::new();
+        let mut gone: Vec<Vec<u8>> = Vec::new();
+        if within.first().is_none_or(|(key, _)| *key != start) {
+            let after = old.max(tombstone.deletion);
             if after != last {
-                wanted.push((key, Boundary { after, kept_values }));
+                let kept_values = self.kept_values(&tombstone.start);
+                put.push((start, Boundary { after, kept_values }));
                 last = after;
             }
-        };
-        let mut removed: Vec<Vec<u8>> = Vec::new();
-        if within.first().is_none_or(|(key, _)| *key != start) {
-            let kept = self.kept_values(&tombstone.start);
-            stand(start.clone(), old.max(tombstone.deletion), kept);
         }
         let mut end_stands = false;
         for (key, boundary) in within {
             old = boundary.after;
             end_stands = key == end;
             let after = if end_stands { old } else { old.max(tombstone.deletion) };
-            removed.push(key.clone());
-            stand(key, after, boundary.kept_values);
+            if after == last {
+                gone.push(key);
+            } else if after != old {
+                put.push((key, Boundary { after, ..boundary }));
+            }
+            last = after;
         }
-        if !end_stands {
-            stand(end, old, self.kept_values(&tombstone.end));
+        if !end_stands && old != last {
+            put.push((end, Boundary { after: old, kept_values: self.kept_values(&tombstone.end) }));
         }
         // If the trie is full in the middle, a part of this deletion stands and nothing of older ones is lost: each
         // step from the end to the start raises what lies behind one boundary, and only then do those go that say
         // the same as the one before them.
         self.has_boundaries.set(true);
         let mut key = vec![path::DELETIONS];
-        removed.retain(|gone| wanted.binary_search_by(|(path, _)| path.cmp(gone)).is_err());
-        for (path, boundary) in wanted.into_iter().rev() {
+        for (path, boundary) in put.into_iter().rev() {
             key.truncate(1);
             key.extend_from_slice(&path);
             self.put_counted(partition, &key, Content::Boundary(boundary))?;
         }
-        for gone in &removed {
+        for path in &gone {
             key.truncate(1);
-            key.extend_from_slice(gone);
+            key.extend_from_slice(path);
             self.remove_counted(partition, &key)?;
         }
         if self.covers(tombstone.deletion) {
