@@ -9,4 +9,4 @@ mod rows;
 
 pub use cells::{cell_wins, reconcile_cells};
 pub use merge::{MergedPartition, UnfilteredMerger};
-pub use rows::{apply_deletion, merge_rows, merge_rows_into};
+pub use rows::{apply_deletion, merge_counters, merge_rows, merge_rows_into};

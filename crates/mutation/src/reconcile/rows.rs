@@ -63,8 +63,8 @@ pub(super) fn remove_deleted_counters(table: &TableMetadata, row: &mut Row, acti
     }
 }
 
-/// Merges rows of counters at the same place, with all deletions over them in view.
-pub(super) fn merge_counters(
+/// Merges rows of counters at the same place, with `active` and all other deletions over them in view.
+pub fn merge_counters(
     table: &TableMetadata,
     mut row: Row,
     others: Vec<Row>,

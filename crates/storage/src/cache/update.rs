@@ -6,11 +6,9 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use bytes::Bytes;
 use espalier_mutation::{
     Clustering, ClusteringSlices, DecoratedKey, DeletionTime, Direction, KeyBound, PartitionHeader,
-    Row, Unfiltered, UnfilteredStream, pack_row, reconcile::apply_deletion, schema::TableMetadata,
-    unpack_row,
+    Row, Unfiltered, UnfilteredStream, schema::TableMetadata,
 };
 use espalier_runtime::maybe_yield;
 use espalier_trie::cursor::Direction as WalkDirection;
@@ -188,16 +186,6 @@ impl TableCache {
     }
 }
 
-/// A packed row without what a deletion covers, which is noted elsewhere.
-fn without_deleted(packed: &[u8], active: DeletionTime) -> Vec<u8> {
-    let unpacked = unpack_row(Clustering::empty(), &Bytes::copy_from_slice(packed));
-    let Ok(mut row) = unpacked else { return packed.to_vec() };
-    apply_deletion(&mut row, active);
-    let mut out = Vec::new();
-    pack_row(&row, &mut out);
-    out
-}
-
 impl Inner {
     /// A row of a memtable, under a deletion of it: into the one that is there, or into a known range.
     fn merge_row(&mut self, change: &Change<'_>, place: &[u8], row: &[u8], active: DeletionTime) {
@@ -250,18 +238,10 @@ impl Inner {
         let (old_packed, new_packed) =
             (split_stored(change.is_exact, old).1, split_stored(change.is_exact, new).1);
         let kept = &old[..old.len() - old_packed.len()];
-        // Put together, deleted shares of counters would have the timestamp of newer ones, and come back.
-        let (old_counted, new_counted);
-        let (mut old_packed, mut new_packed) = (old_packed, new_packed);
-        if change.table.is_counter() && !active.is_live() {
-            old_counted = without_deleted(old_packed, active);
-            new_counted = without_deleted(new_packed, active);
-            (old_packed, new_packed) = (&old_counted, &new_counted);
-        }
         if replaces(change.table, old_packed, new_packed) {
             return [kept, new_packed].concat();
         }
-        match merge_packed(change.table, old_packed, new_packed, &mut self.merged) {
+        match merge_packed(change.table, old_packed, new_packed, active, &mut self.merged) {
             Ok(()) => [kept, self.merged.as_slice()].concat(),
             // Both were packed here. The new one is in the memtable and in its file as well.
             Err(_) => old.to_vec(),

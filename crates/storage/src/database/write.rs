@@ -170,9 +170,12 @@ impl Database {
     /// Whether the memtable of `table` may grow.
     #[inline]
     fn admit_to(&self, table: &Table) -> Result<(), WriteError> {
-        if table.borrow_view().memtable.is_full() {
+        let view = table.borrow_view();
+        if view.memtable.wants_flush() {
             self.inner.flush_wanted.notify_one();
-            return Err(WriteError::NoMemory);
+            if view.memtable.is_full() {
+                return Err(WriteError::NoMemory);
+            }
         }
         Ok(())
     }

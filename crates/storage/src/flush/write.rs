@@ -30,6 +30,8 @@ impl Database {
         }
         if !table.memtable().is_empty() {
             table.switch_memtable();
+            // The new one has room, if theirs had none.
+            self.budget().wake_waiters();
         }
         loop {
             // Oldest first; a memtable whose flush failed before is among them.

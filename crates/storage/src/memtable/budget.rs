@@ -1,8 +1,9 @@
 //! The memory that all memtables of a shard may take together.
 //!
 //! Guaranteed: no write begins once the limit is reached, so that the limit is passed by one write's growth at most (a
-//! chunk of the trie, 8 MiB). Memory that readers still hold of flushed memtables counts until they let go. What flushed
-//! memtables leave to the next ones, an eighth of the limit at most, comes on top.
+//! chunk of the trie, 8 MiB). Memory that reads of the shard still hold of flushed memtables counts until they let go;
+//! what an embedder's threads still hold of them is the embedder's. What flushed memtables leave to the next ones, an
+//! eighth of the limit at most, comes on top.
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 

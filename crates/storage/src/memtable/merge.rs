@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use espalier_mutation::{
     Clustering, DeletionTime, PackError, PackedColumn, PackedRow, pack_row,
-    reconcile::{apply_deletion, merge_rows},
+    reconcile::{apply_deletion, merge_counters, merge_rows},
     schema::TableMetadata,
     unpack_row,
 };
@@ -40,15 +40,20 @@ pub(crate) fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
     true
 }
 
-/// The reconciliation of two packed rows, packed into `out`.
+/// The reconciliation of two packed rows, packed into `out`. Of counters it has only what `active`, the deletion over
+/// the row, leaves: put together, deleted shares would have the timestamp of newer ones, and come back.
 pub(crate) fn merge_packed(
     table: &TableMetadata,
     old: &[u8],
     new: &[u8],
+    active: DeletionTime,
     out: &mut Vec<u8>,
 ) -> Result<(), PackError> {
     let unpacked = |packed: &[u8]| unpack_row(Clustering::empty(), &Bytes::copy_from_slice(packed));
-    let merged = merge_rows(table, unpacked(old)?, unpacked(new)?);
+    let merged = match table.is_counter() {
+        true => merge_counters(table, unpacked(old)?, vec![unpacked(new)?], active),
+        false => merge_rows(table, unpacked(old)?, unpacked(new)?),
+    };
     out.clear();
     pack_row(&merged, out);
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Two walks go side by side, over the rows and over the deletion branch, and are merged by comparing paths. The stream
 //! reads some fragments at a time, without giving way, so that an ordinary read is one look at the trie; if it has to come
-//! back it takes a snapshot. Memory: at most [`LARGEST_FILL`] fragments.
+//! back it takes a snapshot. Memory: at most [`LARGEST_FILL`] fragments and [`LARGEST_FILL_BYTES`], but one row at least.
 
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
@@ -29,6 +29,10 @@ use crate::{StorageError, commitlog::BodyReader};
 const FIRST_FILL: usize = 16;
 const SMALLEST_FILL: usize = 4;
 const LARGEST_FILL: usize = 256;
+/// Rows are copied into the buffer; an arbitrary choice: some ten microseconds.
+const LARGEST_FILL_BYTES: usize = 128 << 10;
+/// Slices looked at without giving way, of which none may have a row.
+pub(super) const SLICES_OF_A_FILL: usize = 128;
 /// An arbitrary choice: some ten microseconds.
 const FREED_AT_ONCE: u32 = 512;
 
@@ -42,7 +46,7 @@ pub struct MemtablePartition {
     direction: Direction,
     slices: Arc<ClusteringSlices>,
     /// How many slices are done, in the direction of the walk.
-    slices_done: usize,
+    pub(super) slices_done: usize,
     /// The present slice.
     range: Option<Range>,
     /// The partition as it was at the first fill, if that did not read all of it.
@@ -51,8 +55,10 @@ pub struct MemtablePartition {
     has_boundaries: bool,
     has_runs: bool,
     run: RunAhead,
-    buffer: VecDeque<Unfiltered>,
+    pub(super) buffer: VecDeque<Unfiltered>,
     next_fill: usize,
+    /// Bytes of the rows that the present fill has read.
+    filled_bytes: usize,
 }
 
 /// A slice under way: the paths of the place reached and of the far bound, and the deletion in force at that place.
@@ -93,6 +99,7 @@ impl MemtablePartition {
             run: RunAhead::default(),
             buffer: VecDeque::new(),
             next_fill: wanted_rows.saturating_add(1).clamp(SMALLEST_FILL, LARGEST_FILL),
+            filled_bytes: 0,
         };
         partition.fill()?;
         if !partition.is_done() {
@@ -105,7 +112,7 @@ impl MemtablePartition {
         self.slices_done >= self.slices.slices.len()
     }
 
-    /// Reads the next fragments into the buffer.
+    /// Reads the next fragments into the buffer; none if the next [`SLICES_OF_A_FILL`] have none.
     fn fill(&mut self) -> Result<(), StorageError> {
         let result = self.with_view(Self::fill_from);
         if self.is_done() {
@@ -144,7 +151,9 @@ impl MemtablePartition {
     fn fill_from(&mut self, view: View<'_>) -> Result<(), StorageError> {
         let wanted = self.next_fill;
         self.next_fill = (wanted * 4).min(LARGEST_FILL);
-        while self.buffer.len() < wanted && !self.is_done() {
+        self.filled_bytes = 0;
+        let slices_done = self.slices_done.saturating_add(SLICES_OF_A_FILL);
+        while !self.is_filled(wanted) && !self.is_done() && self.slices_done < slices_done {
             let mut range = match self.range.take() {
                 Some(range) => range,
                 None => self.enter_slice(&view),
@@ -157,6 +166,10 @@ impl MemtablePartition {
             }
         }
         Ok(())
+    }
+
+    fn is_filled(&self, wanted: usize) -> bool {
+        self.buffer.len() >= wanted || self.filled_bytes >= LARGEST_FILL_BYTES
     }
 
     /// Goes to the near bound of the next slice; a range deletion that reaches into it opens there.
@@ -188,7 +201,7 @@ impl MemtablePartition {
         self.buffer.push_back(Unfiltered::Marker(marker));
     }
 
-    /// Reads on in a slice; `true` at its end, `false` when the buffer has `wanted` fragments.
+    /// Reads on in a slice; `true` at its end, `false` when the buffer has `wanted` fragments or too many bytes.
     fn walk_slice(
         &mut self,
         view: &View<'_>,
@@ -199,7 +212,7 @@ impl MemtablePartition {
         let mut rows = view.rows(self.direction, &range.at, &far);
         let mut boundaries = view.boundaries(self.direction, &range.at, &far);
         let is_finished = loop {
-            if self.buffer.len() >= wanted {
+            if self.is_filled(wanted) {
                 break false;
             }
             let boundary_is_next = match (rows.at(), boundaries.at()) {
@@ -220,6 +233,7 @@ impl MemtablePartition {
                         self.run.read(view, self.direction, &range.at, self.buffer.len());
                     }
                     let row = self.memtable.format.row(&self.table, &range.at, content)?;
+                    self.filled_bytes += content.heap_bytes();
                     self.buffer.push_back(Unfiltered::Row(row));
                 }
                 Some(At::Boundary(boundary)) => {
@@ -255,7 +269,7 @@ impl UnfilteredStream for MemtablePartition {
     }
 
     async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
-        if self.buffer.is_empty() && !self.is_done() {
+        while self.buffer.is_empty() && !self.is_done() {
             // The reader may drop whatever it is given, and not give way itself.
             maybe_yield().await;
             self.fill()?;

@@ -1,17 +1,21 @@
-//! What a memtable counts.
+//! What a memtable counts, and how much of it a read looks at without giving way.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, Clustering, ColumnData, DecoratedKey, Liveness, PartitionUpdate, Row, pack_row,
+    Cell, Clustering, ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, Direction,
+    Liveness, PartitionUpdate, Row, Unfiltered, UnfilteredStream, pack_row,
     schema::{TableBuilder, TableId, TableMetadata},
 };
 use espalier_runtime::ShardContext;
 use espalier_types::CqlType;
 use uuid::Uuid;
 
-use super::{Memtable, MemtableBudget, MemtableKind, Structure, path};
+use super::{
+    Memtable, MemtableBudget, MemtableKind, MemtablePartition, Structure,
+    partition::SLICES_OF_A_FILL, path,
+};
 
 const ROWS: i32 = 200;
 const VALUE_BYTES: usize = 1000;
@@ -25,9 +29,19 @@ fn table() -> TableMetadata {
 }
 
 fn write(memtable: &Memtable, table: &TableMetadata, number: i32, timestamp: i64) {
+    write_value(memtable, table, number, timestamp, VALUE_BYTES);
+}
+
+fn write_value(
+    memtable: &Memtable,
+    table: &TableMetadata,
+    number: i32,
+    timestamp: i64,
+    value_bytes: usize,
+) {
     let mut row = Row::empty(Clustering::new([Bytes::copy_from_slice(&number.to_be_bytes())]));
     row.liveness = Liveness::live(timestamp);
-    let value = Bytes::from(vec![7; VALUE_BYTES]);
+    let value = Bytes::from(vec![7; value_bytes]);
     let id = table.column("v").unwrap().id;
     row.columns.push((id, ColumnData::Simple(Cell::live(timestamp, value))));
     let mut packed = Vec::new();
@@ -77,4 +91,61 @@ fn memory_is_counted_as_it_is_freed_also_while_there_are_always_readers() {
         // Blocks and slots that were needed once stay allocated.
         assert!(after < before + 200_000, "{structure:?}: {before} bytes became {after}");
     }
+}
+
+fn memtable(table: &TableMetadata) -> Rc<Memtable> {
+    let budget = MemtableBudget::new(1 << 30, 1 << 30);
+    let core = ShardContext { index: 0, count: 1 };
+    Rc::new(Memtable::new(table, MemtableKind::default(), core, budget))
+}
+
+/// The rows of a partition, and the most that was copied at a time.
+fn read(
+    memtable: &Rc<Memtable>,
+    table: &Arc<TableMetadata>,
+    slices: ClusteringSlices,
+) -> (usize, usize) {
+    let key = DecoratedKey::new("k".into());
+    let open = MemtablePartition::open;
+    let (slices, forward) = (Arc::new(slices), Direction::Forward);
+    let partition = open(memtable, table, &key, &slices, forward, 5000).unwrap();
+    let mut partition = partition.unwrap();
+    let (mut rows, mut most) = (0, partition.buffer.len());
+    espalier_runtime::block_on(async {
+        while let Some(fragment) = partition.next().await.unwrap() {
+            assert!(matches!(fragment, Unfiltered::Row(_)));
+            rows += 1;
+            most = most.max(partition.buffer.len() + 1);
+        }
+    });
+    (rows, most)
+}
+
+#[test]
+fn a_read_copies_no_more_than_some_large_rows_at_a_time() {
+    let table = Arc::new(table());
+    let memtable = memtable(&table);
+    for number in 0..ROWS {
+        write_value(&memtable, &table, number, 1, 100_000);
+    }
+    let (rows, most) = read(&memtable, &table, ClusteringSlices::all());
+    assert_eq!(rows, ROWS as usize);
+    assert!(most <= 2, "{most} rows at a time");
+}
+
+#[test]
+fn a_read_of_many_slices_gives_way_between_them() {
+    let table = Arc::new(table());
+    let memtable = memtable(&table);
+    let wanted = 10_000;
+    write(&memtable, &table, wanted, 1);
+    let value = |number: i32| Bytes::copy_from_slice(&number.to_be_bytes());
+    let slices = (0..=wanted).map(|number| ClusteringSlice::prefix([Some(value(number))].into()));
+    let slices = ClusteringSlices { slices: slices.collect() };
+    let key = DecoratedKey::new("k".into());
+    let shared = Arc::new(slices.clone());
+    let partition =
+        MemtablePartition::open(&memtable, &table, &key, &shared, Direction::Forward, 5000);
+    assert_eq!(partition.unwrap().unwrap().slices_done, SLICES_OF_A_FILL);
+    assert_eq!(read(&memtable, &table, slices), (1, 1));
 }

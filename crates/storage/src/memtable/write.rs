@@ -4,6 +4,7 @@ use super::{
     Memtable,
     content::Content,
     dead_runs, merge, path,
+    range_tombstones::deletion_before,
     store::{StoreFull, StorePartition},
 };
 use crate::{StorageError, commitlog::put_values};
@@ -123,17 +124,13 @@ impl Memtable {
         self.is_read.set(self.store.borrow().has_readers());
         path.clear();
         path::put_partition(update.key.borrowed(), path);
-        let prefix_length = path.len();
         self.add_statistics(update);
         if self.format.is_single_row {
-            if !update.deletion.is_live() {
-                return self.apply_single_row(table, update, path, packed, merged);
-            }
-            for index in 0..update.rows.len() {
-                path.truncate(prefix_length);
-                self.put_single_row(table, path, packed(index), merged)?;
-            }
-            return Ok(());
+            return match (update.deletion.is_live(), update.rows.len()) {
+                (true, 0) => Ok(()),
+                (true, 1) => self.put_single_row(table, path, packed(0), merged),
+                _ => self.apply_single_row(table, update, path, packed, merged),
+            };
         }
         let mut store = self.store.borrow_mut();
         let mut partition = store.transaction(path);
@@ -144,8 +141,9 @@ impl Memtable {
         let mut index = 0;
         if update.static_row.is_some() {
             self.keep::<&[u8]>(&[], kept);
+            let target = self.target(table, &partition, &[path::STATIC]);
             let change = partition.put_with(&[path::STATIC], |old| {
-                change_row(table, self.format.is_exact, old, kept, packed(index), merged)
+                change_row(&target, old, kept, packed(index), merged)
             })?;
             self.count(&change, false);
             change.error.map_or(Ok(()), Err)?;
@@ -197,15 +195,15 @@ impl Memtable {
         packed: &[u8],
         merged: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        let is_exact = self.format.is_exact;
-        let change = partition
-            .put_with(path, |old| change_row(table, is_exact, old, kept, packed, merged))?;
+        let target = self.target(table, partition, path);
+        let change =
+            partition.put_with(path, |old| change_row(&target, old, kept, packed, merged))?;
         self.count(&change, true);
         change.error.map_or(Ok(()), Err)?;
         Ok(())
     }
 
-    /// Applies a deletion of a partition of one row, and the row with it, together.
+    /// Applies several writes of a partition of one row, its deletion among them, together.
     #[cold]
     fn apply_single_row<'p>(
         &self,
@@ -217,9 +215,13 @@ impl Memtable {
     ) -> Result<(), Failure> {
         let mut store = self.store.borrow_mut();
         let mut partition = store.transaction(path);
-        self.put_partition(&mut partition, update.deletion)?;
+        let row = &[path::FIRST_ROW];
+        if !update.deletion.is_live() {
+            self.put_partition(&mut partition, update.deletion)?;
+        } else if partition.get(&[]).is_none() && partition.get(row).is_none() {
+            self.statistics.borrow_mut().partitions += 1;
+        }
         for index in 0..update.rows.len() {
-            let row = &[path::FIRST_ROW];
             self.put_row_content(table, &mut partition, row, &[], packed(index), merged)?;
         }
         Ok(())
@@ -234,17 +236,22 @@ impl Memtable {
         packed: &[u8],
         merged: &mut Vec<u8>,
     ) -> Result<(), Failure> {
+        let active = match table.is_counter() {
+            true => partition_deletion(self.store.borrow().get(path)),
+            false => DeletionTime::LIVE,
+        };
+        let target = Target { table, is_exact: true, active };
         let change = if self.is_read.get() {
             // A snapshot of the partition must stay as it is.
             let mut store = self.store.borrow_mut();
-            let change = |old: Option<&Content>| change_row(table, true, old, &[], packed, merged);
+            let change = |old: Option<&Content>| change_row(&target, old, &[], packed, merged);
             let change = store.transaction(path).put_with(&[path::FIRST_ROW], change)?;
             path.push(path::FIRST_ROW);
             change
         } else {
             path.push(path::FIRST_ROW);
             let mut store = self.store.borrow_mut();
-            store.put_with(path, |old| change_row(table, true, old, &[], packed, merged))?
+            store.put_with(path, |old| change_row(&target, old, &[], packed, merged))?
         };
         self.count(&change, true);
         if change.is_new {
@@ -253,6 +260,24 @@ impl Memtable {
         }
         change.error.map_or(Ok(()), Err)?;
         Ok(())
+    }
+
+    /// What a row that is written below `path` has to do with.
+    #[inline]
+    fn target<'t>(
+        &self,
+        table: &'t TableMetadata,
+        partition: &StorePartition<'_>,
+        path: &[u8],
+    ) -> Target<'t> {
+        let mut active = DeletionTime::LIVE;
+        if table.is_counter() {
+            active = partition_deletion(partition.get(&[]));
+            if self.has_boundaries.get() && path != [path::STATIC] {
+                active = active.max(deletion_before(partition.subtrie(), path, true));
+            }
+        }
+        Target { table, is_exact: self.format.is_exact, active }
     }
 
     /// Whether a deletion is at least as new as all that the memtable holds.
@@ -354,11 +379,25 @@ impl Memtable {
     }
 }
 
+/// What the merge of two writes of a row depends on.
+struct Target<'t> {
+    table: &'t TableMetadata,
+    is_exact: bool,
+    /// Of counters, the deletion over the row. Other rows are kept as they are under one.
+    active: DeletionTime,
+}
+
+fn partition_deletion(content: Option<&Content>) -> DeletionTime {
+    match content {
+        Some(Content::Partition(deletion)) => *deletion,
+        _ => DeletionTime::LIVE,
+    }
+}
+
 /// What becomes of a stored row when a packed one arrives. `kept` is what precedes the packed bytes of a new row.
 #[inline]
 fn change_row(
-    table: &TableMetadata,
-    is_exact: bool,
+    target: &Target<'_>,
     old: Option<&Content>,
     kept: &[u8],
     packed: &[u8],
@@ -370,13 +409,14 @@ fn change_row(
         return (content, Change { is_new: true, heap_after, ..Change::default() });
     };
     let bytes = old.row_bytes().unwrap_or_default();
-    let old_packed = split_stored(is_exact, bytes).1;
+    let table = target.table;
+    let old_packed = split_stored(target.is_exact, bytes).1;
     let old_kept = &bytes[..bytes.len() - old_packed.len()];
     let mut change = Change { heap_before: old.heap_bytes(), ..Change::default() };
     let content = if merge::replaces(table, old_packed, packed) {
         Content::row(old_kept, packed)
     } else {
-        match merge::merge_packed(table, old_packed, packed, merged) {
+        match merge::merge_packed(table, old_packed, packed, target.active, merged) {
             Ok(()) => Content::row(old_kept, merged),
             Err(error) => {
                 change.error = Some(error);

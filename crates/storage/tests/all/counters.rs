@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, Clustering, ColumnData, DeletionTime, Mutation, PartitionUpdate, Row, counter,
-    schema::TableMetadata,
+    BoundKind, Cell, Clustering, ClusteringBound, ColumnData, DeletionTime, Mutation,
+    PartitionUpdate, RangeTombstone, Row, counter, schema::TableMetadata,
 };
 use espalier_runtime::{file::FileSystem, spawn_local, time};
 use espalier_storage::Database;
@@ -126,4 +126,50 @@ fn a_counter_begins_anew_after_its_row_was_deleted() {
             assert_eq!(totals(&database, "a").await, (expected, vec![(1, expected)]));
         }
     });
+}
+
+/// The clocks of shares are those of their timestamps, or one behind the last share that is not deleted, so that a share
+/// from before a deletion may have a later one than the first behind it.
+#[test]
+fn shares_of_a_deleted_counter_stay_deleted() {
+    for is_range in [false, true] {
+        let file_system = FileSystem::simulated(3);
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![counter_table()]).await;
+            let counts = table(&database, "counts");
+            let add = async |timestamp: i64| {
+                let mut update = addition(&counts, "a", 1, 1);
+                for (_, data) in update.rows.iter_mut().flat_map(|row| &mut row.columns) {
+                    if let ColumnData::Simple(cell) = data {
+                        cell.timestamp = timestamp;
+                    }
+                }
+                update.static_row = None;
+                database.apply_counters(update).await.unwrap();
+            };
+            for _ in 0..5 {
+                add(1).await;
+            }
+            let mut update = PartitionUpdate::new(counts.id, key("a"));
+            let deletion = DeletionTime::new(2, NOW);
+            if is_range {
+                let bound =
+                    |kind, number| ClusteringBound { kind, values: [Some(int(number))].into() };
+                update.range_tombstones.push(RangeTombstone {
+                    start: bound(BoundKind::InclusiveStart, 0),
+                    end: bound(BoundKind::InclusiveEnd, 1),
+                    deletion,
+                });
+            } else {
+                update.deletion = deletion;
+            }
+            database.apply(Mutation { updates: vec![update] }).await.unwrap();
+            add(3).await;
+            assert_eq!(totals(&database, "a").await, (0, vec![(1, 1)]));
+            add(3).await;
+            database.flush("ks", None).await.unwrap();
+            assert_eq!(totals(&database, "a").await, (0, vec![(1, 2)]));
+        });
+    }
 }

@@ -12,10 +12,13 @@ use std::{
 
 use espalier_mutation::{
     BoundKind, Clustering, ClusteringBound, DeletionTime, Direction, Mutation, PartitionUpdate,
-    RangeTombstone, schema::TableMetadata,
+    RangeTombstone,
+    schema::{TableBuilder, TableId, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, random::Generator, time::Instant};
 use espalier_storage::{MemtableKind, memtable::MemtableReader, memtable::Structure};
+use espalier_types::CqlType;
+use uuid::Uuid;
 
 use crate::support::*;
 
@@ -122,14 +125,22 @@ fn single_row_partitions_are_whole_too() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
-        create(&database, vec![narrow_table()]).await;
+        let narrow = TableBuilder::new("ks", "narrow", TableId(Uuid::from_u128(0xa2)))
+            .partition_key("k", CqlType::Blob)
+            .regular("v", CqlType::Blob)
+            .regular("w", CqlType::Blob);
+        create(&database, vec![narrow.build()]).await;
         let narrow = table(&database, "narrow");
         let newest = Arc::new(AtomicI64::new(0));
         let write = async |version: i64| {
-            // Even versions delete the partition and write it again in one go.
+            // Even versions delete the partition and write it again in one go, every third writes its columns one by one.
             let value = version.to_string();
             let mut update = PartitionUpdate::new(narrow.id, key("p"));
-            update.rows.push(row(&narrow, None, 2 * version, &[("v", &value)]));
+            let columns = [("v", value.as_str()), ("w", &value)];
+            let size = if version % 3 == 0 { 1 } else { 2 };
+            for columns in columns.chunks(size) {
+                update.rows.push(row(&narrow, None, 2 * version, columns));
+            }
             if version % 2 == 0 {
                 update.deletion = DeletionTime::new(2 * version - 1, NOW);
             }
@@ -149,6 +160,7 @@ fn single_row_partitions_are_whole_too() {
                     let row = snapshot.row(&Clustering::empty()).unwrap().unwrap();
                     let version: i64 = text(&narrow, &row, "v").unwrap().parse().unwrap();
                     assert!(version >= least);
+                    assert_eq!(text(&narrow, &row, "w"), text(&narrow, &row, "v"));
                     let deleted = snapshot.header().deletion.marked_for_delete_at;
                     assert!(deleted < 2 * version && (version == 1 || deleted >= 2 * version - 3));
                     reads += 1;
