@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use command_line::{Command, parse_from};
 use espalier_runtime::{allocation::Counted, time::Instant};
-use sstable::{INTERRUPTED, ToolError};
+use sstable::{INTERRUPTED, ToolError, tell};
 
 /// Many small objects are made and dropped on the same core, which mimalloc does well. `bench` counts them.
 #[global_allocator]
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err((message, code)) => {
-            eprintln!("espalier: {message}");
+            tell(format_args!("{message}"));
             code
         }
     }

@@ -5,8 +5,9 @@
 mod support;
 
 use std::fs;
+use std::process::Stdio;
 
-use support::{run, written_by_cassandra};
+use support::{espalier, run, written_by_cassandra};
 
 fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = run(arguments);
@@ -279,4 +280,92 @@ fn a_table_that_the_schema_does_not_have_is_told() {
     let (code, _, complaint) = output(&arguments);
     assert_eq!(code, Some(1));
     assert!(complaint.contains("the schema has no table u, but ks.t"), "{complaint}");
+}
+
+/// Three SSTables, and a directory for what comes of them.
+fn three() -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c"] {
+        fs::create_dir_all(directory.path().join("in").join(name)).unwrap();
+        for entry in fs::read_dir(written_by_cassandra("kv_one")).unwrap() {
+            let entry = entry.unwrap();
+            let place = directory.path().join("in").join(name).join(entry.file_name());
+            fs::copy(entry.path(), place).unwrap();
+        }
+    }
+    let path = directory.path().join("in").to_str().unwrap().to_owned();
+    (directory, path)
+}
+
+#[test]
+fn commands_do_their_work_also_if_nobody_reads_what_they_say() {
+    let (directory, path) = three();
+    let unheard = |arguments: &[&str]| {
+        let mut command = espalier(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop((child.stdout.take(), child.stderr.take()));
+        child.wait().unwrap().code()
+    };
+    let converted = directory.path().join("out");
+    let to = converted.to_str().unwrap();
+    assert_eq!(unheard(&["sstable", "convert", &path, "--to", "nb", "--output", to]), Some(0));
+    for name in ["a", "b", "c"] {
+        assert!(fs::exists(converted.join(name).join("nb-1-big-TOC.txt")).unwrap(), "{name}");
+    }
+    assert_eq!(unheard(&["sstable", "verify", &path]), Some(0));
+    for name in ["b", "c"] {
+        let statistics = format!("{path}/{name}/da-1-bti-Statistics.db");
+        fs::write(statistics, "").unwrap();
+    }
+    assert_eq!(unheard(&["sstable", "verify", &path]), Some(1));
+    assert_eq!(unheard(&["sstable", "stats", &path]), Some(1));
+}
+
+#[test]
+fn a_drawing_does_not_replace_a_file_of_an_sstable() {
+    let copy = copied("kv_one");
+    let path = copy.path().to_str().unwrap();
+    let data = format!("{path}/da-1-bti-Data.db");
+    let (code, _, complaint) = output(&["sstable", "index", path, "--svg", &data]);
+    assert_eq!(code, Some(1));
+    assert!(complaint.contains("this is the name of a file of an SSTable"), "{complaint}");
+    assert_eq!(output(&["sstable", "verify", path]).0, Some(0));
+}
+
+#[test]
+fn an_sstable_is_converted_once_if_all_of_its_files_are_named() {
+    let copy = copied("kv_one");
+    let files = fs::read_dir(copy.path()).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<String> = files.map(|path| path.to_str().unwrap().to_owned()).collect();
+    let components = files.iter().map(String::as_str).filter(|name| name.contains("da-1-bti-"));
+    let converted = copy.path().join("out").to_str().unwrap().to_owned();
+    let mut arguments = vec!["sstable", "convert", "--to", "nb", "--output", &converted];
+    arguments.extend(components);
+    let (code, said, complaint) = output(&arguments);
+    assert_eq!((code, said.lines().count()), (Some(0), 1), "{complaint}");
+}
+
+#[test]
+fn the_only_table_of_a_schema_is_not_taken_for_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = directory.path().join("ks/orders-5a1c395eb41f11e59f22ba0be0483c18");
+    fs::create_dir_all(&table).unwrap();
+    for entry in fs::read_dir(written_by_cassandra("kv_one")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name() != "schema.cql" {
+            fs::copy(entry.path(), table.join(entry.file_name())).unwrap();
+        }
+    }
+    let table = table.to_str().unwrap();
+    let beside = format!("{table}/schema.cql");
+    let other = "CREATE TABLE ks.other (a int, b int, c int, PRIMARY KEY (a, b, c));";
+    fs::write(&beside, other).unwrap();
+    assert_eq!(output(&["sstable", "dump", table]).0, Some(0), "what is beside is of no use");
+    let (code, _, complaint) = output(&["sstable", "dump", table, "--schema", &beside]);
+    assert_eq!(code, Some(1));
+    assert!(complaint.contains("the schema has no table orders"), "{complaint}");
+    let arguments = ["sstable", "dump", table, "--schema", &beside, "--table", "other"];
+    let (code, _, complaint) = output(&arguments);
+    assert_eq!(code, Some(1));
+    assert!(complaint.contains("this is another table"), "{complaint}");
 }

@@ -87,6 +87,36 @@ fn csv_becomes_rows() {
     assert_eq!(values(3), Some(json!({"v": ""})));
 }
 
+/// Who quotes every field cannot say otherwise that there is no number.
+#[test]
+fn a_quoted_field_of_nothing_is_an_empty_text_and_no_number() {
+    let rows = "\"id\",\"at\",\"v\",\"d\"\n\"1\",\"1\",\"\",\"\"\n";
+    let rows = Written::new("rows.csv", rows, &[]).rows();
+    assert_eq!(rows[0]["values"], json!({"v": ""}));
+}
+
+#[test]
+fn nothing_expires_earlier_than_it_was_told_to() {
+    let rows = r#"{"id": 1, "at": 1, "v": "x", "$ttl": 630720000}"#;
+    let written = Written::new("rows.jsonl", rows, &[]);
+    let expiry = written.rows()[0]["live"]["ldt"].as_u64().unwrap();
+    assert!(expiry > 1 << 31, "{expiry}");
+    for version in ["nb", "me", "mt"] {
+        let (from, to) = (written.path("out"), written.path(version));
+        let convert = ["sstable", "convert", &from, "--to", version, "--output", &to];
+        let output = run(&convert);
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(complaint.contains("something expires at second"), "{complaint}");
+        assert!(!fs::exists(&to).unwrap());
+        let (schema, input) = (written.path("schema.cql"), written.path("rows.jsonl"));
+        let line = ["sstable", "write", "--schema", &schema, "--input", &input];
+        let output = run(&[&line[..], &["--output", &to, "--version", version]].concat());
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert!(complaint.contains("rows.jsonl:1: it would expire"), "{complaint}");
+    }
+}
+
 #[test]
 fn rows_that_do_not_fit_in_memory_are_sorted_all_the_same() {
     let filler = "x".repeat(500);

@@ -127,7 +127,10 @@ fn what_other_threads_have_of_the_core_is_no_stall() {
                 by_clock = by_clock.max(from.elapsed());
             }
             let longest_us = take_stall_report().longest_us;
-            assert!(by_clock >= Duration::from_millis(5), "the core was not taken away: {by_clock:?}");
+            assert!(
+                by_clock >= Duration::from_millis(5),
+                "the core was not taken away: {by_clock:?}"
+            );
             assert!((100..3_000).contains(&longest_us), "{longest_us} of {by_clock:?}");
         });
     })

@@ -3,18 +3,20 @@
 //! Kept: every cell with its times, level, repair, host and commit log of the SSTable, its id. Nothing is reconciled,
 //! purged or merged. Memory: that of a reader and a writer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use espalier_mutation::schema::CompressionOptions;
-use espalier_mutation::{ClusteringSlices, KeyRange, UnfilteredStream};
+use espalier_mutation::{
+    Cell, ClusteringSlices, ColumnData, KeyRange, Row, Unfiltered, UnfilteredStream,
+};
 use espalier_runtime::file::FileSystem;
 use espalier_runtime::time::Instant;
 use espalier_sstable::versions::{VERSIONS, Version, VersionFeatures};
 use espalier_sstable::{
-    ChunkFormat, ColumnSelection, Descriptor, PageCache, SSTableReader, SSTableWriter, WriterFacts,
-    WriterOptions, WrittenSSTable,
+    ChunkFormat, ColumnSelection, Component, Descriptor, PageCache, SSTableReader, SSTableWriter,
+    WriterFacts, WriterOptions, WrittenSSTable,
 };
 
 use super::ToolError;
@@ -22,11 +24,13 @@ use super::arguments::{CompressionArguments, ConvertArguments};
 use super::failures::Failures;
 use super::interrupt::Interrupt;
 use super::made_directories::MadeDirectories;
-use super::output::print_line;
+use super::output::Reports;
 use super::paths::{self, Found, unusable};
 use super::progress::{Progress, bytes, rate};
 
 const CACHE_BYTES: usize = 8 << 20;
+/// What the writer takes.
+const MAXIMUM_CHUNK_KIB: u32 = 16 << 10;
 
 /// Converts all, each into the place below the output that it has below its path.
 pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
@@ -36,6 +40,8 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
     let interrupt = Interrupt::watch()?;
     let mut found = Found::default();
     let mut directories = Vec::new();
+    // `DIRECTORY/*` names each of them by all of its files.
+    let mut seen = HashSet::new();
     for path in &arguments.paths.paths {
         let root = match file_system.metadata(path).await {
             Ok(metadata) if metadata.is_directory => path.clone(),
@@ -44,15 +50,19 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
         let of_path = paths::find(&file_system, std::slice::from_ref(path)).await?;
         found.unread_directories += of_path.unread_directories;
         for descriptor in of_path.descriptors {
+            if !seen.insert(descriptor.path(&Component::Data)) {
+                continue;
+            }
             let below = descriptor.directory.strip_prefix(&root).unwrap_or(Path::new(""));
             directories.push(arguments.output.join(below));
             found.descriptors.push(descriptor);
         }
     }
     let mut failures = Failures::of(&found);
+    let mut reports = Reports::default();
     for (source, directory) in found.descriptors.into_iter().zip(directories) {
         match one(&file_system, &source, features, directory, &chunks, &interrupt).await {
-            Ok(converted) => print_line(format_args!("{converted}"))?,
+            Ok(converted) => reports.print(&format!("{converted}\n"))?,
             Err(error) => failures.take(error)?,
         }
     }
@@ -78,9 +88,9 @@ pub fn version(argument: &'static str, name: &str) -> Result<&'static VersionFea
 pub fn chunks(arguments: &CompressionArguments) -> Result<Option<ChunkFormat>, ToolError> {
     let wrong = |reason: String| ToolError::Argument { name: "compression", reason };
     let chunk_length = match arguments.chunk_length_in_kb {
-        Some(kib) if !kib.is_power_of_two() || kib > 1 << 18 => {
+        Some(kib) if !kib.is_power_of_two() || kib > MAXIMUM_CHUNK_KIB => {
             return Err(wrong(format!(
-                "chunks of {kib} KiB: it must be a power of 2, at most 262144"
+                "chunks of {kib} KiB: it must be a power of 2, at most {MAXIMUM_CHUNK_KIB}"
             )));
         }
         kib => kib.map_or(16 * 1024, |kib| kib * 1024),
@@ -119,7 +129,7 @@ async fn one(
     let reader = paths::open(file_system, source, &cache).await?;
     let target = Descriptor::new(directory, features, source.id);
     let made = MadeDirectories::make(file_system, &target.directory).await?;
-    let outcome = write(file_system, source, &reader, target, chunks, interrupt).await;
+    let outcome = write(file_system, source, &reader, features, target, chunks, interrupt).await;
     if !matches!(outcome, Ok(Some(_))) {
         made.remove_empty(file_system).await;
     }
@@ -133,6 +143,7 @@ async fn write(
     file_system: &FileSystem,
     source: &Descriptor,
     reader: &SSTableReader,
+    features: &VersionFeatures,
     target: Descriptor,
     chunks: &Option<ChunkFormat>,
     interrupt: &Interrupt,
@@ -144,7 +155,8 @@ async fn write(
     let options = options(reader, target, chunks.clone())?;
     let mut writer = SSTableWriter::create(file_system, options).await?;
     let mut progress = Progress::new(source.to_string(), reader.data_length());
-    if let Err(error) = copy(reader, &mut writer, &mut progress, interrupt).await {
+    if let Err(error) = copy(source, reader, features, &mut writer, &mut progress, interrupt).await
+    {
         writer.abort().await?;
         return Err(error);
     }
@@ -197,16 +209,33 @@ fn is_same(left: &Path, right: &Path) -> bool {
 }
 
 async fn copy(
+    source: &Descriptor,
     reader: &SSTableReader,
+    features: &VersionFeatures,
     writer: &mut SSTableWriter,
     progress: &mut Progress,
     interrupt: &Interrupt,
 ) -> Result<(), ToolError> {
+    let latest_s = features.local_deletion_times.maximum();
+    let check = |row: Option<&Row>| match row.and_then(|row| expires_after(row, latest_s)) {
+        Some(second) => Err(unusable(
+            &source.directory.join(source.to_string()),
+            format!(
+                "something expires at second {second}, and version {} has room until {latest_s}",
+                features.version
+            ),
+        )),
+        None => Ok(()),
+    };
     let everything = ClusteringSlices::all().into();
     let mut scan = reader.scan(KeyRange::full(), everything, &ColumnSelection::All).await?;
     while let Some(mut partition) = scan.next_partition().await? {
+        check(partition.header().static_row.as_ref())?;
         writer.start_partition(partition.header().clone())?;
         while let Some(unfiltered) = partition.next().await? {
+            if let Unfiltered::Row(row) = &unfiltered {
+                check(Some(row))?;
+            }
             writer.add(unfiltered).await?;
             progress.at(partition.position());
             interrupt.check()?;
@@ -214,6 +243,23 @@ async fn copy(
         writer.end_partition().await?;
     }
     Ok(())
+}
+
+/// When something of a row expires, if that is later than `latest_s`. Deletions of later seconds are kept as those of the
+/// last one, as Cassandra keeps them: they only stay longer than they had to.
+fn expires_after(row: &Row, latest_s: u32) -> Option<u32> {
+    let liveness = (row.liveness.ttl, row.liveness.local_expiration);
+    let of_cell = |cell: &Cell| (cell.ttl, cell.local_deletion_time);
+    let cells = row.columns.iter().flat_map(|(_, data)| {
+        let (simple, complex) = match data {
+            ColumnData::Simple(cell) => (Some(cell), None),
+            ColumnData::Complex(column) => (None, Some(column)),
+        };
+        let elements = complex.into_iter().flat_map(|column| &column.cells);
+        simple.into_iter().chain(elements.map(|(_, cell)| cell)).map(of_cell)
+    });
+    let mut expiring = std::iter::once(liveness).chain(cells).filter(|(ttl, _)| *ttl > 0);
+    expiring.find(|(_, second)| *second > latest_s).map(|(_, second)| second)
 }
 
 fn describe(

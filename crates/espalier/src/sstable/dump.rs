@@ -11,6 +11,7 @@ use espalier_sstable::{ColumnSelection, Descriptor, PageCache, SSTableError, SST
 use super::arguments::DumpArguments;
 use super::crew::{Crew, NotTaken, STRETCH_BYTES};
 use super::failures::Failures;
+use super::output::tell;
 use super::printer::{Printer, PrinterGone};
 use super::progress::Progress;
 use super::schema::Names;
@@ -66,12 +67,12 @@ pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
         Err(Stopped::PrinterGone) => return Ok(printed?),
     };
     printed?;
-    if !arguments.key.is_empty() && found_keys == 0 {
+    if !arguments.key.is_empty() && found_keys == 0 && arguments.limit != Some(0) {
         let place = match descriptors.len() {
             1 => "the SSTable".to_owned(),
             count => format!("any of {count} SSTables"),
         };
-        eprintln!("espalier: no partition of that key is in {place}");
+        tell(format_args!("no partition of that key is in {place}"));
     }
     failures.told()
 }

@@ -1,6 +1,7 @@
 //! What is wrong with one of several SSTables keeps none of the others from being looked at.
 
 use super::ToolError;
+use super::output::tell;
 use super::paths::Found;
 
 /// What a command could not do of all that it was to do.
@@ -47,9 +48,11 @@ impl Failures {
     /// Tells it and goes on if there are others; what has to do with the arguments would be the same with all.
     pub fn take(&mut self, error: ToolError) -> Result<(), ToolError> {
         match error {
-            ToolError::SSTable(_) | ToolError::Path { .. } if self.0.looked_at > 1 => {
+            ToolError::SSTable(_) | ToolError::Path { .. } | ToolError::Schema(_)
+                if self.0.looked_at > 1 =>
+            {
                 self.0.failed += 1;
-                eprintln!("espalier: {error}");
+                tell(format_args!("{error}"));
                 Ok(())
             }
             error => Err(error),

@@ -33,8 +33,12 @@ pub async fn import(arguments: &ImportArguments) -> Result<(), ToolError> {
     match status {
         200 => {
             let said: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
-            let number = |name: &str| said.get(name).and_then(|n| n.as_u64()).unwrap_or_default();
-            let (sstables, partitions) = (number("sstables"), number("partitions"));
+            let number = |name: &str| said.get(name).and_then(|n| n.as_u64());
+            let (Some(sstables), Some(partitions)) = (number("sstables"), number("partitions"))
+            else {
+                let reason = "what answers there is no admin API of a node (its api_port)";
+                return Err(unusable(arguments, reason.to_owned()));
+            };
             print_line(format_args!(
                 "{keyspace}.{table}: {sstables} SSTables with {partitions} partitions imported"
             ))?;

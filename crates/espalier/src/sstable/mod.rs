@@ -32,7 +32,7 @@ use espalier_sstable::SSTableError;
 use arguments::SstableCommand;
 use failures::Shortfall;
 pub use interrupt::INTERRUPTED;
-pub use output::print_line;
+pub use output::{print_line, tell};
 
 /// What went wrong, for people.
 #[derive(Debug, thiserror::Error)]

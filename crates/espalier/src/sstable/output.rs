@@ -1,6 +1,6 @@
-//! Standard output in large pieces.
+//! Standard output, in large pieces or line by line, and what is told beside it.
 
-use std::io::{Result, Write};
+use std::io::{ErrorKind, Result, Write};
 
 /// Bytes that are gathered before they are written.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -8,6 +8,34 @@ const PIECE_BYTES: usize = 256 * 1024;
 /// Prints a line at once.
 pub fn print_line(line: std::fmt::Arguments<'_>) -> Result<()> {
     writeln!(std::io::stdout().lock(), "{line}")
+}
+
+/// Standard output of a command that does more than print: when nobody reads on, it goes on all the same.
+#[derive(Default)]
+pub struct Reports {
+    is_unread: bool,
+}
+
+impl Reports {
+    /// Prints text that ends with its line.
+    pub fn print(&mut self, text: &str) -> Result<()> {
+        if self.is_unread {
+            return Ok(());
+        }
+        let mut stdout = std::io::stdout().lock();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.is_unread = true;
+                Ok(())
+            }
+            printed => printed,
+        }
+    }
+}
+
+/// Tells people something on standard error. If that cannot be written to, there is nobody who could be told.
+pub fn tell(message: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr().lock(), "espalier: {message}");
 }
 
 /// Text on its way to standard output. What is in the buffer at the end must be flushed.

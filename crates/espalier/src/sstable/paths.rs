@@ -8,6 +8,7 @@ use espalier_sstable::components::{Component, DirectoryListing, list_directory};
 use espalier_sstable::{Descriptor, PageCache, SSTableError, SSTableReader};
 
 use super::ToolError;
+use super::output::tell;
 
 /// What paths name.
 #[derive(Default)]
@@ -55,7 +56,7 @@ async fn find_below(
             Ok(listed) => listed,
             Err(error) if directory == root => return Err(error),
             Err(error) => {
-                eprintln!("espalier: {error}: passed over with all below");
+                tell(format_args!("{error}: passed over with all below"));
                 found.unread_directories += 1;
                 continue;
             }
@@ -64,10 +65,10 @@ async fn find_below(
         found.descriptors.extend(listing.sealed);
         for descriptor in listing.unsealed.iter().chain(&listing.incomplete) {
             let name = descriptor.directory.join(descriptor.to_string());
-            eprintln!(
-                "espalier: {}: passed over, as it has no TOC.txt: it is being written, or damaged; name its Data.db to look at it",
+            tell(format_args!(
+                "{}: passed over, as it has no TOC.txt: it is being written, or damaged; name its Data.db to look at it",
                 name.display()
-            );
+            ));
         }
         // The last is taken first.
         remaining.extend(below.into_iter().rev());
@@ -100,10 +101,10 @@ pub async fn open(
             let name = descriptor.directory.join(descriptor.to_string());
             let reader =
                 SSTableReader::open_unlisted(file_system, descriptor.clone(), None, cache).await?;
-            eprintln!(
-                "espalier: {}: it has no TOC.txt, so its files are those that are there",
+            tell(format_args!(
+                "{}: it has no TOC.txt, so its files are those that are there",
                 name.display()
-            );
+            ));
             Ok(reader)
         }
         opened => opened,

@@ -50,11 +50,20 @@ impl Names {
         let reader = paths::open(file_system, descriptor, cache).await?;
         let place = Place::of(&descriptor.directory);
         let header = &reader.statistics().header;
-        let table = match self.find(file_system, descriptor, &place).await? {
-            Some(known) => named(header, &known).map_err(|reason| ToolError::Path {
-                path: descriptor.directory.join(descriptor.to_string()),
-                reason,
-            })?,
+        let known = match self.find(file_system, descriptor, &place).await? {
+            Some(known) => match (named(header, &known), &self.given) {
+                (Ok(named), _) => Some(named),
+                // Nobody asked for the schema beside the files; that of a view has the name of the view's table.
+                (Err(_), None) => None,
+                (Err(reason), Some(_)) => {
+                    let path = descriptor.directory.join(descriptor.to_string());
+                    return Err(ToolError::Path { path, reason });
+                }
+            },
+            None => None,
+        };
+        let table = match known {
+            Some(named) => named,
             None => header.to_table(
                 self.keyspace.as_deref().or(place.keyspace.as_deref()).unwrap_or_default(),
                 self.table.as_deref().or(place.table.as_deref()).unwrap_or("sstable"),
@@ -98,7 +107,7 @@ pub async fn read(
     offline::read_schema(&text, keyspace).map_err(|error| unusable(error.to_string()))
 }
 
-/// The table that is meant: the one that was asked for; or one of this name; or the only one there is.
+/// The table that is meant: the one that was asked for; or that of this name; or the only one there is, if nobody knows a name.
 pub fn choose(
     schema: &Schema,
     keyspace: Option<&str>,
@@ -116,10 +125,14 @@ pub fn choose(
     match (of_name, tables.as_slice()) {
         (Some(table), _) => Ok((*table).clone()),
         (None, []) => Err(ToolError::Schema("the schema has no CREATE TABLE".into())),
-        (None, [only]) if asked.is_none() => Ok((*only).clone()),
-        (None, _) => Err(ToolError::Schema(match asked {
-            Some(asked) => format!("the schema has no table {asked}, but {}", names()),
-            None => format!("say with --table which of {} is meant", names()),
+        (None, [only]) if name.is_none() => Ok((*only).clone()),
+        (None, _) => Err(ToolError::Schema(match (asked, name) {
+            (Some(asked), _) => format!("the schema has no table {asked}, but {}", names()),
+            (None, Some(name)) => format!(
+                "the schema has no table {name}, after which the directory is named, but {}: say --table if one of them is meant",
+                names()
+            ),
+            (None, None) => format!("say with --table which of {} is meant", names()),
         })),
     }
 }

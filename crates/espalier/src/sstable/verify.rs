@@ -1,6 +1,5 @@
 //! `espalier sstable verify`: a line for each SSTable, and one for each problem.
 
-use std::io::Write;
 use std::time::Duration;
 
 use espalier_runtime::file::FileSystem;
@@ -11,6 +10,7 @@ use espalier_sstable::{Component, Descriptor};
 use super::ToolError;
 use super::arguments::VerifyArguments;
 use super::failures::Shortfall;
+use super::output::Reports;
 use super::paths::{self, Found};
 use super::progress::{Progress, bytes, rate};
 
@@ -19,7 +19,7 @@ pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let Found { descriptors, unread_directories } =
         paths::find(&file_system, &arguments.paths.paths).await?;
-    let mut output = std::io::stdout();
+    let mut reports = Reports::default();
     let mut failed = 0;
     for descriptor in &descriptors {
         let path = descriptor.directory.join(descriptor.to_string());
@@ -37,11 +37,11 @@ pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
                 failed += usize::from(!report.is_ok());
                 let name = path.display().to_string();
                 let text = describe(&name, &report, stored, began.elapsed(), arguments.quick);
-                write!(output, "{text}")?;
+                reports.print(&text)?;
             }
             Err(error) => {
                 failed += 1;
-                writeln!(output, "{}: not verified: {error}", path.display())?;
+                reports.print(&format!("{}: not verified: {error}\n", path.display()))?;
             }
         }
     }

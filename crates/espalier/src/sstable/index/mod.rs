@@ -66,6 +66,10 @@ async fn write(file_system: &FileSystem, path: &Path, text: String) -> Result<()
         path: path.to_owned(),
         reason: error.source.to_string(),
     };
+    if Descriptor::parse(path).is_ok() {
+        let reason = "this is the name of a file of an SSTable, and no drawing".to_owned();
+        return Err(ToolError::Path { path: path.to_owned(), reason });
+    }
     let file = file_system.create(path).await.map_err(unusable)?;
     file.write_at(0, text.into_bytes()).await.map_err(unusable)?;
     Ok(())

@@ -60,7 +60,8 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
     let format = Format::of(&arguments.input);
     let mut records = Records::open(&plan.file_system, &arguments.input, format).await?;
     let timestamp = arguments.timestamp.unwrap_or_else(time::now_micros);
-    let builder = RowBuilder::new(plan.table.clone(), timestamp, time::now_seconds());
+    let latest_s = plan.features.local_deletion_times.maximum();
+    let builder = RowBuilder::new(plan.table.clone(), timestamp, time::now_seconds(), latest_s);
     let wrong = |reason| plan.in_input(records.line(), reason);
     builder.check_header(records.header()).map_err(wrong)?;
     let made = MadeDirectories::make(&plan.file_system, &arguments.output).await?;
@@ -122,7 +123,7 @@ impl Plan<'_> {
         let output = &self.arguments.output;
         let id = next_id(&self.file_system, output).await?;
         let target = Descriptor::new(output.clone(), self.features, id);
-        let directory = output.join(format!(".runs-{}", target.id));
+        let directory = output.join(format!(".runs-{}-{}", target.id, std::process::id()));
         let memory = self.arguments.sort_memory << 20;
         let (file_system, table) = (self.file_system.clone(), self.table.clone());
         let mut sorter = Sorter::new(file_system, table, directory, memory, &self.interrupt);

@@ -38,6 +38,7 @@ pub struct RowBuilder {
     table: Arc<TableMetadata>,
     timestamp: i64,
     now_s: u32,
+    latest_expiry_s: u32,
 }
 
 /// How the cells of a record are written.
@@ -50,9 +51,14 @@ struct Written {
 }
 
 impl RowBuilder {
-    /// `timestamp`: of records that have none, in µs.
-    pub fn new(table: Arc<TableMetadata>, timestamp: i64, now_s: i64) -> Self {
-        Self { table, timestamp, now_s: u32::try_from(now_s).unwrap_or(0) }
+    /// `timestamp`: of records that have none, in µs; `latest_expiry_s`: what files have room for.
+    pub fn new(
+        table: Arc<TableMetadata>,
+        timestamp: i64,
+        now_s: i64,
+        latest_expiry_s: u32,
+    ) -> Self {
+        Self { table, timestamp, now_s: u32::try_from(now_s).unwrap_or(0), latest_expiry_s }
     }
 
     /// The row of a record.
@@ -89,9 +95,14 @@ impl RowBuilder {
         }
         let expiry_s = match ttl {
             0 => NO_DELETION_TIME,
-            // The last second that every version can hold.
-            ttl => self.now_s.saturating_add(ttl).min(i32::MAX as u32 - 1),
+            ttl => self.now_s.saturating_add(ttl),
         };
+        if ttl > 0 && expiry_s > self.latest_expiry_s {
+            let latest_s = self.latest_expiry_s;
+            return Err(format!(
+                "it would expire at second {expiry_s}, and files of this version have room until {latest_s}"
+            ));
+        }
         self.assemble(values, Written { timestamp, ttl, expiry_s, now_s: self.now_s })
     }
 
@@ -253,6 +264,11 @@ impl Written {
     }
 }
 
+/// Whether an empty text is a value of the type.
+fn has_empty_text(ty: &CqlType) -> bool {
+    matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob)
+}
+
 /// A value as the input has it.
 enum Value<'record> {
     Json(&'record Json),
@@ -276,6 +292,8 @@ impl Value<'_> {
                 from_json_value(&column.column_type, json).map_err(|error| error.to_string())
             }
             Self::Text(None) => Ok(None),
+            // Who quotes every field has no other way to say that there is none.
+            Self::Text(Some("")) if !has_empty_text(&column.column_type) => Ok(None),
             Self::Text(Some(text)) => from_field(&column.column_type, text),
         };
         value.map_err(|error| format!("{}: {error}", column.name))
