@@ -37,8 +37,9 @@ pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
                 let node = open(arguments, CACHE_BYTES).await?;
                 let outcome = Box::pin(stalls::measure(&node, arguments, &mut progress)).await;
                 progress.clear();
-                InProcessNode::close_shared(node).await?;
+                let closed = InProcessNode::close_shared(node).await;
                 rounds.push(outcome?);
+                closed?;
             }
             stalls::print(&rounds)?;
         }
