@@ -318,7 +318,8 @@ fn commands_do_their_work_also_if_nobody_reads_what_they_say() {
         fs::write(statistics, "").unwrap();
     }
     assert_eq!(unheard(&["sstable", "verify", &path]), Some(1));
-    assert_eq!(unheard(&["sstable", "stats", &path]), Some(1));
+    // This one does nothing but print.
+    assert_eq!(unheard(&["sstable", "stats", &path]), Some(0));
 }
 
 #[test]

@@ -173,7 +173,8 @@ fn an_interrupted_write_leaves_nothing() {
         writeln!(input, "{{\"id\":1,\"at\":{number},\"v\":\"{filler}\"}}").unwrap();
     }
     // Runs are there, and more input may come.
-    while fs::read_dir(path("out/.runs-1")).is_err() {
+    let is_run = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().path().is_dir();
+    while !fs::read_dir(path("out")).is_ok_and(|mut entries| entries.any(is_run)) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
