@@ -1,6 +1,8 @@
 //! Tasks give way in time, and those that do not are found out.
 
 #![allow(clippy::unwrap_used)]
+// Threads that are in the way of the runtime's are not its own.
+#![allow(clippy::disallowed_methods)]
 
 use espalier_runtime::cpu::{allowed_cpus, pin_current_thread, thread_time};
 use espalier_runtime::preempt::{
