@@ -1,5 +1,8 @@
 """The row cache as a client and an operator see it: the time series of ScyllaDB's article (rows are prepended, the head is read),
 BYPASS CACHE, tables that are not cached, and metrics by ScyllaDB's names."""
+import json
+import urllib.error
+
 import pytest
 
 from espalier_node import wait_until
@@ -107,6 +110,40 @@ def test_what_is_bypassed_or_not_cached_leaves_no_row(series):
     session.execute("ALTER TABLE ks.events WITH caching = {'enabled': 'true'}")
     assert len(list(session.execute("SELECT * FROM ks.events WHERE source = 1"))) == 200
     assert (counted["reads"], counted["row_insertions"]) == (1, 200)
+
+
+def explained(node, key, table="events"):
+    text = node.request("GET", "/cache_service/row_cache/explain/ks", cf=table, key=key)
+    return json.loads(text)
+
+
+def test_what_is_known_of_a_partition_is_explained(series):
+    ours, session = series
+    assert explained(ours, "1")["state"] == "unknown"
+    heads(session)
+    # Clustered in descending order, the head is known from the start of the partition to its first row.
+    head = explained(ours, "1")
+    assert (head["state"], head["rows"]) == ("partial", 1)
+    [known] = head["ranges"]
+    assert known["from"] is None and known["to"]["values"] == [199]
+    list(session.execute("SELECT * FROM ks.events WHERE source = 1 AND at >= 10 AND at < 20"))
+    first, second = explained(ours, "1")["ranges"]
+    assert first == known
+    assert (second["from"]["values"], second["to"]["values"], second["rows"]) == ([20], [10], 10)
+    assert (second["from"]["inclusive"], second["to"]["inclusive"]) == (False, True)
+    list(session.execute("SELECT * FROM ks.events WHERE source = 1"))
+    whole = explained(ours, "1")
+    assert (whole["state"], whole["rows"], len(whole["ranges"])) == ("complete", 200, 1)
+    session.execute("CREATE TABLE ks.pairs (a int, b text, v int, PRIMARY KEY ((a, b)))")
+    session.execute("INSERT INTO ks.pairs (a, b, v) VALUES (1, 'x', 2)")
+    ours.flush("ks", "pairs")
+    assert explained(ours, "1:x", "pairs")["state"] == "unknown"
+    list(session.execute("SELECT * FROM ks.pairs WHERE a = 1 AND b = 'x'"))
+    assert explained(ours, "1:x", "pairs")["state"] == "complete"
+    for table, key, complaint in [("pairs", "1", "a, b"), ("events", "one", "source"), ("no", "1", "not found")]:
+        with pytest.raises(urllib.error.HTTPError) as raised:
+            explained(ours, key, table)
+        assert complaint in raised.value.read().decode()
 
 
 def test_enable_cache_turns_it_off(start_node):

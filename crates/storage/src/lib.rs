@@ -23,7 +23,7 @@ mod shared;
 pub mod system;
 mod table;
 
-pub use cache::RowCacheMetrics;
+pub use cache::{CacheExplanation, KnownPartition, KnownRange, RowCacheMetrics};
 pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
 pub use compaction::{CompactionKind, CompactionProgress, strategy::CompactionStrategy};
 #[cfg(debug_assertions)]

@@ -13,6 +13,7 @@
 //! | `single_row` | the same for partitions that are one row |
 //! | `populate` | adding rows and ranges |
 //! | `update` | what a flush brings |
+//! | `explain` | what is known of a partition, for people |
 //! | `ages`, `evict` | which entries go when there is no room |
 //!
 //! **Memory bound.** What is used, with what readers of older states keep, passes the limit by no more than what the last insertion
@@ -22,6 +23,7 @@ mod ages;
 mod disk;
 mod entry;
 mod evict;
+mod explain;
 mod lookup;
 mod partition;
 mod place;
@@ -36,6 +38,7 @@ use std::{cell::RefCell, rc::Rc};
 use espalier_sstable::PageCache;
 use espalier_trie::memory::InMemoryTrie;
 
+pub use explain::{CacheExplanation, KnownPartition, KnownRange};
 pub(crate) use partition::CachedPartition;
 pub(crate) use single_row::{add_row_at_hand, read_single_row};
 pub(crate) use table::{TableCache, Ticket};

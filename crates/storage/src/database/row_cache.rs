@@ -1,7 +1,11 @@
 //! The row cache from outside.
 
+use std::sync::Arc;
+
+use espalier_mutation::{DecoratedKey, schema::TableMetadata};
+
 use super::Database;
-use crate::RowCacheMetrics;
+use crate::{CacheExplanation, RowCacheMetrics, StorageError};
 
 impl Database {
     /// What the row cache of this shard did and holds.
@@ -12,6 +16,20 @@ impl Database {
     /// Changes the limit of this shard's row cache, in bytes; evicts at once what is too much.
     pub fn set_row_cache_limit(&self, limit_bytes: usize) {
         self.inner.row_cache.set_limit(limit_bytes);
+    }
+
+    /// What the row cache knows of a partition, on the shard that has it.
+    pub async fn explain_cached(
+        &self,
+        table: &Arc<TableMetadata>,
+        key: DecoratedKey,
+    ) -> Result<CacheExplanation, StorageError> {
+        let (shard, id) = (self.shard_of(table, &key), table.id);
+        let explain = move |database: Database| async move {
+            let table = database.table(id)?;
+            Ok(table.cache().explain(&table.metadata(), &key).await)
+        };
+        self.on_shard(shard, explain).await
     }
 
     /// Forgets all cached rows, on all shards. What they took is given back in steps.

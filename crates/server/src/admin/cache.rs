@@ -1,0 +1,119 @@
+//! What the row cache knows of a partition, as JSON.
+
+use std::rc::Rc;
+
+use espalier_mutation::{
+    BoundKind, ClusteringBound, DecoratedKey, build_composite, schema::TableMetadata,
+};
+use espalier_storage::{CacheExplanation, KnownPartition, KnownRange};
+use espalier_types::literal::{from_text, to_json};
+
+use super::http::{HttpRequest, HttpResponse, json_string};
+use crate::shard::ShardServer;
+
+/// Answers `GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY`.
+pub(super) async fn explain(
+    server: &Rc<ShardServer>,
+    keyspace: &str,
+    request: &HttpRequest,
+) -> HttpResponse {
+    let (Some(name), Some(text)) = (request.parameter("cf"), request.parameter("key")) else {
+        return HttpResponse::error(400, "This needs ?cf=TABLE&key=KEY");
+    };
+    let database = server.processor.database();
+    let schema = database.schema();
+    let Some(table) = schema.table(keyspace, name) else {
+        return HttpResponse::error(400, &format!("Column family '{keyspace}:{name}' not found"));
+    };
+    let key = match parse_key(table, text) {
+        Ok(key) => key,
+        Err(reason) => return HttpResponse::error(400, &reason),
+    };
+    match database.explain_cached(table, key).await {
+        Ok(explanation) => HttpResponse::json(render(table, &explanation)),
+        Err(error) => HttpResponse::error(500, &error.to_string()),
+    }
+}
+
+/// A partition key as nodetool takes it: the values of its columns with colons between.
+fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> {
+    let columns = table.partition_key_columns();
+    let values: Vec<&str> = match columns.len() {
+        1 => vec![text],
+        _ => text.split(':').collect(),
+    };
+    if values.len() != columns.len() {
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        return Err(format!("The key needs {}, with colons between", names.join(", ")));
+    }
+    let values = columns.iter().zip(values).map(|(column, text)| {
+        from_text(&column.column_type, text).map_err(|error| format!("{}: {error}", column.name))
+    });
+    let values: Vec<_> = values.collect::<Result<_, _>>()?;
+    Ok(DecoratedKey::new(match values.as_slice() {
+        [one] => one.clone(),
+        several => build_composite(several),
+    }))
+}
+
+fn render(table: &TableMetadata, explanation: &CacheExplanation) -> String {
+    let (state, why) = match explanation {
+        CacheExplanation::NodeIsOff => ("off", "the node has no row cache (enable_cache)"),
+        CacheExplanation::TableIsOff => ("off", "the table's caching has 'enabled': 'false'"),
+        CacheExplanation::Unknown => (
+            "unknown",
+            "nothing was read of it since the start, or since it was evicted or forgotten: the next read asks the files",
+        ),
+        CacheExplanation::Known(known) if is_whole(known) => {
+            ("complete", "all of it is held: no read asks the files")
+        }
+        CacheExplanation::Known(_) => (
+            "partial",
+            "a read asks the files for what is between the ranges, before and behind them",
+        ),
+    };
+    let mut text = format!("{{\"state\": {}, \"why\": {}", json_string(state), json_string(why));
+    if let CacheExplanation::Known(known) = explanation {
+        let ranges: Vec<String> =
+            known.ranges.iter().map(|range| render_range(table, range)).collect();
+        text += &format!(
+            ", \"rows\": {}, \"row_bytes\": {}, \"static_row\": {}, \"ranges\": [{}], \"more_ranges\": {}",
+            known.rows,
+            known.row_bytes,
+            known.has_static_row,
+            ranges.join(", "),
+            known.untold_ranges
+        );
+        if !known.deletion.is_live() {
+            text += &format!(", \"deleted_at\": {}", known.deletion.marked_for_delete_at);
+        }
+    }
+    text + "}"
+}
+
+fn is_whole(known: &KnownPartition) -> bool {
+    matches!(
+        known.ranges.as_slice(),
+        [one] if one.start.is_unbounded() && one.end.is_unbounded() && known.untold_ranges == 0
+    )
+}
+
+fn render_range(table: &TableMetadata, range: &KnownRange) -> String {
+    let (start, end) = (render_bound(table, &range.start), render_bound(table, &range.end));
+    format!("{{\"from\": {start}, \"to\": {end}, \"rows\": {}}}", range.rows)
+}
+
+/// `null` where the partition begins or ends; in clustering order, which of descending columns is from above.
+fn render_bound(table: &TableMetadata, bound: &ClusteringBound) -> String {
+    if bound.is_unbounded() {
+        return "null".to_owned();
+    }
+    let columns = table.clustering_columns().iter().zip(&bound.values);
+    let values = columns.map(|(column, value)| match value {
+        Some(value) => to_json(&column.column_type, value),
+        None => "null".to_owned(),
+    });
+    let is_inclusive = matches!(bound.kind, BoundKind::InclusiveStart | BoundKind::InclusiveEnd);
+    let values: Vec<String> = values.collect();
+    format!("{{\"values\": [{}], \"inclusive\": {is_inclusive}}}", values.join(", "))
+}

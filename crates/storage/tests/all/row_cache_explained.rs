@@ -1,0 +1,100 @@
+//! What the row cache says that it knows is what reads have taught it.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, DeletionTime, Mutation,
+    PartitionUpdate, schema::TableMetadata,
+};
+use espalier_runtime::file::FileSystem;
+use espalier_storage::{CacheExplanation, Database, KnownPartition, ReadTarget};
+
+use crate::{row_cache::settings, support::*};
+
+async fn known(database: &Database, table: &Arc<TableMetadata>) -> KnownPartition {
+    match database.explain_cached(table, key("p")).await.unwrap() {
+        CacheExplanation::Known(known) => known,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Ranges as people write them, of tables with one clustering column: `[1, 3) 2 rows`.
+fn ranges(known: &KnownPartition) -> Vec<String> {
+    let value = |bound: &ClusteringBound| match bound.values.first() {
+        Some(Some(value)) => i32::from_be_bytes(*value.first_chunk().unwrap()).to_string(),
+        _ => "…".to_owned(),
+    };
+    let range = |range: &espalier_storage::KnownRange| {
+        let open = if range.start.kind == BoundKind::InclusiveStart { '[' } else { '(' };
+        let close = if range.end.kind == BoundKind::InclusiveEnd { ']' } else { ')' };
+        format!("{open}{}, {}{close} {}", value(&range.start), value(&range.end), range.rows)
+    };
+    known.ranges.iter().map(range).collect()
+}
+
+async fn read_slice(database: &Database, table: &Arc<TableMetadata>, start: i32, end: i32) {
+    let bound = |kind, number| ClusteringBound { kind, values: [Some(int(number))].into() };
+    let slice = ClusteringSlice {
+        start: bound(BoundKind::InclusiveStart, start),
+        end: bound(BoundKind::ExclusiveEnd, end),
+    };
+    let mut command = command(table, ReadTarget::Partition(key("p")));
+    command.slices = Arc::new(ClusteringSlices { slices: vec![slice] });
+    database.read(command).await.unwrap();
+}
+
+#[test]
+fn ranges_are_those_that_were_read() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, settings(1 << 20)).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        let unknown = database.explain_cached(&wide, key("p")).await.unwrap();
+        assert_eq!(unknown, CacheExplanation::Unknown);
+        for at in 0..20 {
+            database.apply(insert(&wide, "p", Some(at), 10, &[("v", "x")])).await.unwrap();
+        }
+        let mut deletion = PartitionUpdate::new(wide.id, key("p"));
+        deletion.deletion = DeletionTime::new(5, NOW);
+        database.apply(Mutation { updates: vec![deletion] }).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+
+        read_slice(&database, &wide, 3, 5).await;
+        let first = known(&database, &wide).await;
+        assert_eq!(ranges(&first), ["[3, 5) 2"]);
+        assert_eq!((first.rows, first.deletion), (2, DeletionTime::new(5, NOW)));
+        assert!(first.row_bytes > 2 && !first.has_static_row);
+
+        read_slice(&database, &wide, 10, 12).await;
+        read_slice(&database, &wide, 5, 6).await;
+        assert_eq!(ranges(&known(&database, &wide).await), ["[3, 6) 3", "[10, 12) 2"]);
+
+        read_partition(&database, &wide, "p").await.unwrap();
+        let all = known(&database, &wide).await;
+        assert_eq!((ranges(&all), all.untold_ranges), (vec!["[…, …] 20".to_owned()], 0));
+
+        database.forget_cached_rows().await;
+        let forgotten = database.explain_cached(&wide, key("p")).await.unwrap();
+        assert_eq!(forgotten, CacheExplanation::Unknown);
+    });
+}
+
+#[test]
+fn a_partition_of_one_row_is_known_or_not() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, settings(1 << 20)).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        database.apply(insert(&narrow, "p", None, 10, &[("v", "x")])).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        let unknown = database.explain_cached(&narrow, key("p")).await.unwrap();
+        assert_eq!(unknown, CacheExplanation::Unknown);
+        read_partition(&database, &narrow, "p").await.unwrap();
+        assert_eq!(known(&database, &narrow).await.rows, 1);
+        database.set_row_cache_limit(0);
+        let off = database.explain_cached(&narrow, key("p")).await.unwrap();
+        assert_eq!(off, CacheExplanation::NodeIsOff);
+    });
+}
