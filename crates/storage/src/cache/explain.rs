@@ -10,7 +10,7 @@ use espalier_trie::cursor::Direction;
 use super::{
     Inner, TableCache,
     entry::Entry,
-    place::{are_adjacent, is_row},
+    place::{FIRST, are_adjacent, is_row},
 };
 use crate::memtable::path;
 
@@ -191,8 +191,11 @@ impl RangeWalk {
             self.end_range();
         }
         let rows = u64::from(entry.is_row());
-        let range =
-            self.range.get_or_insert_with(|| Places { start: place.to_vec(), ..Places::default() });
+        let range = self.range.get_or_insert_with(|| {
+            // Before the first entry there is none that would say where the partition begins.
+            let start = if entry.is_continuous() { FIRST } else { place };
+            Places { start: start.to_vec(), ..Places::default() }
+        });
         range.rows += rows;
         self.rows += rows;
         if entry.is_row() {
