@@ -167,6 +167,8 @@ impl RowCache {
     pub(crate) fn set_limit(&self, limit_bytes: usize) {
         let mut inner = self.0.borrow_mut();
         inner.limit_bytes = limit_bytes.min(LARGEST_BYTES);
+        // What nobody keeps any more must not look as if somebody did.
+        inner.trie.free_retired(u32::MAX);
         // Readers may keep what is evicted: it ends where the hand stands still, or a round of it takes nothing more.
         let mut left = usize::MAX;
         while inner.is_over(0) && !inner.trie.is_empty() {
