@@ -105,7 +105,8 @@ def test_our_select_after_a_restart(filled):
 
 def test_a_running_cassandra_loads_the_files(filled, cassandra):
     """It imports them, and its SELECT returns what ours does."""
-    with Wire(cassandra) as wire:
+    # Its DROP waits up to a minute for compactions to stop.
+    with Wire(cassandra, timeout_s=150) as wire:
         must(wire, f"DROP KEYSPACE IF EXISTS {shapes.KEYSPACE}")
         for statement in filled.schema():
             must(wire, statement)

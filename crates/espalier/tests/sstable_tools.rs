@@ -5,6 +5,7 @@
 mod support;
 
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
 use support::{espalier, run, written_by_cassandra};
@@ -25,11 +26,7 @@ fn sound_files_verify() {
 
 #[test]
 fn one_flipped_bit_is_found() {
-    let copy = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(written_by_cassandra("wide_range_tombstones")).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-    }
+    let copy = copied("wide_range_tombstones");
     let data = copy.path().join("da-1-bti-Data.db");
     let mut bytes = fs::read(&data).unwrap();
     let middle = bytes.len() / 2;
@@ -207,11 +204,16 @@ fn what_is_no_sstable_is_told() {
 
 fn copied(set: &str) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
+    copy_to(set, copy.path());
+    copy
+}
+
+fn copy_to(set: &str, directory: &Path) {
+    fs::create_dir_all(directory).unwrap();
     for entry in fs::read_dir(written_by_cassandra(set)).unwrap() {
         let entry = entry.unwrap();
-        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+        fs::copy(entry.path(), directory.join(entry.file_name())).unwrap();
     }
-    copy
 }
 
 #[test]
@@ -286,12 +288,7 @@ fn a_table_that_the_schema_does_not_have_is_told() {
 fn three() -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c"] {
-        fs::create_dir_all(directory.path().join("in").join(name)).unwrap();
-        for entry in fs::read_dir(written_by_cassandra("kv_one")).unwrap() {
-            let entry = entry.unwrap();
-            let place = directory.path().join("in").join(name).join(entry.file_name());
-            fs::copy(entry.path(), place).unwrap();
-        }
+        copy_to("kv_one", &directory.path().join("in").join(name));
     }
     let path = directory.path().join("in").to_str().unwrap().to_owned();
     (directory, path)
@@ -350,13 +347,7 @@ fn an_sstable_is_converted_once_if_all_of_its_files_are_named() {
 fn the_only_table_of_a_schema_is_not_taken_for_another() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path().join("ks/orders-5a1c395eb41f11e59f22ba0be0483c18");
-    fs::create_dir_all(&table).unwrap();
-    for entry in fs::read_dir(written_by_cassandra("kv_one")).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_name() != "schema.cql" {
-            fs::copy(entry.path(), table.join(entry.file_name())).unwrap();
-        }
-    }
+    copy_to("kv_one", &table);
     let table = table.to_str().unwrap();
     let beside = format!("{table}/schema.cql");
     let other = "CREATE TABLE ks.other (a int, b int, c int, PRIMARY KEY (a, b, c));";

@@ -3,7 +3,7 @@
 //! Kept: every cell with its times, level, repair, host and commit log of the SSTable, its id. Nothing is reconciled,
 //! purged or merged. Memory: that of a reader and a writer.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use espalier_runtime::file::FileSystem;
 use espalier_runtime::time::Instant;
 use espalier_sstable::versions::{VERSIONS, Version, VersionFeatures};
 use espalier_sstable::{
-    ChunkFormat, ColumnSelection, Component, Descriptor, PageCache, SSTableReader, SSTableWriter,
-    WriterFacts, WriterOptions, WrittenSSTable,
+    ChunkFormat, ColumnSelection, Descriptor, PageCache, SSTableReader, SSTableWriter, WriterFacts,
+    WriterOptions, WrittenSSTable,
 };
 
 use super::ToolError;
@@ -25,7 +25,7 @@ use super::failures::Failures;
 use super::interrupt::Interrupt;
 use super::made_directories::MadeDirectories;
 use super::output::Reports;
-use super::paths::{self, Found, unusable};
+use super::paths::{self, unusable};
 use super::progress::{Progress, bytes, rate};
 
 const CACHE_BYTES: usize = 8 << 20;
@@ -38,30 +38,12 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
     let features = version("to", &arguments.to)?;
     let chunks = chunks(&arguments.compression)?;
     let interrupt = Interrupt::watch()?;
-    let mut found = Found::default();
-    let mut directories = Vec::new();
-    // `DIRECTORY/*` names each of them by all of its files.
-    let mut seen = HashSet::new();
-    for path in &arguments.paths.paths {
-        let root = match file_system.metadata(path).await {
-            Ok(metadata) if metadata.is_directory => path.clone(),
-            _ => path.parent().map(Path::to_path_buf).unwrap_or_default(),
-        };
-        let of_path = paths::find(&file_system, std::slice::from_ref(path)).await?;
-        found.unread_directories += of_path.unread_directories;
-        for descriptor in of_path.descriptors {
-            if !seen.insert(descriptor.path(&Component::Data)) {
-                continue;
-            }
-            let below = descriptor.directory.strip_prefix(&root).unwrap_or(Path::new(""));
-            directories.push(arguments.output.join(below));
-            found.descriptors.push(descriptor);
-        }
-    }
+    let found = paths::find(&file_system, &arguments.paths.paths).await?;
     let mut failures = Failures::of(&found);
     let mut reports = Reports::default();
-    for (source, directory) in found.descriptors.into_iter().zip(directories) {
-        match one(&file_system, &source, features, directory, &chunks, &interrupt).await {
+    for (source, place) in found.descriptors.iter().zip(&found.places) {
+        let directory = arguments.output.join(place);
+        match one(&file_system, source, features, directory, &chunks, &interrupt).await {
             Ok(converted) => reports.print(&format!("{converted}\n"))?,
             Err(error) => failures.take(error)?,
         }

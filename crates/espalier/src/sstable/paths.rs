@@ -15,6 +15,8 @@ use super::output::tell;
 pub struct Found {
     /// SSTables, in order, each once.
     pub descriptors: Vec<Descriptor>,
+    /// Of each of them, where it lies below the directory that names it; empty: in it, or it was named itself.
+    pub places: Vec<PathBuf>,
     /// How many directories below the paths could not be listed, of which each was told.
     pub unread_directories: usize,
 }
@@ -23,33 +25,39 @@ pub struct Found {
 /// be read is told and counted.
 pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, ToolError> {
     let mut found = Found::default();
+    // `DIRECTORY/*` names each of them by all of its files.
+    let mut seen = HashSet::new();
     for path in paths {
-        let before = found.descriptors.len();
+        let mut named = Vec::new();
         let metadata = file_system.metadata(path).await;
         let is_directory =
             metadata.map_err(|error| unusable(path, error.source.to_string()))?.is_directory;
         if is_directory {
-            find_below(file_system, path, &mut found).await?;
-            if found.descriptors.len() == before {
+            named = find_below(file_system, path, &mut found.unread_directories).await?;
+            if named.is_empty() {
                 return Err(unusable(path, "there is no SSTable in it or below".to_owned()));
             }
         } else {
             let (descriptor, _) =
                 Descriptor::parse(path).map_err(|error| unusable(path, error.to_string()))?;
-            found.descriptors.push(descriptor);
+            named.push(descriptor);
         }
+        named.retain(|descriptor| seen.insert(descriptor.path(&Component::Data)));
+        let place = |descriptor: &Descriptor| {
+            descriptor.directory.strip_prefix(path).map(Path::to_path_buf).unwrap_or_default()
+        };
+        found.places.extend(named.iter().map(place));
+        found.descriptors.append(&mut named);
     }
-    // `DIRECTORY/*` names each of them by all of its files.
-    let mut seen = HashSet::new();
-    found.descriptors.retain(|descriptor| seen.insert(descriptor.path(&Component::Data)));
     Ok(found)
 }
 
 async fn find_below(
     file_system: &FileSystem,
     root: &Path,
-    found: &mut Found,
-) -> Result<(), ToolError> {
+    unread_directories: &mut usize,
+) -> Result<Vec<Descriptor>, ToolError> {
+    let mut found = Vec::new();
     let mut remaining = vec![root.to_owned()];
     while let Some(directory) = remaining.pop() {
         let listed = match list(file_system, &directory).await {
@@ -57,12 +65,12 @@ async fn find_below(
             Err(error) if directory == root => return Err(error),
             Err(error) => {
                 tell(format_args!("{error}: passed over with all below"));
-                found.unread_directories += 1;
+                *unread_directories += 1;
                 continue;
             }
         };
         let (listing, below) = listed;
-        found.descriptors.extend(listing.sealed);
+        found.extend(listing.sealed);
         for descriptor in listing.unsealed.iter().chain(&listing.incomplete) {
             let name = descriptor.directory.join(descriptor.to_string());
             tell(format_args!(
@@ -73,7 +81,7 @@ async fn find_below(
         // The last is taken first.
         remaining.extend(below.into_iter().rev());
     }
-    Ok(())
+    Ok(found)
 }
 
 /// What is in a directory, and the directories below it.

@@ -50,19 +50,7 @@ impl Names {
         let reader = paths::open(file_system, descriptor, cache).await?;
         let place = Place::of(&descriptor.directory);
         let header = &reader.statistics().header;
-        let known = match self.find(file_system, descriptor, &place).await? {
-            Some(known) => match (named(header, &known), &self.given) {
-                (Ok(named), _) => Some(named),
-                // Nobody asked for the schema beside the files; that of a view has the name of the view's table.
-                (Err(_), None) => None,
-                (Err(reason), Some(_)) => {
-                    let path = descriptor.directory.join(descriptor.to_string());
-                    return Err(ToolError::Path { path, reason });
-                }
-            },
-            None => None,
-        };
-        let table = match known {
+        let table = match self.find(file_system, descriptor, &place, header).await? {
             Some(named) => named,
             None => header.to_table(
                 self.keyspace.as_deref().or(place.keyspace.as_deref()).unwrap_or_default(),
@@ -73,25 +61,32 @@ impl Names {
         Ok(reader)
     }
 
+    /// The file's table with the names of the schema that was given, or that lies beside the files and fits.
     async fn find(
         &self,
         file_system: &FileSystem,
         descriptor: &Descriptor,
         place: &Place,
+        header: &SerializationHeader,
     ) -> Result<Option<Arc<TableMetadata>>, ToolError> {
         let keyspace = self.keyspace.as_deref().or(place.keyspace.as_deref());
         if let Some(schema) = &self.given {
             let (asked, name) = (self.table.as_deref(), place.table.as_deref());
-            return choose(schema, self.keyspace.as_deref(), asked, name).map(Some);
+            let known = choose(schema, self.keyspace.as_deref(), asked, name)?;
+            let path = descriptor.directory.join(descriptor.to_string());
+            let named = named(header, &known);
+            return named.map(Some).map_err(|reason| ToolError::Path { path, reason });
         }
         let beside = descriptor.directory.join("schema.cql");
         if !file_system.exists(&beside).await.unwrap_or(false) {
             return Ok(None);
         }
-        // Nobody asked for this one: if it is of no use, names are invented as without it.
+        // Nobody asked for this one: if it is of no use, names are invented as without it. That of a view has the name of the
+        // view's table.
         let schema = read(file_system, &beside, keyspace.unwrap_or(ANY_KEYSPACE)).await;
         let name = self.table.as_deref().or(place.table.as_deref());
-        Ok(schema.and_then(|schema| choose(&schema, None, None, name)).ok())
+        let known = schema.and_then(|schema| choose(&schema, None, None, name)).ok();
+        Ok(known.and_then(|known| named(header, &known).ok()))
     }
 }
 

@@ -17,7 +17,7 @@ use super::progress::{Progress, bytes, rate};
 /// Verifies all; an error at the end if anything is wrong with one.
 pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
-    let Found { descriptors, unread_directories } =
+    let Found { descriptors, unread_directories, .. } =
         paths::find(&file_system, &arguments.paths.paths).await?;
     let mut reports = Reports::default();
     let mut failed = 0;

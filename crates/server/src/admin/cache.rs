@@ -8,7 +8,7 @@ use espalier_mutation::{
 use espalier_storage::{CacheExplanation, KnownPartition, KnownRange};
 use espalier_types::literal::{from_text, to_json};
 
-use super::http::{HttpRequest, HttpResponse, json_string};
+use super::http::{HttpRequest, HttpResponse, json_list, json_string};
 use crate::shard::ShardServer;
 
 /// Answers `GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY`.
@@ -74,14 +74,13 @@ fn render(table: &TableMetadata, explanation: &CacheExplanation) -> String {
     };
     let mut text = format!("{{\"state\": {}, \"why\": {}", json_string(state), json_string(why));
     if let CacheExplanation::Known(known) = explanation {
-        let ranges: Vec<String> =
-            known.ranges.iter().map(|range| render_range(table, range)).collect();
+        let ranges = known.ranges.iter().map(|range| render_range(table, range));
         text += &format!(
-            ", \"rows\": {}, \"row_bytes\": {}, \"static_row\": {}, \"ranges\": [{}], \"more_ranges\": {}",
+            ", \"rows\": {}, \"row_bytes\": {}, \"static_row\": {}, \"ranges\": {}, \"more_ranges\": {}",
             known.rows,
             known.row_bytes,
             known.has_static_row,
-            ranges.join(", "),
+            json_list(ranges),
             known.untold_ranges
         );
         if !known.deletion.is_live() {
@@ -114,6 +113,5 @@ fn render_bound(table: &TableMetadata, bound: &ClusteringBound) -> String {
         None => "null".to_owned(),
     });
     let is_inclusive = matches!(bound.kind, BoundKind::InclusiveStart | BoundKind::InclusiveEnd);
-    let values: Vec<String> = values.collect();
-    format!("{{\"values\": [{}], \"inclusive\": {is_inclusive}}}", values.join(", "))
+    format!("{{\"values\": {}, \"inclusive\": {is_inclusive}}}", json_list(values))
 }

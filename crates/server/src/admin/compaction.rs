@@ -6,7 +6,7 @@ use espalier_cql::describe_table;
 use espalier_mutation::schema::Schema;
 use espalier_storage::{Database, SnapshotDetails, SnapshotTable, StorageError};
 
-use super::http::{HttpRequest, HttpResponse, json_string};
+use super::http::{HttpRequest, HttpResponse, json_list, json_string};
 use crate::shard::ShardServer;
 
 /// Answers a request whose path is one of these.
@@ -44,7 +44,7 @@ pub(super) async fn answer(
         }
         ("GET", ["compaction_manager", "metrics", "pending_tasks_by_table"]) => {
             let pending = database.pending_compactions().await.into_iter();
-            HttpResponse::json(list(pending.map(|(keyspace, table, count)| {
+            HttpResponse::json(json_list(pending.map(|(keyspace, table, count)| {
                 let (keyspace, table) = (json_string(&keyspace), json_string(&table));
                 format!("{{\"ks\":{keyspace},\"cf\":{table},\"task\":{count}}}")
             })))
@@ -54,10 +54,6 @@ pub(super) async fn answer(
         }
         _ => HttpResponse::error(404, "Not found"),
     }
-}
-
-fn list(items: impl Iterator<Item = String>) -> String {
-    format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }
 
 fn failure(error: &StorageError) -> HttpResponse {
@@ -130,7 +126,7 @@ async fn compactions(database: &Database) -> String {
             running.sstables
         )
     });
-    list(running)
+    json_list(running)
 }
 
 async fn take_snapshot(database: &Database, request: &HttpRequest) -> HttpResponse {
@@ -192,7 +188,7 @@ fn snapshots(found: Vec<SnapshotDetails>) -> String {
             details.true_bytes
         ));
     }
-    list(by_tag.into_iter().map(|(tag, tables)| {
+    json_list(by_tag.into_iter().map(|(tag, tables)| {
         format!("{{\"key\":{},\"value\":[{}]}}", json_string(&tag), tables.join(", "))
     }))
 }

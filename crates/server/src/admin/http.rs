@@ -190,6 +190,11 @@ impl HttpResponse {
     }
 }
 
+/// Values in JSON as a JSON list.
+pub fn json_list(values: impl Iterator<Item = String>) -> String {
+    format!("[{}]", values.collect::<Vec<_>>().join(", "))
+}
+
 /// `text` as a JSON string, with its quotes.
 pub fn json_string(text: &str) -> String {
     let mut json = String::with_capacity(text.len() + 2);

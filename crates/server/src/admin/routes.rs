@@ -5,7 +5,7 @@ use std::rc::Rc;
 use espalier_runtime::submit_to_all;
 use espalier_storage::StorageError;
 
-use super::http::{HttpRequest, HttpResponse, json_string};
+use super::http::{HttpRequest, HttpResponse, json_list, json_string};
 use crate::metrics::render;
 use crate::shard::ShardServer;
 
@@ -106,18 +106,13 @@ fn host_id(server: &ShardServer) -> HttpResponse {
 
 fn keyspaces(server: &ShardServer) -> HttpResponse {
     let schema = server.processor.database().schema();
-    json_list(schema.keyspaces.keys().map(|name| json_string(name)))
+    HttpResponse::json(json_list(schema.keyspaces.keys().map(|name| json_string(name))))
 }
 
 fn tables(server: &ShardServer) -> HttpResponse {
     let schema = server.processor.database().schema();
-    json_list(
-        schema.tables().map(|table| json_string(&format!("{}:{}", table.keyspace, table.name))),
-    )
-}
-
-fn json_list(items: impl Iterator<Item = String>) -> HttpResponse {
-    HttpResponse::json(format!("[{}]", items.collect::<Vec<_>>().join(", ")))
+    let names = schema.tables().map(|table| format!("{}:{}", table.keyspace, table.name));
+    HttpResponse::json(json_list(names.map(|name| json_string(&name))))
 }
 
 /// Flushes a keyspace, or the tables of it that `tables` lists with commas.
