@@ -62,14 +62,6 @@ impl Row {
             && self.shadowable_deletion.is_live()
     }
 
-    /// The deletion that counts among the row's own data.
-    pub fn strongest_deletion(&self) -> DeletionTime {
-        match self.has_valid_shadowable_deletion(&self.deletion) {
-            true => self.shadowable_deletion,
-            false => self.deletion,
-        }
-    }
-
     /// Whether the shadowable deletion is not void and not covered by `other`.
     pub(crate) fn has_valid_shadowable_deletion(&self, other: &DeletionTime) -> bool {
         // A row without liveness has the least timestamp; a live deletion supersedes nothing.

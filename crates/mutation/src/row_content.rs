@@ -3,7 +3,8 @@
 
 use crate::{CellRef, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, schema::ColumnId};
 
-/// A row without its clustering. Columns are in ascending order of their ids, each once.
+/// A row without its clustering. Columns are in ascending order of their ids, each once; of a row that lies in an SSTable in
+/// the order of the file, which is that of their names.
 pub trait RowContent {
     /// Liveness of the primary key.
     fn liveness(&self) -> Liveness;
@@ -15,6 +16,15 @@ pub trait RowContent {
     #[inline]
     fn shadowable_deletion(&self) -> DeletionTime {
         DeletionTime::LIVE
+    }
+
+    /// The deletion that counts among the row's own data: a shadowable one is void where a newer liveness is.
+    #[inline]
+    fn strongest_deletion(&self) -> DeletionTime {
+        let (deletion, shadowable) = (self.deletion(), self.shadowable_deletion());
+        let is_valid = shadowable.supersedes(&deletion)
+            && self.liveness().timestamp <= shadowable.marked_for_delete_at;
+        if is_valid { shadowable } else { deletion }
     }
 
     /// Data of the columns that have some.

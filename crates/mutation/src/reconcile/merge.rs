@@ -69,22 +69,9 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         streams: Vec<S>,
         wanted: Wanted,
     ) -> Result<Option<Self>, S::Error> {
-        let Some(first) = streams.first() else { return Ok(None) };
-        let key = first.header().key.clone();
-        let deletion = streams
-            .iter()
-            .fold(DeletionTime::LIVE, |strongest, stream| strongest.max(stream.header().deletion));
-        let mut static_row: Option<Row> = None;
-        for stream in &streams {
-            let Some(mut row) = stream.header().static_row.clone() else { continue };
-            remove_deleted_counters(&table, &mut row, deletion);
-            static_row = Some(match static_row {
-                Some(merged) => merge_rows(&table, merged, row),
-                None => row,
-            });
-        }
-        let static_row =
-            static_row.and_then(|mut row| apply_deletion(&mut row, deletion).then_some(row));
+        let headers = streams.iter().map(UnfilteredStream::header);
+        let Some(header) = merge_headers(&table, headers) else { return Ok(None) };
+        let deletion = header.deletion;
         let mut sources = Vec::with_capacity(streams.len());
         for mut stream in streams {
             let is_covered = wanted.is_covered(stream.maximum_timestamp(), deletion);
@@ -99,8 +86,29 @@ impl<S: UnfilteredStream> MergedPartition<S> {
             partition_deletion: deletion,
             open: DeletionTime::LIVE,
         };
-        Ok(Some(Self { header: PartitionHeader { key, deletion, static_row }, merger }))
+        Ok(Some(Self { header, merger }))
     }
+}
+
+/// The header of a partition from those of its streams; `None` of none.
+pub fn merge_headers<'a>(
+    table: &TableMetadata,
+    headers: impl Iterator<Item = &'a PartitionHeader> + Clone,
+) -> Option<PartitionHeader> {
+    let key = headers.clone().next()?.key.clone();
+    let deletions = headers.clone().map(|header| header.deletion);
+    let deletion = deletions.fold(DeletionTime::LIVE, DeletionTime::max);
+    let mut static_row: Option<Row> = None;
+    for mut row in headers.filter_map(|header| header.static_row.clone()) {
+        remove_deleted_counters(table, &mut row, deletion);
+        static_row = Some(match static_row {
+            Some(merged) => merge_rows(table, merged, row),
+            None => row,
+        });
+    }
+    let static_row =
+        static_row.and_then(|mut row| apply_deletion(&mut row, deletion).then_some(row));
+    Some(PartitionHeader { key, deletion, static_row })
 }
 
 impl<S: UnfilteredStream> UnfilteredStream for MergedPartition<S> {

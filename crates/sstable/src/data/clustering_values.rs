@@ -56,8 +56,16 @@ pub(crate) fn read_spans(
 pub(crate) fn values_in<'a>(
     bytes: &'a [u8],
     spans: &'a [Option<(usize, usize)>],
-) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> {
+) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone {
     spans.iter().map(|span| span.map(|(start, end)| bytes.get(start..end).unwrap_or_default()))
+}
+
+/// Values that are objects, as those that are not.
+#[inline]
+pub(crate) fn borrowed(
+    values: &[Option<Bytes>],
+) -> impl ExactSizeIterator<Item = Option<&[u8]>> + Clone {
+    values.iter().map(Option::as_deref)
 }
 
 /// The values as slices of `bytes`.
@@ -66,13 +74,16 @@ pub(crate) fn to_values(bytes: &Bytes, spans: &ValueSpans) -> Box<[Option<Bytes>
 }
 
 /// Appends values of the first clustering columns.
-pub(crate) fn write_values(
+#[inline]
+pub(crate) fn write_values<'a>(
     types: &[(CqlType, bool)],
-    values: &[Option<Bytes>],
+    values: impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
-    for (types, values) in types.chunks(GROUP).zip(values.chunks(GROUP)) {
-        let header = values.iter().enumerate().fold(0u64, |header, (index, value)| {
+    let groups = values.len().div_ceil(GROUP);
+    for (index, types) in types.chunks(GROUP).take(groups).enumerate() {
+        let values = values.clone().skip(index * GROUP).take(GROUP);
+        let header = values.clone().enumerate().fold(0u64, |header, (index, value)| {
             let bits = match value {
                 None => NULL,
                 Some(value) if value.is_empty() => EMPTY,
@@ -82,7 +93,7 @@ pub(crate) fn write_values(
         });
         vint::write_unsigned(header, out);
         for ((column_type, _), value) in types.iter().zip(values) {
-            if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
                 write_value(ValueForm::of(column_type), value, out)?;
             }
         }

@@ -10,13 +10,14 @@ use espalier_mutation::{
 use crate::{
     data::{
         decode::{
-            HeadKind, RowDecoder, UnfilteredHead, read_head, read_marker, read_partition_head,
-            read_static_head,
+            HeadKind, RowDecoder, RowView, UnfilteredHead, read_head, read_marker,
+            read_partition_head, read_static_head,
         },
         input::{MAXIMUM_ROW_LENGTH, Malformed},
         stream::DataStream,
     },
     error::{Result, SSTableError},
+    reader::plain::{Ahead, PlainRow},
 };
 
 /// A position in Data.db, at the start of a partition, row or marker.
@@ -102,6 +103,36 @@ impl RowSource {
                 Err(Malformed::Wrong(reason)) => return Err(self.corrupt(reason)),
             }
         }
+    }
+
+    /// Looks at the row here, if it is one that can be copied as it lies: then the offset behind it is given, and `view` is of the
+    /// window.
+    #[inline]
+    pub(crate) async fn look(&mut self, view: &mut RowView) -> Result<(Ahead, usize)> {
+        match self.view(view) {
+            Some(end) => Ok((Ahead::Plain, end)),
+            // In a box: there are few of them, and the future of all others stays small.
+            None => Box::pin(self.look_closely(view)).await,
+        }
+    }
+
+    async fn look_closely(&mut self, view: &mut RowView) -> Result<(Ahead, usize)> {
+        let Some(head) = self.head().await? else { return Ok((Ahead::End, 0)) };
+        if head.kind != HeadKind::Row {
+            return Ok((Ahead::Other, 0));
+        }
+        self.with_body(head).await?;
+        Ok(self.view(view).map_or((Ahead::Other, 0), |end| (Ahead::Plain, end)))
+    }
+
+    #[inline]
+    fn view(&self, view: &mut RowView) -> Option<usize> {
+        view.read(self.stream.window(), self.stream.offset(), &self.decoder.layout)
+    }
+
+    /// What `view` tells of the row that was looked at.
+    pub(crate) fn plain<'a>(&'a self, view: &'a RowView) -> PlainRow<'a> {
+        PlainRow::new(view, self.stream.window(), &self.decoder.layout)
     }
 
     /// Compares the position of `head`, which was read here, with another one.

@@ -8,10 +8,17 @@ use espalier_mutation::{
 };
 
 use super::{
-    forward::ForwardRows, only_row::OnlyRow, row_source::RowSource, sstable_reader::SSTableReader,
+    forward::ForwardRows,
+    only_row::OnlyRow,
+    plain::{Ahead, PlainRow},
+    row_source::RowSource,
+    sstable_reader::SSTableReader,
 };
 use crate::{
-    data::{decode::RowDecoder, stream::DataStream},
+    data::{
+        decode::{RowDecoder, RowView},
+        stream::DataStream,
+    },
     error::{Result, SSTableError},
     page_cache::Caching,
 };
@@ -30,6 +37,11 @@ pub struct Scan {
     last_key: Option<DecoratedKey>,
     /// Where the current partition begins.
     partition_start: u64,
+    /// Whether rows can be taken as they lie: all of them and all of their columns are wanted.
+    is_whole: bool,
+    /// The row that was looked at, and the offset behind it.
+    view: RowView,
+    view_end: usize,
 }
 
 #[derive(Debug)]
@@ -62,6 +74,9 @@ impl Scan {
         slices: Arc<ClusteringSlices>,
         decoder: RowDecoder,
     ) -> Result<Self> {
+        let is_whole = *slices == ClusteringSlices::all()
+            && decoder.wants_all()
+            && !decoder.layout.is_static_compact;
         let start = match reader.may_contain_range(&range) {
             true => reader.first_position(&range).await?,
             false => None,
@@ -73,7 +88,17 @@ impl Scan {
             }
             None => State::Finished,
         };
-        Ok(Self { reader, range, slices, state, last_key: None, partition_start: 0 })
+        Ok(Self {
+            reader,
+            range,
+            slices,
+            state,
+            last_key: None,
+            partition_start: 0,
+            is_whole,
+            view: RowView::new(),
+            view_end: 0,
+        })
     }
 
     /// The SSTable that is scanned.
@@ -117,6 +142,8 @@ impl Scan {
 
     /// The current partition, from where it was left.
     pub fn partition(&mut self) -> Option<ScannedPartition<'_>> {
+        // It may move, and what was looked at is then somewhere else.
+        self.view_end = 0;
         match &mut self.state {
             State::Inside(current) => {
                 let (header, only_row, rows) = &mut **current;
@@ -129,6 +156,37 @@ impl Scan {
                 })
             }
             _ => None,
+        }
+    }
+
+    /// Looks at what comes next in the current partition. Behind [`Ahead::Plain`] follow [`Scan::plain_row`] and
+    /// [`Scan::pass`], or [`Scan::partition`], which begins with the same row.
+    #[inline]
+    pub async fn look(&mut self) -> Result<Ahead> {
+        let Self { state: State::Inside(current), view, is_whole: true, .. } = self else {
+            return Ok(Ahead::Other);
+        };
+        let (ahead, end) = current.2.look(view).await?;
+        self.view_end = end;
+        Ok(ahead)
+    }
+
+    /// The row that was looked at; `None` if that was no plain one.
+    #[inline]
+    pub fn plain_row(&self) -> Option<PlainRow<'_>> {
+        match &self.state {
+            State::Inside(current) if self.view_end > 0 => Some(current.2.plain(&self.view)),
+            _ => None,
+        }
+    }
+
+    /// Steps over the row that was looked at.
+    #[inline]
+    pub fn pass(&mut self) {
+        if let State::Inside(current) = &mut self.state
+            && self.view_end > 0
+        {
+            current.2.pass(std::mem::take(&mut self.view_end));
         }
     }
 

@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    BoundKind, Cell, Clustering, ClusteringBound, ClusteringComparator, ColumnData, DeletionTime,
-    Liveness, NO_DELETION_TIME, PositionRef, RangeTombstoneMarker, Row,
+    BoundKind, CellRef, ClusteringBound, ClusteringComparator, ColumnRef, DeletionTime, Liveness,
+    NO_DELETION_TIME, PositionRef, RangeTombstoneMarker, Row, RowContent,
 };
 use uuid::Uuid;
 
@@ -116,7 +116,8 @@ impl StatisticsCollector {
 
     /// A row in clustering order.
     pub fn add_row(&mut self, row: &Row) {
-        self.cover_row(&row.clustering);
+        self.cover_first_row(&row.clustering.values);
+        self.cover_last_row(&row.clustering.values);
         self.add_row_data(row);
     }
 
@@ -132,19 +133,22 @@ impl StatisticsCollector {
         self.add_deletion(marker.after);
     }
 
-    fn add_row_data(&mut self, row: &Row) {
-        self.add_liveness(&row.liveness);
-        self.add_deletion(row.deletion);
-        self.add_deletion(row.shadowable_deletion);
-        for (_, data) in &row.columns {
+    /// All of a row but its place. Of a partition's rows only the first and the last can lie outside of what is covered, and they
+    /// only if there is no marker before or behind them: those who know which these are say so themselves.
+    #[inline]
+    pub(crate) fn add_row_data(&mut self, row: &impl RowContent) {
+        self.add_liveness(&row.liveness());
+        self.add_deletion(row.deletion());
+        self.add_deletion(row.shadowable_deletion());
+        for (_, data) in row.columns() {
             match data {
-                ColumnData::Simple(cell) => {
+                ColumnRef::Simple(cell) => {
                     self.add_cell(cell);
                     self.total_columns += 1;
                 }
-                ColumnData::Complex(column) => {
+                ColumnRef::Complex(column) => {
                     self.add_deletion(column.deletion);
-                    column.cells.iter().for_each(|(_, cell)| self.add_cell(cell));
+                    column.cells.iter().for_each(|(_, cell)| self.add_cell(cell.into()));
                     self.total_columns += u64::from(!column.cells.is_empty());
                 }
             }
@@ -167,7 +171,7 @@ impl StatisticsCollector {
         }
     }
 
-    fn add_cell(&mut self, cell: &Cell) {
+    fn add_cell(&mut self, cell: CellRef<'_>) {
         self.cells_of_partition += 1;
         self.timestamps.add(cell.timestamp);
         self.ttls.add(cell.ttl);
@@ -186,21 +190,17 @@ impl StatisticsCollector {
         }
     }
 
-    fn cover_row(&mut self, clustering: &Clustering) {
-        let position = clustering.position();
-        let replace = |bound: &mut Option<ClusteringBound>, kind| match bound {
-            // In a partition every row is beyond the one before: the memory of that one is used again.
-            Some(bound) => {
-                bound.kind = kind;
-                bound.values.clone_from(&clustering.values);
-            }
-            None => *bound = Some(ClusteringBound { kind, values: clustering.values.clone() }),
-        };
-        if self.is_beyond_maximum(position) {
-            replace(&mut self.maximum, BoundKind::InclusiveEnd);
+    /// The row that is the first of its partition, with no marker before it.
+    pub(crate) fn cover_first_row(&mut self, clustering: &[Option<Bytes>]) {
+        if self.is_before_minimum(PositionRef { values: clustering, weight: 0 }) {
+            self.minimum = Some(bound(BoundKind::InclusiveStart, clustering));
         }
-        if self.is_before_minimum(position) {
-            replace(&mut self.minimum, BoundKind::InclusiveStart);
+    }
+
+    /// The row that is the last of its partition, with no marker behind it.
+    pub(crate) fn cover_last_row(&mut self, clustering: &[Option<Bytes>]) {
+        if self.is_beyond_maximum(PositionRef { values: clustering, weight: 0 }) {
+            self.maximum = Some(bound(BoundKind::InclusiveEnd, clustering));
         }
     }
 
@@ -282,6 +282,10 @@ impl StatisticsCollector {
             header,
         }
     }
+}
+
+fn bound(kind: BoundKind, clustering: &[Option<Bytes>]) -> ClusteringBound {
+    ClusteringBound { kind, values: clustering.into() }
 }
 
 /// Whether a counter context has local or remote shards, which only Cassandra before 2.1 wrote.

@@ -11,7 +11,7 @@ use super::{
     serialization_header::{type_name, write_bytes},
 };
 use crate::{
-    data::clustering_values::write_values,
+    data::clustering_values::{borrowed, write_values},
     versions::{ClusteringStatistics, VersionFeatures},
 };
 
@@ -165,7 +165,7 @@ fn write_covered(covered: &CoveredClustering, out: &mut Vec<u8>) -> Result<(), S
     for bound in [&covered.start, &covered.end] {
         out.put_u8(bound.kind as u8);
         out.put_u16(bound.values.len() as u16);
-        write_values(&covered.types, &bound.values, out)?;
+        write_values(&covered.types, borrowed(&bound.values), out)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use espalier_mutation::{DecoratedKey, DeletionTime, Unfiltered};
+use espalier_mutation::{DecoratedKey, DeletionTime};
 use espalier_runtime::file::FileSystem;
 use espalier_types::{CqlType, byte_comparable::encode_decorated_key};
 
@@ -15,7 +15,7 @@ use crate::{
     index::{
         big::{
             partition_index::PartitionIndexWriter as BigIndexWriter,
-            promoted_index::{LastBlockLength, PromotedIndexBuilder},
+            promoted_index::{BlockPositionRef, LastBlockLength, PromotedIndexBuilder},
             summary::SummaryBuilder,
         },
         bti::partition_index::{IndexPosition, PartitionIndexWriter},
@@ -33,7 +33,7 @@ pub(super) struct EndedPartition<'a> {
     pub(super) start: u64,
     /// From the start to the byte that ends it.
     pub(super) end_offset: u64,
-    pub(super) last: Option<&'a Unfiltered>,
+    pub(super) last: Option<BlockPositionRef<'a>>,
 }
 
 /// Index files being written.
@@ -111,23 +111,23 @@ impl IndexWriter {
         }
     }
 
-    /// An unfiltered begins at `offset` of the partition, while `open` is the range deletion in force.
+    /// An unfiltered at `position` begins at `offset` of the partition, while `open` is the range deletion in force.
     #[inline]
     pub(super) fn begin(
         &mut self,
         types: &[(CqlType, bool)],
-        unfiltered: &Unfiltered,
+        position: BlockPositionRef<'_>,
         offset: u64,
         open: DeletionTime,
     ) -> Result<()> {
         match self {
             Self::Trie { blocks, .. } => {
-                blocks.begin(types, unfiltered, offset, open);
+                blocks.begin(types, position.position(), offset, open);
                 Ok(())
             }
-            Self::Big { blocks, file, .. } => blocks
-                .begin(types, unfiltered.into(), offset)
-                .map_err(|error| rejected(file, error)),
+            Self::Big { blocks, file, .. } => {
+                blocks.begin(types, position, offset).map_err(|error| rejected(file, error))
+            }
         }
     }
 
@@ -136,15 +136,15 @@ impl IndexWriter {
     pub(super) async fn end(
         &mut self,
         types: &[(CqlType, bool)],
-        unfiltered: &Unfiltered,
+        position: BlockPositionRef<'_>,
         offset: u64,
         open: DeletionTime,
     ) -> Result<()> {
         match self {
-            Self::Trie { blocks, .. } => blocks.end(types, unfiltered, offset, open).await,
-            Self::Big { blocks, file, .. } => blocks
-                .end(types, unfiltered.into(), offset, open)
-                .map_err(|error| rejected(file, error)),
+            Self::Trie { blocks, .. } => blocks.end(types, position.position(), offset, open).await,
+            Self::Big { blocks, file, .. } => {
+                blocks.end(types, position, offset, open).map_err(|error| rejected(file, error))
+            }
         }
     }
 
@@ -158,7 +158,14 @@ impl IndexWriter {
         match self {
             Self::Trie { blocks, partitions, index, scratch } => {
                 let entry = blocks
-                    .finish_partition(types, last, &key.key, start, deletion, end_offset)
+                    .finish_partition(
+                        types,
+                        last.map(|last| last.position()),
+                        &key.key,
+                        start,
+                        deletion,
+                        end_offset,
+                    )
                     .await?;
                 let position = entry.map_or(IndexPosition::Data(start), IndexPosition::RowIndex);
                 scratch.clear();
@@ -170,7 +177,6 @@ impl IndexWriter {
                 partitions.flush_if_large().await
             }
             Self::Big { file, index, blocks, summary, promoted } => {
-                let last = last.map(Into::into);
                 let finished = blocks.finish(types, last, deletion, end_offset, promoted);
                 finished.map_err(|error| rejected(file, error))?;
                 let promoted = (!promoted.is_empty()).then_some(promoted.as_slice());

@@ -7,6 +7,7 @@
 //! Memory: a chunk, a row, buffers of 256 KiB for each file, ten bits of filter for each partition, four bytes for each page
 //! of an index. With the BIG index besides: the index of one partition's rows, and a key for every 128 partitions.
 
+mod copy;
 mod finish;
 mod index;
 mod options;

@@ -4,6 +4,8 @@ use espalier_mutation::{
     ClusteringComparator, DecoratedKey, DeletionTime, PartitionHeader, Unfiltered,
 };
 
+use crate::index::big::promoted_index::BlockPosition;
+
 /// State between the start and the end of a partition.
 pub(super) struct OpenPartition {
     pub(super) key: DecoratedKey,
@@ -16,7 +18,8 @@ pub(super) struct OpenPartition {
     pub(super) start: u64,
     /// Start of the unfiltered before, from the partition's start; 0 before the first one.
     pub(super) previous_start: u64,
-    pub(super) last: Option<Unfiltered>,
+    /// Position of the unfiltered before.
+    pub(super) last: Option<BlockPosition>,
     pub(super) open_deletion: DeletionTime,
 }
 

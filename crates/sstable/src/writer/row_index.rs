@@ -3,7 +3,7 @@
 //! A block is a run of unfiltereds that ends with the first one at which it has `column_index_size` bytes. It does not end
 //! while a range deletion with a negative timestamp is open, for the version has no room for that at the start of a block.
 
-use espalier_mutation::{DeletionTime, PositionRef, Unfiltered};
+use espalier_mutation::{DeletionTime, PositionRef};
 use espalier_types::{
     CqlType,
     byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering},
@@ -46,18 +46,18 @@ impl BlockBuilder {
         }
     }
 
-    /// An unfiltered begins at `offset` of the partition, while `open` is the range deletion in force.
+    /// An unfiltered at `position` begins at `offset` of the partition, while `open` is the range deletion in force.
     #[inline]
     pub(super) fn begin(
         &mut self,
         types: &[(CqlType, bool)],
-        unfiltered: &Unfiltered,
+        position: PositionRef<'_>,
         offset: u64,
         open: DeletionTime,
     ) {
         if self.block.is_none() {
             self.block = Some(BlockStart { offset, open_deletion: open });
-            encode_position(types, unfiltered.position(), &mut self.first);
+            encode_position(types, position, &mut self.first);
         }
     }
 
@@ -66,7 +66,7 @@ impl BlockBuilder {
     pub(super) async fn end(
         &mut self,
         types: &[(CqlType, bool)],
-        unfiltered: &Unfiltered,
+        position: PositionRef<'_>,
         offset: u64,
         open: DeletionTime,
     ) -> Result<()> {
@@ -76,14 +76,18 @@ impl BlockBuilder {
         let can_begin_anew =
             self.holds_negative_deletions || open.is_live() || open.marked_for_delete_at >= 0;
         match is_full && can_begin_anew {
-            true => self.close_block(types, unfiltered).await,
+            true => self.close_block(types, position).await,
             false => Ok(()),
         }
     }
 
-    async fn close_block(&mut self, types: &[(CqlType, bool)], last: &Unfiltered) -> Result<()> {
+    async fn close_block(
+        &mut self,
+        types: &[(CqlType, bool)],
+        last: PositionRef<'_>,
+    ) -> Result<()> {
         let Some(block) = self.block.take() else { return Ok(()) };
-        encode_position(types, last.position(), &mut self.last);
+        encode_position(types, last, &mut self.last);
         self.index
             .add_block(&mut self.file, &self.first, &self.last, block)
             .map_err(|error| SSTableError::rejected(self.file.name(), error.to_string()))?;
@@ -94,7 +98,7 @@ impl BlockBuilder {
     pub(super) async fn finish_partition(
         &mut self,
         types: &[(CqlType, bool)],
-        last: Option<&Unfiltered>,
+        last: Option<PositionRef<'_>>,
         key: &[u8],
         data_position: u64,
         deletion: DeletionTime,

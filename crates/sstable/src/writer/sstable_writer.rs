@@ -15,6 +15,7 @@ use super::{
 use crate::{
     components::{Component, components_found},
     data::{
+        clustering_values::borrowed,
         column_map::FileLayout,
         deletion_time::{self, DeletionScope, check_deletion},
         encode::{RowEncoder, write_marker},
@@ -23,6 +24,7 @@ use crate::{
     },
     error::{FileName, Result, SSTableError},
     filter::{BloomFilter, FilterSize},
+    index::big::promoted_index::{BlockPosition, BlockPositionRef, PositionKind},
     statistics::{SerializationHeader, StatisticsCollector},
     versions::{ClusteringStatistics, VersionFeatures},
 };
@@ -39,9 +41,9 @@ pub struct SSTableWriter {
     pub(super) filter: Option<BloomFilter>,
     pub(super) collector: StatisticsCollector,
     name: FileName,
-    encoder: RowEncoder,
+    pub(super) encoder: RowEncoder,
     scratch: Vec<u8>,
-    current: Option<OpenPartition>,
+    pub(super) current: Option<OpenPartition>,
     last_key: Option<espalier_mutation::DecoratedKey>,
 }
 
@@ -161,7 +163,7 @@ impl SSTableWriter {
         }
     }
 
-    fn write_head(&mut self) -> Result<()> {
+    pub(super) fn write_head(&mut self) -> Result<()> {
         let Some(header) = self.current.as_mut().and_then(|current| current.header.take()) else {
             return Ok(());
         };
@@ -214,7 +216,10 @@ impl SSTableWriter {
         let out = self.data.buffer();
         let before = out.len();
         let written = match &unfiltered {
-            Unfiltered::Row(row) => self.encoder.write_row(row, previous, out),
+            Unfiltered::Row(row) => {
+                let clustering = borrowed(&row.clustering.values);
+                self.encoder.write_row(clustering, row, previous, out)
+            }
             Unfiltered::Marker(marker) => write_marker(
                 marker,
                 self.encoder.types(),
@@ -228,10 +233,14 @@ impl SSTableWriter {
             out.truncate(before);
             return Err(self.rejected(reason));
         }
-        self.index.begin(self.encoder.types(), &unfiltered, offset, current.open_deletion)?;
+        let place = BlockPositionRef::from(&unfiltered);
+        self.index.begin(self.encoder.types(), place, offset, current.open_deletion)?;
         match &unfiltered {
             Unfiltered::Row(row) => {
-                self.collector.add_row(row);
+                if current.last.is_none() {
+                    self.collector.cover_first_row(&row.clustering.values);
+                }
+                self.collector.add_row_data(row);
                 self.collect_counters(row);
             }
             Unfiltered::Marker(marker) => self.collector.add_marker(marker),
@@ -242,8 +251,8 @@ impl SSTableWriter {
         }
         current.previous_start = offset;
         let end = self.data.position() - current.start;
-        self.index.end(self.encoder.types(), &unfiltered, end, current.open_deletion).await?;
-        current.last = Some(unfiltered);
+        self.index.end(self.encoder.types(), place, end, current.open_deletion).await?;
+        current.last = Some(unfiltered.into());
         self.data.flush_chunks().await
     }
 
@@ -261,6 +270,9 @@ impl SSTableWriter {
         let end_offset = self.data.position() - current.start;
         self.data.buffer().push(END_OF_PARTITION);
         self.collector.end_partition(end_offset + 1);
+        if let Some(BlockPosition { kind: PositionKind::Row, values }) = &current.last {
+            self.collector.cover_last_row(values);
+        }
         let key = &current.key;
         let ended = EndedPartition {
             key,
@@ -268,7 +280,7 @@ impl SSTableWriter {
             deletion: current.deletion,
             start: current.start,
             end_offset,
-            last: current.last.as_ref(),
+            last: current.last.as_ref().map(BlockPosition::as_ref),
         };
         self.index.end_partition(self.encoder.types(), ended).await?;
         if let Some(filter) = &mut self.filter {
@@ -279,12 +291,8 @@ impl SSTableWriter {
 
     fn check_values(&self, unfiltered: &Unfiltered) -> Result<()> {
         let (found, most) = (unfiltered.position().values.len(), self.encoder.types().len());
-        // These versions have the least and the greatest value in Statistics.db, with lengths of two bytes.
         if self.features.clustering_statistics == ClusteringStatistics::MinMaxValues {
-            let mut values = unfiltered.position().values.iter().flatten();
-            if let Some(long) = values.find(|value| value.len() > usize::from(u16::MAX)) {
-                return Err(self.rejected(format!("a clustering value of {} bytes", long.len())));
-            }
+            self.check_clustering_lengths(borrowed(unfiltered.position().values))?;
         }
         match unfiltered {
             Unfiltered::Row(_) if found != most => {
@@ -299,6 +307,17 @@ impl SSTableWriter {
             Unfiltered::Marker(marker) => [marker.before, marker.after]
                 .into_iter()
                 .try_for_each(|deletion| self.check_storable(DeletionScope::Row, deletion)),
+        }
+    }
+
+    /// Versions that have the least and the greatest value in Statistics.db have lengths of two bytes for them.
+    pub(super) fn check_clustering_lengths<'a>(
+        &self,
+        values: impl Iterator<Item = Option<&'a [u8]>>,
+    ) -> Result<()> {
+        match values.flatten().find(|value| value.len() > usize::from(u16::MAX)) {
+            Some(long) => Err(self.rejected(format!("a clustering value of {} bytes", long.len()))),
+            None => Ok(()),
         }
     }
 
@@ -320,7 +339,7 @@ impl SSTableWriter {
         }
     }
 
-    fn rejected(&self, reason: impl Into<String>) -> SSTableError {
+    pub(super) fn rejected(&self, reason: impl Into<String>) -> SSTableError {
         SSTableError::rejected(&self.name, reason)
     }
 }

@@ -19,6 +19,7 @@ mod bti_row_separators;
 mod bti_support;
 mod cache_policies;
 mod cassandra_oracle;
+mod copied_rows;
 mod corruption;
 mod dictionary_compression;
 mod fixture_content;

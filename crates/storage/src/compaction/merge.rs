@@ -52,12 +52,16 @@ impl MergedScans {
         Ok(Some(key))
     }
 
-    /// The streams of the partition.
-    pub(crate) fn sources(&mut self) -> Vec<Source<'_>> {
+    /// The scans that stand at the partition.
+    pub(super) fn standing(&mut self) -> impl Iterator<Item = &mut Scan> {
         let Self { scans, current, .. } = self;
         let scans = scans.iter_mut().enumerate();
-        let standing = scans.filter(|(index, _)| current.binary_search(index).is_ok());
-        standing.filter_map(|(_, scan)| scan.partition().map(Source::Scanned)).collect()
+        scans.filter(|(index, _)| current.binary_search(index).is_ok()).map(|(_, scan)| scan)
+    }
+
+    /// The streams of the partition.
+    pub(crate) fn sources(&mut self) -> Vec<Source<'_>> {
+        self.standing().filter_map(|scan| scan.partition().map(Source::Scanned)).collect()
     }
 
     /// Bytes of Data.db before compression that are behind.

@@ -5,7 +5,7 @@
 //! | [`strategy`] | which files to compact, as pure functions of what is known of them |
 //! | `scheduler` | asks the strategies after every flush, and begins what they want |
 //! | `task` | one compaction: merge, purge, write, exchange |
-//! | `merge`, `purged`, `output` | its parts: partitions in order, without what may go, into files |
+//! | `copy`, `merge`, `purged`, `output` | its parts: partitions in order, without what may go, into files |
 //! | `overlap` | what outside of the compaction a deletion may still cover |
 //! | `transaction` | the log that makes the exchange atomic |
 //! | `progress`, `history` | what runs, and what has run |
@@ -13,6 +13,7 @@
 //! Each shard compacts for itself. Memory of a compaction: for each input 256 KiB of Data.db, a chunk and a row; for the output
 //! what a flush needs. Nothing of it goes through the page cache.
 
+mod copy;
 mod history;
 mod merge;
 mod outcome;

@@ -35,6 +35,26 @@ impl Decision<'_> {
         let below = *self.uncovered_below.get_or_insert_with(|| outside.uncovered_below(key));
         timestamp < below
     }
+
+    fn purge_header(&mut self, header: &mut PartitionHeader) {
+        let PartitionHeader { key, deletion, static_row } = header;
+        let now_s = self.limits.now_s;
+        let may_go = &mut |timestamp, second| self.may_go(key, timestamp, second);
+        purge_deletion(deletion, may_go);
+        if let Some(row) = static_row {
+            purge_row(row, now_s, may_go);
+        }
+        static_row.take_if(|row| row.is_empty());
+    }
+}
+
+/// Leaves out of the head of a partition what may go.
+pub(crate) fn purge_header(
+    header: &mut PartitionHeader,
+    limits: PurgeLimits,
+    outside: &mut Outside,
+) {
+    Decision { limits, outside, uncovered_below: None }.purge_header(header);
 }
 
 /// A stream that leaves out what may go.
@@ -47,14 +67,8 @@ pub(crate) struct PurgedPartition<'a, S> {
 impl<'a, S: UnfilteredStream<Error = StorageError>> PurgedPartition<'a, S> {
     pub(crate) fn new(inner: S, limits: PurgeLimits, outside: &'a mut Outside) -> Self {
         let mut header = inner.header().clone();
-        let key = header.key.clone();
         let mut decision = Decision { limits, outside, uncovered_below: None };
-        let may_go = &mut |timestamp, second| decision.may_go(&key, timestamp, second);
-        purge_deletion(&mut header.deletion, may_go);
-        if let Some(row) = &mut header.static_row {
-            purge_row(row, limits.now_s, may_go);
-        }
-        header.static_row = header.static_row.filter(|row| !row.is_empty());
+        decision.purge_header(&mut header);
         Self { header, inner, decision }
     }
 

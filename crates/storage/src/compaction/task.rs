@@ -3,20 +3,20 @@
 //! Readers see the old files or the new ones; those under way keep the old ones, which are unlinked but open. The files are
 //! exchanged on disk first (see [`Transaction`]), then in the table's view. When anything fails before that, nothing has happened.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
-use espalier_mutation::{Direction, KeyRange, reconcile::MergedPartition, schema::TableMetadata};
+use espalier_mutation::{KeyRange, schema::TableMetadata};
 use espalier_runtime::time::{self, Instant};
 use espalier_sstable::{Descriptor, WrittenSSTable};
 
 use super::{
-    merge::MergedScans,
+    copy::{Ended, Merge},
     outcome::{CompactionOutcome, Outcome},
     output::Outputs,
     overlap::Outside,
     pace::Pace,
-    progress::{CompactionKind, Running, RunningGuard},
-    purged::{PurgeLimits, PurgedPartition},
+    progress::{CompactionKind, RunningGuard},
+    purged::PurgeLimits,
     strategy::Split,
     transaction::{CommitFailure, Transaction},
 };
@@ -25,26 +25,11 @@ use crate::{
     table::{SSTable, Table},
 };
 
-/// Rows between two looks at the clock and at whether to stop.
-const ROWS_BETWEEN_LOOKS: u32 = 16;
-
 /// What is to be done.
 pub(crate) struct Job {
     pub(crate) guard: RunningGuard,
     pub(crate) level: u32,
     pub(crate) split: Split,
-}
-
-/// Why the merge ended before its time.
-enum Ended {
-    Stopped,
-    Failed(StorageError),
-}
-
-impl<E: Into<StorageError>> From<E> for Ended {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
 }
 
 /// Compacts.
@@ -78,17 +63,11 @@ pub(crate) async fn run(
     let transaction = transaction.await?;
     let plan = (job.level, job.split);
     let mut outputs = Outputs::new(database, table, &metadata, &read, plan, transaction);
-    let mut merge = Merge {
-        running: &running,
-        metadata: &metadata,
-        limits,
-        outside,
-        merged: BTreeMap::new(),
-        pace: Pace::new(database),
-    };
+    let pace = Pace::new(database);
+    let mut merge = Merge::new(&running, &metadata, limits, outside, pace);
     let range = KeyRange::full();
     let merged = merge.copy(&read, &range, &mut outputs).await;
-    let rows_merged = merge.merged;
+    let rows_merged = merge.into_partitions();
     if let Err(ended) = merged {
         abort(outputs.give_up()).await;
         return match ended {
@@ -224,58 +203,4 @@ async fn exchange_staged(
     removed: &[Descriptor],
 ) -> Result<(), StorageError> {
     database.exchange_everywhere(metadata.id, removed.to_vec()).await
-}
-
-struct Merge<'a> {
-    running: &'a Running,
-    metadata: &'a Arc<TableMetadata>,
-    limits: PurgeLimits,
-    outside: Outside,
-    /// How many partitions came from how many files.
-    merged: BTreeMap<i32, i64>,
-    pace: Pace,
-}
-
-impl Merge<'_> {
-    async fn copy(
-        &mut self,
-        inputs: &[Rc<SSTable>],
-        range: &KeyRange,
-        outputs: &mut Outputs,
-    ) -> Result<(), Ended> {
-        let mut scans = MergedScans::new(inputs, range).await?;
-        while let Some(key) = scans.next_partition().await? {
-            look(self.running, &mut self.pace).await?;
-            let sources = scans.sources();
-            let count = i32::try_from(sources.len()).unwrap_or(i32::MAX);
-            *self.merged.entry(count).or_default() += 1;
-            let merged = MergedPartition::new(self.metadata.clone(), Direction::Forward, sources);
-            let Some(merged) = merged.await? else { continue };
-            let mut partition = PurgedPartition::new(merged, self.limits, &mut self.outside);
-            let writer = outputs.writer_for(&key).await?;
-            writer.start_partition(partition.header().clone())?;
-            let mut rows = 0;
-            while let Some(fragment) = partition.next().await? {
-                writer.add(fragment).await?;
-                rows += 1;
-                if rows == ROWS_BETWEEN_LOOKS {
-                    rows = 0;
-                    look(self.running, &mut self.pace).await?;
-                }
-            }
-            writer.end_partition().await?;
-            drop(partition);
-            self.running.completed_bytes.set(scans.position());
-            self.pace.keep_within(scans.position()).await;
-        }
-        Ok(())
-    }
-}
-
-async fn look(running: &Running, pace: &mut Pace) -> Result<(), Ended> {
-    if running.is_stopped() {
-        return Err(Ended::Stopped);
-    }
-    pace.keep().await;
-    Ok(())
 }

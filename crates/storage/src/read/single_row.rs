@@ -17,7 +17,7 @@ use super::{
 use crate::{StorageError, table::TableView};
 use espalier_mutation::{
     Clustering, ClusteringSlices, ColumnData, DecoratedKey, DeletionTime, PartitionHeader, Row,
-    Unfiltered, UnfilteredStream,
+    RowContent, Unfiltered, UnfilteredStream,
     reconcile::merge_rows,
     schema::{ColumnDefinition, TableMetadata},
 };

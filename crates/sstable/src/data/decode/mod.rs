@@ -11,4 +11,4 @@ pub(crate) use head::{HeadKind, HeadPosition, UnfilteredHead, read_head, read_st
 pub(crate) use marker::read_marker;
 pub(crate) use partition::read_partition_head;
 pub(crate) use row::RowDecoder;
-pub(crate) use view::{NoStep, RowView, Span, Step, step};
+pub(crate) use view::{CellView, NoStep, RowView, Span, Step, step};

@@ -57,6 +57,11 @@ impl RowDecoder {
         }
     }
 
+    /// Whether values of all columns are wanted.
+    pub(crate) fn wants_all(&self) -> bool {
+        self.wanted_statics.is_none() && self.wanted_regulars.is_none()
+    }
+
     /// The row that begins at `start` of `bytes`, from which the head was read, too. It may be empty, if all its
     /// cells were of dropped columns.
     pub(crate) fn read_row(

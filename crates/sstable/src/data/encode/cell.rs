@@ -1,6 +1,6 @@
 //! A cell. Source: reference 9.6.
 
-use espalier_mutation::{Cell, Liveness};
+use espalier_mutation::{CellRef, Liveness};
 use espalier_types::vint;
 
 use super::super::{
@@ -11,8 +11,9 @@ use super::super::{
     values::{ValueForm, write_value},
 };
 
+#[inline]
 pub(super) fn write_cell(
-    cell: &Cell,
+    cell: CellRef<'_>,
     path: Option<&[u8]>,
     form: ValueForm,
     row: &Liveness,
@@ -55,6 +56,6 @@ pub(super) fn write_cell(
     }
     match cell.value.is_empty() {
         true => Ok(()),
-        false => write_value(form, &cell.value, out),
+        false => write_value(form, cell.value, out),
     }
 }

@@ -6,7 +6,7 @@ use espalier_types::CqlType;
 
 use super::{
     super::{
-        clustering_values::write_values,
+        clustering_values::{borrowed, write_values},
         layout::{Baselines, IS_MARKER},
     },
     write_lengths,
@@ -25,7 +25,7 @@ pub(crate) fn write_marker(
     out.push(IS_MARKER);
     out.push(position.kind as u8);
     out.put_u16(position.values.len() as u16);
-    write_values(types, &position.values, out)?;
+    write_values(types, borrowed(&position.values), out)?;
     scratch.clear();
     for deletion in [marker.before, marker.after] {
         if !deletion.is_live() {

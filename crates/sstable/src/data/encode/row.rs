@@ -1,6 +1,8 @@
 //! Rows. Source: reference 9.3, 9.5, 9.7.
 
-use espalier_mutation::{ColumnData, ComplexColumn, DeletionTime, Liveness, Row, schema::ColumnId};
+use espalier_mutation::{
+    ColumnRef, ComplexColumn, DeletionTime, Liveness, Row, RowContent, schema::ColumnId,
+};
 use espalier_types::{CqlType, vint};
 use smallvec::SmallVec;
 
@@ -81,9 +83,10 @@ impl RowEncoder {
     }
 
     /// Appends a row with a value for each clustering column; `previous` is the length of the unfiltered before.
-    pub(crate) fn write_row(
+    pub(crate) fn write_row<'a>(
         &mut self,
-        row: &Row,
+        clustering: impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,
+        row: &impl RowContent,
         previous: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
@@ -93,7 +96,7 @@ impl RowEncoder {
             0 => out.push(flags),
             extended => out.extend_from_slice(&[flags | EXTENSION, extended]),
         }
-        write_values(&self.types, &row.clustering.values, out)?;
+        write_values(&self.types, clustering, out)?;
         write_lengths(self.body.len(), previous, out);
         out.extend_from_slice(&self.body);
         Ok(())
@@ -122,12 +125,11 @@ impl RowDeletions {
     /// ScyllaDB's files hold both. Cassandra's hold one: of two the later one is written as an ordinary deletion, so that
     /// nothing comes back that is deleted now; what a newer liveness would have brought back stays deleted.
     #[inline]
-    fn of(row: &Row, family: Family) -> Self {
-        let ordinary = row.deletion;
-        if row.shadowable_deletion.is_live() {
+    fn of(row: &impl RowContent, family: Family) -> Self {
+        let (ordinary, shadowable) = (row.deletion(), row.shadowable_deletion());
+        if shadowable.is_live() {
             return Self { ordinary, ..Self::default() };
         }
-        let shadowable = row.shadowable_deletion;
         match family {
             Family::Scylla => {
                 Self { ordinary, following: shadowable, extended: EXTENDED_SHADOWABLE_FOLLOWS }
@@ -144,13 +146,13 @@ impl RowDeletions {
 fn write_body(
     columns: &Columns,
     baselines: &Baselines,
-    row: &Row,
+    row: &impl RowContent,
     deletions: &RowDeletions,
     body: &mut Vec<u8>,
 ) -> Result<u8, String> {
     body.clear();
     let mut flags = 0;
-    let liveness = &row.liveness;
+    let liveness = &row.liveness();
     if !liveness.is_none() {
         flags |= HAS_TIMESTAMP;
         baselines.write_timestamp(liveness.timestamp, body);
@@ -168,14 +170,16 @@ fn write_body(
         baselines.write_deletion(deletions.following, body);
     }
     // Rows sort columns by id, files by name.
-    let mut present: SmallVec<[(u32, &ColumnData); 16]> = SmallVec::new();
-    for (id, data) in &row.columns {
+    let mut present: SmallVec<[(u32, ColumnRef<'_>); 16]> = SmallVec::new();
+    for (id, data) in row.columns() {
         let index = columns
-            .index(*id)
+            .index(id)
             .ok_or_else(|| format!("column {} of a row is not in the file's header", id.0))?;
         present.push((index, data));
     }
-    present.sort_unstable_by_key(|(index, _)| *index);
+    if !present.is_sorted_by_key(|(index, _)| *index) {
+        present.sort_unstable_by_key(|(index, _)| *index);
+    }
     if present.len() == columns.columns.len() {
         flags |= HAS_ALL_COLUMNS;
     } else {
@@ -183,7 +187,7 @@ fn write_body(
         column_subset::write(columns.columns.len(), &indices, body);
     }
     let has_complex_deletion = present.iter().any(
-        |(_, data)| matches!(data, ColumnData::Complex(complex) if !complex.deletion.is_live()),
+        |(_, data)| matches!(data, ColumnRef::Complex(complex) if !complex.deletion.is_live()),
     );
     if has_complex_deletion {
         flags |= HAS_COMPLEX_DELETION;
@@ -191,10 +195,10 @@ fn write_body(
     for (index, data) in present {
         let Some(column) = columns.columns.get(index as usize) else { continue };
         match (data, column.is_complex) {
-            (ColumnData::Simple(cell), false) => {
+            (ColumnRef::Simple(cell), false) => {
                 write_cell(cell, None, column.form, liveness, baselines, body)?;
             }
-            (ColumnData::Complex(complex), true) => {
+            (ColumnRef::Complex(complex), true) => {
                 write_complex(complex, has_complex_deletion, liveness, baselines, body)?;
             }
             _ => return Err("a simple cell in a multi-cell column, or the reverse".into()),
@@ -215,7 +219,7 @@ fn write_complex(
     }
     vint::write_unsigned(column.cells.len() as u64, body);
     for (path, cell) in &column.cells {
-        write_cell(cell, Some(path), ValueForm::Prefixed, liveness, baselines, body)?;
+        write_cell(cell.into(), Some(path), ValueForm::Prefixed, liveness, baselines, body)?;
     }
     Ok(())
 }

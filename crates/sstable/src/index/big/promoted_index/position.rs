@@ -3,12 +3,14 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use espalier_mutation::{BoundKind, ClusteringComparator, PositionRef, Unfiltered};
+use espalier_mutation::{
+    BoundKind, ClusteringBound, ClusteringComparator, PositionRef, Unfiltered,
+};
 use espalier_types::CqlType;
 
 use super::super::error::BigIndexWriteError;
 use crate::data::{
-    clustering_values::{ValueSpans, read_spans, to_values, values_in, write_values},
+    clustering_values::{ValueSpans, borrowed, read_spans, to_values, values_in, write_values},
     input::{DataInput, Decoded, Malformed},
     values::ValueForm,
 };
@@ -60,7 +62,12 @@ impl<'a> From<&'a Unfiltered> for BlockPositionRef<'a> {
     }
 }
 
-impl BlockPositionRef<'_> {
+impl<'a> BlockPositionRef<'a> {
+    /// The position, to be compared.
+    pub fn position(&self) -> PositionRef<'a> {
+        PositionRef { values: self.values, weight: self.kind.weight() }
+    }
+
     /// Appends the position. `types` are those of the clustering columns.
     pub(super) fn write(
         &self,
@@ -74,7 +81,7 @@ impl BlockPositionRef<'_> {
                 out.extend_from_slice(&(self.values.len() as u16).to_be_bytes());
             }
         }
-        write_values(types, self.values, out).map_err(BigIndexWriteError::Position)
+        write_values(types, borrowed(self.values), out).map_err(BigIndexWriteError::Position)
     }
 }
 
@@ -96,6 +103,18 @@ impl BlockPosition {
     /// The position, to be written.
     pub fn as_ref(&self) -> BlockPositionRef<'_> {
         BlockPositionRef { kind: self.kind, values: &self.values }
+    }
+}
+
+impl From<Unfiltered> for BlockPosition {
+    fn from(unfiltered: Unfiltered) -> Self {
+        match unfiltered {
+            Unfiltered::Row(row) => Self { kind: PositionKind::Row, values: row.clustering.values },
+            Unfiltered::Marker(marker) => {
+                let ClusteringBound { kind, values } = marker.position;
+                Self { kind: PositionKind::Bound(kind), values }
+            }
+        }
     }
 }
 

@@ -1,0 +1,253 @@
+//! From the inputs of a compaction to its outputs, partition by partition.
+//!
+//! Most rows are in one file, or one of several hides all others, and nothing of them may go: they are copied as they lie. Where a
+//! partition has something else, the rest of it goes through the merge that reads use, and the purge. What comes out is the same.
+
+use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};
+
+use espalier_mutation::{
+    Direction, KeyRange,
+    reconcile::{MergedPartition, merge_headers},
+    schema::TableMetadata,
+};
+use espalier_sstable::{Ahead, PlainRow, SSTableWriter, Scan};
+use smallvec::SmallVec;
+
+use super::{
+    merge::MergedScans,
+    output::Outputs,
+    overlap::Outside,
+    pace::Pace,
+    progress::Running,
+    purged::{PurgeLimits, PurgedPartition, purge_header},
+};
+use crate::{StorageError, table::SSTable};
+
+/// Rows between two looks at the clock and at whether to stop.
+const ROWS_BETWEEN_LOOKS: u32 = 16;
+
+/// Why the merge ended before its time.
+pub(super) enum Ended {
+    Stopped,
+    Failed(StorageError),
+}
+
+impl<E: Into<StorageError>> From<E> for Ended {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Scans by their place among those that stand at a partition.
+type Standing = SmallVec<[usize; 8]>;
+
+/// The rows at one place.
+struct Least {
+    standing: Standing,
+    /// The scan whose row hides those of all others.
+    winner: Option<usize>,
+}
+
+/// How much of a partition was copied.
+enum Copied {
+    All,
+    /// The rest is to be merged; perhaps nothing was written yet.
+    Some {
+        has_begun: bool,
+    },
+}
+
+pub(super) struct Merge<'a> {
+    running: &'a Running,
+    metadata: &'a Arc<TableMetadata>,
+    limits: PurgeLimits,
+    outside: Outside,
+    /// How many partitions came from how many files.
+    partitions: BTreeMap<i32, i64>,
+    pace: Pace,
+    rows: u32,
+}
+
+impl<'a> Merge<'a> {
+    pub(super) fn new(
+        running: &'a Running,
+        metadata: &'a Arc<TableMetadata>,
+        limits: PurgeLimits,
+        outside: Outside,
+        pace: Pace,
+    ) -> Self {
+        let partitions = BTreeMap::new();
+        Self { running, metadata, limits, outside, partitions, pace, rows: 0 }
+    }
+
+    /// How many partitions came from how many files.
+    pub(super) fn into_partitions(self) -> BTreeMap<i32, i64> {
+        self.partitions
+    }
+
+    pub(super) async fn copy(
+        &mut self,
+        inputs: &[Rc<SSTable>],
+        range: &KeyRange,
+        outputs: &mut Outputs,
+    ) -> Result<(), Ended> {
+        let mut scans = MergedScans::new(inputs, range).await?;
+        while let Some(key) = scans.next_partition().await? {
+            self.look().await?;
+            let writer = outputs.writer_for(&key).await?;
+            let copied = {
+                let mut standing: SmallVec<[&mut Scan; 8]> = scans.standing().collect();
+                let count = i32::try_from(standing.len()).unwrap_or(i32::MAX);
+                *self.partitions.entry(count).or_default() += 1;
+                self.copy_plain(&mut standing, writer).await?
+            };
+            if let Copied::Some { has_begun } = copied {
+                self.merge(&mut scans, writer, has_begun).await?;
+            }
+            writer.end_partition().await?;
+            self.running.completed_bytes.set(scans.position());
+            self.pace.keep_within(scans.position()).await;
+        }
+        Ok(())
+    }
+
+    /// What is left of a partition, as a read sees it, without what may go.
+    async fn merge(
+        &mut self,
+        scans: &mut MergedScans,
+        writer: &mut SSTableWriter,
+        has_begun: bool,
+    ) -> Result<(), Ended> {
+        let sources = scans.sources();
+        let merged = MergedPartition::new(self.metadata.clone(), Direction::Forward, sources);
+        let Some(merged) = merged.await? else { return Ok(()) };
+        let mut partition = PurgedPartition::new(merged, self.limits, &mut self.outside);
+        if !has_begun {
+            writer.start_partition(partition.header().clone())?;
+        }
+        while let Some(fragment) = partition.next().await? {
+            writer.add(fragment).await?;
+            count_row(&mut self.rows, self.running, &mut self.pace).await?;
+        }
+        Ok(())
+    }
+
+    /// Copies rows as long as nothing about them is to be decided that needs more than their timestamps.
+    async fn copy_plain(
+        &mut self,
+        scans: &mut [&mut Scan],
+        writer: &mut SSTableWriter,
+    ) -> Result<Copied, Ended> {
+        let headers = scans.iter().filter_map(|scan| scan.header());
+        let Some(mut header) = merge_headers(self.metadata, headers) else {
+            return Ok(Copied::Some { has_begun: false });
+        };
+        if !header.deletion.is_live() {
+            return Ok(Copied::Some { has_begun: false });
+        }
+        let mut ahead: SmallVec<[Ahead; 8]> = SmallVec::new();
+        for scan in scans.iter_mut() {
+            ahead.push(scan.look().await?);
+        }
+        if ahead.contains(&Ahead::Other) {
+            return Ok(Copied::Some { has_begun: false });
+        }
+        purge_header(&mut header, self.limits, &mut self.outside);
+        writer.start_partition(header)?;
+        if let [scan] = scans {
+            return self.copy_from(scan, writer).await;
+        }
+        while !ahead.contains(&Ahead::Other) {
+            let Some(least) = self.least(scans) else { return Ok(Copied::All) };
+            let winner = least.winner.and_then(|winner| scans.get(winner));
+            let Some(row) = winner.and_then(|scan| scan.plain_row()) else { break };
+            if row.has_garbage(self.limits.now_s, self.limits.gc_before_s) {
+                break;
+            }
+            writer.add_plain(&row).await?;
+            for index in least.standing {
+                if let (Some(scan), Some(ahead)) = (scans.get_mut(index), ahead.get_mut(index)) {
+                    scan.pass();
+                    *ahead = scan.look().await?;
+                }
+            }
+            count_row(&mut self.rows, self.running, &mut self.pace).await?;
+        }
+        Ok(Copied::Some { has_begun: true })
+    }
+
+    /// The same from a single file, where nothing is to be compared.
+    async fn copy_from(
+        &mut self,
+        scan: &mut Scan,
+        writer: &mut SSTableWriter,
+    ) -> Result<Copied, Ended> {
+        loop {
+            match scan.look().await? {
+                Ahead::Plain => {}
+                Ahead::Other => return Ok(Copied::Some { has_begun: true }),
+                Ahead::End => return Ok(Copied::All),
+            }
+            match scan.plain_row() {
+                Some(row) if !row.has_garbage(self.limits.now_s, self.limits.gc_before_s) => {
+                    writer.add_plain(&row).await?;
+                }
+                _ => return Ok(Copied::Some { has_begun: true }),
+            }
+            scan.pass();
+            count_row(&mut self.rows, self.running, &mut self.pace).await?;
+        }
+    }
+
+    /// The rows at the least place among those that were looked at; `None` if there are none.
+    fn least(&self, scans: &[&mut Scan]) -> Option<Least> {
+        let comparator = self.metadata.comparator();
+        let mut least: Option<(PlainRow<'_>, Standing)> = None;
+        for (index, scan) in scans.iter().enumerate() {
+            let Some(row) = scan.plain_row() else { continue };
+            let order = least.as_ref().map(|(least, _)| row.compare(least, comparator));
+            match (order, &mut least) {
+                (Some(Ordering::Greater), _) => {}
+                (Some(Ordering::Equal), Some((_, standing))) => standing.push(index),
+                _ => least = Some((row, Standing::from_slice(&[index]))),
+            }
+        }
+        let (_, standing) = least?;
+        let winner = match standing.as_slice() {
+            [single] => Some(*single),
+            several => {
+                let row = |index: usize| scans.get(index).and_then(|scan| scan.plain_row());
+                let hides = |winner: usize, other: usize| {
+                    row(winner).zip(row(other)).is_some_and(|(winner, other)| winner.hides(&other))
+                };
+                let hides_all = |winner: usize| {
+                    several.iter().all(|other| winner == *other || hides(winner, *other))
+                };
+                several.iter().copied().find(|winner| hides_all(*winner))
+            }
+        };
+        Some(Least { standing, winner })
+    }
+
+    async fn look(&mut self) -> Result<(), Ended> {
+        look(self.running, &mut self.pace).await
+    }
+}
+
+/// Counts a row, and looks around after some.
+async fn count_row(rows: &mut u32, running: &Running, pace: &mut Pace) -> Result<(), Ended> {
+    *rows += 1;
+    if *rows >= ROWS_BETWEEN_LOOKS {
+        *rows = 0;
+        look(running, pace).await?;
+    }
+    Ok(())
+}
+
+async fn look(running: &Running, pace: &mut Pace) -> Result<(), Ended> {
+    if running.is_stopped() {
+        return Err(Ended::Stopped);
+    }
+    pace.keep().await;
+    Ok(())
+}
