@@ -63,6 +63,9 @@ pub struct CompactionArguments {
     /// How many rows of some 100 bytes each of the two files has
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(100..=1 << 32))]
     pub rows: u64,
+    /// Where links to the files that are compacted are left, for another program to compact the same
+    #[arg(long, value_name = "DIR")]
+    pub inputs: Option<PathBuf>,
     /// Where its node has its files meanwhile; it must not exist
     #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
     pub workdir: PathBuf,

@@ -3,11 +3,13 @@
 //! Figures are of bytes before compression that are read, by the second of the one core that does it. Beside them stands how
 //! fast that core compresses with LZ4 what the rows hold, in chunks as the file has them: no writer of such files can be faster.
 
-use std::rc::Rc;
+use std::{path::Path, rc::Rc};
 
 use bytes::Bytes;
-use espalier_cql::Value;
-use espalier_runtime::{block_on, preempt::take_stall_report, random::Generator, time::Instant};
+use espalier_cql::{QueryResult, Value};
+use espalier_runtime::{
+    block_on, file::FileSystem, preempt::take_stall_report, random::Generator, time::Instant,
+};
 use espalier_sstable::compression::Compressor;
 
 use super::{
@@ -76,6 +78,9 @@ async fn measure(
         node.database().flush(KEYSPACE, Some(TABLE)).await?;
     }
     progress.clear();
+    if let Some(inputs) = &arguments.inputs {
+        link_files(node.directory(), inputs).await?;
+    }
     let before = node.database().metrics();
     take_stall_report();
     let started = Instant::now();
@@ -87,6 +92,10 @@ async fn measure(
     let stored_out = after.compacted_bytes_out - before.compacted_bytes_out;
     if after.compactions != before.compactions + 1 || stored_out == 0 {
         return Err(BenchError::Wrong("there was no compaction".into()));
+    }
+    let rows = partitions * ROWS;
+    if count(node).await? != rows + rows / 2 {
+        return Err(BenchError::Wrong("the compaction lost rows, or made some".into()));
     }
     // What a row takes before compression: keys and lengths beside the value are a few bytes.
     let plain_in = (2 * partitions * ROWS) as f64 * (VALUE_BYTES + 12) as f64;
@@ -123,6 +132,31 @@ async fn measure(
     print_line(format_args!(
         "stall    {stall_us:>8} us: the longest time for which a task held the core"
     ))
+}
+
+/// Rows that a scan finds.
+async fn count(node: &InProcessNode) -> Result<u64, BenchError> {
+    let QueryResult::Rows(rows) =
+        node.query(&format!("SELECT count(*) FROM {KEYSPACE}.{TABLE}")).await?
+    else {
+        return Ok(0);
+    };
+    // One bigint behind its length.
+    let value = rows.content.last_chunk().copied();
+    Ok(value.map_or(0, u64::from_be_bytes))
+}
+
+/// Links the table's files into a directory.
+async fn link_files(node: &Path, into: &Path) -> Result<(), BenchError> {
+    let files = FileSystem::real();
+    files.create_dir_all(into).await?;
+    let keyspace = node.join("data").join(KEYSPACE);
+    for table in files.read_dir(&keyspace).await? {
+        for file in files.read_dir(&table.path).await? {
+            files.hard_link(&file.path, into.join(&file.name)).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Bytes a second.

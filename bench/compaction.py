@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Two files of which half the partitions are in both become one: Espalier beside Cassandra, the same files, one core each.
+
+    make deps && .deps/venv/bin/python bench/compaction.py [ROUNDS]        default 5
+
+`espalier bench compaction` writes the files and compacts them; a Cassandra that has one core to itself imports the same files and
+compacts them, in turns. Its first rounds warm its JIT up; the best of each side is compared. Cassandra's time is what its own log says
+the compaction took, without the import. Both outputs must hold the rows that they should.
+
+Settings by environment: ROWS=1000000 (of each file), CORE=1, HEAP=2G (Cassandra's).
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "interop"))
+
+from cassandra_node import SCRIPTS  # noqa: E402
+from espalier_node import BINARY, free_port  # noqa: E402
+from wire import Wire  # noqa: E402
+
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+ROWS, CORE, HEAP = int(os.environ.get("ROWS", 1_000_000)), os.environ.get("CORE", "1"), os.environ.get("HEAP", "2G")
+SCRATCH = ROOT / "bench" / "results" / "compaction"
+PEER = ROOT / ".deps" / "cassandra" / "compaction"
+KEYSPACE, TABLE = "bench_compaction", "t"
+COMPACTED = re.compile(r"Compacted \(.*?\) (\d+) sstables to .*? in ([\d,]+)ms")
+
+
+def ours(inputs):
+    """Compacts; gives seconds, and what was printed."""
+    shutil.rmtree(inputs, ignore_errors=True)
+    command = ["taskset", "-c", CORE, BINARY, "bench", "compaction", "--rows", str(ROWS), "--inputs", inputs,
+               "--workdir", SCRATCH / "node"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return float(re.search(r" in ([\d.]+) s", said).group(1)), said
+
+
+class Peer:
+    """A Cassandra with one core."""
+
+    host = "127.0.0.1"
+
+    def __init__(self):
+        self.port, self.jmx_port = free_port(), free_port()
+
+    def script(self, name, **settings):
+        surroundings = {**os.environ, **{key: str(value) for key, value in settings.items()}}
+        subprocess.run([SCRIPTS / name, PEER], check=True, capture_output=True, text=True, env=surroundings)
+
+    def __enter__(self):
+        self.script("stop.sh")
+        shutil.rmtree(PEER / "data", ignore_errors=True)
+        # Its throttle off, and one compaction at a time: what a core can do.
+        self.script("install.sh", PORT=self.port, STORAGE_PORT=free_port(), JMX=self.jmx_port, HEAP=HEAP, CORES=CORE, FORMAT="bti",
+                    EXTRA_YAML="compaction_throughput: 0MiB/s\nconcurrent_compactors: 1", OFFLINE=1)
+        self.script("start.sh")
+        self.query(f"CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
+        self.query(f"CREATE TABLE {KEYSPACE}.{TABLE} (k bigint, c bigint, v blob, PRIMARY KEY (k, c)) WITH compaction = "
+                   "{'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'} "
+                   "AND compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}")
+        return self
+
+    def __exit__(self, *_):
+        self.script("stop.sh")
+        shutil.rmtree(PEER / "data", ignore_errors=True)
+
+    def query(self, statement):
+        with Wire(self, timeout_s=300) as wire:
+            answer = wire.query(statement)
+            assert answer.code is None, f"{statement}: {answer.message}"
+            return answer
+
+    def control(self, *commands):
+        done = subprocess.run([PEER / "oracle", "ctl", str(self.jmx_port)], input="\n".join(commands) + "\n",
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+    def compact(self, inputs):
+        """Imports the files and compacts them; gives seconds."""
+        self.query(f"TRUNCATE {KEYSPACE}.{TABLE}")
+        before = len(self.compactions())
+        self.control(f"load {KEYSPACE} {TABLE} {inputs}", f"compact {KEYSPACE} {TABLE}")
+        files, milliseconds = self.compactions()[before:][-1]
+        assert files == 2, f"it compacted {files} files"
+        return milliseconds / 1000
+
+    def compactions(self):
+        """Of our table so far: files and milliseconds."""
+        lines = (PEER / "log" / "node.log").read_text().splitlines()
+        found = [COMPACTED.search(line) for line in lines if f"/{KEYSPACE}/" in line]
+        return [(int(match.group(1)), int(match.group(2).replace(",", ""))) for match in found if match]
+
+    def rows(self):
+        """How many rows its one file has, by its own statistics, which our tool reads."""
+        self.control(f"flush {KEYSPACE} {TABLE}")
+        table = next((PEER / "data" / "data" / KEYSPACE).iterdir())
+        said = subprocess.run([BINARY, "sstable", "stats", "--json", table], capture_output=True, text=True, check=True).stdout
+        return [int(rows) for rows in re.findall(r'"rows": ?(\d+)', said)]
+
+
+def main():
+    if not os.access(BINARY, os.X_OK):
+        sys.exit(f"there is no {BINARY}: run cargo build --release first")
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    inputs = SCRATCH / "inputs"
+    times = {"Espalier": [], "Cassandra": []}
+    with Peer() as peer:
+        for round_number in range(1, ROUNDS + 1):
+            seconds, said = ours(inputs)
+            times["Espalier"].append(seconds)
+            times["Cassandra"].append(peer.compact(inputs))
+            print(f"round {round_number}: Espalier {seconds:.2f} s, Cassandra {times['Cassandra'][-1]:.2f} s", flush=True)
+        # Statistics count what they count; a lost row would show.
+        expected = ROWS + ROWS // 2
+        assert peer.rows() == [expected], f"Cassandra's file has {peer.rows()} rows, not {expected}"
+    print(said, end="")
+    best = {name: min(all_times) for name, all_times in times.items()}
+    for name, seconds in best.items():
+        print(f"{name:<10} {seconds:6.2f} s at best, {2 * ROWS * 112 / seconds / 1e6:5.0f} MB/s read before compression")
+    print(f"Espalier is {best['Cassandra'] / best['Espalier']:.1f} times as fast")
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
