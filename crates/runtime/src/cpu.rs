@@ -22,7 +22,16 @@ pub fn allowed_cpus() -> Vec<usize> {
 
 /// How long the calling thread has been on a processor, to the nanosecond. A system call.
 pub fn thread_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    clock(rustix::time::ClockId::ThreadCPUTime)
+}
+
+/// The same of all threads of the process together, those of the kernel that work for it among them.
+pub fn process_time() -> Duration {
+    clock(rustix::time::ClockId::ProcessCPUTime)
+}
+
+fn clock(id: rustix::time::ClockId) -> Duration {
+    let time = rustix::time::clock_gettime(id);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
@@ -85,6 +94,7 @@ mod tests {
         let before = thread_time();
         std::thread::sleep(Duration::from_millis(20));
         assert!(thread_time() - before < Duration::from_millis(15));
+        assert!(process_time() >= thread_time());
         let mut sum = 0u64;
         while thread_time() - before < Duration::from_millis(20) {
             sum = std::hint::black_box(sum + 1);

@@ -86,7 +86,7 @@ pub(crate) fn write_values<'a>(
         let header = values.clone().enumerate().fold(0u64, |header, (index, value)| {
             let bits = match value {
                 None => NULL,
-                Some(value) if value.is_empty() => EMPTY,
+                Some([]) => EMPTY,
                 Some(_) => 0,
             };
             header | bits << (2 * index)
