@@ -23,6 +23,7 @@ mod reads_on_other_threads;
 mod resharding_survives_crashes;
 mod row_cache;
 mod row_cache_accounts;
+mod row_cache_continuity;
 mod row_cache_explained;
 mod row_cache_races;
 mod segments_are_recycled;
