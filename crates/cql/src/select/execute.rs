@@ -1,4 +1,6 @@
 //! Execution: storage is read in bounded chunks until the page is full, the limit is reached or nothing is left.
+//!
+//! A chunk has many rows: each is freed as soon as it is in the page, and what is done with them gives way in between.
 
 use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
 
@@ -7,6 +9,7 @@ use espalier_mutation::{
     Clustering, ClusteringSlices, DecoratedKey, Direction, Row, schema::TableMetadata,
     split_composite,
 };
+use espalier_runtime::maybe_yield;
 use espalier_storage::{
     Database, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadTarget,
 };
@@ -180,8 +183,8 @@ impl Execution<'_> {
                 self.resumed = resume.clone();
                 let command = self.command(target.clone(), slices.clone(), resume.take(), now_s);
                 let result = database.read(command).await?;
-                let flow =
-                    self.consume(&result.partitions, result.next.is_some(), !targets.is_empty())?;
+                let (more_in_target, more_targets) = (result.next.is_some(), !targets.is_empty());
+                let flow = self.consume(result.partitions, more_in_target, more_targets).await?;
                 if flow == Flow::Done {
                     return Ok(());
                 }
@@ -231,16 +234,17 @@ impl Execution<'_> {
         }
     }
 
-    fn consume(
+    async fn consume(
         &mut self,
-        partitions: &[PartitionRows],
+        partitions: Vec<PartitionRows>,
         more_in_target: bool,
         more_targets: bool,
     ) -> Result<Flow> {
         let table = self.select.table.clone();
-        for (index, partition) in partitions.iter().enumerate() {
+        let partition_count = partitions.len();
+        for (index, mut partition) in partitions.into_iter().enumerate() {
             let components = key_components(&table, &partition.key)?;
-            let is_last_partition = index + 1 == partitions.len();
+            let is_last_partition = index + 1 == partition_count;
             let same = |position: &Option<ReadPosition>| {
                 position.as_ref().is_some_and(|position| position.key == partition.key)
             };
@@ -255,13 +259,17 @@ impl Execution<'_> {
                 if shown && !continued {
                     let row = if self.select.is_distinct { partition.rows.first() } else { None };
                     let more = more_in_target || more_targets || !is_last_partition;
-                    if self.row(partition, &components, row, more)? == Flow::Done {
+                    if self.row(&partition, &components, row, more)? == Flow::Done {
                         return Ok(Flow::Done);
                     }
                 }
+                maybe_yield().await;
                 continue;
             }
-            for (row_index, row) in partition.rows.iter().enumerate() {
+            let rows = std::mem::take(&mut partition.rows);
+            let row_count = rows.len();
+            for (row_index, row) in rows.into_iter().enumerate() {
+                maybe_yield().await;
                 // A limit on groups is looked at where a group begins.
                 if !self.select.is_aggregate && self.partition_rows >= self.per_partition_limit {
                     if is_last_partition {
@@ -272,8 +280,8 @@ impl Execution<'_> {
                 let more = more_in_target
                     || more_targets
                     || !is_last_partition
-                    || row_index + 1 < partition.rows.len();
-                match self.row(partition, &components, Some(row), more)? {
+                    || row_index + 1 < row_count;
+                match self.row(&partition, &components, Some(&row), more)? {
                     Flow::Done => return Ok(Flow::Done),
                     Flow::SkipPartition if is_last_partition => return Ok(Flow::SkipPartition),
                     Flow::SkipPartition => break,
@@ -385,19 +393,20 @@ impl Execution<'_> {
                 );
                 command.limits.rows = CHUNK_ROWS;
                 let result = database.read(command).await?;
-                for partition in &result.partitions {
+                for partition in result.partitions {
                     let components = key_components(&select.table, &partition.key)?;
                     // A static row alone is a row only where no rows were asked for by clustering.
                     let alone = partition.rows.is_empty()
                         && of_partition == 0
                         && select.restrictions.clustering.is_empty();
-                    let rows = partition.rows.iter().map(Some);
+                    let rows = partition.rows.into_iter().map(Some);
                     for row in rows.chain(alone.then_some(None)) {
+                        maybe_yield().await;
                         let current = CurrentRow {
                             table: &select.table,
                             partition_key: &components,
                             static_row: partition.static_row.as_ref(),
-                            row,
+                            row: row.as_ref(),
                         };
                         if !select.restrictions.accepts(&current, self.evaluation)? {
                             continue;
@@ -410,7 +419,7 @@ impl Execution<'_> {
                                 break 'partition;
                             }
                             of_partition += 1;
-                            let clustering = row.map(|row| row.clustering.clone());
+                            let clustering = row.as_ref().map(|row| row.clustering.clone());
                             sorted.push((clustering, self.output.content.len()));
                         }
                         match select.is_aggregate {

@@ -184,6 +184,7 @@ impl Wide {
             let values = [bigint(partition)];
             let page = self.node.page(&self.select_all, &values, 5000, paging.as_deref()).await?;
             for value in page.content.chunks(12) {
+                maybe_yield().await;
                 if value != answer(next ^ salt) {
                     return Err(BenchError::Wrong(format!("row {next} of partition {partition}")));
                 }
