@@ -44,6 +44,10 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
             server.processor.database().forget_cached_rows().await;
             HttpResponse::json("")
         }
+        ("POST", ["system", "drop_sstable_caches"]) => {
+            server.processor.database().drop_caches().await;
+            HttpResponse::json("")
+        }
         ("GET", ["cache_service", "row_cache", "explain", keyspace]) => {
             super::cache::explain(server, keyspace, request).await
         }
@@ -93,7 +97,7 @@ async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
 
 fn not_found() -> HttpResponse {
     let message = "Not found. There are GET /metrics, POST /storage_service/keyspace_flush/KEYSPACE and keyspace_compaction/KEYSPACE (with \
-        ?cf=TABLE for one table), POST /lsa/compact (forgets cached rows), GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY, GET /compaction_manager/compactions, POST /compaction_manager/stop_compaction, \
+        ?cf=TABLE for one table), POST /lsa/compact (forgets cached rows), POST /system/drop_sstable_caches (pages of files as well), GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY, GET /compaction_manager/compactions, POST /compaction_manager/stop_compaction, \
         /storage_service/snapshots, GET and POST \
         /storage_service/trace_probability (with ?probability=NUMBER), POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY, GET /storage_service/keyspaces, GET /column_family/name";
     HttpResponse::error(404, message)

@@ -1,10 +1,10 @@
 //! The admin API over its socket.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use bytes::BytesMut;
 use cassandra_protocol::frame::Opcode;
-use espalier_runtime::net::TcpStream;
+use espalier_runtime::{net::TcpStream, time::sleep};
 
 use super::client::MODES;
 use super::node::with_node;
@@ -120,6 +120,58 @@ fn a_keyspace_is_flushed_on_demand() {
             assert!(tables.contains("\"ks:t\""), "{tables}");
             let rows = super::client::Client::rows(client.ask_query("SELECT v FROM ks.t").await);
             assert_eq!(rows.len(), 20);
+        },
+    );
+}
+
+#[test]
+fn caches_are_dropped_on_demand() {
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            client
+                .must(
+                    "CREATE KEYSPACE ks WITH replication = \
+                 {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                )
+                .await;
+            client.must("CREATE TABLE ks.t (k int PRIMARY KEY, v text)").await;
+            for key in 0..20 {
+                client.must(&format!("INSERT INTO ks.t (k, v) VALUES ({key}, 'x')")).await;
+            }
+            assert_eq!(ask(node.admin, "POST", "/storage_service/keyspace_flush/ks").await.0, 200);
+            let mut read = async || {
+                for key in 0..20 {
+                    let text = format!("SELECT v FROM ks.t WHERE k = {key}");
+                    let rows = super::client::Client::rows(client.ask_query(&text).await);
+                    assert_eq!(rows.len(), 1);
+                }
+            };
+            let held = async |name: &str| {
+                metric(node.admin, &format!("{name}{{shard=\"0\"}}")).await
+                    + metric(node.admin, &format!("{name}{{shard=\"1\"}}")).await
+            };
+            read().await;
+            for name in ["scylla_cache_rows", "espalier_page_cache_bytes"] {
+                assert!(held(name).await > 0, "{name}");
+            }
+            let dropped = ask(node.admin, "POST", "/system/drop_sstable_caches").await;
+            assert_eq!(dropped, (200, String::new()));
+            assert_eq!(held("espalier_page_cache_bytes").await, 0);
+            // What rows took is given back in steps.
+            for waited in 0.. {
+                if held("scylla_cache_rows").await == 0 {
+                    break;
+                }
+                assert!(waited < 1000);
+                sleep(Duration::from_millis(5)).await;
+            }
+            let misses = held("scylla_cache_reads_with_misses").await;
+            read().await;
+            assert_eq!(held("scylla_cache_reads_with_misses").await, misses + 20);
+            assert!(held("scylla_cache_rows").await > 0);
         },
     );
 }

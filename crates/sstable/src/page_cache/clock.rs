@@ -169,6 +169,13 @@ impl Clock {
         }
     }
 
+    /// Forgets what `count` slots from `slot` on have. Returns the slot behind them; `None` if there are no more.
+    pub(super) fn forget_some(&mut self, slot: usize, count: usize) -> Option<usize> {
+        let end = (slot + count).min(self.pages.len());
+        (slot..end).for_each(|slot| self.remove(slot));
+        (end < self.pages.len()).then_some(end)
+    }
+
     fn remove(&mut self, slot: usize) {
         let Owner { key, charge } =
             std::mem::replace(&mut self.owners[slot], Owner { key: None, charge: 0 });

@@ -24,6 +24,7 @@ use std::{
 pub(crate) use at_hand::PagesAtHand;
 use bytes::Bytes;
 pub(crate) use cached_file::{CachedFile, Caching};
+use espalier_runtime::maybe_yield;
 pub(crate) use part::Part;
 pub use part::PartMetrics;
 
@@ -33,6 +34,9 @@ use self::{
     part::Counters,
 };
 use crate::error::Result;
+
+/// Pages that are forgotten without a look at the clock: some ten microseconds, what the allocator takes among them.
+const FORGOTTEN_AT_ONCE: usize = 16;
 
 /// Names a page: a file by a number that is never reused, and a page or chunk in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,6 +110,15 @@ impl PageCache {
     /// Changes the budget; evicts at once what is too much.
     pub fn set_budget(&self, budget_bytes: usize) {
         self.0.clock.borrow_mut().set_budget(budget_bytes);
+    }
+
+    /// Forgets the pages that are there when it begins, in steps. Who reads from one meanwhile reads on.
+    pub async fn forget_pages(&self) {
+        let mut slot = Some(0);
+        while let Some(from) = slot {
+            slot = self.0.clock.borrow_mut().forget_some(from, FORGOTTEN_AT_ONCE);
+            maybe_yield().await;
+        }
     }
 
     /// Whether pages of the indexes of SSTables that are opened from now on are kept; they are, unless told otherwise.

@@ -32,6 +32,16 @@ impl Database {
         self.on_shard(shard, explain).await
     }
 
+    /// Forgets all that is held of files, on all shards: cached rows, and pages of data and indexes. What memtables hold is not touched.
+    pub async fn drop_caches(&self) {
+        self.forget_cached_rows().await;
+        self.on_all_shards(|database| async move {
+            let pages = database.inner.page_cache.clone();
+            pages.forget_pages().await;
+        })
+        .await;
+    }
+
     /// Forgets all cached rows, on all shards. What they took is given back in steps.
     pub async fn forget_cached_rows(&self) {
         self.on_all_shards(|database| async move {
