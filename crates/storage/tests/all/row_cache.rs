@@ -142,18 +142,22 @@ fn reads_of_composite_clusterings_are_those_without_the_cache() {
     check_seeds(320, 15, Shape { cache_bytes: 3 << 10, ..shape }, 400);
 }
 
-/// The long run: `ESPALIER_STEPS=1000000 cargo test --release -p espalier-storage --test all row_cache::a_million -- --ignored`.
+/// A number from the environment.
+pub(crate) fn told(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
+}
+
+/// The long run: `ESPALIER_STEPS=1000000 cargo test -p espalier-storage --test all row_cache::a_million -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes as long as it is told to"]
 fn a_million_steps() {
-    let steps = std::env::var("ESPALIER_STEPS").ok().and_then(|steps| steps.parse().ok());
-    let steps: u64 = steps.unwrap_or(1_000_000);
+    let (steps, first) = (told("ESPALIER_STEPS", 1_000_000), told("ESPALIER_SEED", 0));
     let narrow = Shape { table: narrow_table, partitions: 60, spread: 1, cache_bytes: 3 << 10 };
     let mixed = Shape { table: mixed_table, partitions: 3, spread: 5, cache_bytes: 3 << 10 };
     let shapes = [WIDE, Shape { cache_bytes: 3 << 10, ..WIDE }, narrow, mixed];
     for round in 0..steps / 2000 {
         let shape = shapes[round as usize % shapes.len()];
-        let seed = espalier_runtime::random::Generator::from_seed(round).below(u64::MAX);
+        let seed = espalier_runtime::random::Generator::from_seed(first + round).below(u64::MAX);
         println!("seed {seed}");
         check(seed, shape, 2000);
     }

@@ -1,135 +1,43 @@
-//! A second model of the row cache, of its continuity alone: which places of a partition it may claim to know, and which it must.
-//!
-//! The model knows nothing of tries, entries and flags. To it a partition is a line of places, the rows and the gaps between them, and
-//! the cache's knowledge is a set of places, as the cache explains it. After every step of a random history:
-//!
-//! - what is claimed is what was claimed before and what was asked for since, no more (rules 2 and 6);
-//! - while there is room, what was claimed before is claimed still, and what was read is claimed (rules 4 to 6);
-//! - what was evicted is lost, and nothing is gained by it (rule 8); what was forgotten is all lost (rule 10);
-//! - a read of places that are claimed asks no file, and a read of others does (rule 2);
-//! - in each range that is claimed, the cache holds the rows that the files have there, and a read of it, up and down, gives what
-//!   was written, as a model says that knows only the writes (rules 2 and 11).
+//! The model, and the steps of a history.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::{
-    ClusteringBound, ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, Direction,
-    Mutation, PartitionUpdate,
-    schema::{Schema, TableBuilder, TableId, TableMetadata},
+    ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, Direction, Mutation,
+    PartitionUpdate,
+    schema::{Schema, TableMetadata},
 };
-use espalier_runtime::{JoinHandle, file::FileSystem, spawn_local};
+use espalier_runtime::{JoinHandle, spawn_local};
 use espalier_storage::{
     CacheExplanation, Database, KnownRange, ReadCommand, ReadTarget, StorageError,
 };
-use espalier_types::CqlType;
-use uuid::Uuid;
 
+use super::{
+    Shape,
+    places::{LEAST_ROW, Line, Places},
+};
 use crate::{
     model::{Model, Writer, forget_liveness},
-    row_cache::settings,
     support::*,
 };
 
-/// The least clustering value that a [`Writer`] writes.
-const LEAST_ROW: i32 = -2;
-
-/// A set of places of a partition: bit 2 n + 1 is row n, in clustering order, bit 2 n the gap before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Places(u128);
-
-impl Places {
-    const NONE: Self = Self(0);
-
-    fn between(first: u32, end: u32) -> Self {
-        let below = |bit: u32| 1u128.checked_shl(bit).map_or(u128::MAX, |above| above - 1);
-        Self(below(end.max(first)) & !below(first))
-    }
-
-    fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    fn has(self, other: Self) -> bool {
-        other.0 & !self.0 == 0
-    }
-}
-
-/// Which of the places of a table's partitions a bound or a slice has.
-#[derive(Clone, Copy)]
-struct Line {
-    rows: u32,
-    is_reversed: bool,
-}
-
-impl Line {
-    /// The number of a row, by its value, an `int` or a `varint`.
-    fn row(self, value: &[u8]) -> u32 {
-        let sign = if value[0] < 0x80 { 0 } else { -1 };
-        let value = value.iter().fold(sign, |value, byte| value << 8 | i32::from(*byte));
-        let at = u32::try_from(value - LEAST_ROW).unwrap();
-        assert!(at < self.rows);
-        if self.is_reversed { self.rows - 1 - at } else { at }
-    }
-
-    /// The first place behind a bound.
-    fn behind(self, bound: &ClusteringBound) -> u32 {
-        let is_before = bound.kind.weight() < 0;
-        match bound.values.first() {
-            Some(value) => 2 * self.row(value.as_ref().unwrap()) + if is_before { 1 } else { 2 },
-            None if is_before => 0,
-            None => 2 * self.rows + 1,
-        }
-    }
-
-    fn slice(self, start: &ClusteringBound, end: &ClusteringBound) -> Places {
-        Places::between(self.behind(start), self.behind(end))
-    }
-
-    fn slices(self, slices: &ClusteringSlices) -> Places {
-        let each = slices.slices.iter().map(|slice| self.slice(&slice.start, &slice.end));
-        each.fold(Places::NONE, Places::with)
-    }
-
-    fn all(self) -> Places {
-        Places::between(0, 2 * self.rows + 1)
-    }
-
-    /// Those of a walk that ends with a row.
-    fn up_to(self, row: u32, direction: Direction) -> Places {
-        match direction {
-            Direction::Forward => Places::between(0, 2 * row + 2),
-            Direction::Reverse => Places::between(2 * row + 1, 2 * self.rows + 1),
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Shape {
-    table: fn() -> TableMetadata,
-    line: Line,
-    partitions: u64,
-    cache_bytes: usize,
-    /// Nothing is evicted but when the model wants it.
-    has_room: bool,
-}
-
 /// What the model knows.
-struct Continuity {
-    shape: Shape,
-    database: Database,
-    table: Arc<TableMetadata>,
-    writer: Writer,
-    all: Model,
+pub(super) struct Continuity {
+    pub(super) shape: Shape,
+    pub(super) database: Database,
+    pub(super) table: Arc<TableMetadata>,
+    pub(super) writer: Writer,
+    pub(super) all: Model,
     /// What files hold.
-    files: Model,
+    pub(super) files: Model,
     /// What they do not hold yet.
-    memory: Vec<PartitionUpdate>,
+    pub(super) memory: Vec<PartitionUpdate>,
     /// Of each partition of which anything was claimed after the last step.
-    claims: BTreeMap<u64, Places>,
-    flushing: Option<JoinHandle<Result<(), StorageError>>>,
-    has_files: bool,
+    pub(super) claims: BTreeMap<u64, Places>,
+    pub(super) flushing: Option<JoinHandle<Result<(), StorageError>>>,
+    pub(super) has_files: bool,
     /// The seed and the step, for messages.
-    context: String,
+    pub(super) context: String,
 }
 
 /// What a step may have taught the cache, and what it must have, for each partition that it touched.
@@ -159,11 +67,14 @@ fn only_adds(update: &PartitionUpdate) -> bool {
 }
 
 /// The greatest timestamp of all that is written.
-fn latest(update: &PartitionUpdate) -> i64 {
-    let ranges = update.range_tombstones.iter().map(|range| range.deletion);
-    let mut latest = ranges.fold(update.deletion.marked_for_delete_at, |latest, deletion| {
-        latest.max(deletion.marked_for_delete_at)
-    });
+fn latest(update: &PartitionUpdate, line: Line) -> i64 {
+    let mut latest = update.deletion.marked_for_delete_at;
+    for range in &update.range_tombstones {
+        // Some end before they begin.
+        if line.slice(&range.start, &range.end) != Places::NONE {
+            latest = latest.max(range.deletion.marked_for_delete_at);
+        }
+    }
     for row in update.rows.iter().chain(&update.static_row) {
         latest = latest.max(row.liveness.timestamp).max(row.deletion.marked_for_delete_at);
         for (_, data) in &row.columns {
@@ -237,7 +148,7 @@ impl Continuity {
     }
 
     /// Reads what is claimed, and compares it with the writes, and the rows with those in files.
-    async fn check_contents(&mut self, at: u64) {
+    pub(super) async fn check_contents(&mut self, at: u64) {
         let (_, ranges) = self.claimed(at).await;
         for range in ranges {
             let slice = ClusteringSlice { start: range.start.clone(), end: range.end.clone() };
@@ -321,7 +232,7 @@ impl Continuity {
         let key = partition(at);
         let of_partition = || self.files.writes.iter().filter(|update| update.key == key);
         let deleted = of_partition().map(|update| update.deletion.marked_for_delete_at).max();
-        let latest = of_partition().map(latest).max();
+        let latest = of_partition().map(|update| latest(update, self.shape.line)).max();
         deleted.is_some_and(|deleted| deleted > i64::MIN && Some(deleted) >= latest)
     }
 
@@ -335,6 +246,8 @@ impl Continuity {
         } else {
             command.bypass_cache = false;
         }
+        let ReadCommand { slices, direction, limits, .. } = &command;
+        self.context += &format!(" p{at} {direction:?} {limits:?} {:?}", slices.slices);
         let is_scan = matches!(command.target, ReadTarget::Range(_));
         let goes_around = is_scan || command.bypass_cache;
         let before = self.database.row_cache_metrics().reads_with_misses;
@@ -342,7 +255,7 @@ impl Continuity {
         self.compare(&command).await;
         let is_miss = self.database.row_cache_metrics().reads_with_misses != before;
         if goes_around {
-            assert!(!is_miss, "{} {command:?}", self.context);
+            assert!(!is_miss, "{}", self.context);
             return;
         }
         let (may, must) = self.expected_of(at, &command);
@@ -425,7 +338,7 @@ impl Continuity {
         self.flushing = Some(spawn_local(async move { database.flush("ks", None).await }));
     }
 
-    async fn end_flush(&mut self) {
+    pub(super) async fn end_flush(&mut self) {
         let Some(flush) = self.flushing.take() else { return };
         flush.await.unwrap();
         self.has_files |= !self.memory.is_empty();
@@ -454,7 +367,7 @@ impl Continuity {
         }
     }
 
-    async fn step(&mut self) {
+    pub(super) async fn step(&mut self) {
         let mut learned = Learned::default();
         let (mut is_evicted, mut is_forgotten) = (false, false);
         match self.writer.below(48) {
@@ -491,149 +404,4 @@ impl Continuity {
             self.check_contents(at).await;
         }
     }
-}
-
-/// How much of what the model looks at there was, so that a run that saw nothing fails.
-#[derive(Debug, Default)]
-struct Seen {
-    claims: u64,
-    reads_with_misses: u64,
-    reads_without_misses: u64,
-    row_merges: u64,
-    row_evictions: u64,
-}
-
-fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
-    let file_system = FileSystem::simulated(seed);
-    let mut writer = Writer::new(seed);
-    // Compactions go by the clock; for them nothing has expired yet.
-    writer.now_s = NOW + 1_000_000_000;
-    let model = || Model { now_s: NOW + 1_000_000_000, ..Model::default() };
-    run(async {
-        espalier_runtime::preempt::force_yields(Some(seed));
-        let database = open(&file_system, settings(shape.cache_bytes)).await.unwrap();
-        let mut definition = (shape.table)();
-        definition.options.gc_grace_seconds = i32::MAX as u32;
-        let name = definition.name.clone();
-        create(&database, vec![definition]).await;
-        let mut continuity = Continuity {
-            shape,
-            table: table(&database, &name),
-            database,
-            writer,
-            all: model(),
-            files: model(),
-            memory: Vec::new(),
-            claims: BTreeMap::new(),
-            flushing: None,
-            has_files: false,
-            context: String::new(),
-        };
-        for step in 0..steps {
-            continuity.context = format!("seed {seed} step {step}");
-            continuity.step().await;
-            seen.claims += continuity.claims.len() as u64;
-        }
-        continuity.end_flush().await;
-        for at in 0..shape.partitions {
-            continuity.check_contents(at).await;
-        }
-        let metrics = continuity.database.row_cache_metrics();
-        seen.reads_with_misses += metrics.reads_with_misses;
-        seen.reads_without_misses += metrics.reads_without_misses;
-        seen.row_merges += metrics.row_merges;
-        seen.row_evictions += metrics.row_evictions;
-        espalier_runtime::preempt::force_yields(None);
-    });
-}
-
-/// Rows in descending order, of a type of which a value has several byte forms: rows keep theirs beside their path.
-fn reversed_table() -> TableMetadata {
-    TableBuilder::new("ks", "reversed", TableId(Uuid::from_u128(0xaa)))
-        .partition_key("k", CqlType::Blob)
-        .clustering("c", CqlType::Varint, true)
-        .regular("v", CqlType::Blob)
-        .build()
-}
-
-const fn shape(
-    table: fn() -> TableMetadata,
-    rows: u32,
-    is_reversed: bool,
-    partitions: u64,
-) -> Shape {
-    let line = Line { rows, is_reversed };
-    Shape { table, line, partitions, cache_bytes: 1 << 20, has_room: true }
-}
-
-const WIDE: Shape = shape(wide_table, 12, false, 3);
-const LONG: Shape = shape(wide_table, 60, false, 1);
-const REVERSED: Shape = shape(reversed_table, 10, true, 2);
-/// Partitions that are one row: all or nothing of them is known.
-const NARROW: Shape = shape(narrow_table, 0, false, 20);
-
-const fn without_room(shape: Shape, cache_bytes: usize) -> Shape {
-    Shape { cache_bytes, has_room: false, ..shape }
-}
-
-fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
-    let mut seen = Seen::default();
-    (first..first + seeds).for_each(|seed| check(seed, shape, steps, &mut seen));
-    let Seen { claims, reads_with_misses, reads_without_misses, row_merges, row_evictions } = seen;
-    assert!(claims > seeds * steps / 4, "{seen:?}");
-    assert!(reads_with_misses > 0 && reads_without_misses > 0, "{seen:?}");
-    assert!(row_merges > 0 && row_evictions > 0, "{seen:?}");
-}
-
-#[test]
-fn wide_partitions_are_claimed_as_far_as_they_are_known() {
-    check_seeds(0, 20, WIDE, 400);
-    check_seeds(50, 10, without_room(WIDE, 3 << 10), 400);
-}
-
-#[test]
-fn long_partitions_are_claimed_as_far_as_they_are_known() {
-    check_seeds(100, 8, LONG, 400);
-    check_seeds(150, 4, without_room(LONG, 4 << 10), 400);
-}
-
-#[test]
-fn reversed_partitions_are_claimed_as_far_as_they_are_known() {
-    check_seeds(200, 10, REVERSED, 400);
-    check_seeds(250, 5, without_room(REVERSED, 2 << 10), 400);
-}
-
-#[test]
-fn partitions_of_one_row_are_claimed_or_not() {
-    check_seeds(300, 5, NARROW, 400);
-    check_seeds(350, 5, without_room(NARROW, 1 << 10), 400);
-}
-
-/// The long run: `ESPALIER_STEPS=1000000 cargo test --release -p espalier-storage --test all row_cache_continuity::a_million -- --ignored`.
-#[test]
-#[ignore = "takes as long as it is told to"]
-fn a_million_steps() {
-    let number = |name: &str, default| {
-        let told = std::env::var(name).ok().and_then(|number| number.parse().ok());
-        told.unwrap_or(default)
-    };
-    let (steps, first) = (number("ESPALIER_STEPS", 1_000_000), number("ESPALIER_SEED", 0));
-    let shapes = [
-        WIDE,
-        without_room(WIDE, 3 << 10),
-        LONG,
-        without_room(LONG, 4 << 10),
-        REVERSED,
-        without_room(REVERSED, 2 << 10),
-        NARROW,
-        without_room(NARROW, 1 << 10),
-    ];
-    let mut seen = Seen::default();
-    for round in 0..steps / 1000 {
-        let shape = shapes[round as usize % shapes.len()];
-        let seed = espalier_runtime::random::Generator::from_seed(first + round).below(u64::MAX);
-        println!("round {round} seed {seed}");
-        check(seed, shape, 1000, &mut seen);
-    }
-    println!("{seen:?}");
 }

@@ -1,0 +1,180 @@
+//! A second model of the row cache, of its continuity alone: which places of a partition it may claim to know, and which it must.
+//!
+//! The model knows nothing of tries, entries and flags. To it a partition is a line of places, the rows and the gaps between them, and
+//! the cache's knowledge is a set of places, as the cache explains it. After every step of a random history:
+//!
+//! - what is claimed is what was claimed before and what was asked for since, no more (rules 2 and 6);
+//! - while there is room, what was claimed before is claimed still, and what was read is claimed (rules 4 to 6);
+//! - what was evicted is lost, and nothing is gained by it (rule 8); what was forgotten is all lost (rule 10);
+//! - a read of places that are claimed asks no file, and a read of others does (rule 2);
+//! - in each range that is claimed, the cache holds the rows that the files have there, and a read of it, up and down, gives what
+//!   was written, as a model says that knows only the writes (rules 2 and 11).
+
+mod model;
+mod places;
+
+use std::collections::BTreeMap;
+
+use espalier_mutation::schema::{TableBuilder, TableId, TableMetadata};
+use espalier_runtime::file::FileSystem;
+use espalier_types::CqlType;
+use uuid::Uuid;
+
+use self::{model::Continuity, places::Line};
+use crate::{
+    model::{Model, Writer},
+    row_cache::{settings, told},
+    support::*,
+};
+
+#[derive(Clone, Copy)]
+struct Shape {
+    table: fn() -> TableMetadata,
+    line: Line,
+    partitions: u64,
+    cache_bytes: usize,
+    /// Nothing is evicted but when the model wants it.
+    has_room: bool,
+}
+
+/// How much of what the model looks at there was, so that a run that saw nothing fails.
+#[derive(Debug, Default)]
+struct Seen {
+    claims: u64,
+    reads_with_misses: u64,
+    reads_without_misses: u64,
+    row_merges: u64,
+    row_evictions: u64,
+}
+
+fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
+    let file_system = FileSystem::simulated(seed);
+    let mut writer = Writer::new(seed);
+    // Compactions go by the clock; for them nothing has expired yet.
+    writer.now_s = NOW + 1_000_000_000;
+    let model = || Model { now_s: NOW + 1_000_000_000, ..Model::default() };
+    run(async {
+        espalier_runtime::preempt::force_yields(Some(seed));
+        let database = open(&file_system, settings(shape.cache_bytes)).await.unwrap();
+        let mut definition = (shape.table)();
+        definition.options.gc_grace_seconds = i32::MAX as u32;
+        let name = definition.name.clone();
+        create(&database, vec![definition]).await;
+        let mut continuity = Continuity {
+            shape,
+            table: table(&database, &name),
+            database,
+            writer,
+            all: model(),
+            files: model(),
+            memory: Vec::new(),
+            claims: BTreeMap::new(),
+            flushing: None,
+            has_files: false,
+            context: String::new(),
+        };
+        for step in 0..steps {
+            continuity.context = format!("seed {seed} step {step}");
+            continuity.step().await;
+            seen.claims += continuity.claims.len() as u64;
+        }
+        continuity.end_flush().await;
+        for at in 0..shape.partitions {
+            continuity.check_contents(at).await;
+        }
+        let metrics = continuity.database.row_cache_metrics();
+        seen.reads_with_misses += metrics.reads_with_misses;
+        seen.reads_without_misses += metrics.reads_without_misses;
+        seen.row_merges += metrics.row_merges;
+        seen.row_evictions += metrics.row_evictions;
+        espalier_runtime::preempt::force_yields(None);
+    });
+}
+
+/// Rows in descending order, of a type of which a value has several byte forms: rows keep theirs beside their path.
+fn reversed_table() -> TableMetadata {
+    TableBuilder::new("ks", "reversed", TableId(Uuid::from_u128(0xaa)))
+        .partition_key("k", CqlType::Blob)
+        .clustering("c", CqlType::Varint, true)
+        .regular("v", CqlType::Blob)
+        .build()
+}
+
+const fn shape(
+    table: fn() -> TableMetadata,
+    rows: u32,
+    is_reversed: bool,
+    partitions: u64,
+) -> Shape {
+    let line = Line { rows, is_reversed };
+    Shape { table, line, partitions, cache_bytes: 1 << 20, has_room: true }
+}
+
+const WIDE: Shape = shape(wide_table, 12, false, 3);
+const LONG: Shape = shape(wide_table, 60, false, 1);
+const REVERSED: Shape = shape(reversed_table, 10, true, 2);
+/// Partitions that are one row: all or nothing of them is known.
+const NARROW: Shape = shape(narrow_table, 0, false, 20);
+
+const fn without_room(shape: Shape, cache_bytes: usize) -> Shape {
+    Shape { cache_bytes, has_room: false, ..shape }
+}
+
+fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
+    let mut seen = Seen::default();
+    (first..first + seeds).for_each(|seed| check(seed, shape, steps, &mut seen));
+    let Seen { claims, reads_with_misses, reads_without_misses, row_merges, row_evictions } = seen;
+    assert!(claims > seeds * steps / 4, "{seen:?}");
+    assert!(reads_with_misses > 0 && reads_without_misses > 0, "{seen:?}");
+    assert!(row_merges > 0 && row_evictions > 0, "{seen:?}");
+}
+
+#[test]
+fn wide_partitions_are_claimed_as_far_as_they_are_known() {
+    check_seeds(0, 20, WIDE, 400);
+    check_seeds(50, 10, without_room(WIDE, 3 << 10), 400);
+}
+
+#[test]
+fn long_partitions_are_claimed_as_far_as_they_are_known() {
+    check_seeds(100, 8, LONG, 400);
+    check_seeds(150, 4, without_room(LONG, 4 << 10), 400);
+}
+
+#[test]
+fn reversed_partitions_are_claimed_as_far_as_they_are_known() {
+    check_seeds(200, 10, REVERSED, 400);
+    check_seeds(250, 5, without_room(REVERSED, 2 << 10), 400);
+}
+
+#[test]
+fn partitions_of_one_row_are_claimed_or_not() {
+    check_seeds(300, 5, NARROW, 400);
+    check_seeds(350, 5, without_room(NARROW, 1 << 10), 400);
+}
+
+/// The long run:
+/// `ESPALIER_STEPS=1000000 cargo test -p espalier-storage --test all row_cache_continuity::a_million -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes as long as it is told to"]
+fn a_million_steps() {
+    let (steps, first) = (told("ESPALIER_STEPS", 1_000_000), told("ESPALIER_SEED", 0));
+    let shapes = [
+        WIDE,
+        without_room(WIDE, 3 << 10),
+        LONG,
+        without_room(LONG, 4 << 10),
+        REVERSED,
+        without_room(REVERSED, 2 << 10),
+        NARROW,
+        without_room(NARROW, 1 << 10),
+    ];
+    let mut seen = Seen::default();
+    for round in 0..steps / 1000 {
+        let shape = shapes[round as usize % shapes.len()];
+        let seed = espalier_runtime::random::Generator::from_seed(first + round).below(u64::MAX);
+        println!("round {round} seed {seed}");
+        check(seed, shape, 1000, &mut seen);
+    }
+    println!("{seen:?}");
+}
