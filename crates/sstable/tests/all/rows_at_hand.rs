@@ -82,10 +82,14 @@ fn clusterings(partition: &Partition) -> Vec<Clustering> {
 }
 
 /// Counts look-ups that had an answer, and those that had none.
-async fn compare(seed: u64, features: &'static VersionFeatures, is_wide: bool) -> (usize, usize) {
+async fn compare(
+    seed: u64,
+    features: &'static VersionFeatures,
+    (partitions, rows): (usize, usize),
+    is_wide: bool,
+) -> (usize, usize) {
     let mut random = Random(seed);
-    let shape =
-        Shape { partitions: 12, rows: 60, is_reconciled: true, is_odd: seed.is_multiple_of(3) };
+    let shape = Shape { partitions, rows, is_reconciled: true, is_odd: seed.is_multiple_of(3) };
     let mut generator = Generator::new(seed, shape).fitting(features);
     let table = generator.table();
     if table.is_counter() {
@@ -152,12 +156,28 @@ fn what_is_in_memory_is_told_as_a_read_tells_it() {
         for features in written_versions() {
             let (mut told, mut untold) = (0, 0);
             for seed in 0..60 {
-                let counted = compare(seed, features, seed % 2 == 1).await;
+                let counted = compare(seed, features, (12, 60), seed % 2 == 1).await;
                 told += counted.0;
                 untold += counted.1;
             }
             println!("{}: {told} told, {untold} not", features.version);
             assert!(told > 300, "{}: only {told} of {} are told", features.version, told + untold);
+        }
+    });
+}
+
+/// The tries of row indexes lie across the ends of pages, each in another way.
+#[test]
+fn rows_are_found_where_a_row_index_spans_pages() {
+    block_on(async {
+        for features in written_versions().into_iter().filter(|features| features.has_trie_index())
+        {
+            let mut told = 0;
+            for seed in 0..24 {
+                told += compare(seed, features, (60, 400), true).await.0;
+            }
+            println!("{}: {told} told", features.version);
+            assert!(told > 5_000, "{}: only {told} are told", features.version);
         }
     });
 }

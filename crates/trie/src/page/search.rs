@@ -12,7 +12,7 @@ use super::node::{Node, Search};
 pub enum Descent {
     /// It goes on in the page with this number.
     Page(u64),
-    /// It ended at this node, which has a payload.
+    /// It ended at this node, which has a payload. It is in the page that was handed in last.
     Payload(u64),
     /// Nothing is there.
     Nothing,
@@ -72,6 +72,8 @@ pub struct FloorSearch<'key> {
     best: Best,
     /// Nodes on the way to the last one of a branch; none while the key is followed.
     steps: Option<usize>,
+    /// The answer is at `position`, on a page that was left.
+    is_found: bool,
 }
 
 /// The best answer so far on the way down. A later one is always nearer to the key.
@@ -86,7 +88,7 @@ impl<'key> FloorSearch<'key> {
     /// Begins at the root of a trie.
     #[inline]
     pub fn new(root: u64, key: &'key [u8]) -> Self {
-        Self { position: root, rest: key, best: Best::None, steps: None }
+        Self { position: root, rest: key, best: Best::None, steps: None, is_found: false }
     }
 
     /// The page that is needed next.
@@ -98,6 +100,9 @@ impl<'key> FloorSearch<'key> {
     /// Goes on as far as `page` reaches, which is the one with [`FloorSearch::page_number`].
     #[inline]
     pub fn advance(&mut self, page: &[u8]) -> Result<Descent, CorruptNode> {
+        if self.is_found {
+            return Ok(Descent::Payload(self.position));
+        }
         let number = self.page_number();
         while self.steps.is_none() {
             let node = Node::at(page, self.position)?;
@@ -106,7 +111,10 @@ impl<'key> FloorSearch<'key> {
             } else {
                 match self.best {
                     Best::None => return Ok(Descent::Nothing),
-                    Best::Payload(position) => return Ok(Descent::Payload(position)),
+                    Best::Payload(position) if page_of(position) == number => {
+                        return Ok(Descent::Payload(position));
+                    }
+                    Best::Payload(position) => (self.position, self.is_found) = (position, true),
                     Best::Branch(branch) => (self.position, self.steps) = (branch, Some(0)),
                 }
             }

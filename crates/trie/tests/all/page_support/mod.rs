@@ -7,7 +7,10 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use espalier_trie::page::layout::MAX_PAYLOAD_SIZE;
-use espalier_trie::page::{Cursor, MemoryPages, Node, PAGE_SIZE, PageTrieWriter, Walker};
+use espalier_trie::page::{
+    Cursor, Descent, FloorSearch, MemoryPages, Node, PAGE_SIZE, PageTrieWriter, PrefixSearch,
+    Walker,
+};
 
 pub type Model = BTreeMap<Vec<u8>, (u8, Vec<u8>)>;
 
@@ -122,6 +125,28 @@ pub fn check_nodes_with(file: &[u8], root: u64, payload_length: fn(&Node<'_>) ->
     seen.len()
 }
 
+/// What a descent answers to one that hands in pages, and looks for the answer in the last of them.
+pub fn answer_of_descent(
+    file: &[u8],
+    mut page_number: u64,
+    mut advance: impl FnMut(&[u8]) -> Descent,
+) -> Option<(u8, Vec<u8>)> {
+    loop {
+        let start = page_number as usize * PAGE_SIZE;
+        let page = &file[start..file.len().min(start + PAGE_SIZE)];
+        match advance(page) {
+            Descent::Page(next) => page_number = next,
+            Descent::Payload(position) => {
+                assert_eq!(position / PAGE_SIZE as u64, page_number, "it is on another page");
+                let node = Node::at(page, position).unwrap();
+                let payload = &node.payload()[..payload_length(&node)];
+                return Some((node.payload_bits(), payload.to_vec()));
+            }
+            Descent::Nothing => return None,
+        }
+    }
+}
+
 /// Compares all kinds of look-up for `key` with the model.
 pub fn check_lookups(file: &[u8], root: u64, model: &Model, key: &[u8]) {
     use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -144,6 +169,12 @@ pub fn check_lookups(file: &[u8], root: u64, model: &Model, key: &[u8]) {
         let expected = expected.map(|(_, payload)| payload.clone());
         assert_eq!(answer(&mut walker, found.unwrap()), expected, "{name} {key:?}");
     }
+    let mut search = PrefixSearch::new(root, key);
+    let found = answer_of_descent(file, search.page_number(), |page| search.advance(page).unwrap());
+    assert_eq!(found, prefix.map(|(_, payload)| payload.clone()), "prefix by pages {key:?}");
+    let mut search = FloorSearch::new(root, key);
+    let found = answer_of_descent(file, search.page_number(), |page| search.advance(page).unwrap());
+    assert_eq!(found, floor.map(|(_, payload)| payload.clone()), "floor by pages {key:?}");
 
     let mut cursor = Cursor::new(MemoryPages(file), root);
     let compare = |cursor: &Cursor<_>, expected: Option<(&Vec<u8>, _)>, name: &str| {
