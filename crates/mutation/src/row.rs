@@ -62,13 +62,6 @@ impl Row {
             && self.shadowable_deletion.is_live()
     }
 
-    /// Whether the shadowable deletion is not void and not covered by `other`.
-    pub(crate) fn has_valid_shadowable_deletion(&self, other: &DeletionTime) -> bool {
-        // A row without liveness has the least timestamp; a live deletion supersedes nothing.
-        self.shadowable_deletion.supersedes(other)
-            && self.liveness.timestamp <= self.shadowable_deletion.marked_for_delete_at
-    }
-
     /// The data of a column.
     pub fn column(&self, id: ColumnId) -> Option<&ColumnData> {
         let index = self.columns.binary_search_by_key(&id, |(column, _)| *column).ok()?;

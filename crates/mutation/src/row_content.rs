@@ -21,10 +21,19 @@ pub trait RowContent {
     /// The deletion that counts among the row's own data: a shadowable one is void where a newer liveness is.
     #[inline]
     fn strongest_deletion(&self) -> DeletionTime {
-        let (deletion, shadowable) = (self.deletion(), self.shadowable_deletion());
-        let is_valid = shadowable.supersedes(&deletion)
-            && self.liveness().timestamp <= shadowable.marked_for_delete_at;
-        if is_valid { shadowable } else { deletion }
+        let deletion = self.deletion();
+        match self.has_valid_shadowable_deletion(&deletion) {
+            true => self.shadowable_deletion(),
+            false => deletion,
+        }
+    }
+
+    /// Whether the shadowable deletion is not void and not covered by `other`.
+    #[inline]
+    fn has_valid_shadowable_deletion(&self, other: &DeletionTime) -> bool {
+        // A row without liveness has the least timestamp; a live deletion supersedes nothing.
+        let shadowable = self.shadowable_deletion();
+        shadowable.supersedes(other) && self.liveness().timestamp <= shadowable.marked_for_delete_at
     }
 
     /// Data of the columns that have some.

@@ -5,7 +5,9 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 
 use super::reconcile_cells;
-use crate::{Cell, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, schema::TableMetadata};
+use crate::{
+    Cell, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, RowContent, schema::TableMetadata,
+};
 
 /// Merges `right` into `left`; both have the same clustering.
 pub fn merge_rows_into(table: &TableMetadata, left: &mut Row, right: Row) {

@@ -6,15 +6,13 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use espalier_mutation::{
-    CellRef, ClusteringComparator, ColumnRef, DeletionTime, Liveness, RowContent, schema::ColumnId,
-};
+use espalier_mutation::ClusteringComparator;
 
 use crate::{
     data::{
         clustering_values::values_in,
         column_map::FileLayout,
-        decode::{CellView, RowView},
+        decode::{CellView, RowView, ViewedRow, target_of},
     },
     index::big::promoted_index::{BlockPosition, PositionKind},
 };
@@ -33,31 +31,36 @@ pub enum Ahead {
 /// A row where it lies.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainRow<'a> {
-    view: &'a RowView,
+    row: ViewedRow<'a>,
     bytes: &'a Bytes,
-    layout: &'a FileLayout,
 }
 
 impl<'a> PlainRow<'a> {
     pub(super) fn new(view: &'a RowView, bytes: &'a Bytes, layout: &'a FileLayout) -> Self {
-        Self { view, bytes, layout }
+        Self { row: ViewedRow { view, bytes, layout }, bytes }
     }
 
     /// Whether nothing is in it, because its cells were of columns that have been dropped.
     pub fn is_empty(&self) -> bool {
-        self.view.is_empty()
+        self.row.view.is_empty()
+    }
+
+    /// All of it but its place.
+    #[inline]
+    pub(crate) fn content(&self) -> &ViewedRow<'a> {
+        &self.row
     }
 
     /// Clustering values.
     #[inline]
     pub(crate) fn clustering(&self) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone {
-        values_in(self.bytes, &self.view.clustering)
+        values_in(self.bytes, &self.row.view.clustering)
     }
 
     /// Makes `position` that of this row. Its values share the bytes of the row.
     #[inline]
     pub(crate) fn place(&self, position: &mut Option<BlockPosition>) {
-        let spans = &self.view.clustering;
+        let spans = &self.row.view.clustering;
         let values = spans.iter().map(|span| span.map(|(from, to)| self.bytes.slice(from..to)));
         match position {
             Some(position) if position.values.len() == spans.len() => {
@@ -83,7 +86,7 @@ impl<'a> PlainRow<'a> {
     /// Whether a merge of both, at the same place, is this one as it is: every column of `other` has a later cell here, and
     /// nothing here can be covered. It may be so even where this says that it is not.
     pub fn hides(&self, other: &PlainRow<'_>) -> bool {
-        let (mine, theirs) = (self.view, other.view);
+        let (mine, theirs) = (self.row.view, other.row.view);
         let later = mine.liveness.timestamp;
         // All cells here are as old as the liveness.
         mine.is_plain
@@ -99,23 +102,12 @@ impl<'a> PlainRow<'a> {
 
     #[inline]
     fn has_column(&self, other: &PlainRow<'_>, cell: &CellView) -> bool {
-        let wanted = other.target(cell);
-        let is_wanted = |mine: &CellView| self.target(mine) == wanted;
+        let wanted = target_of(cell, other.row.layout);
+        let is_wanted = |mine: &CellView| target_of(mine, self.row.layout) == wanted;
         // Mostly both files have the same columns.
-        let guess = self.view.cells.get(cell.column);
-        guess.is_some_and(is_wanted) || self.view.cells.iter().any(is_wanted)
-    }
-
-    #[inline]
-    fn target(&self, cell: &CellView) -> Option<ColumnId> {
-        self.layout.regulars.get(cell.column).and_then(|column| column.target)
-    }
-
-    #[inline]
-    fn cell(&self, cell: &CellView) -> CellRef<'a> {
-        let &CellView { timestamp, ttl, local_deletion_time, value: (start, end), .. } = cell;
-        let value = self.bytes.get(start..end).unwrap_or_default();
-        CellRef { timestamp, ttl, local_deletion_time, value }
+        let cells = &self.row.view.cells;
+        let guess = cells.get(cell.column);
+        guess.is_some_and(is_wanted) || cells.iter().any(is_wanted)
     }
 
     /// Whether there may be something in it that could be purged at second `now_s`, when deletions done before `gc_before_s`
@@ -123,31 +115,13 @@ impl<'a> PlainRow<'a> {
     /// cover what is beside it.
     #[inline]
     pub fn has_garbage(&self, now_s: u32, gc_before_s: u32) -> bool {
-        let RowView { liveness, deletion, cells, is_plain, .. } = self.view;
+        let RowView { liveness, deletion, cells, is_plain, .. } = self.row.view;
         let is_kept = |cell: &CellView| match cell.is_tombstone() {
             true => cell.local_deletion_time >= gc_before_s,
-            false => self.cell(cell).is_live(now_s),
+            false => self.row.cell(cell).is_live(now_s),
         };
         !deletion.is_live()
             || !(liveness.is_none() || liveness.is_live(now_s))
             || !(*is_plain && !liveness.is_none() || cells.iter().all(is_kept))
-    }
-}
-
-impl RowContent for PlainRow<'_> {
-    #[inline]
-    fn liveness(&self) -> Liveness {
-        self.view.liveness
-    }
-
-    #[inline]
-    fn deletion(&self) -> DeletionTime {
-        self.view.deletion
-    }
-
-    #[inline]
-    fn columns(&self) -> impl Iterator<Item = (ColumnId, ColumnRef<'_>)> {
-        let cells = self.view.cells.iter();
-        cells.filter_map(|cell| Some((self.target(cell)?, ColumnRef::Simple(self.cell(cell)))))
     }
 }

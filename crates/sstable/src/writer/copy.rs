@@ -20,7 +20,8 @@ impl SSTableWriter {
         let previous = offset - current.previous_start;
         let out = self.data.buffer();
         let before = out.len();
-        if let Err(reason) = self.encoder.write_row(row.clustering(), row, previous, out) {
+        if let Err(reason) = self.encoder.write_row(row.clustering(), row.content(), previous, out)
+        {
             out.truncate(before);
             return Err(self.rejected(reason));
         }
@@ -33,7 +34,7 @@ impl SSTableWriter {
         if is_first {
             self.collector.cover_first_row(place.values);
         }
-        self.collector.add_row_data(row);
+        self.collector.add_row_data(row.content());
         let end = self.data.position() - current.start;
         self.index.end(types, place, end, open).await?;
         self.data.flush_chunks().await

@@ -93,7 +93,7 @@ impl<'a> Merge<'a> {
     ) -> Result<(), Ended> {
         let mut scans = MergedScans::new(inputs, range).await?;
         while let Some(key) = scans.next_partition().await? {
-            self.look().await?;
+            look(self.running, &mut self.pace).await?;
             let writer = outputs.writer_for(&key).await?;
             let copied = {
                 let mut standing: SmallVec<[&mut Scan; 8]> = scans.standing().collect();
@@ -154,8 +154,8 @@ impl<'a> Merge<'a> {
         }
         purge_header(&mut header, self.limits, &mut self.outside);
         writer.start_partition(header)?;
-        if let [scan] = scans {
-            return self.copy_from(scan, writer).await;
+        if let ([scan], [first]) = (&mut *scans, ahead.as_slice()) {
+            return self.copy_from(scan, *first, writer).await;
         }
         while !ahead.contains(&Ahead::Other) {
             let Some(least) = self.least(scans) else { return Ok(Copied::All) };
@@ -176,14 +176,15 @@ impl<'a> Merge<'a> {
         Ok(Copied::Some { has_begun: true })
     }
 
-    /// The same from a single file, where nothing is to be compared.
+    /// The same from a single file, where nothing is to be compared. `ahead` is what was looked at.
     async fn copy_from(
         &mut self,
         scan: &mut Scan,
+        mut ahead: Ahead,
         writer: &mut SSTableWriter,
     ) -> Result<Copied, Ended> {
         loop {
-            match scan.look().await? {
+            match ahead {
                 Ahead::Plain => {}
                 Ahead::Other => return Ok(Copied::Some { has_begun: true }),
                 Ahead::End => return Ok(Copied::All),
@@ -196,6 +197,7 @@ impl<'a> Merge<'a> {
             }
             scan.pass();
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
+            ahead = scan.look().await?;
         }
     }
 
@@ -227,10 +229,6 @@ impl<'a> Merge<'a> {
             }
         };
         Some(Least { standing, winner })
-    }
-
-    async fn look(&mut self) -> Result<(), Ended> {
-        look(self.running, &mut self.pace).await
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::cmp::Ordering;
 
-use espalier_mutation::{
-    CellRef, ColumnRef, DecoratedKeyRef, DeletionTime, Liveness, RowContent, pack_row,
-    schema::ColumnId,
-};
+use espalier_mutation::{DecoratedKeyRef, DeletionTime, pack_row};
 
 use super::{PointRow, RowAtHand, index::Place, window::Window};
 use crate::data::{
     column_map::FileLayout,
-    decode::view::{NoStep, RowView, Span, Step, partition_head, step_noting},
+    decode::{
+        ViewedRow, target_of,
+        view::{NoStep, RowView, Span, Step, partition_head, step_noting},
+    },
 };
 
 /// Rows and markers of a block that are stepped over; more are for those who give way in between.
@@ -127,41 +127,5 @@ impl Walk<'_> {
         self.row.clear();
         pack_row(&ViewedRow { view: self.view, bytes, layout }, self.row);
         Some(true)
-    }
-}
-
-#[inline]
-fn target_of(cell: &crate::data::decode::view::CellView, layout: &FileLayout) -> Option<ColumnId> {
-    layout.regulars.get(cell.column).and_then(|column| column.target)
-}
-
-/// A row where it lies, for packing.
-struct ViewedRow<'a> {
-    view: &'a RowView,
-    bytes: &'a [u8],
-    layout: &'a FileLayout,
-}
-
-impl RowContent for ViewedRow<'_> {
-    #[inline]
-    fn liveness(&self) -> Liveness {
-        self.view.liveness
-    }
-
-    #[inline]
-    fn deletion(&self) -> DeletionTime {
-        self.view.deletion
-    }
-
-    #[inline]
-    fn columns(&self) -> impl Iterator<Item = (ColumnId, ColumnRef<'_>)> {
-        self.view.cells.iter().filter_map(|cell| {
-            let id = target_of(cell, self.layout)?;
-            let (start, end) = cell.value;
-            let value = self.bytes.get(start..end).unwrap_or_default();
-            let (timestamp, ttl) = (cell.timestamp, cell.ttl);
-            let local_deletion_time = cell.local_deletion_time;
-            Some((id, ColumnRef::Simple(CellRef { timestamp, ttl, local_deletion_time, value })))
-        })
     }
 }

@@ -1,0 +1,49 @@
+//! A row where it lies, as those see it who pack, count or write rows.
+
+use espalier_mutation::{CellRef, ColumnRef, DeletionTime, Liveness, RowContent, schema::ColumnId};
+
+use super::view::{CellView, RowView};
+use crate::data::column_map::FileLayout;
+
+/// The row that `view` has read from `bytes`, its columns in the order of the view's cells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViewedRow<'a> {
+    pub(crate) view: &'a RowView,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) layout: &'a FileLayout,
+}
+
+impl<'a> ViewedRow<'a> {
+    #[inline]
+    pub(crate) fn cell(&self, cell: &CellView) -> CellRef<'a> {
+        let &CellView { timestamp, ttl, local_deletion_time, value: (start, end), .. } = cell;
+        let value = self.bytes.get(start..end).unwrap_or_default();
+        CellRef { timestamp, ttl, local_deletion_time, value }
+    }
+}
+
+/// The table's column that a cell belongs to.
+#[inline]
+pub(crate) fn target_of(cell: &CellView, layout: &FileLayout) -> Option<ColumnId> {
+    layout.regulars.get(cell.column).and_then(|column| column.target)
+}
+
+impl RowContent for ViewedRow<'_> {
+    #[inline]
+    fn liveness(&self) -> Liveness {
+        self.view.liveness
+    }
+
+    #[inline]
+    fn deletion(&self) -> DeletionTime {
+        self.view.deletion
+    }
+
+    #[inline]
+    fn columns(&self) -> impl Iterator<Item = (ColumnId, ColumnRef<'_>)> {
+        let cells = self.view.cells.iter();
+        cells.filter_map(|cell| {
+            Some((target_of(cell, self.layout)?, ColumnRef::Simple(self.cell(cell))))
+        })
+    }
+}
