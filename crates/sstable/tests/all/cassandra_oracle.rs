@@ -11,9 +11,13 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
 };
 
-use espalier_mutation::{ColumnData, Row, Unfiltered, schema::CompressionOptions};
+use espalier_mutation::{
+    ColumnData, Row, Unfiltered,
+    schema::{CompressionOptions, TableMetadata},
+};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     ChunkFormat, Component, Descriptor,
@@ -63,22 +67,21 @@ fn write_many(
     count: u64,
     is_plain: bool,
 ) -> Vec<Descriptor> {
-    write_some(features, directory, count, is_plain, |_| true)
+    let written = write_some(features, directory, count, is_plain, |_| true);
+    written.into_iter().map(|(_, descriptor)| descriptor).collect()
 }
 
-/// The same of those tables whose content is `wanted`.
+/// The same of those tables whose content is `wanted`, with their seeds.
 fn write_some(
     features: &'static VersionFeatures,
     directory: &Path,
     count: u64,
     is_plain: bool,
     wanted: impl Fn(&[Partition]) -> bool,
-) -> Vec<Descriptor> {
+) -> Vec<(u64, Descriptor)> {
     let mut written = Vec::new();
     for seed in 0..count {
-        let mut generator = Generator::new(seed, shape(seed)).fitting(features);
-        let table = generator.table();
-        let partitions = generator.partitions(&table);
+        let (table, partitions) = generated(features, seed);
         if !wanted(&partitions) {
             continue;
         }
@@ -101,9 +104,19 @@ fn write_some(
         let descriptor = descriptor_of(features, directory, id);
         let options = options(descriptor, &table, &partitions, chunks, size);
         let sstable = block_on(write(&FileSystem::real(), options, &partitions)).unwrap();
-        written.extend(sstable.map(|sstable| sstable.descriptor));
+        written.extend(sstable.map(|sstable| (seed, sstable.descriptor)));
     }
     written
+}
+
+fn generated(
+    features: &'static VersionFeatures,
+    seed: u64,
+) -> (Arc<TableMetadata>, Vec<Partition>) {
+    let mut generator = Generator::new(seed, shape(seed)).fitting(features);
+    let table = generator.table();
+    let partitions = generator.partitions(&table);
+    (table, partitions)
 }
 
 /// A directory for SSTables. A name that begins with a dot would mean a secondary index.
@@ -202,9 +215,19 @@ fn cassandra_writes_the_same_files() {
         assert!(is_right, "{report}");
         let table = theirs.path().join("k/t-00000000000000000000000000000001");
         let mut differences = Vec::new();
-        for descriptor in &written {
+        for (seed, descriptor) in &written {
             let other = Descriptor { directory: table.clone(), ..descriptor.clone() };
-            differences.extend(differences_of(descriptor, &other));
+            // Cassandra begins a block of the row index under a range deletion before 1970 also where the version has no
+            // room for that, and cannot read it then; we begin it behind.
+            let may_cut_elsewhere = !features.has_room_for_negative_deletions()
+                && has_negative_deletion(&generated(features, *seed).1);
+            let is_index = |component: &Component| {
+                use Component::{Index, Partitions, Rows, Summary};
+                matches!(component, Partitions | Rows | Index | Summary)
+            };
+            differences.extend(differences_of(descriptor, &other, |component| {
+                may_cut_elsewhere && is_index(component)
+            }));
             let lines = block_on(async { dump(&open(&other).await?).await }).unwrap();
             let expected = block_on(async { dump(&open(descriptor).await?).await }).unwrap();
             assert_same_content(&other.to_string(), &lines, &expected.join("\n"));
@@ -233,8 +256,20 @@ fn has_undeleted_collection(partitions: &[Partition]) -> bool {
     })
 }
 
-/// What differs between the files of an SSTable of ours and of one of Cassandra's.
-fn differences_of(ours: &Descriptor, theirs: &Descriptor) -> Vec<String> {
+/// Whether a range deletion has a timestamp before 1970.
+fn has_negative_deletion(partitions: &[Partition]) -> bool {
+    partitions.iter().flat_map(|partition| &partition.unfiltereds).any(|unfiltered| {
+        matches!(unfiltered, Unfiltered::Marker(marker)
+            if !marker.after.is_live() && marker.after.marked_for_delete_at < 0)
+    })
+}
+
+/// What differs between the files of an SSTable of ours and of one of Cassandra's, but for those that `may_differ`.
+fn differences_of(
+    ours: &Descriptor,
+    theirs: &Descriptor,
+    may_differ: impl Fn(&Component) -> bool,
+) -> Vec<String> {
     let files = block_on(components_found(&FileSystem::real(), theirs)).unwrap();
     let mut differences = Vec::new();
     for component in files {
@@ -246,7 +281,7 @@ fn differences_of(ours: &Descriptor, theirs: &Descriptor) -> Vec<String> {
                 let our = String::from_utf8(our.clone()).unwrap().replace("Checksums.db\n", "");
                 our.as_bytes() == their
             }
-            _ => our == their,
+            _ => our == their || may_differ(&component),
         };
         if !is_same {
             let at = our.iter().zip(&their).take_while(|(a, b)| a == b).count();
