@@ -24,9 +24,14 @@ mod result;
 mod select;
 mod term;
 
-/// The statement that makes a table, with its id and the columns that were dropped: what a snapshot of its files needs.
+/// The statements that make a table, with its id and the columns that were dropped, and before it the types that it uses, unless
+/// they are there: what a snapshot of its files needs.
 pub fn describe_table(table: &espalier_mutation::schema::TableMetadata) -> String {
-    describe::text::table(table, true) + "\n"
+    let types = describe::types_of(table).into_iter().map(|definition| {
+        let statement = describe::text::user_type(definition);
+        statement.replacen("CREATE TYPE ", "CREATE TYPE IF NOT EXISTS ", 1) + "\n\n"
+    });
+    types.collect::<String>() + &describe::text::table(table, true) + "\n"
 }
 
 #[cfg(debug_assertions)]

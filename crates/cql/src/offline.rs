@@ -161,6 +161,23 @@ mod tests {
     }
 
     #[test]
+    fn what_a_snapshot_tells_of_a_table_makes_it_again() {
+        let script = "CREATE TYPE k.inner (a int); CREATE TYPE k.outer (b frozen<list<frozen<inner>>>, c text);
+            CREATE TYPE k.unused (a int);
+            CREATE TABLE k.t (id int PRIMARY KEY, u outer, v map<int, frozen<outer>>, w frozen<tuple<int, inner>>);
+            CREATE TABLE k.s (id frozen<inner> PRIMARY KEY, v int);";
+        let schema = read_schema(script, "k").unwrap();
+        let told = |name| crate::describe_table(schema.table("k", name).unwrap());
+        assert!(!told("t").contains("unused"), "{}", told("t"));
+        // Types that several tables use are in the snapshot of each.
+        let again = read_schema(&(told("t") + &told("s")), "k").unwrap();
+        for name in ["t", "s"] {
+            assert_eq!(again.table("k", name), schema.table("k", name));
+            assert!(read_schema(&told(name), "k").is_ok());
+        }
+    }
+
+    #[test]
     fn conditions_name_keys_and_slices() {
         let schema = read_schema(SCRIPT, "k").unwrap();
         let table = schema.table("k", "t").unwrap();

@@ -53,6 +53,13 @@ fn what_has_no_table_of_contents_is_passed_over_aloud() {
         }
     }
     let (code, said, complaint) = output(&["sstable", "verify", path]);
+    assert_eq!((code, said.lines().count()), (Some(1), 1), "{said}");
+    assert!(complaint.contains("da-2-bti: passed over, as it has no TOC.txt"), "{complaint}");
+    assert!(complaint.ends_with("espalier: 1 of 2 SSTables are damaged\n"), "{complaint}");
+    // Where the log of an operation lies, somebody may be writing it.
+    let log = format!("{path}/da_txn_compaction_5a1c395e-b41f-11e5-9f22-ba0be0483c18.log");
+    fs::write(&log, "").unwrap();
+    let (code, said, complaint) = output(&["sstable", "verify", path]);
     assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
     assert!(complaint.contains("da-2-bti: passed over, as it has no TOC.txt"), "{complaint}");
     let (code, said, _) = output(&["sstable", "verify", &format!("{path}/da-2-bti-Data.db")]);
@@ -360,4 +367,54 @@ fn the_only_table_of_a_schema_is_not_taken_for_another() {
     let (code, _, complaint) = output(&arguments);
     assert_eq!(code, Some(1));
     assert!(complaint.contains("this is another table"), "{complaint}");
+}
+
+#[test]
+fn a_key_that_fits_one_of_several_tables_is_looked_for_in_it() {
+    let (numbers, words) = (written_by_cassandra("kv_one"), written_by_cassandra("counters"));
+    let arguments = ["sstable", "dump", "--key", "k1"];
+    let (code, expected, _) = output(&[&arguments[..], &[&words]].concat());
+    assert!(code == Some(0) && expected.lines().count() > 1, "{expected}");
+    let (code, _, complaint) = output(&[&arguments[..], &[&numbers]].concat());
+    assert_eq!((code, complaint.lines().count()), (Some(1), 1), "{complaint}");
+    let (code, said, complaint) = output(&[&arguments[..], &[&numbers, &words]].concat());
+    assert_eq!((code, said), (Some(1), expected));
+    assert!(complaint.contains("kv_one/da-1-bti: --key: "), "{complaint}");
+}
+
+/// ScyllaDB and old versions of Cassandra keep it there; Cassandra 5 refuses such files.
+#[test]
+fn how_often_checksums_are_looked_at_is_no_option_of_a_compressor() {
+    let copy = copied("kv_one");
+    let path = copy.path().to_str().unwrap();
+    let info = copy.path().join("da-1-bti-CompressionInfo.db");
+    let bytes = fs::read(&info).unwrap();
+    let class_end = 2 + usize::from(u16::from_be_bytes([bytes[0], bytes[1]]));
+    assert_eq!(&bytes[class_end..class_end + 4], [0; 4], "it has no options yet");
+    let option = b"\0\0\0\x01\0\x10crc_check_chance\0\x031.0";
+    fs::write(&info, [&bytes[..class_end], option, &bytes[class_end + 4..]].concat()).unwrap();
+    let converted = copy.path().join("out").to_str().unwrap().to_owned();
+    let expected = output(&["sstable", "dump", path]).1;
+    let (code, said, complaint) =
+        output(&["sstable", "convert", path, "--to", "da", "--output", &converted]);
+    assert_eq!(code, Some(0), "{complaint}");
+    assert!(said.starts_with(&format!("{path}/da-1-bti -> {converted}/da-1-bti: ")), "{said}");
+    let written = fs::read(format!("{converted}/da-1-bti-CompressionInfo.db")).unwrap();
+    assert!(!written.windows(9).any(|window| window == b"crc_check"));
+    assert_eq!(output(&["sstable", "dump", &converted]).1, expected);
+}
+
+#[test]
+fn a_schema_beside_files_that_cannot_be_read_is_told_once() {
+    let copy = copied("kv_one");
+    for entry in fs::read_dir(written_by_cassandra("kv_one")).unwrap() {
+        let entry = entry.unwrap();
+        let second = entry.file_name().to_str().unwrap().replace("da-1-", "da-2-");
+        fs::copy(entry.path(), copy.path().join(second)).unwrap();
+    }
+    fs::write(copy.path().join("schema.cql"), "CREATE TABLE (").unwrap();
+    let (code, said, complaint) = output(&["sstable", "dump", copy.path().to_str().unwrap()]);
+    assert_eq!((code, said.lines().count()), (Some(0), 4), "{said}");
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+    assert!(complaint.contains("schema.cql") && complaint.contains("invented"), "{complaint}");
 }

@@ -293,6 +293,35 @@ fn type_element(definition: &Arc<UserType>) -> Element {
     }
 }
 
+/// The types that a table uses, each once and after those it uses itself.
+pub(crate) fn types_of(table: &TableMetadata) -> Vec<&Arc<UserType>> {
+    let mut found = Vec::new();
+    table.columns().iter().for_each(|column| collect_types(&column.column_type, &mut found));
+    found
+}
+
+fn collect_types<'a>(column_type: &'a CqlType, found: &mut Vec<&'a Arc<UserType>>) {
+    match column_type {
+        CqlType::List { element, .. }
+        | CqlType::Set { element, .. }
+        | CqlType::Vector { element, .. } => collect_types(element, found),
+        CqlType::Map { key, value, .. } => {
+            collect_types(key, found);
+            collect_types(value, found);
+        }
+        CqlType::Tuple(parts) | CqlType::Composite(parts) => {
+            parts.iter().for_each(|part| collect_types(part, found));
+        }
+        CqlType::UserDefined { definition, .. } => {
+            definition.fields.iter().for_each(|(_, field)| collect_types(field, found));
+            if !found.iter().any(|other| other.name == definition.name) {
+                found.push(definition);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Types so that each comes after those it uses: the output can be executed from top to bottom.
 fn in_order_of_use(keyspace: &KeyspaceMetadata) -> Vec<&Arc<UserType>> {
     let mut ordered: Vec<&Arc<UserType>> = Vec::with_capacity(keyspace.types.len());

@@ -45,10 +45,22 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
         let directory = arguments.output.join(place);
         match one(&file_system, source, features, directory, &chunks, &interrupt).await {
             Ok(converted) => reports.print(&format!("{converted}\n"))?,
-            Err(error) => failures.take(error)?,
+            Err(error) => failures.take(of_source(source, error))?,
         }
     }
     failures.told()
+}
+
+/// An error of what is written says what it was written from.
+fn of_source(source: &Descriptor, error: ToolError) -> ToolError {
+    match error {
+        ToolError::SSTable(error)
+            if !error.to_string().contains(&*source.directory.to_string_lossy()) =>
+        {
+            unusable(&source.directory.join(source.to_string()), error.to_string())
+        }
+        error => error,
+    }
 }
 
 /// The features of a version that a person named.
@@ -163,7 +175,7 @@ fn options(
                 most if most > info.chunk_length => 0.0,
                 most => f64::from(info.chunk_length) / f64::from(most),
             },
-            parameters: info.options.clone(),
+            parameters: parameters(&info.options),
         }),
     };
     let mut options = WriterOptions::for_table(target, reader.table())?;
@@ -179,6 +191,14 @@ fn options(
         commit_log_intervals: stats.commit_log_intervals.clone(),
     };
     Ok(options)
+}
+
+/// Options of a compressor as the writer takes them. How often a reader looks at checksums was one of them once, of ScyllaDB's
+/// files it still is, and Cassandra 5 refuses files that have it.
+fn parameters(options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut parameters = options.clone();
+    parameters.remove("crc_check_chance");
+    parameters
 }
 
 /// Whether two paths lead to the same directory.
@@ -251,7 +271,8 @@ fn describe(
     elapsed: Duration,
 ) -> String {
     format!(
-        "{source} -> {}: {} partitions, {} of rows, {} stored before, in {:.2} s at {}",
+        "{} -> {}: {} partitions, {} of rows, {} stored before, in {:.2} s at {}",
+        source.directory.join(source.to_string()).display(),
         target.directory.join(target.to_string()).display(),
         reader.partition_count(),
         bytes(reader.data_length()),

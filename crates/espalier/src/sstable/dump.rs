@@ -151,7 +151,10 @@ async fn read_all(
         if printer.rows_left == 0 {
             break;
         }
-        match read_one(file_system, names, descriptor, arguments, &cache, printer).await {
+        let is_only = descriptors.len() == 1;
+        let read =
+            read_one(file_system, names, descriptor, arguments, (&cache, is_only), printer).await;
+        match read {
             Ok(found) => found_keys += found,
             Err(Stopped::Error(error)) => failures.take(error)?,
             Err(Stopped::PrinterGone) => return Err(Stopped::PrinterGone),
@@ -165,11 +168,17 @@ async fn read_one(
     names: &Names,
     descriptor: &Descriptor,
     arguments: &DumpArguments,
-    cache: &PageCache,
+    (cache, is_only): (&PageCache, bool),
     printer: &mut Printer,
 ) -> Result<u64, Stopped> {
     let reader = names.open(file_system, descriptor, cache).await?;
-    let selection = Selection::plan(&reader.table(), arguments)?;
+    let selection = Selection::plan(&reader.table(), arguments).map_err(|error| match error {
+        // Another table may have such keys.
+        ToolError::Argument { .. } if !is_only => {
+            paths::unusable(&descriptor.directory.join(descriptor.to_string()), error.to_string())
+        }
+        error => error,
+    })?;
     let lines = Lines::new(&reader, arguments.raw, arguments.full_values);
     printer.begin(lines, selection.slices.is_all());
     match selection.partitions {

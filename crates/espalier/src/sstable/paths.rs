@@ -19,6 +19,8 @@ pub struct Found {
     pub places: Vec<PathBuf>,
     /// How many directories below the paths could not be listed, of which each was told.
     pub unread_directories: usize,
+    /// How many were passed over that have lost their TOC.txt, where nobody seems to be writing them.
+    pub lost: usize,
 }
 
 /// The SSTables that `paths` name. A path that names none, or cannot be read, is an error; a directory below one that cannot
@@ -33,7 +35,7 @@ pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, 
         let is_directory =
             metadata.map_err(|error| unusable(path, error.source.to_string()))?.is_directory;
         if is_directory {
-            named = find_below(file_system, path, &mut found.unread_directories).await?;
+            named = find_below(file_system, path, &mut found).await?;
             if named.is_empty() {
                 return Err(unusable(path, "there is no SSTable in it or below".to_owned()));
             }
@@ -55,7 +57,7 @@ pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, 
 async fn find_below(
     file_system: &FileSystem,
     root: &Path,
-    unread_directories: &mut usize,
+    all: &mut Found,
 ) -> Result<Vec<Descriptor>, ToolError> {
     let mut found = Vec::new();
     let mut remaining = vec![root.to_owned()];
@@ -65,12 +67,17 @@ async fn find_below(
             Err(error) if directory == root => return Err(error),
             Err(error) => {
                 tell(format_args!("{error}: passed over with all below"));
-                *unread_directories += 1;
+                all.unread_directories += 1;
                 continue;
             }
         };
         let (listing, below) = listed;
         found.extend(listing.sealed);
+        // Cassandra writes TOC.txt last, and a log of what it is writing first.
+        let is_log = |path: &PathBuf| path.to_string_lossy().contains("_txn_");
+        if !listing.other.iter().any(is_log) {
+            all.lost += listing.incomplete.len();
+        }
         for descriptor in listing.unsealed.iter().chain(&listing.incomplete) {
             let name = descriptor.directory.join(descriptor.to_string());
             tell(format_args!(

@@ -2,7 +2,9 @@
 //!
 //! What is read is always what the file has; a schema only gives names to the columns of its key.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use espalier_cql::offline;
@@ -11,7 +13,7 @@ use espalier_runtime::file::FileSystem;
 use espalier_sstable::statistics::SerializationHeader;
 use espalier_sstable::{Descriptor, PageCache, SSTableReader};
 
-use super::{ToolError, arguments::SchemaArguments, paths};
+use super::{ToolError, arguments::SchemaArguments, output::tell, paths};
 
 /// The keyspace of names that have none and stand in no directory that tells one.
 const ANY_KEYSPACE: &str = "ks";
@@ -21,6 +23,8 @@ pub struct Names {
     given: Option<Schema>,
     keyspace: Option<String>,
     table: Option<String>,
+    /// Schemas beside files that cannot be read, of which each was told once.
+    told: RefCell<HashSet<PathBuf>>,
 }
 
 impl Names {
@@ -37,7 +41,7 @@ impl Names {
             None => None,
         };
         let (keyspace, table) = (arguments.keyspace.clone(), arguments.table.clone());
-        Ok(Self { given, keyspace, table })
+        Ok(Self { given, keyspace, table, told: RefCell::default() })
     }
 
     /// Opens an SSTable to be read with the names that are known for it.
@@ -83,9 +87,17 @@ impl Names {
         }
         // Nobody asked for this one: if it is of no use, names are invented as without it. That of a view has the name of the
         // view's table.
-        let schema = read(file_system, &beside, keyspace.unwrap_or(ANY_KEYSPACE)).await;
+        let schema = match read(file_system, &beside, keyspace.unwrap_or(ANY_KEYSPACE)).await {
+            Ok(schema) => schema,
+            Err(error) => {
+                if self.told.borrow_mut().insert(beside) {
+                    tell(format_args!("{error}: passed over, so names of keys are invented"));
+                }
+                return Ok(None);
+            }
+        };
         let name = self.table.as_deref().or(place.table.as_deref());
-        let known = schema.and_then(|schema| choose(&schema, None, None, name)).ok();
+        let known = choose(&schema, None, None, name).ok();
         Ok(known.and_then(|known| named(header, &known).ok()))
     }
 }

@@ -17,10 +17,11 @@ use super::progress::{Progress, bytes, rate};
 /// Verifies all; an error at the end if anything is wrong with one.
 pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
-    let Found { descriptors, unread_directories, .. } =
+    let Found { descriptors, unread_directories, lost, .. } =
         paths::find(&file_system, &arguments.paths.paths).await?;
     let mut reports = Reports::default();
-    let mut failed = 0;
+    // They were told; nobody else would be.
+    let mut failed = lost;
     for descriptor in &descriptors {
         let path = descriptor.directory.join(descriptor.to_string());
         let stored = stored_bytes(&file_system, descriptor).await;
@@ -49,7 +50,7 @@ pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
         (0, 0) => Ok(()),
         _ => Err(ToolError::Damaged(Shortfall {
             failed,
-            looked_at: descriptors.len(),
+            looked_at: descriptors.len() + lost,
             unread_directories,
         })),
     }

@@ -66,9 +66,13 @@ impl Compressor {
         options: &BTreeMap<String, String>,
     ) -> Result<Self> {
         let mut compressor = Self::of_class(file, class)?;
+        let class = compressor.class();
         for (name, value) in options {
-            let wrong =
-                || SSTableError::rejected(file, format!("compression option {name} = '{value}'"));
+            let wrong = || {
+                let reason =
+                    format!("compression option {name} = '{value}' is none that {class} takes");
+                SSTableError::rejected(file, reason)
+            };
             match (&mut compressor, name.as_str()) {
                 (Self::Zstd { level }, "compression_level") => {
                     let levels = zstd::compression_level_range();
