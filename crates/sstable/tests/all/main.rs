@@ -28,6 +28,7 @@ mod forged;
 mod index_survey;
 mod offline_dump;
 mod own_corruption;
+mod partitions_at_hand;
 mod readable_dump;
 mod rewrite_fixtures;
 mod round_trip;

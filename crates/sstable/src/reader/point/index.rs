@@ -16,6 +16,9 @@ use crate::{
 pub(super) struct Place {
     /// In the plain data.
     pub(super) position: u64,
+    /// Whether another partition may begin there: a trie keeps prefixes of keys only. Where it may not, an index that nothing
+    /// checks is wrong.
+    pub(super) is_candidate: bool,
     /// Known where the place is not the partition's head: the deletion of the partition, and the range deletion that is
     /// open there.
     pub(super) deletions: Option<(DeletionTime, DeletionTime)>,
@@ -44,7 +47,7 @@ impl SSTableReader {
                 match found {
                     None => Some(None),
                     Some(IndexPosition::Data(position)) => {
-                        Some(Some(Place { position, deletions: None }))
+                        Some(Some(Place { position, is_candidate: true, deletions: None }))
                     }
                     Some(IndexPosition::RowIndex(entry)) => {
                         in_row_index(pages, layout, trie, entry, key, clustering, scratch)
@@ -59,7 +62,8 @@ impl SSTableReader {
                     // Its blocks are for those who can wait.
                     Some(entry) if entry.promoted.is_some() => None,
                     Some(entry) => {
-                        Some(Some(Place { position: entry.data_position, deletions: None }))
+                        let position = entry.data_position;
+                        Some(Some(Place { position, is_candidate: false, deletions: None }))
                     }
                 }
             }
@@ -95,6 +99,7 @@ fn in_row_index<V: AsRef<[u8]>>(
     };
     Some(Some(Place {
         position: found.data_position.checked_add(found.block.offset)?,
+        is_candidate: false,
         deletions: Some((found.partition_deletion, found.block.open_deletion)),
     }))
 }

@@ -37,7 +37,7 @@ impl Walk<'_> {
             Some(known) => known,
             None => match self.enter_partition(key)? {
                 Some(deletion) => (deletion, DeletionTime::LIVE),
-                None => return Some(RowAtHand::NoPartition),
+                None => return place.is_candidate.then_some(RowAtHand::NoPartition),
             },
         };
         let found = |range_deletion, has_row| {
