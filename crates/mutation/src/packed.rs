@@ -18,7 +18,8 @@ use bytes::Bytes;
 
 use crate::{
     Cell, CellRef, Clustering, ColumnData, ColumnRef, ComplexColumn, DeletionTime, Liveness,
-    NO_DELETION_TIME, NO_TIMESTAMP, Row, RowContent, schema::ColumnId,
+    NO_DELETION_TIME, NO_TIMESTAMP, Row, RowContent, row_content::is_valid_shadowable,
+    schema::ColumnId,
 };
 
 const ROW_LIVENESS: u8 = 1;
@@ -311,6 +312,17 @@ impl<'a> PackedRow<'a> {
                 }
                 Err(_) => false,
             })
+    }
+
+    /// The strongest deletion over the row's data under `above`, that of its partition or range; see
+    /// [`RowContent::strongest_deletion`].
+    #[inline]
+    pub fn strongest_deletion(&self, above: DeletionTime) -> DeletionTime {
+        let strongest = above.max(self.deletion);
+        match is_valid_shadowable(self.shadowable_deletion, &self.liveness, &strongest) {
+            true => self.shadowable_deletion,
+            false => strongest,
+        }
     }
 
     /// Reads the row's own part; columns are read by [`Self::columns`].

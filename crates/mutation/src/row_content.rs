@@ -31,13 +31,22 @@ pub trait RowContent {
     /// Whether the shadowable deletion is not void and not covered by `other`.
     #[inline]
     fn has_valid_shadowable_deletion(&self, other: &DeletionTime) -> bool {
-        // A row without liveness has the least timestamp; a live deletion supersedes nothing.
-        let shadowable = self.shadowable_deletion();
-        shadowable.supersedes(other) && self.liveness().timestamp <= shadowable.marked_for_delete_at
+        is_valid_shadowable(self.shadowable_deletion(), &self.liveness(), other)
     }
 
     /// Data of the columns that have some.
     fn columns(&self) -> impl Iterator<Item = (ColumnId, ColumnRef<'_>)>;
+}
+
+/// Whether the shadowable deletion of a row with this liveness is not void and not covered by `other`.
+#[inline]
+pub(crate) fn is_valid_shadowable(
+    shadowable: DeletionTime,
+    liveness: &Liveness,
+    other: &DeletionTime,
+) -> bool {
+    // A row without liveness has the least timestamp; a live deletion supersedes nothing.
+    shadowable.supersedes(other) && liveness.timestamp <= shadowable.marked_for_delete_at
 }
 
 /// What a column holds, see [`ColumnData`].

@@ -29,7 +29,7 @@ impl RowLookup<'_> {
     /// The strongest deletion over the cells of the row.
     pub fn deletion(&self) -> DeletionTime {
         let above = self.partition_deletion.max(self.range_deletion);
-        self.row.as_ref().map_or(above, |row| above.max(row.deletion))
+        self.row.as_ref().map_or(above, |row| row.strongest_deletion(above))
     }
 
     /// The strongest deletion over the cells of the static row.

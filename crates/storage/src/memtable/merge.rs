@@ -19,6 +19,10 @@ pub(crate) fn replaces(table: &TableMetadata, old: &[u8], new: &[u8]) -> bool {
     if !old.deletion.is_live() || !new.deletion.is_live() {
         return false;
     }
+    // Only rows of files have one; the row cache merges memtables into such.
+    if !old.shadowable_deletion.is_live() || !new.shadowable_deletion.is_live() {
+        return false;
+    }
     if !old.liveness.is_none() && new.liveness.timestamp <= old.liveness.timestamp {
         return false;
     }

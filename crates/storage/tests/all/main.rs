@@ -28,6 +28,7 @@ mod row_cache_explained;
 mod row_cache_races;
 mod segments_are_recycled;
 mod several_shards;
+mod shadowable_rows;
 mod support;
 mod sync_modes;
 mod the_clock_goes_back;
