@@ -161,7 +161,10 @@ impl Collected<'_> {
             }
             ColumnData::Complex(_) => false,
         };
-        columns.all(is_newer) && row.columns.iter().any(|(_, data)| is_visible(data))
+        // A memtable may hold cells of a column that was dropped since: a row does not exist by these.
+        let is_known = |id| self.table.column_by_id(id).is_some();
+        columns.all(is_newer)
+            && row.columns.iter().any(|(id, data)| is_visible(data) && is_known(*id))
     }
 
     fn into_source(self, key: &DecoratedKey) -> Option<Source<'static>> {

@@ -1,21 +1,28 @@
 //! Columns come and go: what is in memory, in the log and in files stays readable, and dropped data stays gone.
 
 use espalier_mutation::{
-    Cell, ColumnData, ComplexColumn, DeletionTime,
+    Cell, ColumnData, ComplexColumn, DeletionTime, Liveness,
     schema::{Schema, TableMetadata},
 };
-use espalier_runtime::file::{
-    FileSystem, Operation,
-    simulated::{Effect, Fault},
+use espalier_runtime::{
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    spawn_local, yield_now,
 };
-use espalier_storage::Database;
+use espalier_storage::{Database, ReadCommand, ReadTarget};
 use espalier_types::CqlType;
 
 use crate::support::*;
 
 async fn alter(database: &Database, change: fn(&TableMetadata) -> TableMetadata) {
+    alter_table(database, "wide", change).await;
+}
+
+async fn alter_table(database: &Database, name: &str, change: fn(&TableMetadata) -> TableMetadata) {
     let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
-        let table = schema.table("ks", "wide").unwrap();
+        let table = schema.table("ks", name).unwrap();
         Ok(Some(with_tables(schema, vec![change(table)])))
     };
     assert!(database.change_schema(change).await.unwrap().unwrap());
@@ -103,6 +110,65 @@ fn a_dropped_column_of_many_cells_may_come_back_as_one_of_one_cell() {
             assert_eq!(shown(&database).await, ["a/1 v=v", "a/2 v=v", "a/3 m=new"]);
             database.flush("ks", None).await.unwrap();
             assert_eq!(shown(&database).await, ["a/1 v=v", "a/2 v=v", "a/3 m=new"]);
+        });
+    }
+}
+
+/// A look-up of one row stops where all files are older than what it has. Cells of a column that is gone are nothing that it has.
+#[test]
+fn a_row_of_a_file_exists_although_a_newer_cell_of_it_was_dropped() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table().rebuild().regular("w", CqlType::Blob).build()]).await;
+        let narrow = table(&database, "narrow");
+        database.apply(insert(&narrow, "a", None, 10_000_000, &[("w", "old")])).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        let mut mutation = insert(&narrow, "a", None, 11_000_000, &[("v", "new")]);
+        let row = &mut mutation.updates[0].rows[0];
+        row.liveness = Liveness::NONE;
+        let tombstone = ColumnData::Simple(Cell::tombstone(11_000_000, NOW));
+        row.column_or_insert(narrow.column("w").unwrap().id, || tombstone);
+        database.apply(mutation).await.unwrap();
+        alter_table(&database, "narrow", |table| {
+            table.rebuild().drop_column("v", 20_000_000).build()
+        })
+        .await;
+        let narrow = table(&database, "narrow");
+        for bypass_cache in [false, true] {
+            let target = ReadTarget::Partition(key("a"));
+            let command = ReadCommand { bypass_cache, ..command(&narrow, target) };
+            let result = database.read(command).await.unwrap();
+            assert_eq!(show(&narrow, &result), ["a/"]);
+        }
+        assert_eq!(show(&narrow, &read_all(&database, &narrow).await), ["a/"]);
+    });
+}
+
+/// A file that is made while its table is altered is read as one of the new table: compactions would fail otherwise, for its
+/// columns would be those of the old one.
+#[test]
+fn a_table_is_altered_while_it_is_flushed() {
+    for steps in 0..80 {
+        let file_system = FileSystem::simulated(steps);
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![wide_table()]).await;
+            let wide = table(&database, "wide");
+            let values = [("v", "old"), ("w", "kept")];
+            database.apply(insert(&wide, "a", Some(1), 10_000_000, &values)).await.unwrap();
+            let other = database.clone();
+            let flush = spawn_local(async move { other.flush("ks", Some("wide")).await });
+            for _ in 0..steps {
+                yield_now().await;
+            }
+            alter(&database, |table| table.rebuild().drop_column("v", 20_000_000).build()).await;
+            flush.await.unwrap();
+            let wide = table(&database, "wide");
+            let values = [("w", "new")];
+            database.apply(insert(&wide, "a", Some(2), 30_000_000, &values)).await.unwrap();
+            database.compact("ks", Some("wide"), true).await.unwrap();
+            assert_eq!(shown(&database).await, ["a/1 w=kept", "a/2 w=new"], "{steps}");
         });
     }
 }
