@@ -97,8 +97,7 @@ impl TableCache {
         row.deletion = row.deletion.max(deletion);
         let mut bytes = Vec::new();
         self.format().store_row(&row, &mut bytes);
-        let mut inner = self.cache.0.borrow_mut();
-        inner.merge_row(change, &[path::FIRST_ROW], &bytes, DeletionTime::LIVE);
+        self.merge_row(change, &[path::FIRST_ROW], &bytes, DeletionTime::LIVE);
         Ok(())
     }
 
@@ -125,7 +124,7 @@ impl TableCache {
                     bytes.clear();
                     format.store_row(&row, &mut bytes);
                     let active = open.as_ref().map_or(deletion, |(_, open)| deletion.max(*open));
-                    self.cache.0.borrow_mut().merge_row(change, &place, &bytes, active);
+                    self.merge_row(change, &place, &bytes, active);
                 }
                 Unfiltered::Marker(marker) => {
                     path::put_bound(table.comparator(), &marker.position, &mut place);
@@ -139,6 +138,14 @@ impl TableCache {
             }
         }
         Ok(())
+    }
+
+    fn merge_row(&self, change: &Change<'_>, place: &[u8], row: &[u8], active: DeletionTime) {
+        let is_true = self.cache.0.borrow_mut().merge_row(change, place, row, active);
+        if !is_true {
+            // It must not stay as it was.
+            self.forget();
+        }
     }
 
     /// A partition deletion, and the static row.
@@ -187,8 +194,15 @@ impl TableCache {
 }
 
 impl Inner {
-    /// A row of a memtable, under a deletion of it: into the one that is there, or into a known range.
-    fn merge_row(&mut self, change: &Change<'_>, place: &[u8], row: &[u8], active: DeletionTime) {
+    /// A row of a memtable, under a deletion of it: into the one that is there, or into a known range. `false`: what is there is
+    /// not true any more.
+    fn merge_row(
+        &mut self,
+        change: &Change<'_>,
+        place: &[u8],
+        row: &[u8],
+        active: DeletionTime,
+    ) -> bool {
         self.make_room();
         let present = self.get(change.prefix, place).map(|entry| {
             (entry.is_row(), entry.row_bytes().to_vec(), entry.is_continuous(), entry.deletion())
@@ -222,9 +236,7 @@ impl Inner {
                 _ => true,
             },
         };
-        if !is_done {
-            self.lose(change.prefix, place);
-        }
+        is_done || self.lose(change.prefix, place)
     }
 
     /// The reconciliation of two stored rows under a deletion, as it is stored.
@@ -248,12 +260,12 @@ impl Inner {
         }
     }
 
-    /// What stands at a place is not true any more.
-    fn lose(&mut self, prefix: &[u8], place: &[u8]) {
+    /// What stands at a place is not true any more. `false`: it cannot be removed, as the last entry of a trie that is read.
+    fn lose(&mut self, prefix: &[u8], place: &[u8]) -> bool {
         if let Some((next, ..)) = self.successor(prefix, place) {
             self.forget_range(prefix, &next);
         }
-        self.remove(&[prefix, place].concat());
+        self.remove(&[prefix, place].concat())
     }
 
     fn forget_range(&self, prefix: &[u8], place: &[u8]) {

@@ -16,6 +16,7 @@ mod imports;
 mod kinds_of_memtables;
 mod large_memtable;
 mod logged_batches;
+mod looks;
 mod memory_pressure;
 mod model;
 mod reads_are_isolated;

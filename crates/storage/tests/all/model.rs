@@ -265,7 +265,7 @@ impl Writer {
         row
     }
 
-    fn clustering(&mut self, table: &TableMetadata, spread: u64) -> Clustering {
+    pub(crate) fn clustering(&mut self, table: &TableMetadata, spread: u64) -> Clustering {
         let columns = table.clustering_columns().len();
         Clustering::new((0..columns).map(|index| {
             // Few values in the first column, so that prefixes have several rows.

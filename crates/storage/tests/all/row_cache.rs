@@ -1,5 +1,5 @@
 //! Reads through the row cache against reads around it: any history, with flushes, compactions, evictions and forgetting at any
-//! point, and with several readers at once.
+//! point, and with several readers at once. Looks at one row, which the cache answers and adds to, are among them.
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
@@ -8,6 +8,7 @@ use espalier_runtime::{file::FileSystem, spawn_local};
 use espalier_storage::{Database, ReadCommand, RowCacheMetrics, StorageConfiguration};
 
 use crate::{
+    looks::compare_look,
     model::{Writer, forget_liveness, read_in_pages},
     support::*,
 };
@@ -46,16 +47,19 @@ pub(crate) async fn compare(
     assert_eq!(got, expected, "pages of {page}: {context} {command:?}");
 }
 
-/// Runs `steps` steps; returns what the cache did.
-fn check(seed: u64, shape: Shape, steps: u64) -> RowCacheMetrics {
+/// Runs `steps` steps; returns what the cache did, and how many looks at one row were answered.
+fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
     let file_system = FileSystem::simulated(seed);
     let mut writer = Writer::new(seed);
     // Compactions go by the clock; for them nothing has expired yet.
     writer.now_s = NOW + 1_000_000_000;
-    let mut result = RowCacheMetrics::default();
+    let (mut result, mut answered) = (RowCacheMetrics::default(), 0);
     run(async {
         espalier_runtime::preempt::force_yields(Some(seed));
-        let database = open(&file_system, settings(shape.cache_bytes)).await.unwrap();
+        let mut settings = settings(shape.cache_bytes);
+        // So that partitions of some rows have an index of them.
+        settings.column_index_bytes = seed.is_multiple_of(2).then_some(64);
+        let database = open(&file_system, settings).await.unwrap();
         let mut definition = (shape.table)();
         // Nothing is purged: what a compaction takes away could come back by writes with older timestamps.
         definition.options.gc_grace_seconds = i32::MAX as u32;
@@ -83,7 +87,13 @@ fn check(seed: u64, shape: Shape, steps: u64) -> RowCacheMetrics {
                     database.set_row_cache_limit(least);
                     database.set_row_cache_limit(shape.cache_bytes);
                 }
-                4..20 => {
+                4..12 => {
+                    let partition = key(format!("p{}", writer.below(shape.partitions)));
+                    let (row, now_s) = (writer.clustering(&table, shape.spread), writer.now_s);
+                    let look = compare_look(&database, &table, partition, row, now_s, &context);
+                    answered += u64::from(look.await);
+                }
+                12..24 => {
                     let command = writer.command(&table, shape.partitions, shape.spread);
                     let page = 1 + writer.below(4) as usize;
                     compare(&database, &command, page, &context).await;
@@ -105,12 +115,17 @@ fn check(seed: u64, shape: Shape, steps: u64) -> RowCacheMetrics {
         result = metrics;
         espalier_runtime::preempt::force_yields(None);
     });
-    result
+    (result, answered)
 }
 
 fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
-    let mut all = RowCacheMetrics::default();
-    (first..first + seeds).for_each(|seed| all.add(&check(seed, shape, steps)));
+    let (mut all, mut answered) = (RowCacheMetrics::default(), 0);
+    for seed in first..first + seeds {
+        let (metrics, looks) = check(seed, shape, steps);
+        all.add(&metrics);
+        answered += looks;
+    }
+    assert!(answered > seeds, "only {answered} looks were answered");
     assert!(all.reads_without_misses > 0 && all.reads_with_misses > 0, "{all:?}");
     assert!(all.row_evictions > 0 && all.row_merges > 0, "{all:?}");
 }

@@ -1,0 +1,89 @@
+//! A look at one row, which is answered at once or not at all, against a read of the row around all caches.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Clustering, ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, PackedColumn, Row,
+    schema::{ColumnId, TableMetadata},
+};
+use espalier_storage::{Database, ReadCommand, ReadTarget, RowLookup};
+
+use crate::support::*;
+
+/// The cells that a reader sees of a row: column, path, value.
+type Seen = Vec<(ColumnId, Option<Bytes>, Bytes)>;
+
+/// As a point read of CQL sees a row; `None` if it does not.
+fn seen(lookup: &RowLookup<'_>, now_s: u32) -> Option<Seen> {
+    let row = lookup.row.as_ref()?;
+    let (deletion, copy) = (lookup.deletion(), Bytes::copy_from_slice);
+    let mut seen = Vec::new();
+    for column in row.columns() {
+        match column.unwrap() {
+            PackedColumn::Simple(id, cell) => {
+                if RowLookup::is_cell_visible(deletion, &cell, now_s) {
+                    seen.push((id, None, copy(cell.value)));
+                }
+            }
+            PackedColumn::Complex(id, own, cells) => {
+                for (path, cell) in cells.map(Result::unwrap) {
+                    if RowLookup::is_cell_visible(deletion.max(own), &cell, now_s) {
+                        seen.push((id, Some(copy(path)), copy(cell.value)));
+                    }
+                }
+            }
+        }
+    }
+    (lookup.is_liveness_visible(now_s) || !seen.is_empty()).then_some(seen)
+}
+
+fn cells(row: &Row) -> Seen {
+    let mut cells = Vec::new();
+    for (id, data) in &row.columns {
+        match data {
+            ColumnData::Simple(cell) => cells.push((*id, None, cell.value.clone())),
+            ColumnData::Complex(column) => {
+                let column = column.cells.iter();
+                cells.extend(column.map(|(path, c)| (*id, Some(path.clone()), c.value.clone())));
+            }
+        }
+    }
+    cells
+}
+
+/// Whether the look was answered.
+pub(crate) async fn compare_look(
+    database: &Database,
+    table: &Arc<TableMetadata>,
+    key: DecoratedKey,
+    clustering: Clustering,
+    now_s: u32,
+    context: &str,
+) -> bool {
+    let look = |may_use_caches| {
+        let (key, clustering) = (key.borrowed(), &clustering.values);
+        database.try_read_row(table, key, clustering, may_use_caches, |lookup| seen(&lookup, now_s))
+    };
+    let (in_memtable, found) = (look(false), look(true));
+    let slices = match clustering.values.is_empty() {
+        true => ClusteringSlices::all(),
+        false => {
+            let slices = vec![ClusteringSlice::prefix(clustering.values.clone())];
+            ClusteringSlices { slices }
+        }
+    };
+    let command = ReadCommand {
+        slices: Arc::new(slices),
+        bypass_cache: true,
+        now_s,
+        ..command(table, ReadTarget::Partition(key.clone()))
+    };
+    let read = database.read(command).await.unwrap();
+    let row = read.partitions.first().and_then(|partition| partition.rows.first());
+    let expected = row.map(cells);
+    for found in [&in_memtable, &found].into_iter().flatten() {
+        assert_eq!(*found, expected, "{context} {key:?} {clustering:?}");
+    }
+    found.is_some()
+}
