@@ -377,3 +377,53 @@ fn fast_paths_agree_with_the_general_path() {
     }
     assert!(answered_at_once > 500, "only {answered_at_once} reads went the fast path");
 }
+
+/// Cells of a dropped column stay in memory until they are written to a file, and in the row cache: no row exists by them.
+#[test]
+fn no_row_exists_by_what_was_dropped() {
+    for (columns, place) in [
+        ("k int, c int, v int, w int, l list<int>, PRIMARY KEY (k, c)", "k = 1 AND c = "),
+        ("k int PRIMARY KEY, v int, w int, l list<int>", "k = "),
+    ] {
+        block_on(no_row_exists(columns, place));
+    }
+}
+
+async fn no_row_exists(columns: &str, place: &str) {
+    let mut node = Node::new(&format!("CREATE TABLE t ({columns})"), 1).await;
+    let options = QueryOptions::default();
+    let row = |number: usize| format!("WHERE {place}{number}");
+    let other = if columns.contains("c int") { "k = 9 AND c = 9" } else { "k = 9" };
+    let texts = [
+        // Rows are cached where there are files.
+        format!("UPDATE t SET w = 1 WHERE {other}"),
+        format!("UPDATE t SET w = 1 {}", row(0)),
+        format!("UPDATE t SET v = 1 {}", row(1)),
+        format!("UPDATE t SET v = 1, w = 1 {}", row(2)),
+        format!("UPDATE t SET l = [1] {}", row(3)),
+        "ALTER TABLE t DROP v".into(),
+        "ALTER TABLE t DROP l".into(),
+    ];
+    for (number, text) in texts.iter().enumerate() {
+        node.processor.query(text, &mut node.client, &options).await.unwrap();
+        if number == 0 {
+            node.database.flush("ks", None).await.unwrap();
+        }
+    }
+    for is_flushed in [false, true] {
+        if is_flushed {
+            // The cache takes in what it was asked for before, see below.
+            node.database.flush("ks", None).await.unwrap();
+        }
+        for (number, exists) in [true, false, true, false].into_iter().enumerate() {
+            let prepared = node.prepare(&format!("SELECT * FROM t {}", row(number))).unwrap();
+            let (expected, _) = node.execute(Path::General, &prepared, &options).await;
+            let (found, at_once) = node.execute(Path::Fast, &prepared, &options).await;
+            let context = format!("{place}{number}, flushed: {is_flushed}");
+            let Ok(QueryResult::Rows(rows)) = &expected else { panic!("{expected:?}") };
+            assert_eq!(rows.row_count, i32::from(exists), "{context}");
+            assert_eq!(found, expected, "{context}");
+            assert!(at_once, "{context}");
+        }
+    }
+}

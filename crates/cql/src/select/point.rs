@@ -82,7 +82,7 @@ pub fn execute_point(
     let clustering = point.key.clustering(values)?;
     let may_use_caches = !select.bypass_cache;
     database.try_read_row(&select.table, key, &clustering, may_use_caches, |lookup| {
-        encode(&lookup, &point.columns, values, now_s, row)
+        encode(&lookup, select, &point.columns, values, now_s, row)
     })
 }
 
@@ -90,6 +90,7 @@ pub fn execute_point(
 #[inline]
 fn encode(
     lookup: &RowLookup<'_>,
+    select: &PlannedSelect,
     columns: &[PointColumn],
     values: &[Value],
     now_s: u32,
@@ -100,22 +101,25 @@ fn encode(
     let deletion = lookup.deletion();
     let malformed = |error| Error::new(ErrorCode::ServerError, format!("a row in memory: {error}"));
     let mut is_live = row.liveness.is_live(now_s) && !deletion.deletes(row.liveness.timestamp);
+    // What is in memory may be older than the drop of its column, and keeps no row alive.
+    let is_known = |id| select.table.column_by_id(id).is_some();
     let mut cells: SmallVec<[(ColumnId, &[u8]); 8]> = SmallVec::new();
     for column in row.columns() {
         match column.map_err(malformed)? {
             PackedColumn::Simple(id, cell) => {
                 if RowLookup::is_cell_visible(deletion, &cell, now_s) {
-                    is_live = true;
+                    is_live = is_live || is_known(id);
                     cells.push((id, cell.value));
                 }
             }
-            PackedColumn::Complex(_, own, elements) => {
+            PackedColumn::Complex(id, own, elements) if is_known(id) => {
                 let deletion = deletion.max(own);
                 for element in elements {
                     let (_, cell) = element.map_err(malformed)?;
                     is_live |= RowLookup::is_cell_visible(deletion, &cell, now_s);
                 }
             }
+            PackedColumn::Complex(..) => {}
         }
     }
     if !is_live {
