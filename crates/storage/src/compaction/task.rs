@@ -155,10 +155,7 @@ fn exchange(
     inputs: &[Rc<SSTable>],
     outputs: Vec<Rc<SSTable>>,
 ) -> Result<(), StorageError> {
-    // It may have been altered meanwhile.
-    for output in &outputs {
-        output.reader().set_table(table.metadata())?;
-    }
+    table.adopt(&outputs)?;
     table.change_view(|view| view.without(inputs, &[]).with_sstables(outputs));
     Ok(())
 }

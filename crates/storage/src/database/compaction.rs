@@ -250,9 +250,7 @@ impl Database {
             async move {
                 let Ok(table) = database.table(id) else { return Ok(()) };
                 let staged = table.staged.take();
-                for part in &staged {
-                    part.reader().set_table(table.metadata())?;
-                }
+                table.adopt(&staged)?;
                 let view = table.view();
                 let is_removed = |sstable: &&Rc<SSTable>| removed.contains(sstable.descriptor());
                 let gone: Vec<_> = view.sstables.iter().filter(is_removed).cloned().collect();

@@ -120,7 +120,7 @@ impl Database {
         }
         // What compactions under way have found to cover nothing may cover something in these.
         let pause = table.compactions.pause().await;
-        table.add_foreign(sstables);
+        table.add_foreign(sstables)?;
         drop(pause);
         self.compaction_wanted().notify_one();
         Ok(())

@@ -96,8 +96,7 @@ impl Database {
             Ok(writer) => self.write_sstable(memtable, &metadata, writer).await,
         };
         let outcome = outcome.and_then(|sstable| {
-            // The table may have been altered meanwhile. From here on nobody gives way before the file is one of the table's.
-            sstable.iter().try_for_each(|sstable| sstable.reader().set_table(table.metadata()))?;
+            table.adopt(sstable.as_slice())?;
             Ok(sstable)
         });
         // A disk that is full must not fill up further with what each attempt leaves.

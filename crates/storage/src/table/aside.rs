@@ -62,6 +62,11 @@ impl Table {
         self.aside.borrow().memtables.clone()
     }
 
+    /// What may come back.
+    pub(super) fn aside_sstables(&self) -> Vec<Rc<SSTable>> {
+        self.aside.borrow().sstables.clone()
+    }
+
     /// Forgets all content: the table is dropped.
     pub(crate) fn clear(&self) {
         self.switch_memtable();

@@ -158,7 +158,8 @@ impl Table {
         metadata: Arc<TableMetadata>,
         mapping: ColumnMapping,
     ) -> Result<(), StorageError> {
-        for sstable in self.view().sstables.iter() {
+        let view = self.view();
+        for sstable in view.sstables.iter().chain(&self.aside_sstables()) {
             sstable.reader().set_table(metadata.clone())?;
         }
         self.own_sstable_features.set(own_sstable_features(&metadata));
@@ -197,6 +198,15 @@ impl Table {
         (self.cache.is_enabled() && !self.is_schema).then_some(&self.cache)
     }
 
+    /// Has SSTables read as the table is now, for it may have been altered since they were opened. They come into the view before
+    /// anybody gives way.
+    pub(crate) fn adopt(&self, sstables: &[Rc<SSTable>]) -> Result<(), StorageError> {
+        for sstable in sstables {
+            sstable.reader().set_table(self.metadata())?;
+        }
+        Ok(())
+    }
+
     /// A file with what is in a memtable that is still there.
     pub(crate) fn add_flushed(&self, sstable: Rc<SSTable>) {
         self.change_view(|view| view.with_sstables([sstable]));
@@ -204,10 +214,12 @@ impl Table {
     }
 
     /// Files with data that the table did not have.
-    pub(crate) fn add_foreign(&self, sstables: Vec<Rc<SSTable>>) {
+    pub(crate) fn add_foreign(&self, sstables: Vec<Rc<SSTable>>) -> Result<(), StorageError> {
+        self.adopt(&sstables)?;
         self.change_view(|view| view.with_sstables(sstables));
         self.cache.begin_phase();
         self.cache.forget();
+        Ok(())
     }
 
     /// The memtable that takes writes.

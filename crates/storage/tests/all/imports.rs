@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use espalier_runtime::{file::FileSystem, random::Generator};
+use espalier_mutation::schema::Schema;
+use espalier_runtime::{file::FileSystem, random::Generator, spawn_local, yield_now};
 use espalier_storage::{Database, Imported, StorageConfiguration, StorageError};
 
 use crate::support::{shards::on_shards, *};
@@ -26,6 +27,34 @@ fn backup(file_system: &FileSystem, version: &str, count: u32) -> PathBuf {
         let keyspace = file_system.read_dir("other/data/ks").await.unwrap();
         keyspace[0].path.clone()
     })
+}
+
+/// Files that come in while the table is altered are read as those of the new table: a compaction would fail otherwise.
+#[test]
+fn a_table_is_altered_while_files_come_in() {
+    for steps in 0..80 {
+        let file_system = FileSystem::simulated(steps);
+        let backup = backup(&file_system, "da", 4);
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![narrow_table()]).await;
+            let other = database.clone();
+            let import =
+                spawn_local(async move { other.import("ks", "narrow", Some(backup)).await });
+            for _ in 0..steps {
+                yield_now().await;
+            }
+            let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
+                let table = schema.table("ks", "narrow").unwrap();
+                let table = table.rebuild().drop_column("v", 20_000_000).build();
+                Ok(Some(with_tables(schema, vec![table])))
+            };
+            assert!(database.change_schema(change).await.unwrap().unwrap());
+            import.await.unwrap();
+            database.compact("ks", Some("narrow"), true).await.unwrap();
+            assert_eq!(names(&database).await, expected(4), "{steps}");
+        });
+    }
 }
 
 async fn names(database: &Database) -> Vec<String> {
