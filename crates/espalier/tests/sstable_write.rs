@@ -73,6 +73,56 @@ fn json_lines_become_rows() {
     assert_eq!(rows[3]["key"], json!({"id": 2}));
 }
 
+/// Writes rows and gives the line that tells it, from the name on; and the line of a verification.
+fn told_of(rows: &str) -> (String, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("schema.cql"), SCHEMA).unwrap();
+    fs::write(path("rows.jsonl"), rows).unwrap();
+    let (schema, input, output) = (path("schema.cql"), path("rows.jsonl"), path("out"));
+    let line = ["sstable", "write", "--schema", &schema, "--input", &input, "--output", &output];
+    let more = ["--sort-memory", "1"];
+    let told = |text: String| text.split_once(": ").unwrap().1.to_owned();
+    (told(said(&[&line[..], &more].concat())), told(said(&["sstable", "verify", &output])))
+}
+
+#[test]
+fn merged_rows_are_told_and_counted_as_a_verification_does() {
+    let row = |at: u64| format!("{{\"id\": 1, \"at\": {at}, \"v\": \"x\"}}\n");
+    let (written, verified) = told_of(&(row(1) + &row(2)));
+    assert!(written.starts_with("2 rows in 1 partitions, "), "{written}");
+    assert!(verified.starts_with("ok, 1 partitions, 2 rows, 2 cells, "), "{verified}");
+
+    let (written, verified) = told_of(&(row(1) + &row(2) + &row(1) + &row(1)));
+    let expected = "2 rows in 1 partitions of 4 input rows, 2 of which were merged into others of the same key, ";
+    assert!(written.starts_with(expected), "{written}");
+    assert!(verified.starts_with("ok, 1 partitions, 2 rows, 2 cells, "), "{verified}");
+
+    // A row may bring the static row along, and often says the same of it as others do.
+    let with_static =
+        |at: u64| format!("{{\"id\": 1, \"at\": {at}, \"v\": \"x\", \"s\": \"one\"}}\n");
+    let (written, verified) = told_of(&(with_static(1) + &with_static(2)));
+    assert!(
+        written.starts_with("3 rows (1 static) in 1 partitions of 2 input rows, "),
+        "{written}"
+    );
+    assert!(!written.contains("merged"), "{written}");
+    assert!(verified.starts_with("ok, 1 partitions, 3 rows (1 static), 3 cells, "), "{verified}");
+
+    // As many as there were, by chance.
+    let (written, _) = told_of(&(with_static(1) + &row(1) + &row(2)));
+    let expected = "3 rows (1 static) in 1 partitions of 3 input rows, 1 of which were merged ";
+    assert!(written.starts_with(expected), "{written}");
+
+    // Across runs as in memory.
+    let filler = "x".repeat(1000);
+    let rows = (0..6000)
+        .map(|number| format!("{{\"id\": 1, \"at\": {}, \"v\": \"{filler}\"}}\n", number % 3000));
+    let (written, _) = told_of(&rows.collect::<String>());
+    let expected = "3000 rows in 1 partitions of 6000 input rows, 3000 of which were merged ";
+    assert!(written.starts_with(expected), "{written}");
+}
+
 #[test]
 fn csv_becomes_rows() {
     let rows =

@@ -38,6 +38,14 @@ pub fn tell(message: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "espalier: {message}");
 }
 
+/// A number of rows, static ones among them, as all commands count them.
+pub fn rows_in_words(rows: u64, statics: u64) -> String {
+    match statics {
+        0 => format!("{rows} rows"),
+        statics => format!("{rows} rows ({statics} static)"),
+    }
+}
+
 /// Text on its way to standard output. What is in the buffer at the end must be flushed.
 pub struct Output {
     buffer: Vec<u8>,

@@ -10,7 +10,7 @@ use espalier_sstable::{Component, Descriptor};
 use super::ToolError;
 use super::arguments::VerifyArguments;
 use super::failures::Shortfall;
-use super::output::Reports;
+use super::output::{Reports, rows_in_words};
 use super::paths::{self, Found};
 use super::progress::{Progress, bytes, rate};
 
@@ -68,11 +68,12 @@ fn describe(
     elapsed: Duration,
     quick: bool,
 ) -> String {
-    let VerifyReport { partitions, rows, cells, failures, warnings, .. } = report;
+    let VerifyReport { partitions, cells, failures, warnings, .. } = report;
+    let rows = rows_in_words(report.rows, report.static_rows);
     let verdict = if report.is_ok() { "ok" } else { "DAMAGED" };
     let mut text = match quick {
         true => format!("{name}: {verdict}, checksums only"),
-        false => format!("{name}: {verdict}, {partitions} partitions, {rows} rows, {cells} cells"),
+        false => format!("{name}: {verdict}, {partitions} partitions, {rows}, {cells} cells"),
     };
     if failures + warnings > 0 {
         text.push_str(&format!(", {failures} failures, {warnings} warnings"));

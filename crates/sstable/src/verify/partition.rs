@@ -40,6 +40,7 @@ pub(super) async fn check_partition(
     if let Some(row) = &header.static_row {
         check_row(row, start, tally);
         tally.collector.add_static_row(row);
+        tally.report.static_rows += 1;
     }
     let found = reader.find_partition_at(&key, Some(start)).await?;
     let mut blocks = None;

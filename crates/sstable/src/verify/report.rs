@@ -69,6 +69,8 @@ pub struct VerifyReport {
     pub partitions: u64,
     /// Rows read, static ones included.
     pub rows: u64,
+    /// How many of them are static.
+    pub static_rows: u64,
     /// Range tombstone markers read.
     pub markers: u64,
     /// Cells read.

@@ -130,14 +130,39 @@ impl PartialEq for Head<'_> {
 
 impl Eq for Head<'_> {}
 
-/// Writes all entries; of those that make one row, what is left of them.
+/// How many rows of each kind there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowCounts {
+    /// With clustering values.
+    pub plain: u64,
+    /// One of a partition.
+    pub statics: u64,
+}
+
+impl RowCounts {
+    /// Counts one more.
+    pub fn add(&mut self, is_static: bool) {
+        match is_static {
+            true => self.statics += 1,
+            false => self.plain += 1,
+        }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.plain + self.statics
+    }
+}
+
+/// Writes all entries; of those that make one row, what is left of them. Gives how many rows that makes.
 pub async fn write_entries(
     writer: &mut SSTableWriter,
     table: &TableMetadata,
     mut entries: impl SortedEntries,
     interrupt: &Interrupt,
     mut watch: impl FnMut(&SSTableWriter),
-) -> Result<(), ToolError> {
+) -> Result<RowCounts, ToolError> {
+    let mut counts = RowCounts::default();
     let order = EntryOrder(table.comparator());
     let mut current: Option<DecoratedKey> = None;
     let mut waiting = entries.next().await?;
@@ -150,6 +175,7 @@ pub async fn write_entries(
         interrupt.check()?;
         watch(writer);
         let Entry { key, is_static, row } = entry;
+        counts.add(is_static);
         let is_first = current.as_ref() != Some(&key);
         if is_first {
             if current.is_some() {
@@ -167,5 +193,5 @@ pub async fn write_entries(
     if current.is_some() {
         writer.end_partition().await?;
     }
-    Ok(())
+    Ok(counts)
 }

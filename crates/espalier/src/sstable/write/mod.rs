@@ -2,7 +2,7 @@
 //!
 //! Rows may come in any order. They are sorted in memory; what does not fit is written as sorted runs, themselves SSTables
 //! below the output directory, which are merged and removed. Of rows with the same key the cells with the later timestamp
-//! stay, as in a node. Memory: what `--sort-memory` says, and then a piece of each run.
+//! stay, as in a node; the summary tells how many were merged so. Memory: what `--sort-memory` says, and then a piece of each run.
 
 mod csv;
 mod distinct;
@@ -12,26 +12,28 @@ mod merge;
 mod rows;
 mod runs;
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::file::FileSystem;
 use espalier_runtime::time::{self, Instant};
 use espalier_sstable::components::list_directory;
 use espalier_sstable::versions::{Version, VersionFeatures};
-use espalier_sstable::{ChunkFormat, Descriptor, SSTableId, WrittenSSTable};
+use espalier_sstable::{ChunkFormat, Descriptor, SSTableId};
 
 use self::{
     input::{Format, Records},
     rows::RowBuilder,
-    runs::Sorter,
+    runs::{Sorter, WrittenRows},
 };
 use super::arguments::WriteArguments;
 use super::convert::{chunks, version};
 use super::interrupt::Interrupt;
 use super::made_directories::MadeDirectories;
-use super::output::print_line;
+use super::output::{print_line, rows_in_words};
 use super::progress::{Progress, bytes, rate};
 use super::schema::{choose, read};
 use super::{ToolError, paths::unusable};
@@ -70,18 +72,8 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
         made.remove_empty(&plan.file_system).await;
     }
     match outcome? {
-        (Some(written), rows) => {
-            let name = written.descriptor.directory.join(written.descriptor.to_string());
-            let seconds = began.elapsed();
-            print_line(format_args!(
-                "{}: {rows} rows in {} partitions, {} of rows, {} on disk, in {:.2} s at {}",
-                name.display(),
-                written.partition_count,
-                bytes(written.data_length),
-                bytes(written.bytes_on_disk),
-                seconds.as_secs_f64(),
-                rate(written.data_length, seconds)
-            ))?;
+        (Some(written), records) => {
+            print_line(format_args!("{}", describe(&written, records, began.elapsed())))?;
         }
         (None, _) => {
             let input = arguments.input.display();
@@ -89,6 +81,33 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
         }
     }
     Ok(())
+}
+
+/// What was written, of how many records if these are not as many as the rows.
+fn describe(written: &WrittenRows, records: u64, elapsed: Duration) -> String {
+    let WrittenRows { sstable, rows, added } = written;
+    let mut text = format!(
+        "{}: {}",
+        sstable.descriptor.directory.join(sstable.descriptor.to_string()).display(),
+        rows_in_words(rows.total(), rows.statics)
+    );
+    let _ = write!(text, " in {} partitions", sstable.partition_count);
+    let merged = added.plain - rows.plain;
+    if records != rows.total() || merged > 0 {
+        let _ = write!(text, " of {records} input rows");
+    }
+    if merged > 0 {
+        let _ = write!(text, ", {merged} of which were merged into others of the same key");
+    }
+    let _ = write!(
+        text,
+        ", {} of rows, {} on disk, in {:.2} s at {}",
+        bytes(sstable.data_length),
+        bytes(sstable.bytes_on_disk),
+        elapsed.as_secs_f64(),
+        rate(sstable.data_length, elapsed)
+    );
+    text
 }
 
 /// The version that was asked for, or that the table's own `sstable_format` names, or the newest.
@@ -119,7 +138,7 @@ impl Plan<'_> {
         &self,
         records: &mut Records,
         builder: &RowBuilder,
-    ) -> Result<(Option<WrittenSSTable>, u64), ToolError> {
+    ) -> Result<(Option<WrittenRows>, u64), ToolError> {
         let output = &self.arguments.output;
         let id = next_id(&self.file_system, output).await?;
         let target = Descriptor::new(output.clone(), self.features, id);

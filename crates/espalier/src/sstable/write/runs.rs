@@ -17,7 +17,7 @@ use espalier_sstable::{
 };
 
 use super::distinct::DistinctTokens;
-use super::merge::{Entry, EntryOrder, RunMerge, SortedEntries, write_entries};
+use super::merge::{Entry, EntryOrder, RowCounts, RunMerge, SortedEntries, write_entries};
 use super::rows::Built;
 use crate::sstable::progress::Progress;
 use crate::sstable::{ToolError, interrupt::Interrupt, paths::unusable};
@@ -43,6 +43,17 @@ pub struct Sorter<'a> {
     runs_made: u64,
     partitions: DistinctTokens,
     stats: EncodingStats,
+    /// Rows that came.
+    added: RowCounts,
+}
+
+/// An SSTable that was written, and of what.
+pub struct WrittenRows {
+    pub sstable: WrittenSSTable,
+    /// Rows in it.
+    pub rows: RowCounts,
+    /// Rows that came, of which those with one key made one.
+    pub added: RowCounts,
 }
 
 impl<'a> Sorter<'a> {
@@ -66,6 +77,7 @@ impl<'a> Sorter<'a> {
             runs_made: 0,
             partitions: DistinctTokens::default(),
             stats: EncodingStats::default(),
+            added: RowCounts::default(),
         }
     }
 
@@ -76,6 +88,7 @@ impl<'a> Sorter<'a> {
         for (row, is_static) in [(static_row, true), (row, false)] {
             let Some(row) = row else { continue };
             self.stats.add_row(&row);
+            self.added.add(is_static);
             self.used_bytes += ENTRY_BYTES + key.key.len() + row_bytes(&row);
             self.entries.push(Entry { key: key.clone(), is_static, row });
         }
@@ -150,7 +163,7 @@ impl<'a> Sorter<'a> {
         target: Descriptor,
         chunks: Option<ChunkFormat>,
         progress: &mut Progress,
-    ) -> Result<Option<WrittenSSTable>, ToolError> {
+    ) -> Result<Option<WrittenRows>, ToolError> {
         let mut options = WriterOptions::for_table(target, self.table.clone())?;
         options.encoding_stats = self.stats;
         options.facts.bloom_filter_fp_chance = options.bloom_filter_fp_chance;
@@ -198,10 +211,13 @@ impl<'a> Sorter<'a> {
         options: WriterOptions,
         entries: impl SortedEntries,
         watch: impl FnMut(&SSTableWriter),
-    ) -> Result<Option<WrittenSSTable>, ToolError> {
+    ) -> Result<Option<WrittenRows>, ToolError> {
         let mut writer = SSTableWriter::create(&self.file_system, options).await?;
         match write_entries(&mut writer, &self.table, entries, self.interrupt, watch).await {
-            Ok(()) => Ok(writer.finish().await?),
+            Ok(rows) => {
+                let sstable = writer.finish().await?;
+                Ok(sstable.map(|sstable| WrittenRows { sstable, rows, added: self.added }))
+            }
             Err(error) => {
                 writer.abort().await?;
                 Err(error)
