@@ -257,6 +257,16 @@ fn wrong_rows_are_named_by_their_line() {
         ("h.csv", "id,at,nosuch\n", ":1: ", "no column 'nosuch'"),
         ("i.csv", "id,at,ID\n1,1,1", ":1: ", "'ID' twice"),
         ("g.jsonl", "{\"id\":1,\"at\":1,\"$ttl\":-1}", ":1: ", "$ttl"),
+        ("j.jsonl", "{\"id\":1,\"at\":1}\n{\"id\":1,\"at\":1,\"id\":2}", ":2: ", "'id' twice"),
+        ("k.jsonl", "{\"id\":1,\"at\":1,\"v\":null,\"V\":\"x\"}", ":1: ", "'v' twice"),
+        ("l.jsonl", "{\"id\":1,\"at\":1,\"$ts\":1,\"$ts\":2}", ":1: ", "'$ts' twice"),
+        ("m.jsonl", "{\"id\":1,\"at\":1,\"m\":{\"1\":\"x\",\"1\":\"y\"}}", ":1: ", "'1' twice"),
+        (
+            "n.csv",
+            "id,at,m\n1,1,\"{\"\"1\"\":\"\"x\"\",\"\"1\"\":\"\"y\"\"}\"",
+            ":2: ",
+            "'1' twice",
+        ),
     ] {
         fs::write(path(name), rows).unwrap();
         let (schema, input, output) = (path("schema.cql"), path(name), path("out"));

@@ -1,8 +1,10 @@
 //! Values as people write them in fields of CSV and on command lines.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use espalier_types::CqlType;
-use espalier_types::literal::{from_json_value, from_text, parse_json};
+use espalier_types::literal::{Json, from_json_value, from_text, parse_json};
 
 /// A value as plain text, without quotes; of a collection, tuple, UDT or vector, as JSON, whose null is no value.
 pub fn from_field(ty: &CqlType, text: &str) -> Result<Option<Bytes>, String> {
@@ -10,10 +12,29 @@ pub fn from_field(ty: &CqlType, text: &str) -> Result<Option<Bytes>, String> {
         || matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. } | CqlType::Vector { .. });
     if is_nested {
         let json = parse_json(text).map_err(|error| error.to_string())?;
+        refuse_twins(&json)?;
         return from_json_value(ty, &json).map_err(|error| error.to_string());
     }
     let digits = text.strip_prefix("0x").filter(|_| *ty == CqlType::Blob);
     from_text(ty, digits.unwrap_or(text)).map(Some).map_err(|error| error.to_string())
+}
+
+/// An error if an object, or one inside, has a name twice: nobody can tell which of the values is meant.
+pub fn refuse_twins(json: &Json) -> Result<(), String> {
+    match json {
+        Json::Array(items) => items.iter().try_for_each(refuse_twins),
+        Json::Object(members) => {
+            let mut seen = HashSet::with_capacity(members.len());
+            for (name, value) in members {
+                if !seen.insert(name.as_str()) {
+                    return Err(format!("an object has '{name}' twice"));
+                }
+                refuse_twins(value)?;
+            }
+            Ok(())
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -30,5 +51,14 @@ mod tests {
         assert!(from_field(&list, "[5]").unwrap().is_some());
         assert_eq!(from_field(&list, "null"), Ok(None));
         assert!(from_field(&list, "5").is_err() && from_field(&CqlType::Int, "0x5").is_err());
+    }
+
+    #[test]
+    fn a_name_comes_once_in_an_object() {
+        let twins = |text| refuse_twins(&parse_json(text).unwrap());
+        assert_eq!(twins("{\"a\": {\"b\": 1}, \"b\": [{\"a\": 1}, {\"a\": 2}]}"), Ok(()));
+        for text in ["{\"a\": 1, \"b\": 2, \"a\": 1}", "[{\"b\": {\"a\": 1, \"a\": 2}}]"] {
+            assert_eq!(twins(text), Err("an object has 'a' twice".to_owned()));
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 use espalier_types::literal::{Json, parse_json};
 
+use crate::sstable::values::refuse_twins;
+
 /// The members of the object on a line; none for a blank line. Names are those of columns: in lower case, unless they have
-/// CQL quotes inside, as in `INSERT JSON`.
+/// CQL quotes inside, as in `INSERT JSON`. No value has an object inside that has a name twice.
 pub fn object(line: &[u8]) -> Result<Option<Vec<(String, Json)>>, String> {
     let text = std::str::from_utf8(line).map_err(|_| "this is no UTF-8".to_owned())?;
     if text.trim().is_empty() {
@@ -11,6 +13,7 @@ pub fn object(line: &[u8]) -> Result<Option<Vec<(String, Json)>>, String> {
     }
     match parse_json(text).map_err(|error| error.to_string())? {
         Json::Object(members) => {
+            members.iter().try_for_each(|(_, value)| refuse_twins(value))?;
             Ok(Some(members.into_iter().map(|(name, value)| (column_name(name), value)).collect()))
         }
         other => Err(format!("expected an object, as in {{\"id\": 1}}, and not {other}")),

@@ -65,21 +65,34 @@ impl RowBuilder {
     pub fn build(&self, record: &Record) -> Result<Built, String> {
         let mut values: Vec<(&ColumnDefinition, Bytes)> = Vec::new();
         let (mut timestamp, mut ttl) = (self.timestamp, self.table.options.default_time_to_live);
+        let mut seen: Vec<&str> = Vec::new();
         let mut take = |name: &str, value: Value<'_>| -> Result<(), String> {
-            match name {
-                "$ts" => timestamp = value.number(name)?.unwrap_or(timestamp),
-                "$ttl" => {
+            let (known, column) = match name {
+                "$ts" => ("$ts", None),
+                "$ttl" => ("$ttl", None),
+                name => {
+                    let column = self.column(name)?;
+                    (column.name.as_str(), Some(column))
+                }
+            };
+            // Nobody can tell which of the values is meant.
+            if seen.contains(&known) {
+                return Err(format!("the row has '{known}' twice"));
+            }
+            seen.push(known);
+            match column {
+                Some(column) => {
+                    if let Some(value) = value.of(column)? {
+                        values.push((column, value));
+                    }
+                }
+                None if known == "$ts" => timestamp = value.number(name)?.unwrap_or(timestamp),
+                None => {
                     let given = value.number(name)?.unwrap_or(i64::from(ttl));
                     ttl = u32::try_from(given)
                         .ok()
                         .filter(|ttl| *ttl <= MAXIMUM_TTL_SECONDS)
                         .ok_or(format!("$ttl: {given} is not from 0 to {MAXIMUM_TTL_SECONDS}"))?;
-                }
-                name => {
-                    let column = self.column(name)?;
-                    if let Some(value) = value.of(column)? {
-                        values.push((column, value));
-                    }
                 }
             }
             Ok(())
@@ -137,8 +150,7 @@ impl RowBuilder {
         written: Written,
     ) -> Result<Built, String> {
         let value_of = |column: &ColumnDefinition| {
-            // The last one counts if a name comes twice.
-            values.iter().rev().find(|(other, _)| other.id == column.id).map(|(_, v)| v.clone())
+            values.iter().find(|(other, _)| other.id == column.id).map(|(_, v)| v.clone())
         };
         let missing = |column: &ColumnDefinition| {
             format!("'{}' is part of the key and has no value", column.name)
