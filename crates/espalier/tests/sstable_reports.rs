@@ -45,6 +45,25 @@ fn statistics_for_people_have_the_columns_with_their_names() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("this is another table"));
 }
 
+/// Deletions of rows and ranges are no cells, so that there may be more of them.
+#[test]
+fn what_can_be_dropped_is_no_part_of_the_cells() {
+    let line_of = |case: &str, name: &str| {
+        let text = said(&["sstable", "stats", &written_by_cassandra(case), "--gc-grace", "0"]);
+        let line = text.lines().find(|line| line.trim_start().starts_with(name));
+        line.unwrap_or_else(|| panic!("{name} in {text}")).trim().to_owned()
+    };
+    let dropped = line_of("wide_range_tombstones", "droppable");
+    assert!(dropped.contains(" deletions and expiries (gc grace 0 s), "), "{dropped}");
+    assert!(dropped.ends_with(" for each cell") && !dropped.contains('%'), "{dropped}");
+    // The rows are live for good, and ranges of them were deleted.
+    assert!(line_of("wide_range_tombstones", "first deletion, expiry").contains("  20"));
+    let last = line_of("wide_range_tombstones", "last deletion, expiry");
+    assert!(last.ends_with("none: some of it is live for good"), "{last}");
+    assert!(line_of("kv_one", "first deletion, expiry").ends_with(" none"));
+    assert!(line_of("kv_one", "last deletion, expiry").ends_with(" none"));
+}
+
 #[test]
 fn the_index_is_drawn() {
     let directory = tempfile::tempdir().unwrap();

@@ -155,6 +155,7 @@ fn facts(reader: &SSTableReader, sizes: &[(String, u64)], gc_grace_s: u32) -> Va
         "cells_per_partition": percentiles(&stats.cell_counts),
         "tombstones_and_expiring": expiring,
         "droppable": droppable,
+        // What tombstone_threshold is compared with. More than 1 where rows and ranges are deleted, which have no cells.
         "droppable_ratio": if cells == 0 { 0.0 } else { droppable as f64 / cells as f64 },
         "gc_grace_seconds": gc_grace_s,
         "drop_times":
@@ -298,17 +299,24 @@ fn text(facts: &Value) -> String {
     }
     line("oldest write", micros(&facts["min_timestamp"]));
     line("newest write", micros(&facts["max_timestamp"]));
-    line("first expiry", seconds(&facts["min_local_deletion_time"]));
-    line("last expiry", seconds(&facts["max_local_deletion_time"]));
+    // When a tombstone was made, or something that expires does so.
+    let (first, last) = (&facts["min_local_deletion_time"], &facts["max_local_deletion_time"]);
+    line("first deletion, expiry", seconds(first));
+    match (first, last) {
+        (Value::Number(_), Value::Null) => {
+            line("last deletion, expiry", "none: some of it is live for good".into());
+        }
+        _ => line("last deletion, expiry", seconds(last)),
+    }
     line("ttl", format!("{} to {} s", facts["min_ttl"], facts["max_ttl"]));
     line(
         "droppable",
         format!(
-            "{} of {} tombstones and expiring cells, {:.1} % of cells (gc grace {} s)",
+            "{} of {} deletions and expiries (gc grace {} s), {:.3} for each cell",
             facts["droppable"],
             facts["tombstones_and_expiring"],
-            facts["droppable_ratio"].as_f64().unwrap_or(0.0) * 100.0,
-            facts["gc_grace_seconds"]
+            facts["gc_grace_seconds"],
+            facts["droppable_ratio"].as_f64().unwrap_or(0.0)
         ),
     );
     let deletions = facts["has_partition_deletions"].as_bool();
