@@ -1,9 +1,10 @@
 //! What the commands of `sstable` can be told.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+
+use super::import::NodeAddress;
 
 /// The commands of `sstable`. A path is a file of an SSTable, or a directory with all that are in it and below.
 #[derive(Clone, Debug, Subcommand)]
@@ -33,9 +34,9 @@ pub struct ImportArguments {
     /// The table [default: as the directory is named: KEYSPACE/TABLE-ID]
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     pub into: Option<String>,
-    /// The node's admin API: api_address and api_port
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:10000", value_parser = super::import::parse_node)]
-    pub node: SocketAddr,
+    /// The node's admin API: api_address and, if it is not 10000, api_port
+    #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1:10000", value_parser = super::import::parse_node)]
+    pub node: NodeAddress,
 }
 
 /// Files and directories.

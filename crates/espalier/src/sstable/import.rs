@@ -1,7 +1,7 @@
 //! `espalier sstable import`: has a running node take SSTables in, by its admin API.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use bytes::BytesMut;
@@ -11,6 +11,8 @@ use super::ToolError;
 use super::arguments::ImportArguments;
 use super::output::print_line;
 
+/// Where api_port is if nobody says otherwise.
+const DEFAULT_PORT: u16 = 10_000;
 /// The longest answer that is read.
 const MAXIMUM_ANSWER_BYTES: usize = 1 << 20;
 
@@ -27,7 +29,7 @@ pub async fn import(arguments: &ImportArguments) -> Result<(), ToolError> {
     percent_encode(table.as_bytes(), &mut path);
     path.push_str("&path=");
     percent_encode(directory.as_os_str().as_encoded_bytes(), &mut path);
-    let (status, body) = post(arguments.node, &path).await.map_err(|error| {
+    let (status, body) = post(&arguments.node, &path).await.map_err(|error| {
         unusable(arguments, format!("{error}; is a node running there (its api_port)?"))
     })?;
     match status {
@@ -53,7 +55,7 @@ pub async fn import(arguments: &ImportArguments) -> Result<(), ToolError> {
 }
 
 fn unusable(arguments: &ImportArguments, reason: String) -> ToolError {
-    ToolError::Node { node: arguments.node, reason }
+    ToolError::Node { node: arguments.node.name.clone(), reason }
 }
 
 fn split_name(name: &str) -> Result<(String, String), ToolError> {
@@ -102,11 +104,33 @@ fn percent_encode(bytes: &[u8], out: &mut String) {
     }
 }
 
+/// Where a node's admin API is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeAddress {
+    /// As it was given, with the port.
+    name: String,
+    /// At least one; a host may have several, of which the node listens on some.
+    addresses: Vec<SocketAddr>,
+}
+
+/// The first address that somebody listens on.
+async fn connect(node: &NodeAddress) -> std::io::Result<TcpStream> {
+    let mut outcome = Err(std::io::Error::other("this host has no address"));
+    for address in &node.addresses {
+        outcome = TcpStream::connect(*address).await;
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
 /// Status and body of the answer.
-async fn post(node: SocketAddr, path: &str) -> std::io::Result<(u16, String)> {
-    let stream = TcpStream::connect(node).await?;
+async fn post(node: &NodeAddress, path: &str) -> std::io::Result<(u16, String)> {
+    let stream = connect(node).await?;
+    let host = &node.name;
     let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: {node}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.into_bytes()).await.0?;
     let mut answer = BytesMut::new();
@@ -128,10 +152,31 @@ async fn post(node: SocketAddr, path: &str) -> std::io::Result<(u16, String)> {
     }
 }
 
-/// Where a node's admin API is.
-pub fn parse_node(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| format!("'{text}' is not an address and a port, such as 127.0.0.1:10000"))
+/// An IP address or the name of a host, and perhaps a port.
+pub fn parse_node(text: &str) -> Result<NodeAddress, String> {
+    let address = |ip| NodeAddress {
+        name: SocketAddr::new(ip, DEFAULT_PORT).to_string(),
+        addresses: vec![SocketAddr::new(ip, DEFAULT_PORT)],
+    };
+    if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse() {
+        return Ok(address(ip));
+    }
+    let wrong = |reason: String| {
+        format!("'{text}' is not a host and a port, such as 127.0.0.1:{DEFAULT_PORT}: {reason}")
+    };
+    if text.is_empty() {
+        return Err(wrong("nothing was given".to_owned()));
+    }
+    let name = match text.contains(':') {
+        true => text.to_owned(),
+        false => format!("{text}:{DEFAULT_PORT}"),
+    };
+    let found = name.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+    let addresses: Vec<_> = found.collect();
+    match addresses.is_empty() {
+        true => Err(wrong("the host has no address".to_owned())),
+        false => Ok(NodeAddress { name, addresses }),
+    }
 }
 
 /// The directory of a table.
@@ -154,6 +199,28 @@ mod tests {
         let error = name_of_directory(Path::new("/data/ks/backup")).unwrap_err().to_string();
         assert!(error.contains("--into KEYSPACE.TABLE"), "{error}");
         assert!(split_name("ks").is_err() && split_name(".t").is_err());
+    }
+
+    #[test]
+    fn a_node_is_an_address_or_a_name() {
+        let ports = |text: &str| -> Vec<u16> {
+            parse_node(text).unwrap().addresses.iter().map(SocketAddr::port).collect()
+        };
+        for (text, port) in [
+            ("127.0.0.1:10001", 10_001),
+            ("127.0.0.1", 10_000),
+            ("::1", 10_000),
+            ("[::1]", 10_000),
+            ("[::1]:10001", 10_001),
+            ("localhost", 10_000),
+            ("localhost:10001", 10_001),
+        ] {
+            let found = ports(text);
+            assert!(!found.is_empty() && found.iter().all(|found| *found == port), "{text}");
+        }
+        for wrong in ["", "localhost:", "localhost:x", "127.0.0.1:", "a:b:c"] {
+            assert!(parse_node(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -66,8 +66,8 @@ pub enum ToolError {
     /// A node does not do what it was asked for.
     #[error("{node}: {reason}")]
     Node {
-        /// Its admin API.
-        node: std::net::SocketAddr,
+        /// Where its admin API is.
+        node: String,
         /// Why not.
         reason: String,
     },
