@@ -1,4 +1,7 @@
 //! Which SSTables the paths of a command line name: a file of one names that one, a directory all of them in it and below.
+//!
+//! Snapshots and backups below a table's directory are left out, for they are mostly the same files once more; who wants them
+//! names them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -36,9 +39,6 @@ pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, 
             metadata.map_err(|error| unusable(path, error.source.to_string()))?.is_directory;
         if is_directory {
             named = find_below(file_system, path, &mut found).await?;
-            if named.is_empty() {
-                return Err(unusable(path, "there is no SSTable in it or below".to_owned()));
-            }
         } else {
             let (descriptor, _) =
                 Descriptor::parse(path).map_err(|error| unusable(path, error.to_string()))?;
@@ -54,12 +54,14 @@ pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, 
     Ok(found)
 }
 
+/// At least one.
 async fn find_below(
     file_system: &FileSystem,
     root: &Path,
     all: &mut Found,
 ) -> Result<Vec<Descriptor>, ToolError> {
     let mut found = Vec::new();
+    let mut copies = 0;
     let mut remaining = vec![root.to_owned()];
     while let Some(directory) = remaining.pop() {
         let listed = match list(file_system, &directory).await {
@@ -71,7 +73,14 @@ async fn find_below(
                 continue;
             }
         };
-        let (listing, below) = listed;
+        let (listing, mut below) = listed;
+        let mut sets = listing.sealed.iter().chain(&listing.unsealed).chain(&listing.incomplete);
+        let is_of_table = table_name(&directory).is_some() || sets.next().is_some();
+        if is_of_table {
+            let before = below.len();
+            below.retain(|path| !is_named_for_copies(path));
+            copies += before - below.len();
+        }
         found.extend(listing.sealed);
         // Cassandra writes TOC.txt last, and a log of what it is writing first.
         let is_log = |path: &PathBuf| path.to_string_lossy().contains("_txn_");
@@ -88,7 +97,25 @@ async fn find_below(
         // The last is taken first.
         remaining.extend(below.into_iter().rev());
     }
+    if found.is_empty() {
+        let mut reason = "there is no SSTable in it or below".to_owned();
+        if copies > 0 {
+            reason += ", but snapshots or backups, which are left out: name them to look at them";
+        }
+        return Err(unusable(root, reason));
+    }
     Ok(found)
+}
+
+/// Whether a directory below a table's is one in which nodes keep links to SSTables that the table has or had.
+fn is_named_for_copies(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "snapshots" || name == "backups")
+}
+
+/// The table whose directory this is, as all nodes name it: `<table>-<id>`.
+pub fn table_name(directory: &Path) -> Option<&str> {
+    let (table, id) = directory.file_name()?.to_str()?.rsplit_once('-')?;
+    (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(table)
 }
 
 /// What is in a directory, and the directories below it.

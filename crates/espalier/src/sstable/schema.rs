@@ -198,11 +198,7 @@ impl Place {
     fn of(directory: &Path) -> Self {
         let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
         for ancestor in directory.ancestors() {
-            let Some(found) = name(ancestor) else { continue };
-            if let Some((table, id)) = found.rsplit_once('-')
-                && id.len() == 32
-                && id.bytes().all(|byte| byte.is_ascii_hexdigit())
-            {
+            if let Some(table) = paths::table_name(ancestor) {
                 let keyspace = ancestor.parent().and_then(name);
                 return Self { keyspace, table: Some(table.to_owned()) };
             }
