@@ -31,7 +31,7 @@ fn statistics_for_machines_are_those_of_the_content() {
 fn statistics_for_people_have_the_columns_with_their_names() {
     let directory = tempfile::tempdir().unwrap();
     let schema = directory.path().join("schema.cql");
-    fs::write(&schema, "CREATE TABLE t (who int PRIMARY KEY, v text)").unwrap();
+    fs::write(&schema, "CREATE TABLE t (who int PRIMARY KEY, v int)").unwrap();
     let file = written_by_cassandra("kv_one");
     let columns = |arguments: &[&str]| {
         let text = said(&[&["sstable", "stats", &file], arguments].concat());

@@ -5,16 +5,9 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
 use std::process::Stdio;
 
-use support::{espalier, run, written_by_cassandra};
-
-fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = run(arguments);
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
+use support::{copied, copy_to, espalier, output, written_by_cassandra};
 
 #[test]
 fn sound_files_verify() {
@@ -207,20 +200,6 @@ fn what_is_no_sstable_is_told() {
     let (code, _, complaint) = output(&["sstable", "dump", "/no/such/da-1-bti-Data.db"]);
     assert_eq!(code, Some(1));
     assert!(complaint.contains("/no/such/da-1-bti-Data.db: No such file"), "{complaint}");
-}
-
-fn copied(set: &str) -> tempfile::TempDir {
-    let copy = tempfile::tempdir().unwrap();
-    copy_to(set, copy.path());
-    copy
-}
-
-fn copy_to(set: &str, directory: &Path) {
-    fs::create_dir_all(directory).unwrap();
-    for entry in fs::read_dir(written_by_cassandra(set)).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), directory.join(entry.file_name())).unwrap();
-    }
 }
 
 #[test]

@@ -48,6 +48,7 @@ pub use compiled_here::compiled_here;
 pub use components::{Component, Descriptor, SSTableId};
 pub use data::{
     column_map::ColumnSelection,
+    compatible_types::reads_values_of,
     deletion_time::{DeletionScope, UnstorableDeletion, check_deletion},
     writer::ChunkFormat,
 };

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use espalier_cql::offline;
-use espalier_mutation::schema::{ColumnKind, Schema, TableMetadata};
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind, Schema, TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::statistics::SerializationHeader;
-use espalier_sstable::{Descriptor, PageCache, SSTableReader};
+use espalier_sstable::{Descriptor, PageCache, SSTableReader, reads_values_of};
 
 use super::{ToolError, arguments::SchemaArguments, output::tell, paths};
 
@@ -172,6 +172,7 @@ fn named(
             ));
         }
     }
+    check_types(&table, known, &full_name)?;
     let name_of = |kind, position| {
         let columns = match kind {
             ColumnKind::PartitionKey => known.partition_key_columns(),
@@ -186,6 +187,37 @@ fn named(
         }
     });
     Ok(Arc::new(builder.build()))
+}
+
+/// Whether values of the file are what the schema says: of key columns by their places, of the others by their names, where
+/// the schema has them. What ALTER may have changed since the file was written is no difference.
+fn check_types(
+    table: &TableMetadata,
+    known: &TableMetadata,
+    full_name: &str,
+) -> Result<(), String> {
+    let reads = |inside: &ColumnDefinition, outside: &ColumnDefinition| {
+        // Those of keys are frozen, whatever files say.
+        let is_key = matches!(inside.kind, ColumnKind::PartitionKey | ColumnKind::Clustering);
+        (is_key || inside.is_complex() == outside.is_complex())
+            && reads_values_of(&outside.column_type, &inside.column_type)
+    };
+    let partition_keys = table.partition_key_columns().iter().zip(known.partition_key_columns());
+    let clusterings = table.clustering_columns().iter().zip(known.clustering_columns());
+    let others = table.static_columns().iter().chain(table.regular_columns());
+    let others = others.filter_map(|column| Some((column, known.column(&column.name)?)));
+    // The file may be older than the drop of a column that was added again as another.
+    let others = others.filter(|(column, _)| !known.dropped_columns.contains_key(&column.name));
+    let mut all = partition_keys.chain(clusterings).chain(others);
+    match all.find(|(inside, outside)| !reads(inside, outside)) {
+        None => Ok(()),
+        Some((inside, outside)) => Err(format!(
+            "column {} is {} in {full_name} of the schema, and {} here: this is another table",
+            outside.name,
+            outside.column_type.cql_name(),
+            inside.column_type.cql_name()
+        )),
+    }
 }
 
 /// What the directories of a node's data say: `<keyspace>/<table>-<id>/`, perhaps with snapshots below.

@@ -1,7 +1,8 @@
 //! The binary as others start it.
 
-#![allow(clippy::unwrap_used, dead_code)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, dead_code)]
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -41,6 +42,29 @@ pub fn said(arguments: &[&str]) -> String {
 pub fn written_by_cassandra(case: &str) -> String {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/sstables/da");
     all.join(case).to_str().unwrap().to_owned()
+}
+
+/// A copy of it that may be harmed.
+pub fn copied(case: &str) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    copy_to(case, copy.path());
+    copy
+}
+
+/// The same to a directory, which is made.
+pub fn copy_to(case: &str, directory: &Path) {
+    fs::create_dir_all(directory).unwrap();
+    for entry in fs::read_dir(written_by_cassandra(case)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), directory.join(entry.file_name())).unwrap();
+    }
+}
+
+/// Exit code, standard output and standard error.
+pub fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = run(arguments);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 /// A node that serves; killed when it is dropped.

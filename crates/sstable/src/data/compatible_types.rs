@@ -8,7 +8,7 @@
 use espalier_types::CqlType;
 
 /// Whether values of `written` are values of `read`, too.
-pub(crate) fn reads_values_of(read: &CqlType, written: &CqlType) -> bool {
+pub fn reads_values_of(read: &CqlType, written: &CqlType) -> bool {
     use CqlType::{
         Bigint, Blob, Composite, Custom, Date, Int, List, Map, Set, Time, Timestamp, Tuple,
         UserDefined, Uuid, Varint, Vector,

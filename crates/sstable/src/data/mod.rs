@@ -20,7 +20,7 @@
 pub(crate) mod clustering_values;
 pub(crate) mod column_map;
 pub(crate) mod column_subset;
-mod compatible_types;
+pub(crate) mod compatible_types;
 pub(crate) mod cursor;
 pub(crate) mod decode;
 pub(crate) mod deletion_time;
