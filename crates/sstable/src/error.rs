@@ -86,6 +86,15 @@ impl SSTableError {
         Self::OtherTable { file: file.clone(), reason: reason.into() }
     }
 
+    /// Whether the file of that path is what is missing, unreadable or wrong.
+    pub fn is_about(&self, path: &Path) -> bool {
+        match self {
+            Self::Io(error) => error.path == path,
+            Self::Corrupt { file, .. } => *file == FileName::new(path),
+            Self::Unsupported { .. } | Self::OtherTable { .. } | Self::Rejected { .. } => false,
+        }
+    }
+
     /// Input that cannot be written.
     pub fn rejected(file: &FileName, reason: impl Into<String>) -> Self {
         Self::Rejected { file: file.clone(), reason: reason.into() }

@@ -6,7 +6,9 @@ use espalier_cql::offline::SelectedPartitions;
 use espalier_mutation::{ClusteringSlices, DecoratedKey, Direction, KeyRange, UnfilteredStream};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::dump::Lines;
-use espalier_sstable::{ColumnSelection, Descriptor, PageCache, SSTableError, SSTableReader};
+use espalier_sstable::{
+    ColumnSelection, Descriptor, PageCache, SSTableError, SSTableReader, Stretches,
+};
 
 use super::arguments::DumpArguments;
 use super::crew::{Crew, NotTaken, STRETCH_BYTES};
@@ -111,13 +113,12 @@ async fn print_one(
     cache: &PageCache,
     crew: &mut Crew,
 ) -> Result<(), Stopped> {
-    let reader = names.open(file_system, descriptor, cache).await?;
+    let mut whole = Whole::open(file_system, names, descriptor, arguments, cache).await?;
     let mut progress =
-        Progress::new(descriptor.to_string(), reader.data_length()).unless_stdout_is_a_terminal();
-    crew.begin(Lines::new(&reader, arguments.raw, arguments.full_values));
-    let mut stretches = reader.stretches(&KeyRange::full()).await?;
+        Progress::new(descriptor.to_string(), whole.data_length).unless_stdout_is_a_terminal();
+    crew.begin(whole.lines);
     let read = loop {
-        let stretch = match stretches.next(STRETCH_BYTES).await {
+        let stretch = match whole.stretches.next(STRETCH_BYTES).await {
             Ok(Some(stretch)) => stretch,
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
@@ -129,10 +130,55 @@ async fn print_one(
             Err(NotTaken::OutputGone) => return Err(Stopped::PrinterGone),
         }
     };
-    // What could not be printed lies before what could not be read.
-    match crew.end() {
-        Some(error) => Err(error.into()),
-        None => Ok(read?),
+    // What could not be printed lies before what could not be read, and that before what is not there.
+    match (crew.end(), whole.shortfall) {
+        (Some(error), _) | (None, Some(error)) => Err(error.into()),
+        (None, None) => Ok(read?),
+    }
+}
+
+/// An SSTable that is read from front to back.
+struct Whole {
+    lines: Lines,
+    stretches: Stretches,
+    data_length: u64,
+    /// That Data.db has lost its end.
+    shortfall: Option<SSTableError>,
+}
+
+impl Whole {
+    /// Opens all of it, or else, for nothing more is needed, Data.db alone.
+    async fn open(
+        file_system: &FileSystem,
+        names: &Names,
+        descriptor: &Descriptor,
+        arguments: &DumpArguments,
+        cache: &PageCache,
+    ) -> Result<Self, Stopped> {
+        let (raw, full_values) = (arguments.raw, arguments.full_values);
+        let error = match names.open(file_system, descriptor, cache).await {
+            Ok(reader) => {
+                return Ok(Self {
+                    lines: Lines::new(&reader, raw, full_values),
+                    stretches: reader.stretches(&KeyRange::full()).await?,
+                    data_length: reader.data_length(),
+                    shortfall: None,
+                });
+            }
+            Err(error) => error,
+        };
+        let data = names.open_data(file_system, descriptor, cache).await?;
+        let shortfall = data.shortfall().cloned();
+        // That one is told at the end of what there is.
+        if shortfall.is_none() {
+            tell(format_args!("{error}: passed over, as all rows are in Data.db"));
+        }
+        Ok(Self {
+            lines: Lines::of_data(&data, raw, full_values),
+            stretches: data.stretches(),
+            data_length: data.data_length(),
+            shortfall,
+        })
     }
 }
 

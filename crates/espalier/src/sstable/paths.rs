@@ -131,26 +131,35 @@ async fn list(
 }
 
 /// Opens one that a path names as a table of its own. One that has lost its TOC.txt is what there is of it: a directory would
-/// have passed it over, so somebody has named it.
+/// have passed it over, so somebody has named it. A filter that is lost only made things faster.
 pub async fn open(
     file_system: &FileSystem,
     descriptor: &Descriptor,
     cache: &PageCache,
 ) -> Result<SSTableReader, SSTableError> {
+    let mut opened = SSTableReader::open(file_system, descriptor.clone(), None, cache).await;
+    let mut told = Vec::new();
     let toc = descriptor.path(&Component::Toc);
-    match SSTableReader::open(file_system, descriptor.clone(), None, cache).await {
-        Err(SSTableError::Io(error)) if error.is_not_found() && error.path == toc => {
-            let name = descriptor.directory.join(descriptor.to_string());
-            let reader =
-                SSTableReader::open_unlisted(file_system, descriptor.clone(), None, cache).await?;
-            tell(format_args!(
-                "{}: it has no TOC.txt, so its files are those that are there",
-                name.display()
-            ));
-            Ok(reader)
-        }
-        opened => opened,
+    if let Err(SSTableError::Io(error)) = &opened
+        && error.is_not_found()
+        && error.path == toc
+    {
+        let name = descriptor.directory.join(descriptor.to_string());
+        let what = "it has no TOC.txt, so its files are those that are there";
+        told.push(format!("{}: {what}", name.display()));
+        opened = SSTableReader::open_unlisted(file_system, descriptor.clone(), None, cache).await;
     }
+    if let Err(error) = &opened
+        && error.is_about(&descriptor.path(&Component::Filter))
+    {
+        told.push(format!("{error}: passed over, as nothing is read from a filter"));
+        opened =
+            SSTableReader::open_without_filter(file_system, descriptor.clone(), None, cache).await;
+    }
+    if opened.is_ok() {
+        told.iter().for_each(|what| tell(format_args!("{what}")));
+    }
+    opened
 }
 
 /// An error about a path.

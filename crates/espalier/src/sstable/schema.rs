@@ -11,7 +11,7 @@ use espalier_cql::offline;
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, Schema, TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::statistics::SerializationHeader;
-use espalier_sstable::{Descriptor, PageCache, SSTableReader, reads_values_of};
+use espalier_sstable::{DataReader, Descriptor, PageCache, SSTableReader, reads_values_of};
 
 use super::{ToolError, arguments::SchemaArguments, output::tell, paths};
 
@@ -52,17 +52,40 @@ impl Names {
         cache: &PageCache,
     ) -> Result<SSTableReader, ToolError> {
         let reader = paths::open(file_system, descriptor, cache).await?;
-        let place = Place::of(&descriptor.directory);
         let header = &reader.statistics().header;
-        let table = match self.find(file_system, descriptor, &place, header).await? {
+        reader.set_table(self.table_of(file_system, descriptor, header).await?)?;
+        Ok(reader)
+    }
+
+    /// Opens what is needed of it to read everything, likewise.
+    pub async fn open_data(
+        &self,
+        file_system: &FileSystem,
+        descriptor: &Descriptor,
+        cache: &PageCache,
+    ) -> Result<DataReader, ToolError> {
+        let mut reader = DataReader::open(file_system, descriptor.clone(), cache).await?;
+        let header = &reader.statistics().header;
+        let table = self.table_of(file_system, descriptor, header).await?;
+        reader.set_table(table)?;
+        Ok(reader)
+    }
+
+    /// The table that a file is of, with the names that are known.
+    async fn table_of(
+        &self,
+        file_system: &FileSystem,
+        descriptor: &Descriptor,
+        header: &SerializationHeader,
+    ) -> Result<Arc<TableMetadata>, ToolError> {
+        let place = Place::of(&descriptor.directory);
+        Ok(match self.find(file_system, descriptor, &place, header).await? {
             Some(named) => named,
             None => header.to_table(
                 self.keyspace.as_deref().or(place.keyspace.as_deref()).unwrap_or_default(),
                 self.table.as_deref().or(place.table.as_deref()).unwrap_or("sstable"),
             ),
-        };
-        reader.set_table(table)?;
-        Ok(reader)
+        })
     }
 
     /// The file's table with the names of the schema that was given, or that lies beside the files and fits.

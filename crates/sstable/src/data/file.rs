@@ -29,13 +29,11 @@ use crate::{
 pub(crate) const MAXIMUM_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
 /// Of data that nothing checks, what is read at once.
 const UNCHECKED_CHUNK_LENGTH: u64 = 4096;
-/// Offsets are checked in pieces of so many when a file is opened.
-const OFFSETS_AT_ONCE: u64 = 8192;
 /// Bytes that a sequential read takes at once, at least one chunk.
 pub(crate) const READ_AHEAD_BYTES: usize = 256 * 1024;
 
 #[derive(Clone, Debug)]
-enum Layout {
+pub(super) enum Layout {
     /// Offsets are in `table` from `table_start` on.
     Compressed { info: CompressionInfo, decoder: ChunkDecoder, table_start: u64 },
     /// Checksums are in `table` behind the chunk length.
@@ -47,10 +45,10 @@ enum Layout {
 /// Data.db and the table of its chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct DataFile {
-    file: CachedFile,
-    table: CachedFile,
-    layout: Layout,
-    length: u64,
+    pub(super) file: CachedFile,
+    pub(super) table: CachedFile,
+    pub(super) layout: Layout,
+    pub(super) length: u64,
 }
 
 /// Where a chunk is stored, and the checksum that is stored elsewhere, if it is.
@@ -100,6 +98,23 @@ impl DataFile {
         checksums: &Checksums,
         cache: &PageCache,
     ) -> Result<Self> {
+        let opened =
+            Self::open_as_it_is(file_system, descriptor, features, components, checksums, cache);
+        match opened.await? {
+            (data_file, None) => Ok(data_file),
+            (_, Some(shortfall)) => Err(shortfall),
+        }
+    }
+
+    /// The same also if Data.db has lost its end, which is then told beside it. What is not there of it cannot be read.
+    pub(crate) async fn open_as_it_is(
+        file_system: &FileSystem,
+        descriptor: &Descriptor,
+        features: &VersionFeatures,
+        components: &BTreeSet<Component>,
+        checksums: &Checksums,
+        cache: &PageCache,
+    ) -> Result<(Self, Option<SSTableError>)> {
         let open = |component: Component| async move {
             let path = descriptor.path(&component);
             let checksums = checksums.of(&component).cloned();
@@ -124,10 +139,10 @@ impl DataFile {
             Self { file, table, layout: Layout::Plain { chunk_length }, length }
         } else {
             let (table, length) = (file.clone(), file.length());
-            return Ok(Self { file, table, layout: Layout::Unchecked, length });
+            return Ok((Self { file, table, layout: Layout::Unchecked, length }, None));
         };
-        data_file.check_table().await?;
-        Ok(data_file)
+        let shortfall = data_file.check_table().await?;
+        Ok((data_file, shortfall))
     }
 
     /// The same file for one reader that caches so.
@@ -172,66 +187,6 @@ impl DataFile {
         SSTableError::corrupt(self.file.name(), offset, reason)
     }
 
-    async fn check_table(&self) -> Result<()> {
-        let table = &self.table;
-        let (entries, start, entry_length) = match &self.layout {
-            Layout::Compressed { info, table_start, .. } => {
-                (u64::from(info.chunk_count), *table_start, 8)
-            }
-            Layout::Plain { chunk_length } => {
-                (self.length.div_ceil(u64::from(*chunk_length)), 4, 4)
-            }
-            Layout::Unchecked => return Ok(()),
-        };
-        let expected = start.saturating_add(entries.saturating_mul(entry_length));
-        // Compactions of Cassandra leave one more checksum, of nothing (reference 24-2).
-        let surplus = match &self.layout {
-            Layout::Plain { .. } => entry_length,
-            Layout::Compressed { .. } | Layout::Unchecked => 0,
-        };
-        if table.length() != expected && table.length() != expected.saturating_add(surplus) {
-            let reason =
-                format!("{entries} chunks make {expected} bytes, the file has {}", table.length());
-            return Err(SSTableError::corrupt(table.name(), table.length(), reason));
-        }
-        match self.layout {
-            Layout::Compressed { .. } => self.check_offsets(entries, start).await,
-            Layout::Plain { .. } | Layout::Unchecked => Ok(()),
-        }
-    }
-
-    /// Offsets begin with 0 and leave room for each chunk's checksum.
-    async fn check_offsets(&self, entries: u64, start: u64) -> Result<()> {
-        let mut least = 0;
-        let mut entry = 0;
-        while entry < entries {
-            let at = start + 8 * entry;
-            let count = (entries - entry).min(OFFSETS_AT_ONCE);
-            let bytes = self.table.read_exact(at, (8 * count) as usize).await?;
-            for (index, offset) in bytes.as_chunks::<8>().0.iter().enumerate() {
-                let offset = u64::from_be_bytes(*offset);
-                let is_first = entry == 0 && index == 0;
-                let room = self.file.length().checked_sub(offset).is_some_and(|room| room >= 4);
-                if offset < least || (is_first && offset != 0) || !room {
-                    let reason = format!(
-                        "chunk {} cannot begin at {offset} of {}, which has {} bytes",
-                        entry + index as u64,
-                        self.file.name(),
-                        self.file.length()
-                    );
-                    let place = at + 8 * index as u64;
-                    return Err(SSTableError::corrupt(self.table.name(), place, reason));
-                }
-                least = offset.saturating_add(4);
-            }
-            entry += count;
-        }
-        match (entries, self.file.length()) {
-            (0, 1..) => Err(self.corrupt(0, "no chunk is listed in CompressionInfo.db")),
-            _ => Ok(()),
-        }
-    }
-
     async fn extent(&self, index: u64) -> Result<Extent> {
         match &self.layout {
             Layout::Plain { chunk_length } => Ok(Extent {
@@ -253,10 +208,8 @@ impl DataFile {
                 } else {
                     (be64(&self.table.read_array::<8>(at).await?), self.file.length())
                 };
-                // Generous: no algorithm makes random bytes that much longer.
-                let most = 2 * u64::from(info.chunk_length) + 65_536;
                 match end.checked_sub(offset) {
-                    Some(length) if (4..=most).contains(&length) => {
+                    Some(length) if (4..=longest_stored(info)).contains(&length) => {
                         Ok(Extent { offset, length: length as usize, checksum: None })
                     }
                     _ => {
@@ -277,8 +230,9 @@ impl DataFile {
         let check = |body: &[u8], expected: u32| match crc32fast::hash(body) {
             actual if actual == expected => Ok(()),
             actual => Err(wrong(format!(
-                "at {} has the checksum {actual:08x}, expected {expected:08x}",
-                extent.offset
+                "at {} has the checksum {actual:08x}, expected {expected:08x}{}",
+                extent.offset,
+                self.end_if_last(&extent)
             ))),
         };
         let memory = stored.memory_bytes();
@@ -305,6 +259,17 @@ impl DataFile {
         }
         let plain = decoder.decompress(body, plain_length).map_err(wrong)?;
         Ok(CachedPage { charge: plain.capacity(), bytes: Bytes::from(plain) })
+    }
+
+    /// Nobody says how long the last chunk is, so that a file without its last bytes looks like one with wrong ones.
+    fn end_if_last(&self, extent: &Extent) -> String {
+        let length = self.file.length();
+        match extent.offset.saturating_add(extent.length as u64) >= length {
+            true => format!(
+                "; it is the last one: the file may have lost its end, and now has {length} bytes"
+            ),
+            false => String::new(),
+        }
     }
 
     /// What is in memory now of all files of the cache.
@@ -475,6 +440,11 @@ impl DataFile {
         };
         Ok(self.open_chunk(index, extent, stored)?.bytes)
     }
+}
+
+/// The most that a chunk takes as stored. Generous: no algorithm makes random bytes that much longer.
+pub(super) fn longest_stored(info: &CompressionInfo) -> u64 {
+    2 * u64::from(info.chunk_length) + 65_536
 }
 
 /// The head of CompressionInfo.db; more is read only for a dictionary.

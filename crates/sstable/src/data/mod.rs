@@ -14,9 +14,10 @@
 //! | [`decode`], [`encode`] | rows and markers |
 //! | [`input`], [`cursor`] | reading positions |
 //! | [`column_map`], `compatible_types` | from a file's columns to the table's |
-//! | [`file`], [`stream`] | chunks of the file, and bytes across chunks |
+//! | [`file`], `chunk_table`, [`stream`] | chunks of the file, their table, and bytes across chunks |
 //! | [`writer`] | chunks, checksums and digest of a file being written |
 
+mod chunk_table;
 pub(crate) mod clustering_values;
 pub(crate) mod column_map;
 pub(crate) mod column_subset;

@@ -10,7 +10,7 @@ use espalier_mutation::{DecoratedKey, DeletionTime, PartitionHeader, Unfiltered}
 
 use super::{RawDump, ReadableDump};
 use crate::{
-    components::Component,
+    components::{Component, Descriptor},
     data::{
         column_map::{ColumnSelection, FileLayout},
         decode::{
@@ -20,7 +20,7 @@ use crate::{
         input::{DataInput, Malformed},
     },
     error::{FileName, Result, SSTableError},
-    reader::{SSTableReader, Stretch},
+    reader::{DataReader, SSTableReader, Stretch},
 };
 
 #[derive(Clone, Debug)]
@@ -45,6 +45,15 @@ impl Lines {
     /// as [`ReadableDump`] does.
     pub fn new(reader: &SSTableReader, raw: bool, full_values: bool) -> Self {
         let layout = reader.0.layout.borrow().clone();
+        Self::of(reader.descriptor(), layout, raw, full_values)
+    }
+
+    /// The same for Data.db alone.
+    pub fn of_data(reader: &DataReader, raw: bool, full_values: bool) -> Self {
+        Self::of(reader.descriptor(), reader.layout().clone(), raw, full_values)
+    }
+
+    fn of(descriptor: &Descriptor, layout: Arc<FileLayout>, raw: bool, full_values: bool) -> Self {
         let table = layout.table.clone();
         let mut form = match raw {
             true => Form::Raw(RawDump::new(table, full_values)),
@@ -56,7 +65,7 @@ impl Lines {
         }
         Self {
             form,
-            name: reader.descriptor().name_in_errors(&Component::Data),
+            name: descriptor.name_in_errors(&Component::Data),
             is_viewed: is_in_order(&layout) && !layout.is_static_compact,
             decoder: RowDecoder::new(layout, &ColumnSelection::All),
             view: RowView::new(),

@@ -9,6 +9,7 @@
 //!
 //! Memory for each reader: the filter and a few KiB. For each stream: two chunks and a row.
 
+mod data_reader;
 mod forward;
 mod index;
 mod index_entries;
@@ -28,6 +29,7 @@ mod sstable_reader;
 mod stretches;
 mod trie_keys;
 
+pub use data_reader::DataReader;
 pub(crate) use index::Index;
 pub use open::read_statistics;
 pub(crate) use open::{read_checksums, read_component};

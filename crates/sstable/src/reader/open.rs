@@ -57,6 +57,22 @@ impl SSTableReader {
         Self::open_components(file_system, descriptor, components, table, cache).await
     }
 
+    /// Opens an SSTable whose filter is lost, for those people: every key is then looked for in the index.
+    pub async fn open_without_filter(
+        file_system: &FileSystem,
+        descriptor: Descriptor,
+        table: Option<Arc<TableMetadata>>,
+        cache: &PageCache,
+    ) -> Result<Self> {
+        let features = descriptor.features()?;
+        let mut components = match read_toc(file_system, &descriptor, features).await {
+            Ok(components) => components,
+            Err(_) => components_found(file_system, &descriptor).await?,
+        };
+        components.remove(&Component::Filter);
+        Self::open_components(file_system, descriptor, components, table, cache).await
+    }
+
     async fn open_components(
         file_system: &FileSystem,
         descriptor: Descriptor,
@@ -215,6 +231,20 @@ pub(crate) async fn read_component(
         return Ok(Bytes::new());
     }
     Ok(file.read_exact_at(0, length as usize).await?.into_bytes())
+}
+
+/// The components that TOC.txt lists, if it can be read, and those that are there.
+pub(super) async fn components_known(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+) -> Result<BTreeSet<Component>> {
+    let mut components = components_found(file_system, descriptor).await?;
+    let name = descriptor.name_in_errors(&Component::Toc);
+    let toc = read_component(file_system, descriptor, &Component::Toc, MAXIMUM_TOC_LENGTH).await;
+    if let Ok(mut listed) = toc.and_then(|bytes| parse_toc(&name, &bytes)) {
+        components.append(&mut listed);
+    }
+    Ok(components)
 }
 
 async fn read_toc(

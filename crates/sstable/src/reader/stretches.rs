@@ -6,13 +6,15 @@
 //!
 //! Memory: one stretch, a chunk more, and what was read ahead; a row that is longer is held whole.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use espalier_mutation::{DecoratedKey, DeletionTime, KeyBound, KeyRange};
 
 use super::{row_source::RowSource, sstable_reader::SSTableReader};
 use crate::{
     data::{
-        column_map::ColumnSelection,
+        column_map::{ColumnSelection, FileLayout},
         cursor::Cursor,
         decode::{NoStep, RowDecoder, Step, step},
         file::{DataFile, ReadAhead},
@@ -54,11 +56,12 @@ impl Stretch {
 /// Invariant: `buffer` begins where the next stretch does, at `position`.
 #[derive(Debug)]
 pub struct Stretches {
-    reader: SSTableReader,
     file: DataFile,
     ahead: ReadAhead,
     decoder: RowDecoder,
     end: KeyBound,
+    /// Of the last partition of the file, if it is known.
+    last_key: Option<Bytes>,
     buffer: BytesMut,
     position: u64,
     key: Option<Bytes>,
@@ -82,23 +85,36 @@ impl SSTableReader {
             true => self.first_position(range).await?,
             false => None,
         };
-        Ok(Stretches {
-            file: self.0.data.clone(),
+        let (file, layout) = (self.0.data.clone(), self.0.layout.borrow().clone());
+        let last_key = Some(self.last_key().key.clone());
+        Ok(Stretches::new(file, layout, start, range.end.clone(), last_key))
+    }
+}
+
+impl Stretches {
+    /// From the partition at `start` on, if there is one, to `end`.
+    pub(super) fn new(
+        file: DataFile,
+        layout: Arc<FileLayout>,
+        start: Option<u64>,
+        end: KeyBound,
+        last_key: Option<Bytes>,
+    ) -> Self {
+        Self {
+            file,
             ahead: ReadAhead::default(),
-            decoder: RowDecoder::new(self.0.layout.borrow().clone(), &ColumnSelection::All),
-            end: range.end.clone(),
+            decoder: RowDecoder::new(layout, &ColumnSelection::All),
+            end,
+            last_key,
             buffer: BytesMut::new(),
             position: start.unwrap_or_default(),
             key: None,
             is_inside: false,
             open: DeletionTime::LIVE,
             state: if start.is_some() { State::Cutting } else { State::Finished },
-            reader: self.clone(),
-        })
+        }
     }
-}
 
-impl Stretches {
     /// The next stretch, of about `length` bytes. An error comes after all rows before it.
     pub async fn next(&mut self, length: usize) -> Result<Option<Stretch>> {
         match std::mem::replace(&mut self.state, State::Finished) {
@@ -223,10 +239,10 @@ impl Stretches {
         }
     }
 
-    /// The last partition of the file must be the one that Statistics.db names.
+    /// The last partition of the file must be the one that Statistics.db or the index names.
     fn check_end(&self) -> State {
-        match &self.key {
-            Some(key) if *key != self.reader.last_key().key => {
+        match (&self.key, &self.last_key) {
+            (Some(key), Some(last)) if key != last => {
                 let length = self.file.length();
                 State::Failed(self.file.corrupt(length, "the last partition is missing"))
             }
