@@ -44,7 +44,7 @@ impl DataFile {
         if found == expected {
             return Ok(None);
         }
-        if found < expected || found % 4 != 0 {
+        if found < expected || !found.is_multiple_of(4) {
             return Err(self.other_length(chunks, expected));
         }
         let mut listed = (found - 4) / 4;
