@@ -11,6 +11,7 @@
 use std::cell::Cell;
 
 use bytes::Bytes;
+use espalier_runtime::file::PAGE_BYTES;
 use hashbrown::HashMap;
 
 use super::{CachedPage, PageKey};
@@ -24,10 +25,17 @@ const REGION_BYTES: usize = size_of::<Region>() + 48;
 /// Uses beyond this many do not count: the hand would have to come by too often. An arbitrary choice among small numbers.
 const MAXIMUM_USES: u8 = 3;
 
+/// After so many entries that are all in use, the next one goes all the same: a hand that went round a large cache whose entries
+/// are all in use would hold the core for milliseconds.
+const MOST_LOOKS: usize = 4096;
+
 /// Pages of a region: with more, pages that are cached alone would take more memory, with fewer, the table would be larger.
 const REGION_PAGES: u64 = 64;
 
 const NO_SLOT: u32 = u32::MAX;
+
+/// Beyond that, a cache of 64 GiB, the tables grow as they must.
+const MOST_PREPARED: usize = 16 << 20;
 
 /// Slots of pages that follow one another in a file.
 struct Region {
@@ -61,15 +69,19 @@ fn region_of(key: PageKey) -> (PageKey, usize) {
 }
 
 impl Clock {
+    /// The tables have room for as many pages as the budget has from the beginning, since moving a large one would hold the core.
+    /// It is not touched before it is used.
     pub(super) fn new(budget: usize) -> Self {
+        let slots = (budget / (PAGE_BYTES + ENTRY_BYTES)).min(MOST_PREPARED);
+        let hasher = foldhash::fast::RandomState::default();
         Self {
             budget,
             used: 0,
-            pages: Vec::new(),
-            uses: Vec::new(),
-            owners: Vec::new(),
+            pages: Vec::with_capacity(slots),
+            uses: Vec::with_capacity(slots),
+            owners: Vec::with_capacity(slots),
             free: Vec::new(),
-            regions: HashMap::default(),
+            regions: HashMap::with_capacity_and_hasher(slots, hasher),
             hand: 0,
             evictions: 0,
         }
@@ -150,8 +162,9 @@ impl Clock {
         region.count += 1;
     }
 
-    /// Ends after [`MAXIMUM_USES`] rounds and one more: by then every count is 0.
+    /// For each entry that goes, at most [`MOST_LOOKS`] are looked at, besides slots that are free.
     fn make_room(&mut self, charge: usize) {
+        let mut looks = 0;
         while self.used + charge > self.budget && self.len() > 0 {
             let slot = self.hand;
             self.hand = if slot + 1 < self.pages.len() { slot + 1 } else { 0 };
@@ -159,12 +172,14 @@ impl Clock {
             if owner.key.is_none() {
                 continue;
             }
+            looks += 1;
             match uses.get() {
-                0 => {
+                more @ 1.. if looks < MOST_LOOKS => uses.set(more - 1),
+                _ => {
                     self.remove(slot);
                     self.evictions += 1;
+                    looks = 0;
                 }
-                more => uses.set(more - 1),
             }
         }
     }
@@ -231,6 +246,24 @@ mod tests {
             clock.insert(key(i), page(100));
             assert!(clock.get(key(i)).is_some());
         }
+    }
+
+    #[test]
+    fn where_all_are_in_use_the_hand_does_not_go_round() {
+        let count = 4 * MOST_LOOKS;
+        let mut clock = Clock::new(count * (100 + ENTRY_BYTES) + (count / 64 + 8) * REGION_BYTES);
+        let of = |page: usize| PageKey { file: 0, page: page as u64 };
+        (0..count).for_each(|number| clock.insert(of(number), page(100)));
+        for number in 0..count {
+            (0..MAXIMUM_USES).for_each(|_| assert!(clock.get(of(number)).is_some()));
+        }
+        let (mut next, mut hand) = (count, clock.hand);
+        while clock.evictions() < 3 {
+            clock.insert(of(next), page(100));
+            assert!(clock.hand - hand <= 2 * MOST_LOOKS, "{hand} {}", clock.hand);
+            (next, hand) = (next + 1, clock.hand);
+        }
+        assert!(clock.used <= clock.budget);
     }
 
     proptest! {

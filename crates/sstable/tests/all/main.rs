@@ -26,6 +26,7 @@ mod fixture_content;
 mod fixture_slices;
 mod forged;
 mod index_survey;
+mod look_ups_give_way;
 mod offline_dump;
 mod own_corruption;
 mod partitions_at_hand;

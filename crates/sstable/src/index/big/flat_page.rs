@@ -19,6 +19,10 @@ use espalier_types::vint;
 
 const ENTRY_BYTES: usize = 16;
 
+/// A longer one is not made: it is put together, and freed, in one go, and the core is not to be held for that. An interval of
+/// the usual 128 partitions makes some 3 KiB.
+const MAXIMUM_BYTES: usize = 512 * 1024;
+
 /// What an entry says beside its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlatEntry {
@@ -43,11 +47,14 @@ impl FlatPageBuilder {
         Self { start, ..Self::default() }
     }
 
-    /// Adds the next entry. False if it has no room: the interval is longer than 4 GiB, or its integers are longer than they
-    /// need be, so that the page would not tell where the promoted index begins.
+    /// Adds the next entry. False if it has no room: the page would be too large, the interval is longer than 4 GiB, or its
+    /// integers are longer than they need be, so that the page would not tell where the promoted index begins.
     pub(super) fn add(&mut self, key: &[u8], entry: &FlatEntry) -> bool {
         let Some(relative) = entry.position.checked_sub(self.start) else { return false };
         let Ok(relative) = u32::try_from(relative) else { return false };
+        if self.entries.len() + self.keys.len() + ENTRY_BYTES + key.len() > MAXIMUM_BYTES {
+            return false;
+        }
         self.keys.extend_from_slice(key);
         let Ok(key_end) = u32::try_from(self.keys.len()) else { return false };
         if promoted(entry.position, key.len(), entry.data_position, entry.next_position)
