@@ -5,7 +5,7 @@
 
 use crate::support;
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -19,7 +19,7 @@ use espalier_runtime::{
     spawn_local,
 };
 use espalier_sstable::{
-    ColumnSelection, PageCache, SSTableReader, SSTableWriter, WriterOptions,
+    ColumnSelection, Descriptor, PageCache, SSTableReader, SSTableWriter, WriterOptions,
     versions::{Version, VersionFeatures},
 };
 use espalier_types::CqlType;
@@ -63,19 +63,19 @@ fn header(key: DecoratedKey) -> PartitionHeader {
 }
 
 /// Many partitions, of which the summary has one; or one with a block for every few rows.
-async fn open(
+async fn write(
+    file_system: &FileSystem,
     features: &'static VersionFeatures,
     is_wide: bool,
-    cache: &PageCache,
-) -> SSTableReader {
-    let (table, file_system) = (table(is_wide), FileSystem::simulated(1));
+) -> Descriptor {
+    let table = table(is_wide);
     let directory = Path::new("/t");
     file_system.create_dir_all(directory).await.unwrap();
     let descriptor = descriptor_of(features, directory, 1);
     let mut options = WriterOptions::for_table(descriptor.clone(), table.clone()).unwrap();
     options.min_index_interval = u32::MAX;
     options.column_index_size = 256;
-    let mut writer = SSTableWriter::create(&file_system, options).await.unwrap();
+    let mut writer = SSTableWriter::create(file_system, options).await.unwrap();
     if is_wide {
         writer.start_partition(header(key(0))).unwrap();
         for number in 0..ROWS {
@@ -92,7 +92,7 @@ async fn open(
         }
     }
     writer.finish().await.unwrap().unwrap();
-    SSTableReader::open(&file_system, descriptor, Some(table), cache).await.unwrap()
+    descriptor
 }
 
 async fn look_up(reader: &SSTableReader, is_wide: bool, number: u64) {
@@ -112,10 +112,8 @@ async fn look_up(reader: &SSTableReader, is_wide: bool, number: u64) {
     }
 }
 
-/// The longest time for which a task held the core during look-ups, in the best of the attempts.
-async fn longest_us(features: &'static VersionFeatures, is_wide: bool, cache_bytes: usize) -> u64 {
-    let cache = PageCache::new(cache_bytes);
-    let reader = std::rc::Rc::new(open(features, is_wide, &cache).await);
+/// The longest time for which a task held the core during look-ups, in the best of the attempts; ends with one that is good.
+async fn longest_us(reader: Rc<SSTableReader>, is_wide: bool, good_us: u64) -> u64 {
     let count = if is_wide { ROWS } else { KEYS };
     let mut best = u64::MAX;
     for attempt in 0..ATTEMPTS {
@@ -130,6 +128,9 @@ async fn longest_us(features: &'static VersionFeatures, is_wide: bool, cache_byt
         });
         reads.await;
         best = best.min(take_stall_report().longest_us);
+        if best <= good_us {
+            break;
+        }
     }
     best
 }
@@ -141,13 +142,17 @@ fn a_look_up_gives_the_core_back_in_time() {
         for version in [Version::DA, Version::MT, Version::OA, Version::ME] {
             let features = version.features().unwrap();
             for is_wide in [false, true] {
+                let file_system = FileSystem::simulated(1);
+                let descriptor = write(&file_system, features, is_wide).await;
                 // Nothing stays in memory, or everything.
                 for cache_bytes in [0, 1 << 30] {
-                    let longest_us = longest_us(features, is_wide, cache_bytes).await;
-                    assert!(
-                        longest_us <= most_us,
-                        "{version} {is_wide} {cache_bytes}: {longest_us} us"
-                    );
+                    let cache = PageCache::new(cache_bytes);
+                    let (table, descriptor) = (table(is_wide), descriptor.clone());
+                    let reader = SSTableReader::open(&file_system, descriptor, Some(table), &cache);
+                    let reader = Rc::new(reader.await.unwrap());
+                    let longest_us = longest_us(reader, is_wide, most_us).await;
+                    let of = format!("{version} {is_wide} {cache_bytes}");
+                    assert!(longest_us <= most_us, "{of}: {longest_us} us");
                 }
             }
         }
