@@ -73,8 +73,14 @@ impl Database {
         }
         let file_system = &self.inner.file_system;
         let directory = self.directory_of(table);
-        if file_system.exists(directory.join(DROPPED_FILE_NAME)).await? {
+        let mark = directory.join(DROPPED_FILE_NAME);
+        if file_system.exists(&mark).await? {
             remove_dropped_directory(file_system, &directory).await?;
+            // Where its snapshots have stayed, the new table moves in.
+            if file_system.exists(&mark).await? {
+                file_system.remove_file(&mark).await?;
+                file_system.sync_dir(&directory).await?;
+            }
         }
         let positions = self.on_all_shards(|database| async move {
             let log = database.inner.log.get();

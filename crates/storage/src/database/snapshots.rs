@@ -1,17 +1,22 @@
 //! Snapshots: hard links to a table's files in `snapshots/<tag>` below its directory, with `schema.cql` and `manifest.json`,
 //! as Cassandra and ScyllaDB have them. Each shard links its files; none is exchanged by a compaction meanwhile.
 
-use std::{io::ErrorKind, path::Path};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{file::FileSystem, maybe_yield, time};
 use espalier_sstable::components::components_found;
+use uuid::Uuid;
 
 use super::Database;
-use crate::StorageError;
+use crate::{
+    StorageError,
+    table::{DROPPED_FILE_NAME, SNAPSHOTS, remove_dropped_directory},
+};
 
-/// The directory of snapshots below a table's.
-const SNAPSHOTS: &str = "snapshots";
 const MANIFEST: &str = "manifest.json";
 const SCHEMA: &str = "schema.cql";
 
@@ -134,12 +139,11 @@ impl Database {
         Ok(files)
     }
 
-    /// The snapshots of all tables.
+    /// The snapshots of all tables, and of those that were dropped since.
     pub async fn snapshots(&self) -> Result<Vec<SnapshotDetails>, StorageError> {
         let mut found = Vec::new();
-        for table in self.schema().tables() {
-            let directory = self.snapshots_of(table.id).await;
-            for entry in read_dir(self.file_system(), &directory).await? {
+        for table in self.table_directories().await? {
+            for entry in read_dir(self.file_system(), &table.path.join(SNAPSHOTS)).await? {
                 let mut details = SnapshotDetails {
                     tag: entry.name,
                     keyspace: table.keyspace.clone(),
@@ -158,36 +162,56 @@ impl Database {
         Ok(found)
     }
 
-    /// Removes snapshots: of one name or all, in some keyspaces or all, of one table or all.
+    /// Removes snapshots: of one name or all, in some keyspaces or all, of one table or all. What is left of a table that was
+    /// dropped goes with its last one.
     pub async fn clear_snapshots(
         &self,
         tag: Option<&str>,
         keyspaces: &[&str],
         table: Option<&str>,
     ) -> Result<(), StorageError> {
-        for metadata in self.schema().tables() {
-            let is_wanted = (keyspaces.is_empty()
-                || keyspaces.contains(&metadata.keyspace.as_str()))
-                && table.is_none_or(|table| metadata.name == table);
+        let file_system = self.file_system();
+        for found in self.table_directories().await? {
+            let is_wanted = (keyspaces.is_empty() || keyspaces.contains(&found.keyspace.as_str()))
+                && table.is_none_or(|table| found.name == table);
             if !is_wanted {
                 continue;
             }
-            let directory = self.snapshots_of(metadata.id).await;
-            for entry in read_dir(self.file_system(), &directory).await? {
+            for entry in read_dir(file_system, &found.path.join(SNAPSHOTS)).await? {
                 if tag.is_none_or(|tag| entry.name == tag) {
-                    self.file_system().remove_dir_all(&entry.path).await?;
+                    file_system.remove_dir_all(&entry.path).await?;
                 }
+            }
+            if file_system.exists(found.path.join(DROPPED_FILE_NAME)).await? {
+                remove_dropped_directory(file_system, &found.path).await?;
             }
         }
         Ok(())
     }
 
-    async fn snapshots_of(&self, id: TableId) -> std::path::PathBuf {
-        let directory = self.on_shard(0, move |database| async move {
-            database.table(id).map(|table| table.directory.clone()).unwrap_or_default()
-        });
-        directory.await.join(SNAPSHOTS)
+    /// The directories of all tables that are or were there, in order.
+    async fn table_directories(&self) -> Result<Vec<NamedDirectory>, StorageError> {
+        let mut found = Vec::new();
+        let keyspaces = read_dir(self.file_system(), &self.configuration().data_directory).await?;
+        for keyspace in keyspaces.into_iter().filter(|entry| entry.is_directory) {
+            for entry in read_dir(self.file_system(), &keyspace.path).await? {
+                let Some((name, id)) = entry.name.rsplit_once('-') else { continue };
+                if entry.is_directory && Uuid::try_parse(id).is_ok() {
+                    let (keyspace, name) = (keyspace.name.clone(), name.to_owned());
+                    found.push(NamedDirectory { keyspace, name, path: entry.path });
+                }
+            }
+        }
+        found.sort_by(|left, right| left.path.cmp(&right.path));
+        Ok(found)
     }
+}
+
+/// The directory of a table.
+struct NamedDirectory {
+    keyspace: String,
+    name: String,
+    path: PathBuf,
 }
 
 async fn read_dir(

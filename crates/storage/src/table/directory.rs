@@ -18,6 +18,12 @@ use crate::StorageError;
 /// Stands in the directory of a table that was dropped, until the directory is gone.
 pub(crate) const DROPPED_FILE_NAME: &str = "dropped";
 
+/// The directory of snapshots below a table's.
+pub(crate) const SNAPSHOTS: &str = "snapshots";
+
+/// Where Cassandra's incremental backups lie, below a table's directory.
+const BACKUPS: &str = "backups";
+
 /// A table's directory.
 #[derive(Clone, Debug)]
 pub(crate) struct TableDirectory {
@@ -72,19 +78,28 @@ pub(crate) async fn find_sstables(
     Ok(FoundSSTables { sealed: listing.sealed, incomplete: listing.incomplete })
 }
 
-/// Removes the directory of a dropped table. The mark goes last, so that a crash leaves a directory that says what it is.
+/// Removes what a dropped table has left, but not snapshots and backups, for which somebody has asked: a directory that has some
+/// stays, with the mark. The mark goes last, so that a crash leaves a directory that says what it is.
 pub(crate) async fn remove_dropped_directory(
     file_system: &FileSystem,
     directory: &Path,
 ) -> Result<(), StorageError> {
+    let mut is_kept = false;
     for entry in file_system.read_dir(directory).await? {
+        let holds_copies = entry.name == SNAPSHOTS || entry.name == BACKUPS;
         match entry.is_directory {
+            true if holds_copies && !file_system.read_dir(&entry.path).await?.is_empty() => {
+                is_kept = true;
+            }
             true => file_system.remove_dir_all(&entry.path).await?,
             false if entry.name == DROPPED_FILE_NAME => {}
             false => file_system.remove_file(&entry.path).await?,
         }
     }
     file_system.sync_dir(directory).await?;
+    if is_kept {
+        return Ok(());
+    }
     file_system.remove_dir_all(directory).await?;
     match directory.parent() {
         Some(parent) => Ok(file_system.sync_dir(parent).await?),

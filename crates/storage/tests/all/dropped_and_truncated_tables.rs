@@ -291,3 +291,44 @@ fn the_files_of_a_dropped_table_are_removed() {
         assert!(error.to_string().starts_with("there is no table with id"), "{error}");
     });
 }
+
+#[test]
+fn the_snapshots_of_a_dropped_table_stay_until_they_are_cleared() {
+    let file_system = FileSystem::simulated(1);
+    let kept = async |database: &Database| {
+        let found = database.snapshots().await.unwrap();
+        assert!(found.iter().all(|details| details.table == "narrow" && details.total_bytes > 0));
+        found.len()
+    };
+    run(async {
+        let database = prepared(&file_system).await;
+        let id = table(&database, "narrow").id;
+        let wanted = espalier_storage::SnapshotTable { id, schema: "schema".into() };
+        database.take_snapshot("kept".into(), vec![wanted], true).await.unwrap();
+        assert!(drop_narrow(&database).await);
+        assert_eq!(kept(&database).await, 1);
+        let directory = file_system.read_dir("node/data/ks").await.unwrap().remove(0).path;
+        let left = file_system.read_dir(&directory).await.unwrap();
+        assert!(left.iter().all(|entry| entry.is_directory || entry.name == "dropped"), "{left:?}");
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(kept(&database).await, 1);
+        // A table that is made under the old id has the same directory.
+        create(&database, vec![narrow_table()]).await;
+        assert_eq!(names(&database).await, [""; 0]);
+        write(&database, &["later"]).await;
+        database.flush("ks", None).await.unwrap();
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(names(&database).await, ["later"]);
+        assert_eq!(kept(&database).await, 1);
+        assert!(drop_narrow(&database).await);
+        database.clear_snapshots(Some("another"), &[], None).await.unwrap();
+        assert_eq!(kept(&database).await, 1);
+        database.clear_snapshots(Some("kept"), &["ks"], Some("narrow")).await.unwrap();
+        assert_eq!(kept(&database).await, 0);
+        assert_eq!(file_system.read_dir("node/data/ks").await.unwrap(), []);
+    });
+}
