@@ -116,7 +116,7 @@ def test_snapshots(node):
     (directory,) = ours.directory.glob("data/ks/t-*/snapshots/before")
     manifest = json.loads((directory / "manifest.json").read_text())
     assert sorted(manifest["files"]) == sorted(path.name for path in directory.glob("*-Data.db"))
-    assert "CREATE TABLE ks.t" in (directory / "schema.cql").read_text()
+    assert "CREATE TABLE IF NOT EXISTS ks.t" in (directory / "schema.cql").read_text()
     session.execute("TRUNCATE ks.t")
     (listed,) = json.loads(ours.request("GET", "/storage_service/snapshots"))
     assert listed["key"] == "before" and listed["value"][0]["live"] == listed["value"][0]["total"] > 0

@@ -26,12 +26,21 @@ mod term;
 
 /// The statements that make a table, with its id and the columns that were dropped, and before it the types that it uses, unless
 /// they are there: what a snapshot of its files needs.
-pub fn describe_table(table: &espalier_mutation::schema::TableMetadata) -> String {
-    let types = describe::types_of(table).into_iter().map(|definition| {
-        let statement = describe::text::user_type(definition);
+pub fn describe_table(
+    schema: &espalier_mutation::schema::Schema,
+    table: &espalier_mutation::schema::TableMetadata,
+) -> String {
+    let keyspace = schema.keyspace(&table.keyspace);
+    let types = describe::types_of(table).into_iter().map(|used| {
+        // Where it is used it may be frozen with all that is in it.
+        let made = keyspace.and_then(|keyspace| keyspace.types.get(&used.name));
+        let statement = describe::text::user_type(made.unwrap_or(used));
         statement.replacen("CREATE TYPE ", "CREATE TYPE IF NOT EXISTS ", 1) + "\n\n"
     });
-    types.collect::<String>() + &describe::text::table(table, true) + "\n"
+    let table = describe::text::table(table, true);
+    types.collect::<String>()
+        + &table.replacen("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
+        + "\n"
 }
 
 #[cfg(debug_assertions)]

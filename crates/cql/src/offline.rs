@@ -161,13 +161,31 @@ mod tests {
     }
 
     #[test]
+    fn options_are_looked_at_together() {
+        let made = |options: &str| {
+            read_schema(&format!("CREATE TABLE k.t (id int PRIMARY KEY) WITH {options};"), "k")
+        };
+        for options in [
+            "max_index_interval = 16 AND min_index_interval = 8",
+            "min_index_interval = 4096 AND max_index_interval = 8192",
+        ] {
+            assert!(made(options).is_ok(), "{options}");
+        }
+        for options in ["max_index_interval = 16", "min_index_interval = 0"] {
+            let error = made(options).unwrap_err().to_string();
+            assert!(error.contains("must not be less than min_index_interval"), "{error}");
+        }
+    }
+
+    #[test]
     fn what_a_snapshot_tells_of_a_table_makes_it_again() {
-        let script = "CREATE TYPE k.inner (a int); CREATE TYPE k.outer (b frozen<list<frozen<inner>>>, c text);
+        let script = "CREATE TYPE k.inner (a int, tags set<text>); CREATE TYPE k.outer (b frozen<list<frozen<inner>>>, c text);
             CREATE TYPE k.unused (a int);
             CREATE TABLE k.t (id int PRIMARY KEY, u outer, v map<int, frozen<outer>>, w frozen<tuple<int, inner>>);
             CREATE TABLE k.s (id frozen<inner> PRIMARY KEY, v int);";
         let schema = read_schema(script, "k").unwrap();
-        let told = |name| crate::describe_table(schema.table("k", name).unwrap());
+        let told = |name| crate::describe_table(&schema, schema.table("k", name).unwrap());
+        assert!(told("t").contains("    tags set<text>\n"), "{}", told("t"));
         assert!(!told("t").contains("unused"), "{}", told("t"));
         // Types that several tables use are in the snapshot of each.
         let again = read_schema(&(told("t") + &told("s")), "k").unwrap();

@@ -25,6 +25,13 @@ pub fn set_options(
     for property in properties {
         set_option(options, property.name.as_str(), &property.value)?;
     }
+    // Of all together: either may come first.
+    if options.max_index_interval < options.min_index_interval || options.min_index_interval == 0 {
+        return Err(Error::configuration(format!(
+            "max_index_interval ({}) must not be less than min_index_interval ({}), which must be at least 1",
+            options.max_index_interval, options.min_index_interval
+        )));
+    }
     // One that has gone from the settings since does not keep other options from being changed.
     if properties.iter().any(|property| property.name.as_str() == "memtable")
         && memtables.is_some_and(|there_are| there_are.get(&options.memtable).is_none())
@@ -150,12 +157,6 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
                 format!("Unknown property '{unknown}'"),
             ));
         }
-    }
-    if options.max_index_interval < options.min_index_interval || options.min_index_interval == 0 {
-        return Err(Error::configuration(format!(
-            "max_index_interval ({}) must not be less than min_index_interval ({}), which must be at least 1",
-            options.max_index_interval, options.min_index_interval
-        )));
     }
     Ok(())
 }

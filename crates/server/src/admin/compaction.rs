@@ -1,9 +1,9 @@
 //! Compactions and snapshots by ScyllaDB's paths.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use espalier_cql::describe_table;
-use espalier_mutation::schema::Schema;
+use espalier_mutation::schema::{Schema, TableMetadata};
 use espalier_storage::{Database, SnapshotDetails, SnapshotTable, StorageError};
 
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
@@ -167,7 +167,11 @@ fn wanted(
         (keyspaces.is_empty() || keyspaces.contains(&table.keyspace.as_str()))
             && (tables.is_empty() || tables.contains(&table.name.as_str()))
     });
-    Ok(all.map(|table| SnapshotTable { id: table.id, schema: describe_table(table) }).collect())
+    let kept = |table: &Arc<TableMetadata>| SnapshotTable {
+        id: table.id,
+        schema: describe_table(schema, table),
+    };
+    Ok(all.map(kept).collect())
 }
 
 async fn clear_snapshots(database: &Database, request: &HttpRequest) -> HttpResponse {
