@@ -4,6 +4,7 @@
 mod cache;
 mod compaction;
 mod http;
+mod parameters;
 mod routes;
 mod serve;
 

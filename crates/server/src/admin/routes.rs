@@ -11,6 +11,9 @@ use crate::shard::ShardServer;
 
 /// Answers a request.
 pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpResponse {
+    if let Err(reason) = super::parameters::check(request) {
+        return HttpResponse::error(400, &reason);
+    }
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     match (request.method.as_str(), path.as_slice()) {
         ("GET", ["metrics"]) => metrics().await,
@@ -133,6 +136,10 @@ async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> Ht
             400,
             &format!("Column family '{keyspace}:{unknown}' not found"),
         );
+    }
+    // As Cassandra does with every change of the schema: files without their table are of no use to whoever copies them.
+    if let Err(error) = database.flush("system_schema", None).await {
+        return outcome(Err(error));
     }
     if names.is_empty() {
         return outcome(database.flush(keyspace, None).await);

@@ -109,6 +109,11 @@ fn a_keyspace_is_flushed_on_demand() {
                 metric(node.admin, "espalier_flushes{shard=\"0\"}").await
                     + metric(node.admin, "espalier_flushes{shard=\"1\"}").await
             };
+            let wrong = post("/storage_service/keyspace_flush/ks?table=t").await;
+            assert!(wrong.0 == 400 && wrong.1.contains("'table'"), "{wrong:?}");
+            // The schema goes with it, without which files are of no use.
+            let schema = "/storage_service/keyspace_flush/system_schema";
+            assert_eq!(post(schema).await, (200, String::new()));
             let before = flushes().await;
             assert_eq!(post("/storage_service/keyspace_flush/ks?cf=t").await, (200, String::new()));
             assert_eq!(flushes().await, before + 2);

@@ -1,0 +1,90 @@
+//! Which parameters requests that change something take. Another one is refused: a mistyped name would widen what is asked for
+//! to all tables, or to all snapshots.
+
+use super::http::HttpRequest;
+
+/// What each takes: ours first, behind them those of ScyllaDB that its tools may send and that change nothing here.
+fn known(path: &[&str]) -> Option<&'static [&'static str]> {
+    match path {
+        ["storage_service", "keyspace_flush", _] => Some(&["cf"]),
+        ["storage_service", "keyspace_compaction", _] => {
+            Some(&["cf", "flush_memtables", "split_output", "consider_only_existing_data"])
+        }
+        ["storage_service", "keyspace_upgrade_sstables", _] => {
+            Some(&["cf", "exclude_current_version"])
+        }
+        ["storage_service", "snapshots"] => {
+            Some(&["tag", "kn", "cf", "sf", "use_sstable_identifier"])
+        }
+        ["storage_service", "sstables", _] => Some(&[
+            "cf",
+            "path",
+            "load_and_stream",
+            "primary_replica_only",
+            "skip_cleanup",
+            "skip_reshape",
+            "scope",
+        ]),
+        ["storage_service", "trace_probability"] => Some(&["probability"]),
+        ["compaction_manager", "stop_compaction"] => Some(&["type"]),
+        ["compaction_manager", "stop_keyspace_compaction", _] => Some(&["type", "tables"]),
+        ["storage_service", "flush"] | ["lsa", "compact"] | ["system", "drop_sstable_caches"] => {
+            Some(&[])
+        }
+        _ => None,
+    }
+}
+
+/// What is wrong with the parameters of a request.
+pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
+    if !matches!(request.method.as_str(), "POST" | "DELETE") {
+        return Ok(());
+    }
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+    let Some(known) = known(&path) else { return Ok(()) };
+    let Some((name, _)) = request.query.iter().find(|(name, _)| !known.contains(&name.as_str()))
+    else {
+        return Ok(());
+    };
+    let name = name.escape_debug();
+    Err(match known {
+        [] => format!("There is no parameter '{name}' here: this takes none"),
+        known => format!("There is no parameter '{name}' here: this takes {}", known.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str, target: &str) -> HttpRequest {
+        let text = format!("{method} {target} HTTP/1.1\r\n\r\n");
+        match super::super::http::parse(text.as_bytes()) {
+            super::super::http::Parsed::Request(request) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_is_not_known_is_refused() {
+        for (method, target) in [
+            ("DELETE", "/storage_service/snapshots?name=p"),
+            ("POST", "/storage_service/snapshots?tag=p&keyspace=ks"),
+            ("POST", "/storage_service/keyspace_flush/ks?table=t"),
+            ("POST", "/storage_service/keyspace_compaction/ks?cf=t&CF=u"),
+            ("POST", "/lsa/compact?cf=t"),
+        ] {
+            assert!(check(&request(method, target)).is_err(), "{target}");
+        }
+        for (method, target) in [
+            ("DELETE", "/storage_service/snapshots?tag=p&kn=ks&cf=t"),
+            ("DELETE", "/storage_service/snapshots"),
+            ("POST", "/storage_service/keyspace_flush/ks?cf=t,u"),
+            ("POST", "/storage_service/sstables/ks?cf=t&path=/x"),
+            // Whoever collects metrics may mark what they ask for.
+            ("GET", "/metrics?from=here"),
+        ] {
+            assert_eq!(check(&request(method, target)), Ok(()), "{target}");
+        }
+    }
+}
