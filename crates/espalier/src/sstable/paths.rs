@@ -40,6 +40,9 @@ pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, 
         if is_directory {
             named = find_below(file_system, path, &mut found).await?;
         } else {
+            // A name alone lies here.
+            let is_name = path.parent().is_none_or(|parent| parent.as_os_str().is_empty());
+            let path = &if is_name { Path::new(".").join(path) } else { path.clone() };
             let (descriptor, _) =
                 Descriptor::parse(path).map_err(|error| unusable(path, error.to_string()))?;
             named.push(descriptor);
