@@ -7,6 +7,7 @@ mod support;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::path::Path;
 
 use support::{copy_to, output, said, written_by_cassandra};
 
@@ -136,4 +137,27 @@ fn a_node_may_be_named() {
         output(&["sstable", "import", &directory, "--into", "ks.t", "--node", "localhost:x"]);
     assert_ne!(code, Some(0));
     assert!(complaint.contains("'localhost:x' is not a host and a port"), "{complaint}");
+}
+
+/// Two SSTables of one id and other versions cannot both be converted to a third: the one that is not says which it is.
+#[test]
+fn what_cannot_be_converted_is_named_wherever_it_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (source, converted) = (path("a"), path("ab"));
+    copy_to("kv_one", Path::new(&source));
+    said(&["sstable", "convert", &source, "--to", "nb", "--output", &path("nb")]);
+    for entry in fs::read_dir(path("nb")).unwrap() {
+        let entry = entry.unwrap();
+        fs::rename(entry.path(), Path::new(&source).join(entry.file_name())).unwrap();
+    }
+    let convert = ["sstable", "convert", &source, "--to", "oa", "--output", &converted];
+    let (code, told, complaint) = output(&convert);
+    assert_eq!(code, Some(1));
+    assert!(told.starts_with(&format!("{source}/da-1-bti -> {converted}/oa-1-big: ")), "{told}");
+    assert!(complaint.contains(&format!("{source}/nb-1-big: cannot write ")), "{complaint}");
+    assert!(complaint.ends_with("1 of 2 SSTables failed\n"), "{complaint}");
+    assert!(
+        said(&["sstable", "verify", &converted]).starts_with(&format!("{converted}/oa-1-big: ok"))
+    );
 }

@@ -15,8 +15,8 @@ use espalier_runtime::file::FileSystem;
 use espalier_runtime::time::Instant;
 use espalier_sstable::versions::{VERSIONS, Version, VersionFeatures};
 use espalier_sstable::{
-    ChunkFormat, ColumnSelection, Descriptor, PageCache, SSTableReader, SSTableWriter, WriterFacts,
-    WriterOptions, WrittenSSTable,
+    ChunkFormat, ColumnSelection, Descriptor, PageCache, SSTableError, SSTableReader,
+    SSTableWriter, WriterFacts, WriterOptions, WrittenSSTable,
 };
 
 use super::ToolError;
@@ -54,12 +54,20 @@ pub async fn convert(arguments: &ConvertArguments) -> Result<(), ToolError> {
 /// An error of what is written says what it was written from.
 fn of_source(source: &Descriptor, error: ToolError) -> ToolError {
     match error {
-        ToolError::SSTable(error)
-            if !error.to_string().contains(&*source.directory.to_string_lossy()) =>
-        {
+        ToolError::SSTable(error) if file_of(&error).parent() != Some(&*source.directory) => {
             unusable(&source.directory.join(source.to_string()), error.to_string())
         }
         error => error,
+    }
+}
+
+fn file_of(error: &SSTableError) -> PathBuf {
+    match error {
+        SSTableError::Io(error) => error.path.clone(),
+        SSTableError::Corrupt { file, .. }
+        | SSTableError::Unsupported { file, .. }
+        | SSTableError::OtherTable { file, .. }
+        | SSTableError::Rejected { file, .. } => file.to_string().into(),
     }
 }
 
