@@ -40,6 +40,11 @@ fn dumped(directory: &Path, whole: &str) -> (usize, String) {
     (found.lines().count(), complaint)
 }
 
+/// Of a compressed file the first chunk that is not there may be told, too.
+fn lines_but_where_it_ended(complaint: &str) -> usize {
+    complaint.lines().filter(|line| !line.ends_with("a chunk behind the end")).count()
+}
+
 #[test]
 fn data_without_its_end_is_told_as_that_and_read_up_to_there() {
     for (compression, teller) in [
@@ -56,7 +61,7 @@ fn data_without_its_end_is_told_as_that_and_read_up_to_there() {
             let (fewer, complaint) = dumped(table.path(), &whole);
             let told = format!("da-1-bti-Data.db is corrupt at byte {left}: it is too short");
             assert!(complaint.contains(&told) && complaint.contains(teller), "{complaint}");
-            assert_eq!(complaint.lines().count(), 1, "{complaint}");
+            assert_eq!(lines_but_where_it_ended(&complaint), 1, "{complaint}");
             assert!(fewer < lines || (left < 5000 && fewer == 0), "{left}: {fewer} of {lines}");
             assert!(left < 5000 || fewer > 0, "{left}");
             lines = fewer;
@@ -199,6 +204,52 @@ fn one_without_its_end_keeps_no_other_from_being_printed() {
     let (code, found, complaint) = output(&["sstable", "dump", path, &other]);
     assert_eq!(code, Some(1));
     assert!(found.len() > expected.len() && found.ends_with(&expected));
-    assert_eq!(complaint.lines().count(), 2, "{complaint}");
+    assert_eq!(lines_but_where_it_ended(&complaint), 2, "{complaint}");
     assert!(complaint.ends_with("espalier: 1 of 2 SSTables failed\n"), "{complaint}");
+}
+
+/// Nobody can tell whether bytes without checksums are what was written: rows of them are told as that.
+#[test]
+fn rows_that_nothing_checks_are_printed_and_no_success() {
+    let copy = copied("compression_none");
+    let path = copy.path().to_str().unwrap();
+    let data = copy.path().join("da-1-bti-Data.db");
+    let data = data.to_str().unwrap();
+    let whole = said(&["sstable", "dump", path]);
+    let toc = copy.path().join("da-1-bti-TOC.txt");
+    let listed = fs::read_to_string(&toc).unwrap();
+    fs::remove_file(copy.path().join("da-1-bti-CRC.db")).unwrap();
+    fs::write(&toc, listed.replace("CRC.db\n", "")).unwrap();
+    let (_, complaint) = dumped_all(data, &whole);
+    assert!(complaint.contains("da-1-bti-Data.db is corrupt at byte 0: nothing"), "{complaint}");
+    assert!(complaint.contains("checks it"), "{complaint}");
+    // Of what has no table of contents this is told, too.
+    fs::remove_file(&toc).unwrap();
+    let (_, complaint) = dumped_all(data, &whole);
+    assert!(complaint.contains("da-1-bti-Data.db is corrupt at byte 0: nothing"), "{complaint}");
+    assert!(complaint.contains("it has no TOC.txt"), "{complaint}");
+}
+
+/// What ends a dump early is told even if more is not there.
+#[test]
+fn a_wrong_chunk_before_a_lost_end_is_told_too() {
+    for compression in [
+        &["--compression", "lz4", "--chunk-length-in-kb", "4"][..],
+        &["--compression", "none", "--chunk-length-in-kb", "4"],
+    ] {
+        let table = many_chunks(compression);
+        let whole = said(&["sstable", "dump", table.path().to_str().unwrap()]);
+        let left = length_of(table.path(), "da-1-bti-Data.db") / 2;
+        cut(table.path(), "da-1-bti-Data.db", left);
+        let (unharmed, _) = dumped(table.path(), &whole);
+        let data = table.path().join("da-1-bti-Data.db");
+        let mut bytes = fs::read(&data).unwrap();
+        bytes[left / 2] ^= 1;
+        fs::write(&data, bytes).unwrap();
+        let (lines, complaint) = dumped(table.path(), &whole);
+        assert!(lines < unharmed, "{lines} of {unharmed}");
+        assert!(complaint.contains("has the checksum"), "{complaint}");
+        assert!(complaint.contains("it is too short"), "{complaint}");
+        assert_eq!(complaint.lines().count(), 2, "{complaint}");
+    }
 }

@@ -55,8 +55,8 @@ pub use data::{
 pub use error::{FileName, Result, SSTableError};
 pub use page_cache::{PageCache, PageCacheMetrics, PartMetrics};
 pub use reader::{
-    Ahead, DataReader, PartitionStream, PlainRow, PointRow, PointScratch, Presence, RowAtHand,
-    SSTableReader, Scan, ScannedPartition, Stretch, Stretches, read_statistics,
+    Ahead, Caveat, DataReader, PartitionStream, PlainRow, PointRow, PointScratch, Presence,
+    RowAtHand, SSTableReader, Scan, ScannedPartition, Stretch, Stretches, read_statistics,
 };
 pub use statistics::{EncodingStats, Statistics, collector::WriterFacts};
 pub use writer::{PresentColumns, SSTableWriter, StreamWriteError, WriterOptions, WrittenSSTable};

@@ -7,7 +7,7 @@ use espalier_mutation::{ClusteringSlices, DecoratedKey, Direction, KeyRange, Unf
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::dump::Lines;
 use espalier_sstable::{
-    ColumnSelection, Descriptor, PageCache, SSTableError, SSTableReader, Stretches,
+    Caveat, ColumnSelection, Descriptor, PageCache, SSTableError, SSTableReader, Stretches,
 };
 
 use super::arguments::DumpArguments;
@@ -131,10 +131,13 @@ async fn print_one(
         }
     };
     // What could not be printed lies before what could not be read, and that before what is not there.
-    match (crew.end(), whole.shortfall) {
-        (Some(error), _) | (None, Some(error)) => Err(error.into()),
-        (None, None) => Ok(read?),
+    let read = crew.end().map_or(read, Err);
+    let Some(caveat) = whole.caveat else { return Ok(read?) };
+    let (other, error) = caveat.ends(read);
+    if let Some(other) = other {
+        tell(format_args!("{other}"));
     }
+    Err(error.into())
 }
 
 /// An SSTable that is read from front to back.
@@ -142,8 +145,8 @@ struct Whole {
     lines: Lines,
     stretches: Stretches,
     data_length: u64,
-    /// That Data.db has lost its end.
-    shortfall: Option<SSTableError>,
+    /// Why it is no success even if all is read.
+    caveat: Option<Caveat>,
 }
 
 impl Whole {
@@ -162,22 +165,22 @@ impl Whole {
                     lines: Lines::new(&reader, raw, full_values),
                     stretches: reader.stretches(&KeyRange::full()).await?,
                     data_length: reader.data_length(),
-                    shortfall: None,
+                    caveat: reader.caveat(),
                 });
             }
             Err(error) => error,
         };
         let data = names.open_data(file_system, descriptor, cache).await?;
-        let shortfall = data.shortfall().cloned();
+        let caveat = data.caveat().cloned();
         // That one is told at the end of what there is.
-        if shortfall.is_none() {
+        if caveat.is_none() {
             tell(format_args!("{error}: passed over, as all rows are in Data.db"));
         }
         Ok(Self {
             lines: Lines::of_data(&data, raw, full_values),
             stretches: data.stretches(),
             data_length: data.data_length(),
-            shortfall,
+            caveat,
         })
     }
 }

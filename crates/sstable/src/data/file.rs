@@ -183,6 +183,11 @@ impl DataFile {
         self.length.saturating_sub(start).min(self.chunk_length()) as usize
     }
 
+    /// Whether there are checksums of its chunks.
+    pub(crate) fn is_checked(&self) -> bool {
+        !matches!(self.layout, Layout::Unchecked)
+    }
+
     pub(crate) fn corrupt(&self, offset: u64, reason: impl Into<String>) -> SSTableError {
         SSTableError::corrupt(self.file.name(), offset, reason)
     }

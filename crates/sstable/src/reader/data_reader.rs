@@ -9,6 +9,7 @@ use espalier_mutation::{KeyBound, schema::TableMetadata};
 use espalier_runtime::file::FileSystem;
 
 use super::{
+    caveat::Caveat,
     open::{components_known, read_checksums, read_statistics},
     stretches::Stretches,
 };
@@ -16,7 +17,7 @@ use crate::{
     checksums::Checksums,
     components::{Component, Descriptor},
     data::{column_map::FileLayout, file::DataFile},
-    error::{Result, SSTableError},
+    error::Result,
     page_cache::PageCache,
     statistics::Statistics,
     versions::VersionFeatures,
@@ -29,7 +30,7 @@ pub struct DataReader {
     features: &'static VersionFeatures,
     statistics: Statistics,
     data: DataFile,
-    shortfall: Option<SSTableError>,
+    caveat: Option<Caveat>,
     layout: Arc<FileLayout>,
 }
 
@@ -60,7 +61,8 @@ impl DataReader {
             cache,
         )
         .await?;
-        Ok(Self { descriptor, features, statistics, data, shortfall, layout })
+        let caveat = Caveat::of(&data, shortfall);
+        Ok(Self { descriptor, features, statistics, data, caveat, layout })
     }
 
     /// Its name.
@@ -78,9 +80,10 @@ impl DataReader {
         self.data.length()
     }
 
-    /// That Data.db has lost its end, if the table of its chunks knows of more: reading ends with an error there.
-    pub fn shortfall(&self) -> Option<&SSTableError> {
-        self.shortfall.as_ref()
+    /// That Data.db has lost its end, if the table of its chunks knows of more: reading ends with an error there. Or that
+    /// there is no such table, so that nobody can tell whether its bytes are what was written.
+    pub fn caveat(&self) -> Option<&Caveat> {
+        self.caveat.as_ref()
     }
 
     /// Reads rows as those of `table` from now on.

@@ -9,6 +9,7 @@
 //!
 //! Memory for each reader: the filter and a few KiB. For each stream: two chunks and a row.
 
+mod caveat;
 mod data_reader;
 mod forward;
 mod index;
@@ -29,6 +30,7 @@ mod sstable_reader;
 mod stretches;
 mod trie_keys;
 
+pub use caveat::Caveat;
 pub use data_reader::DataReader;
 pub(crate) use index::Index;
 pub use open::read_statistics;

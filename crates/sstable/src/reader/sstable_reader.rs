@@ -8,6 +8,7 @@ use espalier_mutation::{
 };
 
 use super::{
+    caveat::Caveat,
     forward::ForwardRows,
     index::Index,
     key_lookup::FoundPartition,
@@ -64,6 +65,11 @@ impl SSTableReader {
     /// The files that TOC.txt lists.
     pub fn components(&self) -> &BTreeSet<Component> {
         &self.0.components
+    }
+
+    /// That nothing checks Data.db, which is read of people's files only.
+    pub fn caveat(&self) -> Option<Caveat> {
+        Caveat::of(&self.0.data, None)
     }
 
     /// What its version decides.
