@@ -25,7 +25,9 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
         }
     }
     let offset_ms = parse_zone(rest)?;
-    days_from_civil(date).checked_mul(MILLIS_PER_DAY)?.checked_add(millis_of_day - offset_ms)
+    // The first day begins before what 64 bits can say.
+    let midnight_ms = i128::from(days_from_civil(date)) * i128::from(MILLIS_PER_DAY);
+    i64::try_from(midnight_ms + i128::from(millis_of_day - offset_ms)).ok()
 }
 
 /// `2011-02-03T04:05:06.789Z`.
@@ -87,4 +89,19 @@ fn parse_offset(text: &str) -> Option<i64> {
 
 fn whole(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<u32> {
     split_number(text, digits).filter(|(_, rest)| rest.is_empty()).map(|(number, _)| number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_64_bits_can_say_is_read_as_it_is_printed() {
+        for millis in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX] {
+            assert_eq!(parse_timestamp(&print_timestamp(millis)), Some(millis));
+        }
+        for text in ["-292275055-05-16T16:47:04.191Z", "+292278994-08-17T07:12:55.808Z"] {
+            assert_eq!(parse_timestamp(text), None, "{text}");
+        }
+    }
 }
