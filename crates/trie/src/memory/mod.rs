@@ -41,8 +41,9 @@
 //!
 //! **Memory bound.** [`InMemoryTrie::allocated_bytes`] is all that structure and contents take, in
 //! chunks of at most 8 MiB, and equals used + retired + free bytes. Besides it there are the table
-//! of chunks (4 KiB), 4 bytes for each retired block or content, a cache line for each reader, and
-//! a bit for each block if contents must be dropped. Chunks may be left to other tries ([`SpareChunks`]).
+//! of chunks (4 KiB), 4 bytes for each retired block or content, a cache line for each reader,
+//! a bit for each block if contents must be dropped, and a transaction's note of the nodes that it
+//! has copied (24 bytes each). Chunks may be left to other tries ([`SpareChunks`]).
 
 mod arena;
 mod array;
@@ -58,6 +59,7 @@ mod insert;
 mod limbo;
 mod live;
 mod node;
+mod own_blocks;
 mod place;
 mod pointer;
 mod pool;

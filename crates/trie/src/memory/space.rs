@@ -14,6 +14,7 @@ use super::arena::Arena;
 use super::limbo::Limbo;
 use super::live::Live;
 use super::node::{BLOCK_BYTES, Block};
+use super::own_blocks::OwnBlocks;
 use super::pointer::{Kind, Pointer};
 use super::pool::Pool;
 use super::shared::Shared;
@@ -57,6 +58,8 @@ pub(crate) struct Space {
     /// While a transaction is under way, what [`Space::retired_in_operation`] was when it began. What was retired since
     /// may still be found, because what replaces it is not published yet: the epoch must not move on.
     deferred_from: Option<u32>,
+    /// What the transaction has copied.
+    pub(crate) own: OwnBlocks,
     /// What the contents in limbo weigh.
     retired_weight: usize,
 }
@@ -74,6 +77,7 @@ impl Space {
             retired_since_advance: 0,
             retired_in_operation: 0,
             deferred_from: None,
+            own: OwnBlocks::default(),
             retired_weight: 0,
         }
     }
@@ -222,6 +226,7 @@ impl Space {
 
     /// Ends it, when what was retired cannot be found any more.
     pub(crate) fn end_transaction(&mut self) {
+        self.own.clear();
         self.deferred_from = None;
     }
 
@@ -230,6 +235,7 @@ impl Space {
     #[cold]
     fn forget_transaction<C>(&mut self, shared: &Shared<C>) {
         let Some(from) = self.deferred_from.take() else { return };
+        self.own.clear();
         for _ in 0..self.retired_in_operation.wrapping_sub(from) {
             let Some(pointer) = self.limbo.pop_last() else { break };
             if pointer.is_leaf() {

@@ -6,9 +6,9 @@
 //! for is retired. Without readers it works in place, and costs nothing.
 //!
 //! Where the idea comes from: path copying (N. Sarnak and R. Tarjan, "Planar point location using
-//! persistent search trees", 1986), as forced copying of Cassandra's tries is. Memory: for each
-//! change the nodes on its path below the prefix, of which a wide one has 1 KiB; what was copied is
-//! freed as anything else that is retired.
+//! persistent search trees", 1986), as forced copying of Cassandra's tries is. Memory: the nodes on the paths of its keys below
+//! the prefix, each once (`own_blocks`), of which a wide one has 1 KiB; besides, each child that an array node gets copies it,
+//! as it does without a transaction. What was copied is freed as anything else that is retired.
 
 #![allow(unsafe_code)]
 

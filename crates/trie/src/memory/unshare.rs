@@ -4,12 +4,12 @@
 
 use super::build::Writer;
 use super::node::{BLOCK_BYTES, Inner, LAST_WORD, Node, word};
-use super::pointer::{Link, Pointer};
+use super::pointer::{Kind, Link, Pointer};
 use super::space::TrieFull;
 
 impl<'a, C> Writer<'a, C> {
-    /// Copies the nodes on the path of `key` below `link`, of which the first `depth` bytes lead
-    /// there; nobody else follows `link`. What is left of them where they were is retired. From then
+    /// Copies the nodes on the path of `key` below `link` that this transaction has not copied yet; the first `depth`
+    /// bytes lead to the link, and nobody else follows it. What is left of them where they were is retired. From then
     /// on an operation on `key` below `link` changes nothing that is reached from elsewhere: it
     /// changes nodes on the path in place, and reads others.
     pub(crate) fn unshare(
@@ -18,6 +18,7 @@ impl<'a, C> Writer<'a, C> {
         key: &[u8],
         depth: usize,
     ) -> Result<(), TrieFull> {
+        self.space.own.next_change();
         let (mut link, mut rest) = (link, &key[depth..]);
         loop {
             let node = link.get();
@@ -27,8 +28,7 @@ impl<'a, C> Writer<'a, C> {
             let inner = match self.view().open(node) {
                 Node::Prefix(prefix) => match prefix.inner {
                     Inner::Standalone(_) => {
-                        let copy = self.copy_block(node, node.offset())?;
-                        link.publish(copy);
+                        let copy = self.own(link, node)?;
                         // SAFETY: a copy of a standalone prefix, which has this word.
                         link = unsafe { word(&self.shared.blocks, copy, LAST_WORD) };
                         continue;
@@ -37,8 +37,6 @@ impl<'a, C> Writer<'a, C> {
                 },
                 _ => node,
             };
-            // A prefix keeps its own type, whatever shares its block.
-            let kind = node.offset();
             link = match self.view().open(inner) {
                 Node::Leaf | Node::Prefix(_) => return Ok(()),
                 Node::Chain(chain) => {
@@ -46,28 +44,25 @@ impl<'a, C> Writer<'a, C> {
                         // The path leaves it, or ends in it: it is not changed, but for a content
                         // that shares its block.
                         if node != inner {
-                            link.publish(self.copy_block(node, kind)?);
+                            self.own(link, node)?;
                         }
                         return Ok(());
                     };
                     rest = after;
-                    let copy = self.copy_block(node, kind)?;
-                    link.publish(copy);
+                    let copy = self.own(link, node)?;
                     // SAFETY: a copy of a chain, which has this word.
                     unsafe { word(&self.shared.blocks, copy, LAST_WORD) }
                 }
                 Node::Sparse(sparse) => {
                     let index = rest.first().and_then(|&byte| sparse.load_word().find(byte));
-                    let copy = self.copy_block(node, kind)?;
-                    link.publish(copy);
+                    let copy = self.own(link, node)?;
                     let Some(index) = index else { return Ok(()) };
                     rest = &rest[1..];
                     // SAFETY: a copy of a sparse node, which has this child.
                     unsafe { word(&self.shared.blocks, copy, index) }
                 }
                 Node::Array(_) | Node::Wide(_) => {
-                    let copy = self.copy_run(node)?;
-                    link.publish(copy);
+                    let copy = self.own(link, node)?;
                     let Some((&byte, after)) = rest.split_first() else { return Ok(()) };
                     rest = after;
                     let child = match self.view().open(copy) {
@@ -82,24 +77,37 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// A copy of a block, as a pointer with the type bits of `kind`. The block is retired.
-    fn copy_block(&mut self, node: Pointer, kind: usize) -> Result<Pointer, TrieFull> {
-        self.space.reserve(self.shared, 1)?;
-        let index = self.space.blocks.take(&self.shared.blocks);
-        self.copy_bytes(node.index(), index);
+    /// The node that `link` leads to, if this transaction has made it, or else a copy, to which the link leads from now
+    /// on. A prefix keeps its own type, whatever shares its block.
+    #[inline]
+    fn own(&mut self, link: &Link, node: Pointer) -> Result<Pointer, TrieFull> {
+        if self.space.own.contains(node.index()) {
+            return Ok(node);
+        }
+        let index = match node.kind() {
+            Kind::Array | Kind::LongArray | Kind::Wide => self.copy_run(node)?,
+            Kind::Chain | Kind::Sparse | Kind::Prefix | Kind::Leaf => {
+                self.space.reserve(self.shared, 1)?;
+                let index = self.space.blocks.take(&self.shared.blocks);
+                self.copy_bytes(node.index(), index);
+                index
+            }
+        };
         self.retire(node);
-        Ok(Pointer::sparse(index).with_offset(kind))
+        self.space.own.add(index);
+        let copy = Pointer::sparse(index).with_offset(node.offset());
+        link.publish(copy);
+        Ok(copy)
     }
 
-    /// A copy of a node of several blocks, which is retired.
-    fn copy_run(&mut self, node: Pointer) -> Result<Pointer, TrieFull> {
+    /// A copy of the blocks of a node of several.
+    fn copy_run(&mut self, node: Pointer) -> Result<u32, TrieFull> {
         let blocks = node.kind().blocks();
         let index = self.space.take_run(self.shared, blocks)?;
         for block in 0..blocks {
             self.copy_bytes(node.index() + block, index + block);
         }
-        self.retire(node);
-        Ok(Pointer::sparse(index).with_offset(node.offset()))
+        Ok(index)
     }
 
     /// Copies what is in a block. Its links may be changed by the writer only.

@@ -154,6 +154,34 @@ fn without_readers_nothing_is_copied() {
     assert_eq!(trie.free_retired(u32::MAX), 0);
 }
 
+/// Else the memory that a write of many rows takes, and its time, would be that of as many paths.
+#[test]
+fn a_transaction_copies_each_node_once() {
+    const ROWS: u16 = 2000;
+    let mut trie = InMemoryTrie::<u16>::new();
+    for row in 0..8 * ROWS {
+        trie.put(&[&b"prefix"[..], &row.to_be_bytes()].concat(), 1).unwrap();
+    }
+    let nodes = trie.used_bytes() - 32 * trie.content_count();
+    let snapshot = trie.snapshot(b"prefix");
+    let mut transaction = trie.transaction(b"prefix");
+    for row in 0..ROWS {
+        assert!(transaction.put(&row.to_be_bytes(), 2).unwrap());
+        assert_eq!(transaction.get(&(row / 2).to_be_bytes()), Some(&2));
+    }
+    drop(transaction);
+    let contents = 32 * usize::from(ROWS);
+    assert!(trie.retired_bytes() <= contents + nodes, "{} bytes", trie.retired_bytes());
+    trie.verify().unwrap();
+    for row in 0..8 * ROWS {
+        assert_eq!(snapshot.subtrie().get(&row.to_be_bytes()), Some(&1));
+        let now = if row < ROWS { 2 } else { 1 };
+        assert_eq!(trie.subtrie(b"prefix").get(&row.to_be_bytes()), Some(&now));
+    }
+    drop(snapshot);
+    assert_eq!(trie.free_retired(u32::MAX), 0);
+}
+
 /// Rows of some partitions, all of which each transaction writes to, with one number.
 #[test]
 fn readers_see_all_of_a_transaction_or_nothing() {
