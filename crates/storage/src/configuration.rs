@@ -28,6 +28,9 @@ pub struct StorageConfiguration {
     pub memtable_bytes: usize,
     /// Share of the memory at which the largest memtable is flushed (`memtable_cleanup_threshold`).
     pub memtable_cleanup_threshold: f64,
+    /// What one trie of a memtable may hold, at most the 4 GiB that it can, in bytes; tests make it less. The memtable is
+    /// flushed at five eighths of it.
+    pub memtable_trie_bytes: usize,
     /// The kinds of memtables that tables may ask for (`memtable`).
     pub memtables: MemtableConfigurations,
     /// Memory for what is cached of SSTables, of all shards, in bytes: pages and chunks, and rows.
@@ -71,6 +74,7 @@ impl StorageConfiguration {
             commit_failure_policy: ReplayPolicy::Stop,
             memtable_bytes: 256 << 20,
             memtable_cleanup_threshold: 0.5,
+            memtable_trie_bytes: crate::memtable::LARGEST_TRIE_BYTES,
             memtables: MemtableConfigurations::default(),
             page_cache_bytes: 256 << 20,
             row_cache_bytes: 192 << 20,

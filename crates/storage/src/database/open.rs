@@ -99,7 +99,8 @@ impl Database {
         let cache_bytes = configuration.page_cache_bytes / context.count.max(1);
         let page_cache = PageCache::new(cache_bytes);
         page_cache.keep_index_pages(configuration.enable_index_cache);
-        let budget = MemtableBudget::new(limit, flush);
+        let budget =
+            MemtableBudget::new(limit, flush).with_trie_bytes(configuration.memtable_trie_bytes);
         let row_cache_bytes = configuration.row_cache_bytes / context.count.max(1);
         let row_cache = RowCache::new(
             row_cache_bytes.min(cache_bytes),

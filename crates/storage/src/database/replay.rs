@@ -84,13 +84,28 @@ impl Database {
         .await
     }
 
+    /// Whether some memtable has no room, as its trie is near its end. Has those flushed that come there.
+    fn is_any_full(&self, mutation: &Mutation) -> Result<bool, StorageError> {
+        for update in &mutation.updates {
+            let table = self.table(update.table)?;
+            let view = table.borrow_view();
+            if view.memtable.wants_flush() {
+                self.inner.flush_wanted.notify_one();
+                if view.memtable.is_full() {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
     /// Applies a write to memtables without logging it; `position` is where it is in the log, if that segment is kept.
     async fn apply_replayed(
         &self,
         mutation: &Mutation,
         position: Option<LogPosition>,
     ) -> Result<(), StorageError> {
-        while !self.inner.budget.has_room() {
+        while !self.inner.budget.has_room() || self.is_any_full(mutation)? {
             self.inner.flush_wanted.notify_one();
             if let Some(reason) = self.flush_failure() {
                 return Err(StorageError::MemtablesFull {

@@ -1,7 +1,8 @@
 //! The memory that all memtables of a shard may take together.
 //!
-//! Guaranteed: no write begins once the limit is reached, so that the limit is passed by one write's growth at most (a
-//! chunk of the trie, 8 MiB). Memory that reads of the shard still hold of flushed memtables counts until they let go;
+//! Guaranteed: no write begins once the limit is reached, so that the limit is passed by one write's growth at most: most
+//! often a chunk of the trie, 8 MiB; of a write of many rows what they take, beside a reader also copies of the nodes that
+//! lead to them. Memory that reads of the shard still hold of flushed memtables counts until they let go;
 //! what an embedder's threads still hold of them is the embedder's. What flushed memtables leave to the next ones, an
 //! eighth of the limit at most, comes on top.
 
@@ -13,10 +14,14 @@ use espalier_trie::memory::SpareChunks;
 /// An arbitrary choice: what is kept needs not be got again, but nobody else can have it.
 const SPARE_PART: usize = 8;
 
+/// What a trie can hold, structure and contents together.
+pub const LARGEST_TRIE_BYTES: usize = 4 << 30;
+
 /// Clones share the count.
 #[derive(Clone)]
 pub struct MemtableBudget {
     shared: Rc<Shared>,
+    trie_bytes: usize,
 }
 
 struct Shared {
@@ -37,7 +42,19 @@ impl MemtableBudget {
             room: Notify::new(),
             spare_chunks: Arc::new(SpareChunks::new(limit_bytes / SPARE_PART)),
         };
-        Self { shared: Rc::new(shared) }
+        Self { shared: Rc::new(shared), trie_bytes: LARGEST_TRIE_BYTES }
+    }
+
+    /// The same where one trie may hold so many bytes, which are not more than [`LARGEST_TRIE_BYTES`].
+    #[must_use]
+    pub fn with_trie_bytes(self, trie_bytes: usize) -> Self {
+        Self { trie_bytes: trie_bytes.min(LARGEST_TRIE_BYTES), ..self }
+    }
+
+    /// What one trie may hold.
+    #[inline]
+    pub(crate) fn trie_bytes(&self) -> usize {
+        self.trie_bytes
     }
 
     /// Has chunks made on a helper thread when there are too few: a write that takes a new one would wait for the

@@ -40,7 +40,7 @@ use std::cell::{Cell, RefCell};
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::{ShardContext, shard};
 
-pub use budget::MemtableBudget;
+pub use budget::{LARGEST_TRIE_BYTES, MemtableBudget};
 pub use factory::MemtableConfigurations;
 pub(crate) use factory::MemtableFactory;
 pub use kind::{MemtableKind, Structure};
@@ -89,7 +89,7 @@ impl Memtable {
         budget: MemtableBudget,
     ) -> Self {
         Self {
-            store: RefCell::new(Store::new(kind, core, budget.spare_chunks())),
+            store: RefCell::new(Store::new(kind, core, &budget)),
             statistics: RefCell::default(),
             heap_bytes: Cell::new(0),
             has_boundaries: Cell::new(false),
@@ -118,16 +118,17 @@ impl Memtable {
         self.store.borrow().used_bytes() + self.heap_bytes.get()
     }
 
-    /// Whether a trie comes near its own limit (4 GiB of structure and contents), whatever the budget.
+    /// Whether a trie comes near its own limit (4 GiB of structure and contents), whatever the budget: five eighths of it,
+    /// so that a memtable may have more than 2 GiB, and writes go on while the flush before it ends.
     #[inline]
     pub(crate) fn wants_flush(&self) -> bool {
-        self.store.borrow().fullest_bytes() > FULL_BYTES / 2
+        self.store.borrow().fullest_bytes() > self.budget.trie_bytes() / 8 * 5
     }
 
     /// Whether nothing more should be written before it is flushed.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.store.borrow().fullest_bytes() > FULL_BYTES
+        self.store.borrow().fullest_bytes() > self.budget.trie_bytes() / 8 * 7
     }
 
     /// Minima and counts for the flush.
@@ -166,9 +167,6 @@ impl Memtable {
         }
     }
 }
-
-/// Seven eighths of what the trie can hold.
-const FULL_BYTES: usize = 7 << 29;
 
 /// A trie of this size is dropped on a helper thread: freeing each of its rows would hold the core for too long.
 const LARGE_BYTES: usize = 256 << 10;

@@ -12,6 +12,7 @@ mod covered_rows;
 mod dead_rows;
 mod disk_failures;
 mod dropped_and_truncated_tables;
+mod full_tries;
 mod imports;
 mod kinds_of_memtables;
 mod large_memtable;

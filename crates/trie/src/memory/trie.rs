@@ -70,6 +70,15 @@ impl<C> InMemoryTrie<C> {
         InMemoryTrie::with(Shared::new(None), blocks)
     }
 
+    /// Sets its limit, as of [`InMemoryTrie::with_limit`]. Nothing must have been put into it.
+    #[must_use]
+    pub fn limited_to(mut self, blocks: u32) -> InMemoryTrie<C> {
+        if self.allocated_bytes() == 0 {
+            self.space = Space::new(blocks);
+        }
+        self
+    }
+
     /// An empty trie that takes its large chunks of memory from those, and leaves them there.
     pub fn with_spare_chunks(spare: Arc<SpareChunks>) -> InMemoryTrie<C> {
         InMemoryTrie::with(Shared::new(Some(spare)), 1 << INDEX_BITS)

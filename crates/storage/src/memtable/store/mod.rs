@@ -14,12 +14,10 @@ mod tests;
 mod view;
 mod write;
 
-use std::sync::Arc;
-
 use espalier_runtime::ShardContext;
 use espalier_trie::{
     cursor::Direction,
-    memory::{InMemoryTrie, Reader, SpareChunks, TrieFull},
+    memory::{InMemoryTrie, Reader, TrieFull},
 };
 
 pub(super) use entries::Entries;
@@ -28,11 +26,12 @@ pub(super) use snapshot::StoreSnapshot;
 pub(super) use view::PartitionView;
 pub(super) use write::StorePartition;
 
-use super::{MemtableKind, content::Content};
+use super::{MemtableBudget, MemtableKind, content::Content};
 use sharded::Sharded;
 use single::{Remains, Single};
 
 /// The contents of a memtable.
+#[allow(clippy::large_enum_variant)] // As of `Single`.
 pub(super) enum Store {
     Single(Single),
     Sharded(Sharded),
@@ -62,8 +61,8 @@ pub(super) struct StoreRemains {
 
 impl Store {
     /// An empty one for a core. Tries take their large chunks from those that others have left.
-    pub(super) fn new(kind: MemtableKind, core: ShardContext, spare: &Arc<SpareChunks>) -> Self {
-        let single = || Single::new(kind.structure, spare);
+    pub(super) fn new(kind: MemtableKind, core: ShardContext, budget: &MemtableBudget) -> Self {
+        let single = || Single::new(kind.structure, budget);
         match kind.shards {
             0 | 1 => Self::Single(single()),
             shards => Self::Sharded(Sharded::new(shards, core, single)),

@@ -1,14 +1,12 @@
 //! One structure: a trie or a skip list.
 
-use std::sync::Arc;
-
 use espalier_trie::{
     cursor::Direction,
-    memory::{InMemoryTrie, Reader, SpareChunks},
+    memory::{InMemoryTrie, Reader},
 };
 
 use super::{
-    super::{Structure, content::Content},
+    super::{MemtableBudget, Structure, content::Content},
     Entries, PartitionView, StoreFull, StorePartition, StoreSnapshot,
     skip_list::{ListView, Remains as ListRemains, SkipList},
     write::ListPartition,
@@ -22,16 +20,19 @@ pub(crate) enum Single {
 }
 
 /// What one leaves to be dropped, perhaps on another thread.
+#[allow(clippy::large_enum_variant)] // Lives for as long as it takes to drop it.
 pub(super) enum Remains {
     Trie { _trie: InMemoryTrie<Content> },
     SkipList { _list: ListRemains },
 }
 
 impl Single {
-    pub(super) fn new(structure: Structure, spare: &Arc<SpareChunks>) -> Self {
+    pub(super) fn new(structure: Structure, budget: &MemtableBudget) -> Self {
         match structure {
             Structure::Trie => {
-                let trie = InMemoryTrie::with_spare_chunks(spare.clone());
+                let trie = InMemoryTrie::with_spare_chunks(budget.spare_chunks().clone());
+                let blocks = u32::try_from(budget.trie_bytes() / size_of::<Content>());
+                let trie = trie.limited_to(blocks.unwrap_or(u32::MAX));
                 Self::Trie(trie.with_weight(Content::heap_bytes))
             }
             Structure::SkipList => Self::SkipList(Box::new(SkipList::new())),

@@ -1,12 +1,12 @@
 //! All kinds against an ordered map, with shuffled histories: writes, transactions, snapshots, seeks both ways.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use espalier_runtime::{ShardContext, random::Generator};
 use espalier_trie::cursor::Direction;
 
 use super::{
-    super::{MemtableKind, Structure, content::Content},
+    super::{MemtableBudget, MemtableKind, Structure, content::Content},
     Entries, Store, StoreSnapshot,
 };
 
@@ -78,7 +78,11 @@ fn walk(model: &Model, direction: Direction, from: Option<&[u8]>) -> Vec<(Vec<u8
 impl History {
     fn new(kind: MemtableKind, core: usize, cores: usize, seed: u64) -> Self {
         Self {
-            store: Store::new(kind, ShardContext { index: core, count: cores }, &Arc::default()),
+            store: Store::new(
+                kind,
+                ShardContext { index: core, count: cores },
+                &MemtableBudget::new(0, 0),
+            ),
             model: Model::new(),
             random: Generator::from_seed(seed),
             snapshots: Vec::new(),
@@ -258,7 +262,8 @@ fn every_kind_is_an_ordered_map_with_snapshots() {
 
 #[test]
 fn what_is_removed_without_readers_is_freed_at_once() {
-    let mut store = Store::new(KINDS[1], ShardContext { index: 0, count: 1 }, &Arc::default());
+    let mut store =
+        Store::new(KINDS[1], ShardContext { index: 0, count: 1 }, &MemtableBudget::new(0, 0));
     let prefix = partition(1);
     for round in 0..3 {
         let mut transaction = store.transaction(&prefix);
@@ -279,7 +284,8 @@ fn what_is_removed_without_readers_is_freed_at_once() {
 #[test]
 fn a_change_that_panics_changes_nothing() {
     for kind in KINDS {
-        let mut store = Store::new(kind, ShardContext { index: 0, count: 1 }, &Arc::default());
+        let mut store =
+            Store::new(kind, ShardContext { index: 0, count: 1 }, &MemtableBudget::new(0, 0));
         let (one, other) = (partition(1), partition(2));
         let change = || store.put_with::<()>(&one, |_| panic!("as intended"));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(change)).is_err());
@@ -294,7 +300,8 @@ fn a_change_that_panics_changes_nothing() {
 /// Blocks that readers keep are not free for a trie that comes near its end.
 #[test]
 fn what_readers_keep_counts_towards_the_fullest() {
-    let mut store = Store::new(KINDS[0], ShardContext { index: 0, count: 1 }, &Arc::default());
+    let mut store =
+        Store::new(KINDS[0], ShardContext { index: 0, count: 1 }, &MemtableBudget::new(0, 0));
     let prefix = partition(1);
     store.transaction(&prefix).put(b"k", Content::row(&[], b"v")).unwrap();
     let snapshot = store.snapshot(&prefix);
@@ -312,7 +319,7 @@ fn shards_are_filled_evenly_and_the_fullest_counts() {
     for cores in [1, 3] {
         let kind = MemtableKind { structure: Structure::Trie, shards: 4 };
         let core = ShardContext { index: cores - 1, count: cores };
-        let mut store = Store::new(kind, core, &Arc::default());
+        let mut store = Store::new(kind, core, &MemtableBudget::new(0, 0));
         let first = (u64::MAX / cores as u64) * (cores as u64 - 1);
         for number in 0..4000_u64 {
             let token = first + number * (u64::MAX / cores as u64 / 4001);

@@ -1,0 +1,64 @@
+//! A trie has an end of its own, whatever memory there is: before it comes there, its memtable is flushed, also while the
+//! commit log is replayed. The end is near here, so that it is come to.
+
+use espalier_mutation::schema::TableMetadata;
+use espalier_runtime::file::FileSystem;
+use espalier_storage::{Database, StorageConfiguration};
+
+use crate::support::*;
+
+const TRIE_BYTES: u64 = 256 << 10;
+/// Some times as many as a trie takes.
+const ROWS: usize = 12_000;
+
+fn near() -> StorageConfiguration {
+    StorageConfiguration { memtable_trie_bytes: TRIE_BYTES as usize, ..configuration() }
+}
+
+/// Writes all rows; gives the most that the memtable ever had.
+async fn write(database: &Database, narrow: &TableMetadata) -> u64 {
+    let mut most = 0;
+    for number in 0..ROWS {
+        let mutation = insert(narrow, &number.to_string(), None, 1, &[("v", "x")]);
+        database.apply(mutation).await.unwrap();
+        let memory = database.memtable_memory("ks", "narrow").unwrap();
+        most = most.max(memory.structure_bytes + memory.content_bytes);
+    }
+    most
+}
+
+#[test]
+pub fn a_memtable_is_flushed_before_its_trie_is_full() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, near()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let flushes = database.metrics().flushes;
+        let most = write(&database, &narrow).await;
+        // More than half: with the 4 GiB that a trie has, more than 2 GiB.
+        assert!(most > TRIE_BYTES / 2 && most < TRIE_BYTES, "{most} bytes");
+        assert!(database.metrics().flushes >= flushes + 3);
+        assert_eq!(read_all(&database, &narrow).await.partitions.len(), ROWS);
+        database.shutdown().await.unwrap();
+    });
+}
+
+#[test]
+pub fn replay_flushes_before_a_trie_is_full() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let most = write(&database, &table(&database, "narrow")).await;
+        assert!(most > 2 * TRIE_BYTES, "{most} bytes");
+        // It stops here, and has flushed nothing.
+    });
+    run(async {
+        let database = open(&file_system, near()).await.unwrap();
+        let narrow = table(&database, "narrow");
+        assert!(database.metrics().flushes >= 2);
+        assert_eq!(read_all(&database, &narrow).await.partitions.len(), ROWS);
+        database.shutdown().await.unwrap();
+    });
+}
