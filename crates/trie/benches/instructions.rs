@@ -71,7 +71,7 @@ fn limit_of(instructions: u64) -> LibraryBenchmarkConfig {
     config
 }
 
-#[library_benchmark(config = limit(638))]
+#[library_benchmark(config = limit(635))]
 #[bench::new_keys(all())]
 fn put(mut trie: Trie) -> Trie {
     for number in KEYS..KEYS + MEASURED {
@@ -80,7 +80,7 @@ fn put(mut trie: Trie) -> Trie {
     trie
 }
 
-#[library_benchmark(config = limit(448))]
+#[library_benchmark(config = limit(443))]
 #[bench::old_keys(all())]
 fn replace(mut trie: Trie) -> Trie {
     for number in 0..MEASURED {
@@ -89,7 +89,7 @@ fn replace(mut trie: Trie) -> Trie {
     trie
 }
 
-#[library_benchmark(config = limit(1175))]
+#[library_benchmark(config = limit(1063))]
 #[bench::one_change_each(with_reader())]
 fn transaction(
     (mut trie, reader): (Trie, espalier_trie::memory::Reader<Content>),
@@ -101,7 +101,7 @@ fn transaction(
     (trie, reader)
 }
 
-#[library_benchmark(config = limit(306))]
+#[library_benchmark(config = limit(309))]
 #[bench::there(all())]
 fn get(trie: Trie) -> Trie {
     for number in 0..MEASURED {
@@ -110,7 +110,7 @@ fn get(trie: Trie) -> Trie {
     trie
 }
 
-#[library_benchmark(config = limit(204))]
+#[library_benchmark(config = limit(217))]
 #[bench::absent(all())]
 fn get_nothing(trie: Trie) -> Trie {
     for number in 0..MEASURED {
@@ -119,7 +119,7 @@ fn get_nothing(trie: Trie) -> Trie {
     trie
 }
 
-#[library_benchmark(config = limit_of(546 * KEYS))]
+#[library_benchmark(config = limit_of(467 * KEYS))]
 #[bench::forward(all())]
 fn next(trie: Trie) -> Trie {
     let mut entries = trie.entries(Direction::Forward);
@@ -128,7 +128,7 @@ fn next(trie: Trie) -> Trie {
     trie
 }
 
-#[library_benchmark(config = limit_of(632 * KEYS))]
+#[library_benchmark(config = limit_of(545 * KEYS))]
 #[bench::of_two(halves())]
 fn merge((left, right): (Trie, Trie)) -> (Trie, Trie) {
     let union = Union::new(
