@@ -89,7 +89,9 @@ def test_dump_equals_our_select(filled, oracle, tmp_path):
         with open(outputs[shape.name]) as lines:
             expected = list(dumped.rows(shape.table, lines))
         got = filled.answers[shape.name]
-        assert got, "a shape without rows shows nothing"
+        # Of two or three rows the last statements may have deleted all.
+        few = len({tuple(key) for key in shape.keys}) <= 3 and not shape.table.clustering
+        assert got or few, f"{shape.name}, seed {SEED}: a shape without rows shows nothing"
         for ours, theirs in zip(got, expected):
             assert ours == theirs, f"{shape.name}, seed {SEED}"
         assert len(got) == len(expected), f"{shape.name}, seed {SEED}"
