@@ -25,11 +25,16 @@ pub enum ValueError {
     #[error("{part} of {type_name}: {source}")]
     Part { type_name: String, part: String, source: Box<ValueError> },
     /// A text that is no value of the type.
-    #[error("cannot make a {type_name} from '{text}': expected {expected}")]
+    #[error("cannot make {} {type_name} from '{text}': expected {expected}", article(type_name))]
     Text { type_name: String, expected: &'static str, text: String },
     /// A conversion that this type does not have.
     #[error("{what} is not supported for {type_name}")]
     Unsupported { type_name: String, what: &'static str },
+}
+
+/// As it is spoken: a uuid, an int.
+fn article(type_name: &str) -> &'static str {
+    if type_name.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" }
 }
 
 /// A type name that cannot be understood. `at` is the offset in bytes of the place in `text`.

@@ -4,7 +4,7 @@
 //! Where it differs on purpose:
 //! - floats print the shortest digits that read back the same (Java before 19 sometimes prints more);
 //! - a timestamp before the year 1 prints a signed year, which can be read back (Cassandra prints the year of the era);
-//! - the duration of zero prints as `0s` (Cassandra: nothing; in JSON we follow it);
+//! - the duration of zero prints as `0s` (Cassandra: nothing; JSON follows it, and reads it back);
 //! - blobs may be written with and without `0x`; time zones are `Z`, offsets, UTC and GMT: there is no zone database;
 //! - the word `now` is no timestamp here: this crate has no clock.
 //!

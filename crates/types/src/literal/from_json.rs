@@ -92,6 +92,8 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
             | CqlType::Timestamp,
             Json::Number(text),
         ) => from_text(ty, text)?,
+        // What JSON has of zero. Cassandra prints it so, too, but does not read it back.
+        (CqlType::Duration, Json::String(text)) if text.is_empty() => from_text(ty, "0s")?,
         (_, Json::String(text)) if !is_nested => from_text(ty, text)?,
         (CqlType::Map { .. } | CqlType::UserDefined { .. }, _) => return Err(wrong("an object")),
         (_, _) if is_nested => return Err(wrong("an array")),

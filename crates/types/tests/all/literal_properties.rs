@@ -34,7 +34,7 @@ proptest! {
         let json = to_json(&ty, value);
         let parsed = parse_json(&json);
         prop_assert!(parsed.is_ok(), "{} {:?}", json, parsed);
-        // JSON has no NaN, no infinity and no zero duration; an empty boolean comes as an empty text.
+        // JSON has no NaN and no infinity; a zero duration and an empty boolean come as an empty text.
         let lossy = json == "null" || json == "\"\"";
         let nested = ty.is_collection()
             || matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. } | CqlType::Vector { .. });
@@ -64,6 +64,31 @@ proptest! {
         if let Ok(Some(value)) = from_json(&ty, &text) {
             prop_assert!(ty.validate(&value).is_ok());
         }
+    }
+}
+
+#[test]
+fn a_duration_of_zero_is_read_back() {
+    let zero = [0; 3];
+    for ty in [CqlType::Duration, CqlType::List { element: CqlType::Duration.into(), frozen: true }]
+    {
+        let value = match &ty {
+            CqlType::Duration => zero.to_vec(),
+            _ => [&[0, 0, 0, 1, 0, 0, 0, 3][..], &zero].concat(),
+        };
+        let json = to_json(&ty, &value);
+        assert_eq!(from_json(&ty, &json), Ok(Some(value.into())), "{json}");
+    }
+    assert!(from_text(&CqlType::Duration, "").is_err());
+}
+
+#[test]
+fn errors_speak_of_an_int_and_a_uuid() {
+    for (ty, said) in
+        [(CqlType::Int, "an int"), (CqlType::Uuid, "a uuid"), (CqlType::Inet, "an inet")]
+    {
+        let error = from_text(&ty, "x").unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot make {said} from 'x'")), "{error}");
     }
 }
 
