@@ -15,6 +15,7 @@ mod partition;
 mod report;
 mod row_index;
 mod statistics;
+mod words;
 
 use espalier_runtime::file::FileSystem;
 

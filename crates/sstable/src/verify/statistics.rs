@@ -1,15 +1,22 @@
 //! Statistics.db against what the data makes.
 
-use std::fmt::Debug;
+use std::fmt::Display;
 
-use espalier_mutation::ClusteringBound;
+use bytes::Bytes;
+use espalier_types::literal::to_cql_literal;
 
-use super::report::{Severity, VerifyReport};
+use super::{
+    report::{Severity, VerifyReport},
+    words::{Bins, clustering_in_words, slice_in_words},
+};
 use crate::{
     components::Component,
     error::FileName,
     reader::SSTableReader,
-    statistics::{StatisticsCollector, collector::WriterFacts},
+    statistics::{
+        StatisticsCollector, collector::WriterFacts, drop_times::DropTimes,
+        estimated_histogram::EstimatedHistogram,
+    },
     versions::{ClusteringStatistics, Family},
 };
 
@@ -20,9 +27,9 @@ struct Comparison<'a> {
 
 impl Comparison<'_> {
     /// A bound that must hold, and should be tight.
-    fn bound<T: Ord + Debug>(&mut self, what: &str, stored: T, actual: T, is_minimum: bool) {
+    fn bound<T: Ord + Display>(&mut self, what: &str, stored: T, actual: T, is_minimum: bool) {
         let holds = if is_minimum { stored <= actual } else { stored >= actual };
-        let what = format!("{}: {what} is {stored:?}, the data has {actual:?}", self.name);
+        let what = format!("{}: {what} is {stored}, the data has {actual}", self.name);
         match (holds, stored == actual) {
             (false, _) => self.report.add(Severity::Failure, &self.name, what),
             (true, false) => self.report.add(Severity::Warning, &self.name, what),
@@ -30,16 +37,26 @@ impl Comparison<'_> {
         }
     }
 
-    fn equal<T: PartialEq + Debug>(
+    /// `words`: how a value is told.
+    fn equal<T: PartialEq, W: Display>(
         &mut self,
         severity: Severity,
         what: &str,
-        stored: T,
-        actual: T,
+        (stored, actual): (T, T),
+        words: impl Fn(&T) -> W,
     ) {
         if stored != actual {
-            let what = format!("{}: {what} is {stored:?}, the data makes {actual:?}", self.name);
+            let (stored, actual) = (words(&stored), words(&actual));
+            let what = format!("{}: {what} is {stored}, the data makes {actual}", self.name);
             self.report.add(severity, &self.name, what);
+        }
+    }
+
+    /// Only the first bin that differs is told: nobody reads a hundred of them.
+    fn histogram(&mut self, what: &str, stored: Bins, actual: Bins, ends: &str) {
+        if let Some(difference) = stored.difference(&actual, ends) {
+            let what = format!("{}: the histogram of {what} {difference}", self.name);
+            self.report.add(Severity::Warning, &self.name, what);
         }
     }
 }
@@ -51,6 +68,7 @@ pub(super) fn check_statistics(
 ) {
     let stored = &reader.statistics().stats;
     let header = reader.statistics().header.clone();
+    let key_type = header.key_type.clone();
     let actual = collector.finish(header, &WriterFacts::default(), -1.0).stats;
     let name = reader.descriptor().name_in_errors(&Component::Statistics);
     let mut compare = Comparison { name, report };
@@ -67,36 +85,39 @@ pub(super) fn check_statistics(
     if reader.features().key_range_in_statistics {
         let (stored_flag, flag) = (stored.has_partition_deletions, actual.has_partition_deletions);
         compare.bound("the flag of partition deletions", stored_flag, flag, false);
-        compare.equal(failure, "first key", &stored.first_key, &actual.first_key);
-        compare.equal(failure, "last key", &stored.last_key, &actual.last_key);
+        let words = |key: &&Bytes| to_cql_literal(&key_type, key);
+        compare.equal(failure, "first key", (&stored.first_key, &actual.first_key), words);
+        compare.equal(failure, "last key", (&stored.last_key, &actual.last_key), words);
     }
     let (stored_covered, covered) = (&stored.covered_clustering, &actual.covered_clustering);
     match reader.features().clustering_statistics {
         ClusteringStatistics::CoveredSlice => {
-            compare.equal(warning, "covered clustering", stored_covered, covered);
+            let both = (stored_covered, covered);
+            compare.equal(warning, "covered clustering", both, |slice| slice_in_words(slice));
         }
         // ScyllaDB and Cassandra 3 had other notions of what is least, of what is a row and of when it may be dropped.
         ClusteringStatistics::MinMaxValues if is_counted_alike => {
-            let values = |bound: &ClusteringBound| bound.values.clone();
-            let what = "minimum of clusterings";
-            compare.equal(warning, what, values(&stored_covered.start), values(&covered.start));
-            let what = "maximum of clusterings";
-            compare.equal(warning, what, values(&stored_covered.end), values(&covered.end));
+            let words = |values: &&[Option<Bytes>]| clustering_in_words(&covered.types, values);
+            let least = (&*stored_covered.start.values, &*covered.start.values);
+            compare.equal(warning, "minimum of clusterings", least, words);
+            let greatest = (&*stored_covered.end.values, &*covered.end.values);
+            compare.equal(warning, "maximum of clusterings", greatest, words);
         }
         ClusteringStatistics::MinMaxValues => {}
     }
     if is_counted_alike {
-        compare.equal(warning, "total rows", stored.total_rows, actual.total_rows);
-        let drop_times = (&stored.drop_times, &actual.drop_times);
-        compare.equal(warning, "histogram of drop times", drop_times.0, drop_times.1);
+        let rows = (stored.total_rows, actual.total_rows);
+        compare.equal(warning, "total rows", rows, |rows| *rows);
+        let of =
+            |times: &DropTimes| Bins::new(times.bins.iter().map(|(s, n)| (Some(*s), (*n).into())));
+        let (stored_times, times) = (of(&stored.drop_times), of(&actual.drop_times));
+        compare.histogram("drop times", stored_times, times, "at second");
     }
-    compare.equal(warning, "total columns", stored.total_columns, actual.total_columns);
-    let sizes = |histogram: &crate::statistics::estimated_histogram::EstimatedHistogram| {
-        histogram.non_empty().collect::<Vec<_>>()
-    };
-    let (stored_sizes, partition_sizes) =
-        (sizes(&stored.partition_sizes), sizes(&actual.partition_sizes));
-    compare.equal(warning, "histogram of partition sizes", stored_sizes, partition_sizes);
-    let (stored_counts, counts) = (sizes(&stored.cell_counts), sizes(&actual.cell_counts));
-    compare.equal(warning, "histogram of cell counts", stored_counts, counts);
+    let columns = (stored.total_columns, actual.total_columns);
+    compare.equal(warning, "total columns", columns, |columns| *columns);
+    let of = |histogram: &EstimatedHistogram| Bins::new(histogram.non_empty());
+    let (stored_sizes, sizes) = (of(&stored.partition_sizes), of(&actual.partition_sizes));
+    compare.histogram("partition sizes", stored_sizes, sizes, "up to");
+    let (stored_counts, counts) = (of(&stored.cell_counts), of(&actual.cell_counts));
+    compare.histogram("cell counts", stored_counts, counts, "up to");
 }
