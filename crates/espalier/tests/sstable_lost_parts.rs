@@ -40,11 +40,6 @@ fn dumped(directory: &Path, whole: &str) -> (usize, String) {
     (found.lines().count(), complaint)
 }
 
-/// Of a compressed file the first chunk that is not there may be told, too.
-fn lines_but_where_it_ended(complaint: &str) -> usize {
-    complaint.lines().filter(|line| !line.ends_with("a chunk behind the end")).count()
-}
-
 #[test]
 fn data_without_its_end_is_told_as_that_and_read_up_to_there() {
     for (compression, teller) in [
@@ -61,7 +56,7 @@ fn data_without_its_end_is_told_as_that_and_read_up_to_there() {
             let (fewer, complaint) = dumped(table.path(), &whole);
             let told = format!("da-1-bti-Data.db is corrupt at byte {left}: it is too short");
             assert!(complaint.contains(&told) && complaint.contains(teller), "{complaint}");
-            assert_eq!(lines_but_where_it_ended(&complaint), 1, "{complaint}");
+            assert_eq!(complaint.lines().count(), 1, "{complaint}");
             assert!(fewer < lines || (left < 5000 && fewer == 0), "{left}: {fewer} of {lines}");
             assert!(left < 5000 || fewer > 0, "{left}");
             lines = fewer;
@@ -91,6 +86,33 @@ fn a_last_chunk_without_its_end_is_told_as_the_last() {
         let told = format!("the file may have lost its end, and now has {left} bytes");
         assert!(complaint.contains("da-1-bti-Data.db is corrupt"), "{complaint}");
         assert!(complaint.contains(&told), "{complaint}");
+    }
+}
+
+/// Of the only chunk, what is left of its checksum, or nothing at all.
+#[test]
+fn an_only_chunk_without_its_end_is_told_as_a_lost_end() {
+    let whole = said(&["sstable", "dump", &written_by_cassandra("kv_one")]);
+    let copy = copied("kv_one");
+    let path = copy.path().to_str().unwrap();
+    let length = length_of(copy.path(), "da-1-bti-Data.db");
+    for left in [length - 1, 5, 4, 3, 0] {
+        cut(copy.path(), "da-1-bti-Data.db", left);
+        let (lines, complaint) = dumped(copy.path(), &whole);
+        assert_eq!((lines, complaint.lines().count()), (0, 1), "{complaint}");
+        let place = if left < 4 { left } else { 0 };
+        let told = format!("da-1-bti-Data.db is corrupt at byte {place}: ");
+        assert!(complaint.contains(&told), "{complaint}");
+        let told = match left < 4 {
+            true => format!(
+                "it is too short: {left} bytes, and by CompressionInfo.db it has at least 4"
+            ),
+            false => format!("the file may have lost its end, and now has {left} bytes"),
+        };
+        assert!(complaint.contains(&told), "{complaint}");
+        let (_, report, _) = output(&["sstable", "verify", path]);
+        assert!(report.contains("DAMAGED") && report.contains(&told), "{report}");
+        assert!(!report.contains("CompressionInfo.db is corrupt"), "{report}");
     }
 }
 
@@ -204,7 +226,7 @@ fn one_without_its_end_keeps_no_other_from_being_printed() {
     let (code, found, complaint) = output(&["sstable", "dump", path, &other]);
     assert_eq!(code, Some(1));
     assert!(found.len() > expected.len() && found.ends_with(&expected));
-    assert_eq!(lines_but_where_it_ended(&complaint), 2, "{complaint}");
+    assert_eq!(complaint.lines().count(), 2, "{complaint}");
     assert!(complaint.ends_with("espalier: 1 of 2 SSTables failed\n"), "{complaint}");
 }
 

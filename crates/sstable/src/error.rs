@@ -86,6 +86,14 @@ impl SSTableError {
         Self::OtherTable { file: file.clone(), reason: reason.into() }
     }
 
+    /// The file whose bytes are not what the format says.
+    pub(crate) fn file(&self) -> Option<&FileName> {
+        match self {
+            Self::Corrupt { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+
     /// Whether the file of that path is what is missing, unreadable or wrong.
     pub fn is_about(&self, path: &Path) -> bool {
         match self {

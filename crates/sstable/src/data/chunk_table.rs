@@ -3,12 +3,20 @@
 use super::file::{DataFile, Layout, longest_stored};
 use crate::error::{Result, SSTableError};
 
+/// That Data.db has lost its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Shortfall {
+    pub(crate) error: SSTableError,
+    /// Where the first chunk begins that is not all there, before compression.
+    pub(crate) begins: u64,
+}
+
 /// Offsets are checked in pieces of so many.
 const OFFSETS_AT_ONCE: u64 = 8192;
 
 impl DataFile {
     /// An error if the table is not what it should be; what is told if it is, but Data.db ends too early for it.
-    pub(super) async fn check_table(&self) -> Result<Option<SSTableError>> {
+    pub(super) async fn check_table(&self) -> Result<Option<Shortfall>> {
         match &self.layout {
             Layout::Compressed { info, table_start, .. } => {
                 let (chunks, start) = (u64::from(info.chunk_count), *table_start);
@@ -29,15 +37,18 @@ impl DataFile {
         SSTableError::corrupt(self.table.name(), found, reason)
     }
 
-    /// Data.db without its end; `least`: it must have more bytes than that, as `says` knows.
-    fn too_short(&self, least: u64, says: &str) -> SSTableError {
+    /// Data.db without its end; it must have at least `least` bytes, as `says` knows, and the first chunk that is not all
+    /// there is of that number.
+    fn too_short(&self, least: u64, says: &str, lost: u64) -> Shortfall {
         let length = self.file.length();
-        let reason = format!("it is too short: it has {length} bytes, and {says} {least}");
-        self.corrupt(length, reason)
+        let reason =
+            format!("it is too short: {length} bytes, and by {says} it has at least {least}");
+        let begins = lost.saturating_mul(self.chunk_length());
+        Shortfall { error: self.corrupt(length, reason), begins }
     }
 
     /// As many checksums as Data.db has chunks.
-    async fn check_checksums(&self, chunk_length: u64) -> Result<Option<SSTableError>> {
+    async fn check_checksums(&self, chunk_length: u64) -> Result<Option<Shortfall>> {
         let chunks = self.length.div_ceil(chunk_length);
         let expected = 4 + 4 * chunks;
         let found = self.table.length();
@@ -52,8 +63,9 @@ impl DataFile {
         let last = self.table.read_array::<4>(found - 4).await?;
         listed -= u64::from(last == [0; 4]);
         Ok((listed > chunks).then(|| {
-            let least = (listed - 1).saturating_mul(chunk_length);
-            self.too_short(least, "CRC.db has checksums of more than")
+            let least = (listed - 1).saturating_mul(chunk_length).saturating_add(1);
+            // What is there of the last one is not what the checksum is of.
+            self.too_short(least, "CRC.db", chunks.saturating_sub(1))
         }))
     }
 
@@ -63,35 +75,39 @@ impl DataFile {
         entries: u64,
         start: u64,
         longest: u64,
-    ) -> Result<Option<SSTableError>> {
+    ) -> Result<Option<Shortfall>> {
+        let length = self.file.length();
+        let mut lost = None;
         // Where the next chunk may begin.
         let (mut least, mut most) = (0, 0);
-        let mut last = 0;
         let mut entry = 0;
         while entry < entries {
             let at = start + 8 * entry;
             let count = (entries - entry).min(OFFSETS_AT_ONCE);
             let bytes = self.table.read_exact(at, (8 * count) as usize).await?;
-            for (index, offset) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            for (number, offset) in (entry..).zip(bytes.as_chunks::<8>().0) {
                 let offset = u64::from_be_bytes(*offset);
                 if !(least..=most).contains(&offset) {
                     let reason = format!(
-                        "chunk {} cannot begin at {offset} of {}, but from {least} to {most}",
-                        entry + index as u64,
+                        "chunk {number} cannot begin at {offset} of {}, but from {least} to {most}",
                         self.file.name()
                     );
-                    let place = at + 8 * index as u64;
+                    let place = start + 8 * number;
                     return Err(SSTableError::corrupt(self.table.name(), place, reason));
                 }
-                last = offset;
+                // Here the one before ends.
+                if offset > length {
+                    lost.get_or_insert(number.saturating_sub(1));
+                }
                 (least, most) = (offset.saturating_add(4), offset.saturating_add(longest));
             }
             entry += count;
         }
-        match (entries, self.file.length()) {
+        match (entries, length) {
             (0, 1..) => Err(self.corrupt(0, "no chunk is listed in CompressionInfo.db")),
             (1.., length) if length < least => {
-                Ok(Some(self.too_short(last, "CompressionInfo.db has a chunk that begins at")))
+                let lost = lost.unwrap_or(entries - 1);
+                Ok(Some(self.too_short(least, "CompressionInfo.db", lost)))
             }
             _ => Ok(None),
         }

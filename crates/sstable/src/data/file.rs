@@ -20,6 +20,7 @@ use crate::{
         chunk_decoder::ChunkDecoder,
         layout::{MAXIMUM_HEAD_LENGTH, SHORT_HEAD_LENGTH},
     },
+    data::chunk_table::Shortfall,
     error::{Result, SSTableError},
     page_cache::{CachedFile, CachedPage, Caching, PageCache, PagesAtHand, Part},
     versions::VersionFeatures,
@@ -102,7 +103,7 @@ impl DataFile {
             Self::open_as_it_is(file_system, descriptor, features, components, checksums, cache);
         match opened.await? {
             (data_file, None) => Ok(data_file),
-            (_, Some(shortfall)) => Err(shortfall),
+            (_, Some(shortfall)) => Err(shortfall.error),
         }
     }
 
@@ -114,7 +115,7 @@ impl DataFile {
         components: &BTreeSet<Component>,
         checksums: &Checksums,
         cache: &PageCache,
-    ) -> Result<(Self, Option<SSTableError>)> {
+    ) -> Result<(Self, Option<Shortfall>)> {
         let open = |component: Component| async move {
             let path = descriptor.path(&component);
             let checksums = checksums.of(&component).cloned();
@@ -213,7 +214,11 @@ impl DataFile {
                 } else {
                     (be64(&self.table.read_array::<8>(at).await?), self.file.length())
                 };
+                let stored_length = self.file.length();
                 match end.checked_sub(offset) {
+                    _ if end > stored_length || offset.saturating_add(4) > stored_length => {
+                        Err(self.without_end(index, offset))
+                    }
                     Some(length) if (4..=longest_stored(info)).contains(&length) => {
                         Ok(Extent { offset, length: length as usize, checksum: None })
                     }
@@ -224,6 +229,14 @@ impl DataFile {
                 }
             }
         }
+    }
+
+    /// The error of a chunk that begins at `offset` of the stored data and is not all there.
+    fn without_end(&self, index: u64, offset: u64) -> SSTableError {
+        let length = self.file.length();
+        let reason =
+            format!("chunk {index} at {offset} is not all there: there are {length} bytes");
+        self.corrupt(index.saturating_mul(self.chunk_length()), reason)
     }
 
     /// Checks a chunk and takes it out of its stored form.
@@ -350,7 +363,8 @@ impl DataFile {
         let mut extents = vec![first];
         let mut end = first.offset.saturating_add(first.length as u64);
         for next in index + 1..index + count {
-            let extent = self.extent(next).await?;
+            // What is wrong with it is for whoever asks for it.
+            let Ok(extent) = self.extent(next).await else { break };
             if extent.offset != end {
                 break;
             }
@@ -375,7 +389,7 @@ impl DataFile {
         }
         match part(&first) {
             Some(stored) => self.open_chunk(index, first, stored),
-            None => Err(self.corrupt(first.offset, "a chunk behind the end")),
+            None => Err(self.without_end(index, first.offset)),
         }
     }
 
@@ -438,9 +452,7 @@ impl DataFile {
                 let length = (at_once.max(extent.length) as u64).min(rest) as usize;
                 let buffer = self.read_stored(extent.offset, length, "Reading ahead").await?;
                 *ahead = ReadAhead { offset: extent.offset, buffer: Some(buffer) };
-                ahead
-                    .find(&extent)
-                    .ok_or_else(|| self.corrupt(extent.offset, "a chunk behind the end"))?
+                ahead.find(&extent).ok_or_else(|| self.without_end(index, extent.offset))?
             }
         };
         Ok(self.open_chunk(index, extent, stored)?.bytes)

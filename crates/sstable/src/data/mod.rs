@@ -17,7 +17,7 @@
 //! | [`file`], `chunk_table`, [`stream`] | chunks of the file, their table, and bytes across chunks |
 //! | [`writer`] | chunks, checksums and digest of a file being written |
 
-mod chunk_table;
+pub(crate) mod chunk_table;
 pub(crate) mod clustering_values;
 pub(crate) mod column_map;
 pub(crate) mod column_subset;

@@ -1,7 +1,7 @@
 //! What is to be told of a Data.db whose rows can be read, or some of them.
 
 use crate::{
-    data::file::DataFile,
+    data::{chunk_table::Shortfall, file::DataFile},
     error::{Result, SSTableError},
 };
 
@@ -15,22 +15,22 @@ pub struct Caveat {
 
 impl Caveat {
     /// `shortfall`: that it has lost its end, if it has.
-    pub(super) fn of(data: &DataFile, shortfall: Option<SSTableError>) -> Option<Self> {
+    pub(super) fn of(data: &DataFile, shortfall: Option<Shortfall>) -> Option<Self> {
         let unchecked = || {
             let why = "nothing checks it, as there is neither CompressionInfo.db nor CRC.db";
             (!data.is_checked())
                 .then(|| Self { error: data.corrupt(0, why), explained_from: u64::MAX })
         };
-        // Of an uncompressed one, what is there of its last chunk is not what the checksum is of.
-        let chunk_length = data.chunk_length();
-        let explained_from = data.length().saturating_sub(1) / chunk_length * chunk_length;
-        shortfall.map(|error| Self { error, explained_from }).or_else(unchecked)
+        let of_end = |Shortfall { error, begins }| Self { error, explained_from: begins };
+        shortfall.map(of_end).or_else(unchecked)
     }
 
     /// The outcome of having read everything: `read`, and what else is wrong, which comes last.
     pub fn ends(self, read: Result<()>) -> (Option<SSTableError>, SSTableError) {
         let other = read.err().filter(|error| match error {
-            SSTableError::Corrupt { offset, .. } => *offset < self.explained_from,
+            SSTableError::Corrupt { file, offset, .. } => {
+                *offset < self.explained_from || self.error.file() != Some(file)
+            }
             SSTableError::Io(error) => !error.is_unexpected_end(),
             _ => true,
         });
