@@ -1,6 +1,9 @@
 //! Errors of CQL, with the codes of the native protocol. Source: native_protocol_v5.spec section 9.
 
-use crate::grammar::{SyntaxError, ast::Position};
+use crate::grammar::{
+    SyntaxError,
+    ast::{LineColumn, Position},
+};
 
 /// The codes of the native protocol that statements can end in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +86,16 @@ impl Error {
     pub fn invalid_at(text: &str, position: Position, message: impl AsRef<str>) -> Self {
         let place = position.line_column(text);
         Self::invalid(format!("line {place} {}", message.as_ref()))
+    }
+
+    /// The message without the place in the text that it may begin with, and that place.
+    pub(crate) fn split_place(&self) -> (Option<LineColumn>, &str) {
+        let split = || {
+            let (place, message) = self.message.strip_prefix("line ")?.split_once(' ')?;
+            let (line, column) = place.split_once(':')?;
+            Some((LineColumn { line: line.parse().ok()?, column: column.parse().ok()? }, message))
+        };
+        split().map_or((None, &self.message), |(place, message)| (Some(place), message))
     }
 
     /// 0x2300: an option of a schema statement is wrong.

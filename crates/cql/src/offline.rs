@@ -24,40 +24,86 @@ use crate::{
 ///
 /// # Errors
 /// Text that is no CQL; statements that a node would refuse.
-pub fn read_schema(script: &str, keyspace: &str) -> Result<Schema> {
+pub fn read_schema(script: &str, keyspace: &str) -> Result<Schema, ScriptError> {
     let mut schema = Schema::new(BTreeMap::new(), random::uuid_v4());
     let mut current = keyspace.to_string();
-    for text in grammar::split_statements(script) {
-        let parsed = grammar::parse(text)?;
-        let name = match &parsed.statement {
-            Statement::Use(statement) => {
-                current = statement.keyspace.as_str().to_string();
-                continue;
-            }
-            // One that was only named so far is taken for this one.
-            Statement::CreateKeyspace(statement) => {
-                let name = statement.name.as_str();
-                if schema.keyspace(name).is_some() {
-                    continue;
-                }
-                None
-            }
-            Statement::CreateTable(statement) => Some(&statement.name),
-            Statement::AlterTable(statement) => Some(&statement.name),
-            Statement::DropTable(statement) => Some(&statement.name),
-            Statement::CreateType(statement) => Some(&statement.name),
-            Statement::AlterType(statement) => Some(&statement.name),
-            Statement::DropType(statement) => Some(&statement.name),
-            _ => continue,
-        };
-        if let Some(name) = name {
-            schema = with_keyspace(schema, name, &current);
-        }
-        if let Some((changed, _)) = ddl::apply(text, Some(&current), &schema, None)? {
+    for text in grammar::split_statements(without_warnings(script)) {
+        let changed = after_statement(&schema, text, &mut current);
+        if let Some(changed) = changed.map_err(|error| ScriptError::of(script, text, &error))? {
             schema = changed;
         }
     }
     Ok(schema)
+}
+
+/// A statement of a script that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct ScriptError {
+    /// The line of the script, from 1.
+    pub line: u64,
+    /// Why not.
+    pub reason: String,
+}
+
+impl ScriptError {
+    /// `statement` is a part of `script`.
+    fn of(script: &str, statement: &str, error: &Error) -> Self {
+        let start = statement.as_ptr().addr().saturating_sub(script.as_ptr().addr());
+        let before = script.as_bytes().get(..start).unwrap_or_default();
+        let (place, reason) = error.split_place();
+        let first = 1 + before.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        let line = first + place.map_or(0, |place| u64::from(place.line.saturating_sub(1)));
+        // It may quote some of the lines around the place.
+        Self { line, reason: reason.replace(['\n', '\r'], " ") }
+    }
+}
+
+/// What cqlsh prints in front of what it was asked for, if it is older or newer than the node, is no CQL.
+fn without_warnings(script: &str) -> &str {
+    const WARNING: &str = "WARNING:";
+    let mut rest = script.trim_start_matches('\u{feff}');
+    loop {
+        let text = rest.trim_start();
+        match text.get(..WARNING.len()) {
+            Some(start) if start.eq_ignore_ascii_case(WARNING) => {
+                rest = text.split_once('\n').map_or("", |(_, behind)| behind);
+            }
+            _ => return rest,
+        }
+    }
+}
+
+/// The schema that a statement of a script makes of another; none if it changes nothing. `current` is the keyspace in use.
+fn after_statement(schema: &Schema, text: &str, current: &mut String) -> Result<Option<Schema>> {
+    let parsed = grammar::parse(text)?;
+    let name = match &parsed.statement {
+        Statement::Use(statement) => {
+            *current = statement.keyspace.as_str().to_string();
+            return Ok(None);
+        }
+        // One that was only named so far is taken for this one.
+        Statement::CreateKeyspace(statement) => {
+            let name = statement.name.as_str();
+            if schema.keyspace(name).is_some() {
+                return Ok(None);
+            }
+            None
+        }
+        Statement::CreateTable(statement) => Some(&statement.name),
+        Statement::AlterTable(statement) => Some(&statement.name),
+        Statement::DropTable(statement) => Some(&statement.name),
+        Statement::CreateType(statement) => Some(&statement.name),
+        Statement::AlterType(statement) => Some(&statement.name),
+        Statement::DropType(statement) => Some(&statement.name),
+        _ => return Ok(None),
+    };
+    let named = match name {
+        Some(name) => with_keyspace(schema.clone(), name, current),
+        None => schema.clone(),
+    };
+    let changed = ddl::apply(text, Some(current), &named, None)?;
+    Ok(Some(changed.map_or(named, |(changed, _)| changed)))
 }
 
 fn with_keyspace(schema: Schema, name: &QualifiedName<'_>, current: &str) -> Schema {
@@ -97,32 +143,38 @@ pub enum SelectedPartitions {
     Nothing,
 }
 
-/// What a WHERE clause (`id = 1 AND at >= '2024-01-01'`, without the word WHERE) names.
+/// What a WHERE clause (`id = 1 AND at >= '2024-01-01'`, without the word WHERE) names. Errors name no place in it: it is short.
 ///
 /// # Errors
 /// Text that is no CQL; unknown columns; conditions that no key answers.
 pub fn plan_where(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected> {
-    let text = format!("SELECT * FROM t WHERE {clause} ALLOW FILTERING");
-    let parsed = grammar::parse(&text)?;
-    let Statement::Select(select) = &parsed.statement else {
-        return Err(Error::invalid(format!("'{clause}' is no condition")));
-    };
-    if !parsed.bind_markers.is_empty() {
+    plan_conditions(table, clause).map_err(|error| {
+        let (_, message) = error.split_place();
+        // Where nobody knows what the table is called, its name says nothing.
+        let place = format!(" in table {}.{}", table.keyspace, table.name);
+        let message = match table.keyspace.as_str() {
+            "" => message.replace(&place, ""),
+            _ => message.to_owned(),
+        };
+        Error { message, ..error }
+    })
+}
+
+fn plan_conditions(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected> {
+    let (conditions, bind_markers) = grammar::parse_where(clause)?;
+    if !bind_markers.is_empty() {
         return Err(Error::invalid("there is nothing to bind a '?' to"));
-    }
-    if !select.order_by.is_empty() || select.limit.is_some() || !select.group_by.is_empty() {
-        return Err(Error::invalid("only conditions may stand here"));
     }
     let schema = Schema::new(BTreeMap::new(), random::uuid_v4());
     let mut preparation = Preparation::new(
-        &text,
+        clause,
         &schema,
         table.keyspace.as_str().into(),
         table.name.as_str().into(),
-        &parsed.bind_markers,
+        &bind_markers,
     );
     let purpose = Purpose::Select { allow_filtering: true };
-    let planned = restrictions::plan(&mut preparation, table, &select.where_clause, purpose)?;
+    let planned = restrictions::plan(&mut preparation, table, &conditions, purpose)?;
     if !planned.filters.is_empty() {
         return Err(Error::invalid(
             "only conditions that the key answers can be looked up: '=' and IN on clustering columns from the first \
@@ -140,6 +192,9 @@ pub fn plan_where(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected> 
 
 #[cfg(test)]
 mod tests {
+    use espalier_mutation::schema::TableBuilder;
+    use espalier_types::CqlType;
+
     use super::*;
 
     const SCRIPT: &str = "-- a script; with a comment
@@ -158,6 +213,75 @@ mod tests {
         assert!(schema.table("other", "u").is_some());
         assert!(read_schema("CREATE TABLE t (id int);", "k").is_err());
         assert!(read_schema("CREATE TABLE t (", "k").is_err());
+    }
+
+    #[test]
+    fn errors_tell_the_line_of_the_script() {
+        let good = "-- one;\nCREATE TYPE k.pair (a int);\n\n";
+        let cases = [
+            ("CREATE TABLE k.t (\n  id int,\n  v nosuch, PRIMARY KEY (id));", 6, "nosuch"),
+            ("CREATE TABLE k.t (id int);", 4, "PRIMARY KEY"),
+            ("CREATE TABLE k.t (id int PRIMARY KEY,\n v int int);", 5, "no viable alternative"),
+            ("CREATE TABLE k.t (id int PRIMARY KEY)\n WITH nosuch = 1;", 4, "nosuch"),
+            ("CREATE TABLE k.t (\nid int PRIMARY KEY, ", 5, "unexpected end"),
+            ("CREATE TABLE k.t (\nid int,\r\nv\n, PRIMARY KEY (id))", 7, "[,]"),
+        ];
+        for (script, line, reason) in cases {
+            let error = read_schema(&format!("{good}{script}"), "k").unwrap_err();
+            assert_eq!(error.line, line, "{script}: {error}");
+            assert!(error.reason.contains(reason), "{script}: {error}");
+            let is_plain = !error.reason.starts_with("line ") && !error.reason.contains('\n');
+            assert!(is_plain, "{error}");
+        }
+    }
+
+    #[test]
+    fn what_cqlsh_prints_before_a_schema_is_passed_over() {
+        let warning = "\nWARNING: cqlsh was built against 5.0.2, but this server's is 4.1.  All features may not work!\n\n";
+        let schema = read_schema(&format!("\u{feff}{warning}{SCRIPT}"), "k").unwrap();
+        assert!(schema.table("k", "t").is_some());
+        let error = read_schema(&format!("{warning}CREATE TABLE k.t (id int);"), "k").unwrap_err();
+        assert_eq!(error.line, 4);
+        assert_eq!(read_schema("WARNING: and nothing else", "k").unwrap().tables().count(), 0);
+        // Elsewhere it is what the line says.
+        let error = read_schema(&format!("CREATE TYPE k.a (b int);{warning}"), "k").unwrap_err();
+        assert_eq!(error.line, 2, "{error}");
+    }
+
+    #[test]
+    fn a_type_that_cannot_be_inside_comes_with_a_remedy() {
+        let refused = |script: &str| read_schema(script, "k").unwrap_err().reason;
+        let types = "CREATE TYPE k.a (x int, tags set<text>);";
+        let reason = refused(&format!("{types} CREATE TABLE k.t (id int PRIMARY KEY, v a);"));
+        assert!(reason.contains("frozen<set<text>>") && reason.contains("frozen<a>"), "{reason}");
+        let reason = refused(&format!("{types} CREATE TYPE k.b (v a);"));
+        assert!(reason.ends_with("write frozen<a>"), "{reason}");
+        let reason = refused("CREATE TABLE k.t (id int PRIMARY KEY, v list<set<int>>);");
+        assert!(reason.ends_with("write list<frozen<set<int>>>"), "{reason}");
+        let reason = refused("CREATE TABLE k.t (id int PRIMARY KEY, v map<int, list<int>>);");
+        assert!(reason.ends_with("write map<int, frozen<list<int>>>"), "{reason}");
+        let reason = refused("CREATE TABLE k.t (id set<int> PRIMARY KEY);");
+        assert!(reason.ends_with("write frozen<set<int>>"), "{reason}");
+    }
+
+    #[test]
+    fn errors_of_conditions_name_nothing_but_them() {
+        let schema = read_schema(SCRIPT, "k").unwrap();
+        let known = schema.table("k", "t").unwrap();
+        let nameless = TableBuilder::new("", "sstable", known.id)
+            .partition_key("key", CqlType::Int)
+            .clustering("at", CqlType::Int, false);
+        let nameless = Arc::new(nameless.build());
+        for wrong in
+            ["at =", "at = 1 LIMIT 5", "nosuch = 1", "at = 1; DROP", "", "at = ?", "at == 1"]
+        {
+            for table in [known, &nameless] {
+                let error = plan_where(table, wrong).unwrap_err().to_string();
+                for leak in ["SELECT", "ALLOW FILTERING", "line 1", ".sstable"] {
+                    assert!(!error.contains(leak), "{wrong}: {error}");
+                }
+            }
+        }
     }
 
     #[test]

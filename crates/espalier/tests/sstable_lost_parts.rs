@@ -275,3 +275,32 @@ fn a_wrong_chunk_before_a_lost_end_is_told_too() {
         assert_eq!(complaint.lines().count(), 2, "{complaint}");
     }
 }
+
+#[test]
+fn statistics_are_told_also_if_the_data_is_lost() {
+    for component in ["Data.db", "Partitions.db", "CompressionInfo.db"] {
+        let copy = copied("wide_range_tombstones");
+        let path = copy.path().to_str().unwrap();
+        let whole: serde_json::Value =
+            serde_json::from_str(&said(&["sstable", "stats", "--json", path])).unwrap();
+        fs::remove_file(copy.path().join(format!("da-1-bti-{component}"))).unwrap();
+        let (code, found, told) = output(&["sstable", "stats", "--json", path]);
+        assert_eq!((code, told.lines().count()), (Some(0), 1), "{told}");
+        assert!(told.contains(component) && told.contains("Statistics.db alone"), "{told}");
+        let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+        for name in
+            ["first", "last", "partitions", "rows", "columns", "min_clustering", "drop_times"]
+        {
+            assert_eq!(found[name], whole[name], "{name}");
+        }
+        assert!(found["data_bytes"].is_null() && found["components"][component].is_null());
+        let (code, text, _) = output(&["sstable", "stats", path]);
+        let line = format!("  {:<22} not known", "data");
+        assert!(code == Some(0) && text.contains(&line), "{text}");
+    }
+    let copy = copied("kv_one");
+    fs::remove_file(copy.path().join("da-1-bti-Statistics.db")).unwrap();
+    let (code, found, told) = output(&["sstable", "stats", copy.path().to_str().unwrap()]);
+    assert_eq!((code, found.as_str()), (Some(1), ""));
+    assert!(told.contains("Statistics.db: No such file"), "{told}");
+}

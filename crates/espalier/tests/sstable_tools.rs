@@ -28,7 +28,7 @@ fn one_flipped_bit_is_found() {
     let (code, said, complaint) = output(&["sstable", "verify", data.to_str().unwrap()]);
     assert_eq!(code, Some(1));
     assert!(said.contains("da-1-bti: DAMAGED") && said.contains("Data.db"), "{said}");
-    assert_eq!(complaint, "espalier: 1 of 1 SSTables are damaged\n");
+    assert_eq!(complaint, "espalier: 1 of 1 SSTables is damaged\n");
 }
 
 /// A lost table of contents may also be one that is not yet written.
@@ -48,7 +48,7 @@ fn what_has_no_table_of_contents_is_passed_over_aloud() {
     let (code, said, complaint) = output(&["sstable", "verify", path]);
     assert_eq!((code, said.lines().count()), (Some(1), 1), "{said}");
     assert!(complaint.contains("da-2-bti: passed over, as it has no TOC.txt"), "{complaint}");
-    assert!(complaint.ends_with("espalier: 1 of 2 SSTables are damaged\n"), "{complaint}");
+    assert!(complaint.ends_with("espalier: 1 of 2 SSTables was not verified\n"), "{complaint}");
     // Where the log of an operation lies, somebody may be writing it.
     let log = format!("{path}/da_txn_compaction_5a1c395e-b41f-11e5-9f22-ba0be0483c18.log");
     fs::write(&log, "").unwrap();

@@ -195,9 +195,10 @@ fn check_key_type(
     }
     if column_type.is_multi_cell() {
         return invalid(format!(
-            "Invalid non-frozen collection or user type {} for PRIMARY KEY column '{}'",
+            "Invalid non-frozen collection or user type {} for PRIMARY KEY column '{}': write frozen<{}>",
             column_type.cql_name(),
-            column.name
+            column.name,
+            column_type.cql_name()
         ));
     }
     check_column_type(context, column, column_type)
@@ -225,9 +226,10 @@ pub fn check_column_type(
     for part in parts {
         if part.is_multi_cell() {
             return invalid(format!(
-                "Non-frozen collections and user types are not allowed inside {}: {}",
+                "Non-frozen collections and user types are not allowed inside {}: {}; {}",
                 column_type.cql_name(),
-                part.cql_name()
+                part.cql_name(),
+                remedy(column_type, part)
             ));
         }
         if part.is_counter() {
@@ -246,6 +248,26 @@ pub fn check_column_type(
         ));
     }
     Ok(())
+}
+
+/// How to write a type that has a part inside which must be frozen.
+fn remedy(column_type: &CqlType, part: &CqlType) -> String {
+    let frozen = |part: &CqlType| match part.is_multi_cell() {
+        true => format!("frozen<{}>", part.cql_name()),
+        false => part.cql_name(),
+    };
+    match column_type {
+        CqlType::List { element, .. } => format!("write list<{}>", frozen(element)),
+        CqlType::Set { element, .. } => format!("write set<{}>", frozen(element)),
+        CqlType::Map { key, value, .. } => {
+            format!("write map<{}, {}>", frozen(key), frozen(value))
+        }
+        _ => format!(
+            "write {} for the column, or {} in CREATE TYPE",
+            frozen(column_type),
+            frozen(part)
+        ),
+    }
 }
 
 pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {

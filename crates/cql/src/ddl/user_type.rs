@@ -62,8 +62,10 @@ fn check_field(
         ));
     }
     if matches!(field_type, CqlType::UserDefined { frozen: false, .. }) {
-        let message =
-            format!("A user type cannot contain non-frozen UDTs: field {field} of '{type_name}'");
+        let message = format!(
+            "A user type cannot contain non-frozen UDTs: field {field} of '{type_name}'; write frozen<{}>",
+            field_type.cql_name()
+        );
         return Err(Error::invalid_at(context.text, position, message));
     }
     Ok(())

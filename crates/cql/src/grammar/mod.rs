@@ -50,6 +50,13 @@ pub fn split_statements(script: &str) -> Vec<&str> {
     statements
 }
 
+/// Parses conditions that stand alone, without the word WHERE.
+pub fn parse_where(
+    text: &str,
+) -> Result<(ast::WhereClause<'_>, ast::BindMarkers<'_>), SyntaxError> {
+    parser::parse_where(text)
+}
+
 /// Parses a type that stands alone, as in the columns of `system_schema`.
 pub fn parse_type(text: &str) -> Result<ast::TypeName<'_>, SyntaxError> {
     parser::parse_type(text)

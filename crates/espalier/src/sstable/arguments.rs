@@ -31,7 +31,7 @@ pub struct ImportArguments {
     /// The directory that has the SSTables; they stay there. The node must be able to read it
     #[arg(value_name = "DIR", value_parser = super::import::parse_directory)]
     pub directory: PathBuf,
-    /// The table [default: as the directory is named: KEYSPACE/TABLE-ID]
+    /// The table [default: as the directory is named: KEYSPACE/TABLE-ID, or snapshots/TAG below that]
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     pub into: Option<String>,
     /// The node's admin API: api_address and, if it is not 10000, api_port
@@ -138,7 +138,7 @@ pub struct ConvertArguments {
 /// How to compress Data.db.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CompressionArguments {
-    /// none, lz4, zstd, snappy or deflate
+    /// lz4, zstd, snappy, deflate, or none
     #[arg(long, value_name = "NAME")]
     pub compression: Option<String>,
     /// Bytes of a chunk before compression, in KiB: a power of two

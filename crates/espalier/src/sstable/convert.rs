@@ -89,17 +89,21 @@ pub fn version(argument: &'static str, name: &str) -> Result<&'static VersionFea
 /// The chunks that the arguments ask for; `None` if they ask for nothing.
 pub fn chunks(arguments: &CompressionArguments) -> Result<Option<ChunkFormat>, ToolError> {
     let wrong = |reason: String| ToolError::Argument { name: "compression", reason };
+    let wrong_length = |reason: String| ToolError::Argument { name: "chunk-length-in-kb", reason };
     let chunk_length = match arguments.chunk_length_in_kb {
         Some(kib) if !kib.is_power_of_two() || kib > MAXIMUM_CHUNK_KIB => {
-            return Err(wrong(format!(
-                "chunks of {kib} KiB: it must be a power of 2, at most {MAXIMUM_CHUNK_KIB}"
+            return Err(wrong_length(format!(
+                "{kib} is not a power of 2 from 1 to {MAXIMUM_CHUNK_KIB}"
             )));
         }
         kib => kib.map_or(16 * 1024, |kib| kib * 1024),
     };
     let class = match (arguments.compression.as_deref(), arguments.chunk_length_in_kb) {
         (None, None) => return Ok(None),
-        (None, Some(_)) => return Err(wrong("say which one, as in --compression lz4".into())),
+        (None, Some(_)) => {
+            let reason = "say of which compression, as in --compression lz4, or --compression none";
+            return Err(wrong_length(reason.to_owned()));
+        }
         (Some("none"), None) => return Ok(Some(ChunkFormat::PLAIN)),
         (Some("none"), Some(_)) => return Ok(Some(ChunkFormat::Plain { chunk_length })),
         (Some("lz4"), _) => "LZ4Compressor",
@@ -107,7 +111,9 @@ pub fn chunks(arguments: &CompressionArguments) -> Result<Option<ChunkFormat>, T
         (Some("snappy"), _) => "SnappyCompressor",
         (Some("deflate"), _) => "DeflateCompressor",
         (Some(other), _) => {
-            return Err(wrong(format!("'{other}' is none of none, lz4, zstd, snappy, deflate")));
+            return Err(wrong(format!(
+                "'{other}' is not known here: say lz4, zstd, snappy, deflate, or none for no compression"
+            )));
         }
     };
     Ok(Some(ChunkFormat::Compressed(CompressionOptions {

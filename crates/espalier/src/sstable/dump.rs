@@ -12,7 +12,7 @@ use espalier_sstable::{
 
 use super::arguments::DumpArguments;
 use super::crew::{Crew, NotTaken, STRETCH_BYTES};
-use super::failures::Failures;
+use super::failures::{Failures, Misfits};
 use super::output::tell;
 use super::printer::{Printer, PrinterGone};
 use super::progress::Progress;
@@ -69,10 +69,14 @@ pub async fn dump(arguments: &DumpArguments) -> Result<(), ToolError> {
         Err(Stopped::PrinterGone) => return Ok(printed?),
     };
     printed?;
-    if !arguments.key.is_empty() && found_keys == 0 && arguments.limit != Some(0) {
-        let place = match descriptors.len() {
-            1 => "the SSTable".to_owned(),
-            count => format!("any of {count} SSTables"),
+    // Of those that could not be read nobody knows what is in them.
+    let looked_into = descriptors.len() - failures.count();
+    let is_asked = !arguments.key.is_empty() && arguments.limit != Some(0);
+    if is_asked && found_keys == 0 && looked_into > 0 {
+        let others = if failures.count() == 0 { "" } else { "other " };
+        let place = match looked_into {
+            1 => format!("the {others}SSTable"),
+            count => format!("any of {count} {others}SSTables"),
         };
         tell(format_args!("no partition of that key is in {place}"));
     }
@@ -196,19 +200,23 @@ async fn read_all(
 ) -> Result<u64, Stopped> {
     let cache = PageCache::new(CACHE_BYTES);
     let mut found_keys = 0;
+    let mut misfits = Misfits::default();
     for descriptor in descriptors {
         if printer.rows_left == 0 {
             break;
         }
-        let is_only = descriptors.len() == 1;
-        let read =
-            read_one(file_system, names, descriptor, arguments, (&cache, is_only), printer).await;
+        let read = read_one(file_system, names, descriptor, arguments, &cache, printer).await;
         match read {
             Ok(found) => found_keys += found,
+            // Another table may have such keys.
+            Err(Stopped::Error(error @ ToolError::Argument { .. })) => {
+                misfits.add(descriptor, error);
+            }
             Err(Stopped::Error(error)) => failures.take(error)?,
             Err(Stopped::PrinterGone) => return Err(Stopped::PrinterGone),
         }
     }
+    misfits.settle(failures)?;
     Ok(found_keys)
 }
 
@@ -217,17 +225,11 @@ async fn read_one(
     names: &Names,
     descriptor: &Descriptor,
     arguments: &DumpArguments,
-    (cache, is_only): (&PageCache, bool),
+    cache: &PageCache,
     printer: &mut Printer,
 ) -> Result<u64, Stopped> {
     let reader = names.open(file_system, descriptor, cache).await?;
-    let selection = Selection::plan(&reader.table(), arguments).map_err(|error| match error {
-        // Another table may have such keys.
-        ToolError::Argument { .. } if !is_only => {
-            paths::unusable(&descriptor.directory.join(descriptor.to_string()), error.to_string())
-        }
-        error => error,
-    })?;
+    let selection = Selection::plan(&reader.table(), arguments)?;
     let lines = Lines::new(&reader, arguments.raw, arguments.full_values);
     printer.begin(lines, selection.slices.is_all());
     match selection.partitions {

@@ -58,37 +58,54 @@ fn unusable(arguments: &ImportArguments, reason: String) -> ToolError {
     ToolError::Node { node: arguments.node.name.clone(), reason }
 }
 
+/// `KEYSPACE.TABLE`; either may be in CQL's quotes. Without them a name is taken as it is, with its capitals.
 fn split_name(name: &str) -> Result<(String, String), ToolError> {
-    match name.split_once('.') {
-        Some((keyspace, table)) if !keyspace.is_empty() && !table.is_empty() => {
-            Ok((keyspace.to_owned(), table.to_owned()))
-        }
-        _ => Err(ToolError::Argument {
-            name: "into",
-            reason: format!("'{name}' is not KEYSPACE.TABLE"),
-        }),
-    }
+    let parts = first_name(name).and_then(|(keyspace, rest)| {
+        let (table, rest) = first_name(rest.strip_prefix('.')?)?;
+        rest.is_empty().then_some((keyspace, table))
+    });
+    parts.ok_or_else(|| ToolError::Argument {
+        name: "into",
+        reason: format!("'{name}' is not KEYSPACE.TABLE"),
+    })
 }
 
-/// `.../KEYSPACE/TABLE-ID`, as all nodes lay their tables out.
+/// The name that a text begins with, and what is behind it.
+fn first_name(text: &str) -> Option<(String, &str)> {
+    let (name, rest) = match text.strip_prefix('"') {
+        None => text.split_at(text.find('.').unwrap_or(text.len())),
+        Some(quoted) => {
+            let (name, rest) = quoted.split_once('"')?;
+            (name, rest)
+        }
+    };
+    (!name.is_empty() && !name.contains('"')).then(|| (name.to_owned(), rest))
+}
+
+/// `.../KEYSPACE/TABLE-ID`, as all nodes lay their tables out, or what is below it for copies.
 fn name_of_directory(directory: &Path) -> Result<(String, String), ToolError> {
-    let part = |path: Option<&Path>| {
+    let name = |path: Option<&Path>| {
         path.and_then(Path::file_name).and_then(|name| name.to_str()).map(str::to_owned)
     };
-    let table = part(Some(directory)).and_then(|name| {
-        let (table, id) = name.rsplit_once('-')?;
-        uuid::Uuid::try_parse(id).ok().map(|_| table.to_owned())
-    });
-    match (part(directory.parent()), table) {
-        (Some(keyspace), Some(table)) => Ok((keyspace, table)),
-        _ => Err(ToolError::Argument {
-            name: "into",
-            reason: format!(
-                "{} is not named like a table's directory: say --into KEYSPACE.TABLE",
-                directory.display()
-            ),
-        }),
-    }
+    let table_of = |directory: &Path| {
+        let directory_name = name(Some(directory))?;
+        let (table, id) = directory_name.rsplit_once('-')?;
+        uuid::Uuid::try_parse(id).ok()?;
+        Some((name(directory.parent())?, table.to_owned()))
+    };
+    let above = |count| directory.ancestors().nth(count);
+    let of_copy = || match (name(Some(directory)).as_deref(), name(above(1)).as_deref()) {
+        (_, Some("snapshots")) => above(2).and_then(table_of),
+        (Some("backups" | "upload"), _) => above(1).and_then(table_of),
+        _ => None,
+    };
+    table_of(directory).or_else(of_copy).ok_or_else(|| ToolError::Argument {
+        name: "into",
+        reason: format!(
+            "{} is not named like a table's directory: say --into KEYSPACE.TABLE",
+            directory.display()
+        ),
+    })
 }
 
 fn percent_encode(bytes: &[u8], out: &mut String) {
@@ -198,7 +215,37 @@ mod tests {
         assert_eq!(name_of_directory(path).unwrap(), ("ks".into(), "my-table".into()));
         let error = name_of_directory(Path::new("/data/ks/backup")).unwrap_err().to_string();
         assert!(error.contains("--into KEYSPACE.TABLE"), "{error}");
-        assert!(split_name("ks").is_err() && split_name(".t").is_err());
+    }
+
+    #[test]
+    fn the_directory_of_a_copy_names_the_table_above_it() {
+        let table = "/data/ks/t-1c6ace40fad111e7b9cf000000000002";
+        for below in ["snapshots/now", "backups", "upload"] {
+            let name = name_of_directory(&Path::new(table).join(below)).unwrap();
+            assert_eq!(name, ("ks".into(), "t".into()), "{below}");
+        }
+        for other in ["snapshots", "snapshots/now/below", "other"] {
+            assert!(name_of_directory(&Path::new(table).join(other)).is_err(), "{other}");
+        }
+        // A table may have such a name.
+        let named_so = Path::new("/data/snapshots/t-1c6ace40fad111e7b9cf000000000002");
+        assert_eq!(name_of_directory(named_so).unwrap(), ("snapshots".into(), "t".into()));
+    }
+
+    #[test]
+    fn names_may_be_in_quotes() {
+        for (text, keyspace, table) in [
+            ("ks.t", "ks", "t"),
+            ("KeySpace.Table", "KeySpace", "Table"),
+            ("\"KeySpace\".\"Table\"", "KeySpace", "Table"),
+            ("ks.\"Table\"", "ks", "Table"),
+            ("\"a\".t", "a", "t"),
+        ] {
+            assert_eq!(split_name(text).unwrap(), (keyspace.into(), table.into()), "{text}");
+        }
+        for wrong in ["ks", ".t", "ks.", "a.b.c", "\"a.t", "\"\".t", "\"a\"t", "a\".t", ""] {
+            assert!(split_name(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

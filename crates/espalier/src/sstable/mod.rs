@@ -45,7 +45,7 @@ pub enum ToolError {
         /// Why not.
         reason: String,
     },
-    /// A record of the input cannot be written.
+    /// A record of the input cannot be written, or a statement of a schema be used.
     #[error("{}:{line}: {reason}", path.display())]
     Input {
         /// The input.
@@ -78,10 +78,10 @@ pub enum ToolError {
     #[error(transparent)]
     SSTable(#[from] SSTableError),
     /// Something is wrong with what was looked at.
-    #[error("{}", .0.in_words("are damaged"))]
+    #[error("{}", .0.in_words("is damaged", "are damaged"))]
     Damaged(Shortfall),
     /// Some of several could not be dealt with, which was told when it happened.
-    #[error("{}", .0.in_words("failed"))]
+    #[error("{}", .0.in_words("failed", "failed"))]
     Failed(Shortfall),
     /// A signal came.
     #[error("interrupted; what was not yet complete has been removed")]

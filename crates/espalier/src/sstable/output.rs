@@ -46,6 +46,11 @@ pub fn rows_in_words(rows: u64, statics: u64) -> String {
     }
 }
 
+/// `1 failure`, `2 failures`.
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Text on its way to standard output. What is in the buffer at the end must be flushed.
 pub struct Output {
     buffer: Vec<u8>,

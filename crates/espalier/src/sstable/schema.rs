@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use espalier_cql::offline;
+use espalier_cql::offline::{self, ScriptError};
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, Schema, TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::statistics::SerializationHeader;
@@ -72,7 +72,7 @@ impl Names {
     }
 
     /// The table that a file is of, with the names that are known.
-    async fn table_of(
+    pub async fn table_of(
         &self,
         file_system: &FileSystem,
         descriptor: &Descriptor,
@@ -134,7 +134,11 @@ pub async fn read(
     let unusable = |reason: String| ToolError::Path { path: path.to_owned(), reason };
     let bytes = file_system.read(path).await.map_err(|error| unusable(error.source.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| unusable("this is no text".into()))?;
-    offline::read_schema(&text, keyspace).map_err(|error| unusable(error.to_string()))
+    offline::read_schema(&text, keyspace).map_err(|ScriptError { line, reason }| ToolError::Input {
+        path: path.to_owned(),
+        line,
+        reason,
+    })
 }
 
 /// The table that is meant: the one that was asked for; or that of this name; or the only one there is, if nobody knows a name.

@@ -26,7 +26,10 @@ impl Selection {
         let mut partitions = SelectedPartitions::Range(KeyRange::full());
         let mut slices = ClusteringSlices::all();
         if let Some(slice) = &arguments.slice {
-            let wrong = |reason| ToolError::Argument { name: "slice", reason };
+            let wrong = |reason| ToolError::Argument {
+                name: "slice",
+                reason: format!("'{slice}': {reason}"),
+            };
             if is_condition(slice) {
                 let selected =
                     plan_where(table, slice).map_err(|error| wrong(hint(table, error)))?;
@@ -40,7 +43,10 @@ impl Selection {
                 let reason = "it names partitions as well; leave --key away".to_owned();
                 return Err(ToolError::Argument { name: "slice", reason });
             }
-            let keys = arguments.key.iter().map(|text| parse_key(table, text));
+            let keys = arguments
+                .key
+                .iter()
+                .map(|text| parse_key(table, text).map_err(|reason| format!("'{text}': {reason}")));
             let keys = keys
                 .collect::<Result<Vec<_>, _>>()
                 .map_err(|reason| ToolError::Argument { name: "key", reason })?;
@@ -167,7 +173,7 @@ fn parse_range(table: &TableMetadata, text: &str) -> Result<ClusteringSlices, St
     };
     let slices = ClusteringSlices::normalise(vec![slice], table.comparator());
     match slices.slices.is_empty() {
-        true => Err(format!("'{text}' runs against the order of the file, {}", order(columns))),
+        true => Err(format!("it runs against the order of the file, {}", order(columns))),
         false => Ok(slices),
     }
 }
@@ -222,7 +228,7 @@ mod tests {
         assert_eq!(one("..5:x").end.values.len(), 2);
         assert_eq!(one("5").start.values, one("5").end.values);
         let error = parse_range(&table, "9..5").unwrap_err();
-        assert_eq!(error, "'9..5' runs against the order of the file, c ASC, d DESC");
+        assert_eq!(error, "it runs against the order of the file, c ASC, d DESC");
         assert!(parse_range(&table, "5:b..5:a").is_ok());
         assert!(parse_range(&table, "x..").is_err());
     }

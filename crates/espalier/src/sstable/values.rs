@@ -6,14 +6,24 @@ use bytes::Bytes;
 use espalier_types::CqlType;
 use espalier_types::literal::{Json, from_json_value, from_text, parse_json};
 
+/// What people write who know CQL, or have what cqlsh's COPY TO made.
+const NOT_AS_IN_CQL: &str = "collections, tuples and UDTs are JSON here, not CQL: \
+    [1, 2] or [\"a\"] for a list, set or tuple, {\"a\": 1} for a map or UDT";
+
 /// A value as plain text, without quotes; of a collection, tuple, UDT or vector, as JSON, whose null is no value.
 pub fn from_field(ty: &CqlType, text: &str) -> Result<Option<Bytes>, String> {
     let is_nested = ty.is_collection()
         || matches!(ty, CqlType::Tuple(_) | CqlType::UserDefined { .. } | CqlType::Vector { .. });
     if is_nested {
-        let json = parse_json(text).map_err(|error| error.to_string())?;
+        let with_hint = |error: String| format!("{error} ({NOT_AS_IN_CQL})");
+        let json = parse_json(text).map_err(|error| with_hint(error.to_string()))?;
         refuse_twins(&json)?;
-        return from_json_value(ty, &json).map_err(|error| error.to_string());
+        let is_other_kind = matches!(json, Json::Object(_))
+            && !matches!(ty, CqlType::Map { .. } | CqlType::UserDefined { .. });
+        return from_json_value(ty, &json).map_err(|error| match is_other_kind {
+            true => with_hint(error.to_string()),
+            false => error.to_string(),
+        });
     }
     let digits = text.strip_prefix("0x").filter(|_| *ty == CqlType::Blob);
     from_text(ty, digits.unwrap_or(text)).map(Some).map_err(|error| error.to_string())
@@ -51,6 +61,22 @@ mod tests {
         assert!(from_field(&list, "[5]").unwrap().is_some());
         assert_eq!(from_field(&list, "null"), Ok(None));
         assert!(from_field(&list, "5").is_err() && from_field(&CqlType::Int, "0x5").is_err());
+    }
+
+    #[test]
+    fn a_collection_as_in_cql_is_told_how_it_is_written() {
+        let text: std::sync::Arc<CqlType> = CqlType::Text.into();
+        let set = CqlType::Set { element: text.clone(), frozen: false };
+        let map = CqlType::Map { key: text.clone(), value: text, frozen: false };
+        let tuple = CqlType::Tuple([CqlType::Int, CqlType::Text].into());
+        for (ty, field) in
+            [(&set, "{'a', 'b'}"), (&set, "{}"), (&map, "{'a': 'b'}"), (&tuple, "(1, 'x')")]
+        {
+            let error = from_field(ty, field).unwrap_err();
+            assert!(error.ends_with(&format!("({NOT_AS_IN_CQL})")), "{error}");
+        }
+        let error = from_field(&set, "[1]").unwrap_err();
+        assert!(!error.contains(NOT_AS_IN_CQL), "{error}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use espalier_sstable::{Component, Descriptor};
 use super::ToolError;
 use super::arguments::VerifyArguments;
 use super::failures::Shortfall;
-use super::output::{Reports, rows_in_words};
+use super::output::{Reports, counted, rows_in_words};
 use super::paths::{self, Found};
 use super::progress::{Progress, bytes, rate};
 
@@ -20,8 +20,8 @@ pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
     let Found { descriptors, unread_directories, lost, .. } =
         paths::find(&file_system, &arguments.paths.paths).await?;
     let mut reports = Reports::default();
-    // They were told; nobody else would be.
-    let mut failed = lost;
+    // Those that have no TOC.txt were told; nobody else would be.
+    let (mut failed, mut not_verified) = (0, lost);
     for descriptor in &descriptors {
         let path = descriptor.directory.join(descriptor.to_string());
         let stored = stored_bytes(&file_system, descriptor).await;
@@ -41,18 +41,16 @@ pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
                 reports.print(&text)?;
             }
             Err(error) => {
-                failed += 1;
+                not_verified += 1;
                 reports.print(&format!("{}: not verified: {error}\n", path.display()))?;
             }
         }
     }
-    match (failed, unread_directories) {
-        (0, 0) => Ok(()),
-        _ => Err(ToolError::Damaged(Shortfall {
-            failed,
-            looked_at: descriptors.len() + lost,
-            unread_directories,
-        })),
+    let looked_at = descriptors.len() + lost;
+    let shortfall = Shortfall { failed, not_verified, looked_at, unread_directories };
+    match shortfall.is_none() {
+        true => Ok(()),
+        false => Err(ToolError::Damaged(shortfall)),
     }
 }
 
@@ -76,7 +74,8 @@ fn describe(
         false => format!("{name}: {verdict}, {partitions} partitions, {rows}, {cells} cells"),
     };
     if failures + warnings > 0 {
-        text.push_str(&format!(", {failures} failures, {warnings} warnings"));
+        let (failures, warnings) = (counted(*failures, "failure"), counted(*warnings, "warning"));
+        text.push_str(&format!(", {failures}, {warnings}"));
     }
     text.push_str(&format!(", {} at {}\n", bytes(stored), rate(stored, elapsed)));
     for problem in &report.problems {

@@ -31,7 +31,7 @@ mod user_type;
 mod view;
 
 use super::MAXIMUM_NESTING;
-use super::ast::{BindMarkers, Name, Parsed, Position, TypeName};
+use super::ast::{BindMarkers, Name, Parsed, Position, TypeName, WhereClause};
 use super::error::SyntaxError;
 use super::keyword::Keyword;
 use super::lexer::tokenize;
@@ -76,6 +76,13 @@ pub(super) fn parse(text: &str) -> std::result::Result<Parsed<'_>, SyntaxError> 
 /// Parses a type on its own.
 pub(super) fn parse_type(text: &str) -> std::result::Result<TypeName<'_>, SyntaxError> {
     parse_with(text, Parser::type_name).map(|(type_name, _)| type_name)
+}
+
+/// Parses on its own what may stand after `WHERE`.
+pub(super) fn parse_where(
+    text: &str,
+) -> std::result::Result<(WhereClause<'_>, BindMarkers<'_>), SyntaxError> {
+    parse_with(text, Parser::where_clause).map(|(clause, names)| (clause, BindMarkers { names }))
 }
 
 fn parse_with<'a, T>(
