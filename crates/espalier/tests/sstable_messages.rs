@@ -105,6 +105,9 @@ fn a_part_of_a_key_that_means_nothing_is_an_error() {
         told,
         "espalier: --key: '3:nope': b: cannot make an int from 'nope': expected an integer of 32 bits\n"
     );
+    let (code, _, told) = dump("[3]");
+    assert_eq!(code, Some(1));
+    assert!(told.contains("'[3]': 1 value where the partition key has 2: a, b; "), "{told}");
     let (code, found, told) = dump("3:5");
     assert_eq!((code, found.as_str()), (Some(0), ""));
     assert_eq!(told, "espalier: no partition of that key is in the SSTable\n");

@@ -12,7 +12,7 @@ use espalier_mutation::{
 use espalier_types::CqlType;
 use espalier_types::literal::{Json, from_json_value, from_text, parse_json};
 
-use super::{ToolError, arguments::DumpArguments, values::from_field};
+use super::{ToolError, arguments::DumpArguments, output::counted, values::from_field};
 
 /// What is to be shown of an SSTable.
 pub struct Selection {
@@ -86,8 +86,8 @@ fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> 
             if values.len() != columns.len() {
                 let names: Vec<_> = columns.iter().map(|c| c.name.as_str()).collect();
                 return Err(format!(
-                    "{} values where the partition key has {}: {}; if a value has a colon inside, write a JSON array",
-                    values.len(),
+                    "{} where the partition key has {}: {}; if a value has a colon inside, write a JSON array",
+                    counted(values.len() as u64, "value"),
                     columns.len(),
                     names.join(", ")
                 ));
