@@ -10,6 +10,7 @@
 //!
 //! The format is Apache Cassandra's BTI (CASSANDRA-18398), also written by ScyllaDB.
 
+mod chain;
 mod cursor;
 mod encode;
 mod error;

@@ -1,0 +1,64 @@
+//! Chains: nodes with one child that follow one another, as long keys with a common prefix have them.
+//!
+//! A writer puts such a child directly before its parent, with a distance that fits in half a byte: two bytes for a node, header
+//! and transition. A thousand of them on a page are compared with the key in one loop instead of being looked at one by one.
+
+use super::layout::PAGE_SIZE;
+
+/// Header of a node whose only child is of two bytes and lies directly before it.
+const LINK: u8 = 0x12;
+
+/// Bytes of such a node.
+const LINK_BYTES: usize = 2;
+
+/// How many nodes from `position` on are links that `key` follows, on `page` and each with its child there too. The child of the
+/// last one is `2 * count` bytes before `position`.
+#[inline]
+pub(super) fn followed_links(page: &[u8], position: u64, key: &[u8]) -> usize {
+    let offset = (position % PAGE_SIZE as u64) as usize;
+    // Of the node at the offset, and whole ones before it; the first bytes of the page may be part of another node.
+    let Some(nodes) = page.get(offset % LINK_BYTES..offset + LINK_BYTES) else { return 0 };
+    let links = nodes.rchunks_exact(LINK_BYTES).zip(key);
+    let count = links.take_while(|(node, byte)| **node == [LINK, **byte]).count();
+    // The last one's child may lie on the page before: that is for the general way.
+    count.min(offset / LINK_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_followed_as_far_as_page_and_key_go() {
+        let key = b"abcdefgh";
+        // From the end of the page down, the first of them at 4094.
+        let page = |links: usize| {
+            let mut page = vec![0u8; PAGE_SIZE];
+            for (index, byte) in key.iter().cycle().take(links).enumerate() {
+                let at = PAGE_SIZE - 2 * (index + 1);
+                page[at..at + 2].copy_from_slice(&[LINK, *byte]);
+            }
+            page
+        };
+        let at = |offset: usize| (7 * PAGE_SIZE + offset) as u64;
+        let last = PAGE_SIZE - 2;
+        assert_eq!(followed_links(&page(5), at(last), key), 5);
+        assert_eq!(followed_links(&page(8), at(last), &key[..3]), 3);
+        assert_eq!(followed_links(&page(8), at(last), b"abcx"), 3);
+        assert_eq!(followed_links(&page(8), at(last - 2), b"bcd"), 3);
+        assert_eq!(followed_links(&page(0), at(last), key), 0);
+        assert_eq!(followed_links(&page(5), at(last), b""), 0);
+        // An odd place, and places where nothing lies before, or behind.
+        assert_eq!(followed_links(&page(8), at(last + 1), key), 0);
+        assert_eq!(followed_links(&page(8), at(last - 1), key), 0);
+        assert_eq!(followed_links(&[LINK, b'a'], 0, key), 0);
+        assert_eq!(followed_links(&[LINK], 0, key), 0);
+        assert_eq!(followed_links(&[], at(last), key), 0);
+        // The whole page: the child of the node at its start is on another one.
+        let long: Vec<u8> = key.iter().copied().cycle().take(PAGE_SIZE).collect();
+        assert_eq!(followed_links(&page(PAGE_SIZE / 2), at(last), &long), PAGE_SIZE / 2 - 1);
+        let mut odd = page(PAGE_SIZE / 2);
+        odd.rotate_left(1);
+        assert_eq!(followed_links(&odd, at(last - 1), &long), PAGE_SIZE / 2 - 2);
+    }
+}
