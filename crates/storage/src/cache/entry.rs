@@ -1,6 +1,9 @@
 //! What the cache knows at a place.
 
-use std::cell::Cell;
+use std::{
+    cell::{Cell, RefCell},
+    num::NonZeroU32,
+};
 
 use espalier_mutation::DeletionTime;
 
@@ -32,41 +35,88 @@ pub(super) struct Entry {
     data: Data,
 }
 
-#[derive(Clone)]
 enum Data {
-    Inline { length: u8, bytes: [u8; INLINE_BYTES] },
-    Heap(HeapRow),
+    Inline {
+        length: u8,
+        bytes: [u8; INLINE_BYTES],
+    },
+    /// Counted for its owner; there is none before it is in a cache.
+    Heap {
+        owner: Option<Owner>,
+        bytes: Box<[u8]>,
+    },
 }
+
+/// A cache by a number of its thread. A shard has one cache, but a thread may have several shards, one after another or at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner(NonZeroU32);
 
 thread_local! {
-    /// Bytes of all rows on the heap, those with them that only readers of older states still have. A shard has one cache.
-    static HEAP_BYTES: Cell<usize> = const { Cell::new(0) };
+    /// Bytes of the rows on the heap of each cache, by its number, those with them that only readers of older states still have.
+    static HEAP_BYTES: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Bytes that the entries of this shard take besides their slots in the trie.
-pub(super) fn heap_bytes() -> usize {
-    HEAP_BYTES.get()
-}
+impl Owner {
+    /// A number that no other cache of this thread has.
+    pub(super) fn new() -> Self {
+        HEAP_BYTES.with_borrow_mut(|all| {
+            all.push(0);
+            // Beyond what can be: all of those share one.
+            Self(u32::try_from(all.len()).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX))
+        })
+    }
 
-/// A row on the heap, counted as long as it is there: also after it was replaced.
-struct HeapRow(Box<[u8]>);
+    /// Bytes that its entries take besides their slots in the trie.
+    pub(super) fn heap_bytes(self) -> usize {
+        let bytes_of = |all: &RefCell<Vec<usize>>| all.borrow().get(self.index()).copied();
+        HEAP_BYTES.try_with(bytes_of).ok().flatten().unwrap_or_default()
+    }
 
-impl HeapRow {
-    fn new(bytes: Box<[u8]>) -> Self {
-        HEAP_BYTES.set(HEAP_BYTES.get() + bytes.len());
-        Self(bytes)
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+
+    /// Where a thread ends, there is nothing to count any more.
+    fn change(self, change: impl FnOnce(usize) -> usize) {
+        let _ended = HEAP_BYTES.try_with(|all| {
+            if let Some(bytes) = all.borrow_mut().get_mut(self.index()) {
+                *bytes = change(*bytes);
+            }
+        });
     }
 }
 
-impl Clone for HeapRow {
+impl Data {
+    /// Bytes on the heap, for their owner or for nobody so far.
+    fn count_for(&mut self, new_owner: Option<Owner>) {
+        if let Self::Heap { owner, bytes } = self {
+            if let Some(old) = std::mem::replace(owner, new_owner) {
+                old.change(|count| count.saturating_sub(bytes.len()));
+            }
+            if let Some(new) = new_owner {
+                new.change(|count| count + bytes.len());
+            }
+        }
+    }
+}
+
+impl Clone for Data {
     fn clone(&self) -> Self {
-        Self::new(self.0.clone())
+        match self {
+            Self::Inline { length, bytes } => Self::Inline { length: *length, bytes: *bytes },
+            Self::Heap { owner, bytes } => {
+                let mut clone = Self::Heap { owner: None, bytes: bytes.clone() };
+                clone.count_for(*owner);
+                clone
+            }
+        }
     }
 }
 
-impl Drop for HeapRow {
+/// Also what was replaced counts, as long as it is there.
+impl Drop for Data {
     fn drop(&mut self) {
-        HEAP_BYTES.set(HEAP_BYTES.get().saturating_sub(self.0.len()));
+        self.count_for(None);
     }
 }
 
@@ -87,7 +137,7 @@ impl Entry {
             bytes[prefix.len()..length].copy_from_slice(row);
             Data::Inline { length: length as u8, bytes }
         } else {
-            Data::Heap(HeapRow::new([prefix, row].concat().into_boxed_slice()))
+            Data::Heap { owner: None, bytes: [prefix, row].concat().into_boxed_slice() }
         };
         Self { used_at: Cell::new(0), flags: Cell::new(flags), data }
     }
@@ -118,6 +168,12 @@ impl Entry {
 
     pub(super) fn with_deletion(&self, deletion: DeletionTime) -> Self {
         self.with(deletion, self.row_bytes())
+    }
+
+    /// The same entry, whose bytes count for this cache as long as they are there.
+    pub(super) fn owned_by(mut self, owner: Owner) -> Self {
+        self.data.count_for(Some(owner));
+        self
     }
 
     /// The same entry as the end of a known range.
@@ -185,7 +241,7 @@ impl Entry {
     fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Inline { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
-            Data::Heap(row) => &row.0,
+            Data::Heap { bytes, .. } => bytes,
         }
     }
 
@@ -212,7 +268,7 @@ impl Entry {
     /// Bytes that it takes besides its slot in the trie.
     pub(super) fn heap_bytes(&self) -> usize {
         match &self.data {
-            Data::Heap(row) => row.0.len(),
+            Data::Heap { bytes, .. } => bytes.len(),
             Data::Inline { .. } => 0,
         }
     }

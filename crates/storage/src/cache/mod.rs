@@ -44,7 +44,7 @@ pub(crate) use single_row::{add_row_at_hand, read_single_row};
 pub(crate) use table::{TableCache, Ticket};
 
 use ages::Ages;
-use entry::Entry;
+use entry::{Entry, Owner};
 
 use crate::memtable::MemtableBudget;
 
@@ -112,6 +112,8 @@ pub(crate) struct RowCache(Rc<RefCell<Inner>>);
 
 pub(super) struct Inner {
     trie: InMemoryTrie<Entry>,
+    /// For whom the rows on the heap are counted.
+    owner: Owner,
     /// Of rows on the heap that are not replaced.
     live_heap_bytes: usize,
     limit_bytes: usize,
@@ -147,6 +149,7 @@ impl RowCache {
             budget_bytes,
             told_bytes: 0,
             memtables,
+            owner: Owner::new(),
             live_heap_bytes: 0,
             limit_bytes: limit_bytes.min(LARGEST_BYTES),
             ages: Ages::default(),
@@ -213,11 +216,11 @@ impl Inner {
 
     /// What readers of older states keep.
     fn kept_bytes(&self) -> usize {
-        self.trie.retired_bytes() + entry::heap_bytes().saturating_sub(self.live_heap_bytes)
+        self.trie.retired_bytes() + self.owner.heap_bytes().saturating_sub(self.live_heap_bytes)
     }
 
     /// Of entries, nodes and rows, and what readers of older states keep.
     fn used_bytes(&self) -> usize {
-        self.trie.used_bytes() + self.trie.retired_bytes() + entry::heap_bytes()
+        self.trie.used_bytes() + self.trie.retired_bytes() + self.owner.heap_bytes()
     }
 }

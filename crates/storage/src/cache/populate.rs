@@ -174,6 +174,7 @@ impl Inner {
         self.ages.add(&entry);
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());
         let (is_row, is_header) = (entry.is_row(), entry.is_header());
+        let entry = entry.owned_by(self.owner);
         if self.trie.transaction(prefix).put(place, entry).is_err() {
             self.ages.remove(&age);
             self.metrics.refusals += 1;
@@ -194,13 +195,14 @@ impl Inner {
         place: &[u8],
         change: impl FnOnce(&Entry) -> Entry,
     ) -> bool {
+        let owner = self.owner;
         let mut transaction = self.trie.transaction(prefix);
         if transaction.get(place).is_none() {
             return false;
         }
         let changed = transaction.put_with(place, |old| {
             let Some(old) = old else { return (Entry::bound(false, DeletionTime::LIVE), (0, 0)) };
-            let new = change(old);
+            let new = change(old).owned_by(owner);
             let heap = (old.heap_bytes(), new.heap_bytes());
             (new, heap)
         });
