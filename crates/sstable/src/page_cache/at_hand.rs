@@ -9,12 +9,12 @@ use bytes::Bytes;
 
 use super::{
     PageKey,
-    clock::Clock,
     part::{Counters, Part},
+    table::PageTable,
 };
 
 pub(crate) struct PagesAtHand<'cache> {
-    clock: Ref<'cache, Clock>,
+    table: Ref<'cache, PageTable>,
     counters: &'cache Counters,
     /// Of data and of index.
     found: [Cell<u64>; 2],
@@ -22,14 +22,14 @@ pub(crate) struct PagesAtHand<'cache> {
 
 impl<'cache> PagesAtHand<'cache> {
     #[inline]
-    pub(super) fn new(clock: Ref<'cache, Clock>, counters: &'cache Counters) -> Self {
-        Self { clock, counters, found: Default::default() }
+    pub(super) fn new(table: Ref<'cache, PageTable>, counters: &'cache Counters) -> Self {
+        Self { table, counters, found: Default::default() }
     }
 
     /// A page, and counts that it was used.
     #[inline]
     pub(crate) fn get(&self, key: PageKey) -> Option<&Bytes> {
-        let page = self.clock.get(key)?;
+        let page = self.table.get(key)?;
         let found = &self.found[key.part() as usize];
         found.set(found.get() + 1);
         Some(page)

@@ -1,8 +1,8 @@
 //! Pages of files and decompressed chunks in memory, under one budget of bytes. One cache for each shard.
 //!
-//! Replacement is a clock that counts (see `clock`). A page that is evicted lives on while somebody reads from it; what is
+//! What goes for others is what was used least often lately (see `table`). A page that is evicted lives on while somebody reads from it; what is
 //! pinned that way is bounded by the reads under way. A page that is larger than the whole budget is handed out and not kept.
-//! Pages of a file that was closed stay until the hand takes them: nobody asks for them, and looking for them would hold the
+//! Pages of a file that was closed stay until they are cold and the hand takes them: nobody asks for them, and looking for them would hold the
 //! core. Several who miss the same page at once share one read.
 //!
 //! Who reads much and would fill the cache with what nobody else wants (scans, compactions, `BYPASS CACHE`) reads by
@@ -12,9 +12,10 @@
 
 mod at_hand;
 mod cached_file;
-mod clock;
+mod heat;
 mod in_flight;
 mod part;
+mod table;
 
 use std::{
     cell::{Cell, RefCell},
@@ -29,9 +30,9 @@ pub(crate) use part::Part;
 pub use part::PartMetrics;
 
 use self::{
-    clock::Clock,
     in_flight::{InFlight, Role},
     part::Counters,
+    table::PageTable,
 };
 use crate::error::Result;
 
@@ -86,7 +87,7 @@ pub struct PageCacheMetrics {
 pub struct PageCache(Rc<Shared>);
 
 struct Shared {
-    clock: RefCell<Clock>,
+    table: RefCell<PageTable>,
     in_flight: InFlight,
     keeps_index_pages: Cell<bool>,
     next_file: Cell<u64>,
@@ -98,7 +99,7 @@ impl PageCache {
     /// An empty cache that holds at most `budget_bytes`.
     pub fn new(budget_bytes: usize) -> Self {
         Self(Rc::new(Shared {
-            clock: RefCell::new(Clock::new(budget_bytes)),
+            table: RefCell::new(PageTable::new(budget_bytes)),
             in_flight: InFlight::default(),
             keeps_index_pages: Cell::new(true),
             next_file: Cell::new(0),
@@ -109,14 +110,15 @@ impl PageCache {
 
     /// Changes the budget; evicts at once what is too much.
     pub fn set_budget(&self, budget_bytes: usize) {
-        self.0.clock.borrow_mut().set_budget(budget_bytes);
+        self.0.table.borrow_mut().set_budget(budget_bytes);
     }
 
-    /// Forgets the pages that are there when it begins, in steps. Who reads from one meanwhile reads on.
+    /// Forgets as many pages as there are when it begins, in steps. Who reads from one meanwhile reads on.
     pub async fn forget_pages(&self) {
-        let mut slot = Some(0);
-        while let Some(from) = slot {
-            slot = self.0.clock.borrow_mut().forget_some(from, FORGOTTEN_AT_ONCE);
+        let mut left = self.0.table.borrow().len();
+        while left > 0 {
+            self.0.table.borrow_mut().forget_some(FORGOTTEN_AT_ONCE);
+            left = left.saturating_sub(FORGOTTEN_AT_ONCE);
             maybe_yield().await;
         }
     }
@@ -132,15 +134,15 @@ impl PageCache {
 
     /// What it did so far.
     pub fn metrics(&self) -> PageCacheMetrics {
-        let clock = self.0.clock.borrow();
+        let table = self.0.table.borrow();
         let (index, data) = (self.0.counters.of(Part::Index), self.0.counters.of(Part::Data));
         PageCacheMetrics {
             hits: index.hits + data.hits,
             misses: index.misses + data.misses,
             shared_reads: self.0.shared_reads.get(),
-            evictions: clock.evictions(),
-            used_bytes: clock.used_bytes(),
-            pages: clock.len(),
+            evictions: table.evictions(),
+            used_bytes: table.used_bytes(),
+            pages: table.len(),
             index,
             data,
         }
@@ -171,7 +173,7 @@ impl PageCache {
     /// All that is in memory now, to be read in one go. Nothing may be waited for meanwhile.
     #[inline]
     pub(crate) fn at_hand(&self) -> PagesAtHand<'_> {
-        PagesAtHand::new(self.0.clock.borrow(), &self.0.counters)
+        PagesAtHand::new(self.0.table.borrow(), &self.0.counters)
     }
 
     /// A page from the cache, or by `read`, or by somebody else's read of it; then it is in the cache.
@@ -180,7 +182,7 @@ impl PageCache {
         key: PageKey,
         read: impl FnOnce() -> F,
     ) -> Result<Bytes> {
-        if let Some(bytes) = self.0.clock.borrow().get(key) {
+        if let Some(bytes) = self.0.table.borrow().get(key) {
             self.count_hit(key);
             return Ok(bytes.clone());
         }
@@ -208,7 +210,7 @@ impl PageCache {
 
     /// A page, if it is there, without a trace.
     pub(crate) fn peek(&self, key: PageKey) -> Option<Bytes> {
-        let found = self.0.clock.borrow().peek(key).cloned();
+        let found = self.0.table.borrow().peek(key).cloned();
         match found.is_some() {
             true => self.count_hit(key),
             false => self.count_miss(key),
@@ -218,11 +220,11 @@ impl PageCache {
 
     /// Whether a page is there.
     pub(crate) fn holds(&self, key: PageKey) -> bool {
-        self.0.clock.borrow().peek(key).is_some()
+        self.0.table.borrow().peek(key).is_some()
     }
 
     pub(crate) fn insert(&self, key: PageKey, page: CachedPage) {
-        self.0.clock.borrow_mut().insert(key, page);
+        self.0.table.borrow_mut().insert(key, page);
     }
 }
 
