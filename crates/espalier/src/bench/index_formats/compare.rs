@@ -14,8 +14,8 @@ use super::search::RateSearch;
 use crate::bench::BenchError;
 use crate::bench::progress::Progress;
 
-/// The caches are full before anything counts: so many times their size is read from the disk.
-const WARM_UP: u64 = 2;
+/// The caches have what they will keep before anything counts: so many times their size is read from the disk.
+const WARM_UP: u64 = 8;
 
 /// And no longer than that.
 const MOST_WARM_UP: Duration = Duration::from_secs(20);
