@@ -203,11 +203,15 @@ const LARGEST_BYTES: usize = 7 << 29;
 /// Rows and pages settle what they take in portions of this part of the limit.
 const SETTLED_PART: usize = 256;
 
+/// But of no more: so many bytes are some hundred pages that go at once, within a tenth of a millisecond.
+const MOST_SETTLED_BYTES: usize = 512 << 10;
+
 impl Inner {
     /// Gives pages what rows do not take, and makes memory ready that will be needed.
     fn settle(&mut self) {
         let used = self.used_bytes();
-        if used.abs_diff(self.told_bytes) > self.limit_bytes / SETTLED_PART {
+        let portion = (self.limit_bytes / SETTLED_PART).min(MOST_SETTLED_BYTES);
+        if used.abs_diff(self.told_bytes) > portion {
             self.told_bytes = used;
             self.pages.set_budget(self.budget_bytes.saturating_sub(used));
             self.memtables.refill_spare_chunks();

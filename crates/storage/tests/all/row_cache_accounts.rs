@@ -35,6 +35,33 @@ async fn insert_rows(
 }
 
 #[test]
+fn two_caches_of_a_thread_have_an_account_each() {
+    let file_systems = [FileSystem::simulated(1), FileSystem::simulated(2)];
+    run(async {
+        let mut databases = Vec::new();
+        for file_system in &file_systems {
+            let database = open(file_system, settings(8 << 20)).await.unwrap();
+            database.set_row_cache_limit(1 << 20);
+            create(&database, vec![wide_table()]).await;
+            let wide = table(&database, "wide");
+            insert_rows(&database, &wide, 0..300, 1, 2000).await;
+            database.flush("ks", None).await.unwrap();
+            databases.push((database, wide));
+        }
+        for (database, wide) in &databases {
+            assert!(database.row_cache_metrics().used_bytes < 10_000);
+            read_partition(database, wide, "p").await.unwrap();
+            let metrics = database.row_cache_metrics();
+            assert!((600_000..800_000).contains(&metrics.used_bytes), "{metrics:?}");
+            assert_eq!((metrics.rows, metrics.row_evictions), (300, 0), "{metrics:?}");
+        }
+        for (database, _) in databases {
+            database.shutdown().await.unwrap();
+        }
+    });
+}
+
+#[test]
 fn what_readers_of_older_states_keep_counts() {
     let file_system = FileSystem::simulated(1);
     run(async {
