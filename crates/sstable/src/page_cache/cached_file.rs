@@ -49,6 +49,13 @@ struct Inner {
     checksums: Option<FileChecksums>,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.cache.close_file(self.number);
+        self.cache.close_file(self.made_number);
+    }
+}
+
 impl CachedFile {
     /// Opens a file for direct reads; its pages are compared with the checksums, if there are any.
     pub(crate) async fn open(

@@ -1,32 +1,49 @@
 //! How often a page was used lately, and the same of pages that are not cached any more.
 //!
-//! Counts are halved every so many misses, which is when an epoch ends; nobody goes through all of them for that: each says of
-//! which epoch it is.
+//! Time is counted in ticks, of so many misses as there are pages. Counts are halved with every eighth tick, and nothing is left of
+//! those of a page that was not used for five: what was hot before, and is not any more, makes room soon. Nobody goes through all
+//! counts for that: each says at which tick it was true.
 
 use super::PageKey;
 
-/// Counts end here: what is used more often than that stays in any case. An arbitrary choice among small numbers.
+/// Counts end here; an arbitrary choice among small numbers.
 const HOTTEST: u8 = 15;
 
-/// Uses, as they counted in an epoch.
+/// A page that was not used for so many ticks is as cold as one that never was.
+const IDLE_TICKS: u8 = 5;
+
+/// Counts are halved with every so many ticks, as a power of two.
+const HALVING_SHIFT: u32 = 3;
+
+/// Uses, as they counted at a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Heat {
     count: u8,
-    epoch: u8,
+    tick: u8,
 }
 
 impl Heat {
-    /// What is left of the count.
+    /// What is left of the count. Ticks begin anew after 256: pages that were not looked at for so long are gone by then.
     #[inline]
-    pub(super) fn now(self, epoch: u8) -> u8 {
-        let epochs = u32::from(epoch.wrapping_sub(self.epoch));
-        self.count.checked_shr(epochs).unwrap_or(0)
+    pub(super) fn now(self, tick: u8) -> u8 {
+        if tick.wrapping_sub(self.tick) >= IDLE_TICKS {
+            return 0;
+        }
+        // That is less than eight ticks ago: no halving, or one.
+        let is_halved = (tick ^ self.tick) >> HALVING_SHIFT != 0;
+        self.count >> u32::from(is_halved)
     }
 
     /// With a use more.
     #[inline]
-    pub(super) fn used(self, epoch: u8) -> Self {
-        Self { count: (self.now(epoch) + 1).min(HOTTEST), epoch }
+    pub(super) fn used(self, tick: u8) -> Self {
+        Self { count: (self.now(tick) + 1).min(HOTTEST), tick }
+    }
+
+    /// As hot as it is, and not idle.
+    #[inline]
+    pub(super) fn seen(self, tick: u8) -> Self {
+        Self { count: self.now(tick).max(1), tick }
     }
 }
 
@@ -34,34 +51,34 @@ impl Heat {
 ///
 /// Two that fall on the same place fight for it, and the hotter one stays.
 pub(super) struct Remembered {
-    /// Half of the hash, the count, the epoch.
+    /// Count and tick, and 16 bits of the hash.
     places: Vec<u32>,
 }
 
 impl Remembered {
-    /// Of about so many pages. Its memory is not touched before it is used.
+    /// Of at most so many pages. Its memory is not touched before it is used.
     pub(super) fn new(pages: usize) -> Self {
-        Self { places: vec![0; pages.next_power_of_two()] }
+        Self { places: vec![0; (pages / 2 + 1).next_power_of_two()] }
     }
 
     /// What is known of a page that comes back.
     pub(super) fn recall(&self, key: PageKey) -> Heat {
         let (place, tag) = self.place(key);
-        let [count, epoch, high, low] = self.places[place].to_be_bytes();
-        if u16::from_be_bytes([high, low]) == tag { Heat { count, epoch } } else { Heat::default() }
+        let [count, tick, high, low] = self.places[place].to_be_bytes();
+        if u16::from_be_bytes([high, low]) == tag { Heat { count, tick } } else { Heat::default() }
     }
 
     /// Of a page that goes.
-    pub(super) fn note(&mut self, key: PageKey, heat: Heat, epoch: u8) {
+    pub(super) fn note(&mut self, key: PageKey, heat: Heat, tick: u8) {
         let (place, tag) = self.place(key);
         let [count, of, high, low] = self.places[place].to_be_bytes();
         let is_same = u16::from_be_bytes([high, low]) == tag;
-        let other = Heat { count, epoch: of };
-        if !is_same && other.now(epoch) > heat.now(epoch) {
+        let other = Heat { count, tick: of };
+        if !is_same && other.now(tick) > heat.now(tick) {
             return;
         }
         let [high, low] = tag.to_be_bytes();
-        self.places[place] = u32::from_be_bytes([heat.count, heat.epoch, high, low]);
+        self.places[place] = u32::from_be_bytes([heat.count, heat.tick, high, low]);
     }
 
     fn place(&self, key: PageKey) -> (usize, u16) {
@@ -79,23 +96,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_halve_with_every_epoch_and_end_somewhere() {
+    fn counts_halve_with_every_eighth_tick_and_idle_pages_are_cold() {
         let mut heat = Heat::default();
         assert_eq!(heat.now(7), 0);
         for _ in 0..100 {
-            heat = heat.used(7);
+            heat = heat.used(14);
         }
-        assert_eq!([7, 8, 9, 10, 11, 15, 200].map(|epoch| heat.now(epoch)), [15, 7, 3, 1, 0, 0, 0]);
-        assert_eq!(heat.used(9).now(9), 4);
-        // Epochs begin anew after 255.
-        assert_eq!(Heat { count: 8, epoch: 255 }.now(1), 2);
+        assert_eq!([14, 15, 16, 18, 19, 200].map(|tick| heat.now(tick)), [15, 15, 7, 7, 0, 0]);
+        assert_eq!(heat.used(16).now(16), 8);
+        assert_eq!((heat.seen(16).now(20), heat.seen(30).now(30)), (7, 1));
+        // Ticks begin anew after 255.
+        assert_eq!(Heat { count: 8, tick: 255 }.now(1), 4);
     }
 
     #[test]
     fn pages_that_come_back_are_known_and_hot_ones_are_not_overwritten_by_cold_ones() {
-        let mut remembered = Remembered::new(1000);
+        let mut remembered = Remembered::new(2000);
         let key = |page| PageKey { file: 3, page };
-        let heat = |count| Heat { count, epoch: 1 };
+        let heat = |count| Heat { count, tick: 1 };
         (0..100).for_each(|page| remembered.note(key(page), heat(9), 1));
         let known = |remembered: &Remembered| {
             (0..100).filter(|page| remembered.recall(key(*page)) == heat(9)).count()
@@ -104,8 +122,8 @@ mod tests {
         let before = known(&remembered);
         (1000..9000).for_each(|page| remembered.note(key(page), heat(1), 1));
         assert_eq!(known(&remembered), before);
-        // Some epochs later the cold ones are as hot.
-        (1000..9000).for_each(|page| remembered.note(key(page), Heat { count: 1, epoch: 5 }, 5));
+        // Some ticks later those are cold themselves.
+        (1000..9000).for_each(|page| remembered.note(key(page), Heat { count: 1, tick: 6 }, 6));
         assert!(known(&remembered) < 5);
         assert_eq!(remembered.recall(key(77_777_777)), Heat::default());
     }

@@ -2,7 +2,7 @@
 //!
 //! What goes for others is what was used least often lately (see `table`). A page that is evicted lives on while somebody reads from it; what is
 //! pinned that way is bounded by the reads under way. A page that is larger than the whole budget is handed out and not kept.
-//! Pages of a file that was closed stay until they are cold and the hand takes them: nobody asks for them, and looking for them would hold the
+//! Pages of a file that was closed stay until the hand takes them, before all others: nobody asks for them, and looking for all of them would hold the
 //! core. Several who miss the same page at once share one read.
 //!
 //! Who reads much and would fill the cache with what nobody else wants (scans, compactions, `BYPASS CACHE`) reads by
@@ -113,12 +113,12 @@ impl PageCache {
         self.0.table.borrow_mut().set_budget(budget_bytes);
     }
 
-    /// Forgets as many pages as there are when it begins, in steps. Who reads from one meanwhile reads on.
+    /// Forgets the pages that are there when it begins, in steps. Who reads from one meanwhile reads on.
     pub async fn forget_pages(&self) {
-        let mut left = self.0.table.borrow().len();
-        while left > 0 {
-            self.0.table.borrow_mut().forget_some(FORGOTTEN_AT_ONCE);
-            left = left.saturating_sub(FORGOTTEN_AT_ONCE);
+        let mut end = self.0.table.borrow().len();
+        while end > 0 {
+            self.0.table.borrow_mut().forget_some(end, FORGOTTEN_AT_ONCE);
+            end = end.saturating_sub(FORGOTTEN_AT_ONCE);
             maybe_yield().await;
         }
     }
@@ -152,6 +152,14 @@ impl PageCache {
         let number = self.0.next_file.get();
         self.0.next_file.set(number + 1);
         number << 1 | part as u64
+    }
+
+    /// Nobody will ask for pages of this file any more.
+    fn close_file(&self, file: u64) {
+        // Where somebody reads meanwhile they get cold by themselves.
+        if let Ok(mut table) = self.0.table.try_borrow_mut() {
+            table.close_file(file);
+        }
     }
 
     /// A read from the disk.
