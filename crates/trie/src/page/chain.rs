@@ -11,10 +11,18 @@ const LINK: u8 = 0x12;
 /// Bytes of such a node.
 const LINK_BYTES: usize = 2;
 
+/// Follows `key` along the links from `position` on that lie on `page`: gives the place behind them, and what is left of the key.
+#[inline]
+pub(super) fn follow_links<'key>(page: &[u8], position: u64, key: &'key [u8]) -> (u64, &'key [u8]) {
+    let count = followed_links(page, position, key);
+    let way = (LINK_BYTES * count) as u64;
+    (position.saturating_sub(way), key.get(count..).unwrap_or_default())
+}
+
 /// How many nodes from `position` on are links that `key` follows, on `page` and each with its child there too. The child of the
 /// last one is `2 * count` bytes before `position`.
 #[inline]
-pub(super) fn followed_links(page: &[u8], position: u64, key: &[u8]) -> usize {
+fn followed_links(page: &[u8], position: u64, key: &[u8]) -> usize {
     let offset = (position % PAGE_SIZE as u64) as usize;
     // Of the node at the offset, and whole ones before it; the first bytes of the page may be part of another node.
     let Some(nodes) = page.get(offset % LINK_BYTES..offset + LINK_BYTES) else { return 0 };

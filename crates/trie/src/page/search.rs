@@ -3,7 +3,7 @@
 //! The same steps serve a look-up whose pages are all in memory, which is a plain function, and one that waits for the disk
 //! ([`Walker`](super::Walker)). Memory: some words, nothing is allocated.
 
-use super::chain::followed_links;
+use super::chain::follow_links;
 use super::error::{CorruptNode, Fault};
 use super::layout::{MAX_DEPTH, PAGE_SIZE};
 use super::node::{Node, Search};
@@ -23,12 +23,6 @@ pub enum Descent {
 #[inline]
 pub(super) fn page_of(position: u64) -> u64 {
     position / PAGE_SIZE as u64
-}
-
-/// Position and rest of the key behind so many links.
-#[inline]
-pub(super) fn behind_links(position: u64, rest: &[u8], links: usize) -> (u64, &[u8]) {
-    (position.saturating_sub(2 * links as u64), rest.get(links..).unwrap_or_default())
 }
 
 /// The payload of the shortest stored prefix of a key. In a trie of shortest unique prefixes it is the only candidate for
@@ -57,8 +51,7 @@ impl<'key> PrefixSearch<'key> {
     pub fn advance(&mut self, page: &[u8]) -> Result<Descent, CorruptNode> {
         let number = self.page_number();
         loop {
-            let links = followed_links(page, self.position, self.rest);
-            (self.position, self.rest) = behind_links(self.position, self.rest, links);
+            (self.position, self.rest) = follow_links(page, self.position, self.rest);
             let node = Node::at(page, self.position)?;
             if node.has_payload() {
                 return Ok(Descent::Payload(self.position));
@@ -114,8 +107,7 @@ impl<'key> FloorSearch<'key> {
         }
         let number = self.page_number();
         while self.steps.is_none() {
-            let links = followed_links(page, self.position, self.rest);
-            (self.position, self.rest) = behind_links(self.position, self.rest, links);
+            (self.position, self.rest) = follow_links(page, self.position, self.rest);
             let node = Node::at(page, self.position)?;
             if let Some(next) = self.follow(&node)? {
                 self.position = next;

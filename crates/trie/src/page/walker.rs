@@ -4,11 +4,11 @@
 //! An answer is the position of a node with a payload; [`Walker::node`] then shows it, from the page
 //! that the walker still holds.
 
-use super::chain::followed_links;
+use super::chain::follow_links;
 use super::error::{CorruptNode, Fault, ReadError};
 use super::layout::MAX_DEPTH;
 use super::node::{Node, Search};
-use super::search::{Descent, FloorSearch, PrefixSearch, behind_links, page_of};
+use super::search::{Descent, FloorSearch, PrefixSearch, page_of};
 use super::source::PageSource;
 
 /// Walks tries of one file. Holds one page, and counts those it asked for.
@@ -104,13 +104,12 @@ impl<S: PageSource> Walker<S> {
     async fn above(&mut self, root: u64, key: &[u8], or_equal: bool) -> Result<Option<u64>, S> {
         let mut greater = None;
         let (mut position, mut rest) = (root, key);
-        loop {
+        let node = loop {
             // A link has nothing beside the child that the key leads to.
             let page = self.page(page_of(position)).await?;
-            let links = followed_links(page, position, rest);
-            (position, rest) = behind_links(position, rest, links);
+            (position, rest) = follow_links(page, position, rest);
             let node = Node::at(page, position)?;
-            let Some((&byte, behind)) = rest.split_first() else { break };
+            let Some((&byte, behind)) = rest.split_first() else { break node };
             rest = behind;
             let (child, after) = match node.search(byte) {
                 Search::Found(slot) => (node.child(slot)?, slot + 1),
@@ -123,8 +122,7 @@ impl<S: PageSource> Walker<S> {
                 Some(child) => position = child,
                 None => return self.minimum_of(greater).await,
             }
-        }
-        let node = self.node(position).await?;
+        };
         if node.has_payload() && or_equal {
             return Ok(Some(position));
         }
