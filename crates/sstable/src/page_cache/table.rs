@@ -28,9 +28,12 @@ const ENTRY_BYTES: usize =
 /// Memory of a region and of its place in the table.
 const REGION_BYTES: usize = size_of::<Region>() + 48;
 
-/// Pages that the hand passes for one that goes, at most and at least. With more of them fewer new pages would be there at a time, with
+/// Pages that the hand passes for one that goes, at most. With more of them fewer new pages would be there at a time, with
 /// fewer of them hot ones would go too often: an arbitrary choice; some 6 % of the pages are then new ones.
-const LOOKS: (usize, usize) = (8, 32);
+const MOST_LOOKS: usize = 32;
+
+/// And at least.
+const FEWEST_LOOKS: usize = 8;
 
 /// Between these, this part of all; in any case no more than half, or the newest would be among them each time.
 const LOOKS_PART: usize = 16;
@@ -234,7 +237,8 @@ impl PageTable {
     /// The slot that was used least often among the next ones.
     fn coldest(&mut self) -> Option<usize> {
         let mut coldest = None;
-        let looks = (self.len() / LOOKS_PART).clamp(LOOKS.0, LOOKS.1).min(self.len() / 2).max(1);
+        let looks =
+            (self.len() / LOOKS_PART).clamp(FEWEST_LOOKS, MOST_LOOKS).min(self.len() / 2).max(1);
         for _ in 0..looks.min(self.len()) {
             if self.hand >= self.len() {
                 self.hand = 0;
