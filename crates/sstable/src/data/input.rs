@@ -41,6 +41,7 @@ pub(crate) struct DataInput<'a> {
 }
 
 impl<'a> DataInput<'a> {
+    #[inline]
     pub(crate) fn new(bytes: &'a Bytes, offset: usize) -> Self {
         Self { bytes, offset: offset.min(bytes.len()) }
     }
@@ -62,6 +63,7 @@ impl<'a> DataInput<'a> {
         Ok(byte)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
         let array = *self.rest().first_chunk().ok_or(Malformed::Ended)?;
         self.offset += N;

@@ -62,9 +62,9 @@ impl FlatPageBuilder {
         {
             return false;
         }
-        self.entries.extend_from_slice(&entry.data_position.to_le_bytes());
-        self.entries.extend_from_slice(&relative.to_le_bytes());
-        self.entries.extend_from_slice(&key_end.to_le_bytes());
+        let places = u128::from(relative) | u128::from(key_end) << 32;
+        let bytes = u128::from(entry.data_position) | places << 64;
+        self.entries.extend_from_slice(&bytes.to_le_bytes());
         self.count += 1;
         true
     }
@@ -87,6 +87,10 @@ fn promoted(
 ) -> Option<Option<PromotedLocation>> {
     let head = 2 + key_length as u64 + vint::unsigned_length(data_position) as u64;
     let rest = next.checked_sub(position)?.checked_sub(head)?;
+    // Most partitions are not wide.
+    if rest == 1 {
+        return Some(None);
+    }
     (1..=9u64).find_map(|size| {
         let length = rest.checked_sub(size)?;
         (vint::unsigned_length(length) as u64 == size).then(|| {

@@ -44,6 +44,7 @@ pub(super) struct EntryHead {
     pub(super) end: usize,
 }
 
+#[inline]
 pub(super) fn decode_head(bytes: &Bytes, offset: usize) -> Decoded<EntryHead> {
     let mut input = DataInput::new(bytes, offset);
     let length = input.u16()?;
