@@ -2,6 +2,7 @@
 //!
 //! * [`memory`]: the trie of memtables, in 32-byte blocks, with one writer and lock-free readers;
 //! * [`page`]: the trie of files, in 4 KiB pages;
+//! * [`prefetch`]: memory asked for before it is needed;
 //! * [`cursor`]: how a trie is walked, and the walks over walks: union, slice, entries.
 //!
 //! Keys are byte-comparable: their order is the order of their bytes, unsigned. The design of the
@@ -11,3 +12,4 @@
 pub mod cursor;
 pub mod memory;
 pub mod page;
+pub mod prefetch;

@@ -16,8 +16,9 @@
 
 #![allow(unsafe_code)]
 
-use super::node::{BLOCK_BYTES, Blocks, prefetch};
+use super::node::{BLOCK_BYTES, Blocks};
 use super::pointer::{Kind, Link, Pointer};
+use crate::prefetch::prefetch;
 use std::marker::PhantomData;
 
 /// How an array node lies in its blocks.
@@ -129,6 +130,13 @@ impl<'a> Array<'a> {
         for line in (64..self.layout.blocks as usize * BLOCK_BYTES).step_by(64) {
             prefetch(self.start.wrapping_add(line));
         }
+    }
+
+    /// Asks for all lines.
+    #[inline(always)]
+    pub(crate) fn prefetch(self) {
+        prefetch(self.start);
+        self.prefetch_children();
     }
 
     /// How many transitions are less than `byte`.

@@ -37,18 +37,6 @@ pub(crate) const SPARSE_WIDTH: usize = 6;
 pub(crate) const SPARSE_WORD_OFFSET: usize = 0x18;
 /// Blocks of a wide node.
 pub(crate) const WIDE_BLOCKS: u32 = 256 * 4 / BLOCK_BYTES as u32;
-/// Asks the processor to fetch the cache line of an address. Never faults.
-#[inline(always)]
-pub(crate) fn prefetch(address: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: prefetching never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = address;
-}
 
 /// A node as its pointer's type says to read it.
 pub(crate) enum Node<'a> {

@@ -2,9 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use super::node::{Node, open, prefetch};
-use super::pointer::Pointer;
+use super::node::{Node, open};
+use super::pointer::{Kind, Pointer};
 use super::shared::Shared;
+use crate::prefetch::prefetch;
 
 /// Leave to look at the structure for `'a`: a pinned epoch, or a borrow of the writer.
 pub(crate) struct View<'a, C> {
@@ -56,6 +57,23 @@ impl<'a, C> View<'a, C> {
         }
     }
 
+    /// The same where it is known which child will be asked for: of a node of several lines, those that it takes.
+    #[inline]
+    pub(crate) fn prefetch_towards(self, pointer: Pointer, rest: &[u8]) {
+        if pointer.is_none() {
+            return;
+        }
+        match (pointer.kind(), rest.first()) {
+            (Kind::Array | Kind::LongArray | Kind::Wide, Some(&byte)) => match self.open(pointer) {
+                // Making these reads nothing of the node.
+                Node::Array(array) => array.prefetch(),
+                Node::Wide(wide) => prefetch(std::ptr::from_ref(wide.find(byte)).cast()),
+                _ => {}
+            },
+            _ => self.prefetch(pointer),
+        }
+    }
+
     /// The content of a key.
     #[inline]
     pub(crate) fn get(self, key: &[u8]) -> Option<&'a C> {
@@ -79,42 +97,34 @@ impl<'a, C> View<'a, C> {
     #[inline]
     pub(crate) fn find_below(self, mut pointer: Pointer, key: &[u8]) -> Pointer {
         let mut rest = key;
-        loop {
-            if pointer.is_none() || rest.is_empty() {
-                return pointer;
-            }
-            match self.open(pointer) {
-                Node::Leaf => return Pointer::NONE,
-                Node::Chain(chain) => match rest.split_at_checked(chain.bytes.len()) {
-                    Some((head, tail)) if head == chain.bytes => {
-                        rest = tail;
-                        pointer = chain.child.get();
-                    }
-                    None if chain.bytes.starts_with(rest) => {
-                        return pointer.with_offset(pointer.offset() + rest.len());
-                    }
-                    _ => return Pointer::NONE,
-                },
-                Node::Sparse(sparse) => match sparse.find(rest[0]) {
-                    Some(child) => {
-                        rest = &rest[1..];
-                        pointer = child.get();
-                    }
-                    None => return Pointer::NONE,
-                },
-                Node::Array(array) => match array.find(rest[0]) {
-                    Some(child) => {
-                        rest = &rest[1..];
-                        pointer = child.get();
-                    }
-                    None => return Pointer::NONE,
-                },
-                Node::Wide(wide) => {
-                    pointer = wide.find(rest[0]).get();
-                    rest = &rest[1..];
+        while !pointer.is_none() && !rest.is_empty() {
+            (pointer, rest) = self.follow(pointer, rest);
+        }
+        pointer
+    }
+
+    /// One step of a path that is not empty, from a node that there is: where it leads, none if nowhere, and what is left of the path.
+    #[inline(always)]
+    pub(crate) fn follow<'key>(self, pointer: Pointer, rest: &'key [u8]) -> (Pointer, &'key [u8]) {
+        match self.open(pointer) {
+            Node::Leaf => (Pointer::NONE, rest),
+            Node::Chain(chain) => match rest.split_at_checked(chain.bytes.len()) {
+                Some((head, tail)) if head == chain.bytes => (chain.child.get(), tail),
+                None if chain.bytes.starts_with(rest) => {
+                    (pointer.with_offset(pointer.offset() + rest.len()), &[])
                 }
-                Node::Prefix(prefix) => pointer = prefix.inner.pointer(),
-            }
+                _ => (Pointer::NONE, rest),
+            },
+            Node::Sparse(sparse) => match sparse.find(rest[0]) {
+                Some(child) => (child.get(), &rest[1..]),
+                None => (Pointer::NONE, rest),
+            },
+            Node::Array(array) => match array.find(rest[0]) {
+                Some(child) => (child.get(), &rest[1..]),
+                None => (Pointer::NONE, rest),
+            },
+            Node::Wide(wide) => (wide.find(rest[0]).get(), &rest[1..]),
+            Node::Prefix(prefix) => (prefix.inner.pointer(), rest),
         }
     }
 

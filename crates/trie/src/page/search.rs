@@ -7,6 +7,7 @@ use super::chain::follow_links;
 use super::error::{CorruptNode, Fault};
 use super::layout::{MAX_DEPTH, PAGE_SIZE};
 use super::node::{Node, Search};
+use crate::prefetch::prefetch_range;
 
 /// Where a descent stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,21 @@ pub enum Descent {
 #[inline]
 pub(super) fn page_of(position: u64) -> u64 {
     position / PAGE_SIZE as u64
+}
+
+/// Bytes before a node where its children are likely to lie, and of the node itself: a page is entered at the top of a subtree, and a
+/// writer puts children directly before their parents. What is asked for in vain costs little, as the lines come at the same time.
+const LIKELY_BYTES: (usize, usize) = (320, 128);
+
+/// What is asked for of a node that is known to come next.
+const NODE_BYTES: usize = 128;
+
+/// Asks for what of a page is likely to be looked at when it is entered at a node.
+#[inline]
+fn prefetch_around(page: &[u8], position: u64) {
+    let offset = (position % PAGE_SIZE as u64) as usize;
+    let (before, behind) = LIKELY_BYTES;
+    prefetch_range(page, offset.saturating_sub(before), (offset + behind).min(page.len()));
 }
 
 /// The payload of the shortest stored prefix of a key. In a trie of shortest unique prefixes it is the only candidate for
@@ -46,23 +62,38 @@ impl<'key> PrefixSearch<'key> {
         page_of(self.position)
     }
 
+    /// Asks the processor for the node that comes next, as far as its size is known: most are that short.
+    #[inline]
+    pub fn prefetch_node(&self, page: &[u8]) {
+        let offset = (self.position % PAGE_SIZE as u64) as usize;
+        prefetch_range(page, offset, (offset + NODE_BYTES).min(page.len()));
+    }
+
     /// Goes down as far as `page` reaches, which is the one with [`PrefixSearch::page_number`].
     #[inline]
     pub fn advance(&mut self, page: &[u8]) -> Result<Descent, CorruptNode> {
         let number = self.page_number();
+        prefetch_around(page, self.position);
         loop {
-            (self.position, self.rest) = follow_links(page, self.position, self.rest);
-            let node = Node::at(page, self.position)?;
-            if node.has_payload() {
-                return Ok(Descent::Payload(self.position));
-            }
-            let Some((&byte, rest)) = self.rest.split_first() else { return Ok(Descent::Nothing) };
-            let Some(child) = node.child_for(byte)? else { return Ok(Descent::Nothing) };
-            (self.position, self.rest) = (child, rest);
-            if page_of(child) != number {
-                return Ok(Descent::Page(page_of(child)));
+            match self.step(page)? {
+                Descent::Page(next) if next == number => {}
+                other => return Ok(other),
             }
         }
+    }
+
+    /// Goes down by one node, or a chain of them, of [`PrefixSearch::page_number`]'s page; the next one may lie on the same page.
+    #[inline]
+    pub fn step(&mut self, page: &[u8]) -> Result<Descent, CorruptNode> {
+        (self.position, self.rest) = follow_links(page, self.position, self.rest);
+        let node = Node::at(page, self.position)?;
+        if node.has_payload() {
+            return Ok(Descent::Payload(self.position));
+        }
+        let Some((&byte, rest)) = self.rest.split_first() else { return Ok(Descent::Nothing) };
+        let Some(child) = node.child_for(byte)? else { return Ok(Descent::Nothing) };
+        (self.position, self.rest) = (child, rest);
+        Ok(Descent::Page(page_of(child)))
     }
 }
 
@@ -106,6 +137,7 @@ impl<'key> FloorSearch<'key> {
             return Ok(Descent::Payload(self.position));
         }
         let number = self.page_number();
+        prefetch_around(page, self.position);
         while self.steps.is_none() {
             (self.position, self.rest) = follow_links(page, self.position, self.rest);
             let node = Node::at(page, self.position)?;
