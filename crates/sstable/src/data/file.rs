@@ -22,7 +22,7 @@ use crate::{
     },
     data::chunk_table::Shortfall,
     error::{Result, SSTableError},
-    page_cache::{CachedFile, CachedPage, Caching, PageCache, PagesAtHand, Part},
+    page_cache::{CachedFile, CachedPage, Caching, PageCache, PageKey, PagesAtHand, Part},
     versions::VersionFeatures,
 };
 
@@ -294,6 +294,12 @@ impl DataFile {
     #[inline]
     pub(crate) fn pages_at_hand(&self) -> PagesAtHand<'_> {
         self.file.cache().at_hand()
+    }
+
+    /// The chunk with a position of the plain data.
+    #[inline]
+    pub(crate) fn key_of(&self, position: u64) -> PageKey {
+        self.file.key(position / self.chunk_length())
     }
 
     /// Chunk `index`, which begins at `index * chunk_length` of the plain data, if it is in the cache.

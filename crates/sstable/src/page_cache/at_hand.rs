@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::{
     PageKey,
     part::{Counters, Part},
-    table::PageTable,
+    table::{PageTable, Slot},
 };
 
 pub(crate) struct PagesAtHand<'cache> {
@@ -33,6 +33,20 @@ impl<'cache> PagesAtHand<'cache> {
         let found = &self.found[key.part() as usize];
         found.set(found.get() + 1);
         Some(page)
+    }
+}
+
+impl PagesAtHand<'_> {
+    /// Where a page is for as long as the cache is borrowed; asks the processor for what is known of it. Nothing counts as used.
+    #[inline]
+    pub(crate) fn slot(&self, key: PageKey) -> Option<Slot> {
+        self.table.find_ahead(key)
+    }
+
+    /// The page in a slot.
+    #[inline]
+    pub(crate) fn peek(&self, slot: Slot) -> Option<&[u8]> {
+        self.table.page_in(slot).map(|page| &page[..])
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) use cached_file::{CachedFile, Caching};
 use espalier_runtime::maybe_yield;
 pub(crate) use part::Part;
 pub use part::PartMetrics;
+pub(crate) use table::Slot;
 
 use self::{
     in_flight::{InFlight, Role},

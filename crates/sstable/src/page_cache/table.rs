@@ -14,6 +14,7 @@ use std::{cell::Cell, collections::VecDeque};
 
 use bytes::Bytes;
 use espalier_runtime::file::PAGE_BYTES;
+use espalier_trie::prefetch::prefetch_of;
 use hashbrown::HashMap;
 
 use super::{
@@ -63,6 +64,10 @@ struct Region {
     slots: [u32; REGION_PAGES as usize],
     count: u32,
 }
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot(usize);
 
 /// Whose page a slot has.
 struct Owner {
@@ -151,8 +156,23 @@ impl PageTable {
     }
 
     /// A page, as if nobody had asked.
+    #[inline]
     pub(super) fn peek(&self, key: PageKey) -> Option<&Bytes> {
         self.pages.get(self.slot(key)?)
+    }
+
+    /// Where a page is until something comes in or goes; asks the processor for what is known of it.
+    #[inline]
+    pub(super) fn find_ahead(&self, key: PageKey) -> Option<Slot> {
+        let slot = self.slot(key)?;
+        prefetch_of(self.pages.get(slot)?);
+        prefetch_of(self.heats.get(slot)?);
+        Some(Slot(slot))
+    }
+
+    #[inline]
+    pub(super) fn page_in(&self, slot: Slot) -> Option<&Bytes> {
+        self.pages.get(slot.0)
     }
 
     #[inline]

@@ -27,6 +27,11 @@ impl TrieKeyEncoder {
         Self { form, types }
     }
 
+    /// Whether keys are in the trie as their bytes, and not by the types of their columns.
+    pub(crate) fn are_bytes(&self) -> bool {
+        matches!(self.form, TrieKeys::Bytes)
+    }
+
     /// Replaces what is in `out` by the key.
     pub(crate) fn encode(&self, key: &DecoratedKey, out: &mut Vec<u8>) {
         out.clear();

@@ -9,6 +9,7 @@
 //! again, bounded by [`window::MAXIMUM_JOINED_BYTES`] and a row.
 
 mod index;
+mod look_ahead;
 mod rows;
 mod window;
 

@@ -1,9 +1,14 @@
 //! Bytes of Data.db from chunks in memory: those of one chunk where they lie, or of several put together.
 
+use espalier_trie::prefetch::prefetch_range;
+
 use crate::{data::file::DataFile, page_cache::PagesAtHand};
 
 /// No more is put together: what is longer is for those who can wait.
 pub(super) const MAXIMUM_JOINED_BYTES: usize = 256 * 1024;
+
+/// What is likely to be looked at from where one enters a chunk.
+const LIKELY_BYTES: usize = 192;
 
 pub(super) struct Window<'a> {
     pages: &'a PagesAtHand<'a>,
@@ -58,6 +63,8 @@ impl<'a> Window<'a> {
         self.is_joined = false;
         self.start = index * length;
         self.at = (position - self.start) as usize;
+        // Mostly the row is there, and is longer than a line.
+        prefetch_range(self.chunk, self.at, (self.at + LIKELY_BYTES).min(self.chunk.len()));
         (self.at < self.chunk.len()).then_some(())
     }
 

@@ -54,6 +54,11 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// What a node's payload says; none if it is malformed.
+    pub fn at(node: &Node<'_>) -> Option<Self> {
+        decode_payload(node).ok()
+    }
+
     /// Where the key is, if it can be one with this hash byte.
     #[inline]
     pub(super) fn position_if(self, hash_byte: u8) -> Option<IndexPosition> {
