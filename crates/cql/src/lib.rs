@@ -12,6 +12,7 @@ mod describe;
 mod error;
 mod functions;
 pub mod grammar;
+mod look_ahead;
 mod metadata;
 mod modify;
 pub mod offline;

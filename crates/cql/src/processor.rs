@@ -16,6 +16,7 @@ use crate::{
     batch::{BatchUpdates, check_statements},
     ddl, describe,
     grammar::ast::BatchKind,
+    look_ahead::Ahead,
     metadata::statement_id,
     modify::{Clocks, PlannedModification, PointOutcome},
     planner,
@@ -384,6 +385,41 @@ impl QueryProcessor {
             },
             _ => Now::MustWait,
         }
+    }
+
+    /// Whether there is a use in telling [`QueryProcessor::look_ahead`] of an execution.
+    pub fn can_look_ahead(&self, prepared: &Prepared) -> bool {
+        match &prepared.plan {
+            Plan::Select(select) => {
+                select.point.is_some()
+                    && !select.bypass_cache
+                    && self.inner.database.is_worth_looking_ahead(&select.table)
+            }
+            Plan::Modification(statement) => {
+                statement.point.is_some()
+                    && self.inner.database.is_worth_looking_ahead(&statement.table)
+            }
+            _ => false,
+        }
+    }
+
+    /// Fetches the memory that statements of single rows will take, side by side: for those who have several to execute. Other
+    /// statements, and errors, are for their execution.
+    pub fn look_ahead<'a>(&self, requests: impl IntoIterator<Item = (&'a Prepared, Values<'a>)>) {
+        let mut ahead = Ahead::new(&self.inner.database);
+        let mut buffer = self.inner.key_buffer.borrow_mut();
+        for (prepared, values) in requests {
+            let (table, key, is_write) = match &prepared.plan {
+                Plan::Select(select) if select.bypass_cache => continue,
+                Plan::Select(select) => (&select.table, select.point_key(), false),
+                Plan::Modification(statement) => (&statement.table, statement.point_key(), true),
+                _ => continue,
+            };
+            if let Some(values) = borrow_values(&prepared.bind.columns, values) {
+                ahead.add(table, key, values, is_write, &mut buffer);
+            }
+        }
+        ahead.end();
     }
 
     #[inline]

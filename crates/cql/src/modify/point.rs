@@ -73,6 +73,11 @@ impl PointWrite {
 }
 
 impl PlannedModification {
+    /// The key of the only row that it writes.
+    pub fn point_key(&self) -> Option<&PointKey> {
+        self.point.as_ref().map(|point| &point.key)
+    }
+
     /// Executes it as the write of one row. `values` are checked against their markers; `buffer` is for the key.
     #[inline]
     pub fn write_point(

@@ -66,6 +66,13 @@ impl PointSelect {
     }
 }
 
+impl PlannedSelect {
+    /// The key of the only row that it reads.
+    pub fn point_key(&self) -> Option<&PointKey> {
+        self.point.as_ref().map(|point| &point.key)
+    }
+}
+
 /// Puts the row in `row` and tells whether there is one; `None` if that is for the general path, because it cannot be told
 /// without waiting, or is an error. `values` are checked against their markers; `buffer` is for the key.
 #[inline]

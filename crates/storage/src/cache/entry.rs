@@ -6,9 +6,13 @@ use std::{
 };
 
 use espalier_mutation::DeletionTime;
+use espalier_trie::prefetch::prefetch_range;
 
 /// Rows up to this length lie in the entry itself; longer ones on the heap.
 const INLINE_BYTES: usize = 22;
+
+/// What is likely to be looked at of a row on the heap.
+const LIKELY_BYTES: usize = 256;
 
 const DELETION_BYTES: usize = 12;
 
@@ -140,6 +144,13 @@ impl Entry {
             Data::Heap { owner: None, bytes: [prefix, row].concat().into_boxed_slice() }
         };
         Self { used_at: Cell::new(0), flags: Cell::new(flags), data }
+    }
+
+    /// Asks the processor for a row's bytes that are not here.
+    pub(super) fn prefetch(&self) {
+        if let Data::Heap { bytes, .. } = &self.data {
+            prefetch_range(bytes, 0, bytes.len().min(LIKELY_BYTES));
+        }
     }
 
     /// A row: its bytes as a memtable stores them.

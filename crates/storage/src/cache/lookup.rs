@@ -55,6 +55,19 @@ impl TableCache {
         Some(take(lookup))
     }
 
+    /// Asks the processor for what looking up these rows takes, by their paths with the table's number; `met` is called with the
+    /// number of each that has an entry.
+    pub(crate) fn look_ahead<'path>(
+        &self,
+        rows: impl IntoIterator<Item = &'path [u8]>,
+        mut met: impl FnMut(usize),
+    ) {
+        self.cache.0.borrow().trie.look_ahead(rows, |index, entry| {
+            entry.prefetch();
+            met(index);
+        });
+    }
+
     /// What is known of a partition as a whole.
     pub(super) fn header(
         &self,

@@ -57,6 +57,11 @@ impl TableCache {
 
     /// To be taken in the same moment as the table's view.
     #[inline]
+    /// What the paths of all its entries begin with.
+    pub(crate) fn number(&self) -> u32 {
+        self.number.get()
+    }
+
     pub(crate) fn ticket(&self) -> Ticket {
         Ticket { number: self.number.get(), phase: self.phase.get() }
     }

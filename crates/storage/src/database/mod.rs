@@ -17,9 +17,11 @@ mod drop_table;
 mod flush;
 mod import;
 pub use import::Imported;
+pub use look_ahead::LookAhead;
 pub use snapshots::{SnapshotDetails, SnapshotTable};
 mod install;
 mod logged_batch;
+mod look_ahead;
 mod metrics;
 mod open;
 mod read;
@@ -36,6 +38,7 @@ mod system_keyspaces;
 mod truncate;
 mod write;
 
+use look_ahead::LookAheadBuffers;
 use metrics::Counters;
 
 use std::{
@@ -85,6 +88,7 @@ struct Inner {
     encoder: RefCell<EncodedMutation>,
     lookup_path: RefCell<Vec<u8>>,
     point_scratch: RefCell<PointScratch>,
+    look_ahead: RefCell<LookAheadBuffers>,
     next_mapping: Cell<u32>,
     /// Memtables take more than they should, or the log does.
     flush_wanted: Notify,

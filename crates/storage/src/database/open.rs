@@ -123,6 +123,7 @@ impl Database {
             encoder: RefCell::default(),
             lookup_path: RefCell::default(),
             point_scratch: RefCell::default(),
+            look_ahead: RefCell::default(),
             next_mapping: Cell::new(0),
             flush_wanted: Notify::new(),
             compaction_wanted: Notify::new(),

@@ -2,7 +2,12 @@
 
 use espalier_mutation::{CellRef, DecoratedKeyRef, DeletionTime, PackedRow, schema::TableMetadata};
 
+use espalier_trie::prefetch::prefetch_range;
+
 use super::{Memtable, content::Content, path, range_tombstones, write::split_stored};
+
+/// What is likely to be looked at of a row that has memory of its own.
+const LIKELY_BYTES: usize = 256;
 
 /// A row as a memtable holds it, not yet reconciled with the deletions that cover it.
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +137,15 @@ impl Memtable {
                 range_tombstones::deletion_before(store.subtrie(prefix), row_path, true);
         }
         Found::Row(take(lookup))
+    }
+
+    /// Asks the processor for what looking up these rows takes, by their paths.
+    pub(crate) fn look_ahead<'path>(&self, rows: impl IntoIterator<Item = &'path [u8]>) {
+        self.store.borrow().look_ahead(rows, |content| {
+            if let Content::Heap(bytes) = content {
+                prefetch_range(bytes, 0, bytes.len().min(LIKELY_BYTES));
+            }
+        });
     }
 
     #[inline]

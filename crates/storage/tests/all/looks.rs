@@ -52,6 +52,29 @@ fn cells(row: &Row) -> Seen {
     cells
 }
 
+/// Nothing may come of it: what is read then is compared in any case.
+fn look_ahead(
+    database: &Database,
+    table: &TableMetadata,
+    key: &DecoratedKey,
+    clustering: &Clustering,
+) {
+    let counts = || (database.metrics().page_cache_hits, database.row_cache_metrics());
+    let before = counts();
+    for is_write in [false, true] {
+        let mut ahead = database.look_ahead(table).expect("tests look ahead in small tables too");
+        // The same row twice, as connections may send it.
+        (0..2).for_each(|_| {
+            ahead.add(table, key.borrowed(), &clustering.values);
+        });
+        match is_write {
+            true => ahead.for_writing(),
+            false => ahead.for_reading(),
+        }
+    }
+    assert_eq!(counts(), before);
+}
+
 /// Whether the look was answered.
 pub(crate) async fn compare_look(
     database: &Database,
@@ -65,6 +88,7 @@ pub(crate) async fn compare_look(
         let (key, clustering) = (key.borrowed(), &clustering.values);
         database.try_read_row(table, key, clustering, may_use_caches, |lookup| seen(&lookup, now_s))
     };
+    look_ahead(database, table, &key, &clustering);
     let (in_memtable, found) = (look(false), look(true));
     let slices = match clustering.values.is_empty() {
         true => ClusteringSlices::all(),

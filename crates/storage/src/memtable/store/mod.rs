@@ -100,6 +100,17 @@ impl Store {
         self.part(key).get(key)
     }
 
+    /// Asks the processor for what looking up these keys takes; `met` is called with what they have. Only tries look ahead.
+    pub(super) fn look_ahead<'key>(
+        &self,
+        keys: impl IntoIterator<Item = &'key [u8]>,
+        mut met: impl FnMut(&Content),
+    ) {
+        if let Self::Single(Single::Trie(trie)) = self {
+            trie.look_ahead(keys, |_, content| met(content));
+        }
+    }
+
     /// Maps `key` to what `change` makes of its present content. `change` is not called when there is no room.
     #[inline]
     pub(super) fn put_with<R>(

@@ -1,0 +1,162 @@
+//! Rows that are about to be asked for, or written: the memory that this takes is fetched for several of them side by side.
+//!
+//! A connection mostly has more than one request to answer at a time, and what a look-up among millions of rows does is wait for memory, ten
+//! or twenty times, each time for what leads to the next. Nothing here has an answer, or changes one: a row that was looked for ahead is
+//! looked up as any other, only sooner.
+
+use std::{cell::RefMut, ops::Range, rc::Rc};
+
+use espalier_mutation::{DecoratedKeyRef, Token, murmur3, schema::TableMetadata};
+use espalier_trie::memory::LOOK_AHEAD_KEYS;
+
+use super::Database;
+use crate::{
+    memtable::path,
+    table::{SSTable, Table},
+};
+
+/// What is smaller is in the processor's cache anyway, mostly. Builds with assertions always look ahead, so that tests do.
+const WORTHWHILE_BYTES: u64 = if cfg!(debug_assertions) { 0 } else { 1 << 20 };
+
+/// Of more SSTables than that none is looked at: who asks them waits for other things.
+const MOST_SSTABLES: usize = 8;
+
+/// Room for the table's number in front of each path, which is how the row cache has it.
+const NUMBER: [u8; 4] = [0; 4];
+
+/// Memory that is used again for each group of keys.
+#[derive(Default)]
+pub(super) struct LookAheadBuffers {
+    bytes: Vec<u8>,
+    keys: Vec<Key>,
+}
+
+/// A row's key, by ranges of the bytes.
+struct Key {
+    token: Token,
+    /// The partition key as it is.
+    partition_key: Range<usize>,
+    /// [`NUMBER`], the path of the partition, the path of the row.
+    number_at: usize,
+    partition_end: usize,
+    row_end: usize,
+}
+
+/// Keys of one table.
+pub struct LookAhead<'a> {
+    database: &'a Database,
+    table: Rc<Table>,
+    buffers: RefMut<'a, LookAheadBuffers>,
+}
+
+impl Database {
+    /// Whether looking ahead in a table is worth its while.
+    pub fn is_worth_looking_ahead(&self, table: &TableMetadata) -> bool {
+        let tables = self.inner.tables.borrow();
+        let Some(stored) = tables.get(&table.id) else { return false };
+        let view = stored.borrow_view();
+        let memory: usize = view.memtables().map(|memtable| memtable.used_bytes()).sum();
+        if memory as u64 >= WORTHWHILE_BYTES || view.sstables.len() > MOST_SSTABLES {
+            return memory as u64 >= WORTHWHILE_BYTES;
+        }
+        let files = view.sstables.iter().map(|sstable| sstable.reader().data_length());
+        files.sum::<u64>() >= WORTHWHILE_BYTES
+    }
+
+    /// Begins to look ahead in a table; `None` if it is not worth its while.
+    pub fn look_ahead(&self, table: &TableMetadata) -> Option<LookAhead<'_>> {
+        if !self.is_worth_looking_ahead(table) {
+            return None;
+        }
+        let stored = self.inner.tables.borrow().get(&table.id)?.clone();
+        let mut buffers = self.inner.look_ahead.try_borrow_mut().ok()?;
+        buffers.bytes.clear();
+        buffers.keys.clear();
+        Some(LookAhead { database: self, table: stored, buffers })
+    }
+}
+
+impl LookAhead<'_> {
+    /// Adds a row; false if there is no room for more. `clustering` has a value for each clustering column.
+    pub fn add<V: AsRef<[u8]>>(
+        &mut self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
+    ) -> bool {
+        if self.database.owns(table, key.token) {
+            let LookAheadBuffers { bytes, keys } = &mut *self.buffers;
+            let start = bytes.len();
+            bytes.extend_from_slice(key.key);
+            let number_at = bytes.len();
+            bytes.extend_from_slice(&NUMBER);
+            path::put_partition(key, bytes);
+            let partition_end = bytes.len();
+            path::put_row(table.comparator(), clustering, bytes);
+            keys.push(Key {
+                token: key.token,
+                partition_key: start..number_at,
+                number_at,
+                partition_end,
+                row_end: bytes.len(),
+            });
+        }
+        self.buffers.keys.len() < LOOK_AHEAD_KEYS
+    }
+
+    /// Fetches what reading the rows takes.
+    pub fn for_reading(mut self) {
+        let view = self.table.view();
+        let LookAheadBuffers { bytes, keys } = &mut *self.buffers;
+        for memtable in view.memtables().filter(|memtable| !memtable.is_empty()) {
+            memtable.look_ahead(keys.iter().map(|key| key.row(bytes)));
+        }
+        if view.sstables.is_empty() || view.sstables.len() > MOST_SSTABLES {
+            return;
+        }
+        let mut is_known = 0_u32;
+        if let Some(cache) = self.table.enabled_row_cache() {
+            let number = cache.number().to_be_bytes();
+            for key in &*keys {
+                bytes[key.number_at..][..number.len()].copy_from_slice(&number);
+            }
+            let rows = keys.iter().map(|key| key.numbered_row(bytes));
+            cache.look_ahead(rows, |index| is_known |= 1 << index);
+        }
+        let unknown = keys.iter().enumerate().filter(|(index, _)| is_known & 1 << index == 0);
+        let unknown = unknown.map(|(_, key)| key);
+        match &*view.sstables {
+            [only] => only.reader().look_ahead(unknown.map(|key| key.partition(bytes))),
+            several => several.iter().for_each(|sstable| {
+                let having = unknown.clone().filter(|key| key.may_be_in(sstable, bytes));
+                sstable.reader().look_ahead(having.map(|key| key.partition(bytes)));
+            }),
+        }
+    }
+
+    /// Fetches what writing the rows takes.
+    pub fn for_writing(self) {
+        let LookAheadBuffers { bytes, keys } = &*self.buffers;
+        self.table.view().memtable.look_ahead(keys.iter().map(|key| key.row(bytes)));
+    }
+}
+
+impl Key {
+    fn partition<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        &bytes[self.number_at + NUMBER.len()..self.partition_end]
+    }
+
+    fn row<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        &bytes[self.number_at + NUMBER.len()..self.row_end]
+    }
+
+    fn numbered_row<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        &bytes[self.number_at..self.row_end]
+    }
+
+    fn may_be_in(&self, sstable: &SSTable, bytes: &[u8]) -> bool {
+        let key = &bytes[self.partition_key.clone()];
+        sstable.spans(DecoratedKeyRef { token: self.token, key })
+            && sstable.passes_filter(murmur3::hash(key))
+    }
+}
