@@ -1,5 +1,6 @@
 //! The receiving side of a connection: frames in, requests started.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::rc::Rc;
@@ -15,7 +16,9 @@ use crate::admission::InFlight;
 use crate::dispatch;
 use crate::options;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
-use crate::protocol::{Decoder, Envelope, Opcode, Request, Response, ResponseExtras};
+use crate::protocol::{
+    DecodeFailure, Decoder, Envelope, Opcode, Request, Response, ResponseExtras,
+};
 use crate::traces::TraceChoice;
 
 /// Space for a read on a connection that sends little, and on one that sends much. Arbitrary: the first is what an idle
@@ -25,6 +28,11 @@ const MAX_READ_BYTES: usize = 64 * 1024;
 
 /// Most bytes by which the receive buffer grows before they have arrived.
 const MAX_GROWTH: usize = 1024 * 1024;
+
+/// Requests that have arrived together, of which the memory that they will take is fetched together: at most so many, and no more
+/// once they have so many bytes.
+const MAX_AHEAD: usize = 16;
+const MAX_AHEAD_BYTES: usize = 64 * 1024;
 
 /// How long, and for how many bytes, a client is listened to after its connection's last answer.
 const PARTING_TIME: Duration = Duration::from_secs(1);
@@ -43,6 +51,8 @@ pub(super) struct Reader<S, F> {
     serve: S,
     decoder: Decoder,
     buffer: BytesMut,
+    /// Requests that were taken out of the buffer and are yet to be served.
+    arrived: VecDeque<Envelope>,
     runner: InlineRunner<F>,
     started: bool,
     read_bytes: usize,
@@ -57,7 +67,8 @@ where
         let decoder = Decoder::new(connection.server.config.max_frame_size);
         let (buffer, runner) = (BytesMut::new(), InlineRunner::new());
         let read_bytes = MIN_READ_BYTES;
-        Self { connection, serve, decoder, buffer, runner, started: false, read_bytes }
+        let arrived = VecDeque::new();
+        Self { connection, serve, decoder, buffer, arrived, runner, started: false, read_bytes }
     }
 
     /// Reads once; gives the count of bytes, 0 at the end of the stream.
@@ -105,11 +116,19 @@ where
     /// Serves all whole frames that have arrived.
     pub async fn serve_frames(&mut self) -> Next {
         loop {
-            match self.decoder.next(&mut self.buffer) {
-                Ok(None) => return Next::Continue,
-                Ok(Some(envelope)) if self.started => self.start(envelope).await,
-                Ok(Some(envelope)) => self.negotiate(&envelope),
-                Err(failure) => {
+            let behind = self.take_arrived();
+            if self.arrived.len() > 1 {
+                dispatch::look_ahead(&self.connection, &self.arrived);
+            }
+            while let Some(envelope) = self.arrived.pop_front() {
+                self.start(envelope).await;
+                self.give_way().await;
+            }
+            match behind {
+                None => {}
+                Some(Ok(None)) => return Next::Continue,
+                Some(Ok(Some(envelope))) => self.negotiate(&envelope),
+                Some(Err(failure)) => {
                     self.connection.server.metrics.responses_error.increment();
                     self.connection.send.borrow_mut().write_failure(&failure);
                     if failure.fatal {
@@ -118,10 +137,30 @@ where
                     }
                 }
             }
-            if should_yield() {
-                self.connection.flush().await;
-                yield_now().await;
+            self.give_way().await;
+        }
+    }
+
+    /// Takes as many requests of a started connection as are to be served together; then what the decoder had behind them, if it
+    /// was asked.
+    fn take_arrived(&mut self) -> Option<Result<Option<Envelope>, DecodeFailure>> {
+        let mut bytes = 0;
+        while self.arrived.len() < MAX_AHEAD && bytes < MAX_AHEAD_BYTES {
+            match self.decoder.next(&mut self.buffer) {
+                Ok(Some(envelope)) if self.started => {
+                    bytes += envelope.body.len();
+                    self.arrived.push_back(envelope);
+                }
+                other => return Some(other),
             }
+        }
+        None
+    }
+
+    async fn give_way(&self) {
+        if should_yield() {
+            self.connection.flush().await;
+            yield_now().await;
         }
     }
 

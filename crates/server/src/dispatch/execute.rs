@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use espalier_cql as cql;
 use espalier_runtime::{trace, trace_event};
+use smallvec::SmallVec;
 
 use super::respond::{Columns, RowsRef, finish, respond_rows};
 use crate::admission::InFlight;
@@ -37,6 +38,29 @@ pub(crate) fn serve_now(
         connection.refuse(header.stream, &error);
         None
     })
+}
+
+/// Fetches the memory that EXECUTEs which follow one another will take.
+pub(crate) fn look_ahead<'a>(
+    connection: &Connection,
+    envelopes: impl IntoIterator<Item = &'a Envelope>,
+) {
+    let processor = &connection.server.processor;
+    let executes =
+        envelopes.into_iter().filter(|envelope| envelope.header.opcode == Opcode::Execute);
+    // What is wrong, or unknown, is told when it is served.
+    let statements: SmallVec<[_; 16]> = executes
+        .filter_map(|envelope| {
+            let Ok(Request::Execute(execute)) = Request::decode(envelope) else { return None };
+            let prepared = processor.prepared(execute.id)?;
+            let worthwhile = processor.can_look_ahead(&prepared);
+            worthwhile.then(|| (prepared, BoundValues::new(&execute.parameters.values)))
+        })
+        .collect();
+    if statements.len() > 1 {
+        let statements = statements.iter();
+        processor.look_ahead(statements.map(|(prepared, values)| (&**prepared, values.borrow())));
+    }
 }
 
 /// Gives `in_flight` back if the statement must wait.

@@ -24,8 +24,8 @@ use crate::protocol::{
 
 use crate::traces::{TraceChoice, TracedRequest};
 
-pub(crate) use execute::serve_now;
 use execute::{find_prepared, serve_execute};
+pub(crate) use execute::{look_ahead, serve_now};
 use respond::{Columns, finish};
 
 /// Serves the request of `envelope`, whose bytes count as in flight until it is done.
