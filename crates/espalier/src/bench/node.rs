@@ -103,6 +103,18 @@ impl InProcessNode {
         Ok(self.processor.prepare(text, &self.client)?)
     }
 
+    /// Tells the node which executions of a statement follow, as a connection does with those that have arrived together.
+    pub fn look_ahead<'a>(
+        &self,
+        prepared: &'a Arc<Prepared>,
+        executions: impl ExactSizeIterator<Item = &'a [Value]>,
+    ) {
+        if executions.len() > 1 {
+            let requests = executions.map(|values| (&**prepared, Values::Positional(values)));
+            self.processor.look_ahead(requests);
+        }
+    }
+
     /// Executes a prepared write as a connection does.
     #[inline]
     pub async fn write(

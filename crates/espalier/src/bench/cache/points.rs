@@ -1,13 +1,17 @@
 //! Rows by their keys: memory of each, and how many are read a second.
 
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
+use espalier_cql::{Prepared, Value};
 use espalier_runtime::{maybe_yield, random::Generator};
 
 use super::{
     super::{node::Found, watch::Round, watch::Watch},
     BenchError, CacheArguments, InProcessNode, Progress, answer, bigint, print_line, scramble,
 };
+
+/// Requests that one has at hand at a time, where they look ahead.
+const PIPELINED: usize = 16;
 
 pub(super) async fn measure(
     node: &Rc<InProcessNode>,
@@ -50,15 +54,17 @@ pub(super) async fn measure(
         round.add(reads, &watch);
         best = best.max(round.per_core_s());
     }
+    let ahead_best = measure_ahead(node, arguments, &select, progress).await?;
     progress.clear();
     let after = node.database().row_cache_metrics();
     let hits = after.reads_without_misses - metrics.reads_without_misses;
-    let all = u64::from(arguments.rounds) * reads;
+    let all = 2 * u64::from(arguments.rounds) * reads;
     print_line(format_args!(
         "{rows} partitions of one row, keys and values of 8 bytes\n\
          memory of a cached row      {:>12.1} bytes ({} rows, {} bytes in use)\n\
          reads that fill the cache   {:>12.0} a core second\n\
-         reads of cached rows        {:>12.0} a core second (best of {}); {:.3} % from the cache",
+         reads of cached rows        {:>12.0} a core second (best of {}); {:.3} % from the cache\n\
+         the same, {PIPELINED} at a time      {:>12.0} a core second",
         metrics.used_bytes as f64 / metrics.rows.max(1) as f64,
         metrics.rows,
         metrics.used_bytes,
@@ -66,16 +72,54 @@ pub(super) async fn measure(
         best,
         arguments.rounds,
         100.0 * hits as f64 / all as f64,
+        ahead_best,
     ))
+}
+
+/// The same for one who has several requests at hand, as a connection has those that arrived together: the best round.
+async fn measure_ahead(
+    node: &Rc<InProcessNode>,
+    arguments: &CacheArguments,
+    select: &Arc<Prepared>,
+    progress: &mut Progress,
+) -> Result<f64, BenchError> {
+    let reads = 1_000_000.max(arguments.rows).next_multiple_of(PIPELINED as u64);
+    let (mut random, mut best) = (Generator::from_seed(2), 0.0_f64);
+    for _ in 0..arguments.rounds {
+        let mut step = progress.step("random rows are read, some at a time", reads);
+        let mut round = Round::default();
+        let watch = Watch::start();
+        for number in (0..reads).step_by(PIPELINED) {
+            let numbers = [(); PIPELINED].map(|()| random.below(arguments.rows));
+            let keys = numbers.map(|number| [bigint(scramble(number))]);
+            node.look_ahead(select, keys.iter().map(|key| &key[..]));
+            for (key, number) in keys.iter().zip(numbers) {
+                expect(node, select, key, number).await?;
+                maybe_yield().await;
+            }
+            step.at(number);
+        }
+        round.add(reads, &watch);
+        best = best.max(round.per_core_s());
+    }
+    Ok(best)
 }
 
 async fn read(
     node: &Rc<InProcessNode>,
-    select: &std::sync::Arc<espalier_cql::Prepared>,
+    select: &Arc<Prepared>,
     number: u64,
 ) -> Result<(), BenchError> {
-    let found = node.read(select, &[bigint(scramble(number))], &answer(number)).await?;
-    match found {
+    expect(node, select, &[bigint(scramble(number))], number).await
+}
+
+async fn expect(
+    node: &Rc<InProcessNode>,
+    select: &Arc<Prepared>,
+    key: &[Value],
+    number: u64,
+) -> Result<(), BenchError> {
+    match node.read(select, key, &answer(number)).await? {
         Found::Expected => Ok(()),
         other => Err(BenchError::Wrong(format!("row {number}: {other:?}"))),
     }

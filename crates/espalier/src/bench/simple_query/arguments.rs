@@ -21,6 +21,9 @@ pub struct SimpleQueryArguments {
     /// How many tasks of each shard have an operation under way
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(1..=100_000))]
     pub concurrency: u32,
+    /// How many operations a task has at hand at a time, as a connection has those that arrived together: they may look ahead
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1024))]
+    pub pipelined: u32,
     /// Shards, each on a core
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=1024))]
     pub smp: u16,

@@ -178,9 +178,14 @@ impl Shard {
     }
 
     async fn write(&self, numbers: &[u64]) -> Result<(), BenchError> {
-        for &number in numbers {
-            self.node.write(&self.insert, &self.entries.values(number)).await?;
-            maybe_yield().await;
+        for numbers in numbers.chunks(self.arguments.pipelined as usize) {
+            let values: Vec<_> =
+                numbers.iter().map(|number| self.entries.values(*number)).collect();
+            self.node.look_ahead(&self.insert, values.iter().map(|values| &values[..]));
+            for values in &values {
+                self.node.write(&self.insert, values).await?;
+                maybe_yield().await;
+            }
         }
         Ok(())
     }
@@ -192,8 +197,14 @@ impl Shard {
         let keys: Vec<u8> =
             numbers.iter().flat_map(|number| Entries::key(number + behind)).collect();
         let keys = Bytes::from(keys);
+        let key = |at: usize| [Value::Bytes(keys.slice(8 * at..8 * at + 8))];
+        let pipelined = self.arguments.pipelined as usize;
         for (at, &number) in numbers.iter().enumerate() {
-            let key = [Value::Bytes(keys.slice(8 * at..8 * at + 8))];
+            if pipelined > 1 && at.is_multiple_of(pipelined) {
+                let ahead: Vec<_> = (at..numbers.len().min(at + pipelined)).map(key).collect();
+                self.node.look_ahead(&self.select, ahead.iter().map(|key| &key[..]));
+            }
+            let key = key(at);
             let found = self.node.read(&self.select, &key, expected.of(number)).await?;
             let wanted = if is_absent { Found::Nothing } else { Found::Expected };
             if found != wanted {
