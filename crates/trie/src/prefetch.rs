@@ -27,7 +27,9 @@ pub fn prefetch_of<T>(what: &T) {
 /// Asks the processor for the lines of `bytes` from `start` to `end`, which may lie behind them.
 #[inline(always)]
 pub fn prefetch_range(bytes: &[u8], start: usize, end: usize) {
-    for line in (start..end).step_by(LINE_BYTES) {
-        prefetch(bytes.as_ptr().wrapping_add(line));
+    let begin = bytes.as_ptr().wrapping_add(start);
+    let lead = begin.addr() % LINE_BYTES;
+    for line in (0..end.saturating_sub(start) + lead).step_by(LINE_BYTES) {
+        prefetch(begin.wrapping_sub(lead).wrapping_add(line));
     }
 }

@@ -57,7 +57,7 @@ impl<'a, C> View<'a, C> {
         }
     }
 
-    /// The same where it is known which child will be asked for: of a node of several lines, those that it takes.
+    /// The same where it is known which child will be asked for: of a wide node its line, of an array all, which are few.
     #[inline]
     pub(crate) fn prefetch_towards(self, pointer: Pointer, rest: &[u8]) {
         if pointer.is_none() {
@@ -105,7 +105,7 @@ impl<'a, C> View<'a, C> {
 
     /// One step of a path that is not empty, from a node that there is: where it leads, none if nowhere, and what is left of the path.
     #[inline(always)]
-    pub(crate) fn follow<'key>(self, pointer: Pointer, rest: &'key [u8]) -> (Pointer, &'key [u8]) {
+    pub(crate) fn follow(self, pointer: Pointer, rest: &[u8]) -> (Pointer, &[u8]) {
         match self.open(pointer) {
             Node::Leaf => (Pointer::NONE, rest),
             Node::Chain(chain) => match rest.split_at_checked(chain.bytes.len()) {
