@@ -68,6 +68,8 @@ async fn read_range(
         // The partition that was begun is finished first, if it is ours.
         if position.clustering.is_some() && range.contains(key) {
             let (resume, partitions) = (Some(position), &mut result.partitions);
+            // It is a part of a scan, and as such leaves all caches as they are.
+            let command = &ReadCommand { bypass_cache: true, ..command.clone() };
             result.next =
                 read_one(view, command, key, resume, None, &mut remaining, partitions).await?;
             if result.next.is_some() {
