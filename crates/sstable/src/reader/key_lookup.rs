@@ -31,6 +31,8 @@ pub(crate) struct FoundPartition {
     /// Known if there is a row index; otherwise it is in the partition's head.
     pub(crate) deletion: DeletionTime,
     pub(crate) index: Option<RowIndex>,
+    /// At the partition's head, if that was looked at: what was read for it need not be read again.
+    pub(crate) data: Option<DataStream>,
 }
 
 impl SSTableReader {
@@ -106,16 +108,20 @@ impl SSTableReader {
                 }
                 let (position, deletion) =
                     (index.entry().data_position, index.entry().partition_deletion);
-                Ok(Some(FoundPartition { position, deletion, index: Some(RowIndex::Trie(index)) }))
+                let index = Some(RowIndex::Trie(index));
+                Ok(Some(FoundPartition { position, deletion, index, data: None }))
             }
             Some(IndexPosition::Data(position)) => {
-                let is_found =
-                    known == Some(position) || self.key_at(position, caching).await? == *key;
-                Ok(is_found.then_some(FoundPartition {
-                    position,
-                    deletion: DeletionTime::LIVE,
-                    index: None,
-                }))
+                let mut data = None;
+                if known != Some(position) {
+                    let (found, stream) = self.key_at(position, caching).await?;
+                    if found != *key {
+                        return Ok(None);
+                    }
+                    data = Some(stream);
+                }
+                let deletion = DeletionTime::LIVE;
+                Ok(Some(FoundPartition { position, deletion, index: None, data }))
             }
         }
     }
@@ -134,7 +140,7 @@ impl SSTableReader {
         let deletion =
             index.as_ref().map_or(DeletionTime::LIVE, |index| index.partition_deletion());
         let (position, index) = (entry.data_position, index.map(RowIndex::Promoted));
-        Ok(Some(FoundPartition { position, deletion, index }))
+        Ok(Some(FoundPartition { position, deletion, index, data: None }))
     }
 
     async fn open_row_index(
@@ -155,8 +161,8 @@ impl SSTableReader {
         }
     }
 
-    /// The key that stands at a position of Data.db.
-    pub(crate) async fn key_at(&self, position: u64, caching: Caching) -> Result<DecoratedKey> {
+    /// The key that stands at a position of Data.db, and the data from there on.
+    async fn key_at(&self, position: u64, caching: Caching) -> Result<(DecoratedKey, DataStream)> {
         if position >= self.0.data.length() {
             let name = self.0.index.name();
             let reason = "a leaf leads behind the end of Data.db";
@@ -169,7 +175,7 @@ impl SSTableReader {
         let mut input = DataInput::new(stream.window(), stream.offset() + 2);
         let key =
             input.take(usize::from(length)).map_err(|wrong| stream.corrupt(wrong.reason()))?;
-        Ok(DecoratedKey::new(key))
+        Ok((DecoratedKey::new(key), stream))
     }
 
     /// Position in Data.db and key of a partition that the index leads to, for those who read many: around the cache.
@@ -180,7 +186,9 @@ impl SSTableReader {
     ) -> Result<(u64, DecoratedKey)> {
         let caching = Caching::Private;
         match candidate.position {
-            IndexPosition::Data(position) => Ok((position, self.key_at(position, caching).await?)),
+            IndexPosition::Data(position) => {
+                Ok((position, self.key_at(position, caching).await?.0))
+            }
             IndexPosition::RowIndex(entry) => {
                 let index = self.open_row_index(trie, entry, caching).await?;
                 let entry = index.entry();

@@ -365,6 +365,8 @@ impl ReverseRows {
             return Err(self.index_corrupt("a deletion is open before the first row"));
         }
         let first = self.walk(Some(block), block.open_deletion).await?;
+        // From here on it is read backwards, and what lies behind is not wanted again.
+        self.source.stream.expect(0);
         match above {
             BlockState::Block { open, .. } if *open != self.open => {
                 return Err(

@@ -226,10 +226,11 @@ impl SSTableReader {
         let Some(found) = self.find_partition_by(key, None, caching).await? else {
             return Ok(None);
         };
-        let FoundPartition { position, deletion, index } = found;
+        let FoundPartition { position, deletion, index, data } = found;
         let decoder = self.decoder(columns);
-        let data = self.0.data.with_caching(caching);
-        let mut source = RowSource::new(DataStream::cached(data, position), decoder);
+        let data =
+            data.unwrap_or_else(|| DataStream::cached(self.0.data.with_caching(caching), position));
+        let mut source = RowSource::new(data, decoder);
         let enters_by_index = match direction {
             Direction::Forward => slices.slices.first().is_some_and(|s| !s.start.is_unbounded()),
             Direction::Reverse => true,
