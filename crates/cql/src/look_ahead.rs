@@ -3,62 +3,49 @@
 use std::sync::Arc;
 
 use espalier_mutation::schema::TableMetadata;
-use espalier_storage::{Database, LookAhead};
+use espalier_storage::Database;
 
 use crate::{options::Value, restrictions::PointKey};
 
-/// Gathers rows as long as they are of one table, and to be read or to be written.
+/// A row that will be read or written.
 pub struct Ahead<'a> {
-    database: &'a Database,
-    current: Option<Current<'a>>,
+    /// Its table.
+    pub table: &'a Arc<TableMetadata>,
+    /// Its key, of these values.
+    pub key: &'a PointKey,
+    /// The values of the statement.
+    pub values: &'a [Value],
+    /// Whether it will be written.
+    pub is_write: bool,
 }
 
-struct Current<'a> {
-    rows: LookAhead<'a>,
-    table: &'a Arc<TableMetadata>,
-    is_write: bool,
+impl Ahead<'_> {
+    fn goes_with(&self, other: &Ahead<'_>) -> bool {
+        self.is_write == other.is_write && Arc::ptr_eq(self.table, other.table)
+    }
 }
 
-impl<'a> Ahead<'a> {
-    /// For statements over this database.
-    pub fn new(database: &'a Database) -> Self {
-        Self { database, current: None }
-    }
-
-    /// A statement with its values. `buffer` is for the key.
-    pub fn add(
-        &mut self,
-        table: &'a Arc<TableMetadata>,
-        key: Option<&PointKey>,
-        values: &[Value],
-        is_write: bool,
-        buffer: &mut Vec<u8>,
-    ) {
-        let Some(point) = key else { return };
-        let Some(key) = point.partition(values, buffer) else { return };
-        let Some(clustering) = point.clustering(values) else { return };
-        let is_other = |current: &Current<'_>| {
-            current.is_write != is_write || !Arc::ptr_eq(current.table, table)
-        };
-        if self.current.as_ref().is_some_and(is_other) {
-            self.end();
+/// Fetches what these rows take, those of a table together. `buffer` is for keys.
+pub fn look_ahead(database: &Database, rows: &[Ahead<'_>], buffer: &mut Vec<u8>) {
+    for (number, first) in rows.iter().enumerate() {
+        let (before, from_here) = rows.split_at(number);
+        if before.iter().any(|row| row.goes_with(first)) {
+            continue;
         }
-        if self.current.is_none() {
-            let rows = self.database.look_ahead(table);
-            self.current = rows.map(|rows| Current { rows, table, is_write });
-        }
-        let Some(current) = &mut self.current else { return };
-        if !current.rows.add(table, key, &clustering) {
-            self.end();
-        }
-    }
-
-    /// Fetches what is left.
-    pub fn end(&mut self) {
-        match self.current.take() {
-            Some(Current { rows, is_write: true, .. }) => rows.for_writing(),
-            Some(Current { rows, is_write: false, .. }) => rows.for_reading(),
-            None => {}
+        let mut group = from_here.iter().filter(|row| row.goes_with(first)).peekable();
+        while group.peek().is_some() {
+            let Some(mut ahead) = database.look_ahead(first.table) else { break };
+            for row in group.by_ref() {
+                let Some(key) = row.key.partition(row.values, buffer) else { continue };
+                let Some(clustering) = row.key.clustering(row.values) else { continue };
+                if !ahead.add(first.table, key, &clustering) {
+                    break;
+                }
+            }
+            match first.is_write {
+                true => ahead.for_writing(),
+                false => ahead.for_reading(),
+            }
         }
     }
 }

@@ -10,13 +10,14 @@ use espalier_runtime::{time, trace_event};
 use espalier_storage::{
     ColumnSelection, CommitTicket, Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
 };
+use smallvec::SmallVec;
 
 use crate::{
     ClientState, Error, ErrorCode, ErrorDetail, QueryOptions, QueryResult, Result, Value, Values,
     batch::{BatchUpdates, check_statements},
     ddl, describe,
     grammar::ast::BatchKind,
-    look_ahead::Ahead,
+    look_ahead::{Ahead, look_ahead},
     metadata::statement_id,
     modify::{Clocks, PlannedModification, PointOutcome},
     planner,
@@ -142,14 +143,22 @@ impl QueryProcessor {
         local.or_else(|| self.inner.shared.get(&id))
     }
 
+    /// The statement with that id if this shard has it, planned against the schema as it is: for those who look ahead.
+    pub fn planned(&self, id: &[u8]) -> Option<Arc<Prepared>> {
+        let id: [u8; 16] = id.try_into().ok()?;
+        let local = self.inner.local.borrow();
+        let is_fresh = |prepared: &&Arc<Prepared>| {
+            self.inner.database.with_schema(|schema| prepared.is_fresh(schema))
+        };
+        local.get(&id).filter(is_fresh).cloned()
+    }
+
     /// The statement with that id, planned against the schema as it is. `None` if it is unknown or its table is gone.
     pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
-        let id: [u8; 16] = id.try_into().ok()?;
-        if let Some(prepared) = self.inner.local.borrow().get(&id)
-            && self.inner.database.with_schema(|schema| prepared.is_fresh(schema))
-        {
-            return Some(prepared.clone());
+        if let Some(prepared) = self.planned(id) {
+            return Some(prepared);
         }
+        let id: [u8; 16] = id.try_into().ok()?;
         trace_event!("Prepared statement not found in the cache of this shard");
         let schema = self.inner.database.schema();
         let prepared = self.inner.shared.get(&id)?;
@@ -405,21 +414,19 @@ impl QueryProcessor {
 
     /// Fetches the memory that statements of single rows will take, side by side: for those who have several to execute. Other
     /// statements, and errors, are for their execution.
-    pub fn look_ahead<'a>(&self, requests: impl IntoIterator<Item = (&'a Prepared, Values<'a>)>) {
-        let mut ahead = Ahead::new(&self.inner.database);
+    pub fn look_ahead(&self, requests: &[(&Prepared, Values<'_>)]) {
         let mut buffer = self.inner.key_buffer.borrow_mut();
-        for (prepared, values) in requests {
+        let rows = requests.iter().filter_map(|(prepared, values)| {
             let (table, key, is_write) = match &prepared.plan {
-                Plan::Select(select) if select.bypass_cache => continue,
-                Plan::Select(select) => (&select.table, select.point_key(), false),
-                Plan::Modification(statement) => (&statement.table, statement.point_key(), true),
-                _ => continue,
+                Plan::Select(select) if select.bypass_cache => return None,
+                Plan::Select(select) => (&select.table, select.point_key()?, false),
+                Plan::Modification(statement) => (&statement.table, statement.point_key()?, true),
+                _ => return None,
             };
-            if let Some(values) = borrow_values(&prepared.bind.columns, values) {
-                ahead.add(table, key, values, is_write, &mut buffer);
-            }
-        }
-        ahead.end();
+            let values = borrow_values(&prepared.bind.columns, *values)?;
+            Some(Ahead { table, key, values, is_write })
+        });
+        look_ahead(&self.inner.database, &rows.collect::<SmallVec<[_; 32]>>(), &mut buffer);
     }
 
     #[inline]

@@ -110,8 +110,9 @@ impl InProcessNode {
         executions: impl ExactSizeIterator<Item = &'a [Value]>,
     ) {
         if executions.len() > 1 {
-            let requests = executions.map(|values| (&**prepared, Values::Positional(values)));
-            self.processor.look_ahead(requests);
+            let requests: Vec<_> =
+                executions.map(|values| (&**prepared, Values::Positional(values))).collect();
+            self.processor.look_ahead(&requests);
         }
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use espalier_runtime::net::Shutdown;
 use espalier_runtime::{should_yield, time, yield_now};
 
@@ -38,6 +38,9 @@ const MAX_AHEAD_BYTES: usize = 64 * 1024;
 const PARTING_TIME: Duration = Duration::from_secs(1);
 const PARTING_BYTES: usize = 1024 * 1024;
 
+/// The bytes of a request, or the limit that forbids it.
+type Admitted = Result<InFlight, &'static str>;
+
 /// What to do after a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
@@ -51,8 +54,8 @@ pub(super) struct Reader<S, F> {
     serve: S,
     decoder: Decoder,
     buffer: BytesMut,
-    /// Requests that were taken out of the buffer and are yet to be served.
-    arrived: VecDeque<Envelope>,
+    /// Requests that were taken out of the buffer and are yet to be served, and whether their bytes were admitted.
+    arrived: VecDeque<(Envelope, Admitted)>,
     runner: InlineRunner<F>,
     started: bool,
     read_bytes: usize,
@@ -118,10 +121,11 @@ where
         loop {
             let behind = self.take_arrived();
             if self.arrived.len() > 1 {
-                dispatch::look_ahead(&self.connection, &self.arrived);
+                let arrived = self.arrived.iter().map(|(envelope, _)| envelope);
+                dispatch::look_ahead(&self.connection, arrived);
             }
-            while let Some(envelope) = self.arrived.pop_front() {
-                self.start(envelope).await;
+            while let Some((envelope, admitted)) = self.arrived.pop_front() {
+                self.start(envelope, admitted).await;
                 self.give_way().await;
             }
             match behind {
@@ -147,9 +151,15 @@ where
         let mut bytes = 0;
         while self.arrived.len() < MAX_AHEAD && bytes < MAX_AHEAD_BYTES {
             match self.decoder.next(&mut self.buffer) {
-                Ok(Some(envelope)) if self.started => {
-                    bytes += envelope.body.len();
-                    self.arrived.push_back(envelope);
+                Ok(Some(mut envelope)) if self.started => {
+                    let connection = &self.connection;
+                    let length = envelope.body.len();
+                    let admitted = connection.server.admission.admit(&connection.account, length);
+                    if admitted.is_err() {
+                        envelope.body = Bytes::new();
+                    }
+                    bytes += length;
+                    self.arrived.push_back((envelope, admitted));
                 }
                 other => return Some(other),
             }
@@ -165,14 +175,13 @@ where
     }
 
     /// Starts a request of a connection that is past STARTUP.
-    async fn start(&mut self, envelope: Envelope) {
+    async fn start(&mut self, envelope: Envelope, admitted: Admitted) {
         let connection = &self.connection;
         let stream = envelope.header.stream;
         if envelope.header.opcode == Opcode::Startup {
             let message = "Unexpected message STARTUP: the connection is already initialized";
             return connection.refuse(stream, &ErrorResponse::new(ErrorDetail::Protocol, message));
         }
-        let admitted = connection.server.admission.admit(&connection.account, envelope.body.len());
         let in_flight = match admitted {
             Ok(in_flight) => in_flight,
             Err(limit) => {

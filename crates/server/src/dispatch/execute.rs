@@ -40,26 +40,31 @@ pub(crate) fn serve_now(
     })
 }
 
+/// Longer requests are left to themselves: looking at their values twice would cost more than it brings.
+const MAX_AHEAD_BODY: usize = 4 * 1024;
+
 /// Fetches the memory that EXECUTEs which follow one another will take.
 pub(crate) fn look_ahead<'a>(
     connection: &Connection,
     envelopes: impl IntoIterator<Item = &'a Envelope>,
 ) {
     let processor = &connection.server.processor;
-    let executes =
-        envelopes.into_iter().filter(|envelope| envelope.header.opcode == Opcode::Execute);
-    // What is wrong, or unknown, is told when it is served.
+    let executes = envelopes.into_iter().filter(|envelope| {
+        envelope.header.opcode == Opcode::Execute && envelope.body.len() <= MAX_AHEAD_BODY
+    });
+    // What is wrong, or not planned here, is for when it is served.
     let statements: SmallVec<[_; 16]> = executes
         .filter_map(|envelope| {
             let Ok(Request::Execute(execute)) = Request::decode(envelope) else { return None };
-            let prepared = processor.prepared(execute.id)?;
+            let prepared = processor.planned(execute.id)?;
             let worthwhile = processor.can_look_ahead(&prepared);
             worthwhile.then(|| (prepared, BoundValues::new(&execute.parameters.values)))
         })
         .collect();
     if statements.len() > 1 {
-        let statements = statements.iter();
-        processor.look_ahead(statements.map(|(prepared, values)| (&**prepared, values.borrow())));
+        let statements: SmallVec<[_; 16]> =
+            statements.iter().map(|(prepared, values)| (&**prepared, values.borrow())).collect();
+        processor.look_ahead(&statements);
     }
 }
 

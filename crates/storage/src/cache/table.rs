@@ -55,13 +55,14 @@ impl TableCache {
         self.format.get()
     }
 
-    /// To be taken in the same moment as the table's view.
-    #[inline]
     /// What the paths of all its entries begin with.
+    #[inline]
     pub(crate) fn number(&self) -> u32 {
         self.number.get()
     }
 
+    /// To be taken in the same moment as the table's view.
+    #[inline]
     pub(crate) fn ticket(&self) -> Ticket {
         Ticket { number: self.number.get(), phase: self.phase.get() }
     }

@@ -16,15 +16,21 @@ use crate::{
 };
 
 /// What is smaller is in the processor's cache anyway, mostly. Builds with assertions always look ahead, so that tests do.
-const WORTHWHILE_BYTES: u64 = if cfg!(debug_assertions) { 0 } else { 1 << 20 };
+const WORTHWHILE_BYTES: u64 = if cfg!(debug_assertions) { 1 } else { 1 << 20 };
 
 /// Of more SSTables than that none is looked at: who asks them waits for other things.
 const MOST_SSTABLES: usize = 8;
 
+/// Longer keys are left out: their paths would take longer than what they lead to.
+const LONGEST_KEY: usize = 512;
+
+// Bits tell which of the keys are known.
+const _: () = assert!(LOOK_AHEAD_KEYS <= u32::BITS as usize);
+
 /// Room for the table's number in front of each path, which is how the row cache has it.
 const NUMBER: [u8; 4] = [0; 4];
 
-/// Memory that is used again for each group of keys.
+/// Memory that is used again for each group of keys: of [`LOOK_AHEAD_KEYS`] of [`LONGEST_KEY`], three or four times.
 #[derive(Default)]
 pub(super) struct LookAheadBuffers {
     bytes: Vec<u8>,
@@ -55,12 +61,14 @@ impl Database {
         let tables = self.inner.tables.borrow();
         let Some(stored) = tables.get(&table.id) else { return false };
         let view = stored.borrow_view();
-        let memory: usize = view.memtables().map(|memtable| memtable.used_bytes()).sum();
-        if memory as u64 >= WORTHWHILE_BYTES || view.sstables.len() > MOST_SSTABLES {
-            return memory as u64 >= WORTHWHILE_BYTES;
+        let memtables = view.memtables().filter(|memtable| memtable.looks_ahead());
+        let memory: usize = memtables.map(|memtable| memtable.used_bytes()).sum();
+        if memory as u64 >= WORTHWHILE_BYTES {
+            return true;
         }
+        // Of many files there are many bytes.
         let files = view.sstables.iter().map(|sstable| sstable.reader().data_length());
-        files.sum::<u64>() >= WORTHWHILE_BYTES
+        files.take(MOST_SSTABLES).sum::<u64>() >= WORTHWHILE_BYTES
     }
 
     /// Begins to look ahead in a table; `None` if it is not worth its while.
@@ -84,7 +92,8 @@ impl LookAhead<'_> {
         key: DecoratedKeyRef<'_>,
         clustering: &[Option<V>],
     ) -> bool {
-        if self.database.owns(table, key.token) {
+        let length: usize = clustering.iter().flatten().map(|value| value.as_ref().len()).sum();
+        if self.database.owns(table, key.token) && key.key.len() + length <= LONGEST_KEY {
             let LookAheadBuffers { bytes, keys } = &mut *self.buffers;
             let start = bytes.len();
             bytes.extend_from_slice(key.key);
@@ -111,7 +120,7 @@ impl LookAhead<'_> {
         for memtable in view.memtables().filter(|memtable| !memtable.is_empty()) {
             memtable.look_ahead(keys.iter().map(|key| key.row(bytes)));
         }
-        if view.sstables.is_empty() || view.sstables.len() > MOST_SSTABLES {
+        if view.sstables.is_empty() {
             return;
         }
         let mut is_known = 0_u32;
@@ -127,10 +136,11 @@ impl LookAhead<'_> {
         let unknown = unknown.map(|(_, key)| key);
         match &*view.sstables {
             [only] => only.reader().look_ahead(unknown.map(|key| key.partition(bytes))),
-            several => several.iter().for_each(|sstable| {
+            several if several.len() <= MOST_SSTABLES => several.iter().for_each(|sstable| {
                 let having = unknown.clone().filter(|key| key.may_be_in(sstable, bytes));
                 sstable.reader().look_ahead(having.map(|key| key.partition(bytes)));
             }),
+            _ => {}
         }
     }
 

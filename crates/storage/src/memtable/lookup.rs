@@ -139,6 +139,11 @@ impl Memtable {
         Found::Row(take(lookup))
     }
 
+    /// Whether [`Memtable::look_ahead`] does anything.
+    pub(crate) fn looks_ahead(&self) -> bool {
+        self.store.borrow().looks_ahead()
+    }
+
     /// Asks the processor for what looking up these rows takes, by their paths.
     pub(crate) fn look_ahead<'path>(&self, rows: impl IntoIterator<Item = &'path [u8]>) {
         self.store.borrow().look_ahead(rows, |content| {

@@ -62,7 +62,8 @@ fn look_ahead(
     let counts = || (database.metrics().page_cache_hits, database.row_cache_metrics());
     let before = counts();
     for is_write in [false, true] {
-        let mut ahead = database.look_ahead(table).expect("tests look ahead in small tables too");
+        // In tests tables need not be large for that, but there must be something.
+        let Some(mut ahead) = database.look_ahead(table) else { continue };
         // The same row twice, as connections may send it.
         (0..2).for_each(|_| {
             ahead.add(table, key.borrowed(), &clustering.values);

@@ -39,8 +39,8 @@ pub struct SimpleQueryArguments {
     /// Whether memtables are flushed before SELECT is measured
     #[arg(long, value_name = "0|1", default_value = "1", num_args = 0..=1, default_missing_value = "1", value_parser = BoolishValueParser::new())]
     pub flush: bool,
-    /// Whether there is a cache of rows: there is none yet, so that only 0 is taken
-    #[arg(long, value_name = "0", default_value = "0", num_args = 0..=1, default_missing_value = "1", value_parser = BoolishValueParser::new())]
+    /// Whether rows are cached
+    #[arg(long, value_name = "0|1", default_value = "0", num_args = 0..=1, default_missing_value = "1", value_parser = BoolishValueParser::new())]
     pub enable_cache: bool,
     /// Whether pages of indexes are cached
     #[arg(long, value_name = "0|1", default_value = "1", num_args = 0..=1, default_missing_value = "1", value_parser = BoolishValueParser::new())]

@@ -178,6 +178,13 @@ impl Shard {
     }
 
     async fn write(&self, numbers: &[u64]) -> Result<(), BenchError> {
+        if self.arguments.pipelined == 1 {
+            for &number in numbers {
+                self.node.write(&self.insert, &self.entries.values(number)).await?;
+                maybe_yield().await;
+            }
+            return Ok(());
+        }
         for numbers in numbers.chunks(self.arguments.pipelined as usize) {
             let values: Vec<_> =
                 numbers.iter().map(|number| self.entries.values(*number)).collect();

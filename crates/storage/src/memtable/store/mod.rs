@@ -100,7 +100,12 @@ impl Store {
         self.part(key).get(key)
     }
 
-    /// Asks the processor for what looking up these keys takes; `met` is called with what they have. Only tries look ahead.
+    /// Whether [`Store::look_ahead`] does anything: one trie does.
+    pub(super) fn looks_ahead(&self) -> bool {
+        matches!(self, Self::Single(Single::Trie(_)))
+    }
+
+    /// Asks the processor for what looking up these keys takes; `met` is called with what they have.
     pub(super) fn look_ahead<'key>(
         &self,
         keys: impl IntoIterator<Item = &'key [u8]>,
