@@ -59,4 +59,6 @@ pub use reader::{
     RowAtHand, SSTableReader, Scan, ScannedPartition, Stretch, Stretches, read_statistics,
 };
 pub use statistics::{EncodingStats, Statistics, collector::WriterFacts};
-pub use writer::{PresentColumns, SSTableWriter, StreamWriteError, WriterOptions, WrittenSSTable};
+pub use writer::{
+    EvenEnd, PresentColumns, SSTableWriter, StreamWriteError, WriterOptions, WrittenSSTable,
+};

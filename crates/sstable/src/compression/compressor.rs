@@ -13,6 +13,7 @@
 use std::{cell::RefCell, collections::BTreeMap};
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use lz4_flex::block::{CompressTable, compress_into_with_table};
 use zstd::zstd_safe::CParameter;
 
 use crate::error::{FileName, Result, SSTableError};
@@ -41,6 +42,9 @@ thread_local! {
     // A context takes longer to make than to use on a chunk.
     static ZSTD_DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
         const { RefCell::new(None) };
+    // As do tables.
+    static LZ4_SMALL_TABLE: RefCell<CompressTable> = RefCell::new(CompressTable::small());
+    static LZ4_LARGE_TABLE: RefCell<CompressTable> = RefCell::new(CompressTable::large());
     static ZSTD_COMPRESSOR: RefCell<Option<(i32, zstd::bulk::Compressor<'static>)>> =
         const { RefCell::new(None) };
 }
@@ -100,16 +104,12 @@ impl Compressor {
 
     /// Compresses `plain` into `output`, whose old content is replaced.
     pub fn compress(self, plain: &[u8], output: &mut Vec<u8>) -> Result<(), String> {
+        if self == Self::Lz4 {
+            return compress_lz4(plain, output);
+        }
         output.clear();
         match self {
-            Self::Lz4 => {
-                output.extend_from_slice(&(plain.len() as u32).to_le_bytes());
-                let most = lz4_flex::block::get_maximum_output_size(plain.len());
-                output.resize(4 + most, 0);
-                let written = lz4_flex::block::compress_into(plain, &mut output[4..])
-                    .map_err(|error| error.to_string())?;
-                output.truncate(4 + written);
-            }
+            Self::Lz4 => {}
             Self::Snappy => {
                 output.resize(snap::raw::max_compress_len(plain.len()), 0);
                 let written = snap::raw::Encoder::new()
@@ -185,6 +185,23 @@ impl Compressor {
             false => Err(format!("holds {written} bytes, expected {length}")),
         }
     }
+}
+
+fn compress_lz4(plain: &[u8], output: &mut Vec<u8>) -> Result<(), String> {
+    // What is in there already need not be zeroed to be written over.
+    output.resize(4 + lz4_flex::block::get_maximum_output_size(plain.len()), 0);
+    let (head, block) = output.split_first_chunk_mut().ok_or("has no room")?;
+    *head = (plain.len() as u32).to_le_bytes();
+    // The same choice as without a table at hand: it decides what comes out.
+    let table = match plain.len() < usize::from(u16::MAX) {
+        true => &LZ4_SMALL_TABLE,
+        false => &LZ4_LARGE_TABLE,
+    };
+    let written = table
+        .with_borrow_mut(|table| compress_into_with_table(plain, block, table))
+        .map_err(|error| error.to_string())?;
+    output.truncate(4 + written);
+    Ok(())
 }
 
 fn compress_zstd(level: i32, plain: &[u8], output: &mut Vec<u8>) -> std::io::Result<usize> {

@@ -91,6 +91,12 @@ impl Baselines {
         vint::write_unsigned(timestamp.wrapping_sub(self.timestamp) as u64, out);
     }
 
+    /// Bytes that [`Baselines::write_timestamp`] takes.
+    #[inline]
+    pub(crate) fn timestamp_length(&self, timestamp: i64) -> usize {
+        vint::unsigned_length(timestamp.wrapping_sub(self.timestamp) as u64)
+    }
+
     #[inline]
     pub(crate) fn write_local_deletion_time(&self, time: u32, out: &mut Vec<u8>) {
         let delta = self.times.stored(time).wrapping_sub(self.local_deletion_time);

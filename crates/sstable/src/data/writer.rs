@@ -124,6 +124,13 @@ impl DataWriter {
         &mut self.pending
     }
 
+    /// Whether [`DataWriter::flush_chunks`] would write something.
+    #[inline]
+    pub(crate) fn has_full_chunk(&self) -> bool {
+        self.pending.len() >= self.chunk_length()
+    }
+
+    #[inline]
     fn chunk_length(&self) -> usize {
         match &self.chunks {
             Chunks::Compressed { info, .. } => info.chunk_length as usize,
@@ -134,9 +141,9 @@ impl DataWriter {
     /// Writes the chunks that are full.
     #[inline]
     pub(crate) async fn flush_chunks(&mut self) -> Result<()> {
-        match self.pending.len() < self.chunk_length() {
-            true => Ok(()),
-            false => self.write_full_chunks().await,
+        match self.has_full_chunk() {
+            false => Ok(()),
+            true => self.write_full_chunks().await,
         }
     }
 

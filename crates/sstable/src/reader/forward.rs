@@ -1,20 +1,16 @@
 //! Rows and markers of slices in clustering order.
 
+mod ahead;
+
 use std::sync::Arc;
 
 use espalier_mutation::{
     ClusteringBound, ClusteringSlice, ClusteringSlices, DeletionTime, PositionRef, Unfiltered,
 };
 
-use super::{
-    plain::{Ahead, PlainRow},
-    row_index::RowIndex,
-    row_source::RowSource,
-    skip::Skip,
-    slice_markers::marker_at,
-};
+use super::{row_index::RowIndex, row_source::RowSource, skip::Skip, slice_markers::marker_at};
 use crate::{
-    data::decode::{HeadKind, RowView, UnfilteredHead},
+    data::decode::{HeadKind, UnfilteredHead},
     error::{Result, SSTableError},
 };
 
@@ -248,28 +244,6 @@ impl ForwardRows {
             }
         }
         Ok(())
-    }
-
-    /// What comes next, for those who copy rows as they lie; see [`RowSource::look`]. The slices must be everything.
-    #[inline]
-    pub(super) async fn look(&mut self, view: &mut RowView) -> Result<(Ahead, usize)> {
-        if !self.open.is_live() || self.skip.is_some() || self.is_finished {
-            return Ok((Ahead::Other, 0));
-        }
-        self.source.look(view).await
-    }
-
-    /// The row that was looked at.
-    #[inline]
-    pub(super) fn plain<'a>(&'a self, view: &'a RowView) -> PlainRow<'a> {
-        self.source.plain(view)
-    }
-
-    /// Steps over the row that was looked at, up to this offset.
-    #[inline]
-    pub(super) fn pass(&mut self, end: usize) {
-        let length = end.saturating_sub(self.source.stream.offset());
-        self.source.stream.skip(length as u64);
     }
 
     fn check_open(&self, before: DeletionTime) -> Result<()> {

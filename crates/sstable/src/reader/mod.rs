@@ -11,6 +11,7 @@
 
 mod caveat;
 mod data_reader;
+mod even;
 mod forward;
 mod index;
 mod index_entries;
@@ -32,6 +33,7 @@ mod trie_keys;
 
 pub use caveat::Caveat;
 pub use data_reader::DataReader;
+pub(crate) use even::{EvenAhead, EvenRows};
 pub(crate) use index::Index;
 pub use open::read_statistics;
 pub(crate) use open::{read_checksums, read_component};

@@ -14,7 +14,7 @@ use crate::{
         column_map::FileLayout,
         decode::{CellView, RowView, ViewedRow, target_of},
     },
-    index::big::promoted_index::{BlockPosition, PositionKind},
+    index::big::promoted_index::BlockPosition,
 };
 
 /// What comes next in a partition.
@@ -62,16 +62,7 @@ impl<'a> PlainRow<'a> {
     pub(crate) fn place(&self, position: &mut Option<BlockPosition>) {
         let spans = &self.row.view.clustering;
         let values = spans.iter().map(|span| span.map(|(from, to)| self.bytes.slice(from..to)));
-        match position {
-            Some(position) if position.values.len() == spans.len() => {
-                position.kind = PositionKind::Row;
-                position.values.iter_mut().zip(values).for_each(|(old, new)| *old = new);
-            }
-            _ => {
-                let values = values.collect();
-                *position = Some(BlockPosition { kind: PositionKind::Row, values });
-            }
-        }
+        BlockPosition::set_row(position, values);
     }
 
     /// In clustering order, with a row of the same table.

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use bytes::Bytes;
 use espalier_mutation::{
     ClusteringComparator, DecoratedKey, PartitionHeader, PositionRef, RangeTombstoneMarker, Row,
     Unfiltered,
@@ -9,11 +10,13 @@ use espalier_mutation::{
 
 use crate::{
     data::{
+        column_map::FileLayout,
         decode::{
-            HeadKind, RowDecoder, RowView, UnfilteredHead, read_head, read_marker,
-            read_partition_head, read_static_head,
+            EvenRow, EvenStep, HeadKind, RowDecoder, RowView, UnfilteredHead, read_head,
+            read_marker, read_partition_head, read_static_head, view::partition_head,
         },
         input::{MAXIMUM_ROW_LENGTH, Malformed},
+        layout::END_OF_PARTITION,
         stream::DataStream,
     },
     error::{Result, SSTableError},
@@ -67,6 +70,17 @@ impl RowSource {
         }
         let key = DecoratedKey::new(head.key);
         Ok((PartitionHeader { key, deletion: head.deletion, static_row }, length))
+    }
+
+    /// At the end of a partition: the key of the next one and the offset behind its head, if that is in memory and holds nothing else.
+    pub(crate) fn next_head_at_hand(&self) -> Option<(Bytes, usize)> {
+        let (window, start) = (self.stream.window(), self.stream.offset());
+        if self.has_static_columns() || window.get(start) != Some(&END_OF_PARTITION) {
+            return None;
+        }
+        let ((from, to), deletion, end) =
+            partition_head(window, start + 1, &self.decoder.layout).ok()?;
+        deletion.is_live().then(|| (window.slice(from..to), end))
     }
 
     async fn read_static_row(&mut self) -> Result<(Row, u64)> {
@@ -128,6 +142,17 @@ impl RowSource {
     #[inline]
     fn view(&self, view: &mut RowView) -> Option<usize> {
         view.read(self.stream.window(), self.stream.offset(), &self.decoder.layout)
+    }
+
+    /// Looks at what is here, as far as it is in memory, if rows of this file may be even.
+    #[inline]
+    pub(crate) fn look_even(&self, row: &mut EvenRow) -> Option<EvenStep> {
+        row.read(self.stream.window(), self.stream.offset(), &self.decoder.layout)
+    }
+
+    /// How rows of this file are read.
+    pub(crate) fn layout(&self) -> &FileLayout {
+        &self.decoder.layout
     }
 
     /// What `view` tells of the row that was looked at.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    ClusteringBound, ClusteringSlices, DecoratedKey, KeyBound, KeyRange, PartitionHeader,
-    Unfiltered, UnfilteredStream,
+    ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, KeyBound, KeyRange,
+    PartitionHeader, Unfiltered, UnfilteredStream,
 };
 
 use super::{
+    even::EvenRows,
     forward::ForwardRows,
     only_row::OnlyRow,
     plain::{Ahead, PlainRow},
@@ -16,7 +17,8 @@ use super::{
 };
 use crate::{
     data::{
-        decode::{RowDecoder, RowView},
+        decode::{EvenRow, RowDecoder, RowView, may_have_even_rows},
+        encode::RowEncoder,
         stream::DataStream,
     },
     error::{Result, SSTableError},
@@ -34,11 +36,15 @@ pub struct Scan {
     range: KeyRange,
     slices: Arc<ClusteringSlices>,
     state: State,
+    /// Of the partitions that were entered, up to the current one.
     last_key: Option<DecoratedKey>,
     /// Where the current partition begins.
     partition_start: u64,
     /// Whether rows can be taken as they lie: all of them and all of their columns are wanted.
     is_whole: bool,
+    /// The same, by the cheaper look at even rows, of the writer with this number.
+    is_even: Option<(u64, bool)>,
+    even: EvenRow,
     /// The row that was looked at, and the offset behind it.
     view: RowView,
     view_end: usize,
@@ -96,6 +102,8 @@ impl Scan {
             last_key: None,
             partition_start: 0,
             is_whole,
+            is_even: None,
+            even: EvenRow::default(),
             view: RowView::new(),
             view_end: 0,
         })
@@ -104,6 +112,28 @@ impl Scan {
     /// The SSTable that is scanned.
     pub fn reader(&self) -> &SSTableReader {
         &self.reader
+    }
+
+    /// Goes to the next partition, if nothing has to be read for that: the current one was read up to its end, and what is behind it is
+    /// in memory and nothing unusual. If not, nothing happens, and [`Scan::next_partition`] can tell.
+    #[inline]
+    pub fn next_at_hand(&mut self) -> bool {
+        let Self { state: State::Inside(current), range, partition_start, view_end, .. } = self
+        else {
+            return false;
+        };
+        let (header, _, rows) = &mut **current;
+        let Some((key, end)) = rows.next_partition_at_hand() else { return false };
+        // The order of partitions is looked at where a wrong one is told.
+        if key <= header.key || range.ends_before(&key) {
+            return false;
+        }
+        *partition_start = rows.position() + 1;
+        *view_end = 0;
+        rows.pass(end);
+        rows.restart();
+        *header = PartitionHeader { key, deletion: DeletionTime::LIVE, static_row: None };
+        true
     }
 
     /// Goes to the next partition, whatever was read of the current one. `None` at the end of the range.
@@ -115,6 +145,7 @@ impl Scan {
             State::Between(source) => self.enter(source).await?,
             State::Inside(current) => {
                 let (header, _, rows) = *current;
+                self.last_key = Some(header.key.clone());
                 if let Some(source) = self.leave(&header, rows).await? {
                     self.enter(source).await?;
                 }
@@ -188,6 +219,29 @@ impl Scan {
         {
             current.2.pass(std::mem::take(&mut self.view_end));
         }
+    }
+
+    /// The rest of the partition for a writer that copies even rows, which is known by a number; `None` if it can do so with none of
+    /// them.
+    #[inline]
+    pub(crate) fn even_rows(
+        &mut self,
+        (writer, encoder): (u64, &RowEncoder),
+    ) -> Option<EvenRows<'_>> {
+        self.view_end = 0;
+        let Self { state: State::Inside(current), is_whole: true, is_even, even, .. } = self else {
+            return None;
+        };
+        let rows = &mut current.2;
+        let is_even = match is_even {
+            Some((known, is_even)) if *known == writer => *is_even,
+            other => {
+                let layout = rows.source().layout();
+                let fits = may_have_even_rows(layout) && encoder.has_form_of(layout);
+                other.insert((writer, fits)).1
+            }
+        };
+        (is_even && rows.is_free()).then(|| EvenRows::new(rows, even))
     }
 
     async fn enter(&mut self, mut source: RowSource) -> Result<()> {

@@ -156,6 +156,17 @@ impl StatisticsCollector {
         self.total_rows += 1;
     }
 
+    /// What [`add_row_data`](Self::add_row_data) does of a row that does not expire, and whose cells are as old as it is.
+    #[inline]
+    pub(crate) fn add_even_row(&mut self, timestamp: i64, cells: u32) {
+        self.timestamps.add(timestamp);
+        self.ttls.add(0);
+        self.local_deletion_times.add(NO_DELETION_TIME);
+        self.cells_of_partition += u64::from(cells);
+        self.total_columns += u64::from(cells);
+        self.total_rows += 1;
+    }
+
     fn add_liveness(&mut self, liveness: &Liveness) {
         if !liveness.is_none() {
             self.timestamps.add(liveness.timestamp);

@@ -11,11 +11,14 @@ use super::row_index::BlockBuilder;
 use crate::{
     append_file::{AppendFile, WrittenFile},
     components::{Component, Descriptor},
+    data::decode::EvenRow,
     error::{Result, SSTableError},
     index::{
         big::{
             partition_index::PartitionIndexWriter as BigIndexWriter,
-            promoted_index::{BlockPositionRef, LastBlockLength, PromotedIndexBuilder},
+            promoted_index::{
+                BlockPositionRef, LastBlockLength, PositionKind, PromotedIndexBuilder,
+            },
             summary::SummaryBuilder,
         },
         bti::partition_index::{IndexPosition, PartitionIndexWriter},
@@ -145,6 +148,76 @@ impl IndexWriter {
             Self::Big { blocks, file, .. } => {
                 blocks.end(types, position, offset, open).map_err(|error| rejected(file, error))
             }
+        }
+    }
+
+    /// Whether the next row begins a block.
+    #[inline]
+    pub(super) fn is_between_blocks(&self) -> bool {
+        match self {
+            Self::Trie { blocks, .. } => blocks.is_between_blocks(),
+            Self::Big { blocks, .. } => blocks.is_between_blocks(),
+        }
+    }
+
+    /// Whether a row that ends at `offset` of the partition ends a block, when no range deletion is open.
+    #[inline]
+    pub(super) fn is_block_full(&self, offset: u64) -> bool {
+        match self {
+            Self::Trie { blocks, .. } => blocks.is_block_full(offset),
+            Self::Big { blocks, .. } => blocks.is_block_full(offset),
+        }
+    }
+
+    /// [`IndexWriter::begin`] for a row in `bytes` that begins a block where no range deletion is open.
+    pub(super) fn begin_even(
+        &mut self,
+        types: &[(CqlType, bool)],
+        row: &EvenRow,
+        bytes: &Bytes,
+        offset: u64,
+    ) -> Result<()> {
+        match self {
+            Self::Trie { blocks, .. } => {
+                blocks.begin_row(types, row.values_in(bytes), offset);
+                Ok(())
+            }
+            Self::Big { blocks, file, .. } => {
+                let values: Vec<_> = row.shared_values(bytes).collect();
+                let place = BlockPositionRef { kind: PositionKind::Row, values: &values };
+                blocks.begin(types, place, offset).map_err(|error| rejected(file, error))
+            }
+        }
+    }
+
+    /// [`IndexWriter::end`] for a row in `bytes` that fills a block where no range deletion is open.
+    /// [`IndexWriter::flush_blocks`] is to follow.
+    pub(super) fn end_even(
+        &mut self,
+        types: &[(CqlType, bool)],
+        row: &EvenRow,
+        bytes: &Bytes,
+        offset: u64,
+    ) -> Result<()> {
+        match self {
+            Self::Trie { blocks, .. } => blocks.end_row(types, row.values_in(bytes)),
+            Self::Big { blocks, file, .. } => {
+                let values: Vec<_> = row.shared_values(bytes).collect();
+                let place = BlockPositionRef { kind: PositionKind::Row, values: &values };
+                blocks
+                    .end(types, place, offset, DeletionTime::LIVE)
+                    .map_err(|error| rejected(file, error))
+            }
+        }
+    }
+
+    /// Writes out blocks if there are many.
+    #[inline]
+    pub(super) async fn flush_blocks(&mut self) -> Result<()> {
+        match self {
+            Self::Trie { blocks, .. } => blocks.flush_if_large().await,
+            // They are held until the partition ends.
+            Self::Big { .. } => Ok(()),
         }
     }
 

@@ -8,6 +8,7 @@
 //! of an index. With the BIG index besides: the index of one partition's rows, and a key for every 128 partitions.
 
 mod copy;
+mod even;
 mod finish;
 mod index;
 mod options;
@@ -15,6 +16,7 @@ mod partition;
 mod row_index;
 mod sstable_writer;
 
+pub use even::EvenEnd;
 pub use finish::WrittenSSTable;
 pub use options::{PresentColumns, WriterOptions};
 pub(crate) use row_index::encode_position;

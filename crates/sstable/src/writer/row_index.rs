@@ -6,7 +6,7 @@
 use espalier_mutation::{DeletionTime, PositionRef};
 use espalier_types::{
     CqlType,
-    byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering},
+    byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering, encode_component},
 };
 
 use crate::{
@@ -70,9 +70,7 @@ impl BlockBuilder {
         offset: u64,
         open: DeletionTime,
     ) -> Result<()> {
-        let is_full = self
-            .block
-            .is_some_and(|block| offset.saturating_sub(block.offset) >= self.column_index_size);
+        let is_full = self.is_block_full(offset);
         let can_begin_anew =
             self.holds_negative_deletions || open.is_live() || open.marked_for_delete_at >= 0;
         match is_full && can_begin_anew {
@@ -86,12 +84,60 @@ impl BlockBuilder {
         types: &[(CqlType, bool)],
         last: PositionRef<'_>,
     ) -> Result<()> {
-        let Some(block) = self.block.take() else { return Ok(()) };
+        if self.block.is_none() {
+            return Ok(());
+        }
         encode_position(types, last, &mut self.last);
+        self.add_block()?;
+        self.file.flush_if_large().await
+    }
+
+    /// Whether the next row begins a block.
+    #[inline]
+    pub(super) fn is_between_blocks(&self) -> bool {
+        self.block.is_none()
+    }
+
+    /// Whether what ends at `offset` of the partition fills the block.
+    #[inline]
+    pub(super) fn is_block_full(&self, offset: u64) -> bool {
+        self.block
+            .is_some_and(|block| offset.saturating_sub(block.offset) >= self.column_index_size)
+    }
+
+    /// A row with these values, at `offset` of the partition, begins a block. No range deletion is open.
+    pub(super) fn begin_row<'a>(
+        &mut self,
+        types: &[(CqlType, bool)],
+        values: impl Iterator<Item = Option<&'a [u8]>>,
+        offset: u64,
+    ) {
+        self.block = Some(BlockStart { offset, open_deletion: DeletionTime::LIVE });
+        encode_row_position(types, values, &mut self.first);
+    }
+
+    /// A row with these values fills the block. No range deletion is open.
+    pub(super) fn end_row<'a>(
+        &mut self,
+        types: &[(CqlType, bool)],
+        values: impl Iterator<Item = Option<&'a [u8]>>,
+    ) -> Result<()> {
+        encode_row_position(types, values, &mut self.last);
+        self.add_block()
+    }
+
+    /// Writes out blocks if there are many.
+    #[inline]
+    pub(super) async fn flush_if_large(&mut self) -> Result<()> {
+        self.file.flush_if_large().await
+    }
+
+    /// Adds the open block, whose last position is known.
+    fn add_block(&mut self) -> Result<()> {
+        let Some(block) = self.block.take() else { return Ok(()) };
         self.index
             .add_block(&mut self.file, &self.first, &self.last, block)
-            .map_err(|error| SSTableError::rejected(self.file.name(), error.to_string()))?;
-        self.file.flush_if_large().await
+            .map_err(|error| SSTableError::rejected(self.file.name(), error.to_string()))
     }
 
     /// The partition ends: its end byte is at `end_offset`. Gives the position of its entry in Rows.db, if it has one.
@@ -121,6 +167,19 @@ impl BlockBuilder {
     pub(super) async fn finish(self, is_durable: bool) -> Result<WrittenFile> {
         self.file.finish(is_durable).await
     }
+}
+
+/// A row's position in byte-comparable form, replacing what is in `out`.
+fn encode_row_position<'a>(
+    types: &[(CqlType, bool)],
+    values: impl Iterator<Item = Option<&'a [u8]>>,
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    for ((column_type, reversed), value) in types.iter().zip(values) {
+        encode_component(column_type, *reversed, value, out);
+    }
+    out.push(TERMINATOR);
 }
 
 /// A position in byte-comparable form, replacing what is in `out`.

@@ -41,6 +41,8 @@ pub struct SSTableWriter {
     pub(super) filter: Option<BloomFilter>,
     pub(super) collector: StatisticsCollector,
     name: FileName,
+    /// Unlike that of all other writers of this thread.
+    pub(super) serial: u64,
     pub(super) encoder: RowEncoder,
     scratch: Vec<u8>,
     pub(super) current: Option<OpenPartition>,
@@ -92,6 +94,7 @@ impl SSTableWriter {
             index,
             filter,
             name,
+            serial: next_serial(),
             scratch: Vec::new(),
             current: None,
             last_key: None,
@@ -342,6 +345,13 @@ impl SSTableWriter {
     pub(super) fn rejected(&self, reason: impl Into<String>) -> SSTableError {
         SSTableError::rejected(&self.name, reason)
     }
+}
+
+fn next_serial() -> u64 {
+    thread_local! {
+        static NEXT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+    NEXT.replace(NEXT.get() + 1)
 }
 
 async fn create_files(

@@ -1,7 +1,9 @@
 //! From the inputs of a compaction to its outputs, partition by partition.
 //!
-//! Most rows are in one file, or one of several hides all others, and nothing of them may go: they are copied as they lie. Where a
-//! partition has something else, the rest of it goes through the merge that reads use, and the purge. What comes out is the same.
+//! Most rows are in one file, or one of several hides all others, and nothing of them may go: they are copied as they lie. Where all
+//! of a row was written at once, which is most of them again, not even its cells are looked at one by one
+//! ([`SSTableWriter::copy_even`]). Where a partition has something else, the rest of it goes through the merge that reads use, and
+//! the purge. What comes out is the same.
 
 use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -10,7 +12,7 @@ use espalier_mutation::{
     reconcile::{MergedPartition, merge_headers},
     schema::TableMetadata,
 };
-use espalier_sstable::{Ahead, PlainRow, SSTableWriter, Scan};
+use espalier_sstable::{Ahead, EvenEnd, PlainRow, SSTableWriter, Scan};
 use smallvec::SmallVec;
 
 use super::{
@@ -93,7 +95,7 @@ impl<'a> Merge<'a> {
     ) -> Result<(), Ended> {
         let mut scans = MergedScans::new(inputs, range).await?;
         while let Some(key) = scans.next_partition().await? {
-            look(self.running, &mut self.pace).await?;
+            count_row(&mut self.rows, self.running, &mut self.pace).await?;
             let writer = outputs.writer_for(&key).await?;
             let copied = {
                 let mut standing: SmallVec<[&mut Scan; 8]> = scans.standing().collect();
@@ -145,60 +147,67 @@ impl<'a> Merge<'a> {
         if !header.deletion.is_live() {
             return Ok(Copied::Some { has_begun: false });
         }
-        let mut ahead: SmallVec<[Ahead; 8]> = SmallVec::new();
-        for scan in scans.iter_mut() {
-            ahead.push(scan.look().await?);
-        }
-        if ahead.contains(&Ahead::Other) {
-            return Ok(Copied::Some { has_begun: false });
-        }
         purge_header(&mut header, self.limits, &mut self.outside);
         writer.start_partition(header)?;
-        if let ([scan], [first]) = (&mut *scans, ahead.as_slice()) {
-            return self.copy_from(scan, *first, writer).await;
-        }
-        while !ahead.contains(&Ahead::Other) {
-            let Some(least) = self.least(scans) else { return Ok(Copied::All) };
-            let winner = least.winner.and_then(|winner| scans.get(winner));
-            let Some(row) = winner.and_then(|scan| scan.plain_row()) else { break };
-            if row.has_garbage(self.limits.now_s, self.limits.gc_before_s) {
-                break;
+        loop {
+            match self.copy_even(scans, writer).await? {
+                EvenEnd::Partition => return Ok(Copied::All),
+                EvenEnd::Other | EvenEnd::Full => {}
             }
-            writer.add_plain(&row).await?;
-            for index in least.standing {
-                if let (Some(scan), Some(ahead)) = (scans.get_mut(index), ahead.get_mut(index)) {
-                    scan.pass();
-                    *ahead = scan.look().await?;
-                }
+            if let Some(copied) = self.copy_row(scans, writer).await? {
+                return Ok(copied);
             }
-            count_row(&mut self.rows, self.running, &mut self.pace).await?;
         }
-        Ok(Copied::Some { has_begun: true })
     }
 
-    /// The same from a single file, where nothing is to be compared. `ahead` is what was looked at.
-    async fn copy_from(
+    /// Copies what needs no decision at all.
+    async fn copy_even(
         &mut self,
-        scan: &mut Scan,
-        mut ahead: Ahead,
+        scans: &mut [&mut Scan],
         writer: &mut SSTableWriter,
-    ) -> Result<Copied, Ended> {
+    ) -> Result<EvenEnd, Ended> {
         loop {
-            match ahead {
-                Ahead::Plain => {}
-                Ahead::Other => return Ok(Copied::Some { has_begun: true }),
-                Ahead::End => return Ok(Copied::All),
+            let most = ROWS_BETWEEN_LOOKS.saturating_sub(self.rows).max(1);
+            let end = writer.copy_even(scans, most, &mut self.rows)?;
+            if end == EvenEnd::Full {
+                writer.make_room().await?;
             }
-            match scan.plain_row() {
-                Some(row) if !row.has_garbage(self.limits.now_s, self.limits.gc_before_s) => {
-                    writer.add_plain(&row).await?;
-                }
-                _ => return Ok(Copied::Some { has_begun: true }),
+            if self.rows >= ROWS_BETWEEN_LOOKS {
+                self.rows = 0;
+                look(self.running, &mut self.pace).await?;
             }
-            scan.pass();
-            count_row(&mut self.rows, self.running, &mut self.pace).await?;
-            ahead = scan.look().await?;
+            if end != EvenEnd::Full {
+                return Ok(end);
+            }
         }
+    }
+
+    /// Copies the next row, whatever of it must be read for that. How much was copied, if that was the last one to be copied.
+    async fn copy_row(
+        &mut self,
+        scans: &mut [&mut Scan],
+        writer: &mut SSTableWriter,
+    ) -> Result<Option<Copied>, Ended> {
+        for scan in scans.iter_mut() {
+            if scan.look().await? == Ahead::Other {
+                return Ok(Some(Copied::Some { has_begun: true }));
+            }
+        }
+        let Some(least) = self.least(scans) else { return Ok(Some(Copied::All)) };
+        let winner = least.winner.and_then(|winner| scans.get(winner));
+        match winner.and_then(|scan| scan.plain_row()) {
+            Some(row) if !row.has_garbage(self.limits.now_s, self.limits.gc_before_s) => {
+                writer.add_plain(&row).await?;
+            }
+            _ => return Ok(Some(Copied::Some { has_begun: true })),
+        }
+        for index in least.standing {
+            if let Some(scan) = scans.get_mut(index) {
+                scan.pass();
+            }
+        }
+        count_row(&mut self.rows, self.running, &mut self.pace).await?;
+        Ok(None)
     }
 
     /// The rows at the least place among those that were looked at; `None` if there are none.

@@ -34,8 +34,9 @@ impl MergedScans {
     /// Goes to the next partition.
     pub(crate) async fn next_partition(&mut self) -> Result<Option<DecoratedKey>, StorageError> {
         for index in self.current.drain(..) {
-            if self.scans[index].next_partition().await?.is_some()
-                && let Some(header) = self.scans[index].header()
+            let scan = &mut self.scans[index];
+            if (scan.next_at_hand() || scan.next_partition().await?.is_some())
+                && let Some(header) = scan.header()
             {
                 self.heads.push(Reverse((header.key.clone(), index)));
             }

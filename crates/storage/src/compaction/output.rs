@@ -27,7 +27,8 @@ pub(crate) struct Outputs {
     template: Template,
     split: Split,
     transaction: Transaction,
-    writer: Option<SSTableWriter>,
+    /// In a box, as it is taken out and put back for each partition.
+    writer: Option<Box<SSTableWriter>>,
     written: Vec<WrittenSSTable>,
 }
 
@@ -82,7 +83,7 @@ impl Outputs {
         }
         let writer = match self.writer.take() {
             Some(writer) => writer,
-            None => self.create().await?,
+            None => Box::new(self.create().await?),
         };
         Ok(self.writer.insert(writer))
     }

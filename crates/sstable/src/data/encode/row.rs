@@ -11,6 +11,7 @@ use super::{
         clustering_values::write_values,
         column_map::{FileColumn, FileLayout},
         column_subset,
+        decode::{EvenRow, Span},
         layout::{
             Baselines, EXTENDED_SHADOWABLE, EXTENDED_SHADOWABLE_FOLLOWS, EXTENDED_STATIC,
             EXTENSION, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL,
@@ -100,6 +101,41 @@ impl RowEncoder {
         write_lengths(self.body.len(), previous, out);
         out.extend_from_slice(&self.body);
         Ok(())
+    }
+
+    /// Whether even rows of a file with this layout, copied as [`RowEncoder::write_even`] does it, are what this one would make of
+    /// them: values have the same form and columns are the same ones.
+    pub(crate) fn has_form_of(&self, layout: &FileLayout) -> bool {
+        let columns = &self.regulars.columns;
+        let forms = self.types.iter().map(|(column_type, _)| ValueForm::of(column_type));
+        let is_same = |(mine, theirs): (&FileColumn, &FileColumn)| {
+            mine.target == theirs.target
+                && mine.form == theirs.form
+                && mine.is_complex == theirs.is_complex
+        };
+        forms.eq(layout.clustering.iter().copied())
+            && columns.len() == layout.regulars.len()
+            && columns.iter().zip(&layout.regulars).all(is_same)
+    }
+
+    /// Appends an even row that lies in `bytes`; gives how long it has become.
+    #[inline]
+    pub(crate) fn write_even(
+        &self,
+        row: &EvenRow,
+        bytes: &[u8],
+        previous: u64,
+        out: &mut Vec<u8>,
+    ) -> u64 {
+        let part = |(from, to): Span| bytes.get(from..to).unwrap_or_default();
+        let rest = part(row.rest);
+        let before = out.len();
+        out.push(row.flags);
+        out.extend_from_slice(part(row.clustering));
+        write_lengths(self.baselines.timestamp_length(row.timestamp) + rest.len(), previous, out);
+        self.baselines.write_timestamp(row.timestamp, out);
+        out.extend_from_slice(rest);
+        (out.len() - before) as u64
     }
 
     /// Appends the static row, which is there in every partition once the header has static columns.

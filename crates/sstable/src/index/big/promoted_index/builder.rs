@@ -80,12 +80,23 @@ impl PromotedIndexBuilder {
         offset: u64,
         open: DeletionTime,
     ) -> Result<(), BigIndexWriteError> {
-        let start = self.open.unwrap_or(offset);
-        let is_full = offset.saturating_sub(start) >= self.column_index_size;
-        match is_full && self.holds(open) {
+        match self.is_block_full(offset) && self.holds(open) {
             true => self.close_block(types, position, offset, open),
             false => Ok(()),
         }
+    }
+
+    /// Whether the next unfiltered begins a block.
+    #[inline]
+    pub(crate) fn is_between_blocks(&self) -> bool {
+        self.open.is_none()
+    }
+
+    /// Whether what ends at `offset` of the partition fills the block.
+    #[inline]
+    pub(crate) fn is_block_full(&self, offset: u64) -> bool {
+        let start = self.open.unwrap_or(offset);
+        offset.saturating_sub(start) >= self.column_index_size
     }
 
     /// Adds a block as it is. [`Self::begin`] and [`Self::end`] are for those who do not know blocks.

@@ -106,6 +106,23 @@ impl BlockPosition {
     }
 }
 
+impl BlockPosition {
+    /// Makes `position` that of a row with these values, in the same memory if it has as many.
+    #[inline]
+    pub(crate) fn set_row(
+        position: &mut Option<Self>,
+        values: impl ExactSizeIterator<Item = Option<Bytes>>,
+    ) {
+        match position {
+            Some(position) if position.values.len() == values.len() => {
+                position.kind = PositionKind::Row;
+                position.values.iter_mut().zip(values).for_each(|(old, new)| *old = new);
+            }
+            _ => *position = Some(Self { kind: PositionKind::Row, values: values.collect() }),
+        }
+    }
+}
+
 impl From<Unfiltered> for BlockPosition {
     fn from(unfiltered: Unfiltered) -> Self {
         match unfiltered {
