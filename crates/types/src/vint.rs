@@ -43,7 +43,10 @@ pub fn write_unsigned(value: u64, out: &mut Vec<u8>) {
         return;
     }
     let marked = value | length_bits(extra) << (8 * extra);
-    out.extend_from_slice(&marked.to_be_bytes()[8 - length..]);
+    // Eight bytes, of which those that are too many go: that is a store, where a length that varies is a call.
+    let end = out.len() + length;
+    out.extend_from_slice(&(marked << (64 - 8 * length)).to_be_bytes());
+    out.truncate(end);
 }
 
 /// Appends `value` as zig-zag.

@@ -32,6 +32,8 @@ pub(crate) const MAXIMUM_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
 const UNCHECKED_CHUNK_LENGTH: u64 = 4096;
 /// Bytes that a sequential read takes at once, at least one chunk.
 pub(crate) const READ_AHEAD_BYTES: usize = 256 * 1024;
+/// The same for those who will read all of it: fewer reads, and fewer chunks that lie across two.
+pub(crate) const WHOLE_READ_AHEAD_BYTES: usize = 1024 * 1024;
 
 #[derive(Clone, Debug)]
 pub(super) enum Layout {
@@ -70,6 +72,8 @@ const LOOK_UP_BYTES: u64 = 32 * 1024;
 pub(crate) struct ReadAhead {
     offset: u64,
     buffer: Option<PageBuffer>,
+    /// Bytes to be read at once, if that is more than usual.
+    pub(crate) at_once: usize,
 }
 
 impl ReadAhead {
@@ -446,7 +450,8 @@ impl DataFile {
 
     /// Chunk `index` for a reader that goes through the file: large reads, and the cache is left to others.
     pub(crate) async fn chunk_ahead(&self, index: u64, ahead: &mut ReadAhead) -> Result<Bytes> {
-        self.chunk_by(index, ahead, READ_AHEAD_BYTES).await
+        let at_once = ahead.at_once.max(READ_AHEAD_BYTES);
+        self.chunk_by(index, ahead, at_once).await
     }
 
     async fn chunk_by(&self, index: u64, ahead: &mut ReadAhead, at_once: usize) -> Result<Bytes> {
@@ -457,7 +462,7 @@ impl DataFile {
                 let rest = self.file.length().saturating_sub(extent.offset);
                 let length = (at_once.max(extent.length) as u64).min(rest) as usize;
                 let buffer = self.read_stored(extent.offset, length, "Reading ahead").await?;
-                *ahead = ReadAhead { offset: extent.offset, buffer: Some(buffer) };
+                (ahead.offset, ahead.buffer) = (extent.offset, Some(buffer));
                 ahead.find(&extent).ok_or_else(|| self.without_end(index, extent.offset))?
             }
         };

@@ -7,7 +7,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    file::{DataFile, ReadAhead},
+    file::{DataFile, ReadAhead, WHOLE_READ_AHEAD_BYTES},
     input::DataInput,
 };
 use crate::error::{Result, SSTableError};
@@ -72,6 +72,13 @@ impl DataStream {
     /// Says up to where more is likely to be wanted, so that fewer reads get it.
     pub(crate) fn expect(&mut self, end: u64) {
         self.wanted_end = end;
+    }
+
+    /// Says that all of the file will be read, if that is done in order.
+    pub(crate) fn expect_all(&mut self) {
+        if let Access::Sequential(ahead) = &mut self.access {
+            ahead.at_once = WHOLE_READ_AHEAD_BYTES;
+        }
     }
 
     fn new(file: DataFile, position: u64, access: Access) -> Self {

@@ -8,8 +8,11 @@ use crate::data::decode::{EvenRow, EvenStep};
 /// A partition in which no range deletion is open, up to what is not an even row or not in memory.
 pub(crate) struct EvenRows<'scan> {
     rows: &'scan mut ForwardRows,
-    row: &'scan mut EvenRow,
-    /// Where the row ends that was looked at.
+    /// The row that was looked at last, and the one before that was taken.
+    seen: &'scan mut [EvenRow; 2],
+    /// Which of them was looked at last.
+    now: usize,
+    /// Where that one ends.
     end: usize,
 }
 
@@ -23,14 +26,14 @@ pub(crate) enum EvenAhead {
 }
 
 impl<'scan> EvenRows<'scan> {
-    pub(super) fn new(rows: &'scan mut ForwardRows, row: &'scan mut EvenRow) -> Self {
-        Self { rows, row, end: 0 }
+    pub(super) fn new(rows: &'scan mut ForwardRows, seen: &'scan mut [EvenRow; 2]) -> Self {
+        Self { rows, seen, now: 0, end: 0 }
     }
 
     /// Looks at what comes next.
     #[inline]
     pub(crate) fn look(&mut self) -> EvenAhead {
-        match self.rows.source().look_even(self.row) {
+        match self.rows.source().look_even(&mut self.seen[self.now & 1]) {
             Some(EvenStep::Row(end)) => {
                 self.end = end;
                 EvenAhead::Row
@@ -40,10 +43,22 @@ impl<'scan> EvenRows<'scan> {
         }
     }
 
-    /// The row that was looked at, and the bytes in which it lies.
+    /// The row that was looked at.
     #[inline]
-    pub(crate) fn row(&self) -> (&EvenRow, &Bytes) {
-        (self.row, self.rows.source().stream.window())
+    pub(crate) fn row(&self) -> &EvenRow {
+        &self.seen[self.now & 1]
+    }
+
+    /// The row that was taken last.
+    #[inline]
+    pub(crate) fn taken(&self) -> &EvenRow {
+        &self.seen[(self.now & 1) ^ 1]
+    }
+
+    /// The bytes in which these rows lie.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &Bytes {
+        self.rows.source().stream.window()
     }
 
     /// Steps over the row that was looked at.
@@ -52,10 +67,10 @@ impl<'scan> EvenRows<'scan> {
         self.rows.pass(self.end);
     }
 
-    /// Steps over the row that was looked at, and leaves what was seen of it in exchange for another one's.
+    /// Steps over the row that was looked at, which is the one that was taken then.
     #[inline]
-    pub(crate) fn pass_into(&mut self, passed: &mut EvenRow) {
-        std::mem::swap(self.row, passed);
+    pub(crate) fn take(&mut self) {
+        self.now ^= 1;
         self.pass();
     }
 }

@@ -44,7 +44,7 @@ pub struct Scan {
     is_whole: bool,
     /// The same, by the cheaper look at even rows, of the writer with this number.
     is_even: Option<(u64, bool)>,
-    even: EvenRow,
+    even: [EvenRow; 2],
     /// The row that was looked at, and the offset behind it.
     view: RowView,
     view_end: usize,
@@ -103,10 +103,17 @@ impl Scan {
             partition_start: 0,
             is_whole,
             is_even: None,
-            even: EvenRow::default(),
+            even: Default::default(),
             view: RowView::new(),
             view_end: 0,
         })
+    }
+
+    /// Says, before the first partition, that all of them will be read: more of Data.db is read at once then, a MiB.
+    pub fn expect_all(&mut self) {
+        if let State::Between(source) = &mut self.state {
+            source.stream.expect_all();
+        }
     }
 
     /// The SSTable that is scanned.

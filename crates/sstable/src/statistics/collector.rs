@@ -53,6 +53,32 @@ pub struct WriterFacts {
     pub commit_log_intervals: Vec<CommitLogInterval>,
 }
 
+/// Some rows that do not expire, and whose cells are as old as they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EvenCounts {
+    rows: u32,
+    cells: u64,
+    oldest: i64,
+    newest: i64,
+}
+
+impl EvenCounts {
+    pub(crate) const NONE: Self = Self { rows: 0, cells: 0, oldest: i64::MAX, newest: i64::MIN };
+
+    /// How many there are.
+    pub(crate) fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, timestamp: i64, cells: u32) {
+        self.rows += 1;
+        self.cells += u64::from(cells);
+        self.oldest = self.oldest.min(timestamp);
+        self.newest = self.newest.max(timestamp);
+    }
+}
+
 /// The numbers so far.
 #[derive(Clone, Debug)]
 pub struct StatisticsCollector {
@@ -156,15 +182,17 @@ impl StatisticsCollector {
         self.total_rows += 1;
     }
 
-    /// What [`add_row_data`](Self::add_row_data) does of a row that does not expire, and whose cells are as old as it is.
-    #[inline]
-    pub(crate) fn add_even_row(&mut self, timestamp: i64, cells: u32) {
-        self.timestamps.add(timestamp);
-        self.ttls.add(0);
-        self.local_deletion_times.add(NO_DELETION_TIME);
-        self.cells_of_partition += u64::from(cells);
-        self.total_columns += u64::from(cells);
-        self.total_rows += 1;
+    /// What [`add_row_data`](Self::add_row_data) does of rows that do not expire, and whose cells are as old as they are.
+    pub(crate) fn add_even_rows(&mut self, rows: &EvenCounts) {
+        if rows.rows > 0 {
+            self.timestamps.add(rows.oldest);
+            self.timestamps.add(rows.newest);
+            self.ttls.add(0);
+            self.local_deletion_times.add(NO_DELETION_TIME);
+            self.cells_of_partition += rows.cells;
+            self.total_columns += rows.cells;
+            self.total_rows += u64::from(rows.rows);
+        }
     }
 
     fn add_liveness(&mut self, liveness: &Liveness) {
@@ -205,6 +233,22 @@ impl StatisticsCollector {
     pub(crate) fn cover_first_row(&mut self, clustering: &[Option<Bytes>]) {
         if self.is_before_minimum(PositionRef { values: clustering, weight: 0 }) {
             self.minimum = Some(bound(BoundKind::InclusiveStart, clustering));
+        }
+    }
+
+    /// The same for a row whose values are somewhere else; `shared` makes values of them.
+    #[inline]
+    pub(crate) fn cover_first_even<'a>(
+        &mut self,
+        values: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+        shared: impl FnOnce() -> Box<[Option<Bytes>]>,
+    ) {
+        let is_before = |minimum: &ClusteringBound| {
+            self.comparator.compare_values(values, 0, minimum.position()).is_lt()
+        };
+        if self.minimum.as_ref().is_none_or(is_before) {
+            self.minimum =
+                Some(ClusteringBound { kind: BoundKind::InclusiveStart, values: shared() });
         }
     }
 

@@ -11,10 +11,14 @@ use crate::{
     error::Result,
     index::big::promoted_index::BlockPosition,
     reader::{EvenAhead, EvenRows, Scan},
+    statistics::collector::EvenCounts,
 };
 
 /// Longer values are looked at by those who know which versions have no room for them.
 const LONG_VALUE: usize = u16::MAX as usize;
+
+/// They are the bits of an integer.
+const MOST_SOURCES: usize = 64;
 
 /// How far rows were copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +31,19 @@ pub enum EvenEnd {
     Full,
 }
 
-/// The row before, as far as it was copied here.
-#[derive(Default)]
-struct Before {
-    row: EvenRow,
-    bytes: Bytes,
-    is_some: bool,
+/// Rows that were copied at a time.
+struct Taken {
+    /// Where the last of them was.
+    from: Option<usize>,
+    counts: EvenCounts,
+}
+
+/// The rows at one place.
+struct Least {
+    /// The one that hides all others.
+    winner: usize,
+    /// A bit for each source that has one.
+    standing: u64,
 }
 
 impl SSTableWriter {
@@ -54,16 +65,20 @@ impl SSTableWriter {
                 None => return Ok(EvenEnd::Other),
             }
         }
-        let mut before = Before::default();
+        let mut taken = Taken { from: None, counts: EvenCounts::NONE };
         let end = match sources.as_mut_slice() {
             [] => Ok(EvenEnd::Other),
-            [source] => self.copy_from_one(source, most, copied, &mut before),
-            sources => self.copy_from_several(sources, most, copied, &mut before),
+            [source] => self.copy_from_one(source, most, &mut taken),
+            many if many.len() > MOST_SOURCES => Ok(EvenEnd::Other),
+            sources => self.copy_from_several(sources, most, &mut taken),
         };
-        if before.is_some
+        *copied += taken.counts.rows();
+        self.collector.add_even_rows(&taken.counts);
+        if let Some(source) = taken.from.and_then(|from| sources.get(from))
             && let Some(current) = &mut self.current
         {
-            BlockPosition::set_row(&mut current.last, before.row.shared_values(&before.bytes));
+            let values = source.taken().shared_values(source.bytes());
+            BlockPosition::set_row(&mut current.last, values);
         }
         end
     }
@@ -79,8 +94,7 @@ impl SSTableWriter {
         &mut self,
         source: &mut EvenRows<'_>,
         most: u32,
-        copied: &mut u32,
-        before: &mut Before,
+        taken: &mut Taken,
     ) -> Result<EvenEnd> {
         for _ in 0..most {
             match source.look() {
@@ -89,16 +103,13 @@ impl SSTableWriter {
                 EvenAhead::End => return Ok(EvenEnd::Partition),
                 EvenAhead::Other => return Ok(EvenEnd::Other),
             }
-            let (row, bytes) = source.row();
-            if !self.add_even(row, bytes, before)? {
+            let before = taken.from.map(|_| (source.taken(), source.bytes()));
+            if !self.add_even(source.row(), source.bytes(), before)? {
                 return Ok(EvenEnd::Other);
             }
-            if !before.is_some {
-                before.bytes = bytes.clone();
-                before.is_some = true;
-            }
-            source.pass_into(&mut before.row);
-            *copied += 1;
+            taken.from = Some(0);
+            taken.counts.add(source.row().timestamp, source.row().cell_count());
+            source.take();
         }
         Ok(EvenEnd::Full)
     }
@@ -107,102 +118,128 @@ impl SSTableWriter {
         &mut self,
         sources: &mut [EvenRows<'_>],
         most: u32,
-        copied: &mut u32,
-        before: &mut Before,
+        taken: &mut Taken,
     ) -> Result<EvenEnd> {
-        let mut ahead: SmallVec<[EvenAhead; 8]> = sources.iter_mut().map(EvenRows::look).collect();
-        // Whose bytes the row before lies in.
-        let mut before_in = usize::MAX;
+        // A bit for each source that has a row.
+        let mut ahead = 0u64;
+        for (index, source) in sources.iter_mut().enumerate() {
+            match source.look() {
+                EvenAhead::Row => ahead |= 1 << index,
+                EvenAhead::End => {}
+                EvenAhead::Other => return Ok(EvenEnd::Other),
+            }
+        }
         for _ in 0..most {
+            if ahead == 0 {
+                return Ok(EvenEnd::Partition);
+            }
             if self.data.has_full_chunk() {
                 return Ok(EvenEnd::Full);
             }
-            if ahead.contains(&EvenAhead::Other) {
+            let Some(Least { winner, mut standing }) = self.least(sources, ahead) else {
+                return Ok(EvenEnd::Other);
+            };
+            let before = taken.from.and_then(|from| sources.get(from));
+            let before = before.map(|before| (before.taken(), before.bytes()));
+            let Some(source) = sources.get(winner) else { return Ok(EvenEnd::Other) };
+            if !self.add_even(source.row(), source.bytes(), before)? {
                 return Ok(EvenEnd::Other);
             }
-            let mut standing: SmallVec<[usize; 8]> = SmallVec::new();
-            let (mut winner, mut hides_all) = (usize::MAX, true);
-            for (index, source) in sources.iter().enumerate() {
-                if ahead.get(index) != Some(&EvenAhead::Row) {
-                    continue;
+            taken.from = Some(winner);
+            taken.counts.add(source.row().timestamp, source.row().cell_count());
+            let mut is_other = false;
+            while standing != 0 {
+                let index = standing.trailing_zeros() as usize;
+                standing &= standing - 1;
+                let Some(source) = sources.get_mut(index) else { continue };
+                match index == winner {
+                    true => source.take(),
+                    false => source.pass(),
                 }
-                let (row, bytes) = source.row();
-                let Some((least, least_bytes)) = sources.get(winner).map(EvenRows::row) else {
-                    winner = index;
-                    standing.push(index);
-                    continue;
-                };
-                let comparator = self.options.table.comparator();
-                match row.compare(bytes, (least, least_bytes), comparator) {
-                    Ordering::Greater => continue,
-                    Ordering::Less => {
-                        standing.clear();
-                        (winner, hides_all) = (index, true);
-                    }
-                    Ordering::Equal if row.hides(least) => winner = index,
-                    Ordering::Equal => hides_all &= least.hides(row),
+                match source.look() {
+                    EvenAhead::Row => {}
+                    EvenAhead::End => ahead &= !(1 << index),
+                    EvenAhead::Other => is_other = true,
                 }
-                standing.push(index);
             }
-            let Some(source) = sources.get_mut(winner) else { return Ok(EvenEnd::Partition) };
-            let (row, bytes) = source.row();
-            if !hides_all || !self.add_even(row, bytes, before)? {
+            if is_other {
                 return Ok(EvenEnd::Other);
             }
-            if before_in != winner {
-                before.bytes = bytes.clone();
-                before.is_some = true;
-                before_in = winner;
-            }
-            source.pass_into(&mut before.row);
-            for index in standing {
-                let (Some(source), Some(ahead)) = (sources.get_mut(index), ahead.get_mut(index))
-                else {
-                    continue;
-                };
-                if index != winner {
-                    source.pass();
-                }
-                *ahead = source.look();
-            }
-            *copied += 1;
         }
         Ok(EvenEnd::Full)
     }
 
-    /// What [`add_plain`](SSTableWriter::add_plain) does of such a row; false if that is to be asked.
+    /// The rows at the least place of the sources in the set; `None` if none of them hides all others.
     #[inline]
-    fn add_even(&mut self, row: &EvenRow, bytes: &Bytes, before: &Before) -> Result<bool> {
+    fn least(&self, sources: &[EvenRows<'_>], mut set: u64) -> Option<Least> {
+        let comparator = self.options.table.comparator();
+        let winner = set.trailing_zeros() as usize;
+        let mut least = Least { winner, standing: 1 << winner };
+        let mut hides_all = true;
+        set &= set - 1;
+        while set != 0 {
+            let index = set.trailing_zeros() as usize;
+            set &= set - 1;
+            let (source, so_far) = (sources.get(index)?, sources.get(least.winner)?);
+            let (row, other) = (source.row(), so_far.row());
+            match row.compare(source.bytes(), (other, so_far.bytes()), comparator) {
+                Ordering::Greater => {}
+                Ordering::Less => {
+                    least = Least { winner: index, standing: 1 << index };
+                    hides_all = true;
+                }
+                Ordering::Equal => {
+                    least.standing |= 1 << index;
+                    match row.hides(other) {
+                        true => least.winner = index,
+                        false => hides_all &= other.hides(row),
+                    }
+                }
+            }
+        }
+        hides_all.then_some(least)
+    }
+
+    /// What [`add_plain`](SSTableWriter::add_plain) does of such a row, but for its statistics and its place; false if that is to be
+    /// asked. `before` is the row before, if it was copied in the same way.
+    #[inline]
+    fn add_even(
+        &mut self,
+        row: &EvenRow,
+        bytes: &Bytes,
+        before: Option<(&EvenRow, &Bytes)>,
+    ) -> Result<bool> {
         let Some(current) = &self.current else { return Ok(false) };
         let comparator = self.options.table.comparator();
-        let order = match (&current.last, before.is_some) {
-            (_, true) => row.compare(bytes, (&before.row, &before.bytes), comparator),
-            (Some(last), _) => comparator.compare_values(row.values_in(bytes), 0, last.position()),
-            (None, _) => Ordering::Greater,
+        let order = match (before, &current.last) {
+            (Some((before, its_bytes)), _) => row.compare(bytes, (before, its_bytes), comparator),
+            (None, Some(last)) => {
+                comparator.compare_values(row.values_in(bytes), 0, last.position())
+            }
+            (None, None) => Ordering::Greater,
         };
         let is_long = row.clustering.1 - row.clustering.0 > LONG_VALUE;
         // What is out of order is refused by those who say why.
         if order.is_le() || is_long {
             return Ok(false);
         }
-        let is_first = current.last.is_none() && !before.is_some;
-        self.write_head()?;
+        if before.is_none() && current.last.is_none() {
+            let shared = || row.shared_values(bytes).collect();
+            self.collector.cover_first_even(row.values_in(bytes), shared);
+        }
+        if current.header.is_some() {
+            self.write_head()?;
+        }
         let position = self.data.position();
         let Some(current) = &mut self.current else { return Ok(false) };
         let offset = position - current.start;
         let previous = offset - current.previous_start;
         current.previous_start = offset;
-        let length = self.encoder.write_even(row, bytes, previous, self.data.buffer());
+        let end = offset + self.encoder.write_even(row, bytes, previous, self.data.buffer());
         let types = self.encoder.types();
         if self.index.is_between_blocks() {
             self.index.begin_even(types, row, bytes, offset)?;
         }
-        if is_first {
-            let first: SmallVec<[Option<Bytes>; 4]> = row.shared_values(bytes).collect();
-            self.collector.cover_first_row(&first);
-        }
-        self.collector.add_even_row(row.timestamp, row.cell_count());
-        let end = offset + length;
         if self.index.is_block_full(end) {
             self.index.end_even(types, row, bytes, end)?;
         }

@@ -55,8 +55,11 @@ impl SSTableWriter {
     }
 
     async fn seal(self) -> Result<WrittenSSTable> {
-        let Self { file_system, options, features, header, data, index, filter, collector, .. } =
-            self;
+        let Self { file_system, options, features, header, data, index, .. } = self;
+        let Self { mut filter, hashes, collector, .. } = self;
+        if let Some(filter) = &mut filter {
+            filter.add_hashes(&hashes);
+        }
         let (descriptor, is_durable) = (options.descriptor, options.is_durable);
         let data = data.finish(is_durable).await?;
         let partition_count = index.key_count();

@@ -29,6 +29,9 @@ use crate::{
     versions::{ClusteringStatistics, VersionFeatures},
 };
 
+/// Keys that are put into the filter at once.
+const HASHES_AT_ONCE: usize = 64;
+
 /// An SSTable being written. To be ended by `finish` or `abort`; one that is dropped leaves files with
 /// TemporaryTOC.txt, which make no SSTable.
 pub struct SSTableWriter {
@@ -39,6 +42,8 @@ pub struct SSTableWriter {
     pub(super) data: DataWriter,
     pub(super) index: IndexWriter,
     pub(super) filter: Option<BloomFilter>,
+    /// Of keys that are not yet in the filter.
+    pub(super) hashes: Vec<(u64, u64)>,
     pub(super) collector: StatisticsCollector,
     name: FileName,
     /// Unlike that of all other writers of this thread.
@@ -93,6 +98,7 @@ impl SSTableWriter {
             data,
             index,
             filter,
+            hashes: Vec::new(),
             name,
             serial: next_serial(),
             scratch: Vec::new(),
@@ -287,7 +293,11 @@ impl SSTableWriter {
         };
         self.index.end_partition(self.encoder.types(), ended).await?;
         if let Some(filter) = &mut self.filter {
-            filter.add_hash(current.hash);
+            self.hashes.push(current.hash);
+            if self.hashes.len() >= HASHES_AT_ONCE {
+                filter.add_hashes(&self.hashes);
+                self.hashes.clear();
+            }
         }
         self.data.flush_chunks().await
     }

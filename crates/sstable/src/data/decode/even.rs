@@ -111,7 +111,9 @@ impl EvenRow {
     #[inline]
     fn read_clustering(&mut self, cursor: &mut Cursor<'_>, forms: &[ValueForm]) -> Option<()> {
         self.values.clear();
-        for group in forms.chunks(GROUP) {
+        let mut rest = forms;
+        while !rest.is_empty() {
+            let (group, behind) = rest.split_at(rest.len().min(GROUP));
             let header = shortest_vint(cursor)?;
             if group.len() < GROUP && header >> (2 * group.len()) != 0 {
                 return None;
@@ -124,6 +126,7 @@ impl EvenRow {
                     _ => return None,
                 });
             }
+            rest = behind;
         }
         Some(())
     }
@@ -159,8 +162,10 @@ impl EvenRow {
         (other, other_bytes): (&Self, &[u8]),
         comparator: &ClusteringComparator,
     ) -> Ordering {
-        let pairs = self.values_in(bytes).zip(other.values_in(other_bytes)).enumerate();
-        for (index, (left, right)) in pairs {
+        let value =
+            |bytes, span: Option<Span>| span.and_then(|(from, to)| <[u8]>::get(bytes, from..to));
+        for (index, (left, right)) in self.values.iter().zip(&other.values).enumerate() {
+            let (left, right) = (value(bytes, *left), value(other_bytes, *right));
             let order = comparator.compare_value(index, left, right);
             if order.is_ne() {
                 return order;
@@ -176,7 +181,7 @@ impl EvenRow {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn pass_cell(cursor: &mut Cursor<'_>, column: &FileColumn) -> Option<()> {
     match cursor.u8()? {
         CELL_ROW_TIMESTAMP => pass_value(cursor, column.form).map(|_| ()),
@@ -185,7 +190,7 @@ fn pass_cell(cursor: &mut Cursor<'_>, column: &FileColumn) -> Option<()> {
 }
 
 /// A value that is not empty: one that is has a flag instead.
-#[inline]
+#[inline(always)]
 fn pass_value(cursor: &mut Cursor<'_>, form: ValueForm) -> Option<Span> {
     let length = match form {
         ValueForm::Fixed(length) => length,
@@ -201,7 +206,7 @@ fn pass_value(cursor: &mut Cursor<'_>, form: ValueForm) -> Option<Span> {
 }
 
 /// An integer in the form in which it would be written.
-#[inline]
+#[inline(always)]
 fn shortest_vint(cursor: &mut Cursor<'_>) -> Option<u64> {
     let start = cursor.at;
     let value = cursor.vint()?;

@@ -23,6 +23,8 @@ pub struct RowIndexWriter {
     last: Vec<u8>,
     separator: Vec<u8>,
     scratch: Vec<u8>,
+    /// Memory of a partition's key.
+    key: Vec<u8>,
 }
 
 impl RowIndexWriter {
@@ -35,6 +37,7 @@ impl RowIndexWriter {
             last: Vec::new(),
             separator: Vec::new(),
             scratch: Vec::new(),
+            key: Vec::new(),
         }
     }
 
@@ -51,7 +54,7 @@ impl RowIndexWriter {
     /// Bytes that the writer has allocated.
     pub fn memory_bytes(&self) -> usize {
         let own = self.last.capacity() + self.separator.capacity() + self.scratch.capacity();
-        own + self.trie.memory_bytes()
+        own + self.key.capacity() + self.trie.memory_bytes()
     }
 
     /// Adds a block. `first` and `last` are the byte-comparable positions of its first and last row or
@@ -102,10 +105,14 @@ impl RowIndexWriter {
         self.add_separator(sink, end)?;
         let root = self.trie.complete(sink)?;
         let position = self.trie.position();
-        let key = key.to_vec();
-        let entry = RowIndexEntry { key, data_position, root, block_count, partition_deletion };
+        let mut owned_key = std::mem::take(&mut self.key);
+        owned_key.clear();
+        owned_key.extend_from_slice(key);
+        let entry =
+            RowIndexEntry { key: owned_key, data_position, root, block_count, partition_deletion };
         self.scratch.clear();
         entry.encode(position, self.negative, &mut self.scratch)?;
+        self.key = entry.key;
         sink.append(&self.scratch);
         self.trie.skip(self.scratch.len() as u64);
         Ok(Some(position))
