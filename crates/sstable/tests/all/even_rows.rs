@@ -75,7 +75,7 @@ fn make_even(
     generator: &mut Generator,
     random: &mut Random,
 ) {
-    let timestamp = 1_750_000_000_000_000 + random.below(3000) as i64;
+    let timestamp = 1_750_000_000_000_000 + random.below(300) as i64;
     row.liveness = Liveness::live(timestamp);
     row.deletion = DeletionTime::LIVE;
     row.columns.clear();

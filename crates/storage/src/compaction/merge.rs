@@ -1,4 +1,4 @@
-//! The partitions of several SSTables in order. Memory: of each file a piece of Data.db of 256 KiB and a row.
+//! The partitions of several SSTables in order. Memory: of each file a piece of Data.db of 1 MiB and a row.
 
 use std::{cmp::Reverse, collections::BinaryHeap, rc::Rc, sync::Arc};
 
@@ -24,7 +24,8 @@ impl MergedScans {
         let mut merged = Self { scans: Vec::new(), heads: BinaryHeap::new(), current: Vec::new() };
         for input in inputs {
             let reader = input.reader();
-            let scan = reader.scan(range.clone(), all.clone(), &ColumnSelection::All).await?;
+            let mut scan = reader.scan(range.clone(), all.clone(), &ColumnSelection::All).await?;
+            scan.expect_all();
             merged.current.push(merged.scans.len());
             merged.scans.push(scan);
         }
@@ -33,14 +34,22 @@ impl MergedScans {
 
     /// Goes to the next partition.
     pub(crate) async fn next_partition(&mut self) -> Result<Option<DecoratedKey>, StorageError> {
-        for index in self.current.drain(..) {
+        let standing = self.current.len();
+        for at in 0..standing {
+            let index = self.current[at];
             let scan = &mut self.scans[index];
-            if (scan.next_at_hand() || scan.next_partition().await?.is_some())
-                && let Some(header) = scan.header()
-            {
-                self.heads.push(Reverse((header.key.clone(), index)));
+            if !scan.next_at_hand() && scan.next_partition().await?.is_none() {
+                continue;
             }
+            let Some(header) = scan.header() else { continue };
+            let comes_first = |next: &Reverse<(DecoratedKey, usize)>| header.key < next.0.0;
+            // Where one file has several partitions before those of the others.
+            if standing == 1 && self.heads.peek().is_none_or(comes_first) {
+                return Ok(Some(header.key.clone()));
+            }
+            self.heads.push(Reverse((header.key.clone(), index)));
         }
+        self.current.clear();
         let Some(Reverse((key, first))) = self.heads.pop() else { return Ok(None) };
         self.current.push(first);
         while let Some(Reverse((next, _))) = self.heads.peek()

@@ -10,7 +10,7 @@
 //! | `transaction` | the log that makes the exchange atomic |
 //! | `progress`, `history` | what runs, and what has run |
 //!
-//! Each shard compacts for itself. Memory of a compaction: for each input 256 KiB of Data.db, a chunk and a row; for the output
+//! Each shard compacts for itself. Memory of a compaction: for each input 1 MiB of Data.db, a chunk and a row; for the output
 //! what a flush needs. Nothing of it goes through the page cache.
 
 mod copy;
