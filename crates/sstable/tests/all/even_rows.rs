@@ -133,7 +133,7 @@ async fn merge(
             let is_quick = random.as_deref_mut().is_some_and(|random| random.below(4) > 0);
             match is_quick && scan.next_at_hand() {
                 true => counts.partitions_at_hand += 1,
-                false => drop(scan.next_partition().await?),
+                false => _ = scan.next_partition().await?,
             }
         }
     }
