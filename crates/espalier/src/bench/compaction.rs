@@ -4,13 +4,17 @@
 //! of the core is left out. Beside them stands how fast the core compresses with LZ4 what the rows hold, in chunks as the
 //! file has them: no writer of such files can be faster.
 
-use std::{path::Path, rc::Rc};
+use std::{path::Path, rc::Rc, time::Duration};
 
 use bytes::Bytes;
 use espalier_cql::{QueryResult, Value};
 use espalier_runtime::{
-    block_on, cpu::process_time, file::FileSystem, preempt::take_stall_report, random::Generator,
-    time::Instant,
+    block_on,
+    cpu::process_time,
+    file::FileSystem,
+    preempt::take_stall_report,
+    random::Generator,
+    time::{self, Instant},
 };
 use espalier_sstable::compression::Compressor;
 
@@ -83,6 +87,8 @@ async fn measure(
     if let Some(inputs) = &arguments.inputs {
         link_files(node.directory(), inputs).await?;
     }
+    // What is left of the flushes, which free their memtables bit by bit, is not the compaction's.
+    time::sleep(Duration::from_secs(2)).await;
     let before = node.database().metrics();
     take_stall_report();
     let (started, worked) = (Instant::now(), process_time());
