@@ -141,7 +141,8 @@ def test_index_pages_miss_and_then_hit(node, version):
     assert matching(first, f"^Bloom filter says that sstable {version}-\\S+ may have the partition")
     assert matching(first, f"^Partition not found in memtable")
     if index == "Index.db":
-        assert matching(first, rf"^Page cache miss: {version}-\S+-{index}, read [1-9]\d* bytes at offset \d+ in \d+ µs")
+        assert matching(first, rf"^Page cache miss: interval \d+ of {version}-\S+-{index}$")
+        assert matching(first, rf"^Reading an interval: {version}-\S+-{index}, [1-9]\d* bytes wanted at offset \d+, in \d+ µs")
     else:
         misses = matching(first, rf"^Page cache miss: page (\d+) of {version}-\S+-{index}, read (\d+) bytes in \d+ µs")
         assert misses and all(0 < int(miss[2]) <= 4096 for miss in misses)

@@ -320,8 +320,12 @@ impl DataFile {
     /// to which more is likely to be wanted: what is not there of it is read along, as far as one read should go.
     pub(crate) async fn chunk(&self, index: u64, wanted_end: u64) -> Result<Bytes> {
         let cache = self.file.cache();
-        if trace::is_on() && cache.holds(self.file.key(index)) {
-            self.tell_hit(index);
+        if trace::is_on() {
+            match cache.holds(self.file.key(index)) {
+                true => self.tell_hit(index),
+                false if cache.is_being_read(self.file.key(index)) => self.tell_shared(index),
+                false => {}
+            }
         }
         match self.file.caching() {
             Caching::Shared => {
@@ -346,6 +350,9 @@ impl DataFile {
             true => {}
             false => {
                 if let Some(bytes) = self.file.cache().peek(self.file.key(index)) {
+                    if trace::is_on() {
+                        self.tell_hit(index);
+                    }
                     return Ok(bytes);
                 }
             }
@@ -420,6 +427,16 @@ impl DataFile {
             self.file.name().short(),
             index * self.chunk_length(),
             self.plain_length(index)
+        );
+    }
+
+    /// Somebody reads a chunk already.
+    #[cold]
+    fn tell_shared(&self, index: u64) {
+        trace_event!(
+            "Data cache miss: {} at offset {}, waiting for another's read",
+            self.file.name().short(),
+            index * self.chunk_length()
         );
     }
 

@@ -191,12 +191,20 @@ impl CachedFile {
     /// The same, for those who trace the request.
     async fn page_and_tell(&self, number: u64) -> Result<Bytes> {
         let (name, began) = (self.inner.name.short(), Instant::now());
-        let is_hit = self.inner.cache.holds(self.key(number));
+        let cache = &self.inner.cache;
+        let is_own =
+            self.own_pages.as_ref().is_some_and(|own| held(&own.borrow(), number).is_some());
+        let is_hit = cache.holds(self.key(number));
+        let is_shared = self.own_pages.is_none() && cache.is_being_read(self.key(number));
         let bytes = self.page_untold(number).await?;
         let (length, time_us) = (bytes.len(), began.elapsed().as_micros());
-        match is_hit {
-            _ if bytes.is_empty() => {}
-            true => trace_event!("Page cache hit: page {number} of {name}"),
+        match bytes.is_empty() {
+            true => {}
+            false if is_own => trace_event!("Page held by this read: page {number} of {name}"),
+            false if is_hit => trace_event!("Page cache hit: page {number} of {name}"),
+            false if is_shared => trace_event!(
+                "Page cache miss: page {number} of {name}, waited {time_us} µs for another's read"
+            ),
             false => trace_event!(
                 "Page cache miss: page {number} of {name}, read {length} bytes in {time_us} µs"
             ),
@@ -219,10 +227,7 @@ impl CachedFile {
         own: &RefCell<VecDeque<(u64, Bytes)>>,
         number: u64,
     ) -> Result<Bytes> {
-        let held = |own: &VecDeque<(u64, Bytes)>| {
-            own.iter().find(|(held, _)| *held == number).map(|(_, bytes)| bytes.clone())
-        };
-        if let Some(bytes) = held(&own.borrow()) {
+        if let Some(bytes) = held(&own.borrow(), number) {
             return Ok(bytes);
         }
         let bytes = match self.inner.cache.peek(self.key(number)) {
@@ -269,6 +274,11 @@ impl CachedFile {
         }
         Ok(array)
     }
+}
+
+/// A page that a private reader has read before.
+fn held(own: &VecDeque<(u64, Bytes)>, number: u64) -> Option<Bytes> {
+    own.iter().find(|(held, _)| *held == number).map(|(_, bytes)| bytes.clone())
 }
 
 impl PageSource for CachedFile {

@@ -37,6 +37,11 @@ pub(super) struct Reading<'a> {
 }
 
 impl InFlight {
+    /// Whether somebody reads a page now.
+    pub(super) fn has(&self, key: PageKey) -> bool {
+        self.reads.borrow().contains_key(&key)
+    }
+
     /// Joins the read of a page, or begins it.
     pub(super) fn join(&self, key: PageKey) -> Role<'_> {
         let mut reads = self.reads.borrow_mut();

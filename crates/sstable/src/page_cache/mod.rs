@@ -232,6 +232,11 @@ impl PageCache {
         self.0.table.borrow().peek(key).is_some()
     }
 
+    /// Whether somebody reads a page now, for all who want it.
+    pub(crate) fn is_being_read(&self, key: PageKey) -> bool {
+        self.0.in_flight.has(key)
+    }
+
     pub(crate) fn insert(&self, key: PageKey, page: CachedPage) {
         self.0.table.borrow_mut().insert(key, page);
     }

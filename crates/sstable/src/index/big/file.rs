@@ -85,7 +85,7 @@ impl IndexFile for CachedFile {
         if let Some(began) = began {
             let (name, time_us) = (self.name().short(), began.elapsed().as_micros());
             trace_event!(
-                "Page cache miss: {name}, read {length} bytes at offset {offset} in {time_us} µs"
+                "Reading an interval: {name}, {length} bytes wanted at offset {offset}, in {time_us} µs"
             );
         }
         Ok(bytes)
@@ -97,9 +97,14 @@ impl IndexFile for CachedFile {
         make: impl FnOnce() -> M,
     ) -> Result<Bytes> {
         let key = self.made_key(number);
-        if trace::is_on() && self.cache().holds(key) {
+        if trace::is_on() {
             let (interval, name) = (number & INTERVAL_BITS, self.name().short());
-            trace_event!("Page cache hit: interval {interval} of {name}");
+            let outcome = match self.cache().holds(key) {
+                true => "hit",
+                false if self.cache().is_being_read(key) => "miss, read by another",
+                false => "miss",
+            };
+            trace_event!("Page cache {outcome}: interval {interval} of {name}");
         }
         match self.caching() {
             Caching::Shared => {
