@@ -151,6 +151,8 @@ impl TableCache {
     /// A partition deletion, and the static row.
     fn update_header(&self, change: &Change<'_>, header: &PartitionHeader) {
         let mut inner = self.cache.0.borrow_mut();
+        // Its rows will count as used: it must not be of those that may go and cannot, while they are there.
+        inner.touch(change.prefix);
         let Some(present) = inner.get(change.prefix, &[]) else { return };
         let deletion = present.deletion().max(header.deletion);
         let mut static_row = present.row_bytes().to_vec();
@@ -228,7 +230,11 @@ impl Inner {
             }
             None => match self.successor(change.prefix, place) {
                 Some((next, true, deletion)) => {
-                    if !self.add(change.prefix, place, Entry::row(true, deletion, row)) {
+                    let entry = Entry::row(true, deletion, row);
+                    // It was written, and belongs to what somebody has read: that is a use, and one more. Otherwise rows that were
+                    // read with earlier flushes, and will not be again, would leave it no room (rule 12).
+                    entry.set_reused();
+                    if !self.add(change.prefix, place, entry) {
                         self.forget_range(change.prefix, &next);
                     }
                     true
@@ -237,6 +243,13 @@ impl Inner {
             },
         };
         is_done || self.lose(change.prefix, place)
+    }
+
+    /// An entry is used.
+    fn touch(&mut self, key: &[u8]) {
+        if let Some(entry) = self.trie.get(key) {
+            self.ages.touch(entry);
+        }
     }
 
     /// The reconciliation of two stored rows under a deletion, as it is stored.
