@@ -2,7 +2,6 @@
 
     python3 bench/time_series_report.py bench/results/time_series.json        prints it once more, and draws again
 """
-import html
 import json
 import math
 import sys
@@ -35,15 +34,14 @@ def grown(before, after):
 
 
 def summary(server):
-    """Percentiles in µs by part, and what was counted in the load before and after the invalidation."""
+    """Percentiles in µs by part, and what was counted idle, in the load before the invalidation (full), and from it on."""
     load = server["phases"]["load"]
     event = load["invalidated"]
     latencies = {name: {"reads": len(reads), "us": {f"{percent:g}": percentile([read[1] for read in reads], percent)
                                                    for percent in PERCENTILES}} for name, reads in parts(server).items()}
     return {"latency": latencies, "rows_per_s": load["rows"] / (load["to"] - load["from"]),
             "full": grown(load["before"], event["before"]), "invalidated": grown(event["before"], load["after"]),
-            "idle": grown(server["phases"]["idle"]["before"], server["phases"]["idle"]["after"]),
-            "flushes_seen": sum(load["from"] <= at <= load["to"] for at in server["flushes"])}
+            "idle": grown(server["phases"]["idle"]["before"], server["phases"]["idle"]["after"])}
 
 
 def judge(found, servers):
@@ -58,8 +56,9 @@ def judge(found, servers):
         partitions = full["partitions_evicted"] + after["partitions_evicted"]
         yield f"only rows are evicted: {evicted + after['rows_evicted']:,} rows, {partitions} partitions", partitions == 0 and evicted > 0
         idle, load = (ours["latency"][part]["us"]["99.9"] for part in ("idle", "load"))
-        yield (f"reads' p99.9 with {ours['flushes_seen']} flushes and evictions at most {GOAL:g} times the idle one: {load / idle:.2f} times",
-               load <= GOAL * idle and ours["flushes_seen"] > 0)
+        flushes = full["flushes"] + after["flushes"]
+        yield (f"p99.9 of reads beside {flushes} flushes and the evictions is at most {GOAL:g} times that of the idle node: "
+               f"{load / idle:.2f} times", load <= GOAL * idle and flushes > 0 and evicted > 0)
     for name, server in servers.items():
         yield f"{name}: each head was what had been acknowledged: {len(server['wrong'])} were not", not server["wrong"]
 
@@ -70,10 +69,10 @@ def table(found):
     for name, figures in found.items():
         for part, latency in figures["latency"].items():
             lines.append(f"| {name} | {part} | {latency['reads']} | " + " | ".join(f"{us:,}" for us in latency["us"].values()) + " |")
-    lines += ["", "| server | in the load | reads | with misses | rows evicted | partitions evicted | flushes | compactions |",
+    lines += ["", "| server | when | reads | with misses | rows evicted | partitions evicted | flushes | compactions |",
               "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for name, figures in found.items():
-        for part, text in (("full", "before the invalidation"), ("invalidated", "from it on")):
+        for part, text in (("idle", "idle"), ("full", "load before the invalidation"), ("invalidated", "load from it on")):
             counted = [figures[part].get(key) for key in
                        ("reads", "misses", "rows_evicted", "partitions_evicted", "flushes", "compactions")]
             lines.append(f"| {name} | {text} | " + " | ".join("–" if count is None else f"{count:,}" for count in counted) + " |")
@@ -89,53 +88,64 @@ def notes(found, measured):
             yield f"{name}: the writers did not keep up; look at who has the cores"
         if figures["latency"]["load"]["reads"] < 1000:
             yield f"{name}: of fewer than 1000 reads p99.9 is the longest"
-    if refused := found.get("espalier", {}).get("full", {}).get("refused", 0) + found.get("espalier", {}).get("invalidated", {}).get("refused", 0):
-        yield f"espalier: {refused:,} rows found no room in the cache"
+        if refused := sum(figures[part].get("refused", 0) for part in ("full", "invalidated")):
+            yield f"{name}: {refused:,} rows found no room in the cache"
     for name, server in measured["servers"].items():
         yield from (f"{name}: {text[:300]}" for text in server["wrong"][:5])
 
 
+class Scale:
+    """Seconds to the right and decades of µs upwards, the same in all panels."""
+
+    width, height, left, right = 960, 260, 60, 20
+
+    def __init__(self, servers):
+        all_us = [read[1] for server in servers for phase in ("idle", "load") for read in server["phases"][phase]["reads"]]
+        self.low, self.high = math.floor(math.log10(min(all_us))), math.ceil(math.log10(max(all_us)))
+        self.seconds = max(server["phases"]["load"]["to"] - server["phases"]["idle"]["from"] for server in servers)
+
+    def x(self, seconds):
+        return round(self.left + (self.width - self.left - self.right) * seconds / self.seconds, 1)
+
+    def y(self, us):
+        return round(self.height * (1 - (math.log10(us) - self.low) / max(self.high - self.low, 1)), 1)
+
+
+def panel(name, server, limit_us, scale):
+    """Elements of SVG: the reads of one server, and what happened meanwhile."""
+    idle, load = server["phases"]["idle"], server["phases"]["load"]
+    begin, last = idle["from"], scale.width - scale.right
+    yield (f'<text x="{scale.left}" y="-8" font-size="13">{name}: µs of a read from when it was due, over seconds; '
+           '<tspan fill="#e08a1e">flushes</tspan></text>')
+    for us in (10 ** power for power in range(scale.low, scale.high + 1)):
+        yield (f'<line x1="{scale.left}" x2="{last}" y1="{scale.y(us)}" y2="{scale.y(us)}" stroke="#ddd"/>'
+               f'<text x="{scale.left - 6}" y="{scale.y(us) + 4}" text-anchor="end">{us:,}</text>')
+    for second in range(0, int(scale.seconds) + 1, max(10, int(scale.seconds) // 120 * 10)):
+        yield f'<text x="{scale.x(second)}" y="{scale.height + 14}" text-anchor="middle">{second}</text>'
+    for at in server["flushes"]:
+        if begin <= at <= load["to"]:
+            x = scale.x(at - begin)
+            yield f'<line x1="{x}" x2="{x}" y1="{scale.height - 14}" y2="{scale.height}" stroke="#e08a1e"/>'
+    for at, text in ((load["from"], "writers begin"), (load["invalidated"]["from"], "cached rows are forgotten")):
+        x = scale.x(at - begin)
+        yield (f'<line x1="{x}" x2="{x}" y1="0" y2="{scale.height}" stroke="#b03030" stroke-dasharray="4 3"/>'
+               f'<text x="{x + 3}" y="11" fill="#b03030">{text}</text>')
+    if limit_us < 10 ** scale.high:
+        y = scale.y(limit_us)
+        yield (f'<line x1="{scale.left}" x2="{last}" y1="{y}" y2="{y}" stroke="#888" stroke-dasharray="2 3"/>'
+               f'<text x="{last}" y="{y - 3}" text-anchor="end" fill="#666">{GOAL:g} × p99.9 of the idle node</text>')
+    for at, us, _ in idle["reads"] + load["reads"]:
+        yield f'<circle cx="{scale.x(at - begin)}" cy="{scale.y(us)}" r="1.6" fill="{COLOURS[name]}"/>'
+
+
 def picture(found, servers):
-    """Reads' latency over time as SVG: a panel for each server, of the same scales."""
-    width, panel, left, right, top = 960, 260, 60, 20, 40
-    drawn = {name: server["phases"]["idle"]["reads"] + server["phases"]["load"]["reads"] for name, server in servers.items()}
-    all_us = [read[1] for reads in drawn.values() for read in reads]
-    low, high = math.floor(math.log10(min(all_us))), math.ceil(math.log10(max(all_us)))
-    shown = max(server["phases"]["load"]["to"] - server["phases"]["idle"]["from"] for server in servers.values())
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{len(drawn) * (panel + top) + 40}" '
+    """Latency of the reads over time, as SVG."""
+    scale, top = Scale(servers.values()), 40
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{scale.width}" height="{len(servers) * (scale.height + top) + 30}" '
              'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>']
-    for number, (name, reads) in enumerate(drawn.items()):
-        above, phases = top + number * (panel + top), servers[name]["phases"]
-        begin = phases["idle"]["from"]
-
-        def x(at, begin=begin):
-            return left + (width - left - right) * (at - begin) / shown
-
-        def y(us, above=above):
-            return above + panel * (1 - (math.log10(us) - low) / max(high - low, 1))
-
-        def upright(at, colour, text="", above=above, dashes=""):
-            return (f'<line x1="{x(at):.1f}" x2="{x(at):.1f}" y1="{above}" y2="{above + panel}" stroke="{colour}" {dashes}/>'
-                    f'<text x="{x(at) + 3:.1f}" y="{above + 11}" fill="{colour}">{html.escape(text)}</text>')
-
-        lines.append(f'<text x="{left}" y="{above - 8}" font-size="13">{name}: µs of a read from when it was due, over seconds; '
-                     'orange: flushes</text>')
-        for power in range(low, high + 1):
-            lines.append(f'<line x1="{left}" x2="{width - right}" y1="{y(10 ** power):.1f}" y2="{y(10 ** power):.1f}" stroke="#ddd"/>'
-                         f'<text x="{left - 6}" y="{y(10 ** power) + 4:.1f}" text-anchor="end">{10 ** power:,}</text>')
-        for second in range(0, int(shown) + 1, max(10, int(shown) // 120 * 10)):
-            lines.append(f'<text x="{x(begin + second):.1f}" y="{above + panel + 14}" text-anchor="middle">{second}</text>')
-        for at in servers[name]["flushes"]:
-            if begin <= at <= phases["load"]["to"]:
-                lines.append(f'<line x1="{x(at):.1f}" x2="{x(at):.1f}" y1="{above + panel - 14}" y2="{above + panel}" stroke="#e08a1e"/>')
-        lines.append(upright(phases["load"]["from"], "#888", "writers begin"))
-        lines.append(upright(phases["load"]["invalidated"]["from"], "#b03030", "cache forgotten", dashes='stroke-dasharray="4 3"'))
-        limit = GOAL * found[name]["latency"]["idle"]["us"]["99.9"]
-        if limit < 10 ** high:
-            lines.append(f'<line x1="{left}" x2="{width - right}" y1="{y(limit):.1f}" y2="{y(limit):.1f}" stroke="#888" '
-                         f'stroke-dasharray="2 3"/><text x="{width - right}" y="{y(limit) - 3:.1f}" text-anchor="end" fill="#666">'
-                         f'{GOAL:g} × p99.9 of the idle node</text>')
-        lines += [f'<circle cx="{x(at):.1f}" cy="{y(us):.1f}" r="1.6" fill="{COLOURS[name]}"/>' for at, us, _ in reads]
+    for number, (name, server) in enumerate(servers.items()):
+        limit_us = GOAL * found[name]["latency"]["idle"]["us"]["99.9"]
+        lines += [f'<g transform="translate(0 {top + number * (scale.height + top)})">', *panel(name, server, limit_us, scale), "</g>"]
     return "\n".join([*lines, "</svg>\n"])
 
 
