@@ -49,7 +49,7 @@ def judge(found, servers):
     if "espalier" in found:
         ours = found["espalier"]
         full, after = ours["full"], ours["invalidated"]
-        yield f"after the invalidation one read of each partition misses: {after['misses']} of {PARTITIONS}", after["misses"] == PARTITIONS
+        yield f"after the invalidation one read of each of {PARTITIONS} partitions misses: {after['misses']} reads did", after["misses"] == PARTITIONS
         evicted = full["rows_evicted"]
         yield (f"while memory is full no read misses: {full['misses']} of {full['reads']}, while {evicted:,} rows were evicted"
                + ("" if evicted else " (it was not full: more --seconds or a higher --rate)"), full["misses"] == 0 and evicted > 0)
