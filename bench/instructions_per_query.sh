@@ -6,8 +6,7 @@
 # Two runs that differ only in the number of operations; the difference of their instructions, by the difference of their
 # operations, is what one query takes, all loops around it included. Kernel work is not counted. callgrind knows no io_uring, so
 # that files are read by the fallback (threads and epoll): reads from the disk take more instructions than they do otherwise.
-# Needs valgrind, and a release build: cargo build --release. Where the node cannot run in valgrind it says so and ends with 77: rustix
-# reads the kernel's vDSO, which valgrind hides, when the time of a thread is asked for.
+# Needs valgrind, and a release build: cargo build --release. Where the node cannot run in valgrind it says so and ends with 77.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 binary=${ESPALIER:-target/release/espalier}
