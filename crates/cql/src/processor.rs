@@ -22,6 +22,7 @@ use crate::{
     modify::{Clocks, PlannedModification, PointOutcome},
     planner,
     prepared::{BoundedStatements, MAXIMUM_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
+    restrictions::PointKey,
     select::{self, PlannedSelect},
     term::{Evaluation, bind_values, borrow_values},
 };
@@ -398,18 +399,8 @@ impl QueryProcessor {
 
     /// Whether there is a use in telling [`QueryProcessor::look_ahead`] of an execution.
     pub fn can_look_ahead(&self, prepared: &Prepared) -> bool {
-        match &prepared.plan {
-            Plan::Select(select) => {
-                select.point.is_some()
-                    && !select.bypass_cache
-                    && self.inner.database.is_worth_looking_ahead(&select.table)
-            }
-            Plan::Modification(statement) => {
-                statement.point.is_some()
-                    && self.inner.database.is_worth_looking_ahead(&statement.table)
-            }
-            _ => false,
-        }
+        row_ahead(prepared)
+            .is_some_and(|(table, ..)| self.inner.database.is_worth_looking_ahead(table))
     }
 
     /// Fetches the memory that statements of single rows will take, side by side: for those who have several to execute. Other
@@ -417,12 +408,7 @@ impl QueryProcessor {
     pub fn look_ahead(&self, requests: &[(&Prepared, Values<'_>)]) {
         let mut buffer = self.inner.key_buffer.borrow_mut();
         let rows = requests.iter().filter_map(|(prepared, values)| {
-            let (table, key, is_write) = match &prepared.plan {
-                Plan::Select(select) if select.bypass_cache => return None,
-                Plan::Select(select) => (&select.table, select.point_key()?, false),
-                Plan::Modification(statement) => (&statement.table, statement.point_key()?, true),
-                _ => return None,
-            };
+            let (table, key, is_write) = row_ahead(prepared)?;
             let values = borrow_values(&prepared.bind.columns, *values)?;
             Some(Ahead { table, key, values, is_write })
         });
@@ -531,6 +517,16 @@ impl QueryProcessor {
             }
         }
         Ok(known)
+    }
+}
+
+/// The table and the key of the only row of a statement for which one may look ahead, and whether it writes.
+fn row_ahead(prepared: &Prepared) -> Option<(&Arc<TableMetadata>, &PointKey, bool)> {
+    match &prepared.plan {
+        Plan::Select(select) if select.bypass_cache => None,
+        Plan::Select(select) => Some((&select.table, select.point_key()?, false)),
+        Plan::Modification(statement) => Some((&statement.table, statement.point_key()?, true)),
+        _ => None,
     }
 }
 

@@ -4,8 +4,8 @@
 //! switch. Others become tasks and answer out of order by their stream id. Whoever finds the socket free writes, also for
 //! the others ([`Connection::flush`]); so there is no writer task.
 //!
-//! Memory, besides requests in flight (see [`crate::admission`]; up to sixteen are taken out of the buffer at a time): the receive buffer, which grows only with bytes that
-//! have arrived, to at most a frame; the send buffer, of which a reader waits to be rid before it reads on once it holds
+//! Memory, besides requests in flight (see [`crate::admission`]; up to sixteen are taken out of the buffer at a
+//! time): the receive buffer, which grows only with bytes that have arrived, to at most a frame; the send buffer, of which a reader waits to be rid before it reads on once it holds
 //! [`MAX_UNSENT`]; at most [`MAX_WAITING_REQUESTS`] tasks. Rows are not read for a client that holds so much unsent either,
 //! nor while all clients of the shard together hold too much ([`Connection::room_for_rows`]).
 

@@ -32,7 +32,6 @@ enum Step<'pages> {
     Descend(&'pages [u8]),
     /// Looks at a place in the plain data, whose chunk is in a slot.
     Data(Slot, usize),
-    End,
 }
 
 struct Walk<'key, 'pages> {
@@ -62,9 +61,9 @@ impl SSTableReader {
             let mut is_any_left = false;
             for walk in &mut walks {
                 if let Some(going) = walk {
-                    match going.next(&pages, trie, &self.0.data).unwrap_or(Step::End) {
-                        Step::End => *walk = None,
-                        step => going.step = step,
+                    match going.next(&pages, trie, &self.0.data) {
+                        Some(step) => going.step = step,
+                        None => *walk = None,
                     }
                     is_any_left = true;
                 }
@@ -77,6 +76,7 @@ impl SSTableReader {
 }
 
 impl<'pages> Walk<'_, 'pages> {
+    /// Takes a step; gives the next one, unless this was the last.
     #[inline]
     fn next(
         &mut self,
@@ -114,7 +114,6 @@ impl<'pages> Walk<'_, 'pages> {
                 prefetch_range(chunk, at, (at + LIKELY_BYTES).min(chunk.len()));
                 None
             }
-            Step::End => None,
         }
     }
 }
