@@ -13,7 +13,8 @@ use espalier_storage::{
 use smallvec::SmallVec;
 
 use crate::{
-    ClientState, Error, ErrorCode, ErrorDetail, QueryOptions, QueryResult, Result, Value, Values,
+    ClientState, Error, ErrorCode, ErrorDetail, QueryOptions, QueryResult, Result, Rows, Value,
+    Values,
     batch::{BatchUpdates, check_statements},
     ddl, describe,
     grammar::ast::BatchKind,
@@ -210,6 +211,9 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
         let database = &self.inner.database;
+        if let Some(rows) = self.read_point_with_waits(prepared, options).await {
+            return rows.map(QueryResult::Rows);
+        }
         let values = bind_values(&prepared.bind.columns, options.values)?;
         let now_us = time::now_micros();
         let evaluation = Evaluation { values: &values, now_us };
@@ -423,15 +427,21 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
         row: &mut Vec<u8>,
     ) -> Option<Result<bool>> {
-        // A page of one row is full: the general path says where the next one would begin.
-        if select.point.is_none() || options.paging_state.is_some() || options.page_size == Some(1)
-        {
-            return None;
-        }
-        let values = borrow_values(&prepared.bind.columns, options.values)?;
+        let values = point_values(prepared, select, options)?;
         let now_s = now_s_or(options, time::now_seconds_coarse);
         let mut buffer = self.inner.key_buffer.borrow_mut();
         select::execute_point(select, &self.inner.database, values, now_s, &mut buffer, row)
+    }
+
+    async fn read_point_with_waits(
+        &self,
+        prepared: &Prepared,
+        options: &QueryOptions<'_>,
+    ) -> Option<Result<Rows>> {
+        let Plan::Select(select) = &prepared.plan else { return None };
+        let values = point_values(prepared, select, options)?;
+        let now_s = now_s_or(options, time::now_seconds_coarse);
+        select::execute_point_with_waits(select, &self.inner.database, values, now_s).await
     }
 
     #[inline]
@@ -518,6 +528,20 @@ impl QueryProcessor {
         }
         Ok(known)
     }
+}
+
+/// The values of a SELECT that can be answered as a point read, if they are as they should be.
+#[inline]
+fn point_values<'v>(
+    prepared: &Prepared,
+    select: &PlannedSelect,
+    options: &QueryOptions<'v>,
+) -> Option<&'v [Value]> {
+    // A page of one row is full: the general path says where the next one would begin.
+    if select.point.is_none() || options.paging_state.is_some() || options.page_size == Some(1) {
+        return None;
+    }
+    borrow_values(&prepared.bind.columns, options.values)
 }
 
 /// The table and the key of the only row of a statement for which one may look ahead, and whether it writes.

@@ -19,7 +19,7 @@ use espalier_storage::ColumnSelection;
 pub use execute::execute;
 pub use expression::SelectExpression;
 pub use plan::plan_select;
-pub use point::{PointSelect, execute_point};
+pub use point::{PointSelect, execute_point, execute_point_with_waits};
 
 use crate::{metadata::ResultMetadata, restrictions::Restrictions, term::Term};
 

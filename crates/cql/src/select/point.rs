@@ -1,4 +1,5 @@
-//! The fast path: one row by its full primary key, plain columns, answered from memory without waiting.
+//! The fast path: one row by its full primary key, plain columns, answered from memory without waiting, or with a wait for each page
+//! that is not there.
 //!
 //! This is what most requests of most applications are. No row is built: cells are read from the packed row, of a memtable in
 //! place, and written straight into the result.
@@ -12,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::{PlannedSelect, SelectExpression, group::put};
 use crate::{
-    Error, ErrorCode, Result,
+    Error, ErrorCode, Result, Rows,
     options::Value,
     restrictions::PointKey,
     term::{BorrowedBound, Term},
@@ -91,6 +92,28 @@ pub fn execute_point(
     database.try_read_row(&select.table, key, &clustering, may_use_caches, |lookup| {
         encode(&lookup, select, &point.columns, values, now_s, row)
     })
+}
+
+/// The same for those who can wait for pages. `None` if that is for the general path.
+pub async fn execute_point_with_waits(
+    select: &PlannedSelect,
+    database: &Database,
+    values: &[Value],
+    now_s: u32,
+) -> Option<Result<Rows>> {
+    let point = select.point.as_ref().filter(|_| !select.bypass_cache)?;
+    let (mut buffer, mut content) = (Vec::new(), Vec::new());
+    let key = point.key.partition(values, &mut buffer)?;
+    let clustering = point.key.clustering(values)?;
+    let found = database.read_row(&select.table, key, &clustering, |lookup| {
+        encode(&lookup, select, &point.columns, values, now_s, &mut content)
+    });
+    let row_count = match found.await? {
+        Ok(found) => i32::from(found),
+        Err(error) => return Some(Err(error)),
+    };
+    let metadata = select.metadata.clone();
+    Some(Ok(Rows { metadata, row_count, content, paging_state: None, warnings: Vec::new() }))
 }
 
 /// Encodes the row into `content`; `false` if there is no live row.

@@ -294,10 +294,15 @@ impl DataFile {
         }
     }
 
-    /// What is in memory now of all files of the cache.
+    /// What is in memory now of all files of the cache, and what the look-up itself holds.
     #[inline]
-    pub(crate) fn pages_at_hand(&self) -> PagesAtHand<'_> {
-        self.file.cache().at_hand()
+    pub(crate) fn pages_at_hand<'a>(&'a self, held: &'a [(PageKey, Bytes)]) -> PagesAtHand<'a> {
+        self.file.cache().at_hand(held)
+    }
+
+    /// Whether a page is a chunk of this file.
+    pub(crate) fn is_chunk(&self, key: PageKey) -> bool {
+        self.file.key(key.page) == key
     }
 
     /// The chunk with a position of the plain data.

@@ -16,23 +16,50 @@ use super::{
 pub(crate) struct PagesAtHand<'cache> {
     table: Ref<'cache, PageTable>,
     counters: &'cache Counters,
+    /// Pages that the look-up holds itself. They were counted when it got them.
+    held: &'cache [(PageKey, Bytes)],
     /// Of data and of index.
     found: [Cell<u64>; 2],
+    missing: Cell<Option<PageKey>>,
 }
 
 impl<'cache> PagesAtHand<'cache> {
     #[inline]
-    pub(super) fn new(table: Ref<'cache, PageTable>, counters: &'cache Counters) -> Self {
-        Self { table, counters, found: Default::default() }
+    pub(super) fn new(
+        table: Ref<'cache, PageTable>,
+        counters: &'cache Counters,
+        held: &'cache [(PageKey, Bytes)],
+    ) -> Self {
+        Self { table, counters, held, found: Default::default(), missing: Cell::new(None) }
     }
 
-    /// A page, and counts that it was used.
+    /// A page, and counts that it was used; notes which one it was if it is not there.
     #[inline]
     pub(crate) fn get(&self, key: PageKey) -> Option<&Bytes> {
-        let page = self.table.get(key)?;
+        if let Some((_, page)) = self.held.iter().find(|(held, _)| *held == key) {
+            return Some(page);
+        }
+        let Some(page) = self.table.get(key) else {
+            self.missing.set(Some(key));
+            return None;
+        };
         let found = &self.found[key.part() as usize];
         found.set(found.get() + 1);
         Some(page)
+    }
+
+    /// The last page that was asked for and is not there.
+    #[inline]
+    pub(crate) fn missing(&self) -> Option<PageKey> {
+        self.missing.get()
+    }
+
+    /// A page, for those who only look at it: nothing counts as used, or as missing.
+    pub(crate) fn look_at(&self, key: PageKey) -> Option<&Bytes> {
+        match self.held.iter().find(|(held, _)| *held == key) {
+            Some((_, page)) => Some(page),
+            None => self.table.peek(key),
+        }
     }
 }
 

@@ -212,6 +212,17 @@ impl CachedFile {
         Ok(bytes)
     }
 
+    /// The same for one look-up, which holds what it gets itself if pages of this file are not kept.
+    pub(crate) async fn page_for_look_up(&self, number: u64) -> Result<Bytes> {
+        match self.caching() {
+            Caching::Shared => self.page_untold(number).await,
+            Caching::Private => match self.inner.cache.peek(self.key(number)) {
+                Some(bytes) => Ok(bytes),
+                None => Ok(self.read_page(number).await?.bytes),
+            },
+        }
+    }
+
     async fn page_untold(&self, number: u64) -> Result<Bytes> {
         match &self.own_pages {
             None if number.saturating_mul(PAGE_BYTES as u64) >= self.inner.length => {

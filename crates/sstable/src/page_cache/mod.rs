@@ -179,10 +179,10 @@ impl PageCache {
         self.0.counters.count(key.part(), |metrics| metrics.misses += 1);
     }
 
-    /// All that is in memory now, to be read in one go. Nothing may be waited for meanwhile.
+    /// All that is in memory now, and what the look-up itself holds, to be read in one go. Nothing may be waited for meanwhile.
     #[inline]
-    pub(crate) fn at_hand(&self) -> PagesAtHand<'_> {
-        PagesAtHand::new(self.0.table.borrow(), &self.0.counters)
+    pub(crate) fn at_hand<'a>(&'a self, held: &'a [(PageKey, Bytes)]) -> PagesAtHand<'a> {
+        PagesAtHand::new(self.0.table.borrow(), &self.0.counters, held)
     }
 
     /// A page from the cache, or by `read`, or by somebody else's read of it; then it is in the cache.

@@ -39,7 +39,7 @@ pub use open::read_statistics;
 pub(crate) use open::{read_checksums, read_component};
 pub use partition_stream::PartitionStream;
 pub use plain::{Ahead, PlainRow};
-pub use point::{PointRow, PointScratch, RowAtHand};
+pub use point::{PendingRow, PointRow, PointScratch, RowAtHand};
 pub(crate) use row_index::{Block, RowBlocks, RowIndex};
 pub(crate) use row_source::RowSource;
 pub use scan::{Scan, ScannedPartition};

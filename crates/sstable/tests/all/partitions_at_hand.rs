@@ -14,7 +14,8 @@ use espalier_mutation::{
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
-    ChunkFormat, ColumnSelection, Component, PageCache, PointScratch, RowAtHand, SSTableReader,
+    ChunkFormat, ColumnSelection, Component, PageCache, PendingRow, PointScratch, RowAtHand,
+    SSTableReader,
     versions::{Version, VersionFeatures},
 };
 use espalier_types::CqlType;
@@ -89,7 +90,13 @@ async fn read(reader: &SSTableReader, number: u64) -> espalier_sstable::Result<O
 fn at_hand(reader: &SSTableReader, number: u64, scratch: &mut PointScratch) -> RowAtHand {
     let (key, clustering) = (key(number), clustering(number));
     let hash = murmur3::hash(&key.key);
-    reader.row_at_hand(key.borrowed(), hash, &clustering.values, scratch)
+    reader.row_at_hand(
+        key.borrowed(),
+        hash,
+        &clustering.values,
+        &mut PendingRow::default(),
+        scratch,
+    )
 }
 
 #[test]

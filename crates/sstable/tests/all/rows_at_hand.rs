@@ -12,7 +12,8 @@ use espalier_mutation::{
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
-    ColumnSelection, PageCache, PointScratch, RowAtHand, SSTableReader, versions::VersionFeatures,
+    ColumnSelection, PageCache, PendingRow, PointScratch, RowAtHand, SSTableReader,
+    versions::VersionFeatures,
 };
 use support::{
     block_on,
@@ -46,17 +47,19 @@ async fn read(reader: &SSTableReader, key: &DecoratedKey, clustering: &Clusterin
     Some((stream.header().deletion, open, row))
 }
 
-fn at_hand(
+/// One look-up in what is in memory and what `pending` holds.
+fn look(
     reader: &SSTableReader,
     key: &DecoratedKey,
     clustering: &Clustering,
+    pending: &mut PendingRow,
     scratch: &mut PointScratch,
 ) -> Option<Said> {
     let hash = murmur3::hash(&key.key);
     if !reader.may_contain_hash(key.borrowed(), hash) {
         return Some(None);
     }
-    match reader.row_at_hand(key.borrowed(), hash, &clustering.values, scratch) {
+    match reader.row_at_hand(key.borrowed(), hash, &clustering.values, pending, scratch) {
         RowAtHand::Unknown => None,
         RowAtHand::NoPartition => Some(None),
         RowAtHand::Partition(found) => {
@@ -65,6 +68,41 @@ fn at_hand(
             Some(Some((found.partition_deletion, found.range_deletion, row)))
         }
     }
+}
+
+fn at_hand(
+    reader: &SSTableReader,
+    key: &DecoratedKey,
+    clustering: &Clustering,
+    scratch: &mut PointScratch,
+) -> Option<Said> {
+    look(reader, key, clustering, &mut PendingRow::default(), scratch)
+}
+
+/// The same by a look-up that gets what it lacks, and how many pages that were.
+async fn page_by_page(
+    reader: &SSTableReader,
+    key: &DecoratedKey,
+    clustering: &Clustering,
+    scratch: &mut PointScratch,
+) -> (Option<Said>, usize) {
+    let mut pending = PendingRow::default();
+    let mut pages = 0;
+    loop {
+        let said = look(reader, key, clustering, &mut pending, scratch);
+        let fetched = pending.fetch_page(key.borrowed(), &clustering.values).await.unwrap();
+        if said.is_some() || !fetched {
+            assert!(said.is_none() || !fetched, "what has an answer lacks nothing");
+            return (said, pages);
+        }
+        pages += 1;
+    }
+}
+
+/// Reads of the index and of data.
+fn reads_of(cache: &PageCache) -> (u64, u64) {
+    let metrics = cache.metrics();
+    (metrics.index.reads, metrics.data.reads)
 }
 
 /// Rows that are there, and others beside them.
@@ -105,9 +143,13 @@ async fn compare(
     let options = options(descriptor.clone(), &table, &partitions, chunks, index_size);
     write(&file_system, options, &partitions).await.unwrap().unwrap();
     let cache = PageCache::new(64 << 20);
-    let table_of_reader = Some(table.clone());
-    let reader =
-        SSTableReader::open(&file_system, descriptor, table_of_reader, &cache).await.unwrap();
+    let open =
+        |cache| SSTableReader::open(&file_system, descriptor.clone(), Some(table.clone()), cache);
+    let reader = open(&cache).await.unwrap();
+    // Where nothing is kept, or nothing of indexes; or all of it, but it is forgotten.
+    let other_cache = PageCache::new(if seed.is_multiple_of(2) { 0 } else { 64 << 20 });
+    other_cache.keep_index_pages(seed.is_multiple_of(4));
+    let other_reader = open(&other_cache).await.unwrap();
     let mut scratch = PointScratch::default();
     let (mut told, mut untold) = (0, 0);
     for partition in &partitions {
@@ -123,6 +165,23 @@ async fn compare(
                 Some(said) => {
                     assert_eq!(said, expected, "{key:?} {clustering:?} seed {seed}");
                     told += 1;
+                    other_cache.forget_pages().await;
+                    let before = reads_of(&other_cache);
+                    let (said, pages) =
+                        page_by_page(&other_reader, key, &clustering, &mut scratch).await;
+                    let after = reads_of(&other_cache);
+                    assert_eq!(said, Some(expected), "{key:?} {clustering:?} seed {seed}");
+                    other_cache.forget_pages().await;
+                    read(&other_reader, key, &clustering).await;
+                    let general = reads_of(&other_cache);
+                    let reads = (after.0 - before.0, after.1 - before.1);
+                    let general = (general.0 - after.0, general.1 - after.1);
+                    let context =
+                        format!("{reads:?} {general:?} {key:?} {clustering:?} seed {seed}");
+                    assert!(pages as u64 <= reads.0 + reads.1, "{context}");
+                    // Where nothing is kept, what is read along is lost.
+                    assert!(reads.0 <= general.0, "{context}");
+                    assert!(seed.is_multiple_of(2) || reads.1 <= general.1, "{context}");
                 }
             }
             assert_eq!(cache.metrics().misses, pages.misses, "it waits for nothing");

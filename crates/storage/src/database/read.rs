@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use espalier_mutation::{
-    DecoratedKeyRef, KeyBound, KeyRange, PackedRow, Token, murmur3, schema::TableMetadata,
+    DecoratedKeyRef, KeyBound, KeyRange, PackedRow, Token, schema::TableMetadata,
 };
 use espalier_runtime::{trace, trace_event};
-use espalier_sstable::{PointRow, PointScratch, RowAtHand};
+use espalier_sstable::{PendingRow, PointRow, PointScratch, RowAtHand};
 
 use super::Database;
 use crate::{
@@ -21,6 +21,10 @@ use crate::{
     system::SCHEMA_KEYSPACE,
     table::SSTable,
 };
+
+/// Reads from the disk for one row, before it is left to the general path: some levels of both indexes, and a chunk for each 64 KiB
+/// of a block.
+const MOST_PAGES_OF_A_ROW: usize = 16;
 
 impl Database {
     /// Reads. Ranges go from shard to shard in ring order.
@@ -117,6 +121,39 @@ impl Database {
         may_use_caches: bool,
         take: impl FnOnce(RowLookup<'_>) -> R,
     ) -> Option<R> {
+        let pending = &mut PendingRow::default();
+        self.look_up_row(table, key, clustering, may_use_caches, pending, take)
+    }
+
+    /// The same for those who can wait for pages: as long as it is one page that keeps a look-up from an answer, it is read, and the
+    /// look-up goes on, in the table as it is then. Everything else, errors too, is for [`Database::read`].
+    pub async fn read_row<V: AsRef<[u8]>, R>(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
+        mut take: impl FnMut(RowLookup<'_>) -> R,
+    ) -> Option<R> {
+        let mut pending = PendingRow::default();
+        for _ in 0..MOST_PAGES_OF_A_ROW {
+            let found = self.look_up_row(table, key, clustering, true, &mut pending, &mut take);
+            if found.is_some() || !pending.fetch_page(key, clustering).await.unwrap_or(false) {
+                return found;
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn look_up_row<V: AsRef<[u8]>, R>(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
+        may_use_caches: bool,
+        pending: &mut PendingRow,
+        take: impl FnOnce(RowLookup<'_>) -> R,
+    ) -> Option<R> {
         if !self.owns(table, key.token) {
             return None;
         }
@@ -129,7 +166,7 @@ impl Database {
         let is_traced = trace::is_on();
         let may_use_caches = may_use_caches && !is_traced;
         if !view.sstables.is_empty() {
-            let hash = murmur3::hash(key.key);
+            let hash = pending.hash_of(key);
             let in_range = view.sstables.iter().filter(|sstable| sstable.spans(key));
             // An only one is asked at once: its index answers as well as its filter, and mostly the row is there.
             let is_only = may_use_caches && in_range.clone().nth(1).is_none();
@@ -153,7 +190,7 @@ impl Database {
                     }
                 }
                 let mut scratch = inner.point_scratch.borrow_mut();
-                let row = row_of_one(sstables, key, hash, clustering, &mut scratch)?;
+                let row = row_of_one(sstables, (key, hash), clustering, pending, &mut scratch)?;
                 inner.counters.reads.set(inner.counters.reads.get() + 1);
                 if let Some(cache) = cache {
                     add_row_at_hand(cache, table, key, clustering, row.as_ref(), &scratch);
@@ -204,15 +241,15 @@ impl Database {
 /// merge, or reading.
 fn row_of_one<'a, V: AsRef<[u8]>>(
     sstables: impl Iterator<Item = &'a Rc<SSTable>>,
-    key: DecoratedKeyRef<'_>,
-    hash: (u64, u64),
+    (key, hash): (DecoratedKeyRef<'_>, (u64, u64)),
     clustering: &[Option<V>],
+    pending: &mut PendingRow,
     scratch: &mut PointScratch,
 ) -> Option<Option<PointRow>> {
     let mut only = None;
     for sstable in sstables {
         // A second one that has it would overwrite the row, but then there is no answer.
-        match sstable.reader().row_at_hand(key, hash, clustering, scratch) {
+        match sstable.reader().row_at_hand(key, hash, clustering, pending, scratch) {
             RowAtHand::Unknown => return None,
             RowAtHand::NoPartition => {}
             RowAtHand::Partition(_) if only.is_some() => return None,

@@ -110,5 +110,10 @@ pub(crate) async fn compare_look(
     for found in [&in_memtable, &found].into_iter().flatten() {
         assert_eq!(*found, expected, "{context} {key:?} {clustering:?}");
     }
+    let take = |lookup: RowLookup<'_>| seen(&lookup, now_s);
+    let waited = database.read_row(table, key.borrowed(), &clustering.values, take).await;
+    if let Some(waited) = waited {
+        assert_eq!(waited, expected, "{context} {key:?} {clustering:?}, page by page");
+    }
     found.is_some()
 }

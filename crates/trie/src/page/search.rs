@@ -50,7 +50,7 @@ pub struct PrefixSearch<'key> {
 }
 
 impl<'key> PrefixSearch<'key> {
-    /// Begins at the root of a trie.
+    /// Begins at the root of a trie; or goes on at a node with what is left of the key there.
     #[inline]
     pub fn new(root: u64, key: &'key [u8]) -> Self {
         Self { position: root, rest: key }
@@ -60,6 +60,12 @@ impl<'key> PrefixSearch<'key> {
     #[inline]
     pub fn page_number(&self) -> u64 {
         page_of(self.position)
+    }
+
+    /// The node that comes next, and how much of the key is left for it: what it takes to go on later.
+    #[inline]
+    pub fn place(&self) -> (u64, usize) {
+        (self.position, self.rest.len())
     }
 
     /// Asks the processor for the node that comes next, as far as its size is known: most are that short.

@@ -191,6 +191,14 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         Some(page.find(key, tokens, start, end))
     }
 
+    /// The page that [`BigIndex::exact_at_hand`] lacks for a key, put together from the file; empty if there is no such form.
+    pub(crate) async fn interval_of(&self, key: DecoratedKeyRef<'_>) -> Result<Bytes> {
+        let summary = self.summary();
+        let interval = summary.interval_of(key.token, key.key);
+        let make = || self.flatten(&self.file, &summary, interval);
+        self.file.made(self.page_number(&interval), make).await
+    }
+
     /// Under which number the entries of an interval are cached.
     fn page_number(&self, interval: &Interval) -> u64 {
         let sample = interval.start.map_or(0, |(sample, _)| sample as u64 + 1);

@@ -1,9 +1,10 @@
 //! From a key to a place in Data.db, by what is in memory of the index.
 
 use espalier_mutation::{DecoratedKeyRef, DeletionTime};
+use espalier_trie::page::PrefixSearch;
 use espalier_types::byte_comparable::{TERMINATOR, encode_clustering};
 
-use super::PointScratch;
+use super::{PointScratch, pending::Step};
 use crate::{
     data::column_map::FileLayout,
     index::bti::{partition_index::IndexPosition, row_index::block_at_hand},
@@ -19,42 +20,56 @@ pub(super) struct Place {
     /// Whether another partition may begin there: a trie keeps prefixes of keys only. Where it may not, an index that nothing
     /// checks is wrong.
     pub(super) is_candidate: bool,
-    /// Known where the place is not the partition's head: the deletion of the partition, and the range deletion that is
-    /// open there.
-    pub(super) deletions: Option<(DeletionTime, DeletionTime)>,
+    /// Known where the place is not the partition's head.
+    pub(super) block: Option<PlaceInBlock>,
+}
+
+/// What the row index says of a place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlaceInBlock {
+    /// Where in Rows.db the partition's entry is.
+    pub(super) entry: u64,
+    pub(super) partition_deletion: DeletionTime,
+    /// The range deletion that is open there.
+    pub(super) open_deletion: DeletionTime,
 }
 
 impl SSTableReader {
-    /// `Some(None)`: the partition is not inside. `None`: it cannot be told here.
+    /// Goes on from `step`, and leaves there how far it got. `Some(None)`: the partition is not inside. `None`: it cannot be
+    /// told here.
     #[inline]
     pub(super) fn place_at_hand<V: AsRef<[u8]>>(
         &self,
         pages: &PagesAtHand<'_>,
         layout: &FileLayout,
-        key: DecoratedKeyRef<'_>,
-        hash_byte: u8,
+        (key, hash_byte): (DecoratedKeyRef<'_>, u8),
         clustering: &[Option<V>],
+        step: &mut Step,
         scratch: &mut PointScratch,
     ) -> Option<Option<Place>> {
         match &self.0.index {
             Index::Trie(trie) => {
-                if !trie.keys.encode_borrowed(key, &mut scratch.path) {
-                    return None;
-                }
-                let file = trie.partitions.source();
-                let page = |number| page_of(pages, file.key(number));
-                let found = trie.partitions.candidate_at_hand(page, &scratch.path, hash_byte)?;
-                match found {
-                    None => Some(None),
-                    Some(IndexPosition::Data(position)) => {
-                        Some(Some(Place { position, is_candidate: true, deletions: None }))
+                let entry = match *step {
+                    Step::Data(place) => return Some(Some(place)),
+                    Step::RowIndex(entry) => entry,
+                    Step::Begin | Step::Partitions { .. } => {
+                        match find_partition(pages, trie, key, hash_byte, step, scratch)? {
+                            None => return Some(None),
+                            Some(IndexPosition::RowIndex(entry)) => entry,
+                            Some(IndexPosition::Data(position)) => {
+                                let place = Place { position, is_candidate: true, block: None };
+                                return Some(Some(place));
+                            }
+                        }
                     }
-                    Some(IndexPosition::RowIndex(entry)) => {
-                        in_row_index(pages, layout, trie, entry, key, clustering, scratch)
-                    }
-                }
+                };
+                *step = Step::RowIndex(entry);
+                in_row_index(pages, layout, trie, entry, key, clustering, scratch)
             }
             Index::Big(big) => {
+                if let Step::Data(place) = *step {
+                    return Some(Some(place));
+                }
                 let file = big.file();
                 let page = |number| page_of(pages, file.made_key(number));
                 match big.exact_at_hand(page, key)? {
@@ -63,7 +78,7 @@ impl SSTableReader {
                     Some(entry) if entry.promoted.is_some() => None,
                     Some(entry) => {
                         let position = entry.data_position;
-                        Some(Some(Place { position, is_candidate: false, deletions: None }))
+                        Some(Some(Place { position, is_candidate: false, block: None }))
                     }
                 }
             }
@@ -74,6 +89,35 @@ impl SSTableReader {
 #[inline]
 fn page_of<'p>(pages: &'p PagesAtHand<'_>, key: PageKey) -> Option<&'p [u8]> {
     pages.get(key).map(|page| &page[..])
+}
+
+#[inline]
+fn find_partition(
+    pages: &PagesAtHand<'_>,
+    trie: &TrieIndex,
+    key: DecoratedKeyRef<'_>,
+    hash_byte: u8,
+    step: &mut Step,
+    scratch: &mut PointScratch,
+) -> Option<Option<IndexPosition>> {
+    if !trie.keys.encode_borrowed(key, &mut scratch.path) {
+        return None;
+    }
+    let path = scratch.path.as_slice();
+    let mut search = match *step {
+        Step::Partitions { node, rest } => {
+            PrefixSearch::new(node, path.get(path.len().checked_sub(rest)?..)?)
+        }
+        _ => PrefixSearch::new(trie.partitions.footer().root, path),
+    };
+    let file = trie.partitions.source();
+    let page = |number| page_of(pages, file.key(number));
+    let found = trie.partitions.candidate_at_hand(page, &mut search, hash_byte);
+    if found.is_none() {
+        let (node, rest) = search.place();
+        *step = Step::Partitions { node, rest };
+    }
+    found
 }
 
 fn in_row_index<V: AsRef<[u8]>>(
@@ -97,9 +141,14 @@ fn in_row_index<V: AsRef<[u8]>>(
     let Some(found) = block_at_hand(page, entry, key.key, path, joined)? else {
         return Some(None);
     };
+    let block = PlaceInBlock {
+        entry,
+        partition_deletion: found.partition_deletion,
+        open_deletion: found.block.open_deletion,
+    };
     Some(Some(Place {
         position: found.data_position.checked_add(found.block.offset)?,
         is_candidate: false,
-        deletions: Some((found.partition_deletion, found.block.open_deletion)),
+        block: Some(block),
     }))
 }

@@ -47,7 +47,7 @@ impl SSTableReader {
         if !trie.keys.are_bytes() {
             return;
         }
-        let pages = self.0.data.pages_at_hand();
+        let pages = self.0.data.pages_at_hand(&[]);
         let search = PrefixSearch::new(trie.partitions.footer().root, &[]);
         let root = trie.partitions.source().key(search.page_number());
         // Nothing comes in or goes before this ends: what is in a slot stays there.

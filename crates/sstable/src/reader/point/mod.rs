@@ -4,20 +4,28 @@
 //! Whatever is not at hand or not common (static rows, collections, an index without checksums that says something unusual, bytes
 //! that are wrong) has no answer here and is for [`SSTableReader::read_partition`], which waits, and tells what is wrong.
 //!
+//! What keeps it from an answer is often one page. [`PendingRow`] knows which, gets it, and holds it, so that the same
+//! function goes on from there: a row that lies on the disk costs a wait for each page that is missing, and no stream.
+//!
 //! Page touches: two to four of the partition index (or one page of Index.db in its flat form), some of Rows.db if the
 //! partition is wide, one of Data.db. One copy: the row, into the form that memtables have. Memory: [`PointScratch`], used
 //! again, bounded by [`window::MAXIMUM_JOINED_BYTES`] and a row.
 
 mod index;
 mod look_ahead;
+mod pending;
 mod rows;
 mod window;
 
 use espalier_mutation::{DecoratedKeyRef, DeletionTime};
 
-use self::window::Window;
+pub use self::pending::PendingRow;
+use self::{pending::Step, window::Window};
 use super::sstable_reader::SSTableReader;
-use crate::data::decode::view::{RowView, Span};
+use crate::{
+    data::decode::view::{RowView, Span},
+    page_cache::PagesAtHand,
+};
 
 /// What a look-up came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,24 +68,38 @@ impl PointScratch {
 }
 
 impl SSTableReader {
-    /// Looks a row up in what is in memory. `hash` is the Murmur3 hash of the key, which lies in the
-    /// key range ([`SSTableReader::spans`]); `clustering` has a value for each clustering column.
+    /// Looks a row up in what is in memory, and what `pending` holds. `hash` is the Murmur3 hash of the key, which lies in the
+    /// key range ([`SSTableReader::spans`]); `clustering` has a value for each clustering column. Where a page is missing,
+    /// `pending` knows which.
+    #[inline]
     pub fn row_at_hand<V: AsRef<[u8]>>(
         &self,
         key: DecoratedKeyRef<'_>,
         hash: (u64, u64),
         clustering: &[Option<V>],
+        pending: &mut PendingRow,
         scratch: &mut PointScratch,
     ) -> RowAtHand {
-        self.try_row(key, hash, clustering, scratch).unwrap_or(RowAtHand::Unknown)
+        let mut step = pending.step_of(self);
+        let pages = self.0.data.pages_at_hand(pending.pages());
+        let found = self.try_row(&pages, (key, hash), clustering, &mut step, scratch);
+        if let Some(found) = found {
+            return found;
+        }
+        if let Some(missing) = pages.missing() {
+            drop(pages);
+            pending.stop(self, step, missing);
+        }
+        RowAtHand::Unknown
     }
 
     #[inline]
     fn try_row<V: AsRef<[u8]>>(
         &self,
-        key: DecoratedKeyRef<'_>,
-        hash: (u64, u64),
+        pages: &PagesAtHand<'_>,
+        (key, hash): (DecoratedKeyRef<'_>, (u64, u64)),
         clustering: &[Option<V>],
+        step: &mut Step,
         scratch: &mut PointScratch,
     ) -> Option<RowAtHand> {
         let layout = self.0.layout.borrow();
@@ -87,13 +109,11 @@ impl SSTableReader {
         {
             return None;
         }
-        let pages = self.0.data.pages_at_hand();
-        let Some(place) =
-            self.place_at_hand(&pages, &layout, key, hash.1 as u8, clustering, scratch)?
-        else {
-            return Some(RowAtHand::NoPartition);
-        };
-        let window = Window::new(&pages, &self.0.data, place.position, &mut scratch.joined)?;
+        let place =
+            self.place_at_hand(pages, &layout, (key, hash.1 as u8), clustering, step, scratch)?;
+        let Some(place) = place else { return Some(RowAtHand::NoPartition) };
+        *step = Step::Data(place);
+        let window = Window::new(pages, &self.0.data, place.position, &mut scratch.joined)?;
         let (spans, view, row) = (&mut scratch.spans, &mut scratch.view, &mut scratch.row);
         let walk = rows::Walk { layout: &layout, window, spans, view, row };
         walk.find(key, place, clustering)

@@ -33,8 +33,8 @@ impl Walk<'_> {
         place: Place,
         clustering: &[Option<V>],
     ) -> Option<RowAtHand> {
-        let (partition_deletion, mut open) = match place.deletions {
-            Some(known) => known,
+        let (partition_deletion, mut open) = match place.block {
+            Some(known) => (known.partition_deletion, known.open_deletion),
             None => match self.enter_partition(key)? {
                 Some(deletion) => (deletion, DeletionTime::LIVE),
                 None => return place.is_candidate.then_some(RowAtHand::NoPartition),

@@ -98,15 +98,14 @@ impl<S: PageSource> PartitionIndexReader<S> {
     }
 
     /// The same where all pages are at hand: `page` gives them by number, or none if it cannot. Then, and where the index is
-    /// malformed, there is no answer.
+    /// malformed, there is no answer, and `search` stands where it stopped.
     #[inline]
     pub fn candidate_at_hand<'p>(
         &self,
         page: impl Fn(u64) -> Option<&'p [u8]>,
-        byte_comparable: &[u8],
+        search: &mut PrefixSearch<'_>,
         hash_byte: u8,
     ) -> Option<Option<IndexPosition>> {
-        let mut search = PrefixSearch::new(self.footer.root, byte_comparable);
         loop {
             let page = page(search.page_number())?;
             match search.advance(page).ok()? {
