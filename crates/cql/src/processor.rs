@@ -186,7 +186,8 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
         let keyspace = options.keyspace.map(str::to_string).or_else(|| client.keyspace.clone());
-        let prepared = planner::plan(text, keyspace.as_deref(), &self.inner.database.schema())?;
+        let schema = self.inner.database.schema();
+        let prepared = Arc::new(planner::plan(text, keyspace.as_deref(), &schema)?);
         if let Plan::Use(keyspace) = &prepared.plan {
             client.keyspace = Some(keyspace.clone());
         }
@@ -206,7 +207,7 @@ impl QueryProcessor {
 
     async fn run(
         &self,
-        prepared: &Prepared,
+        prepared: &Arc<Prepared>,
         keyspace: Option<String>,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
@@ -435,13 +436,13 @@ impl QueryProcessor {
 
     async fn read_point_with_waits(
         &self,
-        prepared: &Prepared,
+        prepared: &Arc<Prepared>,
         options: &QueryOptions<'_>,
     ) -> Option<Result<Rows>> {
         let Plan::Select(select) = &prepared.plan else { return None };
         let values = point_values(prepared, select, options)?;
         let now_s = now_s_or(options, time::now_seconds_coarse);
-        select::execute_point_with_waits(select, &self.inner.database, values, now_s).await
+        select::execute_point_with_waits(prepared, &self.inner.database, values, now_s).await
     }
 
     #[inline]

@@ -10,7 +10,12 @@ use espalier_cql::{
     ClientState, Now, Prepared, PreparedCache, QueryOptions, QueryProcessor, QueryResult, Result,
     Rows, Value, Values,
 };
-use espalier_runtime::{ShardContext, block_on, file::FileSystem, random::Generator};
+use espalier_runtime::{
+    ShardContext, block_on,
+    file::FileSystem,
+    random::Generator,
+    trace::{Trace, traced},
+};
 use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
 
 /// Types of columns; those behind the first four give no value back from their order alone.
@@ -242,8 +247,9 @@ struct Node {
 /// How a statement was executed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Path {
-    /// `execute_now`, then what it says.
+    /// `execute_now`, then what it says: page by page, where pages are missing.
     Fast,
+    /// Merges of streams.
     General,
 }
 
@@ -294,7 +300,10 @@ impl Node {
                 Now::MustWait => {}
             }
         }
-        (self.processor.execute(prepared, &self.client, options).await, false)
+        let executed = self.processor.execute(prepared, &self.client, options);
+        // What is traced goes the general path.
+        let trace = (path == Path::General).then(|| Trace::new(None));
+        (traced(trace, executed).await, false)
     }
 }
 
@@ -350,6 +359,11 @@ async fn compare(seed: u64, statements: u64) -> u64 {
                     let (found, _) = node.execute(path, &prepared[index], &options).await;
                     assert_eq!(found, expected, "{path:?} {}", context());
                 }
+            }
+        }
+        if chance(&mut random, 6) {
+            for node in [&fast, &general] {
+                node.database.drop_caches().await;
             }
         }
         if chance(&mut random, 60) {

@@ -4,10 +4,13 @@
 //! This is what most requests of most applications are. No row is built: cells are read from the packed row, of a memtable in
 //! place, and written straight into the result.
 
+use std::sync::Arc;
+
 use espalier_mutation::{
     PackedColumn,
     schema::{ColumnId, ColumnKind},
 };
+use espalier_runtime::trace;
 use espalier_storage::{Database, RowLookup, gives_values_back};
 use smallvec::SmallVec;
 
@@ -15,6 +18,7 @@ use super::{PlannedSelect, SelectExpression, group::put};
 use crate::{
     Error, ErrorCode, Result, Rows,
     options::Value,
+    prepared::{Plan, Prepared},
     restrictions::PointKey,
     term::{BorrowedBound, Term},
 };
@@ -94,16 +98,25 @@ pub fn execute_point(
     })
 }
 
-/// The same for those who can wait for pages. `None` if that is for the general path.
+/// The same for those who can wait: for pages, or for the shard that owns the row. `None` if that is for the general path.
 pub async fn execute_point_with_waits(
-    select: &PlannedSelect,
+    statement: &Arc<Prepared>,
     database: &Database,
     values: &[Value],
     now_s: u32,
 ) -> Option<Result<Rows>> {
-    let point = select.point.as_ref().filter(|_| !select.bypass_cache)?;
+    let Plan::Select(select) = &statement.plan else { return None };
+    let point = select.point.as_ref().filter(|_| !select.bypass_cache && !trace::is_on())?;
     let (mut buffer, mut content) = (Vec::new(), Vec::new());
     let key = point.key.partition(values, &mut buffer)?;
+    if let Some(owner) = database.other_owner(&select.table, key.token) {
+        let (statement, values) = (statement.clone(), values.to_vec());
+        let there = database.on_shard(owner, move |database| async move {
+            // In a box: it is the same function.
+            Box::pin(execute_point_with_waits(&statement, &database, &values, now_s)).await
+        });
+        return there.await;
+    }
     let clustering = point.key.clustering(values)?;
     let found = database.read_row(&select.table, key, &clustering, |lookup| {
         encode(&lookup, select, &point.columns, values, now_s, &mut content)

@@ -177,7 +177,8 @@ impl Database {
                     let mut memtables = view.memtables().filter(|memtable| !memtable.is_empty());
                     memtables.any(|memtable| memtable.has(key, &mut path))
                 };
-                if !may_use_caches || is_in_memtable() {
+                // Who waited, or comes from another shard, may know an older version of the table.
+                if !may_use_caches || !stored.has_version_of(table) || is_in_memtable() {
                     return None;
                 }
                 let cache = stored.enabled_row_cache();

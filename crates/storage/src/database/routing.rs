@@ -37,6 +37,13 @@ impl Database {
         self.inner.context.count == 1 || self.owner(table, token) == self.inner.context.index
     }
 
+    /// The shard that owns a partition, if it is another than this one.
+    #[inline]
+    pub fn other_owner(&self, table: &TableMetadata, token: Token) -> Option<usize> {
+        let owner = self.owner(table, token);
+        (owner != self.inner.context.index).then_some(owner)
+    }
+
     fn owner(&self, table: &TableMetadata, token: Token) -> usize {
         if table.keyspace == SCHEMA_KEYSPACE { 0 } else { self.shard_of_token(token) }
     }
@@ -78,11 +85,7 @@ impl Database {
     }
 
     /// Runs `work` with the handle of another shard, or with this one.
-    pub(crate) fn on_shard<R, F, W>(
-        &self,
-        shard: usize,
-        work: W,
-    ) -> impl Future<Output = R> + use<R, F, W>
+    pub fn on_shard<R, F, W>(&self, shard: usize, work: W) -> impl Future<Output = R> + use<R, F, W>
     where
         R: Send + 'static,
         F: Future<Output = R> + 'static,

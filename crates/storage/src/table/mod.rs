@@ -129,6 +129,12 @@ impl Table {
         Arc::ptr_eq(&present, metadata) || *present == *metadata
     }
 
+    /// The same for those who must not take long: versions are counted.
+    #[inline]
+    pub(crate) fn has_version_of(&self, metadata: &TableMetadata) -> bool {
+        self.metadata.borrow().version == metadata.version
+    }
+
     /// What SSTables of this table can hold; `default` is the node's version.
     #[inline]
     pub(crate) fn sstable_features(
