@@ -55,7 +55,9 @@ fn all_is_measured_and_reported() {
     };
     for kind in KINDS {
         for shape in SHAPES {
-            for measure in ["write", "read hit", "read miss", "scan", "slice", "flush"] {
+            for measure in
+                ["write", "read hit", "read miss", "scan", "slice", "flush", "read SSTable"]
+            {
                 has(shape, kind, measure);
             }
         }

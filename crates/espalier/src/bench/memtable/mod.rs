@@ -64,6 +64,8 @@ const MEMTABLE_BYTES: usize = 1 << 40;
 
 async fn measure(arguments: &MemtableArguments) -> Result<Record, BenchError> {
     let node = Rc::new(InProcessNode::open(&arguments.workdir, MEMTABLE_BYTES).await?);
+    // What is read of SSTables is to be read of them.
+    node.database().set_row_cache_limit(0);
     let (record, progress) = (Record::default(), Progress::new());
     let mut bench = Bench { arguments, node, record, progress, tables_made: 0 };
     let outcome = Box::pin(bench.all()).await;
@@ -167,7 +169,7 @@ impl Bench<'_> {
         table.drop(&self.node).await
     }
 
-    /// Scan, slices and flush.
+    /// Scan, slices, flush, and reads of what was flushed.
     async fn bulk(
         &mut self,
         table: &Table,
@@ -197,6 +199,10 @@ impl Bench<'_> {
             let mut step = progress.step(what("flush"), 1);
             let (flushed, bytes) = flush::flush(node, table, data, random, &mut step).await?;
             record.add_bytes(keys, kind, Measure::Flush, flushed, bytes);
+            let reads = self.arguments.reads;
+            let mut step = progress.step(what(Measure::ReadFile.name()), reads);
+            let read = points::read(node, table, data, reads, false, random, &mut step).await?;
+            record.add(keys, kind, Measure::ReadFile, read);
         }
         Ok(())
     }

@@ -21,6 +21,8 @@ pub enum Measure {
     SliceDown,
     /// A memtable becomes an SSTable.
     Flush,
+    /// Prepared SELECTs of rows of that SSTable, whose pages are in memory.
+    ReadFile,
     /// Puts into a bare trie.
     RawPut,
     /// Gets from a bare trie.
@@ -40,6 +42,7 @@ impl Measure {
             Measure::Slice => "slice",
             Measure::SliceDown => "slice down",
             Measure::Flush => "flush",
+            Measure::ReadFile => "read SSTable",
             Measure::RawPut => "raw put",
             Measure::RawGet => "raw get",
             Measure::Loop => "loop alone",

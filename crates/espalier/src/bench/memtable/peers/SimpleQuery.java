@@ -47,13 +47,7 @@ public class SimpleQuery {
         if (!table.getLiveSSTables().isEmpty()) fail("a memtable was flushed: it needs more heap");
 
         SplittableRandom random = new SplittableRandom(Long.parseLong(arguments[5]));
-        for (int round = 0; round < rounds; round++) {
-            measure("read hit", () -> {
-                for (int i = 0; i < reads; i++)
-                    if (!read("t", random.nextLong(partitions))) fail("a row that was written has another value or none");
-                return reads;
-            });
-        }
+        for (int round = 0; round < rounds; round++) measure("read hit", () -> readSome(partitions, reads, random));
         for (int round = 0; round < rounds; round++) {
             measure("read miss", () -> {
                 for (int i = 0; i < reads; i++)
@@ -65,10 +59,15 @@ public class SimpleQuery {
         for (int round = 0; round < rounds && parts.contains("scan"); round++) measure("scan", () -> scan(partitions));
         for (int round = 0; round < rounds && parts.contains("slice"); round++)
             measure("slice", () -> slices(partitions, reads / 100 + 1, random));
-        if (parts.contains("flush")) measure("flush", () -> {
-            table.forceBlockingFlush(ColumnFamilyStore.FlushReason.UNIT_TESTS);
-            return partitions;
-        });
+        if (parts.contains("flush")) {
+            measure("flush", () -> {
+                table.forceBlockingFlush(ColumnFamilyStore.FlushReason.UNIT_TESTS);
+                return partitions;
+            });
+            if (table.getLiveSSTables().size() != 1) table.forceMajorCompaction();
+            for (int round = 0; round < rounds; round++)
+                measure("read SSTable", () -> readSome(partitions, reads, random));
+        }
         System.exit(0);
     }
 
@@ -85,6 +84,12 @@ public class SimpleQuery {
     static boolean read(String name, long i) {
         UntypedResultSet rows = QueryProcessor.executeInternal("SELECT * FROM b." + name + " WHERE key = ?", key(i));
         return !rows.isEmpty() && word(rows.one()) == i * FACTOR;
+    }
+
+    static long readSome(int partitions, int reads, SplittableRandom random) {
+        for (int i = 0; i < reads; i++)
+            if (!read("t", random.nextLong(partitions))) fail("a row that was written has another value or none");
+        return reads;
     }
 
     static long word(UntypedResultSet.Row row) {

@@ -122,6 +122,7 @@ impl Bench<'_> {
                 Some("scan") => Measure::Scan,
                 Some("slice") => Measure::Slice,
                 Some("flush") => Measure::Flush,
+                Some("read SSTable") => Measure::ReadFile,
                 _ => return Err(failed(format!("cannot make out its line {line}"))),
             };
             self.record.add("random", &kind, measure, round);

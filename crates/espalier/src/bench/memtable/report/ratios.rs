@@ -79,10 +79,11 @@ fn beside_cassandra(record: &Record, kind: &str, all: &mut Vec<Ratio>) {
         Measure::Scan,
         Measure::Slice,
         Measure::Flush,
+        Measure::ReadFile,
     ];
     for measure in measures {
-        let is_goal = matches!(measure, Measure::Write | Measure::ReadHit | Measure::ReadMiss)
-            && kind == TRIE;
+        let is_goal =
+            !matches!(measure, Measure::Scan | Measure::Slice | Measure::Flush) && kind == TRIE;
         let goal = is_goal.then_some(Goal::AtLeast(8.0));
         let what = format!("{}, {kind} to {theirs}", measure.name());
         all.extend(speeds(record, what, ("random", kind), ("random", &theirs), measure, goal));
