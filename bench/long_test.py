@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""The long test of the paper on trie memtables at this machine's size: a table that is written until it is large.
+
+    make deps && cargo build --release
+    .deps/venv/bin/python bench/long_test.py [--gigabytes 20] [--servers trie,skiplist,cassandra]     hours, nothing else may run
+    .deps/venv/bin/python bench/long_test.py --strategies                       ours with each compaction strategy
+
+Nine writes of new rows of a hundred bytes for each read, which is likelier of newer rows (quadratically), as fast as a server on one core
+and in 2 GiB answers clients on the other: ours with each kind of memtable, and Cassandra. Another client reads one row at a time, a
+hundred times a second, for latencies. All that is read is compared with what was written.
+
+Prints a table, what is met of what is asked for (exit status 1: something is not); writes bench/results/long_test.json and .svg.
+
+Settings by environment: ESPALIER_BINARY, CORE=1 (the server's), CLIENT_CORE=0.
+"""
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "interop"))
+
+try:
+    import numpy
+
+    from cassandra_node import SCRIPTS
+    from espalier_node import BINARY, Node, free_port
+    from wire import Wire
+except ImportError as error:
+    sys.exit(f"{error}: run make deps, and this script with .deps/venv/bin/python")
+
+import long_test_report  # noqa: E402
+import pipelined_load  # noqa: E402
+
+CORE, CLIENT_CORE = (os.environ.get(name, value) for name, value in (("CORE", "1"), ("CLIENT_CORE", "0")))
+SCRATCH = ROOT / "bench" / "results" / "long_test"
+PEER = ROOT / ".deps" / "cassandra" / "long_test"
+VALUE_BYTES = 92
+ROW_BYTES = pipelined_load.KEY_BYTES + VALUE_BYTES
+MEMTABLE_MIB = 512
+PROBES_PER_S = 100
+KEYSPACE = "CREATE KEYSPACE bench_long WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+INSERT, SELECT = "INSERT INTO bench_long.t (k, v) VALUES (?, ?)", "SELECT v FROM bench_long.t WHERE k = ?"
+UNIFIED = "{'class': 'UnifiedCompactionStrategy', 'scaling_parameters': '%s'}"
+STRATEGIES = {"unified T4": UNIFIED % "T4", "unified L10": UNIFIED % "L10", "size-tiered": "{'class': 'SizeTieredCompactionStrategy'}",
+              "levelled": "{'class': 'LeveledCompactionStrategy'}", "time-window": "{'class': 'TimeWindowCompactionStrategy'}"}
+
+
+class Espalier(Node):
+    """Ours, on one core."""
+
+    def __init__(self, memtable="trie", compaction=None):
+        self.table = f"CREATE TABLE bench_long.t (k blob PRIMARY KEY, v blob) WITH memtable = '{memtable}'"
+        self.table += f" AND compaction = {compaction}" if compaction else ""
+        shutil.rmtree(SCRATCH, ignore_errors=True)
+        SCRATCH.mkdir(parents=True)
+        super().__init__(SCRATCH / "node", memory="1536M", settings={
+            "memtable_heap_space": f"{MEMTABLE_MIB // 2}MiB", "memtable_offheap_space": f"{MEMTABLE_MIB // 2}MiB",
+            "commitlog_sync": "periodic"})
+
+    def command_line(self):
+        return ["taskset", "-c", CORE, *super().command_line()]
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.close()
+        shutil.rmtree(SCRATCH, ignore_errors=True)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def data(self):
+        return self.directory / "data"
+
+    def sample(self):
+        """Compactions under way, those that are done, and flushes."""
+        metrics = self.metrics()
+        return {"compacting": int(metrics["scylla_compaction_manager_compactions"]), "flushes": int(metrics["espalier_flushes"]),
+                "compactions": int(metrics["scylla_compaction_manager_completed_compactions"])}
+
+
+class Cassandra:
+    """The peer, on the same core and in the same memory."""
+
+    host = "127.0.0.1"
+    table = "CREATE TABLE bench_long.t (k blob PRIMARY KEY, v blob) WITH memtable = 'trie'"
+
+    def __init__(self):
+        self.port = free_port()
+
+    def script(self, name, **settings):
+        surroundings = {**os.environ, **{key: str(value) for key, value in settings.items()}}
+        done = subprocess.run([SCRIPTS / name, PEER], capture_output=True, text=True, env=surroundings)
+        if done.returncode:
+            sys.exit(f"{name} of Cassandra failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+    def __enter__(self):
+        PEER.mkdir(parents=True, exist_ok=True)
+        self.script("stop.sh")
+        shutil.rmtree(PEER / "data", ignore_errors=True)
+        extra = f"memtable_heap_space: {MEMTABLE_MIB // 2}MiB\nmemtable_offheap_space: {MEMTABLE_MIB // 2}MiB\nmemtable_allocation_type: offheap_objects"
+        self.script("install.sh", PORT=self.port, STORAGE_PORT=free_port(), JMX=free_port(), HEAP="1G", DIRECT="768M", CORES=CORE,
+                    FORMAT="bti", EXTRA_YAML=extra, OFFLINE=1)
+        self.script("start.sh")
+        self.wire = Wire(self, timeout_s=60)
+        return self
+
+    def __exit__(self, *_):
+        self.script("stop.sh")
+        shutil.rmtree(PEER / "data", ignore_errors=True)
+
+    @property
+    def pid(self):
+        return int((PEER / "pid").read_text())
+
+    @property
+    def data(self):
+        return PEER / "data" / "data"
+
+    def sample(self):
+        """Compactions under way."""
+        tasks = self.wire.query("SELECT kind FROM system_views.sstable_tasks").rows()
+        return {"compacting": sum(kind.lower() == b"compaction" for kind, in tasks)}
+
+
+def machine_sample(server):
+    """Bytes in its tables' files, written by its process so far, and its memory now."""
+    stored = files = 0
+    for place, _, names in os.walk(server.data / "bench_long"):
+        for name in names:
+            try:
+                stored += os.path.getsize(os.path.join(place, name))
+                files += name.endswith("-Data.db")
+            except FileNotFoundError:
+                pass  # compacted away meanwhile
+    of = {"io": "write_bytes", "status": "VmRSS"}
+    values = {}
+    for name, key in of.items():
+        line = next(line for line in Path(f"/proc/{server.pid}/{name}").read_text().splitlines() if line.startswith(key + ":"))
+        values[key] = int(line.split()[1])
+    return {"stored_bytes": stored, "files": files, "written_bytes": values["write_bytes"], "resident_bytes": values["VmRSS"] * 1024}
+
+
+def probe(server, rows, known, is_over, results):
+    """Reads single rows, each when it is due, and tells moments and latencies in µs."""
+    reads, wrong, number = [], [], 0
+    generator = numpy.random.default_rng(11)
+    with Wire(server, timeout_s=600) as wire:
+        select, begin = wire.prepare(SELECT), time.monotonic()
+        while not is_over.value:
+            due = begin + number / PROBES_PER_S
+            number += 1
+            time.sleep(max(due - time.monotonic(), 0))
+            wanted = int(pipelined_load.skewed(known.value, generator.random(1))[0])
+            answer = wire.execute(select, (rows.key(wanted),))
+            reads.append((round(due, 3), round((time.monotonic() - due) * 1e6)))
+            if [list(row) for row in answer.rows()] != [[rows.value(wanted)]] and len(wrong) < 10:
+                wrong.append(f"a probe of row {wanted} gave {answer.rows()!r}")
+    results.send((reads, wrong))
+
+
+def measure(name, server, count):
+    """One server from its start until all rows are written; all that was seen."""
+    context, rows = multiprocessing.get_context("fork"), pipelined_load.Rows(VALUE_BYTES)
+    with server:
+        with Wire(server, timeout_s=60) as wire:
+            for statement in (KEYSPACE, server.table):
+                answer = wire.query(statement)
+                assert answer.code is None, f"{statement}: {answer.message}"
+            # Something to read from the first block on.
+            wire.execute(wire.prepare(INSERT), (rows.key(0), rows.value(0)))
+        known, is_over = context.RawValue("q", 1), context.RawValue("b", 0)
+        receiving, sending = context.Pipe(duplex=False)
+        prober = context.Process(target=probe, args=(server, rows, known, is_over, sending), daemon=True)
+        prober.start()
+        blocks, samples, began = [], [], time.monotonic()
+
+        def watch():
+            while not is_over.value:
+                samples.append({"at": time.monotonic() - began, "rows": known.value, **machine_sample(server), **server.sample()})
+                left = count - known.value
+                rate = known.value / max(time.monotonic() - began, 1)
+                print(f"\r{name}: {known.value:,} of {count:,} rows, {rate:,.0f} a second, {left / max(rate, 1) / 60:.0f} min left   ", end="", flush=True)
+                time.sleep(max(1 - (time.monotonic() - began) % 1, 0.01))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            wrong = pipelined_load.run(server, rows, (INSERT, SELECT), count, known, lambda *block: blocks.append(block))
+            took = time.monotonic() - began
+        finally:
+            is_over.value = 1
+            watcher.join()
+        print()
+        reads, wrong_probes = receiving.recv()
+        prober.join()
+    per_second = [0] * (int(took) + 1)
+    for moment, operations in blocks:
+        per_second[min(int(moment - began), len(per_second) - 1)] += operations
+    return {"seconds": took, "rows": count, "row_bytes": ROW_BYTES, "per_second": per_second, "samples": samples,
+            "reads": [(round(due - began, 3), latency) for due, latency in reads], "wrong": wrong + wrong_probes}
+
+
+def main():
+    servers = {"trie": lambda: Espalier("trie"), "skiplist": lambda: Espalier("skiplist"), "cassandra": Cassandra}
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gigabytes", type=float, default=20, help="keys and values that are written, before compression (20)")
+    parser.add_argument("--servers", default=",".join(servers), help="which, in this order")
+    parser.add_argument("--strategies", action="store_true", help="ours with each compaction strategy instead")
+    options = parser.parse_args()
+    if options.strategies:
+        chosen = {name: (lambda compaction=compaction: Espalier("trie", compaction)) for name, compaction in STRATEGIES.items()}
+    else:
+        names = options.servers.split(",")
+        if unknown := set(names) - set(servers):
+            sys.exit(f"there is no server {', '.join(unknown)}: --servers trie,skiplist,cassandra")
+        chosen = {name: servers[name] for name in names}
+    if set(chosen) != {"cassandra"} and not os.access(BINARY, os.X_OK):
+        sys.exit(f"there is no {BINARY}: run cargo build --release first, or name it with ESPALIER_BINARY")
+    if "cassandra" in chosen and not list(PEER.parent.glob("jars-*/.complete")):
+        sys.exit(f"there is no Cassandra in {PEER.parent}: run make deps first, or leave it out with --servers trie,skiplist")
+    os.sched_setaffinity(0, {int(CLIENT_CORE)})
+    count = int(options.gigabytes * 1e9 / ROW_BYTES)
+    measured = {name: measure(name, make(), count) for name, make in chosen.items()}
+    document = {"machine": platform.platform(), "gigabytes": options.gigabytes, "memtable_mib": MEMTABLE_MIB, "servers": measured}
+    results = ROOT / "bench" / "results"
+    (results / "long_test.json").write_text(json.dumps(document))
+    (results / "long_test.svg").write_text(long_test_report.draw(document))
+    sys.exit(0 if long_test_report.tell(document) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""What long_test.py has measured, as a table, a judgement and a picture. Needs nothing but Python.
+
+    python3 bench/long_test_report.py bench/results/long_test.json        prints it once more, and draws again
+"""
+import json
+import math
+import statistics
+import sys
+from pathlib import Path
+
+COLOURS = ("#2f7d4f", "#b0762f", "#5b7a9d", "#8d4f8d", "#7a7a3a")
+CASSANDRA = "cassandra"
+TIMES_FASTER, LEAST_SHARE, MOST_P99_TIMES, MOST_MEMORY_BYTES = 5, 0.5, 2, 2 << 30
+FANOUT = {"unified T4": 4, "unified L10": 10, "size-tiered": 4, "levelled": 10, "time-window": 4}
+
+
+def percentile(values, percent):
+    """The least value that so many percent are not above; None of nothing."""
+    ordered = sorted(values)
+    return ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1] if ordered else None
+
+
+def reads_by_compaction(server):
+    """Latencies in µs of reads beside compactions, and of all others."""
+    compacting = {int(sample["at"]): sample["compacting"] > 0 for sample in server["samples"]}
+    beside, alone = [], []
+    for due, latency in server["reads"]:
+        (beside if compacting.get(int(due)) else alone).append(latency)
+    return beside, alone
+
+
+def theory(name, server, memtable_bytes):
+    """How often a byte is written by the strategy's own arithmetic, the flush among it; None where there is none."""
+    if name not in FANOUT:
+        return None
+    levels = max(math.log(max(server["rows"] * server["row_bytes"] / memtable_bytes, 1), FANOUT[name]), 0)
+    # Tiered: once for each level. Levelled: each level is written anew about half a fanout of times.
+    return 1 + levels * (FANOUT[name] / 2 if name in ("levelled", "unified L10") else 1)
+
+
+def summary(server):
+    """Figures of one server."""
+    full = server["per_second"][:-1] or server["per_second"]
+    median = statistics.median(full)
+    beside, alone = reads_by_compaction(server)
+    payload, last = server["rows"] * server["row_bytes"], server["samples"][-1]
+    # Rows are written once: what is stored in excess of the share that is stored at the least is what lies there twice.
+    shares = [sample["stored_bytes"] / (sample["rows"] * server["row_bytes"]) for sample in server["samples"] if sample["stored_bytes"] and sample["rows"] > 1]
+    least = last["stored_bytes"] / payload
+    return {"seconds": server["seconds"], "median": median, "least": min(full), "slow_seconds": sum(rate < LEAST_SHARE * median for rate in full),
+            "p99_beside": percentile(beside, 99), "p99_alone": percentile(alone, 99), "reads_beside": len(beside), "reads_alone": len(alone),
+            "write_amplification": last["written_bytes"] / payload, "space_most": max(shares, default=0), "space_end": least,
+            "files_most": max(sample["files"] for sample in server["samples"]),
+            "memory": max(sample["resident_bytes"] for sample in server["samples"])}
+
+
+def judge(found, servers):
+    """What is asked for: (text, whether it is met)."""
+    for name, server in servers.items():
+        wrong = server["wrong"]
+        yield f"{name}: all that was read is what was written" + "".join(f"\n    {text}" for text in wrong), not wrong
+    ours = found.get("trie")
+    if ours and CASSANDRA in found:
+        times = found[CASSANDRA]["seconds"] / ours["seconds"]
+        yield f"the trie is done {times:.1f} times as fast as Cassandra (at least {TIMES_FASTER})", times >= TIMES_FASTER
+    for name, of in found.items():
+        if name == CASSANDRA:
+            continue
+        yield f"{name}: no second with less than half of the median throughput: {of['slow_seconds']} of {of['seconds']:.0f} had", of["slow_seconds"] == 0
+        if of["p99_beside"] and of["p99_alone"]:
+            times = of["p99_beside"] / of["p99_alone"]
+            yield f"{name}: p99 of reads beside compactions is {times:.2f} times that without (at most {MOST_P99_TIMES})", times <= MOST_P99_TIMES
+        yield f"{name}: {of['memory'] / 2**20:,.0f} MiB of memory at most (2048)", of["memory"] <= MOST_MEMORY_BYTES
+
+
+def tell(document):
+    """Prints; whether all is met."""
+    found = {name: summary(server) for name, server in document["servers"].items()}
+    print(f"\n{document['gigabytes']:g} GB in rows of 100 bytes, nine writes for each read\n")
+    print("server        seconds   ops/s median   least   p99 µs beside, without compactions   written   stored, most   files   MiB")
+    for name, of in found.items():
+        expected = theory(name, document["servers"][name], document["memtable_mib"] << 20)
+        print(f"{name:12} {of['seconds']:8.0f} {of['median']:14,.0f} {of['least']:7,.0f} {of['p99_beside'] or 0:14,} ({of['reads_beside']:,})"
+              f" {of['p99_alone'] or 0:10,} ({of['reads_alone']:,}) {of['write_amplification']:8.2f} x {of['space_end']:6.2f} x {of['space_most']:4.2f} x"
+              f" {of['files_most']:6} {of['memory'] / 2**20:6,.0f}" + (f"   theory: written {expected:.1f} x" if expected else ""))
+    print("\nwritten: bytes to the disk, the commit log's among them, for each byte of keys and values; stored: bytes of files for each of these\n")
+    outcomes = list(judge(found, document["servers"]))
+    for text, is_met in outcomes:
+        print(("met:     " if is_met else "NOT met: ") + text)
+    return all(is_met for _, is_met in outcomes)
+
+
+def draw(document):
+    """Operations a second over time."""
+    servers = document["servers"]
+    longest = max(server["seconds"] for server in servers.values())
+    most = max(max(server["per_second"]) for server in servers.values()) or 1
+    width, height, left, top = 1000, 420, 80, 30
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + left + 20}" height="{height + top + 60}" font-family="sans-serif" font-size="13">',
+             '<rect width="100%" height="100%" fill="white"/>']
+    for step in range(6):
+        y = top + height - height * step / 5
+        parts.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + width}" y2="{y:.1f}" stroke="#ddd"/>'
+                     f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{most * step / 5:,.0f}</text>'
+                     f'<text x="{left + width * step / 5:.0f}" y="{top + height + 20}" text-anchor="middle">{longest * step / 5:,.0f} s</text>')
+    for colour, (name, server), row in zip(COLOURS, servers.items(), range(9)):
+        points = " ".join(f"{left + width * second / longest:.1f},{top + height - height * rate / most:.1f}" for second, rate in enumerate(server["per_second"]))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.3"/>'
+                     f'<text x="{left + 12 + 170 * row}" y="{top - 10}" fill="{colour}">{name}: {server["seconds"]:,.0f} s</text>')
+    parts.append(f'<text x="{left}" y="{top + height + 45}">operations a second, of {document["gigabytes"]:g} GB in rows of 100 bytes, nine writes for each read</text></svg>')
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    told = json.loads(path.read_text())
+    path.with_suffix(".svg").write_text(draw(told))
+    sys.exit(0 if tell(told) else 1)
