@@ -26,6 +26,9 @@ use crate::{
     reader::{Index, SSTableReader},
 };
 
+/// How often the number of chunks is doubled; what one read takes is bounded elsewhere too.
+const MOST_DOUBLED: usize = 8;
+
 /// How far a look-up got.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
@@ -117,7 +120,8 @@ impl PendingRow {
             };
             self.pages.clear();
         }
-        let page = reader.page_for_look_up(lacking.key, key, self.wanted_end).await?;
+        let wanted_end = self.wanted_end.max(reader.end_of_run(lacking.key, self.pages.len()));
+        let page = reader.page_for_look_up(lacking.key, key, wanted_end).await?;
         let is_found = page.is_some();
         self.pages.extend(page.map(|page| (lacking.key, page)));
         Ok(is_found)
@@ -144,6 +148,16 @@ impl SSTableReader {
             _ => return Ok(None),
         };
         page.map(Some)
+    }
+
+    /// Up to where a look-up that has got so many chunks wants the data: from the third on it doubles, as streams do. The row is a
+    /// long one.
+    fn end_of_run(&self, wanted: PageKey, chunks: usize) -> u64 {
+        if chunks < 2 || !self.0.data.is_chunk(wanted) {
+            return 0;
+        }
+        let count = 1 << (chunks - 1).min(MOST_DOUBLED);
+        wanted.page.saturating_add(count).saturating_mul(self.0.data.chunk_length())
     }
 
     /// Up to where a look-up that enters Data.db at a place is likely to want it: to the end of its block, if the index has
