@@ -198,7 +198,7 @@ def measure(name, server, count):
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
-            wrong = pipelined_load.run(server, rows, (INSERT, SELECT), count, known, lambda *block: blocks.append(block))
+            wrong = pipelined_load.write(server, rows, (INSERT, SELECT), count, known, lambda *block: blocks.append(block))
             took = time.monotonic() - began
         finally:
             is_over.value = 1

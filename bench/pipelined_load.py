@@ -4,18 +4,18 @@ Blocks are made by arithmetic on arrays: a client in Python that costs some micr
 Rows are numbered; keys and values follow from the number, so that a read knows what it should see. The protocol is version 4, whose
 envelopes have no checksums of their own.
 """
-import random
 import struct
 import time
 
 import numpy
 
-from wire import HEADER, ONE, EXECUTE, ROWS, SKIP_METADATA, Wire, string
+from wire import EXECUTE, HEADER, NO_METADATA, ONE, RESULT, ROWS, SKIP_METADATA, Wire, string
 
-GROUPS, WRITES, READS = 100, 9, 1  # a block: so many times nine writes and a read
-BLOCK = GROUPS * (WRITES + READS)
+BLOCK = 1000  # requests
+GROUP = 10  # requests that are written and read in the same proportion
+GROUPS = BLOCK // GROUP
 KEY_BYTES = 8
-VOID = numpy.frombuffer(struct.pack(">Bii", 8, 4, 1), numpy.uint8)  # of an envelope from its opcode on
+VOID = numpy.frombuffer(struct.pack(">Bii", RESULT, 4, 1), numpy.uint8)  # of an envelope from its opcode on
 VOID_BYTES = 13
 POOL_ROWS = 4096
 
@@ -56,18 +56,22 @@ def skewed(count, shares):
 
 
 class Connection:
-    """One connection with one block under way at a time."""
+    """One connection with one block under way at a time: of ten requests so many are reads, the others writes."""
 
-    def __init__(self, server, rows, insert, select):
-        self.wire, self.rows, self.buffer = Wire(server, timeout_s=600), rows, bytearray()
+    def __init__(self, server, rows, insert, select, reads=1):
+        self.wire, self.rows, self.buffer, self.writes = Wire(server, timeout_s=600), rows, bytearray(), GROUP - reads
+        # An envelope of one row of one column, without metadata: flags, columns, rows, the value's length.
+        body = struct.pack(">iiiii", ROWS, NO_METADATA, 1, 1, rows.value_bytes)
+        self.row_bytes = HEADER.size + len(body) + rows.value_bytes
+        self.row_head = numpy.frombuffer(struct.pack(">Bi", RESULT, len(body) + rows.value_bytes) + body, numpy.uint8)
         self.template, self.starts = self._template(self.wire.prepare(insert)[0], self.wire.prepare(select)[0])
         self.under_way, self.wrong = None, []
 
     def _template(self, insert, select):
         """The bytes of a group without keys and values, and where these belong."""
         parts, starts, at = [], [], 0
-        for place in range(WRITES + READS):
-            is_write = place < WRITES
+        for place in range(GROUP):
+            is_write = place < self.writes
             body = string(insert if is_write else select)
             body += struct.pack(">HBH", ONE, 0x01 | (0 if is_write else SKIP_METADATA), 2 if is_write else 1)
             key_at = HEADER.size + len(body) + 4
@@ -80,25 +84,23 @@ class Connection:
         group = numpy.frombuffer(b"".join(parts), numpy.uint8)
         return numpy.tile(group, (GROUPS, 1)), starts
 
-    def send(self, first, known, shares):
-        """Sends a block: writes of rows from `first` on, reads of rows below `known`."""
+    def send(self, first, reads):
+        """Sends a block: writes of rows from `first` on, and reads of these rows, in an array of GROUPS lines."""
         block = self.template
-        numbers = numpy.arange(first, first + GROUPS * WRITES).reshape(GROUPS, WRITES)
-        reads = skewed(known, shares)
+        numbers = numpy.arange(first, first + GROUPS * self.writes).reshape(GROUPS, self.writes)
         for place, (start, key_at) in enumerate(self.starts):
-            streams = numpy.arange(GROUPS, dtype=">u2") * (WRITES + READS) + place
+            streams = numpy.arange(GROUPS) * GROUP + place
             block[:, start + 2:start + 4] = streams.astype(">u2").view(numpy.uint8).reshape(-1, 2)
-            of_place = numbers[:, place] if place < WRITES else reads
+            of_place = numbers[:, place] if place < self.writes else reads[:, place - self.writes]
             block[:, key_at:key_at + KEY_BYTES] = self.rows.keys(of_place)
-            if place < WRITES:
+            if place < self.writes:
                 value_at = key_at + KEY_BYTES + 4
                 block[:, value_at:value_at + self.rows.value_bytes] = self.rows.values(of_place)
-        self.under_way = (first, self.rows.values(reads))
+        self.under_way = (first, self.rows.values(reads.reshape(-1)).reshape(*reads.shape, -1))
         self.wire.socket.sendall(block.tobytes())
 
     def receive(self):
         """Takes the answers of the block; gives how many were as they should be."""
-        _, expected = self.under_way
         answered = right = 0
         while answered < BLOCK:
             data = self.wire.socket.recv(1 << 18)
@@ -106,37 +108,54 @@ class Connection:
                 raise ConnectionError("the server closed the connection")
             self.buffer += data
             at, ends = 0, len(self.buffer)
-            while ends - at >= VOID_BYTES:
-                count = (ends - at) // VOID_BYTES
-                records = numpy.frombuffer(self.buffer, numpy.uint8, count * VOID_BYTES, at).reshape(-1, VOID_BYTES)
-                plain = (records[:, 4:] == VOID).all(axis=1)
-                del records
-                voids = count if plain.all() else int(plain.argmin())
-                at, answered, right = at + voids * VOID_BYTES, answered + voids, right + voids
-                if voids == count:
-                    continue
-                _, _, stream, opcode, length = HEADER.unpack_from(self.buffer, at)
-                if ends - at < HEADER.size + length:
-                    break
-                body = bytes(self.buffer[at + HEADER.size:at + HEADER.size + length])
-                at, answered = at + HEADER.size + length, answered + 1
-                right += self._is_right(opcode, body, expected[stream // (WRITES + READS)].tobytes())
+            while ends - at >= HEADER.size:
+                voids = self._run(at, VOID)
+                rows = 0 if voids else self._run(at, self.row_head)
+                if voids:
+                    at, answered, right = at + voids * VOID_BYTES, answered + voids, right + voids
+                elif rows:
+                    right += self._right_rows(at, rows)
+                    at, answered = at + rows * self.row_bytes, answered + rows
+                else:
+                    _, _, stream, opcode, length = HEADER.unpack_from(self.buffer, at)
+                    if ends - at < HEADER.size + length:
+                        break
+                    body = bytes(self.buffer[at + HEADER.size:at + HEADER.size + length])
+                    at, answered = at + HEADER.size + length, answered + 1
+                    self._tell(f"request {stream} was answered with opcode {opcode}: {body[:200]!r}")
             del self.buffer[:at]
         self.under_way = None
         return right
 
-    def _is_right(self, opcode, body, expected):
-        if opcode == 8 and body[:4] == struct.pack(">i", ROWS) and body[12:16] == struct.pack(">i", 1) and body[20:] == expected:
-            return True
+    def _run(self, at, head):
+        """How many envelopes from `at` on begin so, from their opcode on, and are there."""
+        size = VOID_BYTES if head is VOID else self.row_bytes
+        count = (len(self.buffer) - at) // size
+        if count == 0:
+            return 0
+        envelopes = numpy.frombuffer(self.buffer, numpy.uint8, count * size, at).reshape(-1, size)
+        same = (envelopes[:, 4:4 + len(head)] == head).all(axis=1)
+        return count if same.all() else int(same.argmin())
+
+    def _right_rows(self, at, count):
+        """How many of so many answers of a row are the rows that were asked for."""
+        answers = numpy.frombuffer(self.buffer, numpy.uint8, count * self.row_bytes, at).reshape(-1, self.row_bytes)
+        streams = answers[:, 2:4].copy().view(">u2")[:, 0].astype(int)
+        _, expected = self.under_way
+        same = (answers[:, -self.rows.value_bytes:] == expected[streams // GROUP, streams % GROUP - self.writes]).all(axis=1)
+        if not same.all():
+            self._tell(f"request {streams[same.argmin()]} was answered with another row")
+        return int(same.sum())
+
+    def _tell(self, text):
         if len(self.wrong) < 10:
-            self.wrong.append(f"opcode {opcode}: {body[:200]!r} in place of {expected[:20]!r}")
-        return False
+            self.wrong.append(text)
 
 
-def run(server, rows, statements, count, known, progress, connections=3):
-    """Writes rows up to `count`; `known` is a shared number below which all are acknowledged; `progress(moment, operations)` is told of each block. Gives what was
-    wrong."""
-    generator = numpy.random.default_rng(random.Random(7).getrandbits(32))
+def write(server, rows, statements, count, known, progress, connections=3):
+    """Writes rows up to `count`, and reads one for each nine of them; `known` is a shared number below which all are acknowledged;
+    `progress(moment, operations)` is told of each block. Gives what was wrong."""
+    generator = numpy.random.default_rng(7)
     links = [Connection(server, rows, *statements) for _ in range(connections)]
     following, turn = known.value, 0
     while following < count or any(link.under_way for link in links):
@@ -149,6 +168,22 @@ def run(server, rows, statements, count, known, progress, connections=3):
             if right < BLOCK and len(link.wrong) >= 10:
                 break
         if following < count:
-            link.send(following, max(known.value, 1), generator.random(GROUPS))
-            following += GROUPS * WRITES
+            link.send(following, skewed(max(known.value, 1), generator.random((GROUPS, 1))))
+            following += GROUPS * link.writes
     return [text for link in links for text in link.wrong]
+
+
+def read(server, rows, statements, count, seconds, connections=3):
+    """Reads rows below `count`, any of them, for so long. Gives the reads that were right, the seconds that they took, and what was wrong."""
+    generator = numpy.random.default_rng(5)
+    links = [Connection(server, rows, *statements, reads=GROUP) for _ in range(connections)]
+    began, right, turn = time.monotonic(), 0, 0
+    while time.monotonic() < began + seconds:
+        link = links[turn % len(links)]
+        turn += 1
+        if link.under_way:
+            right += link.receive()
+        link.send(0, generator.integers(0, count, (GROUPS, GROUP)))
+    for link in links:
+        right += link.receive() if link.under_way else 0
+    return right, time.monotonic() - began, [text for link in links for text in link.wrong]
