@@ -109,6 +109,7 @@ fn all_is_measured_and_reported() {
         "memory.svg",
         "raw-get.svg",
         "raw-put.svg",
+        "read-SSTable.svg",
         "read-hit.svg",
         "read-miss.svg",
         "scan.svg",
