@@ -20,6 +20,8 @@ pub struct StorageMetrics {
     pub flushed_bytes: u64,
     /// Flushes that waited because compactions could not keep up.
     pub delayed_flushes: u64,
+    /// Writes that waited because flushes could not keep up.
+    pub slowed_writes: u64,
     pub compactions: u64,
     pub failed_compactions: u64,
     /// By request.
@@ -67,6 +69,7 @@ impl StorageMetrics {
         self.failed_flushes += other.failed_flushes;
         self.flushed_bytes += other.flushed_bytes;
         self.delayed_flushes += other.delayed_flushes;
+        self.slowed_writes += other.slowed_writes;
         self.compactions += other.compactions;
         self.failed_compactions += other.failed_compactions;
         self.stopped_compactions += other.stopped_compactions;

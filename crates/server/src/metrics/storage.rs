@@ -28,6 +28,12 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "Flushes that waited because compactions could not keep up.",
     );
     push(
+        "espalier_writes_slowed",
+        counter,
+        metrics.slowed_writes,
+        "Writes that waited because flushes could not keep up.",
+    );
+    push(
         "scylla_compaction_manager_compactions",
         gauge,
         metrics.running_compactions,

@@ -96,6 +96,7 @@ impl<'a> Merge<'a> {
         let mut scans = MergedScans::new(inputs, range).await?;
         while let Some(key) = scans.next_partition().await? {
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
+            self.outside.refresh();
             let writer = outputs.writer_for(&key).await?;
             let copied = {
                 let mut standing: SmallVec<[&mut Scan; 8]> = scans.standing().collect();

@@ -1,6 +1,6 @@
 //! What lies outside of a compaction: as long as it may hold something that a deletion covers, the deletion stays.
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use espalier_mutation::DecoratedKey;
 
@@ -10,7 +10,8 @@ use crate::table::{SSTable, Table, TableView};
 pub(crate) struct Outside {
     table: Rc<Table>,
     inputs: Vec<Rc<SSTable>>,
-    view: Rc<TableView>,
+    /// What `sstables` is of. A compaction takes longer than memtables live, and keeps none of them.
+    view: Weak<TableView>,
     sstables: Vec<Rc<SSTable>>,
     is_counter: bool,
     path: Vec<u8>,
@@ -18,20 +19,19 @@ pub(crate) struct Outside {
 
 impl Outside {
     pub(crate) fn new(table: &Rc<Table>, inputs: &[Rc<SSTable>]) -> Self {
-        let view = table.view();
         let mut outside = Self {
             table: table.clone(),
             inputs: inputs.to_vec(),
             sstables: Vec::new(),
-            view,
+            view: Weak::new(),
             is_counter: table.metadata().is_counter(),
             path: Vec::new(),
         };
-        outside.sstables = outside.other_sstables();
+        outside.refresh();
         outside
     }
 
-    fn other_sstables(&self) -> Vec<Rc<SSTable>> {
+    fn other_sstables(&self, view: &TableView) -> Vec<Rc<SSTable>> {
         let is_input =
             |other: &Rc<SSTable>| self.inputs.iter().any(|input| Rc::ptr_eq(input, other));
         let (mut first, mut last) = (i64::MAX, i64::MIN);
@@ -39,16 +39,18 @@ impl Outside {
             let (from, to) = input.tokens();
             (first, last) = (first.min(from), last.max(to));
         }
-        let sstables = self.view.sstables.iter();
+        let sstables = view.sstables.iter();
         sstables.filter(|other| !is_input(other) && other.overlaps(first, last)).cloned().collect()
     }
 
-    /// Flushes and other compactions change what is outside.
-    fn refresh(&mut self) {
-        let is_same = Rc::ptr_eq(&self.view, &self.table.borrow_view());
+    /// Flushes and other compactions change what is outside; lets go of what is not any more.
+    pub(crate) fn refresh(&mut self) {
+        // As long as it is known here no other view has its address.
+        let is_same = std::ptr::eq(self.view.as_ptr(), Rc::as_ptr(&self.table.borrow_view()));
         if !is_same {
-            self.view = self.table.view();
-            self.sstables = self.other_sstables();
+            let view = self.table.view();
+            self.sstables = self.other_sstables(&view);
+            self.view = Rc::downgrade(&view);
         }
     }
 
@@ -60,7 +62,8 @@ impl Outside {
         let sstables = self.sstables.iter().filter(|sstable| sstable.may_contain(key.borrowed()));
         let oldest = sstables.map(|sstable| sstable.minimum_timestamp()).min();
         let path = &mut self.path;
-        let mut memtables = self.view.memtables().filter(|memtable| !memtable.is_empty());
+        let view = self.table.borrow_view();
+        let mut memtables = view.memtables().filter(|memtable| !memtable.is_empty());
         let in_memory = memtables.by_ref().filter(|memtable| memtable.has(key.borrowed(), path));
         let in_memory = in_memory.map(|memtable| memtable.minimum_timestamp()).min();
         match oldest.into_iter().chain(in_memory).min() {
@@ -78,7 +81,8 @@ impl Outside {
         };
         let mut candidates: Vec<Rc<SSTable>> =
             self.inputs.iter().filter(is_candidate).cloned().collect();
-        let memtables = self.view.memtables().filter(|memtable| !memtable.is_empty());
+        let view = self.table.borrow_view();
+        let memtables = view.memtables().filter(|memtable| !memtable.is_empty());
         let in_memory = memtables.map(|memtable| memtable.minimum_timestamp()).min();
         loop {
             let stays = |sstable: &&Rc<SSTable>| {

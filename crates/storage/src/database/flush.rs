@@ -1,6 +1,6 @@
 //! Flushing on demand, and what flushes need to know of the database.
 
-use std::{num::NonZeroU64, rc::Rc};
+use std::{cell::Cell, num::NonZeroU64, rc::Rc};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{file::FileSystem, sync::Notify};
@@ -13,6 +13,15 @@ use crate::{
     memtable::{Memtable, MemtableBudget},
     table::Table,
 };
+
+/// A flush that is under way.
+pub(crate) struct FlushUnderWay<'a>(&'a Cell<usize>);
+
+impl Drop for FlushUnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
 
 impl Database {
     /// Writes what a keyspace, or one table of it, has in memory on all shards to SSTables.
@@ -87,6 +96,18 @@ impl Database {
 
     pub(crate) fn budget(&self) -> &MemtableBudget {
         &self.inner.budget
+    }
+
+    /// Whether what can wait should leave the core to a flush that is under way, since memory gets short.
+    pub(crate) fn is_flush_urgent(&self) -> bool {
+        self.inner.flushing.get() > 0 && self.inner.budget.is_getting_short()
+    }
+
+    /// Says that a flush is under way, until what it gives is dropped.
+    pub(crate) fn begin_flush(&self) -> FlushUnderWay<'_> {
+        let count = &self.inner.flushing;
+        count.set(count.get() + 1);
+        FlushUnderWay(count)
     }
 
     pub(crate) fn file_system(&self) -> &FileSystem {

@@ -84,6 +84,8 @@ struct Inner {
     schema: RefCell<Arc<Schema>>,
     tables: RefCell<HashMap<TableId, Rc<Table>, foldhash::fast::FixedState>>,
     budget: MemtableBudget,
+    /// Flushes under way.
+    flushing: Cell<usize>,
     memtables: MemtableFactory,
     encoder: RefCell<EncodedMutation>,
     lookup_path: RefCell<Vec<u8>>,

@@ -116,6 +116,7 @@ impl Database {
             schema: RefCell::new(shared.schema()),
             tables: RefCell::default(),
             budget: budget.clone(),
+            flushing: Default::default(),
             memtables: MemtableFactory::new(context, configuration.clone(), budget),
             row_cache,
             page_cache,

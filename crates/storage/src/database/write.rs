@@ -26,6 +26,8 @@ const KEPT_ENCODER_BYTES: usize = 1 << 20;
 enum WriteError {
     NoLogRoom,
     NoMemory,
+    /// There is room, but not for long: whoever writes waits first.
+    Slowed,
     Failed(StorageError),
 }
 
@@ -34,6 +36,7 @@ impl WriteError {
         match self {
             Self::NoLogRoom => "the commit log has no room until a memtable is flushed",
             Self::NoMemory => "the memtables have no room until one is flushed",
+            Self::Slowed => "memtables fill up faster than they are flushed",
             Self::Failed(_) => "the write failed",
         }
     }
@@ -82,10 +85,10 @@ impl Database {
                 }
             }
         }
-        match self.write_now(mutation) {
+        match self.write_now(mutation, false) {
             Ok(ticket) => Some(Ok(ticket)),
             Err(WriteError::Failed(error)) => Some(Err(error)),
-            Err(WriteError::NoLogRoom | WriteError::NoMemory) => None,
+            Err(WriteError::NoLogRoom | WriteError::NoMemory | WriteError::Slowed) => None,
         }
     }
 
@@ -99,9 +102,16 @@ impl Database {
         &self,
         mutation: &Mutation,
     ) -> Result<CommitTicket, StorageError> {
+        let delay = self.inner.budget.delay();
+        if !delay.is_zero() {
+            trace_event!("Waiting: {}", WriteError::Slowed.reason());
+            let slowed = &self.inner.counters.slowed_writes;
+            slowed.set(slowed.get() + 1);
+            time::sleep(delay).await;
+        }
         let mut deadline = None;
         loop {
-            let error = match self.write_now(mutation) {
+            let error = match self.write_now(mutation, true) {
                 Ok(ticket) => return Ok(ticket),
                 Err(error) => error,
             };
@@ -113,7 +123,7 @@ impl Database {
                     self.inner.flush_wanted.notify_one();
                     time::timeout_at(deadline, self.log_of(mutation)?.wait_for_room()).await
                 }
-                WriteError::NoMemory => {
+                WriteError::NoMemory | WriteError::Slowed => {
                     time::timeout_at(deadline, self.inner.budget.wait_for_room()).await
                 }
                 WriteError::Failed(error) => return Err(error.clone()),
@@ -153,9 +163,9 @@ impl Database {
         log.ok_or(StorageError::ShuttingDown)
     }
 
-    /// Whether a write may begin at all.
+    /// Whether a write may begin at all; `has_waited`: it was slowed down already, if it had to be.
     #[inline]
-    fn admit(&self) -> Result<(), WriteError> {
+    fn admit(&self, has_waited: bool) -> Result<(), WriteError> {
         let inner = &*self.inner;
         if inner.is_closing.get() {
             return Err(WriteError::Failed(StorageError::ShuttingDown));
@@ -163,6 +173,10 @@ impl Database {
         if !inner.budget.has_room() {
             inner.flush_wanted.notify_one();
             return Err(WriteError::NoMemory);
+        }
+        if !has_waited && inner.budget.is_short() {
+            inner.flush_wanted.notify_one();
+            return Err(WriteError::Slowed);
         }
         Ok(())
     }
@@ -207,9 +221,9 @@ impl Database {
         }
     }
 
-    fn write_now(&self, mutation: &Mutation) -> Result<CommitTicket, WriteError> {
+    fn write_now(&self, mutation: &Mutation, has_waited: bool) -> Result<CommitTicket, WriteError> {
         let inner = &*self.inner;
-        self.admit()?;
+        self.admit(has_waited)?;
         let mut tables: SmallVec<[Rc<Table>; 2]> = SmallVec::new();
         for update in &mutation.updates {
             let table = self.table(update.table).map_err(WriteError::Failed)?;
@@ -266,7 +280,7 @@ impl Database {
         match self.write_row_now(table.id, key, clustering, row) {
             Ok(ticket) => Some(Ok(ticket)),
             Err(WriteError::Failed(error)) => Some(Err(error)),
-            Err(WriteError::NoLogRoom | WriteError::NoMemory) => None,
+            Err(WriteError::NoLogRoom | WriteError::NoMemory | WriteError::Slowed) => None,
         }
     }
 
@@ -279,7 +293,7 @@ impl Database {
         row: &RowRef<'_>,
     ) -> Result<CommitTicket, WriteError> {
         let inner = &*self.inner;
-        self.admit()?;
+        self.admit(false)?;
         let tables = inner.tables.borrow();
         let table = tables.get(&id).ok_or(WriteError::Failed(StorageError::UnknownTable(id)))?;
         let features = table.sstable_features(inner.default_sstable_features);

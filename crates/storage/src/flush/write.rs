@@ -28,6 +28,7 @@ impl Database {
         if table.is_dropped() {
             return Ok(());
         }
+        let _under_way = self.begin_flush();
         if !table.memtable().is_empty() {
             table.switch_memtable();
             // The new one has room, if theirs had none.

@@ -6,13 +6,17 @@
 //! what an embedder's threads still hold of them is the embedder's. What flushed memtables leave to the next ones, an
 //! eighth of the limit at most, comes on top.
 
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 
 use espalier_runtime::{shard, spawn_blocking, spawn_local, sync::Notify};
 use espalier_trie::memory::SpareChunks;
 
 /// An arbitrary choice: what is kept needs not be got again, but nobody else can have it.
 const SPARE_PART: usize = 8;
+
+/// What a write waits for when memory begins to be short, in µs; at the limit it is doubled so many times.
+const LEAST_DELAY_US: f64 = 1000.0;
+const DELAY_DOUBLINGS: f64 = 9.0;
 
 /// What a trie can hold, structure and contents together.
 pub const LARGEST_TRIE_BYTES: usize = 4 << 30;
@@ -113,6 +117,35 @@ impl MemtableBudget {
     /// Whether memtables of this size together are a reason to flush.
     pub(crate) fn is_flush_due(&self, active_bytes: usize) -> bool {
         active_bytes >= self.shared.flush_bytes
+    }
+
+    /// From where on writes are slowed down: halfway from where flushes begin to the limit.
+    fn slow_bytes(&self) -> usize {
+        self.shared.flush_bytes.midpoint(self.shared.limit_bytes)
+    }
+
+    /// Whether flushes do not keep up with writes.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.shared.used_bytes.get() > self.slow_bytes()
+    }
+
+    /// Whether memory gets short soon, so that what can wait should leave the core to flushes.
+    pub(crate) fn is_getting_short(&self) -> bool {
+        self.shared.used_bytes.get() > self.shared.flush_bytes.midpoint(self.slow_bytes())
+    }
+
+    /// How long a write is to wait before it begins, so that memory lasts until a flush gives some back: nothing as long as there is
+    /// enough, and from a millisecond to half a second as it gets short. So writers are slowed down and not stopped.
+    pub(crate) fn delay(&self) -> Duration {
+        if !self.is_short() {
+            return Duration::ZERO;
+        }
+        let slow = self.slow_bytes();
+        let above = self.shared.used_bytes.get().saturating_sub(slow) as f64;
+        let share = above / self.shared.limit_bytes.saturating_sub(slow).max(1) as f64;
+        let delay_us = LEAST_DELAY_US * (DELAY_DOUBLINGS * share.min(1.0)).exp2();
+        Duration::from_micros(delay_us as u64)
     }
 
     /// Waits until memory was given back.

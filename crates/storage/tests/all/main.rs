@@ -18,6 +18,7 @@ mod kinds_of_memtables;
 mod large_memtable;
 mod logged_batches;
 mod looks;
+mod memory_of_flushed;
 mod memory_pressure;
 mod model;
 mod reads_are_isolated;

@@ -1,0 +1,70 @@
+//! What is flushed gives its memory back, whatever else goes on.
+
+use std::time::Duration;
+
+use espalier_runtime::{file::FileSystem, preempt, spawn_local, time::ManualClock};
+
+use crate::support::*;
+
+/// Memory goes in steps.
+async fn give_way() {
+    for _ in 0..1000 {
+        preempt::yield_now().await;
+    }
+}
+
+/// A compaction takes much longer than a memtable lives: as long as it kept those that it began beside, writes would wait for its end.
+#[test]
+fn a_compaction_keeps_no_memtable() {
+    let clock = ManualClock::new(i64::from(NOW) * 1_000_000);
+    let _installed = clock.install();
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let mut configuration = configuration();
+        configuration.autocompaction = false;
+        // It stops after its first bytes, until the clock goes on.
+        configuration.compaction_bytes_per_second = Some(1);
+        let database = open(&file_system, configuration).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let value = "x".repeat(200);
+        let write = async |name: &str| {
+            for number in 0..3000 {
+                let name = format!("{name} {number}");
+                database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await.unwrap();
+            }
+        };
+        for name in ["first", "second"] {
+            write(name).await;
+            database.flush("ks", None).await.unwrap();
+        }
+        give_way().await;
+        let idle_bytes = database.metrics().memtable_bytes;
+        write("third").await;
+        let full_bytes = database.metrics().memtable_bytes;
+        assert!(full_bytes > idle_bytes + 500_000, "{idle_bytes} {full_bytes}");
+
+        let names = sstable_names(&file_system, &narrow).await;
+        let other = database.clone();
+        let compaction =
+            spawn_local(async move { other.compact_sstables("ks", "narrow", names).await });
+        while database.metrics().running_compactions == 0 {
+            preempt::yield_now().await;
+        }
+        give_way().await;
+        database.flush("ks", None).await.unwrap();
+        give_way().await;
+        let metrics = database.metrics();
+        assert_eq!((metrics.running_compactions, metrics.compactions), (1, 0));
+        assert!(metrics.memtable_bytes < full_bytes - 500_000, "{metrics:?}");
+
+        let other = database.clone();
+        let stopped = spawn_local(async move { other.stop_compactions().await });
+        while database.metrics().running_compactions > 0 {
+            clock.advance(Duration::from_secs(1));
+            preempt::yield_now().await;
+        }
+        stopped.await;
+        _ = compaction.await;
+    });
+}
