@@ -95,7 +95,7 @@ class Cassandra:
     """The peer, on the same core and in the same memory."""
 
     host = "127.0.0.1"
-    table = "CREATE TABLE bench_long.t (k blob PRIMARY KEY, v blob) WITH memtable = 'trie'"
+    table = f"CREATE TABLE bench_long.t (k blob PRIMARY KEY, v blob) WITH memtable = 'trie' AND compaction = {UNIFIED % 'T4'}"
 
     def __init__(self):
         self.port = free_port()
@@ -110,7 +110,7 @@ class Cassandra:
         PEER.mkdir(parents=True, exist_ok=True)
         self.script("stop.sh")
         shutil.rmtree(PEER / "data", ignore_errors=True)
-        extra = f"memtable_heap_space: {MEMTABLE_MIB // 2}MiB\nmemtable_offheap_space: {MEMTABLE_MIB // 2}MiB\nmemtable_allocation_type: offheap_objects"
+        extra = f"memtable_heap_space: {MEMTABLE_MIB // 2}MiB\nmemtable_offheap_space: {MEMTABLE_MIB // 2}MiB\nmemtable_allocation_type: offheap_objects\ncompaction_throughput: 0MiB/s"
         self.script("install.sh", PORT=self.port, STORAGE_PORT=free_port(), JMX=free_port(), HEAP="1G", DIRECT="768M", CORES=CORE,
                     FORMAT="bti", EXTRA_YAML=extra, OFFLINE=1)
         self.script("start.sh")
@@ -136,7 +136,7 @@ class Cassandra:
 
 
 def machine_sample(server):
-    """Bytes in its tables' files, written by its process so far, and its memory now."""
+    """Bytes in its tables' files, written by its process so far, and its memory now, files that it maps left out."""
     stored = files = 0
     for place, _, names in os.walk(server.data / "bench_long"):
         for name in names:
@@ -145,12 +145,12 @@ def machine_sample(server):
                 files += name.endswith("-Data.db")
             except FileNotFoundError:
                 pass  # compacted away meanwhile
-    of = {"io": "write_bytes", "status": "VmRSS"}
+    of = {"io": "write_bytes", "status": "RssAnon"}
     values = {}
     for name, key in of.items():
         line = next(line for line in Path(f"/proc/{server.pid}/{name}").read_text().splitlines() if line.startswith(key + ":"))
         values[key] = int(line.split()[1])
-    return {"stored_bytes": stored, "files": files, "written_bytes": values["write_bytes"], "resident_bytes": values["VmRSS"] * 1024}
+    return {"stored_bytes": stored, "files": files, "written_bytes": values["write_bytes"], "resident_bytes": values["RssAnon"] * 1024}
 
 
 def probe(server, rows, known, is_over, results):
@@ -209,7 +209,7 @@ def measure(name, server, count):
     per_second = [0] * (int(took) + 1)
     for moment, operations in blocks:
         per_second[min(int(moment - began), len(per_second) - 1)] += operations
-    return {"seconds": took, "rows": count, "row_bytes": ROW_BYTES, "per_second": per_second, "samples": samples,
+    return {"seconds": took, "rows": known.value, "is_done": known.value >= count, "row_bytes": ROW_BYTES, "per_second": per_second, "samples": samples,
             "reads": [(round(due - began, 3), latency) for due, latency in reads], "wrong": wrong + wrong_probes}
 
 

@@ -11,7 +11,7 @@ use crate::Database;
 
 /// After so many µs of work the others have their turn: less than the budget of a task, for this is nobody's request.
 const SLICE_US: u128 = 200;
-/// How long it waits at a time while a flush needs the core.
+/// How long it waits between two slices while a flush needs the core.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 /// Bytes between two looks at `compaction_throughput`.
 const THROTTLED_BYTES: u64 = 256 << 10;
@@ -44,11 +44,11 @@ impl Pace {
         }
     }
 
-    /// Gives way if the slice is over; to a flush that writes may soon wait for, all of the time.
+    /// Gives way if the slice is over; nearly all of the time to a flush that writes may soon wait for.
     pub(super) async fn keep(&mut self) {
         if self.slice.elapsed().as_micros() >= SLICE_US {
             yield_now().await;
-            while self.database.is_flush_urgent() {
+            if self.database.is_flush_urgent() {
                 time::sleep(FLUSH_PAUSE).await;
             }
             self.slice = Instant::now();
