@@ -38,11 +38,9 @@ fn a_compaction_keeps_no_memtable() {
             write(name).await;
             database.flush("ks", None).await.unwrap();
         }
-        give_way().await;
-        let idle_bytes = database.metrics().memtable_bytes;
         write("third").await;
         let full_bytes = database.metrics().memtable_bytes;
-        assert!(full_bytes > idle_bytes + 500_000, "{idle_bytes} {full_bytes}");
+        assert!(full_bytes > 500_000, "{full_bytes}");
 
         let names = sstable_names(&file_system, &narrow).await;
         let other = database.clone();
@@ -53,10 +51,15 @@ fn a_compaction_keeps_no_memtable() {
         }
         give_way().await;
         database.flush("ks", None).await.unwrap();
-        give_way().await;
+        for _ in 0..100 {
+            if database.metrics().memtable_bytes < full_bytes / 2 {
+                break;
+            }
+            give_way().await;
+        }
         let metrics = database.metrics();
         assert_eq!((metrics.running_compactions, metrics.compactions), (1, 0));
-        assert!(metrics.memtable_bytes < full_bytes - 500_000, "{metrics:?}");
+        assert!(metrics.memtable_bytes < full_bytes / 2, "{metrics:?}");
 
         let other = database.clone();
         let stopped = spawn_local(async move { other.stop_compactions().await });
