@@ -9,6 +9,7 @@ use espalier_runtime::{should_yield, trace, trace_event};
 use super::{
     partition::{CachedPartition, LARGEST_FILL, is_behind},
     place::is_row,
+    populate::Filler,
 };
 use crate::{
     StorageError,
@@ -113,15 +114,16 @@ impl CachedPartition {
         let disk = Disk::open(&self.view, &self.command, &self.header.key, slices).await?;
         let header = disk.stream.as_ref().map(|stream| stream.header().clone());
         self.disk = Some(disk);
-        if self.cache.is_valid(self.ticket) {
-            self.cache.add_header(&self.prefix, header.as_ref());
+        if self.access.may_add() {
+            self.access.cache.add_header(&self.prefix, header.as_ref());
             if header.is_none() {
                 let comparator = self.command.table.comparator();
                 for slice in &self.slices.slices {
                     let (mut low, mut high) = (Vec::new(), Vec::new());
                     path::put_bound(comparator, &slice.start, &mut low);
                     path::put_bound(comparator, &slice.end, &mut high);
-                    self.add_range(&low, &high, DeletionTime::LIVE);
+                    let (near, far) = self.command.direction.order(&low, &high);
+                    self.filler().add_range(near, far, DeletionTime::LIVE);
                 }
             }
         }
@@ -167,7 +169,7 @@ impl CachedPartition {
             };
             if is_at_end {
                 self.tell_deletion(&mut range, disk.open)?;
-                self.learn_range(&range.at, &gap.end, disk.open);
+                self.filler().add_range(&range.at, &gap.end, disk.open);
                 break Outcome::Over(gap);
             }
             let Some((place, fragment)) = disk.head.take() else { continue };
@@ -175,11 +177,11 @@ impl CachedPartition {
             match fragment {
                 Unfiltered::Row(row) => {
                     self.misses += 1;
-                    self.learn_row(&range.at, &place, disk.open, &row);
+                    self.filler().add_row(&range.at, &place, disk.open, &row);
                     self.buffer.push_back(Unfiltered::Row(row));
                 }
                 Unfiltered::Marker(marker) => {
-                    self.learn_range(&range.at, &place, disk.open);
+                    self.filler().add_range(&range.at, &place, disk.open);
                     disk.open = marker.deletion_behind(direction);
                 }
             }
@@ -211,32 +213,11 @@ impl CachedPartition {
         Ok(())
     }
 
-    /// The next row in the direction of the walk: between `near` and it there is nothing.
-    fn learn_row(&self, near: &[u8], place: &[u8], deletion: DeletionTime, row: &Row) {
-        if !self.cache.is_valid(self.ticket) {
-            return;
-        }
-        let mut bytes = Vec::new();
-        self.cache.format().store_row(row, &mut bytes);
-        let mut inner = self.cache.cache.0.borrow_mut();
-        let is_forward = self.command.direction == Direction::Forward;
-        if is_forward && inner.add_next_row(&self.prefix, near, place, deletion, &bytes) {
-            return;
-        }
-        inner.add_row(&self.prefix, place, deletion, &bytes);
-        drop(inner);
-        self.learn_range(near, place, deletion);
-    }
-
-    /// Nothing is between two places, given in the direction of the walk.
-    fn learn_range(&self, near: &[u8], far: &[u8], deletion: DeletionTime) {
-        let (low, high) = self.command.direction.order(near, far);
-        self.add_range(low, high, deletion);
-    }
-
-    fn add_range(&self, low: &[u8], high: &[u8], deletion: DeletionTime) {
-        if self.cache.is_valid(self.ticket) {
-            self.cache.cache.0.borrow_mut().add_range(&self.prefix, low, high, deletion);
+    fn filler(&self) -> Filler<'_> {
+        Filler {
+            access: &self.access,
+            prefix: &self.prefix,
+            direction: self.command.direction,
         }
     }
 }

@@ -17,7 +17,7 @@ const LIKELY_BYTES: usize = 256;
 const DELETION_BYTES: usize = 12;
 
 /// The range from the entry before this one up to it is known: there is nothing in it but what is in the entries, and the
-/// entry's deletion covers it.
+/// entry's deletion covers it. For an entry that is of a partition, or between partitions: from the one before of these.
 const CONTINUOUS: u8 = 1;
 /// There is a row here.
 const ROW: u8 = 2;
@@ -27,6 +27,12 @@ const DELETION: u8 = 4;
 const REUSED: u8 = 8;
 /// It is the partition's own: its deletion, and its static row if it has one.
 const HEADER: u8 = 16;
+/// It is all of a partition: the only row, or that there is none.
+const ONLY: u8 = 32;
+/// It is of no partition, but an end of a known range of them.
+const FENCE: u8 = 64;
+/// What an entry is, and what is known before it; the rest is about its bytes and its age.
+const KIND: u8 = CONTINUOUS | ROW | HEADER | ONLY | FENCE;
 
 /// What is known at a place, and of the range before it. 32 bytes: a block of the trie.
 ///
@@ -168,9 +174,27 @@ impl Entry {
         Self::new(HEADER, deletion, static_row)
     }
 
+    /// All of a partition that has no more than a row; `None`: it has none.
+    pub(super) fn only(row: Option<&[u8]>) -> Self {
+        let flags = ONLY | if row.is_some() { ROW } else { 0 };
+        Self::new(flags, DeletionTime::LIVE, row.unwrap_or_default())
+    }
+
+    /// An end of a known range of partitions.
+    pub(super) fn fence() -> Self {
+        Self::new(FENCE, DeletionTime::LIVE, &[])
+    }
+
     /// The same entry with another deletion, and another row, or for a header another static row.
     pub(super) fn with(&self, deletion: DeletionTime, row: &[u8]) -> Self {
-        Self::new(self.flags.get() & (CONTINUOUS | ROW | HEADER), deletion, row).aged_as(self)
+        Self::new(self.flags.get() & KIND, deletion, row).aged_as(self)
+    }
+
+    /// The same entry with a row that it did not have.
+    pub(super) fn made_row(&self, row: &[u8]) -> Self {
+        let made = self.with_row(row);
+        made.set(ROW, true);
+        made
     }
 
     pub(super) fn with_row(&self, row: &[u8]) -> Self {
@@ -222,6 +246,21 @@ impl Entry {
     /// From now on the range before it is not known. Readers of older states may see it: they read more than they need.
     pub(super) fn forget_range(&self) {
         self.set(CONTINUOUS, false);
+    }
+
+    /// From now on the range of partitions before it is known. Who keeps an older state of a partition does not look at that.
+    pub(super) fn set_partitions_known(&self, is_known: bool) {
+        debug_assert!(self.is_of_partitions());
+        self.set(CONTINUOUS, is_known);
+    }
+
+    /// Whether it stands in the line of partitions: for one of them, or between them.
+    pub(super) fn is_of_partitions(&self) -> bool {
+        self.flags.get() & (HEADER | ONLY | FENCE) != 0
+    }
+
+    pub(super) fn is_fence(&self) -> bool {
+        self.has(FENCE)
     }
 
     pub(super) fn is_row(&self) -> bool {

@@ -82,11 +82,16 @@ impl Inner {
         self.used_bytes() + more > self.limit_bytes
     }
 
+    /// Whether the next insertion would make others go.
+    pub(super) fn is_short_of_room(&self) -> bool {
+        // Some ahead of the limit, for nodes that an insertion splits.
+        self.is_over(self.limit_bytes / 64)
+    }
+
     /// Lets the hand go on if there is little room: an insertion calls this once, so that room grows faster than it is taken.
     pub(super) fn make_room(&mut self) {
         self.settle();
-        // Some ahead of the limit, for nodes that an insertion splits.
-        if !self.is_over(self.limit_bytes / 64) {
+        if !self.is_short_of_room() {
             return;
         }
         self.trie.free_retired(FREED_AT_ONCE);
@@ -117,7 +122,7 @@ impl Inner {
                     ages.renew(header);
                 }
             }
-            if is_range_lost && !entry.is_header() {
+            if is_range_lost && !entry.is_of_partitions() {
                 entry.forget_range();
             }
             is_range_lost = false;
@@ -149,11 +154,12 @@ impl Inner {
         self.metrics.partition_evictions += before.partitions - self.metrics.partitions;
     }
 
-    /// Removes an entry, whatever follows it. `false`: it is still there.
+    /// Removes an entry, whatever follows it of its partition; the range of partitions behind it gets lost. `false`: it is still there.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
         let Some(entry) = self.trie.get(key) else { return false };
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());
         let (is_row, is_header) = (entry.is_row(), entry.is_header());
+        let is_of_partitions = entry.is_of_partitions();
         let is_removed = match self.trie.has_readers() {
             false => self.trie.remove(key).unwrap_or(false),
             // Nothing of what a snapshot shows may change: copies of the nodes on the way do. The last entry of all stays.
@@ -161,6 +167,9 @@ impl Inner {
         };
         if !is_removed {
             return false;
+        }
+        if is_of_partitions {
+            self.forget_partitions_before(key);
         }
         self.live_heap_bytes -= heap_bytes;
         self.ages.remove(&age);

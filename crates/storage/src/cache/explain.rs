@@ -79,7 +79,7 @@ impl TableCache {
             return self.explain_single_row(&mut prefix);
         }
         let Some(mut known) = self.cache.0.borrow().known_header(&prefix) else {
-            return CacheExplanation::Unknown;
+            return self.explain_absent(&prefix);
         };
         let mut walk = RangeWalk::default();
         while self.cache.0.borrow().walk_some(&prefix, &mut walk) {
@@ -97,23 +97,36 @@ impl TableCache {
     /// Of a partition that is one row all or nothing is known.
     fn explain_single_row(&self, path: &mut Vec<u8>) -> CacheExplanation {
         let inner = self.cache.0.borrow();
-        let header = inner.known_header(path);
         path.push(path::FIRST_ROW);
-        let Some(entry) = inner.trie.get(path) else { return CacheExplanation::Unknown };
-        let all = KnownRange {
-            start: ClusteringBound::bottom(),
-            end: ClusteringBound::top(),
-            rows: u64::from(entry.is_row()),
-        };
-        CacheExplanation::Known(KnownPartition {
-            deletion: header.map_or(entry.deletion(), |header| header.deletion),
-            has_static_row: false,
-            rows: all.rows,
-            row_bytes: entry.row_bytes().len() as u64,
-            ranges: vec![all],
-            untold_ranges: 0,
-        })
+        match inner.trie.get(path) {
+            None => self.explain_absent(path),
+            Some(entry) => {
+                let bytes = entry.row_bytes().len() as u64;
+                complete(entry.deletion(), u64::from(entry.is_row()), bytes)
+            }
+        }
     }
+
+    /// Of a partition that has no entry: that no file has it, or nothing.
+    fn explain_absent(&self, path: &[u8]) -> CacheExplanation {
+        match self.cache.0.borrow().are_partitions_known(path) {
+            true => complete(DeletionTime::LIVE, 0, 0),
+            false => CacheExplanation::Unknown,
+        }
+    }
+}
+
+/// A partition of which all is known, without static row.
+fn complete(deletion: DeletionTime, rows: u64, row_bytes: u64) -> CacheExplanation {
+    let (start, end) = (ClusteringBound::bottom(), ClusteringBound::top());
+    CacheExplanation::Known(KnownPartition {
+        deletion,
+        has_static_row: false,
+        rows,
+        row_bytes,
+        ranges: vec![KnownRange { start, end, rows }],
+        untold_ranges: 0,
+    })
 }
 
 impl Inner {

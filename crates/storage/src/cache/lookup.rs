@@ -5,15 +5,15 @@ use espalier_mutation::{
     schema::TableMetadata,
 };
 
-use super::{Inner, TableCache, Ticket, entry::Entry};
+use super::{Inner, TableCache, Ticket, entry::Entry, partitions::are_known};
 use crate::{
     StorageError,
     memtable::{RowLookup, path, split_stored},
 };
 
 impl TableCache {
-    /// Calls `take` with a row, if it is known that there is one, or for a partition of one row, that there is none. `None`: it is
-    /// not known, or takes more than a look.
+    /// Calls `take` with a row, if it is known that there is one, or that there is no such partition, or for a partition of one row,
+    /// that there is none. `None`: it is not known, or takes more than a look.
     #[inline]
     pub(crate) fn look_up<V: AsRef<[u8]>, R>(
         &self,
@@ -24,7 +24,8 @@ impl TableCache {
     ) -> Option<R> {
         let format = self.format();
         let mut buffer = self.path.borrow_mut();
-        let Inner { trie, ages, metrics, .. } = &mut *self.cache.0.borrow_mut();
+        let Inner { trie, ages, metrics, has_partition_ranges, .. } =
+            &mut *self.cache.0.borrow_mut();
         if trie.is_empty() {
             return None;
         }
@@ -35,23 +36,33 @@ impl TableCache {
             trie.get(&buffer)
         } else {
             let partition = trie.subtrie(&buffer);
-            let header = partition.get(&[])?;
-            ages.touch(header);
-            lookup.partition_deletion = header.deletion();
-            lookup.static_row = packed(header, format.is_exact).ok()?;
-            let length = buffer.len();
-            path::put_row(table.comparator(), clustering, &mut buffer);
-            partition.get(&buffer[length..]).filter(|entry| entry.is_row())
+            match partition.get(&[]) {
+                None => None,
+                Some(header) => {
+                    ages.touch(header);
+                    lookup.partition_deletion = header.deletion();
+                    lookup.static_row = packed(header, format.is_exact).ok()?;
+                    let length = buffer.len();
+                    path::put_row(table.comparator(), clustering, &mut buffer);
+                    Some(partition.get(&buffer[length..]).filter(|entry| entry.is_row())?)
+                }
+            }
         };
-        let entry = entry?;
-        ages.touch(entry);
-        if entry.is_row() {
-            let stored = split_stored(format.is_exact, entry.row_bytes()).1;
-            lookup.row = Some(PackedRow::new(stored).ok()?);
-            lookup.range_deletion = entry.deletion();
+        match entry {
+            Some(entry) => {
+                ages.touch(entry);
+                if entry.is_row() {
+                    let stored = split_stored(format.is_exact, entry.row_bytes()).1;
+                    lookup.row = Some(PackedRow::new(stored).ok()?);
+                    lookup.range_deletion = entry.deletion();
+                }
+                metrics.row_hits += 1;
+            }
+            // No file has the partition.
+            None if *has_partition_ranges && are_known(trie, &buffer) => {}
+            None => return None,
         }
         metrics.reads_without_misses += 1;
-        metrics.row_hits += 1;
         Some(take(lookup))
     }
 
@@ -68,25 +79,32 @@ impl TableCache {
         });
     }
 
-    /// What is known of a partition as a whole.
+    /// What is known of a partition as a whole; `Some(None)`: no file has it. `is_use`: it counts as used.
     pub(super) fn header(
         &self,
         ticket: Ticket,
         table: &TableMetadata,
         key: &DecoratedKey,
         prefix: &[u8],
-    ) -> Result<Option<PartitionHeader>, StorageError> {
+        is_use: bool,
+    ) -> Result<Option<Option<PartitionHeader>>, StorageError> {
         if !self.is_valid(ticket) {
             return Ok(None);
         }
-        let Inner { trie, ages, .. } = &mut *self.cache.0.borrow_mut();
-        let Some(entry) = trie.get(prefix) else { return Ok(None) };
-        ages.touch(entry);
+        let Inner { trie, ages, has_partition_ranges, .. } = &mut *self.cache.0.borrow_mut();
+        let Some(entry) = trie.get(prefix) else {
+            let is_absent = *has_partition_ranges && are_known(trie, prefix);
+            return Ok(is_absent.then_some(None));
+        };
+        if is_use {
+            ages.touch(entry);
+        }
         let static_row = match entry.row_bytes() {
             [] => None,
             bytes => Some(self.format().row_of(table, &[], bytes)?),
         };
-        Ok(Some(PartitionHeader { key: key.clone(), deletion: entry.deletion(), static_row }))
+        let (key, deletion) = (key.clone(), entry.deletion());
+        Ok(Some(Some(PartitionHeader { key, deletion, static_row })))
     }
 
     /// Makes a partition known as its header says; without one, as one that is not there.

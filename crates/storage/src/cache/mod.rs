@@ -10,6 +10,8 @@
 //! | `lookup` | one row at once |
 //! | `walk` | what is known from one place on |
 //! | `partition`, `disk` | a partition as a stream: from memory, and from files where there are gaps, which it fills |
+//! | `partitions` | which partitions there are: known ranges of them |
+//! | `scan`, `scan_fill` | a range of partitions from memory, and what a scan of the files adds |
 //! | `single_row` | the same for partitions that are one row |
 //! | `populate` | adding rows and ranges |
 //! | `update` | what a flush brings |
@@ -26,8 +28,11 @@ mod evict;
 mod explain;
 mod lookup;
 mod partition;
+mod partitions;
 mod place;
 mod populate;
+mod scan;
+mod scan_fill;
 mod single_row;
 mod table;
 mod update;
@@ -40,6 +45,8 @@ use espalier_trie::memory::InMemoryTrie;
 
 pub use explain::{CacheExplanation, KnownPartition, KnownRange};
 pub(crate) use partition::CachedPartition;
+pub(crate) use scan::{CacheAccess, KnownScan, KnownStep};
+pub(crate) use scan_fill::{FilledPartition, ScanFill};
 pub(crate) use single_row::{add_row_at_hand, read_single_row};
 pub(crate) use table::{TableCache, Ticket};
 
@@ -128,6 +135,8 @@ pub(super) struct Inner {
     /// The key that the hand has reached.
     hand: Vec<u8>,
     next_number: u32,
+    /// Whether any range of partitions was ever known.
+    has_partition_ranges: bool,
     metrics: RowCacheMetrics,
     /// For merged rows.
     merged: Vec<u8>,
@@ -155,6 +164,7 @@ impl RowCache {
             ages: Ages::default(),
             hand: Vec::new(),
             next_number: 0,
+            has_partition_ranges: false,
             metrics: RowCacheMetrics::default(),
             merged: Vec::new(),
         })))

@@ -16,7 +16,7 @@ use espalier_runtime::{maybe_yield, trace, trace_event};
 use espalier_trie::memory::{Snapshot, Subtrie};
 
 use super::{
-    Inner, TableCache, Ticket,
+    CacheAccess, Inner,
     disk::{Disk, Gap},
     entry::Entry,
     place::{are_adjacent, is_row},
@@ -36,8 +36,7 @@ const FREED_AT_ONCE: u32 = 512;
 
 /// One partition of a table with clustering or static columns. See [`UnfilteredStream`].
 pub(crate) struct CachedPartition {
-    pub(super) cache: Rc<TableCache>,
-    pub(super) ticket: Ticket,
+    pub(super) access: CacheAccess,
     pub(super) view: Rc<TableView>,
     pub(super) command: ReadCommand,
     /// The partition's path, the table's number in front.
@@ -67,20 +66,19 @@ pub(super) struct Range {
 impl CachedPartition {
     /// The slices of a partition; `None` if no file has anything of it.
     pub(crate) async fn open(
-        cache: &Rc<TableCache>,
-        ticket: Ticket,
+        access: &CacheAccess,
         view: &Rc<TableView>,
         command: &ReadCommand,
         key: &DecoratedKey,
         slices: &Arc<ClusteringSlices>,
     ) -> Result<Option<Self>, StorageError> {
         let mut prefix = Vec::with_capacity(key.key.len() + 20);
+        let CacheAccess { cache, ticket, .. } = access;
         cache.put_partition(ticket.number, key.borrowed(), &mut prefix);
-        let header = cache.header(ticket, &command.table, key, &prefix)?;
+        let header = cache.header(*ticket, &command.table, key, &prefix, access.is_use())?;
         let wanted = command.limits.rows.min(command.limits.rows_per_partition);
         let mut partition = Self {
-            cache: cache.clone(),
-            ticket,
+            access: access.clone(),
             view: view.clone(),
             command: command.clone(),
             prefix,
@@ -106,7 +104,9 @@ impl CachedPartition {
             trace_event!("Partition {found} in row cache");
         }
         partition.header = match header {
-            Some(header) => header,
+            Some(Some(header)) => header,
+            // No file has it.
+            Some(None) => return Ok(None),
             None => match partition.open_whole().await? {
                 Some(header) => header,
                 None => return Ok(None),
@@ -118,10 +118,11 @@ impl CachedPartition {
 
     /// The first look at what is known; if there is more to come, the state is kept.
     fn begin(&mut self) -> Result<(), StorageError> {
-        self.is_from_files = !self.cache.is_valid(self.ticket);
+        let CacheAccess { cache, ticket, .. } = &self.access;
+        self.is_from_files = !cache.is_valid(*ticket);
         self.fill()?;
         if !self.is_done() && !self.is_from_files {
-            let inner = self.cache.cache.0.borrow();
+            let inner = self.access.cache.cache.0.borrow();
             self.snapshot = Some(inner.trie.snapshot(&self.prefix));
         }
         Ok(())
@@ -178,13 +179,19 @@ impl CachedPartition {
             self.range = Some(range);
             return Ok(());
         }
-        let cache = self.cache.clone();
+        let cache = self.access.cache.clone();
+        let is_use = self.access.is_use();
         let (snapshot, prefix) = (self.snapshot.take(), std::mem::take(&mut self.prefix));
         let result = match &snapshot {
             Some(snapshot) => self.fill_from(snapshot.subtrie(), &mut |_| {}),
             None => {
                 let Inner { trie, ages, .. } = &mut *cache.cache.0.borrow_mut();
-                self.fill_from(trie.subtrie(&prefix), &mut |entry| ages.touch(entry))
+                let mut touch = |entry: &Entry| {
+                    if is_use {
+                        ages.touch(entry);
+                    }
+                };
+                self.fill_from(trie.subtrie(&prefix), &mut touch)
             }
         };
         (self.snapshot, self.prefix) = (snapshot, prefix);
@@ -311,7 +318,7 @@ impl CachedPartition {
     ) -> Result<(DeletionTime, Option<Row>), StorageError> {
         let table = &self.command.table;
         let row = match entry.is_row() {
-            true => Some(self.cache.format().row_of(table, place, entry.row_bytes())?),
+            true => Some(self.access.cache.format().row_of(table, place, entry.row_bytes())?),
             false => None,
         };
         Ok((entry.deletion(), row))
@@ -338,7 +345,7 @@ impl CachedPartition {
 
     fn release_snapshot(&mut self) {
         if self.snapshot.take().is_some()
-            && let Ok(mut inner) = self.cache.cache.0.try_borrow_mut()
+            && let Ok(mut inner) = self.access.cache.cache.0.try_borrow_mut()
         {
             inner.trie.free_retired(FREED_AT_ONCE);
         }
@@ -357,7 +364,12 @@ impl Drop for CachedPartition {
     fn drop(&mut self) {
         self.release_snapshot();
         let (hits, misses, has_missed) = (self.hits, self.misses, self.disk.is_some());
-        self.cache.count(|metrics| {
+        if let Some(scan) = &self.access.scan
+            && has_missed
+        {
+            scan.has_missed.set(true);
+        }
+        self.access.cache.count(|metrics| {
             metrics.row_hits += hits;
             metrics.row_misses += misses;
             match has_missed {

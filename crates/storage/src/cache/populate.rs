@@ -3,14 +3,54 @@
 //! Whatever is added here is true of the files of the present phase; callers look at their ticket first. An entry that is there
 //! already stays as it is (rule 5): it may be newer.
 
-use espalier_mutation::DeletionTime;
-use espalier_trie::cursor::Direction;
+use espalier_mutation::{DeletionTime, Direction, Row};
+use espalier_trie::cursor::Direction as WalkDirection;
 
 use super::{
-    Inner,
+    CacheAccess, Inner,
     entry::Entry,
     place::{FIRST, are_adjacent, before, behind, is_row},
 };
+
+/// Adds what a read meets in the files of one partition, on its way in one direction.
+pub(super) struct Filler<'a> {
+    pub(super) access: &'a CacheAccess,
+    pub(super) prefix: &'a [u8],
+    pub(super) direction: Direction,
+}
+
+impl Filler<'_> {
+    /// The next row: between `near` and it there is nothing. Gives its length in bytes.
+    pub(super) fn add_row(
+        &self,
+        near: &[u8],
+        place: &[u8],
+        deletion: DeletionTime,
+        row: &Row,
+    ) -> usize {
+        if !self.access.may_add() {
+            return 0;
+        }
+        let mut bytes = Vec::new();
+        self.access.cache.format().store_row(row, &mut bytes);
+        let mut inner = self.access.cache.cache.0.borrow_mut();
+        let is_forward = self.direction == Direction::Forward;
+        if !(is_forward && inner.add_next_row(self.prefix, near, place, deletion, &bytes)) {
+            inner.add_row(self.prefix, place, deletion, &bytes);
+            drop(inner);
+            self.add_range(near, place, deletion);
+        }
+        bytes.len()
+    }
+
+    /// Nothing is between two places, given in the direction of the walk.
+    pub(super) fn add_range(&self, near: &[u8], far: &[u8], deletion: DeletionTime) {
+        let (low, high) = self.direction.order(near, far);
+        if self.access.may_add() {
+            self.access.cache.cache.0.borrow_mut().add_range(self.prefix, low, high, deletion);
+        }
+    }
+}
 
 /// Rows beyond this part of the cache are not kept. An arbitrary choice.
 const LARGEST_ROW_PART: usize = 16;
@@ -70,7 +110,7 @@ impl Inner {
         if row.len() > self.limit_bytes / LARGEST_ROW_PART {
             return false;
         }
-        let mut entries = self.trie.subtrie(prefix).entries(Direction::Forward);
+        let mut entries = self.trie.subtrie(prefix).entries(WalkDirection::Forward);
         entries.seek(low);
         // An entry is not there without the partition's own.
         let mut is_low_known = low == FIRST && self.get(prefix, &[]).is_some();
@@ -155,7 +195,7 @@ impl Inner {
         prefix: &[u8],
         place: &[u8],
     ) -> Option<(Vec<u8>, bool, DeletionTime)> {
-        let mut entries = self.trie.subtrie(prefix).entries(Direction::Forward);
+        let mut entries = self.trie.subtrie(prefix).entries(WalkDirection::Forward);
         entries.seek(place);
         loop {
             let (key, entry) = entries.next_entry()?;
@@ -170,6 +210,9 @@ impl Inner {
         if self.is_over(0) {
             self.metrics.refusals += 1;
             return false;
+        }
+        if entry.is_of_partitions() {
+            entry.set_partitions_known(self.are_partitions_known(&[prefix, place].concat()));
         }
         self.ages.add(&entry);
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());

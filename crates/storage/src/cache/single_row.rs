@@ -1,17 +1,17 @@
 //! Partitions that are one row: no clustering columns, no static ones. The entry is at the row's place, one for each partition;
 //! one without a row says that there is none. A partition deletion is kept as the row's.
 
-use std::{rc::Rc, sync::Arc};
+use std::sync::Arc;
 
 use espalier_mutation::{
-    Clustering, ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, PackedRow,
+    Clustering, ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, Direction, PackedRow,
     PartitionHeader, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
     schema::TableMetadata,
 };
 use espalier_runtime::{trace, trace_event};
 use espalier_sstable::{PointRow, PointScratch};
 
-use super::{Inner, TableCache, Ticket, entry::Entry};
+use super::{CacheAccess, Inner, TableCache, entry::Entry, partitions::are_known};
 use crate::{
     StorageError,
     memtable::path,
@@ -21,13 +21,13 @@ use crate::{
 
 /// The files' part of a partition, from memory, or from the files, and then it is added.
 pub(crate) async fn read_single_row(
-    cache: &Rc<TableCache>,
-    ticket: Ticket,
+    access: &CacheAccess,
     view: &TableView,
     command: &ReadCommand,
     key: &DecoratedKey,
 ) -> Result<Source<'static>, StorageError> {
-    let known = match cache.is_valid(ticket) {
+    let CacheAccess { cache, ticket, .. } = access;
+    let known = match cache.is_valid(*ticket) {
         true => cache.single_row(&command.table, key)?,
         false => None,
     };
@@ -54,7 +54,7 @@ pub(crate) async fn read_single_row(
                 metrics.reads_with_misses += 1;
                 metrics.row_misses += 1;
             });
-            if cache.is_valid(ticket) {
+            if access.may_add() {
                 cache.add_single_row(key.borrowed(), row.as_ref());
             }
             row
@@ -71,8 +71,16 @@ async fn read_from_files(
 ) -> Result<Option<Row>, StorageError> {
     let all = Arc::new(ClusteringSlices::all());
     let sources = file_sources(view, command, key, &all).await?;
-    let (table, direction) = (command.table.clone(), command.direction);
-    let Some(mut merged) = MergedPartition::new(table, direction, sources).await? else {
+    only_row_of(sources, &command.table, command.direction).await
+}
+
+/// What several files have of a partition of one row: a row, under the partition's deletion.
+pub(super) async fn only_row_of(
+    sources: Vec<Source<'_>>,
+    table: &Arc<TableMetadata>,
+    direction: Direction,
+) -> Result<Option<Row>, StorageError> {
+    let Some(mut merged) = MergedPartition::new(table.clone(), direction, sources).await? else {
         return Ok(None);
     };
     let deletion = merged.header().deletion;
@@ -138,8 +146,11 @@ impl TableCache {
         let mut buffer = self.path.borrow_mut();
         self.put_partition(self.ticket().number, key.borrowed(), &mut buffer);
         buffer.push(path::FIRST_ROW);
-        let Inner { trie, ages, .. } = &mut *self.cache.0.borrow_mut();
-        let Some(entry) = trie.get(&buffer) else { return Ok(None) };
+        let Inner { trie, ages, has_partition_ranges, .. } = &mut *self.cache.0.borrow_mut();
+        let Some(entry) = trie.get(&buffer) else {
+            let is_absent = *has_partition_ranges && are_known(trie, &buffer);
+            return Ok(is_absent.then_some(None));
+        };
         ages.touch(entry);
         if !entry.is_row() {
             return Ok(Some(None));
@@ -147,7 +158,8 @@ impl TableCache {
         self.format().row_of(table, &[], entry.row_bytes()).map(|row| Some(Some(row)))
     }
 
-    fn add_single_row(&self, key: DecoratedKeyRef<'_>, row: Option<&Row>) {
+    /// Adds all of a partition of one row. Gives its length in bytes.
+    pub(super) fn add_single_row(&self, key: DecoratedKeyRef<'_>, row: Option<&Row>) -> usize {
         let mut buffer = self.path.borrow_mut();
         self.put_partition(self.ticket().number, key, &mut buffer);
         let mut bytes = Vec::new();
@@ -155,23 +167,20 @@ impl TableCache {
             self.format().store_row(row, &mut bytes);
         }
         self.cache.0.borrow_mut().add_only_row(&buffer, row.map(|_| bytes.as_slice()));
+        bytes.len() + buffer.len()
     }
 }
 
 impl Inner {
-    /// Adds what is known of a partition of one row. It stays as it is if it is there.
-    fn add_only_row(&mut self, prefix: &[u8], row: Option<&[u8]>) {
+    /// Adds what is known of a partition of one row. It stays as it is if it is there. `false`: there is no room.
+    pub(super) fn add_only_row(&mut self, prefix: &[u8], row: Option<&[u8]>) -> bool {
         let place = &[path::FIRST_ROW];
         if self.get(prefix, place).is_some() {
-            return;
+            return true;
         }
         self.make_room();
-        let entry = match row {
-            Some(row) => Entry::row(false, DeletionTime::LIVE, row),
-            None => Entry::bound(false, DeletionTime::LIVE),
-        };
-        if self.add(prefix, place, entry) {
-            self.metrics.partition_insertions += 1;
-        }
+        let is_added = self.add(prefix, place, Entry::only(row));
+        self.metrics.partition_insertions += u64::from(is_added);
+        is_added
     }
 }

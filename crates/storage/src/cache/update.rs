@@ -11,11 +11,10 @@ use espalier_mutation::{
     Row, Unfiltered, UnfilteredStream, schema::TableMetadata,
 };
 use espalier_runtime::maybe_yield;
-use espalier_trie::cursor::Direction as WalkDirection;
-
 use super::{
     Inner, TableCache,
     entry::Entry,
+    partitions::Standing,
     place::{FIRST, LAST},
 };
 use crate::{
@@ -43,15 +42,22 @@ impl TableCache {
         table: &Arc<TableMetadata>,
     ) -> Result<(), StorageError> {
         let mut bound = KeyBound::Unbounded;
-        // Both go ahead to where the other one is: what only one of them has is passed by seeks.
-        while let Some(known) = self.next_partition(&bound)? {
-            let Some(key) = memtable.next_partition(&KeyBound::BeforeKey(known.clone()))? else {
-                break;
-            };
+        loop {
             maybe_yield().await;
-            if key > known {
-                bound = KeyBound::BeforeKey(key);
-                continue;
+            let Some(key) = memtable.next_partition(&bound)? else { break };
+            match self.standing(&key)? {
+                Standing::Known => {}
+                Standing::Absent if self.add_new(&key) => {}
+                Standing::Absent => {
+                    bound = KeyBound::AfterKey(key);
+                    continue;
+                }
+                // What only one of them has is passed by seeks.
+                Standing::Unknown(Some(next)) => {
+                    bound = next;
+                    continue;
+                }
+                Standing::Unknown(None) => break,
             }
             let all = Arc::new(ClusteringSlices::all());
             let (direction, wanted) = (Direction::Forward, usize::MAX);
@@ -72,16 +78,24 @@ impl TableCache {
         Ok(())
     }
 
-    /// The first partition behind a bound of which anything is known.
-    fn next_partition(&self, bound: &KeyBound) -> Result<Option<DecoratedKey>, StorageError> {
-        let number = self.ticket().number.to_be_bytes();
-        let mut from = Vec::with_capacity(32);
-        path::put_key_bound(bound, &mut from);
-        let inner = self.cache.0.borrow();
-        let mut entries = inner.trie.subtrie(&number).entries(WalkDirection::Forward);
-        entries.seek(&from);
-        let Some((key, entry)) = entries.next_entry() else { return Ok(None) };
-        path::partition_key(key, entry.is_header(), "row cache").map(Some)
+    /// Adds a partition that no file had, as one that has nothing: its rows follow. Where there is no room for it, it is not known any
+    /// more which partitions there are; what others read is not pushed out for what nobody has asked for.
+    fn add_new(&self, key: &DecoratedKey) -> bool {
+        let mut prefix = Vec::new();
+        self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
+        let mut inner = self.cache.0.borrow_mut();
+        let is_added = !inner.is_short_of_room()
+            && match self.format().is_single_row {
+                true => inner.add_only_row(&prefix, None),
+                false => {
+                    inner.add(&prefix, &[], Entry::header(DeletionTime::LIVE, &[]))
+                        && inner.add(&prefix, LAST, Entry::bound(true, DeletionTime::LIVE))
+                }
+            };
+        if !is_added {
+            inner.forget_partitions_before(&[&prefix[..], &[path::BEHIND]].concat());
+        }
+        is_added
     }
 
     async fn update_single_row(
@@ -151,8 +165,8 @@ impl TableCache {
     /// A partition deletion, and the static row.
     fn update_header(&self, change: &Change<'_>, header: &PartitionHeader) {
         let mut inner = self.cache.0.borrow_mut();
-        // Its rows will count as used: it must not be of those that may go and cannot, while they are there.
-        inner.touch(change.prefix);
+        // Its rows will count as new: it must not be of those that may go and cannot, while they are there.
+        inner.renew(change.prefix);
         let Some(present) = inner.get(change.prefix, &[]) else { return };
         let deletion = present.deletion().max(header.deletion);
         let mut static_row = present.row_bytes().to_vec();
@@ -206,11 +220,11 @@ impl Inner {
         active: DeletionTime,
     ) -> bool {
         self.make_room();
-        let present = self.get(change.prefix, place).map(|entry| {
-            (entry.is_row(), entry.row_bytes().to_vec(), entry.is_continuous(), entry.deletion())
-        });
+        let present = self
+            .get(change.prefix, place)
+            .map(|entry| (entry.is_row(), entry.row_bytes().to_vec(), entry.deletion()));
         let is_done = match present {
-            Some((true, old, _, present)) => {
+            Some((true, old, present)) => {
                 let partition = self.get(change.prefix, &[]).filter(|entry| entry.is_header());
                 let partition = partition.map_or(DeletionTime::LIVE, Entry::deletion);
                 let merged = self.merged(change, &old, row, active.max(present).max(partition));
@@ -222,18 +236,19 @@ impl Inner {
                     && self.change(change.prefix, place, |entry| entry.with_row(&merged))
             }
             // It was known that there is none.
-            Some((false, _, is_continuous, deletion)) => {
-                let entry = Entry::row(is_continuous, deletion, row);
-                let is_changed = self.change(change.prefix, place, |old| entry.aged_as(old));
+            Some((false, ..)) => {
+                let is_changed = self.change(change.prefix, place, |old| old.made_row(row));
                 self.metrics.rows += u64::from(is_changed);
                 is_changed
             }
             None => match self.successor(change.prefix, place) {
                 Some((next, true, deletion)) => {
                     let entry = Entry::row(true, deletion, row);
-                    // It was written, and belongs to what somebody has read: that is a use, and one more. Otherwise rows that were
+                    // It was written, and belongs to what somebody reads again: that is a use, and one more. Otherwise rows that were
                     // read with earlier flushes, and will not be again, would leave it no room (rule 12).
-                    entry.set_reused();
+                    if self.get(change.prefix, &[]).is_some_and(Entry::is_reused) {
+                        entry.set_reused();
+                    }
                     if !self.add(change.prefix, place, entry) {
                         self.forget_range(change.prefix, &next);
                     }
@@ -245,10 +260,10 @@ impl Inner {
         is_done || self.lose(change.prefix, place)
     }
 
-    /// An entry is used.
-    fn touch(&mut self, key: &[u8]) {
+    /// An entry counts as new.
+    fn renew(&mut self, key: &[u8]) {
         if let Some(entry) = self.trie.get(key) {
-            self.ages.touch(entry);
+            self.ages.renew(entry);
         }
     }
 

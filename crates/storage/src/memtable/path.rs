@@ -35,7 +35,7 @@ pub(crate) const STATIC: u8 = 0x18;
 pub(crate) const FIRST_ROW: u8 = TERMINATOR;
 
 /// Greater than whatever follows a partition's path or a token in a key.
-const BEHIND: u8 = 0xFF;
+pub(crate) const BEHIND: u8 = 0xFF;
 
 /// The bound before all rows, and the one behind them.
 pub(crate) const BOTTOM: u8 = LT_NEXT;
@@ -51,6 +51,17 @@ pub(crate) fn put_partition(key: DecoratedKeyRef<'_>, path: &mut Vec<u8>) {
 pub(crate) fn put_token(token: Token, path: &mut Vec<u8>) {
     path.push(NEXT_COMPONENT);
     path.extend_from_slice(&(token.0 ^ i64::MIN).to_be_bytes());
+}
+
+/// The bound at a token, from its path.
+pub(crate) fn token_bound(path: &[u8]) -> Option<KeyBound> {
+    let (token, rest) = path.strip_prefix(&[NEXT_COMPONENT])?.split_first_chunk::<8>()?;
+    let token = Token(i64::from_be_bytes(*token) ^ i64::MIN);
+    match rest {
+        [] => Some(KeyBound::BeforeToken(token)),
+        [BEHIND] => Some(KeyBound::AfterToken(token)),
+        _ => None,
+    }
 }
 
 /// Appends what no path of a partition in front of the bound reaches, and all behind it do.

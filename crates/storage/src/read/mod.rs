@@ -4,6 +4,7 @@
 
 mod command;
 mod partition;
+mod range_read;
 mod range_scan;
 mod resume;
 mod shard_read;
@@ -16,6 +17,6 @@ pub use command::{
 };
 
 pub(crate) use resume::slices_behind;
-pub(crate) use shard_read::{CacheAccess, file_sources, read_on_shard};
+pub(crate) use shard_read::{file_sources, memtable_sources, read_on_shard};
 pub(crate) use source::Source;
 pub(crate) use trace::{note_fragment, tell_point, tell_point_sources, tell_result};

@@ -15,7 +15,7 @@ use super::{
     source::Source,
     trace::{note_partition, tell_scanned},
 };
-use crate::{StorageError, table::TableView};
+use crate::{StorageError, cache::ScanFill, table::TableView};
 
 /// A walk over the partitions of a range.
 pub(crate) struct RangeScan<'a> {
@@ -25,6 +25,8 @@ pub(crate) struct RangeScan<'a> {
     scans: Vec<Scan>,
     /// The partition that was given last; scans that stand at it go on.
     last: Option<DecoratedKey>,
+    /// What adds to the row cache what is read.
+    fill: Option<ScanFill>,
 }
 
 impl<'a> RangeScan<'a> {
@@ -32,6 +34,7 @@ impl<'a> RangeScan<'a> {
         view: &'a Rc<TableView>,
         command: &'a ReadCommand,
         range: KeyRange,
+        fill: Option<ScanFill>,
     ) -> Result<Self, StorageError> {
         let mut scans = Vec::new();
         for sstable in view.sstables.iter() {
@@ -51,7 +54,7 @@ impl<'a> RangeScan<'a> {
                 scans.push(scan);
             }
         }
-        Ok(Self { view, command, range, scans, last: None })
+        Ok(Self { view, command, range, scans, last: None, fill })
     }
 
     /// The key of the next partition.
@@ -84,6 +87,11 @@ impl<'a> RangeScan<'a> {
                 offer(key);
             }
         }
+        if least.is_none()
+            && let Some(fill) = &mut self.fill
+        {
+            fill.end();
+        }
         self.last.clone_from(&least);
         Ok(least)
     }
@@ -99,14 +107,21 @@ impl<'a> RangeScan<'a> {
             return sources_of(view, command, key, &command.slices).await;
         }
         let mut sources: Vec<Source<'_>> = memtable_sources(view, command, key, &command.slices)?;
+        let mut scanned = Vec::with_capacity(self.scans.len());
         for scan in &mut self.scans {
             if let Some(header) = scan.header().filter(|header| header.key == *key) {
                 if trace::is_on() {
                     note_partition(header.deletion);
                 }
-                sources.extend(scan.partition().map(Source::Scanned));
+                scanned.extend(scan.partition().map(Source::Scanned));
             }
         }
+        if let Some(fill) = &mut self.fill
+            && !scanned.is_empty()
+        {
+            scanned = fill.fill(command, key, scanned).await?;
+        }
+        sources.extend(scanned);
         Ok(sources)
     }
 }

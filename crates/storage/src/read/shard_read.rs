@@ -3,14 +3,14 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, DeletionTime, KeyBound, KeyRange, UnfilteredStream,
+    ClusteringSlices, DecoratedKey, DeletionTime, KeyRange, UnfilteredStream,
 };
-use espalier_runtime::{maybe_yield, trace};
+use espalier_runtime::trace;
 
 use super::{
     PartitionRows, ReadCommand, ReadPosition, ReadResult, ReadTarget,
     partition::{Remaining, Resumed, read_partition},
-    range_scan::RangeScan,
+    range_read::read_range,
     resume::{bound_behind, slices_behind},
     single_row::{only_row, single_row_source},
     source::Source,
@@ -18,13 +18,10 @@ use super::{
 };
 use crate::{
     StorageError,
-    cache::{CachedPartition, TableCache, Ticket, read_single_row},
+    cache::{CacheAccess, CachedPartition, read_single_row},
     memtable::MemtablePartition,
     table::{SSTable, TableView},
 };
-
-/// The row cache of a table, and what a read that begins now may add to it.
-pub(crate) type CacheAccess = (Rc<TableCache>, Ticket);
 
 /// Reads from a snapshot of the table, and of its row cache, taken in the same moment. `own` is the range of partitions that this shard owns: SSTables may hold others.
 pub(crate) async fn read_on_shard(
@@ -37,12 +34,12 @@ pub(crate) async fn read_on_shard(
     if remaining.is_used_up() || command.limits.rows_per_partition == 0 {
         return Ok(ReadResult::default());
     }
+    let cache = cache.filter(|_| !command.bypass_cache && !view.sstables.is_empty());
     match &command.target {
         ReadTarget::Partition(key) => {
             let mut result = ReadResult::default();
             let resume = command.resume.as_ref().filter(|position| position.key == *key);
             let partitions = &mut result.partitions;
-            let cache = cache.filter(|_| !command.bypass_cache && !view.sstables.is_empty());
             let stopped =
                 read_one(view, command, key, resume, cache, &mut remaining, partitions).await?;
             // Behind the only partition there is nothing.
@@ -51,54 +48,13 @@ pub(crate) async fn read_on_shard(
         }
         ReadTarget::Range(range) => {
             let range = intersection(range, own);
-            read_range(view, command, range, remaining).await
+            read_range(view, command, range, cache, remaining).await
         }
     }
-}
-
-async fn read_range(
-    view: &Rc<TableView>,
-    command: &ReadCommand,
-    mut range: KeyRange,
-    mut remaining: Remaining,
-) -> Result<ReadResult, StorageError> {
-    let mut result = ReadResult::default();
-    if let Some(position) = &command.resume {
-        let key = &position.key;
-        // The partition that was begun is finished first, if it is ours.
-        if position.clustering.is_some() && range.contains(key) {
-            let (resume, partitions) = (Some(position), &mut result.partitions);
-            // It is a part of a scan, and as such leaves all caches as they are.
-            let command = &ReadCommand { bypass_cache: true, ..command.clone() };
-            result.next =
-                read_one(view, command, key, resume, None, &mut remaining, partitions).await?;
-            if result.next.is_some() {
-                return Ok(result);
-            }
-        }
-        if range.starts_before(key) {
-            range.start = KeyBound::AfterKey(key.clone());
-        }
-    }
-    let mut scan = RangeScan::new(view, command, range).await?;
-    while let Some(key) = scan.next_partition().await? {
-        let sources = scan.sources(&key).await?;
-        let resumed = Resumed::default();
-        let slices = &command.slices;
-        let (found, stopped) =
-            read_partition(command, &key, slices, sources, resumed, &mut remaining).await?;
-        result.partitions.extend(found);
-        result.next = stopped;
-        if result.next.is_some() {
-            break;
-        }
-        maybe_yield().await;
-    }
-    Ok(result)
 }
 
 /// Reads one partition into `partitions`; the position says where to go on if a limit was reached.
-async fn read_one(
+pub(super) async fn read_one(
     view: &Rc<TableView>,
     command: &ReadCommand,
     key: &DecoratedKey,
@@ -122,7 +78,8 @@ async fn read_one(
             return Ok(None);
         }
     }
-    let sources = match only_row(command, &slices) {
+    let is_scanned = cache.is_some_and(|access| access.scan.is_some());
+    let sources = match only_row(command, &slices).filter(|_| !is_scanned) {
         Some(row) => {
             let row = single_row_source(view, command, key, &slices, row, cache).await?;
             row.into_iter().collect()
@@ -169,7 +126,7 @@ fn is_all_covered(view: &TableView, memtables: &[Source<'_>]) -> bool {
 
 /// What the files hold of a partition, from the row cache as far as it is known there.
 pub(super) async fn cached_source(
-    (cache, ticket): &CacheAccess,
+    access: &CacheAccess,
     view: &Rc<TableView>,
     command: &ReadCommand,
     key: &DecoratedKey,
@@ -177,9 +134,9 @@ pub(super) async fn cached_source(
 ) -> Result<Option<Source<'static>>, StorageError> {
     let table = &command.table;
     if table.clustering_columns().is_empty() && !table.has_static_columns() {
-        return read_single_row(cache, *ticket, view, command, key).await.map(Some);
+        return read_single_row(access, view, command, key).await.map(Some);
     }
-    let partition = CachedPartition::open(cache, *ticket, view, command, key, slices).await?;
+    let partition = CachedPartition::open(access, view, command, key, slices).await?;
     Ok(partition.map(|partition| Source::Cached(Box::new(partition))))
 }
 
@@ -248,7 +205,7 @@ pub(super) fn may_hold(
 }
 
 /// The streams of the memtables.
-pub(super) fn memtable_sources(
+pub(crate) fn memtable_sources(
     view: &TableView,
     command: &ReadCommand,
     key: &DecoratedKey,

@@ -10,11 +10,11 @@ use espalier_runtime::trace;
 
 use super::{
     ReadCommand,
-    shard_read::{CacheAccess, cached_source, may_hold, memtable_sources},
+    shard_read::{cached_source, may_hold, memtable_sources},
     source::Source,
     trace::{tell_rest_skipped, tell_sstable},
 };
-use crate::{StorageError, table::TableView};
+use crate::{StorageError, cache::CacheAccess, table::TableView};
 use espalier_mutation::{
     Clustering, ClusteringSlices, ColumnData, DecoratedKey, DeletionTime, PartitionHeader, Row,
     RowContent, Unfiltered, UnfilteredStream,

@@ -4,7 +4,11 @@ use espalier_mutation::{ClusteringBound, PartitionHeader, Row, Unfiltered, Unfil
 use espalier_sstable::{PartitionStream, ScannedPartition};
 
 use super::trace::{note_fragment, note_skip};
-use crate::{StorageError, cache::CachedPartition, memtable::MemtablePartition};
+use crate::{
+    StorageError,
+    cache::{CachedPartition, FilledPartition},
+    memtable::MemtablePartition,
+};
 use espalier_runtime::{maybe_yield, trace};
 
 /// A stream that is merged with others.
@@ -18,6 +22,8 @@ pub(crate) enum Source<'scan> {
     SSTable(Box<PartitionStream>),
     /// An SSTable's, where a scan stands.
     Scanned(ScannedPartition<'scan>),
+    /// Those of all scans, merged, which the row cache adds.
+    Filled(Box<FilledPartition<'scan>>),
     /// A row that was collected from several.
     Row(PartitionHeader, Option<Row>),
 }
@@ -31,6 +37,7 @@ impl UnfilteredStream for Source<'_> {
             Self::SSTable(partition) => partition.header(),
             Self::Cached(partition) => partition.header(),
             Self::Scanned(partition) => partition.header(),
+            Self::Filled(partition) => partition.header(),
             Self::Row(header, _) => header,
         }
     }
@@ -44,6 +51,8 @@ impl UnfilteredStream for Source<'_> {
             // What it reads from files is met there.
             Self::Cached(partition) => return partition.next().await,
             Self::Scanned(partition) => partition.next().await?,
+            // What it merges is met there.
+            Self::Filled(partition) => return partition.next().await,
             // It was met before, where it was collected from.
             Self::Row(_, row) => return Ok(row.take().map(Unfiltered::Row)),
         };
@@ -64,6 +73,7 @@ impl UnfilteredStream for Source<'_> {
             Self::SSTable(partition) => Ok(partition.skip_to(position).await?),
             Self::Cached(partition) => partition.skip_to(position).await,
             Self::Scanned(partition) => Ok(partition.skip_to(position).await?),
+            Self::Filled(partition) => partition.skip_to(position).await,
             Self::Row(..) => Ok(()),
         }
     }
@@ -72,7 +82,7 @@ impl UnfilteredStream for Source<'_> {
         match self {
             Self::Memtable(partition) => partition.dead_until(),
             Self::SSTable(partition) => partition.dead_until(),
-            Self::Cached(_) => None,
+            Self::Cached(_) | Self::Filled(_) => None,
             Self::Scanned(partition) => partition.dead_until(),
             Self::Row(..) => None,
         }
@@ -84,6 +94,7 @@ impl UnfilteredStream for Source<'_> {
             Self::SSTable(partition) => partition.maximum_timestamp(),
             Self::Cached(partition) => partition.maximum_timestamp(),
             Self::Scanned(partition) => partition.maximum_timestamp(),
+            Self::Filled(partition) => partition.maximum_timestamp(),
             Self::Row(..) => i64::MAX,
         }
     }

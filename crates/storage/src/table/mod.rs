@@ -28,11 +28,10 @@ pub(crate) use view::TableView;
 
 use crate::{
     StorageError,
-    cache::{RowCache, TableCache},
+    cache::{CacheAccess, RowCache, TableCache},
     commitlog::{ColumnMapping, LogPosition},
     compaction::{TableCompactions, strategy::CompactionStrategy},
     memtable::{Memtable, MemtableFactory},
-    read::CacheAccess,
     system::SCHEMA_KEYSPACE,
 };
 
@@ -196,7 +195,8 @@ impl Table {
 
     /// The row cache, and what a read that begins now may add to it; `None` if the table is not to be cached.
     pub(crate) fn row_cache(&self) -> Option<CacheAccess> {
-        self.enabled_row_cache().map(|cache| (cache.clone(), cache.ticket()))
+        let cache = self.enabled_row_cache()?.clone();
+        Some(CacheAccess { ticket: cache.ticket(), cache, scan: None })
     }
 
     /// The row cache, if the table is to be cached.

@@ -1,0 +1,252 @@
+//! Which partitions there are: ranges in which each partition that the files have has an entry (rule 15).
+//!
+//! The entries of partitions stand in a line, in ring order: headers, or the only rows of partitions that have no more. Each says
+//! whether the files have a partition between the entry before it and itself, as a row's entry says it of rows; the first one says
+//! it of all partitions before. Where a range ends at no partition, a fence stands in the line: at a token, or behind all.
+
+use std::collections::VecDeque;
+
+use espalier_mutation::{DecoratedKey, KeyBound, KeyRange, Row, schema::TableMetadata};
+use espalier_trie::{cursor::Direction, memory::InMemoryTrie};
+
+use super::{Inner, TableCache, Ticket, entry::Entry};
+use crate::{
+    StorageError,
+    memtable::path::{self, BEHIND, TOP},
+};
+
+/// What all paths of a table begin with.
+pub(super) const NUMBER_BYTES: usize = 4;
+
+/// Partitions that are looked at without giving way: some ten microseconds.
+const LOOKED_AT_ONCE: usize = 32;
+
+/// A stretch of partitions of which all are known.
+pub(super) struct Stretch {
+    pub(super) partitions: VecDeque<KnownPartition>,
+    pub(super) end: StretchEnd,
+}
+
+/// A partition that files have.
+pub(super) struct KnownPartition {
+    pub(super) key: DecoratedKey,
+    /// All of it, where partitions are one row: that row, if there is one.
+    pub(super) only_row: Option<Option<Row>>,
+}
+
+/// What is behind a stretch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StretchEnd {
+    /// It may go on; this was enough for once.
+    More,
+    /// Nothing, up to the end of the range that was asked for.
+    Range,
+    /// That is not known.
+    Unknown,
+}
+
+/// What is known of a key's partition, or of the next one.
+pub(super) enum Standing {
+    /// It has an entry.
+    Known,
+    /// No file had it so far.
+    Absent,
+    /// It is not known; the next entry is at this bound, if there is one.
+    Unknown(Option<KeyBound>),
+}
+
+impl TableCache {
+    /// The partitions of a range from a bound on, as far as it is known which there are.
+    pub(super) fn stretch(
+        &self,
+        ticket: Ticket,
+        table: &TableMetadata,
+        range: &KeyRange,
+        from: &KeyBound,
+    ) -> Result<Stretch, StorageError> {
+        let (mut partitions, mut end) = (VecDeque::new(), StretchEnd::Unknown);
+        let inner = self.cache.0.borrow();
+        if !self.is_valid(ticket) || !inner.has_partition_ranges {
+            return Ok(Stretch { partitions, end });
+        }
+        let mut at = Vec::with_capacity(32);
+        path::put_key_bound(from, &mut at);
+        let start = at.clone();
+        let range_end = end_path(&range.end);
+        let mut entries = inner.trie.subtrie(&ticket.number.to_be_bytes()).entries(Direction::Forward);
+        entries.seek(&at);
+        while let Some((key, entry)) = entries.next_entry() {
+            if !entry.is_of_partitions() {
+                // Rows of a partition: on to the next one.
+                at.push(BEHIND);
+                entries.seek(&at);
+                continue;
+            }
+            // What is before the place where it begins does not matter.
+            if !entry.is_continuous() && key != start.as_slice() {
+                break;
+            }
+            if key >= range_end.as_slice() {
+                end = StretchEnd::Range;
+                break;
+            }
+            if partitions.len() == LOOKED_AT_ONCE {
+                end = StretchEnd::More;
+                break;
+            }
+            at.clear();
+            at.extend_from_slice(key);
+            if !entry.is_fence() {
+                let only_row = match (entry.is_header(), entry.is_row()) {
+                    (true, _) => None,
+                    (false, false) => Some(None),
+                    (false, true) => {
+                        Some(Some(self.format().row_of(table, &[], entry.row_bytes())?))
+                    }
+                };
+                let key = path::partition_key(key, entry.is_header(), "row cache")?;
+                partitions.push_back(KnownPartition { key, only_row });
+            }
+        }
+        Ok(Stretch { partitions, end })
+    }
+
+    /// The entry of the line at which a range begins, or behind which, if there is one. Without the number; empty at the table's
+    /// beginning.
+    pub(super) fn reach(&self, number: u32, start: &KeyBound) -> Option<Vec<u8>> {
+        let mut inner = self.cache.0.borrow_mut();
+        let KeyBound::AfterKey(key) = start else { return inner.put_fence(number, start, false) };
+        let mut path = Vec::with_capacity(32);
+        self.put_partition(number, key.borrowed(), &mut path);
+        let (found, _) = next_of_partitions(&inner.trie, &path)?;
+        found.starts_with(&path[NUMBER_BYTES..]).then_some(found)
+    }
+
+    /// What is known of a partition, by its key.
+    pub(super) fn standing(&self, key: &DecoratedKey) -> Result<Standing, StorageError> {
+        let mut path = Vec::with_capacity(32);
+        self.put_partition(self.ticket().number, key.borrowed(), &mut path);
+        let inner = self.cache.0.borrow();
+        let Some((found, entry)) = next_of_partitions(&inner.trie, &path) else {
+            return Ok(Standing::Unknown(None));
+        };
+        if found.starts_with(&path[NUMBER_BYTES..]) {
+            return Ok(Standing::Known);
+        }
+        if entry.is_continuous() {
+            return Ok(Standing::Absent);
+        }
+        if entry.is_fence() {
+            return Ok(Standing::Unknown(path::token_bound(&found)));
+        }
+        let key = path::partition_key(&found, entry.is_header(), "row cache")?;
+        Ok(Standing::Unknown(Some(KeyBound::BeforeKey(key))))
+    }
+}
+
+impl Inner {
+    /// Whether it is known of a path where no entry is that files have no partition there, nor up to its neighbours.
+    pub(super) fn are_partitions_known(&self, path: &[u8]) -> bool {
+        self.has_partition_ranges && are_known(&self.trie, path)
+    }
+
+    /// From now on it is not known which partitions are before the first entry at or behind a path.
+    pub(super) fn forget_partitions_before(&self, path: &[u8]) {
+        if self.has_partition_ranges
+            && let Some((_, entry)) = next_of_partitions(&self.trie, path)
+        {
+            entry.set_partitions_known(false);
+        }
+    }
+
+    /// Between two entries of the line the files have no partitions but those that have entries. Paths are without the table's
+    /// number; `low` is empty for the beginning of the table. `false`: one of the two is not there (any more).
+    pub(super) fn learn_partitions(&mut self, number: u32, low: &[u8], high: &[u8]) -> bool {
+        let number = number.to_be_bytes();
+        let Self { trie, has_partition_ranges, .. } = self;
+        let line = trie.subtrie(&number);
+        let mut behind = low.to_vec();
+        if !low.is_empty() {
+            match line.get(low) {
+                None => return false,
+                Some(entry) if entry.is_fence() => {}
+                Some(_) => behind.push(BEHIND),
+            }
+        }
+        let mut entries = line.entries(Direction::Forward);
+        entries.seek(&behind);
+        while let Some((key, entry)) = entries.next_entry() {
+            if key == low {
+                continue;
+            }
+            if key > high {
+                return false;
+            }
+            if entry.is_of_partitions() {
+                entry.set_partitions_known(true);
+                *has_partition_ranges = true;
+            }
+            if key == high {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Puts a fence at a bound. `None`: bounds at keys have none, or there is no room; else its path, which is empty at the table's
+    /// beginning.
+    pub(super) fn put_fence(&mut self, number: u32, bound: &KeyBound, is_end: bool) -> Option<Vec<u8>> {
+        let fence = match bound {
+            KeyBound::Unbounded if !is_end => return Some(Vec::new()),
+            KeyBound::Unbounded | KeyBound::BeforeToken(_) | KeyBound::AfterToken(_) => {
+                end_path(bound)
+            }
+            KeyBound::BeforeKey(_) | KeyBound::AfterKey(_) => return None,
+        };
+        let number = number.to_be_bytes();
+        if self.get(&number, &fence).is_some() {
+            return Some(fence);
+        }
+        self.make_room();
+        self.add(&number, &fence, Entry::fence()).then_some(fence)
+    }
+}
+
+/// The first entry of the line of partitions at or behind a path, which has the table's number in front, unlike the key that is
+/// given back.
+fn next_of_partitions<'a>(
+    trie: &'a InMemoryTrie<Entry>,
+    from: &[u8],
+) -> Option<(Vec<u8>, &'a Entry)> {
+    let (number, from) = from.split_at_checked(NUMBER_BYTES)?;
+    let mut entries = trie.subtrie(number).entries(Direction::Forward);
+    entries.seek(from);
+    loop {
+        let (key, entry) = entries.next_entry()?;
+        if entry.is_of_partitions() {
+            return Some((key.to_vec(), entry));
+        }
+    }
+}
+
+/// See [`Inner::are_partitions_known`].
+pub(super) fn are_known(trie: &InMemoryTrie<Entry>, path: &[u8]) -> bool {
+    next_of_partitions(trie, path).is_some_and(|(_, entry)| entry.is_continuous())
+}
+
+/// Whether a range ends before it begins.
+pub(super) fn is_empty(range: &KeyRange) -> bool {
+    let mut start = Vec::with_capacity(32);
+    path::put_key_bound(&range.start, &mut start);
+    start >= end_path(&range.end)
+}
+
+/// The path of a bound as the end of a range.
+fn end_path(bound: &KeyBound) -> Vec<u8> {
+    let mut end = Vec::with_capacity(32);
+    match bound {
+        KeyBound::Unbounded => end.push(TOP),
+        _ => path::put_key_bound(bound, &mut end),
+    }
+    end
+}

@@ -1,0 +1,224 @@
+//! What a scan of the files adds: each partition that it reads, and that there are no others between them (rule 15).
+//!
+//! Only of tables of which all would take a small part of the cache: others would push out what is read more often (rule 16).
+
+use std::{cell::Cell, rc::Rc};
+
+use espalier_mutation::{
+    ClusteringBound, DecoratedKey, DeletionTime, Direction, KeyRange, PartitionHeader, Unfiltered,
+    UnfilteredStream, reconcile::MergedPartition,
+};
+
+use super::{
+    CacheAccess, TableCache,
+    partitions::is_empty,
+    place::{FIRST, LAST},
+    populate::Filler,
+    single_row::only_row_of,
+};
+use crate::{
+    StorageError,
+    memtable::path,
+    read::{ReadCommand, Source},
+    table::TableView,
+};
+
+/// A table whose files hold more than this part of what rows may take is not kept by scans. An arbitrary choice.
+const SCANNED_PART: usize = 16;
+/// What rows and partitions are taken to need besides their bytes in the files.
+const ROW_BYTES: u64 = 64;
+const PARTITION_BYTES: u64 = 128;
+
+/// Adds what a scan reads.
+pub(crate) struct ScanFill {
+    access: CacheAccess,
+    range: KeyRange,
+    /// The last entry of the line behind which all is known that was read; without the table's number.
+    reached: Option<Vec<u8>>,
+    /// What may still be added.
+    left_bytes: Rc<Cell<usize>>,
+}
+
+impl TableCache {
+    /// Whether scans may add what they read of the files of a view.
+    pub(crate) fn may_keep_scanned(&self, view: &TableView) -> bool {
+        let bytes = view.sstables.iter().map(|sstable| {
+            let reader = sstable.reader();
+            reader.data_length()
+                + reader.statistics().stats.total_rows * ROW_BYTES
+                + reader.partition_count() * PARTITION_BYTES
+        });
+        bytes.sum::<u64>() <= self.scanned_bytes() as u64
+    }
+
+    fn scanned_bytes(&self) -> usize {
+        self.cache.0.borrow().limit_bytes / SCANNED_PART
+    }
+}
+
+impl ScanFill {
+    /// For a scan of a range; `None` if it adds nothing.
+    pub(crate) fn new(access: &CacheAccess, command: &ReadCommand, range: &KeyRange) -> Option<Self> {
+        // Whoever reads parts of partitions learns little, and rows come in ascending order from scans.
+        if !access.may_add() || command.direction == Direction::Reverse || !command.slices.is_all() {
+            return None;
+        }
+        if is_empty(range) {
+            return None;
+        }
+        let left_bytes = Rc::new(Cell::new(access.cache.scanned_bytes()));
+        let reached = access.cache.reach(access.ticket.number, &range.start);
+        Some(Self { access: access.clone(), range: range.clone(), reached, left_bytes })
+    }
+
+    /// The streams of all files of the next partition, as one that adds what it gives.
+    pub(crate) async fn fill<'scan>(
+        &mut self,
+        command: &ReadCommand,
+        key: &DecoratedKey,
+        scanned: Vec<Source<'scan>>,
+    ) -> Result<Vec<Source<'scan>>, StorageError> {
+        if !self.access.may_add() || self.left_bytes.get() == 0 {
+            self.reached = None;
+            return Ok(scanned);
+        }
+        let cache = self.access.cache.clone();
+        let table = &command.table;
+        let mut prefix = Vec::new();
+        cache.put_partition(self.access.ticket.number, key.borrowed(), &mut prefix);
+        if cache.format().is_single_row {
+            let row = only_row_of(scanned, table, command.direction).await?;
+            // It took time.
+            if self.access.may_add() {
+                take(&self.left_bytes, cache.add_single_row(key.borrowed(), row.as_ref()));
+                prefix.push(path::FIRST_ROW);
+                self.link(&prefix);
+            }
+            cache.count(|metrics| {
+                metrics.reads_with_misses += 1;
+                metrics.row_misses += u64::from(row.is_some());
+            });
+            let (key, deletion, static_row) = (key.clone(), DeletionTime::LIVE, None);
+            return Ok(vec![Source::Row(PartitionHeader { key, deletion, static_row }, row)]);
+        }
+        let merged = MergedPartition::new(table.clone(), command.direction, scanned).await?;
+        let Some(stream) = merged else { return Ok(Vec::new()) };
+        if self.access.may_add() {
+            cache.add_header(&prefix, Some(stream.header()));
+            take(&self.left_bytes, PARTITION_BYTES as usize);
+            self.link(&prefix);
+        }
+        let partition = FilledPartition {
+            stream,
+            access: self.access.clone(),
+            command: command.clone(),
+            prefix,
+            at: FIRST.to_vec(),
+            open: DeletionTime::LIVE,
+            is_learning: true,
+            left_bytes: self.left_bytes.clone(),
+            rows: 0,
+        };
+        Ok(vec![Source::Filled(Box::new(partition))])
+    }
+
+    /// The files have nothing between the last partition and this entry of the line, if it is there.
+    fn link(&mut self, entry: &[u8]) {
+        let number = self.access.ticket.number;
+        let entry = entry.get(super::partitions::NUMBER_BYTES..).unwrap_or_default();
+        if let Some(reached) = &self.reached {
+            self.access.cache.cache.0.borrow_mut().learn_partitions(number, reached, entry);
+        }
+        self.reached = Some(entry.to_vec());
+    }
+
+    /// The files have nothing more in the range.
+    pub(crate) fn end(&mut self) {
+        let number = self.access.ticket.number;
+        if let Some(reached) = self.reached.take().filter(|_| self.access.may_add()) {
+            let mut inner = self.access.cache.cache.0.borrow_mut();
+            if let Some(fence) = inner.put_fence(number, &self.range.end, true) {
+                inner.learn_partitions(number, &reached, &fence);
+            }
+        }
+    }
+}
+
+fn take(left_bytes: &Cell<usize>, bytes: usize) {
+    left_bytes.set(left_bytes.get().saturating_sub(bytes));
+}
+
+/// A partition of several scans, merged, that is added as far as it is read.
+pub(crate) struct FilledPartition<'scan> {
+    stream: MergedPartition<Source<'scan>>,
+    access: CacheAccess,
+    command: ReadCommand,
+    prefix: Vec<u8>,
+    /// The place up to which all is known.
+    at: Vec<u8>,
+    /// The deletion in force behind it.
+    open: DeletionTime,
+    is_learning: bool,
+    left_bytes: Rc<Cell<usize>>,
+    rows: u64,
+}
+
+impl FilledPartition<'_> {
+    fn learn(&mut self, fragment: Option<&Unfiltered>) {
+        self.is_learning = self.access.may_add() && self.left_bytes.get() > 0;
+        if !self.is_learning {
+            return;
+        }
+        let comparator = self.command.table.comparator();
+        let filler = Filler { access: &self.access, prefix: &self.prefix, direction: Direction::Forward };
+        let mut place = Vec::new();
+        match fragment {
+            Some(Unfiltered::Row(row)) => {
+                path::put_row(comparator, &row.clustering.values, &mut place);
+                let bytes = filler.add_row(&self.at, &place, self.open, row);
+                take(&self.left_bytes, bytes + ROW_BYTES as usize);
+            }
+            Some(Unfiltered::Marker(marker)) => {
+                path::put_bound(comparator, &marker.position, &mut place);
+                filler.add_range(&self.at, &place, self.open);
+                take(&self.left_bytes, ROW_BYTES as usize);
+                self.open = marker.deletion_behind(Direction::Forward);
+            }
+            None => filler.add_range(&self.at, LAST, self.open),
+        }
+        self.at = place;
+    }
+}
+
+impl UnfilteredStream for FilledPartition<'_> {
+    type Error = StorageError;
+
+    fn header(&self) -> &PartitionHeader {
+        self.stream.header()
+    }
+
+    async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
+        let fragment = Box::pin(self.stream.next()).await?;
+        self.rows += u64::from(matches!(fragment, Some(Unfiltered::Row(_))));
+        if self.is_learning {
+            self.learn(fragment.as_ref());
+        }
+        Ok(fragment)
+    }
+
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
+        // What it passes over is not learned, nor is what is behind.
+        self.is_learning = false;
+        Box::pin(self.stream.skip_to(position)).await
+    }
+}
+
+impl Drop for FilledPartition<'_> {
+    fn drop(&mut self) {
+        let rows = self.rows;
+        self.access.cache.count(|metrics| {
+            metrics.reads_with_misses += 1;
+            metrics.row_misses += rows;
+        });
+    }
+}
