@@ -214,11 +214,7 @@ impl CachedPartition {
     }
 
     fn filler(&self) -> Filler<'_> {
-        Filler {
-            access: &self.access,
-            prefix: &self.prefix,
-            direction: self.command.direction,
-        }
+        Filler { access: &self.access, prefix: &self.prefix, direction: self.command.direction }
     }
 }
 

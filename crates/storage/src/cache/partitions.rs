@@ -73,7 +73,8 @@ impl TableCache {
         path::put_key_bound(from, &mut at);
         let start = at.clone();
         let range_end = end_path(&range.end);
-        let mut entries = inner.trie.subtrie(&ticket.number.to_be_bytes()).entries(Direction::Forward);
+        let mut entries =
+            inner.trie.subtrie(&ticket.number.to_be_bytes()).entries(Direction::Forward);
         entries.seek(&at);
         while let Some((key, entry)) = entries.next_entry() {
             if !entry.is_of_partitions() {
@@ -195,7 +196,12 @@ impl Inner {
 
     /// Puts a fence at a bound. `None`: bounds at keys have none, or there is no room; else its path, which is empty at the table's
     /// beginning.
-    pub(super) fn put_fence(&mut self, number: u32, bound: &KeyBound, is_end: bool) -> Option<Vec<u8>> {
+    pub(super) fn put_fence(
+        &mut self,
+        number: u32,
+        bound: &KeyBound,
+        is_end: bool,
+    ) -> Option<Vec<u8>> {
         let fence = match bound {
             KeyBound::Unbounded if !is_end => return Some(Vec::new()),
             KeyBound::Unbounded | KeyBound::BeforeToken(_) | KeyBound::AfterToken(_) => {

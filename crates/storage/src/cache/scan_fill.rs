@@ -58,9 +58,14 @@ impl TableCache {
 
 impl ScanFill {
     /// For a scan of a range; `None` if it adds nothing.
-    pub(crate) fn new(access: &CacheAccess, command: &ReadCommand, range: &KeyRange) -> Option<Self> {
+    pub(crate) fn new(
+        access: &CacheAccess,
+        command: &ReadCommand,
+        range: &KeyRange,
+    ) -> Option<Self> {
         // Whoever reads parts of partitions learns little, and rows come in ascending order from scans.
-        if !access.may_add() || command.direction == Direction::Reverse || !command.slices.is_all() {
+        if !access.may_add() || command.direction == Direction::Reverse || !command.slices.is_all()
+        {
             return None;
         }
         if is_empty(range) {
@@ -170,7 +175,8 @@ impl FilledPartition<'_> {
             return;
         }
         let comparator = self.command.table.comparator();
-        let filler = Filler { access: &self.access, prefix: &self.prefix, direction: Direction::Forward };
+        let filler =
+            Filler { access: &self.access, prefix: &self.prefix, direction: Direction::Forward };
         let mut place = Vec::new();
         match fragment {
             Some(Unfiltered::Row(row)) => {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    Clustering, ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, Direction, PackedRow,
-    PartitionHeader, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
+    Clustering, ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, Direction,
+    PackedRow, PartitionHeader, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
     schema::TableMetadata,
 };
 use espalier_runtime::{trace, trace_event};

@@ -6,11 +6,6 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use espalier_mutation::{
-    Clustering, ClusteringSlices, DecoratedKey, DeletionTime, Direction, KeyBound, PartitionHeader,
-    Row, Unfiltered, UnfilteredStream, schema::TableMetadata,
-};
-use espalier_runtime::maybe_yield;
 use super::{
     Inner, TableCache,
     entry::Entry,
@@ -23,6 +18,11 @@ use crate::{
         Memtable, MemtablePartition, is_covered, merge_packed, path, replaces, split_stored,
     },
 };
+use espalier_mutation::{
+    Clustering, ClusteringSlices, DecoratedKey, DeletionTime, Direction, KeyBound, PartitionHeader,
+    Row, Unfiltered, UnfilteredStream, schema::TableMetadata,
+};
+use espalier_runtime::maybe_yield;
 
 /// Entries under a range deletion that are changed at a time.
 const CHANGED_AT_ONCE: usize = 16;

@@ -2,9 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, DeletionTime, KeyRange, UnfilteredStream,
-};
+use espalier_mutation::{ClusteringSlices, DecoratedKey, DeletionTime, KeyRange, UnfilteredStream};
 use espalier_runtime::trace;
 
 use super::{

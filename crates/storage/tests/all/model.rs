@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use espalier_mutation::{
     BoundKind, Cell, Clustering, ClusteringBound, ClusteringSlice, ClusteringSlices, ColumnData,
-    ComplexColumn, DecoratedKey, DeletionTime, Direction, KeyRange, Liveness, Mutation,
+    ComplexColumn, DecoratedKey, DeletionTime, Direction, KeyBound, KeyRange, Liveness, Mutation,
     PartitionUpdate, RangeTombstone, Row,
     reconcile::cell_wins,
     schema::{ColumnId, ColumnKind, TableMetadata},
@@ -328,7 +328,7 @@ impl Writer {
     ) -> ReadCommand {
         let partition = key(format!("p{}", self.below(partitions)));
         let target = match self.below(3) {
-            0 => ReadTarget::Range(KeyRange::full()),
+            0 => ReadTarget::Range(self.range(partitions)),
             _ => ReadTarget::Partition(partition),
         };
         let mut command = command(table, target);
@@ -357,6 +357,22 @@ impl Writer {
             command.columns = ColumnSelection::Only(ids.step_by(2).collect());
         }
         command
+    }
+
+    /// All partitions, or those between two tokens.
+    fn range(&mut self, partitions: u64) -> KeyRange {
+        if self.below(2) == 0 {
+            return KeyRange::full();
+        }
+        let mut bound = || {
+            let token = key(format!("p{}", self.below(partitions))).token;
+            match self.below(3) {
+                0 => KeyBound::Unbounded,
+                1 => KeyBound::BeforeToken(token),
+                _ => KeyBound::AfterToken(token),
+            }
+        };
+        KeyRange { start: bound(), end: bound() }
     }
 }
 

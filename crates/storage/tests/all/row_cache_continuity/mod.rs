@@ -45,6 +45,8 @@ struct Seen {
     reads_without_misses: u64,
     row_merges: u64,
     row_evictions: u64,
+    /// Scans that had to teach which partitions there are.
+    scans: u64,
 }
 
 fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
@@ -71,6 +73,7 @@ fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
             claims: BTreeMap::new(),
             flushing: None,
             has_files: false,
+            scans: 0,
             context: String::new(),
         };
         for step in 0..steps {
@@ -85,6 +88,7 @@ fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
         let metrics = continuity.database.row_cache_metrics();
         seen.reads_with_misses += metrics.reads_with_misses;
         seen.reads_without_misses += metrics.reads_without_misses;
+        seen.scans += continuity.scans;
         seen.row_merges += metrics.row_merges;
         seen.row_evictions += metrics.row_evictions;
         espalier_runtime::preempt::force_yields(None);
@@ -123,7 +127,9 @@ const fn without_room(shape: Shape, cache_bytes: usize) -> Shape {
 fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
     let mut seen = Seen::default();
     (first..first + seeds).for_each(|seed| check(seed, shape, steps, &mut seen));
-    let Seen { claims, reads_with_misses, reads_without_misses, row_merges, row_evictions } = seen;
+    let Seen { claims, reads_with_misses, reads_without_misses, row_merges, row_evictions, scans } =
+        seen;
+    assert!(scans > seeds || !shape.has_room, "{seen:?}");
     assert!(claims > seeds * steps / 4, "{seen:?}");
     assert!(reads_with_misses > 0 && reads_without_misses > 0, "{seen:?}");
     assert!(row_merges > 0 && row_evictions > 0, "{seen:?}");

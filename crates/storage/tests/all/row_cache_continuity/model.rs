@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::{
-    ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, Direction, Mutation,
+    ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, Direction, KeyRange, Mutation,
     PartitionUpdate,
     schema::{Schema, TableMetadata},
 };
@@ -36,6 +36,7 @@ pub(super) struct Continuity {
     pub(super) claims: BTreeMap<u64, Places>,
     pub(super) flushing: Option<JoinHandle<Result<(), StorageError>>>,
     pub(super) has_files: bool,
+    pub(super) scans: u64,
     /// The seed and the step, for messages.
     pub(super) context: String,
 }
@@ -242,19 +243,21 @@ impl Continuity {
         let mut command = self.writer.command(&table, 1, spread);
         if let ReadTarget::Partition(_) = command.target {
             command.target = ReadTarget::Partition(partition(at));
-            command.bypass_cache = self.writer.below(8) == 0;
-        } else {
-            command.bypass_cache = false;
         }
+        command.bypass_cache = self.writer.below(8) == 0;
         let ReadCommand { slices, direction, limits, .. } = &command;
         self.context += &format!(" p{at} {direction:?} {limits:?} {:?}", slices.slices);
-        let is_scan = matches!(command.target, ReadTarget::Range(_));
-        let goes_around = is_scan || command.bypass_cache;
+        if let ReadTarget::Range(range) = &command.target
+            && !command.bypass_cache
+        {
+            let range = range.clone();
+            return self.scan(learned, &command, &range).await;
+        }
         let before = self.database.row_cache_metrics().reads_with_misses;
         let is_flushing = self.flushing.is_some();
         self.compare(&command).await;
         let is_miss = self.database.row_cache_metrics().reads_with_misses != before;
-        if goes_around {
+        if command.bypass_cache {
             assert!(!is_miss, "{}", self.context);
             return;
         }
@@ -273,6 +276,40 @@ impl Continuity {
             assert!(!is_miss, "a miss of what is known: {} {command:?}", self.context);
         }
         Learned::add(&mut learned.may, at, may);
+    }
+
+    /// A scan teaches what it reads, if the table is small, and which partitions there are.
+    async fn scan(&mut self, learned: &mut Learned, command: &ReadCommand, range: &KeyRange) {
+        let line = self.shape.line;
+        let slices = line.slices(&command.slices);
+        let is_whole = slices == line.all()
+            && command.direction == Direction::Forward
+            && command.limits.rows_per_partition == usize::MAX;
+        let is_quiet = self.has_files && self.flushing.is_none() && self.shape.has_room;
+        let teaches = is_whole && is_quiet && self.memory.iter().all(only_adds);
+        let is_empty = match (range.start.token(), range.end.token()) {
+            (Some(start), Some(end)) => start > end,
+            _ => false,
+        };
+        self.compare(command).await;
+        for at in (0..self.shape.partitions).filter(|_| !is_empty) {
+            // What is missing of a partition that is known is read and added, wherever it is found.
+            let is_within = range.contains(&partition(at));
+            Learned::add(&mut learned.may, at, if is_within { slices } else { Places::NONE });
+            if is_within && teaches {
+                Learned::add(&mut learned.must, at, line.all());
+            }
+        }
+        if teaches {
+            self.scans += 1;
+            let before = self.database.row_cache_metrics();
+            self.compare(command).await;
+            let after = self.database.row_cache_metrics();
+            let of_files = self.files.read(command).len() as u64;
+            assert_eq!(before.reads_with_misses, after.reads_with_misses, "{}", self.context);
+            let hits = after.reads_without_misses - before.reads_without_misses;
+            assert!(hits >= of_files, "{hits} of {of_files} were known: {}", self.context);
+        }
     }
 
     /// Several at once, that fill the same gaps.
