@@ -25,6 +25,8 @@ use crate::{
 
 /// A table whose files hold more than this part of what rows may take is not kept by scans. An arbitrary choice.
 const SCANNED_PART: usize = 16;
+/// But so much may be kept in any cache: the four pages that would be read for it.
+const LEAST_SCANNED_BYTES: usize = 16 << 10;
 /// What rows and partitions are taken to need besides their bytes in the files.
 const ROW_BYTES: u64 = 64;
 const PARTITION_BYTES: u64 = 128;
@@ -52,7 +54,7 @@ impl TableCache {
     }
 
     fn scanned_bytes(&self) -> usize {
-        self.cache.0.borrow().limit_bytes / SCANNED_PART
+        (self.cache.0.borrow().limit_bytes / SCANNED_PART).max(LEAST_SCANNED_BYTES)
     }
 }
 
@@ -181,14 +183,21 @@ impl FilledPartition<'_> {
         match fragment {
             Some(Unfiltered::Row(row)) => {
                 path::put_row(comparator, &row.clustering.values, &mut place);
+                if place < self.at {
+                    return;
+                }
                 let bytes = filler.add_row(&self.at, &place, self.open, row);
                 take(&self.left_bytes, bytes + ROW_BYTES as usize);
             }
             Some(Unfiltered::Marker(marker)) => {
                 path::put_bound(comparator, &marker.position, &mut place);
-                filler.add_range(&self.at, &place, self.open);
+                let open = marker.deletion_behind(Direction::Forward);
+                let open = std::mem::replace(&mut self.open, open);
+                if place <= self.at {
+                    return;
+                }
+                filler.add_range(&self.at, &place, open);
                 take(&self.left_bytes, ROW_BYTES as usize);
-                self.open = marker.deletion_behind(Direction::Forward);
             }
             None => filler.add_range(&self.at, LAST, self.open),
         }
@@ -213,8 +222,12 @@ impl UnfilteredStream for FilledPartition<'_> {
     }
 
     async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
-        // What it passes over is not learned, nor is what is behind.
-        self.is_learning = false;
+        // What is passed over is not learned; some of it may still be given.
+        let mut target = Vec::new();
+        path::put_bound(self.command.table.comparator(), position, &mut target);
+        if target > self.at {
+            self.at = target;
+        }
         Box::pin(self.stream.skip_to(position)).await
     }
 }

@@ -129,7 +129,7 @@ fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
     (first..first + seeds).for_each(|seed| check(seed, shape, steps, &mut seen));
     let Seen { claims, reads_with_misses, reads_without_misses, row_merges, row_evictions, scans } =
         seen;
-    assert!(scans > seeds || !shape.has_room, "{seen:?}");
+    assert!(scans > seeds / 2 || !shape.has_room, "{seen:?}");
     assert!(claims > seeds * steps / 4, "{seen:?}");
     assert!(reads_with_misses > 0 && reads_without_misses > 0, "{seen:?}");
     assert!(row_merges > 0 && row_evictions > 0, "{seen:?}");

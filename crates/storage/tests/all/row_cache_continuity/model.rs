@@ -9,7 +9,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::{JoinHandle, spawn_local};
 use espalier_storage::{
-    CacheExplanation, Database, KnownRange, ReadCommand, ReadTarget, StorageError,
+    CacheExplanation, Database, KnownRange, ReadCommand, ReadLimits, ReadTarget, StorageError,
 };
 
 use super::{
@@ -251,6 +251,11 @@ impl Continuity {
             && !command.bypass_cache
         {
             let range = range.clone();
+            if self.writer.below(2) == 0 {
+                command.slices = Arc::new(ClusteringSlices::all());
+                command.direction = Direction::Forward;
+                command.limits = ReadLimits::NONE;
+            }
             return self.scan(learned, &command, &range).await;
         }
         let before = self.database.row_cache_metrics().reads_with_misses;
@@ -286,7 +291,7 @@ impl Continuity {
             && command.direction == Direction::Forward
             && command.limits.rows_per_partition == usize::MAX;
         let is_quiet = self.has_files && self.flushing.is_none() && self.shape.has_room;
-        let teaches = is_whole && is_quiet && self.memory.iter().all(only_adds);
+        let teaches = is_whole && is_quiet;
         let is_empty = match (range.start.token(), range.end.token()) {
             (Some(start), Some(end)) => start > end,
             _ => false,
@@ -296,11 +301,16 @@ impl Continuity {
             // What is missing of a partition that is known is read and added, wherever it is found.
             let is_within = range.contains(&partition(at));
             Learned::add(&mut learned.may, at, if is_within { slices } else { Places::NONE });
-            if is_within && teaches {
+            let of_partition = |update: &&PartitionUpdate| update.key == partition(at);
+            // Of one that is in no file, what was known before stays as it was.
+            let is_met = !self.claims.contains_key(&at)
+                || self.files.writes.iter().any(|update| of_partition(&update));
+            let only_adds = self.memory.iter().filter(of_partition).all(only_adds);
+            if is_within && teaches && is_met && only_adds && !self.is_deleted(at) {
                 Learned::add(&mut learned.must, at, line.all());
             }
         }
-        if teaches {
+        if teaches && self.memory.iter().all(only_adds) {
             self.scans += 1;
             let before = self.database.row_cache_metrics();
             self.compare(command).await;
