@@ -259,6 +259,11 @@ impl Entry {
         self.flags.get() & (HEADER | ONLY | FENCE) != 0
     }
 
+    /// Whether it stands for a partition.
+    pub(super) fn is_partition(&self) -> bool {
+        self.flags.get() & (HEADER | ONLY) != 0
+    }
+
     pub(super) fn is_fence(&self) -> bool {
         self.has(FENCE)
     }

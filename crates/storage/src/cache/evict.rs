@@ -14,6 +14,8 @@ const PASSED_AT_ONCE: usize = 48;
 const FREED_BYTES_AT_ONCE: usize = 1 << 20;
 /// While readers of older states keep more than this part of the limit, nothing is evicted. An arbitrary choice.
 const KEPT_PART: usize = 4;
+/// Entries go when less than this part of the limit is free: an insertion splits nodes, too.
+const ROOM_PART: usize = 64;
 /// Entries of a table that is forgotten that are removed at a time.
 const REMOVED_AT_ONCE: usize = 32;
 /// What was replaced while it was read is freed in such portions.
@@ -82,16 +84,15 @@ impl Inner {
         self.used_bytes() + more > self.limit_bytes
     }
 
-    /// Whether the next insertion would make others go.
+    /// Whether an insertion may make others go: for what nobody has asked for there is no room then.
     pub(super) fn is_short_of_room(&self) -> bool {
-        // Some ahead of the limit, for nodes that an insertion splits.
-        self.is_over(self.limit_bytes / 64)
+        self.is_over(self.limit_bytes / ROOM_PART * 2)
     }
 
     /// Lets the hand go on if there is little room: an insertion calls this once, so that room grows faster than it is taken.
     pub(super) fn make_room(&mut self) {
         self.settle();
-        if !self.is_short_of_room() {
+        if !self.is_over(self.limit_bytes / ROOM_PART) {
             return;
         }
         self.trie.free_retired(FREED_AT_ONCE);
@@ -158,7 +159,7 @@ impl Inner {
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
         let Some(entry) = self.trie.get(key) else { return false };
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());
-        let (is_row, is_header) = (entry.is_row(), entry.is_header());
+        let (is_row, is_partition) = (entry.is_row(), entry.is_partition());
         let is_of_partitions = entry.is_of_partitions();
         let is_removed = match self.trie.has_readers() {
             false => self.trie.remove(key).unwrap_or(false),
@@ -174,7 +175,7 @@ impl Inner {
         self.live_heap_bytes -= heap_bytes;
         self.ages.remove(&age);
         self.metrics.rows -= u64::from(is_row);
-        self.metrics.partitions -= u64::from(is_header);
+        self.metrics.partitions -= u64::from(is_partition);
         true
     }
 }

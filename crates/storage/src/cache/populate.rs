@@ -216,7 +216,7 @@ impl Inner {
         }
         self.ages.add(&entry);
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());
-        let (is_row, is_header) = (entry.is_row(), entry.is_header());
+        let (is_row, is_partition) = (entry.is_row(), entry.is_partition());
         let entry = entry.owned_by(self.owner);
         if self.trie.transaction(prefix).put(place, entry).is_err() {
             self.ages.remove(&age);
@@ -226,8 +226,8 @@ impl Inner {
         self.live_heap_bytes += heap_bytes;
         self.metrics.row_insertions += u64::from(is_row);
         self.metrics.rows += u64::from(is_row);
-        self.metrics.partition_insertions += u64::from(is_header);
-        self.metrics.partitions += u64::from(is_header);
+        self.metrics.partition_insertions += u64::from(is_partition);
+        self.metrics.partitions += u64::from(is_partition);
         true
     }
 

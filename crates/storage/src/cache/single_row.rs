@@ -179,8 +179,6 @@ impl Inner {
             return true;
         }
         self.make_room();
-        let is_added = self.add(prefix, place, Entry::only(row));
-        self.metrics.partition_insertions += u64::from(is_added);
-        is_added
+        self.add(prefix, place, Entry::only(row))
     }
 }

@@ -219,7 +219,11 @@ impl Inner {
         row: &[u8],
         active: DeletionTime,
     ) -> bool {
-        self.make_room();
+        // Whether somebody reads the partition again and again.
+        let is_wanted = self.get(change.prefix, &[]).is_some_and(Entry::is_reused);
+        if is_wanted || self.get(change.prefix, place).is_some() {
+            self.make_room();
+        }
         let present = self
             .get(change.prefix, place)
             .map(|entry| (entry.is_row(), entry.row_bytes().to_vec(), entry.deletion()));
@@ -246,10 +250,11 @@ impl Inner {
                     let entry = Entry::row(true, deletion, row);
                     // It was written, and belongs to what somebody reads again: that is a use, and one more. Otherwise rows that were
                     // read with earlier flushes, and will not be again, would leave it no room (rule 12).
-                    if self.get(change.prefix, &[]).is_some_and(Entry::is_reused) {
+                    if is_wanted {
                         entry.set_reused();
                     }
-                    if !self.add(change.prefix, place, entry) {
+                    let has_room = is_wanted || !self.is_short_of_room();
+                    if !has_room || !self.add(change.prefix, place, entry) {
                         self.forget_range(change.prefix, &next);
                     }
                     true

@@ -30,6 +30,7 @@ mod row_cache_continuity;
 mod row_cache_explained;
 mod row_cache_heads;
 mod row_cache_races;
+mod row_cache_scans;
 mod scans_leave_caches;
 mod segments_are_recycled;
 mod several_shards;

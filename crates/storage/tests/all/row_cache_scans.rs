@@ -1,0 +1,158 @@
+//! Scans of small tables: read from files once, and then from memory, while no file can be read any more; flushes keep that true.
+
+use std::sync::Arc;
+
+use espalier_mutation::{KeyBound, KeyRange, schema::TableMetadata};
+use espalier_runtime::file::{
+    FileSystem, Operation,
+    simulated::{Effect, Fault, SimulatedDisk},
+};
+use espalier_storage::{Database, ReadCommand, ReadResult, ReadTarget};
+
+use crate::{model::read_in_pages, row_cache::settings, support::*};
+
+/// Neither data nor indexes can be read.
+fn break_files(disk: &SimulatedDisk) {
+    for part in ["Data.db", "Partitions.db", "Rows.db"] {
+        disk.inject(Fault::always(Operation::Read, Effect::InputOutput).on_path(part));
+    }
+}
+
+async fn write(database: &Database, table: &TableMetadata, partitions: std::ops::Range<u32>) {
+    let has_rows = !table.clustering_columns().is_empty();
+    for at in partitions {
+        for row in 0..if has_rows { 5 } else { 1 } {
+            let clustering = has_rows.then_some(row);
+            let insert = insert(table, &format!("p{at}"), clustering, 10, &[("v", "x")]);
+            database.apply(insert).await.unwrap();
+        }
+    }
+}
+
+fn rows(result: &ReadResult) -> usize {
+    result.partitions.iter().map(|partition| partition.rows.len()).sum()
+}
+
+fn scan(table: &Arc<TableMetadata>) -> ReadCommand {
+    command(table, ReadTarget::Range(KeyRange::full()))
+}
+
+/// Runs with a table of 100 partitions in one file.
+fn with_table(
+    definition: fn() -> TableMetadata,
+    cache_bytes: usize,
+    check: impl AsyncFn(Database, Arc<TableMetadata>, SimulatedDisk),
+) {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let mut settings = settings(cache_bytes);
+        // So that nothing but rows is kept.
+        settings.page_cache_bytes = cache_bytes;
+        let database = open(&file_system, settings).await.unwrap();
+        let definition = definition();
+        let name = definition.name.clone();
+        create(&database, vec![definition]).await;
+        let table = table(&database, &name);
+        write(&database, &table, 0..100).await;
+        database.flush("ks", None).await.unwrap();
+        check(database, table, disk).await;
+    });
+}
+
+#[test]
+fn the_second_scan_reads_no_file() {
+    for definition in [narrow_table, wide_table] {
+        with_table(definition, 1 << 20, async |database, table, disk| {
+            let first = database.read(scan(&table)).await.unwrap();
+            break_files(&disk);
+            assert!(
+                database.read(ReadCommand { bypass_cache: true, ..scan(&table) }).await.is_err()
+            );
+            assert_eq!(database.read(scan(&table)).await.unwrap(), first);
+            assert_eq!(read_in_pages(&database, scan(&table), 7).await, first.partitions);
+            // A part of it, and what is in no file.
+            let key = first.partitions[40].key.clone();
+            let range =
+                KeyRange { start: KeyBound::BeforeToken(key.token), end: KeyBound::Unbounded };
+            let part = command(&table, ReadTarget::Range(range));
+            assert_eq!(database.read(part).await.unwrap().partitions, first.partitions[40..]);
+            let misses = database.row_cache_metrics().reads_with_misses;
+            assert!(read_partition(&database, &table, "absent").await.is_none());
+            assert_eq!(database.row_cache_metrics().reads_with_misses, misses);
+        });
+    }
+}
+
+#[test]
+fn a_scan_by_pages_is_kept_as_one_that_is_not() {
+    for definition in [narrow_table, wide_table] {
+        for page in [1, 3, 5, 64] {
+            with_table(definition, 1 << 20, async |database, table, disk| {
+                let first = read_in_pages(&database, scan(&table), page).await;
+                assert_eq!(first.len(), 100);
+                break_files(&disk);
+                assert_eq!(database.read(scan(&table)).await.unwrap().partitions, first);
+            });
+        }
+    }
+}
+
+#[test]
+fn what_a_flush_brings_is_known_too() {
+    for definition in [narrow_table, wide_table] {
+        with_table(definition, 1 << 20, async |database, table, disk| {
+            database.read(scan(&table)).await.unwrap();
+            write(&database, &table, 50..200).await;
+            database.flush("ks", None).await.unwrap();
+            let expected = database.read(ReadCommand { bypass_cache: true, ..scan(&table) }).await;
+            break_files(&disk);
+            let got = database.read(scan(&table)).await.unwrap();
+            assert_eq!((got.partitions.len(), &got), (200, &expected.unwrap()));
+        });
+    }
+}
+
+#[test]
+fn of_an_evicted_partition_the_files_are_asked_again() {
+    with_table(narrow_table, 1 << 20, async |database, table, _| {
+        let expected = database.read(scan(&table)).await.unwrap();
+        let used = database.row_cache_metrics().used_bytes as usize;
+        database.set_row_cache_limit(used * 9 / 10);
+        database.set_row_cache_limit(1 << 20);
+        let before = database.row_cache_metrics();
+        assert!((1..100).contains(&before.partitions), "{before:?}");
+        assert_eq!(database.read(scan(&table)).await.unwrap(), expected);
+        let after = database.row_cache_metrics();
+        assert!(after.reads_with_misses > before.reads_with_misses, "{after:?}");
+        assert_eq!((after.partitions, after.rows), (100, 100));
+    });
+}
+
+#[test]
+fn a_scan_does_not_keep_a_large_table_nor_count_as_a_use() {
+    // A hundred partitions of five rows are estimated at 55 kB, more than a 16th of this.
+    with_table(wide_table, 512 << 10, async |database, table, _| {
+        let before = database.row_cache_metrics();
+        assert_eq!(rows(&database.read(scan(&table)).await.unwrap()), 500);
+        assert_eq!(database.row_cache_metrics(), before);
+        // What somebody else has read is found by nobody who does not know what is around it.
+        read_partition(&database, &table, "p7").await.unwrap();
+        let before = database.row_cache_metrics();
+        assert_eq!(rows(&database.read(scan(&table)).await.unwrap()), 500);
+        assert_eq!(database.row_cache_metrics(), before);
+    });
+}
+
+#[test]
+fn a_flush_pushes_nothing_out_for_partitions_that_nobody_asked_for() {
+    with_table(narrow_table, 600 << 10, async |database, table, _| {
+        database.read(scan(&table)).await.unwrap();
+        write(&database, &table, 100..12_000).await;
+        database.flush("ks", None).await.unwrap();
+        let metrics = database.row_cache_metrics();
+        assert_eq!((metrics.row_evictions, metrics.partition_evictions), (0, 0), "{metrics:?}");
+        assert!(metrics.partitions > 500, "{metrics:?}");
+        assert_eq!(rows(&database.read(scan(&table)).await.unwrap()), 12_000);
+    });
+}
