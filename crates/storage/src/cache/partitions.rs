@@ -4,12 +4,13 @@
 //! whether the files have a partition between the entry before it and itself, as a row's entry says it of rows; the first one says
 //! it of all partitions before. Where a range ends at no partition, a fence stands in the line: at a token, or behind all.
 
-use std::collections::VecDeque;
+use std::{borrow::Cow, collections::VecDeque};
 
 use espalier_mutation::{DecoratedKey, KeyBound, KeyRange, Row, schema::TableMetadata};
+use espalier_runtime::maybe_yield;
 use espalier_trie::{cursor::Direction, memory::InMemoryTrie};
 
-use super::{Inner, TableCache, Ticket, entry::Entry};
+use super::{CacheAccess, Inner, TableCache, Ticket, entry::Entry};
 use crate::{
     StorageError,
     memtable::path::{self, BEHIND, TOP},
@@ -123,6 +124,22 @@ impl TableCache {
         found.starts_with(&path[NUMBER_BYTES..]).then_some(found)
     }
 
+    /// Between two entries of the line the files have no partitions but those that have entries, as long as the access is valid. See
+    /// [`Inner::learn_some_partitions`].
+    pub(super) async fn learn_partitions(access: &CacheAccess, low: &[u8], high: &[u8]) {
+        let number = access.ticket.number;
+        let mut low = Cow::Borrowed(low);
+        while access.may_add() {
+            let cache = &access.cache.cache;
+            let reached = cache.0.borrow_mut().learn_some_partitions(number, &low, high);
+            match reached {
+                Some(reached) => low = Cow::Owned(reached),
+                None => return,
+            }
+            maybe_yield().await;
+        }
+    }
+
     /// What is known of a partition, by its key.
     pub(super) fn standing(&self, key: &DecoratedKey) -> Result<Standing, StorageError> {
         let mut path = Vec::with_capacity(32);
@@ -161,37 +178,38 @@ impl Inner {
     }
 
     /// Between two entries of the line the files have no partitions but those that have entries. Paths are without the table's
-    /// number; `low` is empty for the beginning of the table. `false`: one of the two is not there (any more).
-    pub(super) fn learn_partitions(&mut self, number: u32, low: &[u8], high: &[u8]) -> bool {
+    /// number; `low` is empty for the beginning of the table. Does a part at a time, for many may have asked for keys that are in no
+    /// file: gives the entry reached, from which it goes on. `None`: all is done, or one of the two is not there (any more).
+    fn learn_some_partitions(&mut self, number: u32, low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
         let number = number.to_be_bytes();
         let Self { trie, has_partition_ranges, .. } = self;
         let line = trie.subtrie(&number);
         let mut behind = low.to_vec();
         if !low.is_empty() {
             match line.get(low) {
-                None => return false,
+                None => return None,
                 Some(entry) if entry.is_fence() => {}
                 Some(_) => behind.push(BEHIND),
             }
         }
         let mut entries = line.entries(Direction::Forward);
         entries.seek(&behind);
-        while let Some((key, entry)) = entries.next_entry() {
-            if key == low {
-                continue;
-            }
+        let mut reached = None;
+        for _ in 0..LOOKED_AT_ONCE {
+            let (key, entry) = entries.next_entry()?;
             if key > high {
-                return false;
+                return None;
             }
-            if entry.is_of_partitions() {
+            if key != low && entry.is_of_partitions() {
                 entry.set_partitions_known(true);
                 *has_partition_ranges = true;
+                reached = Some(key.to_vec());
             }
             if key == high {
-                return true;
+                return None;
             }
         }
-        false
+        reached
     }
 
     /// Puts a fence at a bound. `None`: bounds at keys have none, or there is no room; else its path, which is empty at the table's

@@ -99,7 +99,7 @@ impl ScanFill {
             if self.access.may_add() {
                 take(&self.left_bytes, cache.add_single_row(key.borrowed(), row.as_ref()));
                 prefix.push(path::FIRST_ROW);
-                self.link(&prefix);
+                self.link(&prefix).await;
             }
             cache.count(|metrics| {
                 metrics.reads_with_misses += 1;
@@ -113,7 +113,7 @@ impl ScanFill {
         if self.access.may_add() {
             cache.add_header(&prefix, Some(stream.header()));
             take(&self.left_bytes, PARTITION_BYTES as usize);
-            self.link(&prefix);
+            self.link(&prefix).await;
         }
         let partition = FilledPartition {
             stream,
@@ -130,22 +130,22 @@ impl ScanFill {
     }
 
     /// The files have nothing between the last partition and this entry of the line, if it is there.
-    fn link(&mut self, entry: &[u8]) {
-        let number = self.access.ticket.number;
+    async fn link(&mut self, entry: &[u8]) {
         let entry = entry.get(super::partitions::NUMBER_BYTES..).unwrap_or_default();
         if let Some(reached) = &self.reached {
-            self.access.cache.cache.0.borrow_mut().learn_partitions(number, reached, entry);
+            TableCache::learn_partitions(&self.access, reached, entry).await;
         }
         self.reached = Some(entry.to_vec());
     }
 
     /// The files have nothing more in the range.
-    pub(crate) fn end(&mut self) {
+    pub(crate) async fn end(&mut self) {
         let number = self.access.ticket.number;
         if let Some(reached) = self.reached.take().filter(|_| self.access.may_add()) {
-            let mut inner = self.access.cache.cache.0.borrow_mut();
-            if let Some(fence) = inner.put_fence(number, &self.range.end, true) {
-                inner.learn_partitions(number, &reached, &fence);
+            let cache = &self.access.cache.cache;
+            let fence = cache.0.borrow_mut().put_fence(number, &self.range.end, true);
+            if let Some(fence) = fence {
+                TableCache::learn_partitions(&self.access, &reached, &fence).await;
             }
         }
     }

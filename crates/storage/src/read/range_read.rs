@@ -49,9 +49,9 @@ pub(super) async fn read_range(
         }
     }
     if read.result.next.is_none()
-        && let Some(rest) = read.from_memory(range).await?
+        && let Some(rest) = read.read_known(range).await?
     {
-        read.from_files(rest).await?;
+        read.read_files(rest).await?;
     }
     Ok(read.result)
 }
@@ -67,7 +67,7 @@ impl RangeRead<'_> {
     }
 
     /// Reads what is known; gives the range that is left, if there is one and no limit was reached.
-    async fn from_memory(&mut self, range: KeyRange) -> Result<Option<KeyRange>, StorageError> {
+    async fn read_known(&mut self, range: KeyRange) -> Result<Option<KeyRange>, StorageError> {
         let Some(access) = self.cache.clone() else { return Ok(Some(range)) };
         let (view, command) = (self.view, self.command);
         let mut known = KnownScan::new(&access, view, command, range.clone());
@@ -89,7 +89,7 @@ impl RangeRead<'_> {
         }
     }
 
-    async fn from_files(&mut self, range: KeyRange) -> Result<(), StorageError> {
+    async fn read_files(&mut self, range: KeyRange) -> Result<(), StorageError> {
         let (view, command) = (self.view, self.command);
         let fill = self.cache.as_ref().and_then(|cache| ScanFill::new(cache, command, &range));
         let mut scan = RangeScan::new(view, command, range, fill).await?;

@@ -90,7 +90,7 @@ impl<'a> RangeScan<'a> {
         if least.is_none()
             && let Some(fill) = &mut self.fill
         {
-            fill.end();
+            fill.end().await;
         }
         self.last.clone_from(&least);
         Ok(least)

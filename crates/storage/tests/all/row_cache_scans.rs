@@ -156,3 +156,19 @@ fn a_flush_pushes_nothing_out_for_partitions_that_nobody_asked_for() {
         assert_eq!(rows(&database.read(scan(&table)).await.unwrap()), 12_000);
     });
 }
+
+#[test]
+fn many_keys_that_are_in_no_file_are_passed_in_steps() {
+    for definition in [narrow_table, wide_table] {
+        with_table(definition, 1 << 20, async |database, table, disk| {
+            for at in 0..1000 {
+                assert!(read_partition(&database, &table, &format!("no{at}")).await.is_none());
+            }
+            let first = database.read(scan(&table)).await.unwrap();
+            break_files(&disk);
+            assert_eq!(database.read(scan(&table)).await.unwrap(), first);
+            assert_eq!(read_in_pages(&database, scan(&table), 7).await, first.partitions);
+            assert!(read_partition(&database, &table, "nobody").await.is_none());
+        });
+    }
+}
