@@ -103,13 +103,29 @@ def test_what_is_bypassed_or_not_cached_leaves_no_row(series):
     ours, session = series
     counted = Counted(ours)
     list(session.execute("SELECT * FROM ks.events WHERE source = 1 BYPASS CACHE"))
-    list(session.execute("SELECT * FROM ks.events"))
+    list(session.execute("SELECT * FROM ks.events BYPASS CACHE"))
     session.execute("ALTER TABLE ks.events WITH caching = {'enabled': 'false'}")
     list(session.execute("SELECT * FROM ks.events WHERE source = 1"))
     assert (counted["reads"], counted["row_insertions"]) == (0, 0)
     session.execute("ALTER TABLE ks.events WITH caching = {'enabled': 'true'}")
     assert len(list(session.execute("SELECT * FROM ks.events WHERE source = 1"))) == 200
     assert (counted["reads"], counted["row_insertions"]) == (1, 200)
+
+
+def test_a_small_table_is_scanned_from_memory_the_second_time(series):
+    ours, session = series
+    first = list(session.execute("SELECT * FROM ks.events"))
+    counted = Counted(ours)
+    assert list(session.execute("SELECT * FROM ks.events")) == first
+    assert (counted["reads_with_misses"], counted["row_insertions"]) == (0, 0)
+    assert counted["row_hits"] == len(first) == 2000
+    # A key that no file has is one of the things that are known.
+    assert not list(session.execute("SELECT * FROM ks.events WHERE source = 1000000"))
+    assert (counted["reads_with_misses"], explained(ours, "1000000")["state"]) == (0, "complete")
+    traced = session.execute("SELECT * FROM ks.events", trace=True)
+    list(traced)
+    events = [event.description for event in traced.get_query_trace().events]
+    assert any("Row cache knows all partitions of the range" in event for event in events), events
 
 
 def explained(node, key, table="events"):
