@@ -3,7 +3,31 @@
 
 use espalier_mutation::{Cell, ColumnData, DeletionTime, Liveness, Row, schema::TableMetadata};
 
+use espalier_runtime::time;
+
 use crate::ColumnSelection;
+
+/// When what is dead may go, as far as its age says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PurgeLimits {
+    /// Second at which things have expired.
+    pub(crate) now_s: u32,
+    /// Deletions done before this second are old enough.
+    pub(crate) gc_before_s: u32,
+}
+
+impl PurgeLimits {
+    /// By the table's options and the clock.
+    pub(crate) fn of(table: &TableMetadata) -> Self {
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        Self { now_s, gc_before_s: now_s.saturating_sub(table.options.gc_grace_seconds) }
+    }
+
+    /// Whether what was deleted, or expired, at a second may go.
+    pub(crate) fn are_old_enough(self, second: u32) -> bool {
+        second < self.gc_before_s
+    }
+}
 
 /// Removes from a row at second `now_s` what deletes nothing and is not live, as far as `may_go` lets it: tombstones and
 /// what has expired, given as (write timestamp in µs, second of deletion or expiry). What has expired and must stay becomes the

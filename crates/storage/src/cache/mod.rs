@@ -12,6 +12,7 @@
 //! | `partition`, `disk` | a partition as a stream: from memory, and from files where there are gaps, which it fills |
 //! | `partitions` | which partitions there are: known ranges of them |
 //! | `scan`, `scan_fill` | a range of partitions from memory, and what a scan of the files adds |
+//! | `dead` | rows that nobody needs any more |
 //! | `single_row` | the same for partitions that are one row |
 //! | `populate` | adding rows and ranges |
 //! | `update` | what a flush brings |
@@ -22,6 +23,7 @@
 //! took: nothing is added when it is reached.
 
 mod ages;
+mod dead;
 mod disk;
 mod entry;
 mod evict;

@@ -17,6 +17,7 @@ use espalier_trie::memory::{Snapshot, Subtrie};
 
 use super::{
     CacheAccess, Inner,
+    dead::DeadRows,
     disk::{Disk, Gap},
     entry::Entry,
     place::{are_adjacent, is_row},
@@ -54,6 +55,7 @@ pub(crate) struct CachedPartition {
     pub(super) disk: Option<Disk>,
     hits: u64,
     pub(super) misses: u64,
+    dead_rows: DeadRows,
 }
 
 /// A slice under way: the paths of the place reached and of the far bound, and the deletion that was told last.
@@ -98,6 +100,7 @@ impl CachedPartition {
             disk: None,
             hits: 0,
             misses: 0,
+            dead_rows: DeadRows::new(&command.table),
         };
         if trace::is_on() {
             let found = if header.is_some() { "found" } else { "not found" };
@@ -195,6 +198,8 @@ impl CachedPartition {
             }
         };
         (self.snapshot, self.prefix) = (snapshot, prefix);
+        let Self { access, command, view, header, prefix, dead_rows, .. } = self;
+        dead_rows.remove(access, &command.table, view, &header.key, prefix)?;
         match self.is_done() {
             true => self.release_snapshot(),
             false => self.leave_cache_for_last_gap(),
@@ -305,6 +310,9 @@ impl CachedPartition {
             step.entry.iter().for_each(|(_, entry)| use_entry(entry));
             let Some(entry) = entry else { return Ok(true) };
             let known = self.known(&end, entry)?;
+            if let (_, Some(row)) = &known {
+                self.dead_rows.meet(&end, row);
+            }
             self.give_known(range, end, known)?;
         }
         Ok(false)

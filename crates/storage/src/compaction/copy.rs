@@ -21,9 +21,9 @@ use super::{
     overlap::Outside,
     pace::Pace,
     progress::Running,
-    purged::{PurgeLimits, PurgedPartition, purge_header},
+    purged::{PurgedPartition, purge_header},
 };
-use crate::{StorageError, table::SSTable};
+use crate::{StorageError, purge::PurgeLimits, table::SSTable};
 
 /// Rows between two looks at the clock and at whether to stop.
 const ROWS_BETWEEN_LOOKS: u32 = 16;

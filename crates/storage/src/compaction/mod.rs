@@ -32,5 +32,5 @@ pub(crate) use outcome::CompactionOutcome;
 pub use progress::{CompactionKind, CompactionProgress};
 pub(crate) use progress::{CompactionPause, Running, TableCompactions};
 pub(crate) use scheduler::{TableArena, arena_of, perform, run as run_scheduler, split_job};
-pub(crate) use task::{Job, purge_limits};
+pub(crate) use task::Job;
 pub(crate) use transaction::{compaction_id, recover};

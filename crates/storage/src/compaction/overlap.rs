@@ -61,11 +61,7 @@ impl Outside {
         self.refresh();
         let sstables = self.sstables.iter().filter(|sstable| sstable.may_contain(key.borrowed()));
         let oldest = sstables.map(|sstable| sstable.minimum_timestamp()).min();
-        let path = &mut self.path;
-        let view = self.table.borrow_view();
-        let mut memtables = view.memtables().filter(|memtable| !memtable.is_empty());
-        let in_memory = memtables.by_ref().filter(|memtable| memtable.has(key.borrowed(), path));
-        let in_memory = in_memory.map(|memtable| memtable.minimum_timestamp()).min();
+        let in_memory = self.table.borrow_view().oldest_in_memory(key, &mut self.path);
         match oldest.into_iter().chain(in_memory).min() {
             Some(_) if self.is_counter => i64::MIN,
             Some(oldest) => oldest,

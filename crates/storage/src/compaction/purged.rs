@@ -5,17 +5,8 @@ use espalier_mutation::{DecoratedKey, PartitionHeader, Unfiltered, UnfilteredStr
 use super::overlap::Outside;
 use crate::{
     StorageError,
-    purge::{purge_deletion, purge_row},
+    purge::{PurgeLimits, purge_deletion, purge_row},
 };
-
-/// When what is dead may go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PurgeLimits {
-    /// Second at which things have expired.
-    pub(crate) now_s: u32,
-    /// Deletions done before this second are old enough.
-    pub(crate) gc_before_s: u32,
-}
 
 /// Decides what may go of a partition.
 struct Decision<'a> {
@@ -28,7 +19,7 @@ struct Decision<'a> {
 
 impl Decision<'_> {
     fn may_go(&mut self, key: &DecoratedKey, timestamp: i64, second: u32) -> bool {
-        if second >= self.limits.gc_before_s {
+        if !self.limits.are_old_enough(second) {
             return false;
         }
         let outside = &mut self.outside;

@@ -13,12 +13,12 @@ use super::{
     CompactionKind, Job, compaction_id,
     outcome::Outcome,
     overlap::Outside,
-    purge_limits,
     strategy::{Arena, CompactionStrategy, FileFacts, Pick, Split, depth},
     task,
 };
 use crate::{
     Database, StorageError,
+    purge::PurgeLimits,
     table::{SSTable, Table},
 };
 
@@ -117,7 +117,7 @@ fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Opti
     if let Some(job) = split_job(database, table) {
         return Some(job);
     }
-    let limits = purge_limits(&table.metadata());
+    let limits = PurgeLimits::of(&table.metadata());
     let may_be_expired =
         |file: &&Rc<SSTable>| file.maximum_local_deletion_time() < limits.gc_before_s;
     let candidates: Vec<_> = arena.idle.iter().filter(may_be_expired).cloned().collect();
@@ -227,7 +227,7 @@ impl TableArena {
 pub(crate) fn arena_of(database: &Database, table: &Rc<Table>) -> TableArena {
     let view = table.view();
     let tokens = if table.is_schema() { (i64::MIN, i64::MAX) } else { database.own_tokens() };
-    let limits = purge_limits(&table.metadata());
+    let limits = PurgeLimits::of(&table.metadata());
     let mut arena = TableArena {
         idle: Vec::new(),
         idle_facts: Vec::new(),

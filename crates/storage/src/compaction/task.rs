@@ -6,7 +6,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{KeyRange, schema::TableMetadata};
-use espalier_runtime::time::{self, Instant};
+use espalier_runtime::time::Instant;
 use espalier_sstable::{Descriptor, WrittenSSTable};
 
 use super::{
@@ -16,12 +16,12 @@ use super::{
     overlap::Outside,
     pace::Pace,
     progress::{CompactionKind, RunningGuard},
-    purged::PurgeLimits,
     strategy::Split,
     transaction::{CommitFailure, Transaction},
 };
 use crate::{
     Database, StorageError,
+    purge::PurgeLimits,
     table::{SSTable, Table},
 };
 
@@ -45,7 +45,7 @@ pub(crate) async fn run(
     let limits = match is_split {
         // What it covers may be on any shard.
         true => PurgeLimits { now_s: 0, gc_before_s: 0 },
-        false => purge_limits(&metadata),
+        false => PurgeLimits::of(&metadata),
     };
     let mut outside = Outside::new(table, &running.inputs);
     let expired = outside.expired_inputs(limits.gc_before_s);
@@ -141,12 +141,6 @@ pub(crate) async fn run(
         tracing::warn!(%error, "compacted files are left until the next start");
     }
     Ok(Outcome::Done(Box::new(outcome)))
-}
-
-/// The limits by the table's options and the clock.
-pub(crate) fn purge_limits(metadata: &TableMetadata) -> PurgeLimits {
-    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-    PurgeLimits { now_s, gc_before_s: now_s.saturating_sub(metadata.options.gc_grace_seconds) }
 }
 
 /// Puts the outputs in place of the inputs, without giving way.

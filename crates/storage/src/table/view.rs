@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use espalier_mutation::DecoratedKey;
+
 use super::SSTable;
 use crate::memtable::Memtable;
 
@@ -24,6 +26,14 @@ impl TableView {
     /// All memtables, the one that takes writes first.
     pub(crate) fn memtables(&self) -> impl Iterator<Item = &Rc<Memtable>> {
         std::iter::once(&self.memtable).chain(self.flushing.iter())
+    }
+
+    /// Nothing that memtables hold of a partition was written before this timestamp (µs); `None`: they hold nothing of it. `path` is
+    /// for paths.
+    pub(crate) fn oldest_in_memory(&self, key: &DecoratedKey, path: &mut Vec<u8>) -> Option<i64> {
+        let memtables = self.memtables().filter(|memtable| !memtable.is_empty());
+        let holders = memtables.filter(|memtable| memtable.has(key.borrowed(), path));
+        holders.map(|memtable| memtable.minimum_timestamp()).min()
     }
 
     pub(super) fn with_frozen_memtable(&self, fresh: Rc<Memtable>) -> Self {

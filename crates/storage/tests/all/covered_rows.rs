@@ -88,7 +88,7 @@ pub fn a_range_deletion_over_many_rows_is_not_walked() {
     run(async {
         let file_system = FileSystem::simulated(1);
         let database = open(&file_system, with_small_blocks()).await.unwrap();
-        create(&database, vec![wide_table()]).await;
+        create(&database, vec![keeping_tombstones(wide_table())]).await;
         let wide = table(&database, "wide");
         insert_rows(&database, &wide, 0..ROWS, 10).await;
         database.flush("ks", None).await.unwrap();
@@ -147,7 +147,7 @@ pub fn a_range_deletion_over_many_rows_is_not_walked() {
 fn a_deleted_row_is_not_looked_for_in_older_sstables() {
     run(async {
         let database = open(&FileSystem::simulated(1), configuration()).await.unwrap();
-        create(&database, vec![wide_table()]).await;
+        create(&database, vec![keeping_tombstones(wide_table())]).await;
         let wide = table(&database, "wide");
         insert_rows(&database, &wide, 0..100, 10).await;
         database.flush("ks", None).await.unwrap();
@@ -231,7 +231,7 @@ pub fn reads_find_what_a_model_holds() {
             let mut configuration = with_small_blocks();
             configuration.column_index_bytes = Some(512);
             let database = open(&file_system, configuration).await.unwrap();
-            create(&database, vec![wide_table()]).await;
+            create(&database, vec![keeping_tombstones(wide_table())]).await;
             let wide = table(&database, "wide");
             let mut random = Generator::from_seed(seed);
             let mut model = Model::new();

@@ -110,7 +110,7 @@ pub fn what_is_deleted_and_written_again_is_seen() {
         let file_system = FileSystem::simulated(seed);
         run(async {
             let database = open(&file_system, configuration()).await.unwrap();
-            create(&database, vec![wide_table()]).await;
+            create(&database, vec![keeping_tombstones(wide_table())]).await;
             let wide = table(&database, "wide");
             let (mut model, mut random) = (Model::default(), Generator::from_seed(seed));
             for step in 0..1500 {
@@ -159,7 +159,7 @@ async fn first_behind(delete: impl AsyncFn(&Database, &TableMetadata)) -> (f64, 
     const ROWS: i32 = 60_000;
     let file_system = FileSystem::simulated(1);
     let database = open(&file_system, configuration()).await.unwrap();
-    create(&database, vec![wide_table()]).await;
+    create(&database, vec![keeping_tombstones(wide_table())]).await;
     let wide = table(&database, "wide");
     for first in (0..=ROWS).step_by(1000) {
         let mut update = PartitionUpdate::new(wide.id, key("p"));

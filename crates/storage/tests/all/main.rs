@@ -27,6 +27,7 @@ mod resharding_survives_crashes;
 mod row_cache;
 mod row_cache_accounts;
 mod row_cache_continuity;
+mod row_cache_dead_rows;
 mod row_cache_explained;
 mod row_cache_heads;
 mod row_cache_races;

@@ -427,7 +427,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
             configuration.sstable_format = version.into();
             let database = open(&file_system, configuration).await.unwrap();
             if !is_created {
-                create(&database, vec![definition()]).await;
+                create(&database, vec![keeping_tombstones(definition())]).await;
                 is_created = true;
             }
             let table = table(&database, &definition().name);
@@ -490,7 +490,7 @@ fn limits_by_bytes_bound_a_page() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
-        create(&database, vec![wide_table()]).await;
+        create(&database, vec![keeping_tombstones(wide_table())]).await;
         let table = table(&database, "wide");
         for row in 0..50 {
             let value = "v".repeat(100);

@@ -60,9 +60,7 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
         // So that partitions of some rows have an index of them.
         settings.column_index_bytes = seed.is_multiple_of(2).then_some(64);
         let database = open(&file_system, settings).await.unwrap();
-        let mut definition = (shape.table)();
-        // Nothing is purged: what a compaction takes away could come back by writes with older timestamps.
-        definition.options.gc_grace_seconds = i32::MAX as u32;
+        let definition = keeping_tombstones((shape.table)());
         let name = definition.name.clone();
         create(&database, vec![definition]).await;
         let table = table(&database, &name);

@@ -70,8 +70,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
     run(async {
         preempt::force_yields(Some(seed));
         let database = open(&file_system, settings(cache_bytes)).await.unwrap();
-        let mut definition = definition();
-        definition.options.gc_grace_seconds = i32::MAX as u32;
+        let definition = keeping_tombstones(definition());
         let name = definition.name.clone();
         create(&database, vec![definition]).await;
         for burst in 0..12 {

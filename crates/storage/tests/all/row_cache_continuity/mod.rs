@@ -58,8 +58,7 @@ fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
     run(async {
         espalier_runtime::preempt::force_yields(Some(seed));
         let database = open(&file_system, settings(shape.cache_bytes)).await.unwrap();
-        let mut definition = (shape.table)();
-        definition.options.gc_grace_seconds = i32::MAX as u32;
+        let definition = keeping_tombstones((shape.table)());
         let name = definition.name.clone();
         create(&database, vec![definition]).await;
         let mut continuity = Continuity {

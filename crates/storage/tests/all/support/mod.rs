@@ -103,6 +103,12 @@ pub async fn create(database: &Database, tables: Vec<TableMetadata>) {
     database.change_schema(change).await.unwrap().unwrap();
 }
 
+/// Nothing of the table is purged: what that takes away could come back by writes with older timestamps, which models do not know.
+pub fn keeping_tombstones(mut table: TableMetadata) -> TableMetadata {
+    table.options.gc_grace_seconds = i32::MAX as u32;
+    table
+}
+
 /// `schema` with these tables added, or replaced, in keyspace `ks`.
 pub fn with_tables(schema: &Schema, tables: Vec<TableMetadata>) -> Schema {
     let mut all = match schema.keyspace("ks") {

@@ -1,0 +1,112 @@
+//! Rows of which nothing is left but tombstones that nobody needs any more: they are removed when a reader has met them (rule 17).
+//!
+//! By the rule of compaction (`purge`): they are older than `gc_grace_seconds`, and no memtable holds anything of the partition that they
+//! could cover. What is in files they cover there as well, and the cache says that the range is known.
+
+use std::rc::Rc;
+
+use espalier_mutation::{ColumnData, DecoratedKey, Row, schema::TableMetadata};
+
+use super::{CacheAccess, Inner};
+use crate::{
+    StorageError,
+    memtable::RowFormat,
+    purge::{PurgeLimits, purge_row},
+    table::TableView,
+};
+
+/// Rows that are removed without giving way: some ten microseconds.
+const REMOVED_AT_ONCE: usize = 64;
+
+/// Looks for rows that may go among those that a reader meets in one partition.
+pub(super) struct DeadRows {
+    limits: PurgeLimits,
+    /// What was found, in the order of the walk.
+    places: Vec<Vec<u8>>,
+}
+
+impl DeadRows {
+    pub(super) fn new(table: &TableMetadata) -> Self {
+        Self { limits: PurgeLimits::of(table), places: Vec::new() }
+    }
+
+    /// A row is met.
+    pub(super) fn meet(&mut self, place: &[u8], row: &Row) {
+        // What most rows are asked.
+        let now_s = self.limits.now_s;
+        let may_be_dead = !row.liveness.is_live(now_s)
+            && (row.deletion.is_live()
+                || self.limits.are_old_enough(row.deletion.local_deletion_time))
+            && !row.columns.iter().any(|(_, data)| match data {
+                ColumnData::Simple(cell) => cell.is_live(now_s),
+                ColumnData::Complex(_) => false,
+            });
+        if may_be_dead && self.places.len() < REMOVED_AT_ONCE && self.is_dead(row.clone(), i64::MAX)
+        {
+            self.places.push(place.to_vec());
+        }
+    }
+
+    /// Whether nothing is left of a row, if deletions with timestamps below this cover nothing.
+    fn is_dead(&self, mut row: Row, uncovered_below: i64) -> bool {
+        let may_go = &mut |timestamp, second| {
+            self.limits.are_old_enough(second) && timestamp < uncovered_below
+        };
+        purge_row(&mut row, self.limits.now_s, may_go);
+        row.is_empty()
+    }
+
+    /// Removes what was met and may go.
+    pub(super) fn remove(
+        &mut self,
+        access: &CacheAccess,
+        table: &TableMetadata,
+        view: &Rc<TableView>,
+        key: &DecoratedKey,
+        prefix: &[u8],
+    ) -> Result<(), StorageError> {
+        if self.places.is_empty() {
+            return Ok(());
+        }
+        let places = std::mem::take(&mut self.places);
+        // A counter that was deleted stays dead whatever is written later.
+        if !access.cache.is_valid(access.ticket) || table.is_counter() {
+            return Ok(());
+        }
+        let uncovered_below = view.oldest_in_memory(key, &mut Vec::new()).unwrap_or(i64::MAX);
+        let cache = &access.cache;
+        let mut inner = cache.cache.0.borrow_mut();
+        for place in places {
+            let Some(row) = inner.removable_row(table, cache.format(), prefix, &place)? else {
+                continue;
+            };
+            if self.is_dead(row, uncovered_below) && inner.remove(&[prefix, &place].concat()) {
+                inner.metrics.row_removals += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// A row that can be removed without a change of what is known: the ranges on both sides are, and are under the same
+    /// deletion.
+    fn removable_row(
+        &self,
+        table: &TableMetadata,
+        format: RowFormat,
+        prefix: &[u8],
+        place: &[u8],
+    ) -> Result<Option<Row>, StorageError> {
+        let Some(entry) = self.get(prefix, place) else { return Ok(None) };
+        let is_within = entry.is_row()
+            && entry.is_continuous()
+            && self.successor(prefix, place).is_some_and(|(_, is_continuous, deletion)| {
+                is_continuous && deletion == entry.deletion()
+            });
+        match is_within {
+            true => format.row_of(table, place, entry.row_bytes()).map(Some),
+            false => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Rows of which nothing is left but old tombstones leave the row cache when somebody has met them; nothing comes back by it.
+
+use std::sync::Arc;
+
+use espalier_mutation::{DeletionTime, Mutation, PartitionUpdate, Row, schema::TableMetadata};
+use espalier_runtime::{file::FileSystem, time};
+use espalier_storage::{Database, ReadCommand, ReadTarget};
+
+use crate::{row_cache::settings, support::*};
+
+const ROWS: i32 = 200;
+
+async fn delete(database: &Database, table: &TableMetadata, row: i32, timestamp: i64, second: u32) {
+    let mut update = PartitionUpdate::new(table.id, key("p"));
+    let mut dead = Row::empty(espalier_mutation::Clustering::new([int(row)]));
+    dead.deletion = DeletionTime::new(timestamp, second);
+    update.rows.push(dead);
+    database.apply(Mutation { updates: vec![update] }).await.unwrap();
+}
+
+/// The first row, and how many rows of the cache were met for it.
+async fn first(database: &Database, table: &Arc<TableMetadata>) -> (Option<i32>, u64) {
+    let mut command = command(table, ReadTarget::Partition(key("p")));
+    command.limits.rows = 1;
+    let before = database.row_cache_metrics();
+    let read = database.read(command.clone()).await.unwrap();
+    let met = database.row_cache_metrics().row_hits - before.row_hits;
+    assert_eq!(database.row_cache_metrics().reads_with_misses, before.reads_with_misses);
+    let around = database.read(ReadCommand { bypass_cache: true, ..command }).await.unwrap();
+    assert_eq!(read.partitions, around.partitions);
+    let row = read.partitions.first().map(|partition| partition.rows[0].clone());
+    let value = row.map(|row| row.clustering.values[0].clone().unwrap());
+    (value.map(|value| i32::from_be_bytes(value[..].try_into().unwrap())), met)
+}
+
+/// Runs with a partition of [`ROWS`] rows, all of it in the cache, of which the first half was deleted and flushed.
+fn with_queue(grace_s: u32, check: impl AsyncFn(Database, Arc<TableMetadata>, u32)) {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, settings(1 << 20)).await.unwrap();
+        let mut definition = wide_table();
+        definition.options.gc_grace_seconds = grace_s;
+        create(&database, vec![definition]).await;
+        let table = table(&database, "wide");
+        for row in 0..ROWS {
+            database.apply(insert(&table, "p", Some(row), 10, &[("v", "x")])).await.unwrap();
+        }
+        database.flush("ks", None).await.unwrap();
+        read_partition(&database, &table, "p").await.unwrap();
+        let now_s = u32::try_from(time::now_seconds()).unwrap();
+        for row in 0..ROWS / 2 {
+            delete(&database, &table, row, 20, now_s - 100).await;
+        }
+        database.flush("ks", None).await.unwrap();
+        check(database, table, now_s).await;
+    });
+}
+
+#[test]
+fn a_run_of_old_tombstones_is_walked_once() {
+    with_queue(50, async |database, table, now_s| {
+        let half = ROWS / 2;
+        assert_eq!(database.row_cache_metrics().rows, ROWS as u64);
+        let (row, met) = first(&database, &table).await;
+        assert!((row, met > half as u64) == (Some(half), true), "{row:?} {met}");
+        // The walk goes in steps, of which each removes a part.
+        let mut met = met;
+        for _ in 0..10 {
+            let (row, again) = first(&database, &table).await;
+            assert_eq!(row, Some(half));
+            met = again;
+        }
+        assert!(met < 10, "{met}");
+        assert!(database.row_cache_metrics().rows <= half as u64 + 1);
+        // The queue goes on.
+        delete(&database, &table, half, 20, now_s - 100).await;
+        assert_eq!(first(&database, &table).await.0, Some(half + 1));
+        database.apply(insert(&table, "p", Some(3), 30, &[("v", "y")])).await.unwrap();
+        assert_eq!(first(&database, &table).await.0, Some(3));
+        database.flush("ks", None).await.unwrap();
+        assert_eq!(first(&database, &table).await.0, Some(3));
+    });
+}
+
+#[test]
+fn tombstones_stay_as_long_as_they_are_young() {
+    with_queue(864_000, async |database, table, _| {
+        for _ in 0..5 {
+            assert_eq!(first(&database, &table).await.0, Some(ROWS / 2));
+        }
+        assert_eq!(database.row_cache_metrics().rows, ROWS as u64);
+    });
+}
+
+#[test]
+fn tombstones_stay_as_long_as_a_memtable_holds_what_they_may_cover() {
+    with_queue(50, async |database, table, _| {
+        // Written before the deletion, and arrived after it.
+        database.apply(insert(&table, "p", Some(7), 15, &[("v", "late")])).await.unwrap();
+        for _ in 0..5 {
+            assert_eq!(first(&database, &table).await.0, Some(ROWS / 2));
+        }
+        assert_eq!(database.row_cache_metrics().rows, ROWS as u64);
+        // In a file it is covered by the tombstone in another one.
+        database.flush("ks", None).await.unwrap();
+        for _ in 0..5 {
+            assert_eq!(first(&database, &table).await.0, Some(ROWS / 2));
+        }
+        assert!(database.row_cache_metrics().rows <= ROWS as u64 / 2 + 1);
+    });
+}
