@@ -4,7 +4,7 @@
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use espalier_mutation::{Mutation, schema::TableMetadata};
-use espalier_runtime::{file::FileSystem, spawn_local};
+use espalier_runtime::{file::FileSystem, spawn_local, time};
 use espalier_storage::{Database, ReadCommand, RowCacheMetrics, StorageConfiguration};
 
 use crate::{
@@ -21,6 +21,8 @@ struct Shape {
     spread: u64,
     /// Small ones evict all the time.
     cache_bytes: usize,
+    /// Tombstones may go at once; then nothing is written before what was deleted.
+    purges: bool,
 }
 
 pub(crate) fn settings(cache_bytes: usize) -> StorageConfiguration {
@@ -51,8 +53,11 @@ pub(crate) async fn compare(
 fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
     let file_system = FileSystem::simulated(seed);
     let mut writer = Writer::new(seed);
-    // Compactions go by the clock; for them nothing has expired yet.
-    writer.now_s = NOW + 1_000_000_000;
+    // Purges go by the clock; for them nothing has expired yet.
+    writer.now_s = match shape.purges {
+        true => u32::try_from(time::now_seconds()).unwrap() - 3,
+        false => NOW + 1_000_000_000,
+    };
     let (mut result, mut answered) = (RowCacheMetrics::default(), 0);
     run(async {
         espalier_runtime::preempt::force_yields(Some(seed));
@@ -60,7 +65,10 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
         // So that partitions of some rows have an index of them.
         settings.column_index_bytes = seed.is_multiple_of(2).then_some(64);
         let database = open(&file_system, settings).await.unwrap();
-        let definition = keeping_tombstones((shape.table)());
+        let mut definition = keeping_tombstones((shape.table)());
+        if shape.purges {
+            definition.options.gc_grace_seconds = 0;
+        }
         let name = definition.name.clone();
         create(&database, vec![definition]).await;
         let table = table(&database, &name);
@@ -97,6 +105,9 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
                     compare(&database, &command, page, &context).await;
                 }
                 _ => {
+                    if shape.purges {
+                        writer.raise_floor();
+                    }
                     let update = writer.update(&table, shape.partitions, shape.spread);
                     if !update.is_empty() {
                         database.apply(Mutation { updates: vec![update] }).await.unwrap();
@@ -128,11 +139,25 @@ fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
     assert!(all.row_evictions > 0 && all.row_merges > 0, "{all:?}");
 }
 
-const WIDE: Shape = Shape { table: wide_table, partitions: 3, spread: 12, cache_bytes: 1 << 20 };
+const WIDE: Shape =
+    Shape { table: wide_table, partitions: 3, spread: 12, cache_bytes: 1 << 20, purges: false };
 
 #[test]
 fn reads_of_wide_partitions_are_those_without_the_cache() {
     check_seeds(0, 30, WIDE, 400);
+}
+
+#[test]
+fn reads_are_those_without_the_cache_while_old_tombstones_go() {
+    let wide = Shape { purges: true, ..WIDE };
+    let mixed = Shape { table: mixed_table, partitions: 2, spread: 5, ..wide };
+    let mut removals = 0;
+    for seed in 0..12 {
+        for shape in [wide, mixed, Shape { cache_bytes: 4 << 10, ..wide }] {
+            removals += check(400 + seed, shape, 400).0.row_removals;
+        }
+    }
+    assert!(removals > 100, "{removals}");
 }
 
 #[test]
@@ -143,14 +168,14 @@ fn reads_of_wide_partitions_under_eviction_are_those_without_the_cache() {
 
 #[test]
 fn reads_of_small_partitions_are_those_without_the_cache() {
-    let shape = Shape { table: narrow_table, partitions: 30, spread: 1, cache_bytes: 1 << 20 };
+    let shape = Shape { table: narrow_table, partitions: 30, spread: 1, ..WIDE };
     check_seeds(200, 10, shape, 400);
     check_seeds(220, 10, Shape { cache_bytes: 2 << 10, partitions: 100, ..shape }, 400);
 }
 
 #[test]
 fn reads_of_composite_clusterings_are_those_without_the_cache() {
-    let shape = Shape { table: mixed_table, partitions: 2, spread: 5, cache_bytes: 1 << 20 };
+    let shape = Shape { table: mixed_table, partitions: 2, spread: 5, ..WIDE };
     check_seeds(300, 15, shape, 400);
     check_seeds(320, 15, Shape { cache_bytes: 3 << 10, ..shape }, 400);
 }
@@ -165,9 +190,11 @@ pub(crate) fn told(name: &str, default: u64) -> u64 {
 #[ignore = "takes as long as it is told to"]
 fn a_million_steps() {
     let (steps, first) = (told("ESPALIER_STEPS", 1_000_000), told("ESPALIER_SEED", 0));
-    let narrow = Shape { table: narrow_table, partitions: 60, spread: 1, cache_bytes: 3 << 10 };
-    let mixed = Shape { table: mixed_table, partitions: 3, spread: 5, cache_bytes: 3 << 10 };
-    let shapes = [WIDE, Shape { cache_bytes: 3 << 10, ..WIDE }, narrow, mixed];
+    let small = Shape { cache_bytes: 3 << 10, ..WIDE };
+    let narrow = Shape { table: narrow_table, partitions: 60, spread: 1, ..small };
+    let mixed = Shape { table: mixed_table, partitions: 3, spread: 5, ..small };
+    let purging = Shape { purges: true, ..WIDE };
+    let shapes = [WIDE, small, narrow, mixed, purging];
     for round in 0..steps / 2000 {
         let shape = shapes[round as usize % shapes.len()];
         let seed = espalier_runtime::random::Generator::from_seed(first + round).below(u64::MAX);
