@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use espalier_runtime::block_on;
-use espalier_runtime::file::{FileSystem, PAGE_BYTES};
+use espalier_runtime::file::{FileSystem, PAGE_BYTES, PageBufferMut};
 
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 % 251) as u8).collect()
@@ -98,6 +98,34 @@ fn files_are_preallocated_truncated_and_reopened_at_their_end() {
         let expected =
             format!("write of 9 bytes at offset 7 of {}: Bad file descriptor", path.display());
         assert_eq!(error.to_string(), expected);
+    });
+}
+
+#[test]
+fn whole_pages_are_written_around_the_cache_and_all_else_through_it() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("Data.db");
+    let content = pattern(5 * PAGE_BYTES + 100);
+    block_on(async {
+        let system = FileSystem::real();
+        let file = system.create_new_direct(&path).await.unwrap();
+        let is_taken = file.is_direct();
+        println!("direct: {is_taken}");
+        let (pages, tail) = content.split_at(4 * PAGE_BYTES);
+        for two in pages.chunks(2 * PAGE_BYTES) {
+            let mut buffer = PageBufferMut::with_capacity(two.len());
+            buffer.extend_from_slice(two);
+            file.append(buffer).await.unwrap();
+            assert_eq!(file.is_direct(), is_taken);
+        }
+        // A Vec need not lie at a page, and this one does not end at one.
+        file.append(tail.to_vec()).await.unwrap();
+        assert!(!file.is_direct());
+        file.append_vectored(vec![b"more".to_vec(), b"of it".to_vec()]).await.unwrap();
+        file.sync_all().await.unwrap();
+        assert!(system.read(&path).await.unwrap() == [&content[..], b"moreof it"].concat());
+        let again = system.create_new_direct(&path).await.err().unwrap();
+        assert_eq!(again.kind(), std::io::ErrorKind::AlreadyExists);
     });
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct AppendFile {
     name: FileName,
     buffer: Vec<u8>,
     written: u64,
-    checksums: Option<PageChecksums>,
+    checksums: PageChecksums,
 }
 
 impl AppendFile {
@@ -30,22 +30,12 @@ impl AppendFile {
             name: FileName::new(path),
             buffer: Vec::new(),
             written: 0,
-            checksums: Some(PageChecksums::default()),
+            checksums: PageChecksums::default(),
         })
-    }
-
-    /// For a file that carries checksums itself: its pages get none beside it, and take no memory.
-    pub(crate) fn leave_pages_unchecked(&mut self) {
-        self.checksums = None;
     }
 
     pub(crate) fn name(&self) -> &FileName {
         &self.name
-    }
-
-    /// Length of the file with what is still in the buffer.
-    pub(crate) fn position(&self) -> u64 {
-        self.written + self.buffer.len() as u64
     }
 
     /// Writes the buffer out once it is large. To be called between appends: it is what bounds memory.
@@ -61,9 +51,7 @@ impl AppendFile {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        if let Some(checksums) = &mut self.checksums {
-            checksums.add(&self.buffer);
-        }
+        self.checksums.add(&self.buffer);
         let (_, mut buffer) = self.file.append(std::mem::take(&mut self.buffer)).await?;
         self.written += buffer.len() as u64;
         buffer.clear();
@@ -74,9 +62,7 @@ impl AppendFile {
     /// Writes over the beginning of the file, at most a page of it.
     pub(crate) async fn rewrite_start(&mut self, bytes: Vec<u8>) -> Result<()> {
         self.flush().await?;
-        if let Some(checksums) = &mut self.checksums {
-            checksums.rewrite_start(&bytes);
-        }
+        self.checksums.rewrite_start(&bytes);
         self.file.write_at(0, bytes).await?;
         Ok(())
     }
@@ -87,8 +73,7 @@ impl AppendFile {
         if is_durable {
             self.file.sync_all().await?;
         }
-        let pages = self.checksums.map(PageChecksums::finish).unwrap_or_default();
-        Ok(WrittenFile { length: self.written, pages })
+        Ok(WrittenFile { length: self.written, pages: self.checksums.finish() })
     }
 }
 
@@ -96,7 +81,7 @@ impl AppendFile {
 pub(crate) struct WrittenFile {
     /// In bytes.
     pub(crate) length: u64,
-    /// A checksum for each page; none if they were left unchecked.
+    /// A checksum for each page.
     pub(crate) pages: Vec<u32>,
 }
 

@@ -40,6 +40,7 @@ pub mod scylla;
 pub mod statistics;
 pub mod verify;
 pub mod versions;
+mod write_behind;
 mod writer;
 
 #[cfg(debug_assertions)]

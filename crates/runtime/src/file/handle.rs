@@ -44,7 +44,7 @@ impl File {
         dispatch!(self, file => file.path())
     }
 
-    /// Whether reads bypass the kernel's page cache. `false` also where the file system refused that.
+    /// Whether reads, or writes of whole pages, bypass the kernel's page cache. `false` also where the file system refused that.
     pub fn is_direct(&self) -> bool {
         dispatch!(self, file => file.is_direct())
     }

@@ -7,7 +7,7 @@
 //!
 //! Reads return [`PageBuffer`]s: aligned, pooled, reference counted. A file opened with
 //! [`FileSystem::open_read_direct`] bypasses the kernel's page cache; any offset and length may be asked
-//! for, but only 4 KiB-aligned ones cost nothing extra.
+//! for, but only 4 KiB-aligned ones cost nothing extra. [`FileSystem::create_new_direct`] is the same for writing.
 
 mod error;
 mod handle;

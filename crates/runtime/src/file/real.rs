@@ -11,6 +11,7 @@ use super::{DirectoryEntry, File, Metadata, PAGE_BYTES, Result};
 use crate::event_loop;
 use crate::task::{spawn_blocking, spawn_local};
 use compio::BufResult;
+use compio::buf::IoBuf as _;
 use compio::io::{AsyncReadAt, AsyncWriteAt};
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
@@ -68,7 +69,7 @@ impl RealFile {
         if self.direct.get() {
             match self.read_direct(offset, length).await {
                 // The file system took O_DIRECT at the opening and refuses it now.
-                Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+                Err(error) if is_refused(&error) => {
                     self.stop_direct().map_err(failed)?;
                 }
                 result => return result.map_err(failed),
@@ -123,6 +124,17 @@ impl RealFile {
         Ok(())
     }
 
+    /// Where that is refused, the file stays as it is.
+    fn start_direct(&self) -> io::Result<()> {
+        let flags = rustix::fs::fcntl_getfl(&self.file)?;
+        match rustix::fs::fcntl_setfl(&self.file, flags | OFlags::DIRECT) {
+            Ok(()) => self.direct.set(true),
+            Err(Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
     pub(super) async fn read_exact_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
         let too_short = || {
             let source = io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before");
@@ -144,9 +156,18 @@ impl RealFile {
         let mut sending = Sending { buffer, from: 0 };
         while sending.from < length {
             let at = offset.saturating_add(sending.from as u64);
+            if self.direct.get() && !is_whole_pages(at, sending.as_init()) {
+                self.stop_direct().map_err(failed)?;
+            }
             let BufResult(result, back) = (&self.file).write_at(sending, at).await;
             sending = back;
-            sending.from += written(result).map_err(failed)?;
+            match result {
+                // As for reads.
+                Err(error) if self.direct.get() && is_refused(&error) => {
+                    self.stop_direct().map_err(failed)?;
+                }
+                result => sending.from += written(result).map_err(failed)?,
+            }
         }
         Ok(sending.buffer)
     }
@@ -158,6 +179,9 @@ impl RealFile {
     ) -> Result<Vec<B>> {
         let length = buffers.iter().map(|buffer| buffer.io_bytes().len()).sum();
         let failed = |source| FileError::at(&self.path, Operation::Write, offset, length, source);
+        if self.direct.get() {
+            self.stop_direct().map_err(failed)?;
+        }
         let mut sending = SendingVectored::new(buffers);
         let mut at = offset;
         let mut done = sending.advance(0);
@@ -230,6 +254,17 @@ impl Drop for RealFile {
     }
 }
 
+/// What direct I/O asks for: of the memory, the offset and the length.
+fn is_whole_pages(offset: u64, bytes: &[u8]) -> bool {
+    offset.is_multiple_of(PAGE_BYTES as u64)
+        && bytes.len().is_multiple_of(PAGE_BYTES)
+        && bytes.as_ptr().addr().is_multiple_of(PAGE_BYTES)
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
+}
+
 fn written(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Ok(0) => Err(io::Error::new(io::ErrorKind::WriteZero, "nothing could be written")),
@@ -252,7 +287,7 @@ pub(super) async fn open_read(path: &Path, direct: bool) -> Result<File> {
         direct_options.custom_flags(OFlags::DIRECT.bits().cast_signed());
         match direct_options.open(path).await {
             Ok(file) => return Ok(File::real(RealFile::new(path, file, true))),
-            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
+            Err(error) if is_refused(&error) => {}
             Err(error) => return Err(FileError::new(path, Operation::Open, error)),
         }
     }
@@ -276,6 +311,16 @@ pub(super) async fn create(path: &Path, new: bool) -> Result<File> {
     };
     let file = options.open(path).await.map_err(fail(path, Operation::Create))?;
     Ok(File::real(RealFile::new(path, file, false)))
+}
+
+/// The flag is set when the file is there: creating it with the flag may make the file and then refuse to open it.
+pub(super) async fn create_new_direct(path: &Path) -> Result<File> {
+    let mut options = compio::fs::OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    let failed = |why| FileError::new(path, Operation::Create, why);
+    let file = RealFile::new(path, options.open(path).await.map_err(failed)?, false);
+    file.start_direct().map_err(failed)?;
+    Ok(File::real(file))
 }
 
 pub(super) async fn create_append(path: &Path) -> Result<File> {

@@ -100,6 +100,13 @@ impl FileSystem {
         dispatch!(self, real::create(path, true).await, disk => disk.create(path, true).await)
     }
 
+    /// The same to write around the kernel's page cache (O_DIRECT) as long as whole pages are written from page-aligned
+    /// memory ([`super::PageBufferMut`]): from the first other write on, and where it is refused, through it.
+    pub async fn create_new_direct(&self, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        dispatch!(self, real::create_new_direct(path).await, disk => disk.create(path, true).await)
+    }
+
     /// Opens a file to append to, creating it if there is none.
     pub async fn create_append(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();

@@ -42,8 +42,7 @@ impl ChunkDecoder {
 
     /// Decompresses a chunk that is known to hold `length` bytes.
     pub(crate) fn decompress(&self, stored: &[u8], length: usize) -> Result<Vec<u8>, String> {
-        let mut plain = vec![0; length];
-        let written = match self {
+        let (plain, written) = match self {
             Self::Alone(compressor) => return compressor.decompress(stored, length),
             Self::Lz4 { dictionary } => {
                 let (head, block) = stored.split_first_chunk::<4>().ok_or("has no length")?;
@@ -51,15 +50,22 @@ impl ChunkDecoder {
                 if said != length {
                     return Err(format!("says that it has {said} bytes, expected {length}"));
                 }
-                lz4_flex::block::decompress_into_with_dict(block, &mut plain, dictionary)
-                    .map_err(|error| error.to_string())?
+                let mut plain = vec![0; length];
+                let written =
+                    lz4_flex::block::decompress_into_with_dict(block, &mut plain, dictionary)
+                        .map_err(|error| error.to_string())?;
+                (plain, written)
             }
-            Self::Zstd { dictionary } => ZSTD_CONTEXT.with_borrow_mut(|context| {
-                context
-                    .get_or_insert_with(DCtx::create)
-                    .decompress_using_ddict(&mut plain[..], stored, dictionary)
-                    .map_err(|code| get_error_name(code).to_owned())
-            })?,
+            Self::Zstd { dictionary } => {
+                let mut plain = vec![0; length];
+                let written = ZSTD_CONTEXT.with_borrow_mut(|context| {
+                    context
+                        .get_or_insert_with(DCtx::create)
+                        .decompress_using_ddict(&mut plain[..], stored, dictionary)
+                        .map_err(|code| get_error_name(code).to_owned())
+                })?;
+                (plain, written)
+            }
         };
         match written == length {
             true => Ok(plain),

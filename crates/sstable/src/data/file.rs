@@ -483,6 +483,8 @@ impl DataFile {
             None => {
                 let rest = self.file.length().saturating_sub(extent.offset);
                 let length = (at_once.max(extent.length) as u64).min(rest) as usize;
+                // Its memory is for the next one.
+                ahead.buffer = None;
                 let buffer = self.read_stored(extent.offset, length, "Reading ahead").await?;
                 (ahead.offset, ahead.buffer) = (extent.offset, Some(buffer));
                 ahead.find(&extent).ok_or_else(|| self.without_end(index, extent.offset))?

@@ -1,6 +1,6 @@
 //! Writes Data.db in chunks, with the component that describes them, and computes the digest of the whole.
 //!
-//! Memory: one chunk plain and one compressed, and the buffers of two files.
+//! Memory: one chunk plain and one compressed, and the buffers of two files, of which Data.db's are [`WriteBehindFile`]'s.
 
 use bytes::BytesMut;
 use espalier_mutation::schema::CompressionOptions;
@@ -14,6 +14,7 @@ use crate::{
     data::file::MAXIMUM_PLAIN_CHUNK_LENGTH,
     error::{Result, SSTableError},
     versions::VersionFeatures,
+    write_behind::WriteBehindFile,
 };
 
 /// How Data.db is cut into chunks.
@@ -41,7 +42,7 @@ enum Chunks {
 
 /// Data.db being written.
 pub(crate) struct DataWriter {
-    file: AppendFile,
+    file: WriteBehindFile,
     /// CompressionInfo.db or CRC.db.
     table: AppendFile,
     chunks: Chunks,
@@ -92,9 +93,7 @@ impl DataWriter {
                 (chunks, Component::CompressionInfo)
             }
         };
-        let mut file = AppendFile::create(file_system, &descriptor.path(&Component::Data)).await?;
-        // Data.db has checksums of its own.
-        file.leave_pages_unchecked();
+        let file = WriteBehindFile::create(file_system, &descriptor.path(&Component::Data)).await?;
         let mut table = AppendFile::create(file_system, &descriptor.path(&component)).await?;
         match &chunks {
             Chunks::Plain { chunk_length } => table.append(&(*chunk_length as u32).to_be_bytes()),
@@ -215,7 +214,7 @@ impl DataWriter {
             info.write(self.features, &mut head);
             self.table.rewrite_start(head.to_vec()).await?;
         }
-        let stored_length = self.file.finish(is_durable).await?.length;
+        let stored_length = self.file.finish(is_durable).await?;
         let table = self.table.finish(is_durable).await?;
         let digest = self.digest.finalize();
         Ok(WrittenData { length: self.flushed, stored_length, digest, compression_ratio, table })

@@ -51,6 +51,7 @@ pub struct SSTableWriter {
     pub(super) encoder: RowEncoder,
     scratch: Vec<u8>,
     pub(super) current: Option<OpenPartition>,
+    /// Of the partition before the current one.
     last_key: Option<espalier_mutation::DecoratedKey>,
 }
 
@@ -154,10 +155,9 @@ impl SSTableWriter {
         }
         self.check_storable(DeletionScope::Partition, header.deletion)?;
         let holds_something = !header.deletion.is_live() || is_some_row(&header.static_row);
-        let key = header.key.clone();
         self.current = Some(OpenPartition {
-            hash: murmur3::hash(&key.key),
-            key: key.clone(),
+            hash: murmur3::hash(&header.key.key),
+            key: header.key.clone(),
             deletion: header.deletion,
             header: Some(header),
             start: self.data.position(),
@@ -165,7 +165,6 @@ impl SSTableWriter {
             last: None,
             open_deletion: DeletionTime::LIVE,
         });
-        self.last_key = Some(key);
         match holds_something {
             true => self.write_head(),
             false => Ok(()),
@@ -194,7 +193,7 @@ impl SSTableWriter {
         if let Err(reason) = written {
             // Nothing of the partition stays.
             out.truncate(before);
-            self.current = None;
+            self.last_key = self.current.take().map(|current| current.key);
             return Err(self.rejected(reason));
         }
         self.collector.start_partition(key, header.deletion);
@@ -274,6 +273,7 @@ impl SSTableWriter {
             return Err(self.rejected("a range deletion is open at the end of a partition"));
         }
         if current.header.is_some() {
+            self.last_key = Some(current.key);
             return Ok(());
         }
         let end_offset = self.data.position() - current.start;
@@ -299,6 +299,7 @@ impl SSTableWriter {
                 self.hashes.clear();
             }
         }
+        self.last_key = Some(current.key);
         self.data.flush_chunks().await
     }
 

@@ -1,0 +1,169 @@
+//! A file being written from front to back around the kernel's page cache, while its writer goes on.
+//!
+//! The kernel's cache would hold what nobody reads from it (files are read around it), and copying into it takes a sixth of the core
+//! that a compaction has. Bytes are gathered in pieces of whole pages, one of which is on its way to the disk at any time; the
+//! last one, which ends anywhere, goes through the kernel's cache. What goes wrong with a piece is told by the next call.
+//!
+//! Memory: three pieces, beside what is appended between two calls of [`WriteBehindFile::flush_if_large`]: one that is filled, one
+//! that is full and one under way.
+
+use std::{collections::VecDeque, path::Path};
+
+use espalier_runtime::{
+    file::{File, FileError, FileSystem, PageBufferMut},
+    task::{JoinHandle, spawn_local},
+};
+
+use crate::error::{FileName, Result};
+
+/// An arbitrary size: from a quarter of it on, larger ones cost the core little less.
+const PIECE_BYTES: usize = 512 * 1024;
+
+pub(crate) struct WriteBehindFile {
+    file: File,
+    name: FileName,
+    /// The piece that is filled; there is none before the first byte.
+    open: Option<PageBufferMut>,
+    /// Those that are full, in order.
+    full: VecDeque<PageBufferMut>,
+    under_way: Option<JoinHandle<std::result::Result<PageBufferMut, FileError>>>,
+    /// One that came back.
+    spare: Option<PageBufferMut>,
+    length: u64,
+}
+
+impl WriteBehindFile {
+    /// Creates the file; one that exists is an error.
+    pub(crate) async fn create(file_system: &FileSystem, path: &Path) -> Result<Self> {
+        let file = file_system.create_new_direct(path).await?;
+        let (full, name) = (VecDeque::new(), FileName::new(path));
+        Ok(Self { file, name, open: None, full, under_way: None, spare: None, length: 0 })
+    }
+
+    pub(crate) fn name(&self) -> &FileName {
+        &self.name
+    }
+
+    /// Length of the file with what is not written yet.
+    pub(crate) fn position(&self) -> u64 {
+        self.length
+    }
+
+    pub(crate) fn append(&mut self, mut bytes: &[u8]) {
+        self.length += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let spare = &mut self.spare;
+            let new = || spare.take().unwrap_or_else(|| PageBufferMut::with_capacity(PIECE_BYTES));
+            let open = self.open.get_or_insert_with(new);
+            let (part, rest) = bytes.split_at(bytes.len().min(open.capacity() - open.len()));
+            open.extend_from_slice(part);
+            if open.len() == open.capacity() {
+                self.full.extend(self.open.take());
+            }
+            bytes = rest;
+        }
+    }
+
+    /// Gives full pieces to the disk, and waits for those before them. To be called between appends: it is what bounds memory.
+    #[inline]
+    pub(crate) async fn flush_if_large(&mut self) -> Result<()> {
+        match self.full.is_empty() {
+            true => Ok(()),
+            false => self.write_full().await,
+        }
+    }
+
+    async fn write_full(&mut self) -> Result<()> {
+        while let Some(piece) = self.full.pop_front() {
+            self.settle().await?;
+            let file = self.file.clone();
+            let written = async move { file.append(piece).await.map(|(_, piece)| piece) };
+            self.under_way = Some(spawn_local(written));
+        }
+        Ok(())
+    }
+
+    /// Waits for the piece under way.
+    async fn settle(&mut self) -> Result<()> {
+        if let Some(under_way) = self.under_way.take() {
+            let mut piece = under_way.await?;
+            piece.clear();
+            self.spare = Some(piece);
+        }
+        Ok(())
+    }
+
+    /// Writes the rest and, if it is to outlive a crash, makes all of it durable. Gives the length.
+    pub(crate) async fn finish(mut self, is_durable: bool) -> Result<u64> {
+        self.write_full().await?;
+        self.settle().await?;
+        if let Some(last) = self.open.take() {
+            self.file.append(last).await?;
+        }
+        if is_durable {
+            self.file.sync_all().await?;
+        }
+        debug_assert_eq!(self.file.append_position(), self.length);
+        Ok(self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::{
+        block_on,
+        file::{
+            Operation,
+            simulated::{Effect, Fault},
+        },
+    };
+
+    use super::*;
+
+    /// Appends of odd lengths, some of them longer than a piece.
+    fn appends() -> Vec<Vec<u8>> {
+        let length = |index: usize| match index % 7 {
+            3 => PIECE_BYTES + 4097,
+            index => 1 + 50_021 * index,
+        };
+        (0..20).map(|index| vec![index as u8; length(index)]).collect()
+    }
+
+    async fn write(file_system: &FileSystem, path: &Path) -> Result<u64> {
+        let mut file = WriteBehindFile::create(file_system, path).await?;
+        for bytes in appends() {
+            file.append(&bytes);
+            file.flush_if_large().await?;
+            assert!(file.full.is_empty());
+        }
+        assert_eq!(file.position(), appends().concat().len() as u64);
+        file.finish(true).await
+    }
+
+    #[test]
+    fn what_is_appended_is_in_the_file_and_outlives_a_crash() {
+        block_on(async {
+            let file_system = FileSystem::simulated(1);
+            file_system.create_dir_all("/t").await.unwrap();
+            let length = write(&file_system, Path::new("/t/Data.db")).await.unwrap();
+            file_system.sync_dir("/t").await.unwrap();
+            let disk = file_system.simulated_disk().unwrap().crash(7);
+            let found = FileSystem::on(disk).read("/t/Data.db").await.unwrap();
+            assert!(found == appends().concat());
+            assert_eq!(found.len() as u64, length);
+        });
+    }
+
+    #[test]
+    fn a_write_that_fails_behind_the_back_is_an_error_of_the_whole() {
+        block_on(async {
+            let pieces = appends().concat().len() / PIECE_BYTES;
+            for nth in 0..=pieces as u64 {
+                let file_system = FileSystem::simulated(nth);
+                let disk = file_system.simulated_disk().unwrap();
+                disk.inject(Fault::nth(Operation::Write, nth, Effect::NoSpace));
+                assert!(write(&file_system, Path::new("/Data.db")).await.is_err(), "{nth}");
+            }
+        });
+    }
+}
