@@ -110,6 +110,13 @@ pub fn force_yields(seed: Option<u64>) {
     CORE.with(|core| core.forced.set(seed.map(|seed| seed | 1)));
 }
 
+/// Makes [`should_yield`] on this thread say yes whenever it is asked, so that a test can count what is done between two chances to
+/// give way; `false` goes back to the clock.
+pub fn force_every_yield(is_forced: bool) {
+    // The generator's step leaves 0 as it is, and chooses to give way.
+    CORE.with(|core| core.forced.set(is_forced.then_some(0)));
+}
+
 /// What the stall detector of the calling thread has seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StallReport {

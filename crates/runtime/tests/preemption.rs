@@ -170,3 +170,11 @@ fn forced_yields_replay_from_their_seed() {
     let yields = choices(7).iter().filter(|&&choice| choice).count();
     assert!((150..350).contains(&yields), "{yields}");
 }
+
+#[test]
+fn every_chance_to_give_way_can_be_taken() {
+    preempt::force_every_yield(true);
+    assert!((0..1000).all(|_| should_yield()));
+    preempt::force_every_yield(false);
+    assert!(!should_yield(), "outside of a loop there is nobody to give way to");
+}

@@ -46,6 +46,12 @@ pub struct CacheArguments {
     /// How many rows: partitions of one, and rows of one partition
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(200_000..=1 << 26))]
     pub rows: u64,
+    /// How many rows of one partition are forgotten, and evicted
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = value_parser!(u64).range(1_000_000..=1 << 25))]
+    pub large_rows: u64,
+    /// How long a task may hold the core, in microseconds; if the least of all rounds is longer it ends with an error
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub most_us: u64,
     /// How many rounds of reads and of stalls: the best is told
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
     pub rounds: u32,

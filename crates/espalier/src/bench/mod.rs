@@ -65,6 +65,14 @@ pub enum BenchError {
     /// What was asked for does not exist or makes no sense.
     #[error("{0}")]
     Refused(String),
+    /// Tasks held the core for longer than they may.
+    #[error("a task held the core for more than {most_us} us: {what}")]
+    TooLong {
+        /// What is allowed.
+        most_us: u64,
+        /// What was done, and how long it was.
+        what: String,
+    },
     /// What was read is not what was written.
     #[error("{0}")]
     Wrong(String),

@@ -24,6 +24,7 @@ pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
             return Err(BenchError::Exists(arguments.workdir.clone()));
         }
         let mut progress = Progress::new();
+        let mut verdict = Ok(());
         let wants = |part: &str| !arguments.skip.iter().any(|skipped| skipped == part);
         if wants("points") {
             let node = open(arguments, CACHE_BYTES).await?;
@@ -32,16 +33,23 @@ pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
             outcome.and(InProcessNode::close_shared(node).await)?;
         }
         if wants("stalls") {
-            let mut rounds = Vec::new();
+            let mut changes = Vec::new();
             for _ in 0..arguments.rounds {
                 let node = open(arguments, CACHE_BYTES).await?;
-                let outcome = Box::pin(stalls::measure(&node, arguments, &mut progress)).await;
+                let outcome = Box::pin(stalls::measure_changes(&node, arguments, &mut progress));
+                let outcome = outcome.await;
                 progress.clear();
                 let closed = InProcessNode::close_shared(node).await;
-                rounds.push(outcome?);
+                changes.push(outcome?);
                 closed?;
             }
-            stalls::print(&rounds)?;
+            let node = open(arguments, CACHE_BYTES).await?;
+            let large = Box::pin(stalls::measure_large(&node, arguments, &mut progress)).await;
+            progress.clear();
+            let closed = InProcessNode::close_shared(node).await;
+            let large = large?;
+            closed?;
+            verdict = stalls::print(&[&changes, &large], arguments.most_us);
         }
         if wants("scan") {
             let node = open(arguments, CACHE_BYTES).await?;
@@ -49,7 +57,7 @@ pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
             progress.clear();
             outcome.and(InProcessNode::close_shared(node).await)?;
         }
-        Ok(())
+        verdict
     })
 }
 

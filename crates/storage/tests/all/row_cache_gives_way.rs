@@ -1,0 +1,238 @@
+//! What the row cache does to very many rows it does in small steps, however many they are: a flush brings them, a deletion
+//! covers them, they are forgotten, they make room, a read passes them.
+//!
+//! Each is looked at twice. With every chance to give way taken, rows that change from one turn of the event loop to the next are counted, which is
+//! the same in every run. And by the clock, the stall detector tells how long a task held the core; its bound is
+//! generous, since these are not release builds, and of several attempts the best one counts, since other work of the machine counts too.
+//! `espalier bench cache` measures the same with millions of rows (docs/benchmarks.md).
+
+use std::{future::Future, pin::Pin, rc::Rc, sync::Arc};
+
+use espalier_mutation::{
+    BoundKind, ClusteringBound, DeletionTime, Mutation, PartitionUpdate, RangeTombstone,
+    schema::TableMetadata,
+};
+use espalier_runtime::{
+    file::FileSystem,
+    preempt::{self, take_stall_report},
+    spawn_local,
+};
+use espalier_storage::{Database, ReadLimits, ReadTarget, RowCacheMetrics};
+
+use crate::{row_cache::settings, support::*};
+
+const ROWS: i32 = 20_000;
+/// Rows under one range tombstone of which users have told (scylladb#8626).
+const COVERED_ROWS: i32 = 137_000;
+
+/// Ten times the budget of a task.
+const MOST_US: u64 = 5_000;
+const ATTEMPTS: usize = 8;
+
+/// What is done while it is watched.
+struct Work(Pin<Box<dyn Future<Output = ()>>>);
+
+impl Work {
+    fn new(work: impl Future<Output = ()> + 'static) -> Self {
+        Self(Box::pin(work))
+    }
+}
+
+/// A database with one table, and its one partition of many rows.
+struct Fixture {
+    database: Database,
+    wide: Arc<TableMetadata>,
+}
+
+impl Fixture {
+    async fn open() -> Self {
+        let database = open(&FileSystem::simulated(1), settings(1 << 30)).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        Self { database, wide }
+    }
+
+    async fn write(&self, partition: &str, rows: i32, timestamp: i64) {
+        let value = format!("value {timestamp}");
+        for first in (0..rows).step_by(1000) {
+            let mut update = PartitionUpdate::new(self.wide.id, key(partition));
+            let some = first..(first + 1000).min(rows);
+            let rows = some.map(|at| row(&self.wide, Some(at), timestamp, &[("v", &value)]));
+            update.rows.extend(rows);
+            self.database.apply(Mutation { updates: vec![update] }).await.unwrap();
+        }
+    }
+
+    /// Deletes the rows below `end`.
+    async fn delete(&self, partition: &str, end: i32, timestamp: i64) {
+        let end =
+            ClusteringBound { kind: BoundKind::ExclusiveEnd, values: [Some(int(end))].into() };
+        let mut update = PartitionUpdate::new(self.wide.id, key(partition));
+        update.range_tombstones.push(RangeTombstone {
+            start: ClusteringBound::bottom(),
+            end,
+            deletion: DeletionTime::new(timestamp, NOW),
+        });
+        self.database.apply(Mutation { updates: vec![update] }).await.unwrap();
+    }
+
+    async fn flush(&self) {
+        self.database.flush("ks", None).await.unwrap();
+    }
+
+    /// The number of rows of a partition, up to a limit.
+    async fn count(&self, partition: &str, most: usize) -> usize {
+        let target = ReadTarget::Partition(key(partition));
+        let mut command = command(&self.wide, target);
+        command.limits = ReadLimits { rows: most, ..ReadLimits::NONE };
+        let result = self.database.read(command).await.unwrap();
+        result.partitions.first().map_or(0, |partition| partition.rows.len())
+    }
+
+    /// A partition that is in a file and in the cache.
+    async fn cache(&self, partition: &str, rows: i32) {
+        self.write(partition, rows, 1).await;
+        self.flush().await;
+        assert_eq!(self.count(partition, usize::MAX).await, rows as usize);
+        assert!(self.metrics().rows >= rows as u64, "{:?}", self.metrics());
+    }
+
+    async fn forget(&self) {
+        self.database.forget_cached_rows().await;
+        while self.metrics().rows > 0 {
+            preempt::yield_now().await;
+        }
+    }
+
+    fn metrics(&self) -> RowCacheMetrics {
+        self.database.row_cache_metrics()
+    }
+}
+
+/// Rows that were changed between two moments.
+fn changed(before: &RowCacheMetrics, after: &RowCacheMetrics) -> u64 {
+    let count = |metrics: &RowCacheMetrics| {
+        metrics.row_merges
+            + metrics.row_insertions
+            + metrics.row_removals
+            + metrics.row_evictions
+            + metrics.row_hits
+    };
+    count(after) - count(before)
+}
+
+/// Does what `prepare` has made ready, again and again. At least `least` rows are changed by it, and at most `most_at_once` in one turn.
+fn check<P>(least: u64, most_at_once: u64, prepare: impl Fn(Rc<Fixture>) -> P)
+where
+    P: Future<Output = Work>,
+{
+    let (largest, all) = count_turns(&prepare);
+    assert!(all >= least, "only {all} rows were changed");
+    let mut longest_us = u64::MAX;
+    for _ in 0..ATTEMPTS {
+        longest_us = longest_us.min(time_turns(&prepare));
+        if longest_us <= MOST_US {
+            break;
+        }
+    }
+    let is_good = largest <= most_at_once && longest_us <= MOST_US;
+    assert!(is_good, "{largest} rows of {all} were changed at once, in {longest_us} us");
+}
+
+/// The most rows that are changed in a turn, and all of them.
+fn count_turns<P: Future<Output = Work>>(prepare: &impl Fn(Rc<Fixture>) -> P) -> (u64, u64) {
+    run(async {
+        let fixture = Rc::new(Fixture::open().await);
+        let work = prepare(fixture.clone()).await;
+        let began = fixture.metrics();
+        let (mut largest, mut before) = (0, began);
+        preempt::force_every_yield(true);
+        let work = spawn_local(work.0);
+        while !work.is_finished() {
+            preempt::yield_now().await;
+            let now = fixture.metrics();
+            largest = largest.max(changed(&before, &now));
+            before = now;
+        }
+        preempt::force_every_yield(false);
+        // What it has asserted.
+        work.await;
+        fixture.database.shutdown().await.unwrap();
+        (largest, changed(&began, &before))
+    })
+}
+
+/// The longest time for which a task held the core, in microseconds.
+fn time_turns<P: Future<Output = Work>>(prepare: &impl Fn(Rc<Fixture>) -> P) -> u64 {
+    run(async {
+        let fixture = Rc::new(Fixture::open().await);
+        let work = prepare(fixture.clone()).await;
+        preempt::yield_now().await;
+        take_stall_report();
+        spawn_local(work.0).await;
+        let longest_us = take_stall_report().longest_us;
+        fixture.database.shutdown().await.unwrap();
+        longest_us
+    })
+}
+
+#[test]
+fn a_flush_into_a_cached_partition_gives_way() {
+    check(ROWS as u64, 32, async |fixture| {
+        fixture.cache("p", ROWS).await;
+        fixture.write("p", ROWS, 2).await;
+        Work::new(async move { fixture.flush().await })
+    });
+}
+
+#[test]
+fn forgetting_many_rows_gives_way() {
+    check(ROWS as u64, 64, async |fixture| {
+        fixture.cache("p", ROWS).await;
+        Work::new(async move { fixture.forget().await })
+    });
+}
+
+#[test]
+fn a_range_tombstone_over_many_cached_rows_gives_way() {
+    check(ROWS as u64 - 10, 32, async |fixture| {
+        fixture.cache("p", ROWS).await;
+        fixture.delete("p", ROWS - 5, 2).await;
+        Work::new(async move {
+            fixture.flush().await;
+            assert_eq!(fixture.count("p", usize::MAX).await, 5);
+        })
+    });
+}
+
+#[test]
+fn evicting_a_large_partition_gives_way() {
+    // Rows that are read without a look at the clock, and entries that are passed for each of them.
+    check(ROWS as u64, 16 * 50, async |fixture| {
+        fixture.write("q", ROWS, 1).await;
+        fixture.cache("p", ROWS).await;
+        let before = fixture.metrics();
+        fixture.database.set_row_cache_limit(before.used_bytes as usize);
+        Work::new(async move {
+            assert_eq!(fixture.count("q", usize::MAX).await, ROWS as usize);
+            let evictions = fixture.metrics().row_evictions - before.row_evictions;
+            assert!(evictions > ROWS as u64 / 10 * 8, "{evictions}");
+        })
+    });
+}
+
+/// The tombstone is in the memtable, and its rows are in the cache: they are passed by a seek.
+#[test]
+fn a_limited_read_behind_many_covered_rows_gives_way() {
+    // The rows that are given, and those that were looked at before it was known what is deleted.
+    check(10, 300, async |fixture| {
+        fixture.cache("p", COVERED_ROWS + 10).await;
+        fixture.delete("p", COVERED_ROWS, 2).await;
+        Work::new(async move {
+            let before = fixture.metrics();
+            assert_eq!(fixture.count("p", 10).await, 10);
+            let after = fixture.metrics();
+            assert_eq!(after.reads_with_misses, before.reads_with_misses);
+        })
+    });
+}
