@@ -15,8 +15,6 @@ use espalier_runtime::{allocation::Counted, time::Instant};
 use sstable::{INTERRUPTED, ToolError, tell};
 
 /// Many small objects are made and dropped on the same core, which mimalloc does well. `bench` counts them.
-/// It does not ask for huge pages (`no_thp`): the first touch of each holds the core for milliseconds on some virtual machines. Tries ask for
-/// theirs, and have them touched beforehand.
 #[global_allocator]
 static ALLOCATOR: Counted<mimalloc::MiMalloc> = Counted(mimalloc::MiMalloc);
 

@@ -72,22 +72,9 @@ pub(super) fn allocate(layout: Layout, has_huge_pages: bool) -> Option<NonNull<u
     // SAFETY: the layout has a size.
     let memory = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
     if has_huge_pages && layout.size() >= HUGE_PAGE {
-        advise(memory.as_ptr().cast(), layout.size(), true);
+        advise_huge_pages(memory.as_ptr().cast(), layout.size());
     }
     Some(memory)
-}
-
-/// Gives back the memory of a chunk. Whoever gets it next is not to wait for huge pages: the allocator may cut it into small pieces,
-/// and makes the system take its pages away and bring them again.
-///
-/// # Safety
-/// [`allocate`] gave the memory with this layout, and nobody uses it.
-pub(super) unsafe fn free(memory: *mut u8, layout: Layout) {
-    if layout.size() >= HUGE_PAGE {
-        advise(memory.cast(), layout.size(), false);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { std::alloc::dealloc(memory, layout) };
 }
 
 /// The layout of a chunk of the largest size.
@@ -164,7 +151,7 @@ impl<T> Arena<T> {
             }
         }
         // SAFETY: as above.
-        unsafe { free(memory, layout) };
+        unsafe { std::alloc::dealloc(memory, layout) };
         true
     }
 
@@ -174,17 +161,13 @@ impl<T> Arena<T> {
     }
 }
 
-/// Asks the system to back memory by huge pages, or not to. It may decline; nothing depends on it.
-fn advise(memory: *mut std::ffi::c_void, size: usize, has_huge_pages: bool) {
+/// Asks the system to back memory by huge pages. It may decline; nothing depends on it.
+fn advise_huge_pages(memory: *mut std::ffi::c_void, size: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
-    {
-        use rustix::mm::Advice;
-        let advice = if has_huge_pages { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-        // SAFETY: the range is one allocation, and this advice changes nothing that can be observed.
-        let _ = unsafe { rustix::mm::madvise(memory, size, advice) };
-    }
+    // SAFETY: the range is one allocation, and this advice changes nothing that can be observed.
+    let _ = unsafe { rustix::mm::madvise(memory, size, rustix::mm::Advice::LinuxHugepage) };
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (memory, size, has_huge_pages);
+    let _ = (memory, size);
 }
 
 impl<T> Drop for Arena<T> {
