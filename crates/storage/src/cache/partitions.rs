@@ -22,6 +22,11 @@ pub(super) const NUMBER_BYTES: usize = 4;
 /// Partitions that are looked at without giving way: some ten microseconds.
 const LOOKED_AT_ONCE: usize = 32;
 
+/// Bytes of rows that are copied without giving way.
+const COPIED_BYTES: usize = 128 << 10;
+/// Entries that are passed: fences, one for each token that somebody's range began or ended at.
+const PASSED_AT_ONCE: usize = 1024;
+
 /// A stretch of partitions of which all are known.
 pub(super) struct Stretch {
     pub(super) partitions: VecDeque<KnownPartition>,
@@ -77,7 +82,9 @@ impl TableCache {
         let mut entries =
             inner.trie.subtrie(&ticket.number.to_be_bytes()).entries(Direction::Forward);
         entries.seek(&at);
-        while let Some((key, entry)) = entries.next_entry() {
+        let mut copied_bytes = 0;
+        for _ in 0..PASSED_AT_ONCE {
+            let Some((key, entry)) = entries.next_entry() else { break };
             if !entry.is_of_partitions() {
                 // Rows of a partition: on to the next one.
                 at.push(BEHIND);
@@ -92,12 +99,13 @@ impl TableCache {
                 end = StretchEnd::Range;
                 break;
             }
-            if partitions.len() == LOOKED_AT_ONCE {
+            if partitions.len() == LOOKED_AT_ONCE || copied_bytes > COPIED_BYTES {
                 end = StretchEnd::More;
                 break;
             }
             at.clear();
             at.extend_from_slice(key);
+            copied_bytes += entry.row_bytes().len();
             if !entry.is_fence() {
                 let only_row = match (entry.is_header(), entry.is_row()) {
                     (true, _) => None,

@@ -211,7 +211,7 @@ impl Inner {
             self.metrics.refusals += 1;
             return false;
         }
-        if entry.is_of_partitions() {
+        if entry.is_of_partitions() && self.has_partition_ranges {
             entry.set_partitions_known(self.are_partitions_known(&[prefix, place].concat()));
         }
         self.ages.add(&entry);
