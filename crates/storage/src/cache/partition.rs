@@ -121,6 +121,9 @@ impl CachedPartition {
 
     /// The first look at what is known; if there is more to come, the state is kept.
     fn begin(&mut self) -> Result<(), StorageError> {
+        if self.is_done() {
+            return Ok(());
+        }
         let CacheAccess { cache, ticket, .. } = &self.access;
         self.is_from_files = !cache.is_valid(*ticket);
         self.fill()?;

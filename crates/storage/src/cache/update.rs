@@ -87,11 +87,12 @@ impl TableCache {
         let is_added = !inner.is_short_of_room()
             && match self.format().is_single_row {
                 true => inner.add_only_row(&prefix, None),
-                false => {
-                    inner.add(&prefix, &[], Entry::header(DeletionTime::LIVE, &[]))
-                        && inner.add(&prefix, LAST, Entry::bound(true, DeletionTime::LIVE))
-                }
+                false => inner.add(&prefix, &[], Entry::header(DeletionTime::LIVE, &[])),
             };
+        if is_added && !self.format().is_single_row {
+            // Without it nothing is known of the rows.
+            inner.add(&prefix, LAST, Entry::bound(true, DeletionTime::LIVE));
+        }
         if !is_added {
             inner.forget_partitions_before(&[&prefix[..], &[path::BEHIND]].concat());
         }
