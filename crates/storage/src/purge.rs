@@ -2,7 +2,6 @@
 //! compaction, which keeps tombstones as long as they may cover something elsewhere. Source: reference 9.
 
 use espalier_mutation::{Cell, ColumnData, DeletionTime, Liveness, Row, schema::TableMetadata};
-
 use espalier_runtime::time;
 
 use crate::ColumnSelection;

@@ -122,8 +122,8 @@ impl CachedPartition {
                     let (mut low, mut high) = (Vec::new(), Vec::new());
                     path::put_bound(comparator, &slice.start, &mut low);
                     path::put_bound(comparator, &slice.end, &mut high);
-                    let (near, far) = self.command.direction.order(&low, &high);
-                    self.filler().add_range(near, far, DeletionTime::LIVE);
+                    let mut inner = self.access.cache.cache.0.borrow_mut();
+                    inner.add_range(&self.prefix, &low, &high, DeletionTime::LIVE);
                 }
             }
         }

@@ -5,7 +5,7 @@
 
 use std::{cell::Cell, collections::VecDeque, rc::Rc};
 
-use espalier_mutation::{DecoratedKey, DeletionTime, KeyBound, KeyRange, PartitionHeader};
+use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 
 use super::{
     TableCache, Ticket,
@@ -115,7 +115,7 @@ impl<'a> KnownScan<'a> {
         }
         let of_memtables = match self.of_memtables.take() {
             Some(next) => next,
-            None => self.next_of_memtables()?,
+            None => self.view.next_in_memory(&self.at, &self.range)?,
         };
         let is_of_files = match (&of_memtables, self.stretch.partitions.front()) {
             (None, None) => return Ok(KnownStep::End),
@@ -153,24 +153,10 @@ impl<'a> KnownScan<'a> {
                 metrics.reads_without_misses += 1;
                 metrics.row_hits += u64::from(row.is_some());
             });
-            let (deletion, static_row) = (DeletionTime::LIVE, None);
-            return Ok(Some(Source::Row(PartitionHeader { key, deletion, static_row }, row)));
+            return Ok(Some(Source::only_row(key, row)));
         }
         let partition =
             CachedPartition::open(access, self.view, command, &key, &command.slices).await?;
         Ok(partition.map(|partition| Source::Cached(Box::new(partition))))
-    }
-
-    fn next_of_memtables(&self) -> Result<Option<DecoratedKey>, StorageError> {
-        let mut least: Option<DecoratedKey> = None;
-        for memtable in self.view.memtables() {
-            if let Some(key) = memtable.next_partition(&self.at)?
-                && !self.range.ends_before(&key)
-                && least.as_ref().is_none_or(|least| key < *least)
-            {
-                least = Some(key);
-            }
-        }
-        Ok(least)
     }
 }

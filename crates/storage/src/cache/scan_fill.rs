@@ -105,8 +105,7 @@ impl ScanFill {
                 metrics.reads_with_misses += 1;
                 metrics.row_misses += u64::from(row.is_some());
             });
-            let (key, deletion, static_row) = (key.clone(), DeletionTime::LIVE, None);
-            return Ok(vec![Source::Row(PartitionHeader { key, deletion, static_row }, row)]);
+            return Ok(vec![Source::only_row(key.clone(), row)]);
         }
         let merged = MergedPartition::new(table.clone(), command.direction, scanned).await?;
         let Some(stream) = merged else { return Ok(Vec::new()) };

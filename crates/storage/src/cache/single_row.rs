@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{
     Clustering, ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, Direction,
-    PackedRow, PartitionHeader, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
+    PackedRow, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
     schema::TableMetadata,
 };
 use espalier_runtime::{trace, trace_event};
@@ -60,8 +60,7 @@ pub(crate) async fn read_single_row(
             row
         }
     };
-    let (deletion, static_row) = (DeletionTime::LIVE, None);
-    Ok(Source::Row(PartitionHeader { key: key.clone(), deletion, static_row }, row))
+    Ok(Source::only_row(key.clone(), row))
 }
 
 async fn read_from_files(

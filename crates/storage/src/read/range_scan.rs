@@ -80,13 +80,7 @@ impl<'a> RangeScan<'a> {
             Some(last) => KeyBound::AfterKey(last.clone()),
             None => self.range.start.clone(),
         };
-        for memtable in self.view.memtables() {
-            if let Some(key) = memtable.next_partition(&bound)?
-                && !self.range.ends_before(&key)
-            {
-                offer(key);
-            }
-        }
+        self.view.next_in_memory(&bound, &self.range)?.into_iter().for_each(offer);
         if least.is_none()
             && let Some(fill) = &mut self.fill
         {

@@ -1,6 +1,8 @@
 //! One partition from any of the places that hold it.
 
-use espalier_mutation::{ClusteringBound, PartitionHeader, Row, Unfiltered, UnfilteredStream};
+use espalier_mutation::{
+    ClusteringBound, DecoratedKey, DeletionTime, PartitionHeader, Row, Unfiltered, UnfilteredStream,
+};
 use espalier_sstable::{PartitionStream, ScannedPartition};
 
 use super::trace::{note_fragment, note_skip};
@@ -26,6 +28,13 @@ pub(crate) enum Source<'scan> {
     Filled(Box<FilledPartition<'scan>>),
     /// A row that was collected from several.
     Row(PartitionHeader, Option<Row>),
+}
+
+impl Source<'_> {
+    /// A partition that is no more than a row, under which its deletion is kept.
+    pub(crate) fn only_row(key: DecoratedKey, row: Option<Row>) -> Self {
+        Self::Row(PartitionHeader { key, deletion: DeletionTime::LIVE, static_row: None }, row)
+    }
 }
 
 impl UnfilteredStream for Source<'_> {

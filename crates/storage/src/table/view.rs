@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use espalier_mutation::DecoratedKey;
+use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 
 use super::SSTable;
-use crate::memtable::Memtable;
+use crate::{StorageError, memtable::Memtable};
 
 /// Memtables and SSTables that together are the table.
 #[derive(Clone)]
@@ -26,6 +26,24 @@ impl TableView {
     /// All memtables, the one that takes writes first.
     pub(crate) fn memtables(&self) -> impl Iterator<Item = &Rc<Memtable>> {
         std::iter::once(&self.memtable).chain(self.flushing.iter())
+    }
+
+    /// The first partition behind a bound, within a range, of which memtables hold anything.
+    pub(crate) fn next_in_memory(
+        &self,
+        bound: &KeyBound,
+        range: &KeyRange,
+    ) -> Result<Option<DecoratedKey>, StorageError> {
+        let mut least: Option<DecoratedKey> = None;
+        for memtable in self.memtables() {
+            if let Some(key) = memtable.next_partition(bound)?
+                && !range.ends_before(&key)
+                && least.as_ref().is_none_or(|least| key < *least)
+            {
+                least = Some(key);
+            }
+        }
+        Ok(least)
     }
 
     /// Nothing that memtables hold of a partition was written before this timestamp (µs); `None`: they hold nothing of it. `path` is
