@@ -51,6 +51,8 @@ pub struct StorageConfiguration {
     pub autocompaction: bool,
     /// Bytes a second that compactions of all shards read (`compaction_throughput`); as many as they can if there is none.
     pub compaction_bytes_per_second: Option<u64>,
+    /// Fragments that reads have to drop one after another before they note that there is nothing visible; tests make them fewer.
+    pub fewest_dropped: u32,
     /// How long a write waits for room in memtables or log before it fails (`write_request_timeout`).
     pub write_timeout: Duration,
 }
@@ -84,6 +86,7 @@ impl StorageConfiguration {
             column_index_bytes: None,
             autocompaction: true,
             compaction_bytes_per_second: None,
+            fewest_dropped: 64,
             write_timeout: Duration::from_secs(2),
         }
     }

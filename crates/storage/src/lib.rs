@@ -12,6 +12,7 @@ pub mod compaction;
 mod compiled_here;
 mod configuration;
 mod database;
+mod dead_ranges;
 mod error;
 mod flush;
 pub mod memtable;

@@ -36,6 +36,10 @@ pub struct StorageMetrics {
     pub memtable_limit_bytes: u64,
     pub tables: u64,
     pub sstables: u64,
+    /// Ranges of tables in which no row is known to be visible.
+    pub dead_ranges: u64,
+    /// Times that reads went on behind such a range.
+    pub dead_range_passes: u64,
     /// Pages and chunks of SSTables that look-ups found in memory; scans of ranges go around it.
     pub page_cache_hits: u64,
     /// Those that had to be read.
@@ -81,6 +85,8 @@ impl StorageMetrics {
         self.memtable_limit_bytes += other.memtable_limit_bytes;
         self.tables += other.tables;
         self.sstables += other.sstables;
+        self.dead_ranges += other.dead_ranges;
+        self.dead_range_passes += other.dead_range_passes;
         self.page_cache_hits += other.page_cache_hits;
         self.page_cache_misses += other.page_cache_misses;
         self.page_cache_bytes += other.page_cache_bytes;

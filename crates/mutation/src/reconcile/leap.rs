@@ -17,6 +17,16 @@ use crate::{
 /// a descent in its row index, which is worth some rows; if it can leap again and again, these are what it pays in between.
 pub(super) const DROPS_BEFORE_LEAP: u32 = 16;
 
+/// What is known of a partition besides what its streams tell.
+pub trait KnownDead {
+    /// Where the stretch ends, on the way in `direction`, that `position` lies in and in which no row is visible; `None` if it is in none.
+    fn dead_until(
+        &self,
+        position: PositionRef<'_>,
+        direction: Direction,
+    ) -> Option<ClusteringBound>;
+}
+
 /// What the reader of a merge wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
@@ -47,16 +57,40 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         if self.sources.len() == 1 && self.wanted == Wanted::Everything {
             return Ok(());
         }
-        for (index, bound) in self.leaps() {
+        let (leaps, known) = self.leaps();
+        for (index, bound) in leaps {
             self.sources[index].stream.skip_to(&bound).await?;
         }
+        match known {
+            Some(end) => self.drop_before(&end).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Drops what is before a place that is known to be dead up to there: what deletes it may have been passed over.
+    async fn drop_before(&mut self, end: &ClusteringBound) -> Result<(), S::Error> {
+        for index in 0..self.sources.len() {
+            while let Some(head) = &self.sources[index].head
+                && self.order(head.position(), end.position()).is_lt()
+            {
+                self.dropped += 1;
+                let source = &mut self.sources[index];
+                let head = source.head.take();
+                source.head = source.stream.next().await?;
+                if let Some(Unfiltered::Marker(marker)) = head {
+                    source.open = marker.deletion_behind(self.direction);
+                }
+            }
+        }
+        self.settle_open();
         Ok(())
     }
 
-    /// The sources that can skip, and to where.
-    fn leaps(&self) -> Vec<(usize, ClusteringBound)> {
+    /// The sources that can skip, and to where; and up to where nothing is visible, whatever heads there are.
+    fn leaps(&self) -> (Vec<(usize, ClusteringBound)>, Option<ClusteringBound>) {
         let covered: Vec<_> = (0..self.sources.len()).map(|index| self.covered_to(index)).collect();
         let dead: Vec<_> = self.sources.iter().map(|source| self.dead_until(source)).collect();
+        let mut known = None;
         let mut leaps = Vec::new();
         let first_visible = match self.wanted {
             Wanted::Everything => None,
@@ -67,7 +101,10 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
                     let head = source.head.as_ref().map(Unfiltered::position)?;
                     Some(self.later(self.later(head, *covered), dead))
                 });
-                reaches.min_by(|left, right| self.order(*left, *right))
+                let first = reaches.min_by(|left, right| self.order(*left, *right));
+                known = self.known_dead_until(first);
+                let known = known.as_ref().map(ClusteringBound::position);
+                first.map(|first| self.later(first, known))
             }
         };
         for (index, source) in self.sources.iter().enumerate() {
@@ -77,7 +114,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
                 leaps.push((index, self.bound_at(target)));
             }
         }
-        leaps
+        (leaps, known)
     }
 
     /// Where at the earliest the deletions may end that other sources have open and that cover all of this source.
@@ -107,6 +144,10 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
             Unfiltered::Marker(_) => true,
         };
         if is_dead { source.stream.dead_until() } else { None }
+    }
+
+    fn known_dead_until(&self, position: Option<PositionRef<'_>>) -> Option<ClusteringBound> {
+        self.known_dead.as_ref()?.dead_until(position?, self.direction)
     }
 
     fn later<'a>(&self, left: PositionRef<'a>, right: Option<PositionRef<'a>>) -> PositionRef<'a> {

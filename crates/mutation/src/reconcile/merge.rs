@@ -9,7 +9,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 use super::{
     apply_deletion,
-    leap::{DROPS_BEFORE_LEAP, Wanted},
+    leap::{DROPS_BEFORE_LEAP, KnownDead, Wanted},
     merge_rows,
     rows::{merge_counters, remove_deleted_counters},
 };
@@ -32,6 +32,9 @@ pub struct UnfilteredMerger<S> {
     pub(super) wanted: Wanted,
     pub(super) sources: Vec<Source<S>>,
     pub(super) partition_deletion: DeletionTime,
+    pub(super) known_dead: Option<Box<dyn KnownDead>>,
+    /// Fragments that were not given.
+    pub(super) dropped: u64,
     /// The strongest range deletion emitted as open; live if it is not above the partition deletion.
     open: DeletionTime,
 }
@@ -50,17 +53,23 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         direction: Direction,
         streams: Vec<S>,
     ) -> impl Future<Output = Result<Option<Self>, S::Error>> {
-        Self::open(table, direction, streams, Wanted::Everything)
+        Self::open(table, direction, streams, Wanted::Everything, None)
     }
 
-    /// The same for readers of what is visible: gives rows only, and none that holds nothing but tombstones. The header
-    /// is as it is.
+    /// The same for readers of what is visible: gives rows only, and none that holds nothing but tombstones; what is known to be dead is
+    /// passed over. The header is as it is.
     pub fn of_visible_rows(
         table: Arc<TableMetadata>,
         direction: Direction,
         streams: Vec<S>,
+        known_dead: Option<Box<dyn KnownDead>>,
     ) -> impl Future<Output = Result<Option<Self>, S::Error>> {
-        Self::open(table, direction, streams, Wanted::VisibleRows)
+        Self::open(table, direction, streams, Wanted::VisibleRows, known_dead)
+    }
+
+    /// Fragments that were read and not given so far.
+    pub fn dropped(&self) -> u64 {
+        self.merger.dropped
     }
 
     async fn open(
@@ -68,6 +77,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         direction: Direction,
         streams: Vec<S>,
         wanted: Wanted,
+        known_dead: Option<Box<dyn KnownDead>>,
     ) -> Result<Option<Self>, S::Error> {
         let headers = streams.iter().map(UnfilteredStream::header);
         let Some(header) = merge_headers(&table, headers) else { return Ok(None) };
@@ -84,6 +94,8 @@ impl<S: UnfilteredStream> MergedPartition<S> {
             wanted,
             sources,
             partition_deletion: deletion,
+            known_dead,
+            dropped: 0,
             open: DeletionTime::LIVE,
         };
         Ok(Some(Self { header, merger }))
@@ -136,6 +148,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
                 return Ok(Some(merged));
             }
             dropped += 1;
+            self.dropped += 1;
             if dropped == DROPS_BEFORE_LEAP {
                 dropped = 0;
                 // Rare, and large: in a box it does not make each step's future larger.
@@ -229,22 +242,23 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
     }
 
     fn change_of_deletion(&mut self, at: &Unfiltered) -> Option<Unfiltered> {
-        let mut strongest = self
-            .sources
-            .iter()
-            .fold(DeletionTime::LIVE, |strongest, source| strongest.max(source.open));
-        if !strongest.supersedes(&self.partition_deletion) {
-            strongest = DeletionTime::LIVE;
-        }
-        if strongest == self.open {
+        let previous = self.open;
+        self.settle_open();
+        if self.open == previous || self.wanted == Wanted::VisibleRows {
             return None;
         }
-        let previous = std::mem::replace(&mut self.open, strongest);
-        if self.wanted == Wanted::VisibleRows {
-            return None;
-        }
-        let (before, after) = self.direction.order(previous, strongest);
+        let (before, after) = self.direction.order(previous, self.open);
         let marker = RangeTombstoneMarker::new(at.position(), before, after);
         Some(Unfiltered::Marker(marker))
+    }
+
+    /// The strongest of the deletions that the streams have open.
+    pub(super) fn settle_open(&mut self) {
+        let deletions = self.sources.iter().map(|source| source.open);
+        let strongest = deletions.fold(DeletionTime::LIVE, DeletionTime::max);
+        self.open = match strongest.supersedes(&self.partition_deletion) {
+            true => strongest,
+            false => DeletionTime::LIVE,
+        };
     }
 }

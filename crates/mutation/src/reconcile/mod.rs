@@ -8,5 +8,6 @@ mod merge;
 mod rows;
 
 pub use cells::{cell_wins, reconcile_cells};
+pub use leap::KnownDead;
 pub use merge::{MergedPartition, UnfilteredMerger, merge_headers};
 pub use rows::{apply_deletion, merge_counters, merge_rows, merge_rows_into};

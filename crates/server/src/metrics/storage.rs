@@ -34,6 +34,18 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "Writes that waited because flushes could not keep up.",
     );
     push(
+        "espalier_dead_ranges",
+        gauge,
+        metrics.dead_ranges,
+        "Ranges of tables in which no row is known to be visible.",
+    );
+    push(
+        "espalier_dead_range_passes",
+        counter,
+        metrics.dead_range_passes,
+        "Times that reads went on behind such a range.",
+    );
+    push(
         "scylla_compaction_manager_compactions",
         gauge,
         metrics.running_compactions,

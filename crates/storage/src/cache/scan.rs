@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     StorageError,
-    read::{ReadCommand, Source, memtable_sources},
+    dead_ranges::DeadAccess,
+    read::{Opened, ReadCommand, Source, memtable_sources},
     table::TableView,
 };
 
@@ -75,8 +76,8 @@ pub(crate) struct KnownScan<'a> {
 
 /// What comes next.
 pub(crate) enum KnownStep {
-    /// A partition, and its streams.
-    Partition(DecoratedKey, Vec<Source<'static>>),
+    /// A partition.
+    Partition(DecoratedKey, Opened<'static>),
     /// The range is at its end.
     End,
     /// From here on the files have to be asked.
@@ -96,8 +97,23 @@ impl<'a> KnownScan<'a> {
         Self { access: access.clone(), view, command, range, at, stretch, of_memtables: None }
     }
 
+    /// The bound behind which the next partition is looked for.
+    pub(crate) fn at(&self) -> &KeyBound {
+        &self.at
+    }
+
+    /// Goes on at a bound that lies behind.
+    pub(crate) fn skip_to(&mut self, bound: KeyBound) {
+        self.at = bound;
+        self.stretch = Stretch { partitions: VecDeque::new(), end: StretchEnd::More };
+        self.of_memtables = None;
+    }
+
     /// The next partition of any source.
-    pub(crate) async fn next(&mut self) -> Result<KnownStep, StorageError> {
+    pub(crate) async fn next(
+        &mut self,
+        dead: Option<&DeadAccess>,
+    ) -> Result<KnownStep, StorageError> {
         let CacheAccess { cache, ticket, scan } = &self.access;
         // One partition is less to ask for than all that follow.
         let has_missed = scan.as_ref().is_some_and(|scan| scan.has_missed.get());
@@ -135,11 +151,13 @@ impl<'a> KnownScan<'a> {
         };
         self.at = KeyBound::AfterKey(key.clone());
         let slices = &self.command.slices;
+        // In the moment when the memtables are opened.
+        let dead = dead.map(|dead| dead.at_opening(self.command, &key)).unwrap_or_default();
         let mut sources = memtable_sources(self.view, self.command, &key, slices)?;
         if let Some(known) = known {
             sources.extend(self.of_cache(known).await?);
         }
-        Ok(KnownStep::Partition(key, sources))
+        Ok(KnownStep::Partition(key, Opened { sources, dead }))
     }
 
     async fn of_cache(

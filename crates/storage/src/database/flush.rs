@@ -114,6 +114,11 @@ impl Database {
         &self.inner.file_system
     }
 
+    /// Notified when ranges of dead rows may have become longer.
+    pub(crate) fn dead_ranges_wanted(&self) -> &Notify {
+        &self.inner.dead_ranges_wanted
+    }
+
     pub(crate) fn flush_wanted(&self) -> &Notify {
         &self.inner.flush_wanted
     }

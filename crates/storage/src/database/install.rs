@@ -9,6 +9,7 @@ use super::{Database, open::FoundTables};
 use crate::{
     StorageError,
     commitlog::ColumnMapping,
+    dead_ranges::DeadRanges,
     system::SCHEMA_KEYSPACE,
     table::{SSTable, Table},
 };
@@ -68,6 +69,7 @@ impl Database {
             directory,
             memtables,
             self.inner.row_cache.clone(),
+            DeadRanges::new(self.inner.configuration.fewest_dropped),
         ));
         let mut sstables = Vec::new();
         for descriptor in files.iter().flat_map(|files| &files.sstables) {

@@ -37,6 +37,11 @@ impl Database {
         let pending = self.pending_compactions_here();
         let tables = inner.tables.borrow();
         let sstables: usize = tables.values().map(|table| table.borrow_view().sstables.len()).sum();
+        let mut dead = (0, 0);
+        for table in tables.values() {
+            let (ranges, passes) = table.dead_ranges().counts();
+            dead = (dead.0 + ranges as u64, dead.1 + passes);
+        }
         let page_cache = inner.page_cache.metrics();
         StorageMetrics {
             writes: counters.writes.get(),
@@ -59,6 +64,8 @@ impl Database {
             memtable_limit_bytes: inner.budget.limit_bytes() as u64,
             tables: tables.len() as u64,
             sstables: sstables as u64,
+            dead_ranges: dead.0,
+            dead_range_passes: dead.1,
             page_cache_hits: page_cache.hits,
             page_cache_misses: page_cache.misses,
             page_cache_bytes: page_cache.used_bytes as u64,

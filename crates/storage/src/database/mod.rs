@@ -94,6 +94,8 @@ struct Inner {
     next_mapping: Cell<u32>,
     /// Memtables take more than they should, or the log does.
     flush_wanted: Notify,
+    /// Ranges of dead rows may have become longer.
+    dead_ranges_wanted: Notify,
     /// There are files that there were not before.
     compaction_wanted: Notify,
     row_cache: RowCache,

@@ -127,6 +127,7 @@ impl Database {
             look_ahead: RefCell::default(),
             next_mapping: Cell::new(0),
             flush_wanted: Notify::new(),
+            dead_ranges_wanted: Notify::new(),
             compaction_wanted: Notify::new(),
             opened: Event::new(),
             open_outcome: RefCell::new(Ok(())),
@@ -262,6 +263,7 @@ impl Database {
             async move {
                 database.install_schema(&schema, &found).await?;
                 spawn_local(crate::flush::run_scheduler(database.clone())).detach();
+                spawn_local(crate::dead_ranges::run_follower(database.clone())).detach();
                 database.recover_tables(&found, |_| true).await
             }
         });

@@ -15,7 +15,7 @@ use crate::{
     memtable::{Found, RowLookup},
     purge::row_bytes,
     read::{
-        PartitionRows, ReadCommand, ReadResult, ReadTarget, read_on_shard, tell_point,
+        PartitionRows, ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, tell_point,
         tell_point_sources, tell_result,
     },
     system::SCHEMA_KEYSPACE,
@@ -79,14 +79,17 @@ impl Database {
         let table = self.table(command.table.id)?;
         let (view, mut cache) = (table.view(), table.row_cache());
         // Who knows an older version of the table may not look for all that is there.
-        cache = cache.filter(|_| table.is_version(&command.table));
+        let is_version = table.is_version(&command.table);
+        cache = cache.filter(|_| is_version);
+        let dead = (is_version && !command.bypass_cache).then(|| table.dead_ranges().access());
         self.inner.counters.reads.set(self.inner.counters.reads.get() + 1);
         let own = self.own_range(&command.table);
         if trace::is_on() {
             tell_command(command, view.sstables.len());
         }
         // In a box, since it is deep and large, and all who call this would be so, too.
-        let result = Box::pin(read_on_shard(&view, command, &own, cache.as_ref())).await;
+        let access = TableAccess { view: &view, cache: cache.as_ref(), dead: dead.as_ref() };
+        let result = Box::pin(read_on_shard(access, command, &own)).await;
         if trace::is_on()
             && let Ok(result) = &result
         {
@@ -96,7 +99,7 @@ impl Database {
     }
 
     /// The partitions of a table that this shard owns.
-    fn own_range(&self, table: &TableMetadata) -> KeyRange {
+    pub(crate) fn own_range(&self, table: &TableMetadata) -> KeyRange {
         if self.inner.context.count == 1 || table.keyspace == SCHEMA_KEYSPACE {
             return KeyRange::full();
         }

@@ -18,6 +18,7 @@ impl Database {
         }
         self.inner.budget.wake_waiters();
         self.inner.compaction_wanted.notify_one();
+        self.inner.dead_ranges_wanted.notify_one();
         for table in self.tables_here() {
             drop(table.compactions.pause().await);
         }

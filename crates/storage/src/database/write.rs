@@ -250,6 +250,9 @@ impl Database {
                 memtable.add_position(start, end);
             }
             let packed = |index| encoder.packed_row(first_row + index);
+            if table.dead_ranges().note_update(&table.borrow_metadata(), update, packed) {
+                inner.dead_ranges_wanted.notify_one();
+            }
             memtable.apply(&table.metadata(), update, packed).map_err(WriteError::Failed)?;
             trace_event!(
                 "Adding to {} memtable: {} rows",
@@ -313,10 +316,13 @@ impl Database {
             memtable.add_position(appended.start, appended.end);
             ticket = appended.ticket;
         }
-        memtable
-            .apply_row(&table.borrow_metadata(), key, clustering, row, encoder.packed_row(0))
-            .map_err(WriteError::Failed)?;
-        trace_event!("Adding to {} memtable: 1 row", table.borrow_metadata().name);
+        let packed = encoder.packed_row(0);
+        let metadata = table.borrow_metadata();
+        if table.dead_ranges().note_row(&metadata, key, clustering, row, packed) {
+            inner.dead_ranges_wanted.notify_one();
+        }
+        memtable.apply_row(&metadata, key, clustering, row, packed).map_err(WriteError::Failed)?;
+        trace_event!("Adding to {} memtable: 1 row", metadata.name);
         self.end_write(&mut encoder);
         Ok(ticket)
     }

@@ -33,7 +33,7 @@ pub(super) type Run = (Vec<u8>, Vec<u8>);
 
 /// [`PackedRow::is_dead_for_ever`] of what may be malformed: that is for others to find.
 #[inline]
-pub(super) fn is_dead(packed: &[u8]) -> bool {
+pub(crate) fn is_dead(packed: &[u8]) -> bool {
     PackedRow::new(packed).is_ok_and(|row| row.is_dead_for_ever())
 }
 

@@ -41,6 +41,7 @@ use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::{ShardContext, shard};
 
 pub use budget::{LARGEST_TRIE_BYTES, MemtableBudget};
+pub(crate) use dead_runs::is_dead;
 pub use factory::MemtableConfigurations;
 pub(crate) use factory::MemtableFactory;
 pub use kind::{MemtableKind, Structure};

@@ -16,7 +16,8 @@ pub use command::{
     ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
 };
 
+pub(crate) use partition::Opened;
 pub(crate) use resume::slices_behind;
-pub(crate) use shard_read::{file_sources, memtable_sources, read_on_shard};
+pub(crate) use shard_read::{TableAccess, file_sources, memtable_sources, read_on_shard};
 pub(crate) use source::Source;
 pub(crate) use trace::{note_fragment, tell_point, tell_point_sources, tell_result};

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
+    Clustering, ClusteringSlices, DecoratedKey, Row, Unfiltered, UnfilteredStream,
+    reconcile::MergedPartition,
 };
 
 use super::{PartitionRows, ReadCommand, ReadPosition, source::Source};
 use crate::{
     StorageError,
+    dead_ranges::{DeadAtOpening, DeadWalk},
     purge::{keep_live, row_bytes},
 };
 
@@ -33,34 +35,68 @@ pub(crate) struct Resumed {
     pub(crate) rows_of_partition: usize,
 }
 
-/// Reads one partition from `sources` (streams over `slices`), and takes what it returns from `remaining`. The position
-/// says where to go on if a limit over all partitions was reached.
+/// The streams of a partition over slices of it, and what is known to be dead there.
+pub(crate) struct Opened<'a> {
+    pub(crate) sources: Vec<Source<'a>>,
+    pub(crate) dead: DeadAtOpening,
+}
+
+/// Reads one partition from streams over `slices`, and takes what it returns from `remaining`. The position
+/// says where to go on if a limit over all partitions was reached. `walk` learns what is dead.
 pub(crate) async fn read_partition(
     command: &ReadCommand,
     key: &DecoratedKey,
     slices: &Arc<ClusteringSlices>,
-    sources: Vec<Source<'_>>,
+    opened: Opened<'_>,
     resumed: Resumed,
     remaining: &mut Remaining,
+    mut walk: Option<&mut DeadWalk>,
 ) -> Result<(Option<PartitionRows>, Option<ReadPosition>), StorageError> {
     let table = &command.table;
+    let Opened { sources, dead } = opened;
     let merged =
-        MergedPartition::of_visible_rows(table.clone(), command.direction, sources).await?;
-    let Some(mut merged) = merged else { return Ok((None, None)) };
+        MergedPartition::of_visible_rows(table.clone(), command.direction, sources, dead.known);
+    let Some(mut merged) = merged.await? else {
+        return Ok((None, None));
+    };
     let mut static_row = merged.header().static_row.clone();
     if let Some(row) = &mut static_row
         && !keep_live(row, table, &command.columns, command.now_s)
     {
         static_row = None;
     }
+    if static_row.is_some()
+        && let Some(walk) = &mut walk
+    {
+        walk.meet_static_row(key);
+    }
+    // Those that the walk knows of.
+    let mut dropped = 0;
+    let mut expired = 0;
+    let mut is_at_end = false;
     let mut rows_of_partition = resumed.rows_of_partition;
     let mut rows = Vec::new();
     let mut stopped = None;
     while rows_of_partition < command.limits.rows_per_partition {
-        let Some(fragment) = merged.next().await? else { break };
+        let fragment = merged.next().await?;
+        let now_dropped = merged.dropped() + expired;
+        if now_dropped > dropped
+            && let Some(walk) = &mut walk
+        {
+            walk.pass_dead(now_dropped - dropped, key, rows.last().map(clustering_of));
+            dropped = now_dropped;
+        }
+        let Some(fragment) = fragment else {
+            is_at_end = true;
+            break;
+        };
         let Unfiltered::Row(mut row) = fragment else { continue };
         if !keep_live(&mut row, table, &command.columns, command.now_s) {
+            expired += 1;
             continue;
+        }
+        if let Some(walk) = &mut walk {
+            walk.meet_row(key, &row.clustering);
         }
         rows_of_partition += 1;
         remaining.rows -= 1;
@@ -76,6 +112,12 @@ pub(crate) async fn read_partition(
             break;
         }
     }
+    if let Some(walk) = walk {
+        if rows.is_empty() && static_row.is_none() {
+            walk.pass_dead(1, key, None);
+        }
+        walk.leave(is_at_end);
+    }
     if rows.is_empty() {
         // A partition with static content only counts as a row, if the whole partition was asked for.
         if static_row.is_none() || resumed.has_rows || !slices.is_all() {
@@ -90,4 +132,8 @@ pub(crate) async fn read_partition(
         }
     }
     Ok((Some(PartitionRows { key: key.clone(), static_row, rows }), stopped))
+}
+
+fn clustering_of(row: &Row) -> &Clustering {
+    &row.clustering
 }

@@ -7,14 +7,14 @@ use espalier_runtime::{maybe_yield, trace, trace_event};
 
 use super::{
     ReadCommand, ReadPosition, ReadResult,
-    partition::{Remaining, Resumed, read_partition},
+    partition::{Opened, Remaining, Resumed, read_partition},
     range_scan::RangeScan,
-    shard_read::read_one,
-    source::Source,
+    shard_read::{TableAccess, read_one},
 };
 use crate::{
     StorageError,
     cache::{CacheAccess, KnownScan, KnownStep, ScanFill},
+    dead_ranges::{DeadAccess, DeadWalk, Place},
     table::TableView,
 };
 
@@ -23,21 +23,33 @@ struct RangeRead<'a> {
     view: &'a Rc<TableView>,
     command: &'a ReadCommand,
     cache: Option<CacheAccess>,
+    dead: Option<&'a DeadAccess>,
+    walk: Option<DeadWalk>,
     remaining: Remaining,
     result: ReadResult,
 }
 
+/// What is known to be dead in front of a scan.
+enum Dead {
+    Nothing,
+    /// All up to here.
+    To(KeyBound),
+    /// All that is left.
+    Rest,
+}
+
 pub(super) async fn read_range(
-    view: &Rc<TableView>,
+    access: TableAccess<'_>,
     command: &ReadCommand,
     mut range: KeyRange,
-    cache: Option<&CacheAccess>,
     remaining: Remaining,
 ) -> Result<ReadResult, StorageError> {
+    let TableAccess { view, cache, dead } = access;
     // Pages are left as they are.
     let command = &ReadCommand { bypass_cache: true, ..command.clone() };
     let cache = cache.map(|access| access.of_scan(access.cache.may_keep_scanned(view)));
-    let mut read = RangeRead { view, command, cache, remaining, result: ReadResult::default() };
+    let result = ReadResult::default();
+    let mut read = RangeRead { view, command, cache, dead, walk: None, remaining, result };
     if let Some(position) = &command.resume {
         let key = &position.key;
         // The partition that was begun is finished first, if it is ours.
@@ -48,6 +60,7 @@ pub(super) async fn read_range(
             range.start = KeyBound::AfterKey(key.clone());
         }
     }
+    read.walk = dead.map(|dead| DeadWalk::over_partitions(dead, command, &range.start));
     if read.result.next.is_none()
         && let Some(rest) = read.read_known(range).await?
     {
@@ -58,11 +71,11 @@ pub(super) async fn read_range(
 
 impl RangeRead<'_> {
     async fn finish(&mut self, position: &ReadPosition) -> Result<(), StorageError> {
-        let Self { view, command, cache, remaining, result } = self;
+        let Self { view, command, cache, dead, remaining, result, .. } = self;
         let (key, partitions) = (&position.key, &mut result.partitions);
         let cache = cache.as_ref().filter(|access| access.knows_or_adds(key));
-        result.next =
-            read_one(view, command, key, Some(position), cache, remaining, partitions).await?;
+        let access = TableAccess { view, cache, dead: *dead };
+        result.next = read_one(access, command, key, Some(position), remaining, partitions).await?;
         Ok(())
     }
 
@@ -72,13 +85,22 @@ impl RangeRead<'_> {
         let (view, command) = (self.view, self.command);
         let mut known = KnownScan::new(&access, view, command, range.clone());
         loop {
-            match known.next().await? {
-                KnownStep::Partition(key, sources) => {
-                    if self.add(&key, sources).await? {
+            match self.pass_dead(known.at(), &range)? {
+                Dead::Nothing => {}
+                Dead::To(bound) => {
+                    known.skip_to(bound);
+                    continue;
+                }
+                Dead::Rest => return Ok(None),
+            }
+            match known.next(self.dead).await? {
+                KnownStep::Partition(key, opened) => {
+                    if self.add(&key, opened).await? {
                         return Ok(None);
                     }
                 }
                 KnownStep::End => {
+                    self.end_walk(&range);
                     if trace::is_on() {
                         trace_event!("Row cache knows all partitions of the range");
                     }
@@ -89,31 +111,99 @@ impl RangeRead<'_> {
         }
     }
 
-    async fn read_files(&mut self, range: KeyRange) -> Result<(), StorageError> {
+    async fn read_files(&mut self, mut range: KeyRange) -> Result<(), StorageError> {
         let (view, command) = (self.view, self.command);
-        let fill = self.cache.as_ref().and_then(|cache| ScanFill::new(cache, command, &range));
-        let mut scan = RangeScan::new(view, command, range, fill).await?;
-        while let Some(key) = scan.next_partition().await? {
-            let sources = scan.sources(&key).await?;
-            if self.add(&key, sources).await? {
-                break;
+        loop {
+            match self.pass_dead(&range.start, &range)? {
+                Dead::To(bound) => range.start = bound,
+                Dead::Rest => return Ok(()),
+                Dead::Nothing => {
+                    let fill = self.cache.as_ref();
+                    let fill = fill.and_then(|cache| ScanFill::new(cache, command, &range));
+                    let scan = RangeScan::new(view, command, range.clone(), fill).await?;
+                    match self.scan_files(scan, &range).await? {
+                        Some(start) => range.start = start,
+                        None => return Ok(()),
+                    }
+                }
             }
         }
-        Ok(())
+    }
+
+    /// Scans up to the end, to a limit, or to where all is known to be dead: gives the bound behind that.
+    async fn scan_files(
+        &mut self,
+        mut scan: RangeScan<'_>,
+        range: &KeyRange,
+    ) -> Result<Option<KeyBound>, StorageError> {
+        loop {
+            let Some(key) = scan.next_partition().await? else {
+                self.end_walk(range);
+                return Ok(None);
+            };
+            let opened = scan.open(&key, self.dead).await?;
+            if self.add(&key, opened).await? {
+                return Ok(None);
+            }
+            match self.pass_dead(&KeyBound::AfterKey(key), range)? {
+                Dead::Nothing => {}
+                Dead::To(bound) => return Ok(Some(bound)),
+                Dead::Rest => return Ok(None),
+            }
+        }
+    }
+
+    /// Looks what is known to be dead from a bound on.
+    fn pass_dead(&mut self, at: &KeyBound, range: &KeyRange) -> Result<Dead, StorageError> {
+        let beyond = self.dead.and_then(|dead| dead.beyond(at, self.command.now_s));
+        let Some((place, weight)) = beyond else { return Ok(Dead::Nothing) };
+        let next = match place >= Place::end(&range.end) {
+            true => None,
+            false => place.key_bound()?,
+        };
+        // Where it ends within the partition that comes next, that is read from there on.
+        if next.as_ref() == Some(at) {
+            return Ok(Dead::Nothing);
+        }
+        if trace::is_on() {
+            trace_event!("Passing over partitions that are known to be dead");
+        }
+        if let Some(walk) = &mut self.walk {
+            walk.pass_range(weight);
+        }
+        Ok(match next {
+            Some(bound) => Dead::To(bound),
+            None => {
+                self.end_walk(range);
+                Dead::Rest
+            }
+        })
+    }
+
+    fn end_walk(&mut self, range: &KeyRange) {
+        if let Some(walk) = &mut self.walk {
+            walk.end_at(&range.end);
+        }
     }
 
     /// Adds what is visible of a partition; `true` if a limit is reached.
-    async fn add(
-        &mut self,
-        key: &DecoratedKey,
-        sources: Vec<Source<'_>>,
-    ) -> Result<bool, StorageError> {
-        let Self { command, remaining, result, .. } = self;
-        let resumed = Resumed::default();
+    async fn add(&mut self, key: &DecoratedKey, opened: Opened<'_>) -> Result<bool, StorageError> {
+        let Self { command, remaining, result, walk, .. } = self;
+        let (resumed, slices) = (Resumed::default(), &command.slices);
+        if let Some(walk) = walk {
+            walk.enter(key, &opened.dead);
+        }
         let (found, stopped) =
-            read_partition(command, key, &command.slices, sources, resumed, remaining).await?;
+            read_partition(command, key, slices, opened, resumed, remaining, walk.as_mut()).await?;
         result.partitions.extend(found);
         result.next = stopped;
+        if let (None, Some(walk), Some(dead)) = (&result.next, walk, self.dead)
+            && walk.dropped() >= dead.most_dropped
+        {
+            walk.end_at(&KeyBound::AfterKey(key.clone()));
+            let key = key.clone();
+            result.next = Some(ReadPosition { key, clustering: None, rows_of_partition: 0 });
+        }
         maybe_yield().await;
         Ok(result.next.is_some())
     }

@@ -10,12 +10,12 @@ use espalier_runtime::{trace, trace_event};
 use espalier_sstable::{ColumnSelection, Scan};
 
 use super::{
-    ReadCommand,
+    Opened, ReadCommand,
     shard_read::{memtable_sources, sources_of},
     source::Source,
     trace::{note_partition, tell_scanned},
 };
-use crate::{StorageError, cache::ScanFill, table::TableView};
+use crate::{StorageError, cache::ScanFill, dead_ranges::DeadAccess, table::TableView};
 
 /// A walk over the partitions of a range.
 pub(crate) struct RangeScan<'a> {
@@ -57,6 +57,14 @@ impl<'a> RangeScan<'a> {
         Ok(Self { view, command, range, scans, last: None, fill })
     }
 
+    /// The bound behind which the next partition is looked for.
+    pub(crate) fn at(&self) -> KeyBound {
+        match &self.last {
+            Some(last) => KeyBound::AfterKey(last.clone()),
+            None => self.range.start.clone(),
+        }
+    }
+
     /// The key of the next partition.
     pub(crate) async fn next_partition(&mut self) -> Result<Option<DecoratedKey>, StorageError> {
         let mut least: Option<DecoratedKey> = None;
@@ -76,11 +84,7 @@ impl<'a> RangeScan<'a> {
                 offer(header.key.clone());
             }
         }
-        let bound = match &self.last {
-            Some(last) => KeyBound::AfterKey(last.clone()),
-            None => self.range.start.clone(),
-        };
-        self.view.next_in_memory(&bound, &self.range)?.into_iter().for_each(offer);
+        self.view.next_in_memory(&self.at(), &self.range)?.into_iter().for_each(offer);
         if least.is_none()
             && let Some(fill) = &mut self.fill
         {
@@ -90,11 +94,18 @@ impl<'a> RangeScan<'a> {
         Ok(least)
     }
 
-    /// The streams of the partition that [`Self::next_partition`] gave last.
-    pub(crate) async fn sources(
+    /// Opens the partition that [`Self::next_partition`] gave last.
+    pub(crate) async fn open(
         &mut self,
         key: &DecoratedKey,
-    ) -> Result<Vec<Source<'_>>, StorageError> {
+        dead: Option<&DeadAccess>,
+    ) -> Result<Opened<'_>, StorageError> {
+        // In the moment when the memtables are opened.
+        let dead = dead.map(|dead| dead.at_opening(self.command, key)).unwrap_or_default();
+        Ok(Opened { sources: self.sources(key).await?, dead })
+    }
+
+    async fn sources(&mut self, key: &DecoratedKey) -> Result<Vec<Source<'_>>, StorageError> {
         let (view, command) = (self.view, self.command);
         if command.direction == Direction::Reverse {
             // Scans go forward only.

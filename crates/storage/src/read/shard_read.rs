@@ -7,7 +7,7 @@ use espalier_runtime::trace;
 
 use super::{
     PartitionRows, ReadCommand, ReadPosition, ReadResult, ReadTarget,
-    partition::{Remaining, Resumed, read_partition},
+    partition::{Opened, Remaining, Resumed, read_partition},
     range_read::read_range,
     resume::{bound_behind, slices_behind},
     single_row::{only_row, single_row_source},
@@ -17,50 +17,60 @@ use super::{
 use crate::{
     StorageError,
     cache::{CacheAccess, CachedPartition, read_single_row},
+    dead_ranges::{DeadAccess, DeadWalk},
     memtable::MemtablePartition,
     table::{SSTable, TableView},
 };
 
-/// Reads from a snapshot of the table, and of its row cache, taken in the same moment. `own` is the range of partitions that this shard owns: SSTables may hold others.
+/// What is read: a snapshot of the table, and what is known besides of the same moment.
+#[derive(Clone, Copy)]
+pub(crate) struct TableAccess<'a> {
+    pub(crate) view: &'a Rc<TableView>,
+    pub(crate) cache: Option<&'a CacheAccess>,
+    pub(crate) dead: Option<&'a DeadAccess>,
+}
+
+/// Reads a table. `own` is the range of partitions that this shard owns: SSTables may hold others.
 pub(crate) async fn read_on_shard(
-    view: &Rc<TableView>,
+    access: TableAccess<'_>,
     command: &ReadCommand,
     own: &KeyRange,
-    cache: Option<&CacheAccess>,
 ) -> Result<ReadResult, StorageError> {
     let mut remaining = Remaining { rows: command.limits.rows, bytes: command.limits.bytes };
     if remaining.is_used_up() || command.limits.rows_per_partition == 0 {
         return Ok(ReadResult::default());
     }
-    let cache = cache.filter(|_| !command.bypass_cache && !view.sstables.is_empty());
+    let has_files = !access.view.sstables.is_empty();
+    let cache = access.cache.filter(|_| !command.bypass_cache && has_files);
+    let access = TableAccess { cache, ..access };
     match &command.target {
         ReadTarget::Partition(key) => {
             let mut result = ReadResult::default();
             let resume = command.resume.as_ref().filter(|position| position.key == *key);
             let partitions = &mut result.partitions;
             let stopped =
-                read_one(view, command, key, resume, cache, &mut remaining, partitions).await?;
+                read_one(access, command, key, resume, &mut remaining, partitions).await?;
             // Behind the only partition there is nothing.
             result.next = stopped.filter(|position| position.clustering.is_some());
             Ok(result)
         }
         ReadTarget::Range(range) => {
             let range = intersection(range, own);
-            read_range(view, command, range, cache, remaining).await
+            read_range(access, command, range, remaining).await
         }
     }
 }
 
 /// Reads one partition into `partitions`; the position says where to go on if a limit was reached.
 pub(super) async fn read_one(
-    view: &Rc<TableView>,
+    access: TableAccess<'_>,
     command: &ReadCommand,
     key: &DecoratedKey,
     resume: Option<&ReadPosition>,
-    cache: Option<&CacheAccess>,
     remaining: &mut Remaining,
     partitions: &mut Vec<PartitionRows>,
 ) -> Result<Option<ReadPosition>, StorageError> {
+    let TableAccess { view, cache, dead } = access;
     let mut slices = command.slices.clone();
     let mut resumed = Resumed::default();
     if let Some(position) = resume {
@@ -77,6 +87,9 @@ pub(super) async fn read_one(
         }
     }
     let is_scanned = cache.is_some_and(|access| access.scan.is_some());
+    // In the moment when the memtables are opened.
+    let opening = dead.map(|dead| dead.at_opening(command, key)).unwrap_or_default();
+    let mut walk = dead.map(|dead| DeadWalk::within(dead, command, key, &slices, &opening));
     let sources = match only_row(command, &slices).filter(|_| !is_scanned) {
         Some(row) => {
             let row = single_row_source(view, command, key, &slices, row, cache).await?;
@@ -93,8 +106,12 @@ pub(super) async fn read_one(
             None => sources_of(view, command, key, &slices).await?,
         },
     };
+    let opened = Opened { sources, dead: opening };
     let (found, stopped) =
-        read_partition(command, key, &slices, sources, resumed, remaining).await?;
+        read_partition(command, key, &slices, opened, resumed, remaining, walk.as_mut()).await?;
+    if let Some(walk) = &mut walk {
+        walk.end_slice(key, &slices);
+    }
     partitions.extend(found);
     Ok(stopped)
 }

@@ -50,6 +50,7 @@ impl Table {
                 });
                 self.cache.begin_phase();
                 self.cache.forget();
+                self.dead_ranges.forget();
                 Vec::new()
             }
         };

@@ -31,6 +31,7 @@ use crate::{
     cache::{CacheAccess, RowCache, TableCache},
     commitlog::{ColumnMapping, LogPosition},
     compaction::{TableCompactions, strategy::CompactionStrategy},
+    dead_ranges::DeadRanges,
     memtable::{Memtable, MemtableFactory},
     system::SCHEMA_KEYSPACE,
 };
@@ -60,6 +61,7 @@ pub(crate) struct Table {
     /// Why the last flush failed, if it did.
     flush_failure: RefCell<Option<String>>,
     cache: Rc<TableCache>,
+    dead_ranges: Rc<DeadRanges>,
     aside: RefCell<Aside>,
     is_dropped: Cell<bool>,
     /// `durable_writes` of the keyspace.
@@ -75,11 +77,13 @@ impl Table {
         directory: PathBuf,
         memtables: MemtableFactory,
         row_cache: RowCache,
+        dead_ranges: DeadRanges,
     ) -> Self {
         let memtable = memtables.make(&metadata);
         let is_schema = metadata.keyspace == SCHEMA_KEYSPACE;
         Self {
             cache: Rc::new(TableCache::new(row_cache, &metadata)),
+            dead_ranges: Rc::new(dead_ranges),
             own_sstable_features: Cell::new(own_sstable_features(&metadata)),
             compactions: Rc::default(),
             staged: RefCell::default(),
@@ -171,6 +175,7 @@ impl Table {
         self.own_sstable_features.set(own_sstable_features(&metadata));
         *self.compaction_strategy.borrow_mut() = Rc::new(strategy_of(&metadata));
         self.cache.alter(&metadata);
+        self.dead_ranges.forget();
         *self.metadata.borrow_mut() = metadata;
         *self.mapping.borrow_mut() = Rc::new(mapping);
         Ok(())
@@ -191,6 +196,12 @@ impl Table {
     /// What is cached of its files.
     pub(crate) fn cache(&self) -> &Rc<TableCache> {
         &self.cache
+    }
+
+    /// Where no row is visible.
+    #[inline]
+    pub(crate) fn dead_ranges(&self) -> &Rc<DeadRanges> {
+        &self.dead_ranges
     }
 
     /// The row cache, and what a read that begins now may add to it; `None` if the table is not to be cached.
@@ -226,6 +237,7 @@ impl Table {
         self.change_view(|view| view.with_sstables(sstables));
         self.cache.begin_phase();
         self.cache.forget();
+        self.dead_ranges.forget();
         Ok(())
     }
 
@@ -248,6 +260,7 @@ impl Table {
         let frozen = self.memtable();
         let fresh = self.memtables.make(&self.metadata());
         self.change_view(|view| view.with_frozen_memtable(fresh));
+        self.dead_ranges.begin_memtable();
         frozen
     }
 

@@ -9,6 +9,7 @@ mod compaction_model;
 mod compaction_of_shared_files;
 mod counters;
 mod covered_rows;
+mod dead_ranges;
 mod dead_rows;
 mod disk_failures;
 mod dropped_and_truncated_tables;

@@ -202,7 +202,7 @@ impl Writer {
         self.random.below(bound)
     }
 
-    fn timestamp(&mut self) -> i64 {
+    pub(crate) fn timestamp(&mut self) -> i64 {
         self.now += 1;
         // Mostly ahead, sometimes at or before what was written.
         (self.now / 4 - self.below(4) as i64).max(self.floor + 1)

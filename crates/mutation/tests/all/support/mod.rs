@@ -253,7 +253,7 @@ pub fn merge(
 ) -> Vec<Unfiltered> {
     run(async {
         let merged = match is_visible_only {
-            true => MergedPartition::of_visible_rows(table.clone(), direction, streams).await,
+            true => MergedPartition::of_visible_rows(table.clone(), direction, streams, None).await,
             false => MergedPartition::new(table.clone(), direction, streams).await,
         };
         let mut merged = merged.unwrap().unwrap();

@@ -49,6 +49,7 @@ pub fn configuration() -> StorageConfiguration {
     configuration.memtables.set("default", MEMTABLES.get());
     // The clock of these tests is years ahead of the tombstones in them, and some write behind those.
     configuration.autocompaction = false;
+    configuration.fewest_dropped = 2;
     configuration
 }
 

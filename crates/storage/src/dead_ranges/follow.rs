@@ -1,0 +1,110 @@
+//! Ranges grow when the row behind them is deleted, and begin where many rows are: somebody walks on from there in the background, so that
+//! the next read need not.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use espalier_mutation::{
+    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, Direction, KeyBound, KeyRange,
+};
+use espalier_runtime::time::{self, Instant};
+
+use super::Place;
+use crate::{
+    ColumnSelection, Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
+    memtable::path,
+    read::{TableAccess, read_on_shard},
+    table::Table,
+};
+
+/// Dead fragments that are walked before others have their turn: some ten milliseconds.
+const MOST_DROPPED: u64 = 16_384;
+
+/// How much longer than it works the follower rests.
+const REST: u32 = 1;
+
+/// And at least so long, for deletions to gather.
+const LEAST_REST: Duration = Duration::from_millis(5);
+
+/// Follows until the database closes.
+pub(crate) async fn run(database: Database) {
+    loop {
+        database.dead_ranges_wanted().notified().await;
+        while let Some((table, place)) = next(&database) {
+            if database.is_closing() {
+                return;
+            }
+            let began = Instant::now();
+            if let Err(error) = follow(&database, &table, place).await {
+                // Whoever reads there is told.
+                tracing::debug!(%error, table = table.metadata().name, "dead rows cannot be read");
+            }
+            time::sleep((began.elapsed() * REST).max(LEAST_REST)).await;
+        }
+        if database.is_closing() {
+            return;
+        }
+    }
+}
+
+fn next(database: &Database) -> Option<(Rc<Table>, Place)> {
+    database
+        .tables_here()
+        .into_iter()
+        .find_map(|table| table.dead_ranges().next_wanted().map(|place| (table, place)))
+}
+
+/// Walks from a place to the first row that is visible, or for some time; then it goes on later.
+async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), StorageError> {
+    let metadata = table.metadata();
+    let mut command = ReadCommand {
+        table: metadata.clone(),
+        target: ReadTarget::Range(KeyRange::full()),
+        slices: Arc::new(ClusteringSlices::all()),
+        direction: Direction::Forward,
+        columns: ColumnSelection::All,
+        now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
+        limits: ReadLimits { rows: 1, ..ReadLimits::NONE },
+        resume: None,
+        bypass_cache: true,
+    };
+    let mut start = place.key_bound()?;
+    if let Some((key, rest)) = place.split()?
+        && !metadata.clustering_columns().is_empty()
+    {
+        let near = match rest.first() {
+            Some(first) if *first >= path::BOTTOM => path::bound(metadata.comparator(), rest)
+                .map_err(|error| crate::memtable::corrupt(&metadata, &error))?,
+            _ => ClusteringBound { kind: BoundKind::InclusiveStart, values: [].into() },
+        };
+        let slice = ClusteringSlice { start: near, end: ClusteringBound::top() };
+        let command = ReadCommand {
+            target: ReadTarget::Partition(key.clone()),
+            slices: Arc::new(ClusteringSlices { slices: vec![slice] }),
+            ..command.clone()
+        };
+        if !read(database, table, &command).await?.partitions.is_empty() {
+            return Ok(());
+        }
+        start = Some(KeyBound::AfterKey(key));
+    }
+    let Some(start) = start else { return Ok(()) };
+    command.target = ReadTarget::Range(KeyRange { start, end: KeyBound::Unbounded });
+    if read(database, table, &command).await?.next.is_some_and(|next| next.clustering.is_none())
+        && table.dead_ranges().want(place)
+    {
+        database.dead_ranges_wanted().notify_one();
+    }
+    Ok(())
+}
+
+async fn read(
+    database: &Database,
+    table: &Table,
+    command: &ReadCommand,
+) -> Result<crate::ReadResult, StorageError> {
+    let view = table.view();
+    let mut dead = table.dead_ranges().access();
+    dead.most_dropped = MOST_DROPPED;
+    let access = TableAccess { view: &view, cache: None, dead: Some(&dead) };
+    Box::pin(read_on_shard(access, command, &database.own_range(&command.table))).await
+}

@@ -1,0 +1,93 @@
+//! What a read of one partition is told of its dead ranges: as they were when its sources were opened, so that it shows one state.
+
+use std::rc::Rc;
+
+use espalier_mutation::{
+    ClusteringBound, DecoratedKey, Direction, PositionRef, reconcile::KnownDead,
+};
+use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering};
+
+use super::{DeadAccess, DeadRange, DeadRanges, Place, range_at};
+use crate::{memtable::path, read::ReadCommand};
+
+/// What a read has of the dead ranges in the moment when it opens the sources of a partition.
+#[derive(Default)]
+pub(crate) struct DeadAtOpening {
+    pub(crate) known: Option<Box<dyn KnownDead>>,
+    /// The live writes so far, if the sources have seen them all.
+    pub(super) live_writes: Option<u64>,
+}
+
+struct KnownInPartition {
+    ranges: Rc<Vec<DeadRange>>,
+    all: Rc<DeadRanges>,
+    partition: Vec<u8>,
+    command: ReadCommand,
+}
+
+impl DeadAccess {
+    /// For a read of a partition whose sources are opened in the same moment.
+    #[inline]
+    pub(crate) fn at_opening(&self, command: &ReadCommand, key: &DecoratedKey) -> DeadAtOpening {
+        if !self.is_current() {
+            return DeadAtOpening::default();
+        }
+        let has_none = self.ranges.is_idle.get() || command.table.clustering_columns().is_empty();
+        DeadAtOpening {
+            known: if has_none { None } else { self.known_in(command, key) },
+            live_writes: Some(self.ranges.live_writes.get()),
+        }
+    }
+
+    fn known_in(&self, command: &ReadCommand, key: &DecoratedKey) -> Option<Box<dyn KnownDead>> {
+        let ranges = self.ranges.inner.borrow().ranges.clone();
+        let mut partition = Vec::with_capacity(key.key.len() + 16);
+        path::put_partition(key.borrowed(), &mut partition);
+        // Ranges that begin behind it, and those that end before, are of no use.
+        let behind = Place::behind_partition(&partition);
+        let last = ranges.partition_point(|range| range.start < behind).checked_sub(1)?;
+        if ranges.get(last)?.end.path() <= partition.as_slice() {
+            return None;
+        }
+        Some(Box::new(KnownInPartition {
+            ranges,
+            all: self.ranges.clone(),
+            partition,
+            command: command.clone(),
+        }))
+    }
+}
+
+impl KnownDead for KnownInPartition {
+    fn dead_until(
+        &self,
+        position: PositionRef<'_>,
+        direction: Direction,
+    ) -> Option<ClusteringBound> {
+        let comparator = self.command.table.comparator();
+        let terminator = match position.weight {
+            0 => TERMINATOR,
+            weight if weight < 0 => LT_NEXT,
+            _ => GT_NEXT,
+        };
+        let mut at = self.partition.clone();
+        encode_clustering(&comparator.types, position.values, terminator, &mut at);
+        let range = range_at(&self.ranges, &at, self.command.now_s)?;
+        self.all.count_pass();
+        let (place, outside) = match direction {
+            Direction::Forward => (&range.end, ClusteringBound::top()),
+            Direction::Reverse => (&range.start, ClusteringBound::bottom()),
+        };
+        match place.in_partition(&self.partition) {
+            Some(bound) if bound.first().is_some_and(|first| is_bound(*first)) => {
+                path::bound(comparator, bound).ok()
+            }
+            _ => Some(outside),
+        }
+    }
+}
+
+/// Whether a path in a partition that begins so is that of a bound among its rows.
+fn is_bound(first: u8) -> bool {
+    first >= path::BOTTOM && first != path::BEHIND
+}

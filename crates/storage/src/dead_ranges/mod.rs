@@ -1,0 +1,433 @@
+//! Ranges of a table in which no row is visible, as reads have found them: a read that comes into one goes on behind it.
+//!
+//! A queue that was worked off, or a table whose rows were all deleted, is full of tombstones in memtables and of what they cover in files. To walk
+//! them takes a second for each million, and whoever looks for the first row walks all of them. So who has walked a run of them leaves a
+//! note from where to where it reached (decision 0024).
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `place` | places among all rows of a table |
+//! | `walk` | what a read learns |
+//! | `known` | what a read of a partition is told |
+//! | `follow` | ranges grow when the row behind them is deleted |
+//!
+//! **Invariant.** No read that begins now sees a row in a range, if its clock is not behind that of who found it. It does not matter where the
+//! tombstones lie: flushes and compactions change nothing. A write of anything but tombstones takes its row out of the range that it falls
+//! into, in the moment when it is applied. What comes otherwise (imports, truncations that are undone, other columns) forgets all ranges.
+//!
+//! **Learning.** A read knows the table as it was when it looked, and others write meanwhile. So while anybody learns, all rows that are
+//! written are noted, and are taken out of what is learned in the end.
+//!
+//! **Memory bound.** [`MOST_RANGES`] ranges and [`MOST_NOTED`] rows for each table and shard, two keys each.
+
+mod follow;
+mod known;
+mod place;
+mod walk;
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use espalier_mutation::{
+    DecoratedKeyRef, KeyBound, PartitionUpdate, RowContent, schema::TableMetadata,
+};
+
+pub(crate) use follow::run as run_follower;
+pub(crate) use known::DeadAtOpening;
+pub(crate) use place::Place;
+pub(crate) use walk::DeadWalk;
+
+use crate::memtable::{is_dead, path};
+
+/// So many at most; the lightest go.
+const MOST_RANGES: usize = 4096;
+
+/// Rows that were written while somebody learned. If there are more, what was learned meanwhile is lost.
+const MOST_NOTED: usize = 1024;
+
+/// Rows deleted after which the beginnings of their partition and of the table are looked at.
+const DELETIONS_BEFORE_LOOK: u64 = 8192;
+
+/// A range without a visible row.
+#[derive(Clone, Debug)]
+struct DeadRange {
+    start: Place,
+    end: Place,
+    /// What it took to walk it, in fragments dropped, roughly.
+    weight: u64,
+    /// The second at which it was found: what has expired was live before.
+    as_of_s: u32,
+}
+
+/// The ranges of a table on a shard.
+pub(crate) struct DeadRanges {
+    /// Runs of fewer dropped fragments are walked.
+    fewest_dropped: u64,
+    /// Writes of rows that are not dead, so far.
+    live_writes: Cell<u64>,
+    /// Deletions so far.
+    deletions: Cell<u64>,
+    /// Times that a read passed over one.
+    passes: Cell<u64>,
+    /// Nothing is known, and nobody learns.
+    is_idle: Cell<bool>,
+    /// Times that data came otherwise than by a write.
+    changes: Cell<u64>,
+    /// Memtables that took writes so far.
+    memtables: Cell<u64>,
+    inner: RefCell<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Ascending; they do not meet. Reads keep the list as it was when they began.
+    ranges: Rc<Vec<DeadRange>>,
+    learners: usize,
+    /// Where rows were written while somebody learned: their number among `live_writes`, and the places around them.
+    noted: Vec<(u64, Place, Place)>,
+    /// Who began to learn before so many live writes has missed some.
+    lost_before: u64,
+    /// Where to look for more.
+    wanted: Vec<Place>,
+}
+
+/// The ranges for one read, with what the table was when its view was taken.
+#[derive(Clone)]
+pub(crate) struct DeadAccess {
+    ranges: Rc<DeadRanges>,
+    changes: u64,
+    memtables: u64,
+    /// A read of a range of partitions stops when it has passed so many dead fragments.
+    pub(crate) most_dropped: u64,
+}
+
+impl DeadAccess {
+    /// Whether all that is written now is in the view of the read.
+    fn is_current(&self) -> bool {
+        self.is_of_same_data() && self.memtables == self.ranges.memtables.get()
+    }
+
+    /// Where a read goes on that has come to `place`, if that is in a range, and what it took to find that.
+    #[inline]
+    pub(crate) fn beyond(&self, bound: &KeyBound, now_s: u32) -> Option<(Place, u64)> {
+        if self.ranges.is_idle.get() || !self.is_of_same_data() {
+            return None;
+        }
+        self.ranges.beyond(&Place::start(bound), now_s)
+    }
+
+    fn is_of_same_data(&self) -> bool {
+        self.changes == self.ranges.changes.get()
+    }
+}
+
+impl DeadRanges {
+    /// None are known. Runs of at least `fewest_dropped` fragments are worth a range.
+    pub(crate) fn new(fewest_dropped: u32) -> Self {
+        Self {
+            fewest_dropped: u64::from(fewest_dropped.max(1)),
+            live_writes: Cell::new(0),
+            deletions: Cell::new(0),
+            passes: Cell::new(0),
+            is_idle: Cell::new(true),
+            changes: Cell::new(0),
+            memtables: Cell::new(0),
+            inner: RefCell::default(),
+        }
+    }
+
+    /// For a read whose view is taken in the same moment.
+    pub(crate) fn access(self: &Rc<Self>) -> DeadAccess {
+        let (changes, memtables) = (self.changes.get(), self.memtables.get());
+        DeadAccess { ranges: self.clone(), changes, memtables, most_dropped: u64::MAX }
+    }
+
+    /// Another memtable takes writes.
+    pub(crate) fn begin_memtable(&self) {
+        self.memtables.set(self.memtables.get() + 1);
+    }
+
+    /// Forgets all: there may be rows that nobody wrote here.
+    pub(crate) fn forget(&self) {
+        self.changes.set(self.changes.get() + 1);
+        self.inner.borrow_mut().ranges = Rc::default();
+        self.settle();
+    }
+
+    /// How many there are, and how often reads passed over one.
+    pub(crate) fn counts(&self) -> (usize, u64) {
+        (self.inner.borrow().ranges.len(), self.passes.get())
+    }
+
+    fn count_pass(&self) {
+        self.passes.set(self.passes.get() + 1);
+    }
+
+    /// The end of the range that a place is in, at second `now_s`.
+    fn beyond(&self, place: &Place, now_s: u32) -> Option<(Place, u64)> {
+        let inner = self.inner.borrow();
+        let range = range_at(&inner.ranges, place.path(), now_s)?;
+        self.count_pass();
+        Some((range.end.clone(), range.weight))
+    }
+
+    /// From now on all writes are noted.
+    fn begin_learning(&self) {
+        self.inner.borrow_mut().learners += 1;
+        self.settle();
+    }
+
+    fn end_learning(&self) {
+        let mut inner = self.inner.borrow_mut();
+        inner.learners -= 1;
+        if inner.learners == 0 {
+            inner.noted.clear();
+        }
+        drop(inner);
+        self.settle();
+    }
+
+    fn settle(&self) {
+        let inner = self.inner.borrow();
+        self.is_idle.set(inner.ranges.is_empty() && inner.learners == 0);
+    }
+
+    /// Takes note of a write of one row that is about to be applied. `true`: there is more to be learned.
+    #[inline]
+    pub(crate) fn note_row<V: AsRef<[u8]>>(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
+        row: &impl RowContent,
+        packed: &[u8],
+    ) -> bool {
+        let is_deletion = !row.deletion().is_live();
+        match self.is_idle.get() && !is_deletion {
+            true => {
+                self.live_writes.set(self.live_writes.get() + 1);
+                false
+            }
+            false => self.note_row_at(table, key, clustering, is_dead(packed)),
+        }
+    }
+
+    #[cold]
+    fn note_row_at<V: AsRef<[u8]>>(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<V>],
+        is_dead: bool,
+    ) -> bool {
+        let mut partition = Vec::with_capacity(key.key.len() + 16);
+        path::put_partition(key, &mut partition);
+        let (before, behind) = if table.clustering_columns().is_empty() {
+            Place::around_partition(&partition)
+        } else {
+            let mut row = Vec::new();
+            path::put_row(table.comparator(), clustering, &mut row);
+            Place::around_row(&partition, &row)
+        };
+        match is_dead {
+            true => self.note_deletion(before, behind, &partition),
+            false => {
+                self.note_live(before, behind);
+                false
+            }
+        }
+    }
+
+    /// The same of an update; `packed` gives the packed form of the static row, if there is one, and of the rows, counted together.
+    pub(crate) fn note_update<'p>(
+        &self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+        packed: impl Fn(usize) -> &'p [u8],
+    ) -> bool {
+        let mut partition = Vec::with_capacity(update.key.key.len() + 16);
+        path::put_partition(update.key.borrowed(), &mut partition);
+        let mut is_wanted = false;
+        if !update.deletion.is_live() {
+            let (before, behind) = Place::around_partition(&partition);
+            is_wanted |= self.note_deletion(before, behind, &partition);
+        }
+        for tombstone in &update.range_tombstones {
+            let at = |bound| {
+                let mut path = Vec::new();
+                path::put_bound(table.comparator(), bound, &mut path);
+                Place::within(&partition, &path)
+            };
+            is_wanted |= self.note_deletion(at(&tombstone.start), at(&tombstone.end), &partition);
+        }
+        let mut index = 0;
+        if update.static_row.is_some() {
+            let (before, behind) = Place::around_static_row(&partition);
+            match is_dead(packed(0)) {
+                true => is_wanted |= self.note_deletion(before, behind, &partition),
+                false => self.note_live(before, behind),
+            }
+            index = 1;
+        }
+        for row in &update.rows {
+            let values = &row.clustering.values;
+            let is_dead = is_dead(packed(index));
+            index += 1;
+            is_wanted |= self.note_row_at(table, update.key.borrowed(), values, is_dead);
+        }
+        is_wanted
+    }
+
+    /// Something that may be visible is written between two places.
+    fn note_live(&self, before: Place, behind: Place) {
+        let number = self.live_writes.get() + 1;
+        self.live_writes.set(number);
+        if self.is_idle.get() {
+            return;
+        }
+        let mut inner = self.inner.borrow_mut();
+        inner.take_out(&before, &behind);
+        if inner.learners > 0 {
+            if inner.noted.len() == MOST_NOTED {
+                inner.noted.clear();
+                inner.lost_before = number;
+            }
+            inner.noted.push((number, before, behind));
+        }
+    }
+
+    /// What is between two places in a partition is deleted. `true`: it may be what kept a range from being longer.
+    fn note_deletion(&self, before: Place, behind: Place, partition: &[u8]) -> bool {
+        let count = self.deletions.get() + 1;
+        self.deletions.set(count);
+        let mut inner = self.inner.borrow_mut();
+        let mut is_wanted = false;
+        let last = inner.ranges.partition_point(|range| range.start <= behind);
+        if let Some(range) = last.checked_sub(1).and_then(|last| inner.ranges.get(last))
+            && range.end >= before
+            && range.end < behind
+        {
+            let start = range.start.clone();
+            is_wanted |= inner.want(start);
+        }
+        if count.is_multiple_of(DELETIONS_BEFORE_LOOK) {
+            is_wanted |= inner.want(Place::start(&KeyBound::Unbounded));
+            is_wanted |= inner.want(Place::within(partition, &[path::BOTTOM]));
+        }
+        is_wanted
+    }
+
+    /// `true` if it was not wanted before.
+    fn want(&self, place: Place) -> bool {
+        self.inner.borrow_mut().want(place)
+    }
+
+    /// Where to look for more, the first place first.
+    fn next_wanted(&self) -> Option<Place> {
+        let mut inner = self.inner.borrow_mut();
+        let first = (0..inner.wanted.len())
+            .min_by(|left, right| inner.wanted[*left].cmp(&inner.wanted[*right]))?;
+        Some(inner.wanted.swap_remove(first))
+    }
+
+    /// Adds what somebody learned who has seen all but the live writes after the first `since`, less the rows written since.
+    fn add(&self, start: Place, end: Place, weight: u64, as_of_s: u32, since: u64) {
+        let mut inner = self.inner.borrow_mut();
+        if since < inner.lost_before || start >= end {
+            return;
+        }
+        let mut written: Vec<(Place, Place)> = inner
+            .noted
+            .iter()
+            .filter(|(number, before, _)| *number > since && *before < end)
+            .map(|(_, before, behind)| (before.clone(), behind.clone()))
+            .filter(|(_, behind)| *behind > start)
+            .collect();
+        written.sort();
+        let parts = written.len() as u64 + 1;
+        let mut from = start;
+        for (before, behind) in written {
+            if from < before {
+                inner.insert(from.clone(), before, weight / parts, as_of_s);
+            }
+            from = from.max(behind);
+        }
+        if from < end {
+            inner.insert(from, end, weight / parts, as_of_s);
+        }
+        drop(inner);
+        self.settle();
+    }
+}
+
+/// The range that a path is in.
+fn range_at<'a>(ranges: &'a [DeadRange], path: &[u8], now_s: u32) -> Option<&'a DeadRange> {
+    let behind = ranges.partition_point(|range| range.start.path() <= path);
+    let range = ranges.get(behind.checked_sub(1)?)?;
+    (path < range.end.path() && range.as_of_s <= now_s).then_some(range)
+}
+
+impl Inner {
+    /// Takes what is between two places out of the ranges.
+    fn take_out(&mut self, before: &Place, behind: &Place) {
+        let first = self.ranges.partition_point(|range| range.end <= *before);
+        let meets = |range: &DeadRange| range.start < *behind;
+        if !self.ranges.get(first).is_some_and(meets) {
+            return;
+        }
+        let last = first + self.ranges[first..].partition_point(meets);
+        let mut rest: Vec<DeadRange> = Vec::with_capacity(2);
+        for range in &self.ranges[first..last] {
+            let weight = range.weight / 2;
+            if range.start < *before {
+                rest.push(DeadRange { end: before.clone(), weight, ..range.clone() });
+            }
+            if range.end > *behind {
+                rest.push(DeadRange { start: behind.clone(), weight, ..range.clone() });
+            }
+        }
+        Rc::make_mut(&mut self.ranges).splice(first..last, rest);
+        self.shorten();
+    }
+
+    /// Adds a range, joined with those that it meets.
+    fn insert(&mut self, start: Place, end: Place, weight: u64, as_of_s: u32) {
+        let first = self.ranges.partition_point(|range| range.end < start);
+        let last = first + self.ranges[first..].partition_point(|range| range.start <= end);
+        let mut joined = DeadRange { start, end, weight, as_of_s };
+        for range in &self.ranges[first..last] {
+            joined = DeadRange {
+                start: joined.start.min(range.start.clone()),
+                end: joined.end.max(range.end.clone()),
+                weight: joined.weight.max(range.weight),
+                as_of_s: joined.as_of_s.max(range.as_of_s),
+            };
+        }
+        Rc::make_mut(&mut self.ranges).splice(first..last, [joined]);
+        self.shorten();
+    }
+
+    fn shorten(&mut self) {
+        if self.ranges.len() > MOST_RANGES {
+            let ranges = Rc::make_mut(&mut self.ranges);
+            let lightest = (0..ranges.len()).min_by_key(|index| ranges[*index].weight);
+            if let Some(lightest) = lightest {
+                ranges.remove(lightest);
+            }
+        }
+    }
+
+    /// `true` if it was not wanted before.
+    fn want(&mut self, place: Place) -> bool {
+        if self.wanted.contains(&place) || self.wanted.len() == MOST_WANTED {
+            return false;
+        }
+        self.wanted.push(place);
+        true
+    }
+}
+
+/// Places to look at that wait.
+const MOST_WANTED: usize = 64;

@@ -1,0 +1,136 @@
+//! Places among all rows of a table: paths of memtables, of a partition and of a row or a bound in it, one after the other.
+
+use std::{cmp::Ordering, rc::Rc};
+
+use espalier_mutation::{DecoratedKey, KeyBound};
+
+use crate::{StorageError, memtable::path};
+
+/// Behind all partitions.
+const END: &[u8] = &[path::BEHIND];
+
+/// A place in front of which, and behind which, there are rows. Ordered as rows are read.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    path: Rc<[u8]>,
+    /// How much of the path is that of the partition; 0: it is a token's, or the end.
+    partition_bytes: usize,
+}
+
+impl Place {
+    /// The start of a range of partitions.
+    pub(crate) fn start(bound: &KeyBound) -> Self {
+        let mut path = Vec::new();
+        path::put_key_bound(bound, &mut path);
+        let partition_bytes = match bound {
+            KeyBound::BeforeKey(_) => path.len(),
+            KeyBound::AfterKey(_) => path.len() - 1,
+            _ => 0,
+        };
+        Self { path: path.into(), partition_bytes }
+    }
+
+    /// The end of a range of partitions.
+    pub(crate) fn end(bound: &KeyBound) -> Self {
+        match bound {
+            KeyBound::Unbounded => Self { path: END.into(), partition_bytes: 0 },
+            bound => Self::start(bound),
+        }
+    }
+
+    /// In front of all of a partition with this path.
+    pub(crate) fn before_partition(partition: &[u8]) -> Self {
+        Self { path: partition.into(), partition_bytes: partition.len() }
+    }
+
+    /// Behind all of it.
+    pub(crate) fn behind_partition(partition: &[u8]) -> Self {
+        Self::within(partition, &[path::BEHIND])
+    }
+
+    /// In front of all of it, and behind.
+    pub(crate) fn around_partition(partition: &[u8]) -> (Self, Self) {
+        (Self::before_partition(partition), Self::behind_partition(partition))
+    }
+
+    /// At a bound in a partition, by its path there.
+    pub(crate) fn within(partition: &[u8], bound: &[u8]) -> Self {
+        // Behind the last row there is nothing more of the partition.
+        let bound = if bound == [path::TOP] { &[path::BEHIND] } else { bound };
+        Self { path: [partition, bound].concat().into(), partition_bytes: partition.len() }
+    }
+
+    /// In front of a row, by its path in the partition, and behind it.
+    pub(crate) fn around_row(partition: &[u8], row: &[u8]) -> (Self, Self) {
+        let mut bound = row.to_vec();
+        let mut at = |terminator| {
+            if let Some(last) = bound.last_mut() {
+                *last = terminator;
+            }
+            Self::within(partition, &bound)
+        };
+        (at(path::BOTTOM), at(path::TOP))
+    }
+
+    /// In front of a static row, and behind it.
+    pub(crate) fn around_static_row(partition: &[u8]) -> (Self, Self) {
+        let at = |byte| Self::within(partition, &[byte]);
+        (at(path::STATIC), at(path::STATIC + 1))
+    }
+
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// The path within a partition, if it is in it.
+    pub(crate) fn in_partition(&self, partition: &[u8]) -> Option<&[u8]> {
+        (self.partition_bytes == partition.len())
+            .then(|| self.path.strip_prefix(partition))
+            .flatten()
+    }
+
+    /// The partition that it lies within, some of which may be in front of it, and the path there.
+    pub(crate) fn split(&self) -> Result<Option<(DecoratedKey, &[u8])>, StorageError> {
+        let (partition, rest) = self.path.split_at(self.partition_bytes);
+        if partition.is_empty() || rest == [path::BEHIND] {
+            return Ok(None);
+        }
+        Ok(Some((path::partition_key(partition, true, "range of dead rows")?, rest)))
+    }
+
+    /// From where on a scan of partitions finds all that is behind the place; `None`: there is nothing.
+    pub(crate) fn key_bound(&self) -> Result<Option<KeyBound>, StorageError> {
+        if *self.path == *END {
+            return Ok(None);
+        }
+        let (partition, rest) = self.path.split_at(self.partition_bytes);
+        if partition.is_empty() {
+            return Ok(Some(path::token_bound(&self.path).unwrap_or(KeyBound::Unbounded)));
+        }
+        let key = path::partition_key(partition, true, "range of dead rows")?;
+        Ok(Some(match rest {
+            [path::BEHIND] => KeyBound::AfterKey(key),
+            _ => KeyBound::BeforeKey(key),
+        }))
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for Place {}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.path.cmp(&other.path)
+    }
+}

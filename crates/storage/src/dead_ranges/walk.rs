@@ -1,0 +1,256 @@
+//! What a read learns: from where to where it met nothing but dead rows.
+//!
+//! Most rows follow one another, and cost no more here than a comparison: places are made when something was dropped.
+
+use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey, Direction, KeyBound};
+
+use super::{DeadAccess, DeadAtOpening, Place};
+use crate::{memtable::path, read::ReadCommand};
+
+/// A read that notes runs of dead rows. It goes forward over partitions, and in one of them in either direction.
+pub(crate) struct DeadWalk {
+    access: DeadAccess,
+    command: ReadCommand,
+    start: Start,
+    /// Fragments dropped since.
+    dropped: u64,
+    /// And in all.
+    dropped_in_all: u64,
+    /// The live writes of which it has seen all that are in the run.
+    since: u64,
+    /// The same for the partition that it is in.
+    opened: u64,
+    /// It is of one partition.
+    is_within: bool,
+    /// Writes are noted for it.
+    is_registered: bool,
+    /// There is nothing more to be learned.
+    is_over: bool,
+}
+
+/// Where the run began that a walk is in.
+enum Start {
+    /// It begins with the next partition.
+    Unknown,
+    /// In front of the partition that the walk is in.
+    Partition,
+    /// Behind the row that was given last.
+    Row,
+    At(Place),
+}
+
+impl DeadWalk {
+    /// Over partitions from a bound on.
+    pub(crate) fn over_partitions(
+        access: &DeadAccess,
+        command: &ReadCommand,
+        start: &KeyBound,
+    ) -> Self {
+        let mut walk = Self::new(access, command);
+        walk.start = Start::At(Place::start(start));
+        walk.is_over |= !command.slices.is_all() || command.direction == Direction::Reverse;
+        walk
+    }
+
+    /// Over a slice of a partition.
+    pub(crate) fn within(
+        access: &DeadAccess,
+        command: &ReadCommand,
+        key: &DecoratedKey,
+        slices: &ClusteringSlices,
+        opening: &DeadAtOpening,
+    ) -> Self {
+        let mut walk = Self::new(access, command);
+        walk.is_within = true;
+        match opening.live_writes {
+            Some(count) => (walk.since, walk.opened) = (count, count),
+            None => walk.is_over = true,
+        }
+        match slices.slices.as_slice() {
+            [slice] if !command.table.clustering_columns().is_empty() => {
+                let near = command.direction.order(&slice.start, &slice.end).0;
+                let mut bound = Vec::new();
+                path::put_bound(command.table.comparator(), near, &mut bound);
+                walk.start = Start::At(Place::within(&path_of(key), &bound));
+            }
+            _ => walk.is_over = true,
+        }
+        walk
+    }
+
+    fn new(access: &DeadAccess, command: &ReadCommand) -> Self {
+        let since = access.ranges.live_writes.get();
+        Self {
+            access: access.clone(),
+            command: command.clone(),
+            start: Start::Unknown,
+            dropped: 0,
+            dropped_in_all: 0,
+            since,
+            opened: since,
+            is_within: false,
+            is_registered: false,
+            is_over: !access.is_current(),
+        }
+    }
+
+    /// Fragments passed so far, those of ranges that were known among them.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped_in_all
+    }
+
+    /// A partition comes next, and nothing is in front of it since the last one.
+    #[inline]
+    pub(crate) fn enter(&mut self, key: &DecoratedKey, opening: &DeadAtOpening) {
+        if self.is_over {
+            return;
+        }
+        let Some(live_writes) = opening.live_writes else {
+            // What is written now is not seen any more.
+            self.stop_before(key);
+            return;
+        };
+        self.opened = live_writes;
+        if !matches!(self.start, Start::At(_)) {
+            self.start = Start::Partition;
+            self.since = self.opened;
+        }
+    }
+
+    /// A known range was passed, which cost so much when it was found.
+    pub(crate) fn pass_range(&mut self, weight: u64) {
+        if matches!(self.start, Start::At(_)) {
+            self.count(weight);
+        } else {
+            self.start = Start::Unknown;
+        }
+    }
+
+    /// So many fragments were dropped in a partition since its row `last`.
+    pub(crate) fn pass_dead(&mut self, count: u64, key: &DecoratedKey, last: Option<&Clustering>) {
+        if count == 0 || self.is_over {
+            return;
+        }
+        match (&self.start, last) {
+            (Start::Partition, _) => self.start = Start::At(Place::before_partition(&path_of(key))),
+            (Start::Row, Some(last)) => {
+                let (before, behind) = self.around(key, last);
+                self.start = Start::At(self.command.direction.order(before, behind).1);
+            }
+            _ => {}
+        }
+        self.count(count);
+    }
+
+    fn count(&mut self, count: u64) {
+        self.dropped += count;
+        self.dropped_in_all += count;
+        if self.is_over || self.is_registered || self.dropped < self.access.ranges.fewest_dropped {
+            return;
+        }
+        // Nobody noted what was written since the run began: it counts if there was nothing.
+        if self.since != self.access.ranges.live_writes.get() {
+            self.start = Start::Unknown;
+            self.dropped = 0;
+        }
+        self.is_registered = true;
+        self.access.ranges.begin_learning();
+    }
+
+    /// The partition's static row is visible.
+    pub(crate) fn meet_static_row(&mut self, key: &DecoratedKey) {
+        if self.is_over || self.is_within {
+            return;
+        }
+        let partition = path_of(key);
+        self.end_run(&Place::before_partition(&partition));
+        self.start = Start::At(Place::within(&partition, &[path::BOTTOM]));
+        self.since = self.opened;
+    }
+
+    /// A row is visible.
+    #[inline]
+    pub(crate) fn meet_row(&mut self, key: &DecoratedKey, clustering: &Clustering) {
+        if self.dropped > 0 && !self.is_over {
+            let (before, behind) = self.around(key, clustering);
+            self.end_run(&self.command.direction.order(before, behind).0);
+        }
+        self.start = Start::Row;
+        self.since = self.opened;
+    }
+
+    /// The partition is at its end, or the rest of it is not looked at.
+    pub(crate) fn leave(&mut self, is_at_end: bool) {
+        if !is_at_end || !matches!(self.start, Start::At(_)) {
+            self.start = Start::Unknown;
+            self.dropped = 0;
+        }
+    }
+
+    /// The slice of the partition was walked, to its end unless the walk has left it before.
+    pub(crate) fn end_slice(&mut self, key: &DecoratedKey, slices: &ClusteringSlices) {
+        if let [slice] = slices.slices.as_slice()
+            && self.dropped > 0
+            && !self.is_over
+        {
+            let far = self.command.direction.order(&slice.start, &slice.end).1;
+            let mut bound = Vec::new();
+            path::put_bound(self.command.table.comparator(), far, &mut bound);
+            self.end_run(&Place::within(&path_of(key), &bound));
+        }
+    }
+
+    /// There is nothing more up to a bound.
+    pub(crate) fn end_at(&mut self, bound: &KeyBound) {
+        if !self.is_over {
+            self.end_run(&Place::end(bound));
+        }
+    }
+
+    /// Nothing more is learned from this partition on.
+    fn stop_before(&mut self, key: &DecoratedKey) {
+        if !self.is_over {
+            self.end_run(&Place::before_partition(&path_of(key)));
+            self.is_over = true;
+        }
+    }
+
+    /// The places around a row. In a table without clustering columns they are around the partition.
+    fn around(&self, key: &DecoratedKey, clustering: &Clustering) -> (Place, Place) {
+        let partition = path_of(key);
+        if clustering.values.is_empty() {
+            return Place::around_partition(&partition);
+        }
+        let mut row = Vec::new();
+        path::put_row(self.command.table.comparator(), &clustering.values, &mut row);
+        Place::around_row(&partition, &row)
+    }
+
+    fn end_run(&mut self, end: &Place) {
+        let dropped = std::mem::take(&mut self.dropped);
+        let start = std::mem::replace(&mut self.start, Start::Unknown);
+        let DeadAccess { ranges, .. } = &self.access;
+        if let Start::At(start) = start
+            && self.is_registered
+            && dropped >= ranges.fewest_dropped
+            && self.access.is_of_same_data()
+        {
+            let (start, end) = self.command.direction.order(start, end.clone());
+            ranges.add(start, end, dropped, self.command.now_s, self.since);
+        }
+    }
+}
+
+fn path_of(key: &DecoratedKey) -> Vec<u8> {
+    let mut partition = Vec::with_capacity(key.key.len() + 16);
+    path::put_partition(key.borrowed(), &mut partition);
+    partition
+}
+
+impl Drop for DeadWalk {
+    fn drop(&mut self) {
+        if self.is_registered {
+            self.access.ranges.end_learning();
+        }
+    }
+}
