@@ -255,6 +255,7 @@ pub(crate) fn is_inside(sstable: &SSTable, tokens: (i64, i64)) -> bool {
 
 fn facts_of(sstable: &SSTable, gc_before_s: u32) -> FileFacts {
     let (first_token, last_token) = sstable.tokens();
+    let (cells, droppable_ratio) = sstable.droppable(gc_before_s);
     FileFacts {
         number: sstable.number(),
         bytes: sstable.reader().stored_data_length(),
@@ -264,7 +265,8 @@ fn facts_of(sstable: &SSTable, gc_before_s: u32) -> FileFacts {
         last_token,
         minimum_timestamp: sstable.minimum_timestamp(),
         maximum_timestamp: sstable.maximum_timestamp(),
-        droppable_ratio: sstable.droppable_ratio(gc_before_s),
+        cells,
+        droppable_ratio,
         age_s: sstable.opened().elapsed().as_secs(),
     }
 }

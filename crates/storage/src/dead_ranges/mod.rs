@@ -156,6 +156,11 @@ impl DeadRanges {
         self.settle();
     }
 
+    /// The memtables that took writes so far, and all writes of rows and deletions.
+    pub(crate) fn written(&self) -> (u64, u64) {
+        (self.memtables.get(), self.live_writes.get() + self.deletions.get())
+    }
+
     /// How many there are, and how often reads passed over one.
     pub(crate) fn counts(&self) -> (usize, u64) {
         (self.inner.borrow().ranges.len(), self.passes.get())

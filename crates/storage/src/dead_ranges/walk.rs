@@ -24,6 +24,8 @@ pub(crate) struct DeadWalk {
     is_within: bool,
     /// Writes are noted for it.
     is_registered: bool,
+    /// Nothing is learned in this partition: it was opened before writes were noted, and there were some.
+    is_blind: bool,
     /// There is nothing more to be learned.
     is_over: bool,
 }
@@ -90,12 +92,13 @@ impl DeadWalk {
             opened: since,
             is_within: false,
             is_registered: false,
+            is_blind: false,
             is_over: !access.is_current(),
         }
     }
 
     /// Fragments passed so far, those of ranges that were known among them.
-    pub(crate) fn dropped(&self) -> u64 {
+    pub(crate) fn passed(&self) -> u64 {
         self.dropped_in_all
     }
 
@@ -111,6 +114,7 @@ impl DeadWalk {
             return;
         };
         self.opened = live_writes;
+        self.is_blind = false;
         if !matches!(self.start, Start::At(_)) {
             self.start = Start::Partition;
             self.since = self.opened;
@@ -152,6 +156,7 @@ impl DeadWalk {
         if self.since != self.access.ranges.live_writes.get() {
             self.start = Start::Unknown;
             self.dropped = 0;
+            self.is_blind = true;
         }
         self.is_registered = true;
         self.access.ranges.begin_learning();
@@ -164,8 +169,7 @@ impl DeadWalk {
         }
         let partition = path_of(key);
         self.end_run(&Place::before_partition(&partition));
-        self.start = Start::At(Place::within(&partition, &[path::BOTTOM]));
-        self.since = self.opened;
+        self.begin_run(Start::At(Place::within(&partition, &[path::BOTTOM])));
     }
 
     /// A row is visible.
@@ -175,7 +179,12 @@ impl DeadWalk {
             let (before, behind) = self.around(key, clustering);
             self.end_run(&self.command.direction.order(before, behind).0);
         }
-        self.start = Start::Row;
+        self.begin_run(Start::Row);
+    }
+
+    #[inline]
+    fn begin_run(&mut self, start: Start) {
+        self.start = if self.is_blind { Start::Unknown } else { start };
         self.since = self.opened;
     }
 

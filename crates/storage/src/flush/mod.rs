@@ -4,7 +4,9 @@
 //! two; readers see one or the other. Then the commit log may give up the segments whose writes are all in SSTables.
 //! When the disk refuses, the memtable stays readable, the reason is kept, and the flush is tried again.
 
+mod by_time;
 mod scheduler;
 mod write;
 
+pub(crate) use by_time::FlushClock;
 pub(crate) use scheduler::run as run_scheduler;

@@ -1,9 +1,10 @@
-//! When to flush: when memtables take too much memory, and when they keep the commit log from giving up segments.
+//! When to flush: when memtables take too much memory, when they keep the commit log from giving up segments, and when time says so.
 
 use std::{rc::Rc, time::Duration};
 
 use espalier_runtime::time;
 
+use super::by_time;
 use crate::{Database, table::Table};
 
 /// Pause after a failed flush.
@@ -15,7 +16,7 @@ const SMALL_BYTES: usize = 64 << 10;
 /// Flushes until the database closes.
 pub(crate) async fn run(database: Database) {
     loop {
-        database.flush_wanted().notified().await;
+        let _ = time::timeout(by_time::TICK, database.flush_wanted().notified()).await;
         while !database.is_closing() {
             let Some(table) = victim(&database) else {
                 // Segments may have been flushed before they were durable, and kept for that.
@@ -29,6 +30,12 @@ pub(crate) async fn run(database: Database) {
             }
             if database.flush_table(&table).await.is_err() {
                 time::sleep(RETRY_PAUSE).await;
+            }
+        }
+        for table in by_time::due(&database) {
+            if !database.is_closing() {
+                // What failed is tried again.
+                let _ = database.flush_table(&table).await;
             }
         }
         if database.is_closing() {

@@ -198,7 +198,7 @@ impl RangeRead<'_> {
         result.partitions.extend(found);
         result.next = stopped;
         if let (None, Some(walk), Some(dead)) = (&result.next, walk, self.dead)
-            && walk.dropped() >= dead.most_dropped
+            && walk.passed() >= dead.most_dropped
         {
             walk.end_at(&KeyBound::AfterKey(key.clone()));
             let key = key.clone();

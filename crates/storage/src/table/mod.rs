@@ -32,6 +32,7 @@ use crate::{
     commitlog::{ColumnMapping, LogPosition},
     compaction::{TableCompactions, strategy::CompactionStrategy},
     dead_ranges::DeadRanges,
+    flush::FlushClock,
     memtable::{Memtable, MemtableFactory},
     system::SCHEMA_KEYSPACE,
 };
@@ -62,6 +63,7 @@ pub(crate) struct Table {
     flush_failure: RefCell<Option<String>>,
     cache: Rc<TableCache>,
     dead_ranges: Rc<DeadRanges>,
+    flush_clock: FlushClock,
     aside: RefCell<Aside>,
     is_dropped: Cell<bool>,
     /// `durable_writes` of the keyspace.
@@ -84,6 +86,7 @@ impl Table {
         Self {
             cache: Rc::new(TableCache::new(row_cache, &metadata)),
             dead_ranges: Rc::new(dead_ranges),
+            flush_clock: FlushClock::default(),
             own_sstable_features: Cell::new(own_sstable_features(&metadata)),
             compactions: Rc::default(),
             staged: RefCell::default(),
@@ -196,6 +199,10 @@ impl Table {
     /// What is cached of its files.
     pub(crate) fn cache(&self) -> &Rc<TableCache> {
         &self.cache
+    }
+
+    pub(crate) fn flush_clock(&self) -> &FlushClock {
+        &self.flush_clock
     }
 
     /// Where no row is visible.

@@ -84,8 +84,8 @@ impl SSTable {
         self.stats().level
     }
 
-    /// Estimated share of cells and deletions that are old enough at second `before_s` to go.
-    pub(crate) fn droppable_ratio(&self, before_s: u32) -> f64 {
+    /// Estimates of the cells and deletions, and of the share of them that are old enough at second `before_s` to go.
+    pub(crate) fn droppable(&self, before_s: u32) -> (u64, f64) {
         let stats = self.stats();
         let bins = &stats.drop_times.bins;
         let old = bins.iter().take_while(|(second, _)| *second < u64::from(before_s));
@@ -94,8 +94,8 @@ impl SSTable {
         let cells = stats.cell_counts.offsets.iter().zip(&stats.cell_counts.counts);
         let cells: u64 = cells.map(|(cells, partitions)| cells.saturating_mul(*partitions)).sum();
         match cells.max(old) {
-            0 => 0.0,
-            all => old as f64 / all as f64,
+            0 => (0, 0.0),
+            all => (all, old as f64 / all as f64),
         }
     }
 

@@ -38,7 +38,9 @@ pub struct FileFacts {
     pub minimum_timestamp: i64,
     /// Greatest write timestamp in µs.
     pub maximum_timestamp: i64,
-    /// Estimated share of cells and deletions that are old enough to go.
+    /// Estimated number of cells and deletions.
+    pub cells: u64,
+    /// Estimated share of them that are old enough to go.
     pub droppable_ratio: f64,
     /// Seconds since the file was made or the node started.
     pub age_s: u64,
@@ -184,7 +186,11 @@ impl CompactionStrategy {
             Kind::Unified(strategy) => strategy.picks(arena),
         };
         match picks.is_empty() {
-            true => self.tombstone_pick(arena).into_iter().collect(),
+            true => self
+                .tombstone_pick(arena)
+                .or_else(|| self.covered_pick(arena))
+                .into_iter()
+                .collect(),
             false => picks,
         }
     }
@@ -209,12 +215,46 @@ impl CompactionStrategy {
         }
     }
 
+    /// Whether enough of a file may go, and it has waited for it.
+    fn is_garbage(&self, file: &FileFacts) -> bool {
+        file.droppable_ratio > self.common.tombstone_threshold
+            && file.age_s >= self.common.tombstone_interval_s
+    }
+
+    /// A file with what it may cover in others, so that both can go: where that is as large a share of all of them as a file alone must
+    /// have. Cassandra waits until as many files as for any other compaction are there, and so never ends with a table of which all
+    /// was deleted. Only where files may be put together freely, which levels and time windows forbid.
+    fn covered_pick(&self, arena: &Arena<'_>) -> Option<Pick> {
+        if !matches!(self.kind, Kind::SizeTiered(_) | Kind::Unified(_)) {
+            return None;
+        }
+        let sets = arena.idle.iter().filter(|file| self.is_garbage(file)).filter_map(|garbage| {
+            if arena.busy.iter().any(|other| other.may_be_covered_by(garbage)) {
+                return None;
+            }
+            let is_in =
+                |file: &FileFacts| file.number == garbage.number || file.may_be_covered_by(garbage);
+            let files: Vec<usize> =
+                (0..arena.idle.len()).filter(|index| is_in(&arena.idle[*index])).collect();
+            let of = |index: &usize| &arena.idle[*index];
+            let cells: f64 = files.iter().map(|index| of(index).cells as f64).sum();
+            let droppable =
+                |file: &FileFacts| file.droppable_ratio.clamp(0.0, 1.0) * file.cells as f64;
+            let droppable: f64 = files.iter().map(|index| droppable(of(index))).sum();
+            (droppable > self.common.tombstone_threshold * cells).then_some((droppable, files))
+        });
+        let (_, files) = sets.max_by(|(left, _), (right, _)| left.total_cmp(right))?;
+        Some(match &self.kind {
+            Kind::Unified(strategy) => strategy.major(arena, files),
+            _ => Pick { files, level: 0, split: Split::Never },
+        })
+    }
+
     /// A file that is worth compacting alone, for what may go of it.
     fn tombstone_pick(&self, arena: &Arena<'_>) -> Option<Pick> {
         let common = &self.common;
         let is_worth = |file: &FileFacts| {
-            file.droppable_ratio > common.tombstone_threshold
-                && file.age_s >= common.tombstone_interval_s
+            self.is_garbage(file)
                 && (common.unchecked_tombstones || !has_older_overlap(arena, file))
         };
         let worth = (0..arena.idle.len()).filter(|index| is_worth(&arena.idle[*index]));
@@ -229,11 +269,7 @@ impl CompactionStrategy {
 
 /// Whether another file may hold what the deletions of this one cover, so that they could not go.
 fn has_older_overlap(arena: &Arena<'_>, file: &FileFacts) -> bool {
-    arena.idle.iter().chain(arena.busy).any(|other| {
-        other.number != file.number
-            && other.overlaps(file)
-            && other.minimum_timestamp <= file.maximum_timestamp
-    })
+    arena.idle.iter().chain(arena.busy).any(|other| other.may_be_covered_by(file))
 }
 
 /// How many of some files at most hold one token.
@@ -243,6 +279,13 @@ pub(crate) fn depth(files: &[FileFacts]) -> usize {
 }
 
 impl FileFacts {
+    /// Whether deletions of `newer` may cover something in it.
+    fn may_be_covered_by(&self, newer: &FileFacts) -> bool {
+        self.number != newer.number
+            && self.overlaps(newer)
+            && self.minimum_timestamp <= newer.maximum_timestamp
+    }
+
     /// Whether the ranges of keys meet.
     pub fn overlaps(&self, other: &FileFacts) -> bool {
         self.first_token <= other.last_token && other.first_token <= self.last_token
