@@ -17,6 +17,8 @@ GROUPS = BLOCK // GROUP
 KEY_BYTES = 8
 VOID = numpy.frombuffer(struct.pack(">Bii", RESULT, 4, 1), numpy.uint8)  # of an envelope from its opcode on
 VOID_BYTES = 13
+FLAGS_AT = 12  # the last byte of a result's flags, from the opcode on
+GLOBAL_TABLE = 0x01  # of these: Cassandra sets it where there is no metadata, too
 POOL_ROWS = 4096
 
 
@@ -134,7 +136,10 @@ class Connection:
         if count == 0:
             return 0
         envelopes = numpy.frombuffer(self.buffer, numpy.uint8, count * size, at).reshape(-1, size)
-        same = (envelopes[:, 4:4 + len(head)] == head).all(axis=1)
+        differences = envelopes[:, 4:4 + len(head)] ^ head
+        if head is not VOID:
+            differences[:, FLAGS_AT] &= ~numpy.uint8(GLOBAL_TABLE)
+        same = (differences == 0).all(axis=1)
         return count if same.all() else int(same.argmin())
 
     def _right_rows(self, at, count):

@@ -1,4 +1,8 @@
-//! Keeps a compaction from holding the core while others wait for it, and within `compaction_throughput`.
+//! Keeps a compaction from holding the core while others wait for it, to a share of the core while they have much to do, and within
+//! `compaction_throughput`.
+//!
+//! Where others are busy, compactions of a shard have a quarter of the core together, and more as they fall behind. Where nobody else
+//! wants the core they have all of it.
 
 use std::time::Duration;
 
@@ -13,6 +17,14 @@ use crate::Database;
 const SLICE_US: u128 = 200;
 /// How long it waits between two slices while a flush needs the core.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
+/// Of a slice: if others took less than that when they had their turn, there was nothing to do.
+const IDLE_PART: u32 = 4;
+/// The share of the core: of compactions that keep up, what each that waits adds, and at most.
+const LEAST_SHARE: f64 = 0.25;
+const SHARE_OF_WAITING: f64 = 0.125;
+const MOST_SHARE: f64 = 0.75;
+/// How often it is asked how many wait.
+const BACKLOG_PERIOD: Duration = Duration::from_secs(1);
 /// Bytes between two looks at `compaction_throughput`.
 const THROTTLED_BYTES: u64 = 256 << 10;
 /// Seconds that were not used and may be made up for.
@@ -21,6 +33,9 @@ const BURST_S: f64 = 1.0;
 pub(super) struct Pace {
     database: Database,
     slice: Instant,
+    /// Of the core, while others are busy; and when it was found.
+    share: f64,
+    share_found: Option<Instant>,
     started: Instant,
     /// Bytes a second of all compactions of this shard.
     bytes_per_second: Option<f64>,
@@ -37,6 +52,8 @@ impl Pace {
         Self {
             database: database.clone(),
             slice: now,
+            share: LEAST_SHARE,
+            share_found: None,
             started: now,
             bytes_per_second: limit.map(|bytes| bytes as f64 / shards),
             paid_s: 0.0,
@@ -46,13 +63,32 @@ impl Pace {
 
     /// Gives way if the slice is over; nearly all of the time to a flush that writes may soon wait for.
     pub(super) async fn keep(&mut self) {
-        if self.slice.elapsed().as_micros() >= SLICE_US {
+        let worked = self.slice.elapsed();
+        if worked.as_micros() >= SLICE_US {
+            let left = Instant::now();
             yield_now().await;
             if self.database.is_flush_urgent() {
                 time::sleep(FLUSH_PAUSE).await;
             }
+            let others = left.elapsed();
+            let due = worked.mul_f64(1.0 / self.share() - 1.0);
+            if others * IDLE_PART > worked && others < due {
+                time::sleep(due - others).await;
+            }
             self.slice = Instant::now();
         }
+    }
+
+    /// The share of one of the compactions that run.
+    fn share(&mut self) -> f64 {
+        if self.share_found.is_none_or(|at| at.elapsed() > BACKLOG_PERIOD) {
+            let waiting = self.database.pending_compactions_here() as f64;
+            let running = self.database.running_compactions().len().max(1) as f64;
+            let share = (LEAST_SHARE + SHARE_OF_WAITING * waiting).min(MOST_SHARE);
+            self.share = share / running;
+            self.share_found = Some(Instant::now());
+        }
+        self.share
     }
 
     /// Waits until so many bytes in all may have been read.

@@ -23,7 +23,7 @@ const MOST_DROPPED: u64 = 16_384;
 const REST: u32 = 1;
 
 /// And at least so long, for deletions to gather.
-const LEAST_REST: Duration = Duration::from_millis(5);
+const LEAST_REST: Duration = Duration::from_millis(1);
 
 /// Follows until the database closes.
 pub(crate) async fn run(database: Database) {

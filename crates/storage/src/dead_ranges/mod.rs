@@ -27,6 +27,8 @@ mod walk;
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
+    ops::Bound,
     rc::Rc,
 };
 
@@ -90,7 +92,9 @@ struct Inner {
     /// Who began to learn before so many live writes has missed some.
     lost_before: u64,
     /// Where to look for more.
-    wanted: Vec<Place>,
+    wanted: BTreeSet<Place>,
+    /// Where it was looked last: all have their turn.
+    looked: Option<Place>,
 }
 
 /// The ranges for one read, with what the table was when its view was taken.
@@ -329,12 +333,17 @@ impl DeadRanges {
         self.inner.borrow_mut().want(place)
     }
 
-    /// Where to look for more, the first place first.
+    /// Where to look for more, in turn.
     fn next_wanted(&self) -> Option<Place> {
         let mut inner = self.inner.borrow_mut();
-        let first = (0..inner.wanted.len())
-            .min_by(|left, right| inner.wanted[*left].cmp(&inner.wanted[*right]))?;
-        Some(inner.wanted.swap_remove(first))
+        let behind = match &inner.looked {
+            Some(looked) => (Bound::Excluded(looked), Bound::Unbounded),
+            None => (Bound::Unbounded, Bound::Unbounded),
+        };
+        let next = inner.wanted.range(behind).next().or_else(|| inner.wanted.first()).cloned()?;
+        inner.wanted.remove(&next);
+        inner.looked = Some(next.clone());
+        Some(next)
     }
 
     /// Adds what somebody learned who has seen all but the live writes after the first `since`, less the rows written since.
@@ -426,13 +435,7 @@ impl Inner {
 
     /// `true` if it was not wanted before.
     fn want(&mut self, place: Place) -> bool {
-        if self.wanted.contains(&place) || self.wanted.len() == MOST_WANTED {
-            return false;
-        }
-        self.wanted.push(place);
-        true
+        // One for each range, and some.
+        self.wanted.len() < 2 * MOST_RANGES && self.wanted.insert(place)
     }
 }
-
-/// Places to look at that wait.
-const MOST_WANTED: usize = 64;
