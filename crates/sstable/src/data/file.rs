@@ -30,7 +30,8 @@ use crate::{
 pub(crate) const MAXIMUM_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
 /// Of data that nothing checks, what is read at once.
 const UNCHECKED_CHUNK_LENGTH: u64 = 4096;
-/// Bytes that a sequential read takes at once, at least one chunk.
+/// Bytes that a sequential read takes at first, four times as many each time, and at once in the end; at least one chunk.
+const FIRST_READ_AHEAD_BYTES: usize = 32 * 1024;
 pub(crate) const READ_AHEAD_BYTES: usize = 256 * 1024;
 /// The same for those who will read all of it: fewer reads, and fewer chunks that lie across two.
 pub(crate) const WHOLE_READ_AHEAD_BYTES: usize = 1024 * 1024;
@@ -74,6 +75,8 @@ pub(crate) struct ReadAhead {
     buffer: Option<PageBuffer>,
     /// Bytes to be read at once, if that is more than usual.
     pub(crate) at_once: usize,
+    /// What was read at once last: who reads on gets more.
+    last: usize,
 }
 
 impl ReadAhead {
@@ -472,7 +475,10 @@ impl DataFile {
 
     /// Chunk `index` for a reader that goes through the file: large reads, and the cache is left to others.
     pub(crate) async fn chunk_ahead(&self, index: u64, ahead: &mut ReadAhead) -> Result<Bytes> {
-        let at_once = ahead.at_once.max(READ_AHEAD_BYTES);
+        if ahead.at_once == 0 && ahead.range(&self.extent(index).await?).is_none() {
+            ahead.last = (4 * ahead.last).clamp(FIRST_READ_AHEAD_BYTES, READ_AHEAD_BYTES);
+        }
+        let at_once = ahead.at_once.max(ahead.last);
         self.chunk_by(index, ahead, at_once).await
     }
 

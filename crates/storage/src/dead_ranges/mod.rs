@@ -213,14 +213,25 @@ impl DeadRanges {
         row: &impl RowContent,
         packed: &[u8],
     ) -> bool {
-        let is_deletion = !row.deletion().is_live();
-        match self.is_idle.get() && !is_deletion {
-            true => {
-                self.live_writes.set(self.live_writes.get() + 1);
-                false
-            }
-            false => self.note_row_at(table, key, clustering, is_dead(packed)),
+        // A row that was deleted and written again in one is alive.
+        let is_dead = !row.deletion().is_live() && is_dead(packed);
+        match self.is_idle.get() && self.count_only(u64::from(!is_dead), u64::from(is_dead)) {
+            true => false,
+            false => self.note_row_at(table, key, clustering, is_dead),
         }
+    }
+
+    /// Counts writes where nothing else is to be done with them; `false`: there is, and they are not counted.
+    #[inline]
+    fn count_only(&self, live: u64, deletions: u64) -> bool {
+        let before = self.deletions.get();
+        let after = before + deletions;
+        if before / DELETIONS_BEFORE_LOOK != after / DELETIONS_BEFORE_LOOK {
+            return false;
+        }
+        self.live_writes.set(self.live_writes.get() + live);
+        self.deletions.set(after);
+        true
     }
 
     #[cold]
@@ -256,6 +267,14 @@ impl DeadRanges {
         update: &PartitionUpdate,
         packed: impl Fn(usize) -> &'p [u8],
     ) -> bool {
+        if self.is_idle.get() {
+            let rows = usize::from(update.static_row.is_some()) + update.rows.len();
+            let dead = (0..rows).filter(|row| is_dead(packed(*row))).count();
+            let wide = usize::from(!update.deletion.is_live()) + update.range_tombstones.len();
+            if self.count_only((rows - dead) as u64, (dead + wide) as u64) {
+                return false;
+            }
+        }
         let mut partition = Vec::with_capacity(update.key.key.len() + 16);
         path::put_partition(update.key.borrowed(), &mut partition);
         let mut is_wanted = false;

@@ -8,9 +8,9 @@ use super::{DeadAccess, DeadAtOpening, Place};
 use crate::{memtable::path, read::ReadCommand};
 
 /// A read that notes runs of dead rows. It goes forward over partitions, and in one of them in either direction.
-pub(crate) struct DeadWalk {
-    access: DeadAccess,
-    command: ReadCommand,
+pub(crate) struct DeadWalk<'a> {
+    access: &'a DeadAccess,
+    command: &'a ReadCommand,
     start: Start,
     /// Fragments dropped since.
     dropped: u64,
@@ -41,11 +41,11 @@ enum Start {
     At(Place),
 }
 
-impl DeadWalk {
+impl<'a> DeadWalk<'a> {
     /// Over partitions from a bound on.
     pub(crate) fn over_partitions(
-        access: &DeadAccess,
-        command: &ReadCommand,
+        access: &'a DeadAccess,
+        command: &'a ReadCommand,
         start: &KeyBound,
     ) -> Self {
         let mut walk = Self::new(access, command);
@@ -56,8 +56,8 @@ impl DeadWalk {
 
     /// Over a slice of a partition.
     pub(crate) fn within(
-        access: &DeadAccess,
-        command: &ReadCommand,
+        access: &'a DeadAccess,
+        command: &'a ReadCommand,
         key: &DecoratedKey,
         slices: &ClusteringSlices,
         opening: &DeadAtOpening,
@@ -80,11 +80,11 @@ impl DeadWalk {
         walk
     }
 
-    fn new(access: &DeadAccess, command: &ReadCommand) -> Self {
+    fn new(access: &'a DeadAccess, command: &'a ReadCommand) -> Self {
         let since = access.ranges.live_writes.get();
         Self {
-            access: access.clone(),
-            command: command.clone(),
+            access,
+            command,
             start: Start::Unknown,
             dropped: 0,
             dropped_in_all: 0,
@@ -238,7 +238,7 @@ impl DeadWalk {
     fn end_run(&mut self, end: &Place) {
         let dropped = std::mem::take(&mut self.dropped);
         let start = std::mem::replace(&mut self.start, Start::Unknown);
-        let DeadAccess { ranges, .. } = &self.access;
+        let DeadAccess { ranges, .. } = self.access;
         if let Start::At(start) = start
             && self.is_registered
             && dropped >= ranges.fewest_dropped
@@ -256,7 +256,7 @@ fn path_of(key: &DecoratedKey) -> Vec<u8> {
     partition
 }
 
-impl Drop for DeadWalk {
+impl Drop for DeadWalk<'_> {
     fn drop(&mut self) {
         if self.is_registered {
             self.access.ranges.end_learning();

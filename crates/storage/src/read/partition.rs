@@ -50,7 +50,7 @@ pub(crate) async fn read_partition(
     opened: Opened<'_>,
     resumed: Resumed,
     remaining: &mut Remaining,
-    mut walk: Option<&mut DeadWalk>,
+    mut walk: Option<&mut DeadWalk<'_>>,
 ) -> Result<(Option<PartitionRows>, Option<ReadPosition>), StorageError> {
     let table = &command.table;
     let Opened { sources, dead } = opened;

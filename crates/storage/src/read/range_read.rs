@@ -24,7 +24,7 @@ struct RangeRead<'a> {
     command: &'a ReadCommand,
     cache: Option<CacheAccess>,
     dead: Option<&'a DeadAccess>,
-    walk: Option<DeadWalk>,
+    walk: Option<DeadWalk<'a>>,
     remaining: Remaining,
     result: ReadResult,
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use espalier_mutation::{DecoratedKey, Direction, KeyBound, KeyRange};
 use espalier_runtime::{trace, trace_event};
 use espalier_sstable::{ColumnSelection, Scan};
+use futures_util::future::try_join_all;
 
 use super::{
     Opened, ReadCommand,
@@ -36,7 +37,7 @@ impl<'a> RangeScan<'a> {
         range: KeyRange,
         fill: Option<ScanFill>,
     ) -> Result<Self, StorageError> {
-        let mut scans = Vec::new();
+        let mut opening = Vec::new();
         for sstable in view.sstables.iter() {
             let reader = sstable.reader();
             if !reader.may_contain_range(&range)
@@ -48,12 +49,14 @@ impl<'a> RangeScan<'a> {
             if trace::is_on() {
                 tell_scanned(sstable);
             }
-            let slices = command.slices.clone();
-            let mut scan = reader.scan(range.clone(), slices, &ColumnSelection::All).await?;
-            if scan.next_partition().await?.is_some() {
-                scans.push(scan);
-            }
+            let (range, slices) = (range.clone(), command.slices.clone());
+            opening.push(async move {
+                let mut scan = reader.scan(range, slices, &ColumnSelection::All).await?;
+                Ok::<_, StorageError>(scan.next_partition().await?.is_some().then_some(scan))
+            });
         }
+        // They wait for the disk side by side.
+        let scans = try_join_all(opening).await?.into_iter().flatten().collect();
         Ok(Self { view, command, range, scans, last: None, fill })
     }
 

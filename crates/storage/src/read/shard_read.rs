@@ -87,10 +87,12 @@ pub(super) async fn read_one(
         }
     }
     let is_scanned = cache.is_some_and(|access| access.scan.is_some());
-    // In the moment when the memtables are opened.
+    let only_row = only_row(command, &slices);
+    // In the moment when the memtables are opened. One row is looked at anyway.
+    let dead = dead.filter(|_| only_row.is_none());
     let opening = dead.map(|dead| dead.at_opening(command, key)).unwrap_or_default();
     let mut walk = dead.map(|dead| DeadWalk::within(dead, command, key, &slices, &opening));
-    let sources = match only_row(command, &slices).filter(|_| !is_scanned) {
+    let sources = match only_row.filter(|_| !is_scanned) {
         Some(row) => {
             let row = single_row_source(view, command, key, &slices, row, cache).await?;
             row.into_iter().collect()
