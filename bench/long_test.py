@@ -110,7 +110,9 @@ class Cassandra:
         PEER.mkdir(parents=True, exist_ok=True)
         self.script("stop.sh")
         shutil.rmtree(PEER / "data", ignore_errors=True)
-        extra = f"memtable_heap_space: {MEMTABLE_MIB // 2}MiB\nmemtable_offheap_space: {MEMTABLE_MIB // 2}MiB\nmemtable_allocation_type: offheap_objects\ncompaction_throughput: 0MiB/s"
+        extra = f"memtable_heap_space: {MEMTABLE_MIB // 2}MiB\nmemtable_offheap_space: {MEMTABLE_MIB // 2}MiB\nmemtable_allocation_type: offheap_objects\ncompaction_throughput: 0MiB/s\n"
+        # It answers late when it is busy; that is for the latencies to tell.
+        extra += "write_request_timeout: 60000ms\nread_request_timeout: 60000ms"
         self.script("install.sh", PORT=self.port, STORAGE_PORT=free_port(), JMX=free_port(), HEAP="1G", DIRECT="768M", CORES=CORE,
                     FORMAT="bti", EXTRA_YAML=extra, OFFLINE=1)
         self.script("start.sh")

@@ -12,6 +12,9 @@ const HOTTEST: u8 = 15;
 /// A page that was not used for so many ticks is as cold as one that never was.
 const IDLE_TICKS: u8 = 5;
 
+/// What was used so many ticks ago, or fewer, was used lately.
+const RECENT_TICKS: u8 = 1;
+
 /// Counts are halved with every so many ticks, as a power of two.
 const HALVING_SHIFT: u32 = 3;
 
@@ -32,6 +35,12 @@ impl Heat {
         // That is less than eight ticks ago: no halving, or one.
         let is_halved = (tick ^ self.tick) >> HALVING_SHIFT != 0;
         self.count >> u32::from(is_halved)
+    }
+
+    /// Whether the page was used within about as many misses as there are pages.
+    #[inline]
+    pub(super) fn is_recent(self, tick: u8) -> bool {
+        self.count > 0 && tick.wrapping_sub(self.tick) <= RECENT_TICKS
     }
 
     /// With a use more.

@@ -133,6 +133,11 @@ impl PageCache {
         self.0.keeps_index_pages.get()
     }
 
+    /// How many pages were read again soon after they made room.
+    pub fn returned(&self) -> u64 {
+        self.0.table.borrow().returned()
+    }
+
     /// What it did so far.
     pub fn metrics(&self) -> PageCacheMetrics {
         let table = self.0.table.borrow();

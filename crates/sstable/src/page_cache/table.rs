@@ -93,6 +93,8 @@ pub(super) struct PageTable {
     closed: VecDeque<(u64, usize)>,
     sweep: usize,
     evictions: u64,
+    /// Pages that were read again soon after they made room.
+    returned: u64,
 }
 
 #[inline]
@@ -122,6 +124,7 @@ impl PageTable {
             closed: VecDeque::with_capacity(MOST_CLOSED),
             sweep: 0,
             evictions: 0,
+            returned: 0,
         }
     }
 
@@ -135,6 +138,10 @@ impl PageTable {
 
     pub(super) fn evictions(&self) -> u64 {
         self.evictions
+    }
+
+    pub(super) fn returned(&self) -> u64 {
+        self.returned
     }
 
     pub(super) fn set_budget(&mut self, budget: usize) {
@@ -196,7 +203,9 @@ impl PageTable {
         self.make_room(charge + REGION_BYTES);
         let slot = self.pages.len();
         self.pages.push(page.bytes);
-        self.heats.push(Cell::new(self.remembered.recall(key).used(self.tick)));
+        let heat = self.remembered.recall(key);
+        self.returned += u64::from(heat.is_recent(self.tick));
+        self.heats.push(Cell::new(heat.used(self.tick)));
         self.owners.push(Owner { key, charge });
         self.last.set(slot);
         self.used += charge;

@@ -6,7 +6,7 @@
 use espalier_runtime::{maybe_yield, shard, spawn_local};
 use espalier_trie::cursor::Direction;
 
-use super::{Inner, RowCache, entry::Entry};
+use super::{Inner, RowCache, balance::hash, entry::Entry};
 
 /// Entries that the hand passes at a time: some microseconds.
 const PASSED_AT_ONCE: usize = 48;
@@ -151,6 +151,9 @@ impl Inner {
     fn evict(&mut self, key: &[u8]) {
         let before = self.metrics;
         self.remove(key);
+        if before.rows > self.metrics.rows {
+            self.gone.note(hash(key, &[]));
+        }
         self.metrics.row_evictions += before.rows - self.metrics.rows;
         self.metrics.partition_evictions += before.partitions - self.metrics.partitions;
     }

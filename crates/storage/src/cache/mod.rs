@@ -18,11 +18,13 @@
 //! | `update` | what a flush brings |
 //! | `explain` | what is known of a partition, for people |
 //! | `ages`, `evict` | which entries go when there is no room |
+//! | `balance` | what rows have beside pages |
 //!
 //! **Memory bound.** What is used, with what readers of older states keep, passes the limit by no more than what the last insertion
 //! took: nothing is added when it is reached.
 
 mod ages;
+mod balance;
 mod dead;
 mod disk;
 mod entry;
@@ -53,6 +55,7 @@ pub(crate) use single_row::{add_row_at_hand, read_single_row};
 pub(crate) use table::{TableCache, Ticket};
 
 use ages::Ages;
+use balance::Gone;
 use entry::{Entry, Owner};
 
 use crate::memtable::MemtableBudget;
@@ -88,6 +91,8 @@ pub struct RowCacheMetrics {
     pub rows: u64,
     /// Partitions held.
     pub partitions: u64,
+    /// Bytes that may be in use now.
+    pub limit_bytes: u64,
 }
 
 impl RowCacheMetrics {
@@ -112,6 +117,7 @@ impl RowCacheMetrics {
         self.used_bytes += other.used_bytes;
         self.rows += other.rows;
         self.partitions += other.partitions;
+        self.limit_bytes += other.limit_bytes;
     }
 }
 
@@ -125,7 +131,13 @@ pub(super) struct Inner {
     owner: Owner,
     /// Of rows on the heap that are not replaced.
     live_heap_bytes: usize,
+    /// What rows may take now, and at most.
     limit_bytes: usize,
+    most_bytes: usize,
+    /// What made room lately.
+    gone: Gone,
+    /// Pages that were read again soon after they made room, when that was looked at last.
+    pages_returned: u64,
     pages: PageCache,
     /// Of rows and pages together.
     budget_bytes: usize,
@@ -163,6 +175,9 @@ impl RowCache {
             owner: Owner::new(),
             live_heap_bytes: 0,
             limit_bytes: limit_bytes.min(LARGEST_BYTES),
+            most_bytes: limit_bytes.min(LARGEST_BYTES),
+            gone: Gone::new(limit_bytes.min(LARGEST_BYTES)),
+            pages_returned: 0,
             ages: Ages::default(),
             hand: Vec::new(),
             next_number: 0,
@@ -175,13 +190,18 @@ impl RowCache {
     /// What it did so far.
     pub(crate) fn metrics(&self) -> RowCacheMetrics {
         let inner = self.0.borrow();
-        RowCacheMetrics { used_bytes: inner.used_bytes() as u64, ..inner.metrics }
+        RowCacheMetrics {
+            used_bytes: inner.used_bytes() as u64,
+            limit_bytes: inner.limit_bytes as u64,
+            ..inner.metrics
+        }
     }
 
     /// Changes the limit; what is too much is evicted at once. 0 turns nothing off that is on already, it evicts all.
     pub(crate) fn set_limit(&self, limit_bytes: usize) {
         let mut inner = self.0.borrow_mut();
         inner.limit_bytes = limit_bytes.min(LARGEST_BYTES);
+        inner.most_bytes = inner.limit_bytes;
         // What nobody keeps any more must not look as if somebody did.
         inner.trie.free_retired(u32::MAX);
         // Readers may keep what is evicted: it ends where the hand stands still, or a round of it takes nothing more.
@@ -205,7 +225,7 @@ impl RowCache {
 
     /// Whether nothing can be in it.
     pub(crate) fn is_off(&self) -> bool {
-        self.0.borrow().limit_bytes == 0
+        self.0.borrow().most_bytes == 0
     }
 }
 

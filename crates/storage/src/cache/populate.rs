@@ -8,6 +8,7 @@ use espalier_trie::cursor::Direction as WalkDirection;
 
 use super::{
     CacheAccess, Inner,
+    balance::hash,
     entry::Entry,
     place::{FIRST, are_adjacent, before, behind, is_row},
 };
@@ -213,6 +214,9 @@ impl Inner {
         }
         if entry.is_of_partitions() && self.has_partition_ranges {
             entry.set_partitions_known(self.are_partitions_known(&[prefix, place].concat()));
+        }
+        if entry.is_row() {
+            self.gone.recall(hash(prefix, place));
         }
         self.ages.add(&entry);
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());

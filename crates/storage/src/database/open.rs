@@ -264,6 +264,7 @@ impl Database {
                 database.install_schema(&schema, &found).await?;
                 spawn_local(crate::flush::run_scheduler(database.clone())).detach();
                 spawn_local(crate::dead_ranges::run_follower(database.clone())).detach();
+                spawn_local(database.clone().keep_caches_balanced()).detach();
                 database.recover_tables(&found, |_| true).await
             }
         });

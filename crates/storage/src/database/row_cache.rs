@@ -1,11 +1,15 @@
 //! The row cache from outside.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use espalier_mutation::{DecoratedKey, schema::TableMetadata};
+use espalier_runtime::time;
 
 use super::Database;
 use crate::{CacheExplanation, RowCacheMetrics, StorageError};
+
+/// How often rows and pages are compared.
+const BALANCE_PERIOD: Duration = Duration::from_secs(1);
 
 impl Database {
     /// What the row cache of this shard did and holds.
@@ -16,6 +20,19 @@ impl Database {
     /// Changes the limit of this shard's row cache, in bytes; evicts at once what is too much.
     pub fn set_row_cache_limit(&self, limit_bytes: usize) {
         self.inner.row_cache.set_limit(limit_bytes);
+    }
+
+    /// Gives rows and pages of this shard what they need of the memory that they share; the node does so every second.
+    pub async fn balance_caches(&self) {
+        self.inner.row_cache.balance().await;
+    }
+
+    /// Does it until the database closes.
+    pub(super) async fn keep_caches_balanced(self) {
+        while !self.is_closing() {
+            time::sleep(BALANCE_PERIOD).await;
+            self.balance_caches().await;
+        }
     }
 
     /// What the row cache knows of a partition, on the shard that has it.

@@ -34,6 +34,7 @@ mod row_cache_gives_way;
 mod row_cache_heads;
 mod row_cache_races;
 mod row_cache_scans;
+mod rows_and_pages;
 mod scans_leave_caches;
 mod segments_are_recycled;
 mod several_shards;

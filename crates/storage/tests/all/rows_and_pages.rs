@@ -1,0 +1,143 @@
+//! Rows and pages share memory: who asks again for what made room gets more of it.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::{TableId, TableMetadata};
+use espalier_runtime::{file::FileSystem, random::Generator};
+use espalier_storage::Database;
+use uuid::Uuid;
+
+use crate::support::*;
+
+const BUDGET: u64 = 1 << 20;
+const MOST_OF_ROWS: u64 = BUDGET / 4 * 3;
+/// Hot reads between two looks at the border.
+const READS: u64 = 1000;
+/// Nine of them in each chunk of a file, a chunk of 16 KiB in the cache for nearly each that is hot.
+const PAGED: u64 = 40_000;
+const HOT_PAGES: u64 = 25;
+/// Some 400 bytes each in the cache.
+const ROWS: u64 = 30_000;
+const HOT_ROWS: u64 = 1200;
+
+struct Caches {
+    database: Database,
+    /// Its rows are not cached.
+    of_pages: Arc<TableMetadata>,
+    of_rows: Arc<TableMetadata>,
+    random: Generator,
+    cold: u64,
+}
+
+async fn fill(database: &Database, table: &TableMetadata, count: u64, value_bytes: usize) {
+    let value = "v".repeat(value_bytes);
+    for number in 0..count {
+        let name = format!("p{number}");
+        database.apply(insert(table, &name, None, 1, &[("v", &value)])).await.unwrap();
+    }
+}
+
+impl Caches {
+    async fn open(file_system: &FileSystem) -> Self {
+        let mut settings = configuration();
+        settings.page_cache_bytes = BUDGET as usize;
+        settings.row_cache_bytes = MOST_OF_ROWS as usize;
+        let database = open(file_system, settings).await.unwrap();
+        let (mut paged, mut rows) = (narrow_table(), narrow_table());
+        paged.options.caching.insert("enabled".into(), "false".into());
+        (rows.name, rows.id) = ("rows".into(), TableId(Uuid::from_u128(0xa9)));
+        create(&database, vec![paged, rows]).await;
+        let (of_pages, of_rows) = (table(&database, "narrow"), table(&database, "rows"));
+        fill(&database, &of_pages, PAGED, 1800).await;
+        fill(&database, &of_rows, ROWS, 300).await;
+        database.flush("ks", None).await.unwrap();
+        Self { database, of_pages, of_rows, random: Generator::from_seed(1), cold: 0 }
+    }
+
+    async fn read_page(&self, number: u64) {
+        let name = format!("p{number}");
+        assert!(read_partition(&self.database, &self.of_pages, &name).await.is_some());
+    }
+
+    async fn read_row(&self, number: u64) {
+        let name = format!("p{number}");
+        assert!(read_partition(&self.database, &self.of_rows, &name).await.is_some());
+    }
+
+    fn page_misses(&self) -> u64 {
+        self.database.metrics().data_pages.misses
+    }
+
+    fn row_misses(&self) -> u64 {
+        self.database.row_cache_metrics().row_misses
+    }
+
+    fn border(&self) -> u64 {
+        self.database.row_cache_metrics().limit_bytes
+    }
+
+    /// Rounds of reads of hot pages, with rows that are read once in between. Gives how many of a round had to be read
+    /// again, in the mean of the last ones.
+    async fn hot_pages(&mut self, rounds: u64) -> u64 {
+        let mut all = Vec::new();
+        for _ in 0..rounds {
+            let mut misses = 0;
+            for _ in 0..READS {
+                let (number, before) = (self.random.below(HOT_PAGES), self.page_misses());
+                self.read_page(number).await;
+                misses += self.page_misses() - before;
+                self.cold += 1;
+                self.read_row(HOT_ROWS + self.cold % (ROWS - HOT_ROWS)).await;
+            }
+            all.push(misses);
+            self.database.balance_caches().await;
+        }
+        mean_of_last(&all)
+    }
+
+    /// The same of hot rows, with pages that are read once.
+    async fn hot_rows(&mut self, rounds: u64) -> u64 {
+        let mut all = Vec::new();
+        for _ in 0..rounds {
+            let before = self.row_misses();
+            for _ in 0..READS {
+                let number = self.random.below(HOT_ROWS);
+                self.read_row(number).await;
+                self.cold += 1;
+                self.read_page(HOT_PAGES + self.cold % (PAGED - HOT_PAGES)).await;
+            }
+            all.push(self.row_misses() - before);
+            self.database.balance_caches().await;
+        }
+        mean_of_last(&all)
+    }
+}
+
+/// Of the last fifth, or the last one.
+fn mean_of_last(misses: &[u64]) -> u64 {
+    let last = &misses[misses.len() - (misses.len() / 5).max(1)..];
+    last.iter().sum::<u64>() / last.len() as u64
+}
+
+#[test]
+fn memory_goes_to_what_is_asked_for_again() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let mut caches = Caches::open(&file_system).await;
+        for round in 0..2 {
+            // As large as rows that nobody asks for again push pages aside.
+            let (first, settled) = (caches.hot_pages(3).await, caches.hot_pages(50).await);
+            println!("round {round}: pages {first} {settled}, border {}", caches.border());
+            assert!(settled < READS / 10, "{settled}");
+            assert!(round > 0 || first > READS / 4, "{first}");
+            assert!(caches.border() < MOST_OF_ROWS / 2, "{}", caches.border());
+            let (first, settled) = (caches.hot_rows(3).await, caches.hot_rows(50).await);
+            println!("round {round}: rows {first} {settled}, border {}", caches.border());
+            assert!(settled < READS / 10, "{settled}");
+            assert!(round > 0 || first > READS / 4, "{first}");
+            assert!(caches.border() > MOST_OF_ROWS / 2, "{}", caches.border());
+        }
+        let used = caches.database.metrics();
+        assert!(used.page_cache_bytes + used.row_cache.used_bytes <= BUDGET + 4096, "{used:?}");
+    });
+}
