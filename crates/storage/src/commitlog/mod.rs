@@ -35,6 +35,7 @@ pub use log::{AppendError, Appended, CommitLog, CommitLogMetrics};
 pub use position::LogPosition;
 pub use replay::{FoundSegment, FoundSegments, find_segments};
 pub use round::CommitTicket;
+pub(crate) use round::Round;
 
 pub(crate) use columns::Translation;
 pub(crate) use decode::decode_mutation;

@@ -10,6 +10,7 @@ use super::Database;
 use crate::{
     StorageError,
     commitlog::CommitLog,
+    flush::{FlushEstimate, WritePace},
     memtable::{Memtable, MemtableBudget},
     table::Table,
 };
@@ -100,7 +101,7 @@ impl Database {
 
     /// Whether what can wait should leave the core to a flush that is under way, since memory gets short.
     pub(crate) fn is_flush_urgent(&self) -> bool {
-        self.inner.flushing.get() > 0 && self.inner.budget.is_getting_short()
+        self.inner.flushing.get() > 0 && self.inner.budget.is_short()
     }
 
     /// Says that a flush is under way, until what it gives is dropped.
@@ -108,6 +109,14 @@ impl Database {
         let count = &self.inner.flushing;
         count.set(count.get() + 1);
         FlushUnderWay(count)
+    }
+
+    pub(crate) fn flush_estimate(&self) -> &FlushEstimate {
+        &self.inner.flush_estimate
+    }
+
+    pub(crate) fn write_pace(&self) -> &WritePace {
+        &self.inner.write_pace
     }
 
     pub(crate) fn file_system(&self) -> &FileSystem {

@@ -61,6 +61,7 @@ use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
     commitlog::{CommitLog, EncodedMutation},
+    flush::{FlushEstimate, WritePace},
     memtable::{MemtableBudget, MemtableFactory},
     table::Table,
 };
@@ -86,6 +87,8 @@ struct Inner {
     budget: MemtableBudget,
     /// Flushes under way.
     flushing: Cell<usize>,
+    flush_estimate: FlushEstimate,
+    write_pace: WritePace,
     memtables: MemtableFactory,
     encoder: RefCell<EncodedMutation>,
     lookup_path: RefCell<Vec<u8>>,

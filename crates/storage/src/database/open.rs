@@ -117,6 +117,8 @@ impl Database {
             tables: RefCell::default(),
             budget: budget.clone(),
             flushing: Default::default(),
+            flush_estimate: Default::default(),
+            write_pace: Default::default(),
             memtables: MemtableFactory::new(context, configuration.clone(), budget),
             row_cache,
             page_cache,
@@ -263,6 +265,7 @@ impl Database {
             async move {
                 database.install_schema(&schema, &found).await?;
                 spawn_local(crate::flush::run_scheduler(database.clone())).detach();
+                spawn_local(crate::flush::run_write_pace(database.clone())).detach();
                 spawn_local(crate::dead_ranges::run_follower(database.clone())).detach();
                 spawn_local(database.clone().keep_caches_balanced()).detach();
                 database.recover_tables(&found, |_| true).await

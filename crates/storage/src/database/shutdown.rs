@@ -16,6 +16,7 @@ impl Database {
         if self.inner.is_closing.replace(true) {
             return Ok(());
         }
+        self.inner.write_pace.end();
         self.inner.budget.wake_waiters();
         self.inner.compaction_wanted.notify_one();
         self.inner.dead_ranges_wanted.notify_one();

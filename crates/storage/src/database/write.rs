@@ -26,8 +26,6 @@ const KEPT_ENCODER_BYTES: usize = 1 << 20;
 enum WriteError {
     NoLogRoom,
     NoMemory,
-    /// There is room, but not for long: whoever writes waits first.
-    Slowed,
     Failed(StorageError),
 }
 
@@ -36,7 +34,6 @@ impl WriteError {
         match self {
             Self::NoLogRoom => "the commit log has no room until a memtable is flushed",
             Self::NoMemory => "the memtables have no room until one is flushed",
-            Self::Slowed => "memtables fill up faster than they are flushed",
             Self::Failed(_) => "the write failed",
         }
     }
@@ -85,10 +82,10 @@ impl Database {
                 }
             }
         }
-        match self.write_now(mutation, false) {
+        match self.write_now(mutation) {
             Ok(ticket) => Some(Ok(ticket)),
             Err(WriteError::Failed(error)) => Some(Err(error)),
-            Err(WriteError::NoLogRoom | WriteError::NoMemory | WriteError::Slowed) => None,
+            Err(WriteError::NoLogRoom | WriteError::NoMemory) => None,
         }
     }
 
@@ -102,16 +99,9 @@ impl Database {
         &self,
         mutation: &Mutation,
     ) -> Result<CommitTicket, StorageError> {
-        let delay = self.inner.budget.delay();
-        if !delay.is_zero() {
-            trace_event!("Waiting: {}", WriteError::Slowed.reason());
-            let slowed = &self.inner.counters.slowed_writes;
-            slowed.set(slowed.get() + 1);
-            time::sleep(delay).await;
-        }
         let mut deadline = None;
         loop {
-            let error = match self.write_now(mutation, true) {
+            let error = match self.write_now(mutation) {
                 Ok(ticket) => return Ok(ticket),
                 Err(error) => error,
             };
@@ -123,7 +113,7 @@ impl Database {
                     self.inner.flush_wanted.notify_one();
                     time::timeout_at(deadline, self.log_of(mutation)?.wait_for_room()).await
                 }
-                WriteError::NoMemory | WriteError::Slowed => {
+                WriteError::NoMemory => {
                     time::timeout_at(deadline, self.inner.budget.wait_for_room()).await
                 }
                 WriteError::Failed(error) => return Err(error.clone()),
@@ -163,9 +153,9 @@ impl Database {
         log.ok_or(StorageError::ShuttingDown)
     }
 
-    /// Whether a write may begin at all; `has_waited`: it was slowed down already, if it had to be.
+    /// Whether a write may begin at all.
     #[inline]
-    fn admit(&self, has_waited: bool) -> Result<(), WriteError> {
+    fn admit(&self) -> Result<(), WriteError> {
         let inner = &*self.inner;
         if inner.is_closing.get() {
             return Err(WriteError::Failed(StorageError::ShuttingDown));
@@ -173,10 +163,6 @@ impl Database {
         if !inner.budget.has_room() {
             inner.flush_wanted.notify_one();
             return Err(WriteError::NoMemory);
-        }
-        if !has_waited && inner.budget.is_short() {
-            inner.flush_wanted.notify_one();
-            return Err(WriteError::Slowed);
         }
         Ok(())
     }
@@ -210,20 +196,25 @@ impl Database {
         Ok(appended)
     }
 
-    /// What is to be done after a write was applied.
+    /// What is to be done after a write was applied. Gives the ticket with the turn that it waits for where writers are slowed down.
     #[inline]
-    fn end_write(&self, encoder: &mut EncodedMutation) {
+    fn end_write(&self, encoder: &mut EncodedMutation, ticket: CommitTicket) -> CommitTicket {
         let inner = &*self.inner;
+        let turn = inner.write_pace.turn(encoder.body.len(), &inner.budget, &inner.flush_estimate);
+        if turn.is_some() {
+            inner.counters.slowed_writes.set(inner.counters.slowed_writes.get() + 1);
+        }
         encoder.shrink_to(KEPT_ENCODER_BYTES);
         inner.counters.writes.set(inner.counters.writes.get() + 1);
         if inner.budget.wants_flush() {
             inner.flush_wanted.notify_one();
         }
+        ticket.with_turn(turn)
     }
 
-    fn write_now(&self, mutation: &Mutation, has_waited: bool) -> Result<CommitTicket, WriteError> {
+    fn write_now(&self, mutation: &Mutation) -> Result<CommitTicket, WriteError> {
         let inner = &*self.inner;
-        self.admit(has_waited)?;
+        self.admit()?;
         let mut tables: SmallVec<[Rc<Table>; 2]> = SmallVec::new();
         for update in &mutation.updates {
             let table = self.table(update.table).map_err(WriteError::Failed)?;
@@ -261,8 +252,8 @@ impl Database {
             );
             first_row += packed_rows(update);
         }
-        self.end_write(&mut encoder);
-        Ok(appended.map_or_else(CommitTicket::acknowledged, |appended| appended.ticket))
+        let ticket = appended.map_or_else(CommitTicket::acknowledged, |appended| appended.ticket);
+        Ok(self.end_write(&mut encoder, ticket))
     }
 
     /// Writes one row without waiting for anything, as [`Database::try_apply`] does with a mutation of nothing else, but
@@ -283,7 +274,7 @@ impl Database {
         match self.write_row_now(table.id, key, clustering, row) {
             Ok(ticket) => Some(Ok(ticket)),
             Err(WriteError::Failed(error)) => Some(Err(error)),
-            Err(WriteError::NoLogRoom | WriteError::NoMemory | WriteError::Slowed) => None,
+            Err(WriteError::NoLogRoom | WriteError::NoMemory) => None,
         }
     }
 
@@ -296,7 +287,7 @@ impl Database {
         row: &RowRef<'_>,
     ) -> Result<CommitTicket, WriteError> {
         let inner = &*self.inner;
-        self.admit(false)?;
+        self.admit()?;
         let tables = inner.tables.borrow();
         let table = tables.get(&id).ok_or(WriteError::Failed(StorageError::UnknownTable(id)))?;
         let features = table.sstable_features(inner.default_sstable_features);
@@ -323,8 +314,7 @@ impl Database {
         }
         memtable.apply_row(&metadata, key, clustering, row, packed).map_err(WriteError::Failed)?;
         trace_event!("Adding to {} memtable: 1 row", metadata.name);
-        self.end_write(&mut encoder);
-        Ok(ticket)
+        Ok(self.end_write(&mut encoder, ticket))
     }
 }
 

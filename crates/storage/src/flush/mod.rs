@@ -5,8 +5,12 @@
 //! When the disk refuses, the memtable stays readable, the reason is kept, and the flush is tried again.
 
 mod by_time;
+mod estimate;
 mod scheduler;
 mod write;
+mod write_pace;
 
 pub(crate) use by_time::FlushClock;
+pub(crate) use estimate::{FlushEstimate, FlushProgress};
 pub(crate) use scheduler::run as run_scheduler;
+pub(crate) use write_pace::{WritePace, run as run_write_pace};

@@ -26,6 +26,7 @@ pub(crate) async fn run(database: Database) {
             let pause = database.flush_pause(&table);
             if !pause.is_zero() {
                 database.count_delayed_flush();
+                let _waiting = database.flush_estimate().begin(0);
                 time::sleep(pause).await;
             }
             if database.flush_table(&table).await.is_err() {

@@ -17,9 +17,15 @@ use espalier_sstable::{
 use crate::{
     Database, StorageError,
     commitlog::LogPosition,
+    flush::FlushProgress,
     memtable::{Memtable, MemtablePartition, MemtableStatistics},
     table::{SSTable, Table},
 };
+
+/// Of a flush, what its file takes; the rest is for what the row cache makes of it. As it was seen.
+const WRITTEN_SHARE: f64 = 0.9;
+/// Partitions and rows between two looks at how far a flush is.
+const ITEMS_BETWEEN_NOTES: u64 = 64;
 
 impl Database {
     /// Writes all that the table has in memory on this shard to SSTables. Waits for a flush of it that is under way.
@@ -37,16 +43,20 @@ impl Database {
         loop {
             // Oldest first; a memtable whose flush failed before is among them.
             let Some(memtable) = table.view().flushing.first().cloned() else { break };
-            match self.flush_memtable(table, &memtable).await {
+            let progress = self.flush_estimate().begin(memtable.used_bytes());
+            match self.flush_memtable(table, &memtable, &progress).await {
                 Ok(sstable) => {
                     if let Some(sstable) = &sstable {
                         table.note_flush(sstable.reader().stored_data_length());
                     }
+                    progress.advance_to(WRITTEN_SHARE);
                     self.exchange_flushed(table, &memtable, sstable).await;
+                    drop(progress);
                     table.set_flush_failure(None);
                     self.count_flush(&memtable);
                 }
                 Err(error) => {
+                    progress.fail();
                     tracing::error!(%error, "a flush failed; its memtable stays");
                     table.set_flush_failure(Some(error.to_string()));
                     self.count_failed_flush();
@@ -83,6 +93,7 @@ impl Database {
         &self,
         table: &Rc<Table>,
         memtable: &Rc<Memtable>,
+        progress: &FlushProgress<'_>,
     ) -> Result<Option<Rc<SSTable>>, StorageError> {
         let metadata = table.metadata();
         let options = self.writer_options(table, memtable, &metadata)?;
@@ -94,7 +105,7 @@ impl Database {
                 return Err(SSTableError::Io(error).into());
             }
             Err(error) => Err(error.into()),
-            Ok(writer) => self.write_sstable(memtable, &metadata, writer).await,
+            Ok(writer) => self.write_sstable(memtable, &metadata, writer, progress).await,
         };
         let outcome = outcome.and_then(|sstable| {
             table.adopt(sstable.as_slice())?;
@@ -114,8 +125,9 @@ impl Database {
         memtable: &Rc<Memtable>,
         metadata: &Arc<TableMetadata>,
         mut writer: SSTableWriter,
+        progress: &FlushProgress<'_>,
     ) -> Result<Option<Rc<SSTable>>, StorageError> {
-        copy(memtable, metadata, &mut writer).await?;
+        copy(memtable, metadata, &mut writer, progress).await?;
         match writer.finish().await? {
             Some(written) => self.open_sstable(metadata, written.descriptor).await.map(Some),
             None => Ok(None),
@@ -196,7 +208,17 @@ async fn copy(
     memtable: &Rc<Memtable>,
     table: &Arc<TableMetadata>,
     writer: &mut SSTableWriter,
+    progress: &FlushProgress<'_>,
 ) -> Result<(), StorageError> {
+    let statistics = memtable.statistics();
+    let all_items = (statistics.partitions + statistics.rows).max(1);
+    let mut items = 0_u64;
+    let mut note_item = || {
+        items += 1;
+        if items.is_multiple_of(ITEMS_BETWEEN_NOTES) {
+            progress.advance_to(WRITTEN_SHARE * (items as f64 / all_items as f64).min(1.0));
+        }
+    };
     let all = Arc::new(ClusteringSlices::all());
     let mut bound = KeyBound::Unbounded;
     while let Some(key) = memtable.next_partition(&bound)? {
@@ -213,6 +235,7 @@ async fn copy(
             writer.start_partition(header)?;
             while let Some(mut fragment) = partition.next().await? {
                 maybe_yield().await;
+                note_item();
                 if let Unfiltered::Row(row) = &mut fragment {
                     remove_dropped(row, table);
                 }
@@ -221,6 +244,7 @@ async fn copy(
             writer.end_partition().await?;
         }
         bound = KeyBound::AfterKey(key);
+        note_item();
         maybe_yield().await;
     }
     Ok(())

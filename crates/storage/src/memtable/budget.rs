@@ -6,7 +6,7 @@
 //! what an embedder's threads still hold of them is the embedder's. What flushed memtables leave to the next ones, an
 //! eighth of the limit at most, comes on top.
 
-use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use espalier_runtime::{shard, spawn_blocking, spawn_local, sync::Notify};
 use espalier_trie::memory::SpareChunks;
@@ -14,9 +14,8 @@ use espalier_trie::memory::SpareChunks;
 /// An arbitrary choice: what is kept needs not be got again, but nobody else can have it.
 const SPARE_PART: usize = 8;
 
-/// What a write waits for when memory begins to be short, in µs; at the limit it is doubled so many times.
-const LEAST_DELAY_US: f64 = 1000.0;
-const DELAY_DOUBLINGS: f64 = 9.0;
+/// What is left free when all goes as expected, of what there is from where flushes begin to the limit.
+const MARGIN_PART: usize = 8;
 
 /// What a trie can hold, structure and contents together.
 pub const LARGEST_TRIE_BYTES: usize = 4 << 30;
@@ -32,6 +31,7 @@ struct Shared {
     limit_bytes: usize,
     flush_bytes: usize,
     used_bytes: Cell<usize>,
+    grown_bytes: Cell<u64>,
     room: Notify,
     spare_chunks: Arc<SpareChunks>,
 }
@@ -43,6 +43,7 @@ impl MemtableBudget {
             limit_bytes,
             flush_bytes,
             used_bytes: Cell::new(0),
+            grown_bytes: Cell::new(0),
             room: Notify::new(),
             spare_chunks: Arc::new(SpareChunks::new(limit_bytes / SPARE_PART)),
         };
@@ -119,33 +120,25 @@ impl MemtableBudget {
         active_bytes >= self.shared.flush_bytes
     }
 
-    /// From where on writes are slowed down: halfway from where flushes begin to the limit.
-    fn slow_bytes(&self) -> usize {
-        self.shared.flush_bytes.midpoint(self.shared.limit_bytes)
+    /// What is in use when a flush begins.
+    pub(crate) fn flush_bytes(&self) -> usize {
+        self.shared.flush_bytes
     }
 
-    /// Whether flushes do not keep up with writes.
-    #[inline]
+    /// What should be in use at most: writers are slowed down so that a flush is done before there is more.
+    pub(crate) fn wanted_bytes(&self) -> usize {
+        let (limit, flush) = (self.shared.limit_bytes, self.shared.flush_bytes);
+        limit - limit.saturating_sub(flush) / MARGIN_PART
+    }
+
+    /// Whether there is less memory than there should be, so that what can wait should leave the core to flushes.
     pub(crate) fn is_short(&self) -> bool {
-        self.shared.used_bytes.get() > self.slow_bytes()
+        self.shared.used_bytes.get() > self.wanted_bytes()
     }
 
-    /// Whether memory gets short soon, so that what can wait should leave the core to flushes.
-    pub(crate) fn is_getting_short(&self) -> bool {
-        self.shared.used_bytes.get() > self.shared.flush_bytes.midpoint(self.slow_bytes())
-    }
-
-    /// How long a write is to wait before it begins, so that memory lasts until a flush gives some back: nothing as long as there is
-    /// enough, and from a millisecond to half a second as it gets short. So writers are slowed down and not stopped.
-    pub(crate) fn delay(&self) -> Duration {
-        if !self.is_short() {
-            return Duration::ZERO;
-        }
-        let slow = self.slow_bytes();
-        let above = self.shared.used_bytes.get().saturating_sub(slow) as f64;
-        let share = above / self.shared.limit_bytes.saturating_sub(slow).max(1) as f64;
-        let delay_us = LEAST_DELAY_US * (DELAY_DOUBLINGS * share.min(1.0)).exp2();
-        Duration::from_micros(delay_us as u64)
+    /// All that was ever taken.
+    pub(crate) fn grown_bytes(&self) -> u64 {
+        self.shared.grown_bytes.get()
     }
 
     /// Waits until memory was given back.
@@ -161,6 +154,7 @@ impl MemtableBudget {
     #[inline]
     pub(crate) fn grow(&self, bytes: usize) {
         self.shared.used_bytes.set(self.shared.used_bytes.get() + bytes);
+        self.shared.grown_bytes.set(self.shared.grown_bytes.get() + bytes as u64);
     }
 
     pub(crate) fn shrink(&self, bytes: usize) {
