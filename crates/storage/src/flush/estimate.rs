@@ -8,9 +8,14 @@ use espalier_runtime::time::Instant;
 const SAMPLE: Duration = Duration::from_millis(50);
 /// What lies so far back counts a third of what is now.
 const MEMORY_S: f64 = 2.0;
+/// Of a flush's time, what writing rows takes at first guess; the rest is for what ends a file, and for what the row cache makes of it.
+const FIRST_WRITTEN_SHARE: f64 = 0.9;
+/// What the last flush says of that, against those before.
+const WEIGHT_OF_LAST: f64 = 0.5;
+/// Whatever was expected, the end has not come before it is there.
+const MOST_OF_END: f64 = 0.95;
 
 /// What is known of the flushes of a shard.
-#[derive(Default)]
 pub(crate) struct FlushEstimate {
     /// Flushes under way, those among them that wait for compactions.
     active: Cell<usize>,
@@ -21,6 +26,31 @@ pub(crate) struct FlushEstimate {
     /// When progress was looked at last, and what was done by then.
     sampled: Cell<Option<(Instant, f64)>>,
     bytes_per_second: Cell<Option<f64>>,
+    /// Of the time of a flush, what writing rows has taken lately.
+    written_share: Cell<f64>,
+    /// The flush that has written its rows last, and is not done.
+    ending: Cell<Option<Ending>>,
+}
+
+#[derive(Clone, Copy)]
+struct Ending {
+    since: Instant,
+    expected: Duration,
+    bytes: f64,
+}
+
+impl Default for FlushEstimate {
+    fn default() -> Self {
+        Self {
+            active: Cell::default(),
+            left_bytes: Cell::default(),
+            done_bytes: Cell::default(),
+            sampled: Cell::default(),
+            bytes_per_second: Cell::default(),
+            written_share: Cell::new(FIRST_WRITTEN_SHARE),
+            ending: Cell::default(),
+        }
+    }
 }
 
 impl FlushEstimate {
@@ -31,7 +61,13 @@ impl FlushEstimate {
         }
         let bytes = bytes as f64;
         self.left_bytes.set(self.left_bytes.get() + bytes);
-        FlushProgress { estimate: self, bytes, done_share: Cell::new(0.0) }
+        FlushProgress {
+            estimate: self,
+            bytes,
+            done_share: Cell::new(0.0),
+            began: Instant::coarse(),
+            written: Cell::new(None),
+        }
     }
 
     pub(crate) fn is_active(&self) -> bool {
@@ -45,7 +81,11 @@ impl FlushEstimate {
 
     /// Bytes that are still to be written of the memtables whose flush has begun.
     pub(crate) fn left_bytes(&self) -> f64 {
-        self.left_bytes.get()
+        let left = self.left_bytes.get();
+        let Some(Ending { since, expected, bytes }) = self.ending.get() else { return left };
+        let passed = Instant::coarse().since(since).as_secs_f64();
+        let share = (passed / expected.as_secs_f64().max(1e-6)).min(MOST_OF_END);
+        (left - bytes * share).max(0.0)
     }
 
     fn note(&self, bytes: f64) {
@@ -71,11 +111,43 @@ pub(crate) struct FlushProgress<'a> {
     estimate: &'a FlushEstimate,
     bytes: f64,
     done_share: Cell<f64>,
+    began: Instant,
+    /// When all its rows were written.
+    written: Cell<Option<Instant>>,
 }
 
 impl FlushProgress<'_> {
-    /// Tells that a share of the work is done; less than was told before counts as nothing.
-    pub(crate) fn advance_to(&self, share: f64) {
+    /// Tells that a share of the rows is written.
+    pub(crate) fn rows_written(&self, share: f64) {
+        self.advance_to(share.min(1.0) * self.estimate.written_share.get());
+    }
+
+    /// Tells that all rows are written. What is left goes by the time that it took before.
+    pub(crate) fn all_rows_written(&self) {
+        let share = self.estimate.written_share.get();
+        self.advance_to(share);
+        let (since, bytes) = (Instant::coarse(), self.bytes * (1.0 - share));
+        let expected = since.since(self.began).mul_f64((1.0 - share) / share);
+        self.estimate.ending.set(Some(Ending { since, expected, bytes }));
+        self.written.set(Some(since));
+    }
+
+    /// Learns what part of the flush, which is done, its end was.
+    fn end(&self) {
+        let Some(written) = self.written.take() else { return };
+        self.estimate.ending.set(None);
+        let all_s = Instant::coarse().since(self.began).as_secs_f64();
+        if all_s > 0.0 {
+            let share = written.since(self.began).as_secs_f64() / all_s;
+            let before = self.estimate.written_share.get();
+            // Bounds, so that no odd flush leaves nothing to tell of the next one.
+            let share = before + (share.clamp(0.1, 0.99) - before) * WEIGHT_OF_LAST;
+            self.estimate.written_share.set(share);
+        }
+    }
+
+    /// Less than was told before counts as nothing.
+    pub(super) fn advance_to(&self, share: f64) {
         let share = share.clamp(self.done_share.get(), 1.0);
         let more = share - self.done_share.replace(share);
         self.estimate.note(more * self.bytes);
@@ -83,6 +155,9 @@ impl FlushProgress<'_> {
 
     /// It failed: what was done of it gives no memory back.
     pub(crate) fn fail(self) {
+        if self.written.take().is_some() {
+            self.estimate.ending.set(None);
+        }
         let undone = self.done_share.replace(1.0) * self.bytes;
         let estimate = self.estimate;
         estimate.done_bytes.set(estimate.done_bytes.get() - undone);
@@ -93,6 +168,7 @@ impl FlushProgress<'_> {
 
 impl Drop for FlushProgress<'_> {
     fn drop(&mut self) {
+        self.end();
         self.advance_to(1.0);
         let active = self.estimate.active.get().saturating_sub(1);
         self.estimate.active.set(active);
@@ -131,6 +207,34 @@ mod tests {
             assert!(!estimate.is_active() && estimate.left_bytes() == 0.0);
             time::sleep(Duration::from_secs(100)).await;
             assert_eq!(estimate.bytes_per_second(), Some(rate));
+        });
+    }
+
+    #[test]
+    fn the_end_of_a_flush_goes_by_the_time_that_it_took_before() {
+        let _clock = ManualClock::new(0).moving_when_idle().install();
+        block_on(async {
+            let estimate = FlushEstimate::default();
+            for _ in 0..12 {
+                let progress = estimate.begin(1_000_000);
+                time::sleep(Duration::from_secs(6)).await;
+                progress.rows_written(1.0);
+                progress.all_rows_written();
+                time::sleep(Duration::from_secs(2)).await;
+                drop(progress);
+            }
+            assert!((estimate.written_share.get() - 0.75).abs() < 0.001);
+            let progress = estimate.begin(1_000_000);
+            time::sleep(Duration::from_secs(3)).await;
+            progress.rows_written(1.0);
+            progress.all_rows_written();
+            time::sleep(Duration::from_millis(500)).await;
+            // Half of a second in which there is a quarter to do.
+            assert!((estimate.left_bytes() - 125_000.0).abs() < 500.0);
+            time::sleep(Duration::from_secs(10)).await;
+            assert!((estimate.left_bytes() - 12_500.0).abs() < 500.0);
+            drop(progress);
+            assert!(estimate.left_bytes() == 0.0);
         });
     }
 

@@ -22,8 +22,6 @@ use crate::{
     table::{SSTable, Table},
 };
 
-/// Of a flush, what its file takes; the rest is for what the row cache makes of it. As it was seen.
-const WRITTEN_SHARE: f64 = 0.9;
 /// Partitions and rows between two looks at how far a flush is.
 const ITEMS_BETWEEN_NOTES: u64 = 64;
 
@@ -49,7 +47,6 @@ impl Database {
                     if let Some(sstable) = &sstable {
                         table.note_flush(sstable.reader().stored_data_length());
                     }
-                    progress.advance_to(WRITTEN_SHARE);
                     self.exchange_flushed(table, &memtable, sstable).await;
                     drop(progress);
                     table.set_flush_failure(None);
@@ -128,6 +125,7 @@ impl Database {
         progress: &FlushProgress<'_>,
     ) -> Result<Option<Rc<SSTable>>, StorageError> {
         copy(memtable, metadata, &mut writer, progress).await?;
+        progress.all_rows_written();
         match writer.finish().await? {
             Some(written) => self.open_sstable(metadata, written.descriptor).await.map(Some),
             None => Ok(None),
@@ -216,7 +214,7 @@ async fn copy(
     let mut note_item = || {
         items += 1;
         if items.is_multiple_of(ITEMS_BETWEEN_NOTES) {
-            progress.advance_to(WRITTEN_SHARE * (items as f64 / all_items as f64).min(1.0));
+            progress.rows_written(items as f64 / all_items as f64);
         }
     };
     let all = Arc::new(ClusteringSlices::all());
