@@ -2,6 +2,7 @@
 own code verifies and dumps them to the same rows. Besides, what operators ask of the admin API."""
 import json
 import time
+import urllib.error
 
 import pytest
 
@@ -124,3 +125,61 @@ def test_snapshots(node):
     assert len(list(session.execute("SELECT * FROM ks.t"))) == 100
     ours.request("DELETE", "/storage_service/snapshots", tag="before")
     assert json.loads(ours.request("GET", "/storage_service/snapshots")) == []
+
+
+def test_a_table_is_restored_after_it_was_dropped(node):
+    ours = node("ours", shards=2)
+    session = filled(ours, rounds=1)
+    session.execute("CREATE TYPE ks.pair (a int, b text)")
+    session.execute("CREATE TABLE ks.typed (k int PRIMARY KEY, p frozen<pair>)")
+    session.execute("INSERT INTO ks.typed (k, p) VALUES (1, {a: 2, b: 'three'})")
+    ours.request("POST", "/storage_service/snapshots", tag="before", kn="ks")
+    session.execute("INSERT INTO ks.t (k, c, v) VALUES (1, 1000, 'later')")
+    restored = json.loads(ours.request("POST", "/storage_service/restore", keyspace="ks", table="t", snapshot="before"))
+    assert restored["sstables"] >= 1 and restored["partitions"] == 10
+    assert sorted(tuple(row) for row in session.execute("SELECT k, c, v FROM ks.t")) == sorted((n % 10, n, "0") for n in range(100))
+    for table in "t", "typed":
+        session.execute(f"DROP TABLE ks.{table}")
+    session.execute("DROP TYPE ks.pair")
+    for table in "t", "typed":
+        ours.request("POST", "/storage_service/restore", keyspace="ks", table=table, snapshot="before")
+    ours.restart(kill=True)
+    session = ours.connect()
+    assert len(list(session.execute("SELECT * FROM ks.t"))) == 100
+    assert session.execute("SELECT p.b FROM ks.typed WHERE k = 1").one()[0] == "three"
+    for parameters, message in [
+        ({"keyspace": "ks", "table": "t", "snapshot": "after"}, "There is no snapshot after of table ks.t"),
+        ({"keyspace": "no", "table": "t", "snapshot": "before"}, "Keyspace no does not exist"),
+        ({"keyspace": "ks", "table": "t"}, "This needs ?keyspace="),
+    ]:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            ours.request("POST", "/storage_service/restore", **parameters)
+        assert message in refused.value.read().decode()
+
+
+def test_files_of_a_range_and_files_by_name_are_compacted(node):
+    ours = node("ours")
+    session = ours.connect()
+    for statement in SIMPLE:
+        session.execute(statement)
+    session.execute("ALTER TABLE ks.t WITH compaction = {'class': 'UnifiedCompactionStrategy', 'enabled': false}")
+    tokens = {}
+    for number in range(4):
+        session.execute(f"INSERT INTO ks.t (k, c) VALUES ({number}, 0)")
+        ours.flush("ks")
+        tokens[number] = session.execute(f"SELECT token(k) FROM ks.t WHERE k = {number}").one()[0]
+    first, second = sorted(tokens.values())[:2]
+    ours.request("POST", "/storage_service/keyspace_compaction/ks", cf="t", startToken=str(first - 1), endToken=str(second))
+    files = ours.table_files("ks", "t", "Data.db")
+    assert len(files) == 3
+    ours.request("POST", "/compaction_manager/force_user_defined_compaction", data_files=",".join(str(file) for file in files[:2]))
+    assert len(ours.table_files("ks", "t", "Data.db")) == 2
+    assert len(list(session.execute("SELECT * FROM ks.t"))) == 4
+    for path, parameters, message in [
+        ("/storage_service/keyspace_compaction/ks", {"startToken": "x"}, "startToken=x is not a token"),
+        ("/compaction_manager/force_user_defined_compaction", {"data_files": "da-77-bti-Data.db"}, "no SSTable with data file da-77-bti-Data.db"),
+        ("/compaction_manager/force_user_defined_compaction", {}, "This needs the names of data files"),
+    ]:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            ours.request("POST", path, **parameters)
+        assert message in refused.value.read().decode()

@@ -8,7 +8,9 @@ use std::{pin::Pin, sync::Arc};
 use espalier_mutation::{Mutation, PartitionUpdate};
 use espalier_runtime::{ShardContext, file::FileSystem};
 
-use crate::{Database, ReadCommand, SharedDatabase, StorageConfiguration, StorageError};
+use crate::{
+    Database, ReadCommand, SharedDatabase, StorageConfiguration, StorageError, TokenRange,
+};
 
 /// All of [`Database`]'s futures. Nobody calls it.
 #[doc(hidden)]
@@ -33,6 +35,11 @@ pub fn compiled_here(
         database.compact("", None, true).await?;
         database.upgrade_sstables("", None, true).await?;
         database.compact_sstables("", "", Vec::new()).await?;
+        let range = TokenRange { after: 0, through: 0 };
+        database.compact_range("", None, range, true).await?;
+        database.compact_data_files(Vec::new()).await?;
+        database.restore("", "", "").await?;
+        database.snapshot_schema("", "", "").await?;
         database.stop_compactions().await;
         database.compactions().await;
         database.pending_compactions().await;

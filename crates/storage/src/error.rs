@@ -108,6 +108,15 @@ pub enum StorageError {
     /// A snapshot cannot be taken.
     #[error("{0}")]
     Snapshot(String),
+    /// Nothing that is open is named so.
+    #[error("there is no SSTable with data file {}", .0.display())]
+    UnknownSSTable(PathBuf),
+    /// Files of several tables are named so.
+    #[error("there are several data files {}: give it with its directory", .0.display())]
+    AmbiguousSSTable(PathBuf),
+    /// It is being compacted, or shards share it, who split it first.
+    #[error("{} is being compacted, or about to be split between shards: try again later", .0.display())]
+    BusySSTable(PathBuf),
     /// A compaction would fill the disk.
     #[error(
         "a compaction needs up to {needed_bytes} bytes, and the disk has {available_bytes} left"

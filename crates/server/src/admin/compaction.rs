@@ -1,10 +1,8 @@
-//! Compactions and snapshots by ScyllaDB's paths.
+//! Compactions by ScyllaDB's paths.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{path::PathBuf, rc::Rc};
 
-use espalier_cql::describe_table;
-use espalier_mutation::schema::{Schema, TableMetadata};
-use espalier_storage::{Database, SnapshotDetails, SnapshotTable, StorageError};
+use espalier_storage::{Database, StorageError, TokenRange};
 
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
 use crate::shard::ShardServer;
@@ -23,12 +21,9 @@ pub(super) async fn answer(
         ("GET" | "POST", ["storage_service", "keyspace_upgrade_sstables", keyspace]) => {
             upgrade(database, keyspace, request).await
         }
-        ("POST", ["storage_service", "snapshots"]) => take_snapshot(database, request).await,
-        ("DELETE", ["storage_service", "snapshots"]) => clear_snapshots(database, request).await,
-        ("GET", ["storage_service", "snapshots"]) => match database.snapshots().await {
-            Ok(found) => HttpResponse::json(snapshots(found)),
-            Err(error) => failure(&error),
-        },
+        ("POST", ["compaction_manager", "force_user_defined_compaction"]) => {
+            compact_files(database, request).await
+        }
         ("POST", ["compaction_manager", "stop_compaction"])
         | ("POST", ["compaction_manager", "stop_keyspace_compaction", _]) => {
             database.stop_compactions().await;
@@ -56,17 +51,22 @@ pub(super) async fn answer(
     }
 }
 
-fn failure(error: &StorageError) -> HttpResponse {
+pub(super) fn failure(error: &StorageError) -> HttpResponse {
     let status = match error {
         StorageError::UnknownTableName { .. }
         | StorageError::UnknownKeyspace(_)
+        | StorageError::UnknownSSTable(_)
+        | StorageError::AmbiguousSSTable(_)
+        | StorageError::NotImportable(_)
+        | StorageError::IncompleteSSTable(_)
         | StorageError::Snapshot(_) => 400,
+        StorageError::BusySSTable(_) => 409,
         _ => 500,
     };
     HttpResponse::error(status, &error.to_string())
 }
 
-fn outcome(result: Result<(), StorageError>) -> HttpResponse {
+pub(super) fn outcome(result: Result<(), StorageError>) -> HttpResponse {
     match result {
         Ok(()) => HttpResponse::json(""),
         Err(error) => failure(&error),
@@ -74,12 +74,12 @@ fn outcome(result: Result<(), StorageError>) -> HttpResponse {
 }
 
 /// The names that a parameter lists with commas.
-fn names<'a>(request: &'a HttpRequest, parameter: &str) -> Vec<&'a str> {
+pub(super) fn names<'a>(request: &'a HttpRequest, parameter: &str) -> Vec<&'a str> {
     let names = request.parameter(parameter).unwrap_or_default().split(',').map(str::trim);
     names.filter(|name| !name.is_empty()).collect()
 }
 
-fn flag(request: &HttpRequest, name: &str, default: bool) -> bool {
+pub(super) fn flag(request: &HttpRequest, name: &str, default: bool) -> bool {
     request.parameter(name).map_or(default, |value| value.eq_ignore_ascii_case("true"))
 }
 
@@ -93,12 +93,44 @@ fn tables_of(request: &HttpRequest) -> Vec<Option<&str>> {
 
 async fn compact(database: &Database, keyspace: &str, request: &HttpRequest) -> HttpResponse {
     let with_memtables = flag(request, "flush_memtables", true);
+    let range = match range(request) {
+        Ok(range) => range,
+        Err(reason) => return HttpResponse::error(400, &reason),
+    };
     for table in tables_of(request) {
-        if let Err(error) = database.compact(keyspace, table, with_memtables).await {
+        let compacted = match range {
+            None => database.compact(keyspace, table, with_memtables).await,
+            Some(range) => database.compact_range(keyspace, table, range, with_memtables).await,
+        };
+        if let Err(error) = compacted {
             return failure(&error);
         }
     }
     HttpResponse::json("")
+}
+
+/// Cassandra's parameters of a range: behind the one token, up to and with the other; one that is not given is the end of the ring.
+fn range(request: &HttpRequest) -> Result<Option<TokenRange>, String> {
+    let token = |name: &str, otherwise: i64| match request.parameter(name) {
+        None | Some("") => Ok(otherwise),
+        Some(text) => text
+            .parse()
+            .map_err(|_| format!("{name}={text} is not a token, a number of 64 bits with sign")),
+    };
+    let (after, through) = (token("startToken", i64::MIN)?, token("endToken", i64::MAX)?);
+    let is_given = ["startToken", "endToken"].iter().any(|name| request.parameter(name).is_some());
+    Ok(is_given.then_some(TokenRange { after, through }))
+}
+
+async fn compact_files(database: &Database, request: &HttpRequest) -> HttpResponse {
+    let files: Vec<PathBuf> = names(request, "data_files").into_iter().map(PathBuf::from).collect();
+    if files.is_empty() {
+        return HttpResponse::error(
+            400,
+            "This needs the names of data files: ?data_files=da-1-bti-Data.db,…",
+        );
+    }
+    outcome(database.compact_data_files(files).await)
 }
 
 async fn upgrade(database: &Database, keyspace: &str, request: &HttpRequest) -> HttpResponse {
@@ -127,72 +159,4 @@ async fn compactions(database: &Database) -> String {
         )
     });
     json_list(running)
-}
-
-async fn take_snapshot(database: &Database, request: &HttpRequest) -> HttpResponse {
-    let Some(tag) = request.parameter("tag").filter(|tag| !tag.is_empty()) else {
-        return HttpResponse::error(400, "You must supply a snapshot name: ?tag=NAME");
-    };
-    let schema = database.schema();
-    match wanted(&schema, &names(request, "kn"), &names(request, "cf")) {
-        Ok(tables) => {
-            let with_memtables = !flag(request, "sf", false);
-            outcome(database.take_snapshot(tag.to_owned(), tables, with_memtables).await)
-        }
-        Err(reason) => HttpResponse::error(400, &reason),
-    }
-}
-
-fn wanted(
-    schema: &Schema,
-    keyspaces: &[&str],
-    tables: &[&str],
-) -> Result<Vec<SnapshotTable>, String> {
-    if let Some(unknown) = keyspaces.iter().find(|name| schema.keyspace(name).is_none()) {
-        return Err(format!("Keyspace {unknown} does not exist"));
-    }
-    if !tables.is_empty() && keyspaces.len() != 1 {
-        return Err(
-            "When specifying the table for a snapshot, you must specify one and only one keyspace"
-                .into(),
-        );
-    }
-    if let (Some(keyspace), Some(unknown)) = (
-        keyspaces.first(),
-        tables.iter().find(|table| keyspaces.iter().any(|ks| schema.table(ks, table).is_none())),
-    ) {
-        return Err(format!("Column family '{keyspace}:{unknown}' not found"));
-    }
-    let all = schema.tables().filter(|table| {
-        (keyspaces.is_empty() || keyspaces.contains(&table.keyspace.as_str()))
-            && (tables.is_empty() || tables.contains(&table.name.as_str()))
-    });
-    let kept = |table: &Arc<TableMetadata>| SnapshotTable {
-        id: table.id,
-        schema: describe_table(schema, table),
-    };
-    Ok(all.map(kept).collect())
-}
-
-async fn clear_snapshots(database: &Database, request: &HttpRequest) -> HttpResponse {
-    let tag = request.parameter("tag").filter(|tag| !tag.is_empty());
-    let table = request.parameter("cf").filter(|table| !table.is_empty());
-    outcome(database.clear_snapshots(tag, &names(request, "kn"), table).await)
-}
-
-/// By tag, as ScyllaDB lists them.
-fn snapshots(found: Vec<SnapshotDetails>) -> String {
-    let mut by_tag: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for details in found {
-        by_tag.entry(details.tag).or_default().push(format!(
-            "{{\"ks\":{},\"cf\":{},\"total\":{},\"live\":{}}}",
-            json_string(&details.keyspace),
-            json_string(&details.table),
-            details.total_bytes,
-            details.true_bytes
-        ));
-    }
-    json_list(by_tag.into_iter().map(|(tag, tables)| {
-        format!("{{\"key\":{},\"value\":[{}]}}", json_string(&tag), tables.join(", "))
-    }))
 }

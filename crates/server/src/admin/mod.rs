@@ -7,5 +7,6 @@ mod http;
 mod parameters;
 mod routes;
 mod serve;
+mod snapshots;
 
 pub(crate) use serve::listen;

@@ -7,9 +7,14 @@ use super::http::HttpRequest;
 fn known(path: &[&str]) -> Option<&'static [&'static str]> {
     match path {
         ["storage_service", "keyspace_flush", _] => Some(&["cf"]),
-        ["storage_service", "keyspace_compaction", _] => {
-            Some(&["cf", "flush_memtables", "split_output", "consider_only_existing_data"])
-        }
+        ["storage_service", "keyspace_compaction", _] => Some(&[
+            "cf",
+            "flush_memtables",
+            "startToken",
+            "endToken",
+            "split_output",
+            "consider_only_existing_data",
+        ]),
         ["storage_service", "keyspace_upgrade_sstables", _] => {
             Some(&["cf", "exclude_current_version"])
         }
@@ -25,6 +30,9 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
             "skip_reshape",
             "scope",
         ]),
+        ["storage_service", "keyspace_cleanup", _] => Some(&["cf"]),
+        ["storage_service", "restore"] => Some(&["keyspace", "table", "snapshot"]),
+        ["compaction_manager", "force_user_defined_compaction"] => Some(&["data_files"]),
         ["storage_service", "trace_probability"] => Some(&["probability"]),
         ["compaction_manager", "stop_compaction"] => Some(&["type"]),
         ["compaction_manager", "stop_keyspace_compaction", _] => Some(&["type", "tables"]),

@@ -17,10 +17,10 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     match (request.method.as_str(), path.as_slice()) {
         ("GET", ["metrics"]) => metrics().await,
-        (
-            "POST" | "GET" | "DELETE",
-            ["storage_service", "snapshots" | "keyspace_compaction", ..],
-        )
+        ("POST" | "GET" | "DELETE", ["storage_service", "snapshots" | "restore"]) => {
+            super::snapshots::answer(server, request, path.as_slice()).await
+        }
+        ("POST" | "GET", ["storage_service", "keyspace_compaction", _])
         | ("GET" | "POST", ["storage_service", "keyspace_upgrade_sstables", _])
         | (_, ["compaction_manager", ..]) => {
             super::compaction::answer(server, request, path.as_slice()).await
@@ -99,11 +99,15 @@ async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
 }
 
 fn not_found() -> HttpResponse {
-    let message = "Not found. There are GET /metrics, POST /storage_service/keyspace_flush/KEYSPACE and keyspace_compaction/KEYSPACE (with \
-        ?cf=TABLE for one table), POST /lsa/compact (forgets cached rows), POST /system/drop_sstable_caches (pages of files as well), GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY, GET /compaction_manager/compactions, POST /compaction_manager/stop_compaction, \
-        /storage_service/snapshots, GET and POST \
-        /storage_service/trace_probability (with ?probability=NUMBER), POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY, GET /storage_service/keyspaces, GET /column_family/name";
-    HttpResponse::error(404, message)
+    const MESSAGE: &str = "Not found. There are, with ?cf=TABLE for one table of a keyspace: \
+        GET /metrics; POST /storage_service/keyspace_flush/KEYSPACE; POST /storage_service/keyspace_compaction/KEYSPACE (with \
+        &startToken=TOKEN&endToken=TOKEN for the files of a range); POST /compaction_manager/force_user_defined_compaction?data_files=FILES; \
+        GET /compaction_manager/compactions; POST /compaction_manager/stop_compaction; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
+        GET, POST and DELETE /storage_service/snapshots; POST /storage_service/restore?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; \
+        POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY; POST /lsa/compact (forgets cached rows); \
+        POST /system/drop_sstable_caches (pages of files as well); GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY; \
+        GET and POST /storage_service/trace_probability (with ?probability=NUMBER); GET /storage_service/keyspaces; GET /column_family/name";
+    HttpResponse::error(404, MESSAGE)
 }
 
 fn host_id(server: &ShardServer) -> HttpResponse {

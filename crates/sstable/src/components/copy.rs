@@ -1,4 +1,6 @@
-//! Copying an SSTable under another name.
+//! An SSTable under another name: as a copy, or with links.
+
+use std::path::Path;
 
 use espalier_runtime::file::FileSystem;
 
@@ -16,11 +18,35 @@ pub async fn copy_sstable(
     from: &Descriptor,
     to: &Descriptor,
 ) -> Result<u64> {
+    under_another_name(file_system, from, to, How::Copy).await
+}
+
+/// The same with a hard link for each file: both must be on one disk, and they share its blocks. Gives the bytes of the files.
+pub async fn link_sstable(
+    file_system: &FileSystem,
+    from: &Descriptor,
+    to: &Descriptor,
+) -> Result<u64> {
+    under_another_name(file_system, from, to, How::Link).await
+}
+
+#[derive(Clone, Copy)]
+enum How {
+    Copy,
+    Link,
+}
+
+async fn under_another_name(
+    file_system: &FileSystem,
+    from: &Descriptor,
+    to: &Descriptor,
+    how: How,
+) -> Result<u64> {
     if (from.version, from.format) != (to.version, to.format) {
         let name = to.name_in_errors(&Component::Data);
         return Err(SSTableError::rejected(&name, format!("it is to be a copy of {from}")));
     }
-    let outcome = copy(file_system, from, to).await;
+    let outcome = all_files(file_system, from, to, how).await;
     if outcome.is_err() {
         // The first error is the one to tell.
         let _ = remove_sstable(file_system, to).await;
@@ -28,15 +54,21 @@ pub async fn copy_sstable(
     outcome
 }
 
-async fn copy(file_system: &FileSystem, from: &Descriptor, to: &Descriptor) -> Result<u64> {
+async fn all_files(
+    file_system: &FileSystem,
+    from: &Descriptor,
+    to: &Descriptor,
+    how: How,
+) -> Result<u64> {
     let mut components = components_found(file_system, from).await?;
     components.remove(&Component::TemporaryToc);
     components.remove(&Component::Toc);
     let (toc, temporary) = (to.path(&Component::Toc), to.path(&Component::TemporaryToc));
-    let mut copied = copy_file(file_system, from, &Component::Toc, &temporary).await?;
+    let mut copied = one_file(file_system, &from.path(&Component::Toc), &temporary, how).await?;
     file_system.sync_dir(&to.directory).await?;
     for component in &components {
-        copied += copy_file(file_system, from, component, &to.path(component)).await?;
+        let (from, to) = (from.path(component), to.path(component));
+        copied += one_file(file_system, &from, &to, how).await?;
     }
     file_system.sync_dir(&to.directory).await?;
     file_system.rename(&temporary, &toc).await?;
@@ -44,13 +76,12 @@ async fn copy(file_system: &FileSystem, from: &Descriptor, to: &Descriptor) -> R
     Ok(copied)
 }
 
-async fn copy_file(
-    file_system: &FileSystem,
-    from: &Descriptor,
-    component: &Component,
-    to: &std::path::Path,
-) -> Result<u64> {
-    let source = file_system.open_read(from.path(component)).await?;
+async fn one_file(file_system: &FileSystem, from: &Path, to: &Path, how: How) -> Result<u64> {
+    if matches!(how, How::Link) {
+        file_system.hard_link(from, to).await?;
+        return Ok(file_system.metadata(to).await?.length);
+    }
+    let source = file_system.open_read(from).await?;
     let copy = file_system.create_new(to).await?;
     let mut offset = 0;
     loop {

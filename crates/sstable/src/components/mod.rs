@@ -9,7 +9,7 @@ mod identifier;
 mod toc;
 
 pub use component::Component;
-pub use copy::copy_sstable;
+pub use copy::{copy_sstable, link_sstable};
 pub use descriptor::{Descriptor, NotAnSSTable};
 pub use digest::{format_digest, parse_digest};
 pub use directory::{DirectoryListing, components_found, list_directory, remove_sstable};

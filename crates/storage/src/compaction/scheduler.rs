@@ -211,9 +211,16 @@ impl TableArena {
         depth(&all)
     }
 
-    /// How everything is compacted at once.
-    pub(crate) fn major(&self, strategy: &CompactionStrategy) -> (u32, Split) {
-        let pick = strategy.major(&self.facts());
+    /// How some of the idle files are compacted into one run.
+    pub(crate) fn one_run(
+        &self,
+        strategy: &CompactionStrategy,
+        inputs: &[Rc<SSTable>],
+    ) -> (u32, Split) {
+        let is_input =
+            |index: &usize| inputs.iter().any(|input| Rc::ptr_eq(input, &self.idle[*index]));
+        let files = (0..self.idle.len()).filter(is_input).collect();
+        let pick = strategy.one_run(&self.facts(), files);
         (pick.level, pick.split)
     }
 

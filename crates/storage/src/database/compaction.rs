@@ -1,4 +1,4 @@
-//! Compactions on demand, and what is told of those that run.
+//! What is told of compactions, and what they share between shards.
 
 use std::{rc::Rc, time::Duration};
 
@@ -10,40 +10,13 @@ use super::Database;
 use crate::{
     StorageError,
     compaction::{
-        CompactionKind, CompactionOutcome, CompactionProgress, Job, Running, TableArena, arena_of,
-        compaction_id, history_update, perform, split_job, strategy::Split,
+        CompactionKind, CompactionOutcome, CompactionProgress, Running, TableArena, arena_of,
+        history_update,
     },
     table::{SSTable, Table},
 };
 
 impl Database {
-    /// Compacts a keyspace, or one table of it, on all shards: all files become one run. With `with_memtables`, what is in
-    /// memory is written first. Compactions that are under way are stopped.
-    pub async fn compact(
-        &self,
-        keyspace: &str,
-        table: Option<&str>,
-        with_memtables: bool,
-    ) -> Result<(), StorageError> {
-        if with_memtables {
-            self.flush(keyspace, table).await?;
-        }
-        let ids = self.tables_named(keyspace, table)?;
-        self.for_tables(ids.clone(), |database, table| async move {
-            // Files that shards share are of none of them.
-            drop(table.compactions.pause().await);
-            while let Some(job) = split_job(&database, &table) {
-                if !perform(&database, &table, job).await? {
-                    break;
-                }
-            }
-            Ok(())
-        })
-        .await?;
-        self.for_tables(ids, |database, table| async move { database.compact_all_of(&table).await })
-            .await
-    }
-
     /// Writes each file of a keyspace, or of one table of it, anew; if `only_others`, those that are of another version than
     /// the one that is written now.
     pub async fn upgrade_sstables(
@@ -57,36 +30,6 @@ impl Database {
             database.upgrade_all_of(&table, only_others).await
         })
         .await
-    }
-
-    /// Compacts some files of a table, named like `da-17-bti`, into one run. Those that are not there, or are being compacted,
-    /// are left out; gives whether it was done.
-    pub async fn compact_sstables(
-        &self,
-        keyspace: &str,
-        table: &str,
-        names: Vec<String>,
-    ) -> Result<bool, StorageError> {
-        let ids = self.tables_named(keyspace, Some(table))?;
-        let done = self.on_all_shards(move |database| {
-            let (ids, names) = (ids.clone(), names.clone());
-            async move {
-                let mut is_done = false;
-                for id in ids {
-                    let Ok(table) = database.table(id) else { continue };
-                    let arena = arena_of(&database, &table);
-                    let is_named =
-                        |sstable: &&Rc<SSTable>| names.contains(&sstable.descriptor().to_string());
-                    let inputs: Vec<_> = arena.idle.iter().filter(is_named).cloned().collect();
-                    let plan = (0, Split::Never);
-                    let kind = CompactionKind::Major;
-                    is_done |= database.compact_files(&table, kind, inputs, plan).await?;
-                }
-                Ok::<bool, StorageError>(is_done)
-            }
-        });
-        let done: Vec<bool> = done.await.into_iter().collect::<Result<_, _>>()?;
-        Ok(done.contains(&true))
     }
 
     /// Stops the compactions that run; what they have written is removed. Later ones begin as ever.
@@ -174,7 +117,7 @@ impl Database {
     }
 
     /// Calls `work` for tables on all shards, on each one after another.
-    async fn for_tables<F>(
+    pub(super) async fn for_tables<F>(
         &self,
         ids: Vec<TableId>,
         work: impl Fn(Database, Rc<Table>) -> F + Clone + Send + 'static,
@@ -195,15 +138,6 @@ impl Database {
             }
         });
         outcomes.await.into_iter().collect()
-    }
-
-    async fn compact_all_of(&self, table: &Rc<Table>) -> Result<(), StorageError> {
-        // Ends what runs, so that all files are free; nothing begins before this one has them.
-        drop(table.compactions.pause().await);
-        let arena = arena_of(self, table);
-        let plan = arena.major(&table.compaction_strategy());
-        let inputs = arena.idle.clone();
-        self.compact_files(table, CompactionKind::Major, inputs, plan).await.map(|_| ())
     }
 
     /// Opens the parts of a file that is being split, each on the shards that own some of it.
@@ -281,36 +215,6 @@ impl Database {
             self.compact_files(table, CompactionKind::Upgrade, vec![sstable], plan).await?;
         }
         Ok(())
-    }
-
-    async fn compact_files(
-        &self,
-        table: &Rc<Table>,
-        kind: CompactionKind,
-        inputs: Vec<Rc<SSTable>>,
-        (level, split): (u32, Split),
-    ) -> Result<bool, StorageError> {
-        if inputs.is_empty() || self.is_closing() {
-            return Ok(false);
-        }
-        let guard = table.compactions.begin(compaction_id(), kind, inputs);
-        let Some(guard) = guard else { return Ok(false) };
-        self.check_room(&guard.running.inputs).await?;
-        let done = perform(self, table, Job { guard, level, split }).await;
-        self.compaction_wanted().notify_one();
-        done
-    }
-
-    async fn check_room(&self, inputs: &[Rc<SSTable>]) -> Result<(), StorageError> {
-        let bytes: u64 = inputs.iter().map(|input| input.reader().bytes_on_disk()).sum();
-        let directory = &self.configuration().data_directory;
-        let available = self.file_system().available_bytes(directory).await.unwrap_or(u64::MAX);
-        match bytes <= available {
-            true => Ok(()),
-            false => {
-                Err(StorageError::NoDiskSpace { needed_bytes: bytes, available_bytes: available })
-            }
-        }
     }
 
     pub(crate) fn running_compactions(&self) -> Vec<(Rc<Table>, Rc<Running>)> {

@@ -4,19 +4,22 @@
 //! directory under numbers of this node, each with TOC.txt last, and opened by the shards that own a part. A crash meanwhile
 //! leaves some of them imported, each whole; importing again adds the same data once more, which changes nothing.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     Component, Descriptor, SSTableError, SSTableId,
-    components::{copy_sstable, list_directory, remove_sstable},
+    components::{copy_sstable, link_sstable, list_directory, remove_sstable},
     statistics::SerializationHeader,
     verify::{Severity, verify},
 };
 
 use super::Database;
-use crate::StorageError;
+use crate::{StorageError, table::Table};
 
 /// Where ScyllaDB looks for files to load, below a table's directory.
 const UPLOAD: &str = "upload";
@@ -30,6 +33,14 @@ pub struct Imported {
     pub partitions: u64,
     /// Bytes of their files.
     pub bytes: u64,
+}
+
+/// What files from elsewhere become in the table's directory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Becoming {
+    Copies,
+    /// For files of this node, which nobody changes.
+    Links,
 }
 
 impl Database {
@@ -69,31 +80,9 @@ impl Database {
             )));
         }
         let found = find(&file_system, &source).await?;
-        let mut imported = Imported::default();
-        for descriptor in &found {
-            imported.partitions += self.check_import(&metadata, descriptor).await?;
-        }
-        self.make_directory(&table).await?;
-        let mut copies = Vec::new();
-        for descriptor in &found {
-            let id = SSTableId::Generation(self.next_sstable_generation(id));
-            let copy = Descriptor { directory: table.directory.clone(), id, ..descriptor.clone() };
-            match copy_sstable(&file_system, descriptor, &copy).await {
-                Ok(bytes) => imported.bytes += bytes,
-                Err(error) => {
-                    remove_all(&file_system, &copies).await;
-                    return Err(error.into());
-                }
-            }
-            imported.sstables += 1;
-            copies.push(copy);
-        }
-        let added = copies.clone();
-        let outcomes = self.on_all_shards(move |database| {
-            let added = added.clone();
-            async move { database.add_sstables(id, added).await }
-        });
-        outcomes.await.into_iter().collect::<Result<(), StorageError>>()?;
+        let partitions = self.check_imports(&metadata, &found).await?;
+        let copied = self.add_foreign_sstables(&table, &found, Becoming::Copies).await?;
+        let imported = Imported { partitions, ..copied };
         if is_upload {
             remove_all(&file_system, &found).await;
         }
@@ -104,6 +93,56 @@ impl Database {
             from = %source.display(),
             "imported"
         );
+        Ok(imported)
+    }
+
+    /// Whether SSTables can become ones of the table's. Gives the number of their partitions.
+    pub(super) async fn check_imports(
+        &self,
+        table: &Arc<TableMetadata>,
+        found: &[Descriptor],
+    ) -> Result<u64, StorageError> {
+        let mut partitions = 0;
+        for descriptor in found {
+            partitions += self.check_import(table, descriptor).await?;
+        }
+        Ok(partitions)
+    }
+
+    /// Puts SSTables into the table's directory under numbers of this node, and opens them. Partitions are not counted.
+    pub(super) async fn add_foreign_sstables(
+        &self,
+        table: &Table,
+        found: &[Descriptor],
+        becoming: Becoming,
+    ) -> Result<Imported, StorageError> {
+        let (id, file_system) = (table.metadata().id, self.file_system());
+        self.make_directory(table).await?;
+        let mut imported = Imported::default();
+        let mut copies = Vec::new();
+        for descriptor in found {
+            let number = SSTableId::Generation(self.next_sstable_generation(id));
+            let directory = table.directory.clone();
+            let copy = Descriptor { directory, id: number, ..descriptor.clone() };
+            let copied = match becoming {
+                Becoming::Copies => copy_sstable(file_system, descriptor, &copy).await,
+                Becoming::Links => link_sstable(file_system, descriptor, &copy).await,
+            };
+            match copied {
+                Ok(bytes) => imported.bytes += bytes,
+                Err(error) => {
+                    remove_all(file_system, &copies).await;
+                    return Err(error.into());
+                }
+            }
+            imported.sstables += 1;
+            copies.push(copy);
+        }
+        let outcomes = self.on_all_shards(move |database| {
+            let copies = copies.clone();
+            async move { database.add_sstables(id, copies).await }
+        });
+        outcomes.await.into_iter().collect::<Result<(), StorageError>>()?;
         Ok(imported)
     }
 
@@ -129,7 +168,7 @@ impl Database {
     /// Whether an SSTable can become one of the table's. Gives the number of its partitions.
     async fn check_import(
         &self,
-        table: &std::sync::Arc<TableMetadata>,
+        table: &Arc<TableMetadata>,
         descriptor: &Descriptor,
     ) -> Result<u64, StorageError> {
         let report = verify(self.file_system(), descriptor).await;
@@ -184,7 +223,10 @@ fn refused(error: StorageError) -> StorageError {
     }
 }
 
-async fn find(file_system: &FileSystem, source: &Path) -> Result<Vec<Descriptor>, StorageError> {
+pub(super) async fn find(
+    file_system: &FileSystem,
+    source: &Path,
+) -> Result<Vec<Descriptor>, StorageError> {
     let listing = match list_directory(file_system, source).await {
         Err(SSTableError::Io(error)) => {
             return Err(StorageError::NotImportable(error.to_string()));

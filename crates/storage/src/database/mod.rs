@@ -11,11 +11,13 @@
 //! | `compaction` | compactions on demand, and what is told of them |
 //! | `schema_change`, `truncate`, `drop_table` | what all shards do together |
 
+mod compact;
 mod compaction;
 mod counters;
 mod drop_table;
 mod flush;
 mod import;
+pub use compact::TokenRange;
 pub use import::Imported;
 pub use look_ahead::LookAhead;
 pub use snapshots::{SnapshotDetails, SnapshotTable};
@@ -27,6 +29,7 @@ mod open;
 mod read;
 mod registry;
 mod replay;
+mod restore;
 mod routing;
 mod row_cache;
 mod schema_change;

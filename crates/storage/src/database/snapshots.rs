@@ -17,8 +17,8 @@ use crate::{
     table::{DROPPED_FILE_NAME, SNAPSHOTS, remove_dropped_directory},
 };
 
-const MANIFEST: &str = "manifest.json";
-const SCHEMA: &str = "schema.cql";
+pub(super) const MANIFEST: &str = "manifest.json";
+pub(super) const SCHEMA: &str = "schema.cql";
 
 /// A table to be kept.
 #[derive(Clone, Debug)]
@@ -190,7 +190,7 @@ impl Database {
     }
 
     /// The directories of all tables that are or were there, in order.
-    async fn table_directories(&self) -> Result<Vec<NamedDirectory>, StorageError> {
+    pub(super) async fn table_directories(&self) -> Result<Vec<NamedDirectory>, StorageError> {
         let mut found = Vec::new();
         let keyspaces = read_dir(self.file_system(), &self.configuration().data_directory).await?;
         for keyspace in keyspaces.into_iter().filter(|entry| entry.is_directory) {
@@ -208,13 +208,13 @@ impl Database {
 }
 
 /// The directory of a table.
-struct NamedDirectory {
-    keyspace: String,
-    name: String,
-    path: PathBuf,
+pub(super) struct NamedDirectory {
+    pub(super) keyspace: String,
+    pub(super) name: String,
+    pub(super) path: PathBuf,
 }
 
-async fn read_dir(
+pub(super) async fn read_dir(
     file_system: &FileSystem,
     directory: &Path,
 ) -> Result<Vec<espalier_runtime::file::DirectoryEntry>, StorageError> {

@@ -30,6 +30,11 @@ impl Database {
     async fn lead_truncation(&self, id: TableId) -> Result<(), StorageError> {
         // Two at a time would hold flushes off against each other; and the table must not be dropped meanwhile.
         let _turn = self.inner.schema_turn.acquire(1).await;
+        self.truncate_in_turn(id).await
+    }
+
+    /// The same for who has the turn.
+    pub(super) async fn truncate_in_turn(&self, id: TableId) -> Result<(), StorageError> {
         let table = self.table(id)?;
         let directory = table.directory.clone();
         let held = self.on_all_shards(move |database| async move { database.hold(id).await });

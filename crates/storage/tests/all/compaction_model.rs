@@ -8,7 +8,7 @@ use espalier_mutation::{
     schema::{TableMetadata, TableOptions},
 };
 use espalier_runtime::{file::FileSystem, spawn_local, time::ManualClock};
-use espalier_storage::{Database, ReadTarget};
+use espalier_storage::{Database, ReadTarget, TokenRange};
 
 use crate::{
     model::{Model, Writer, forget_liveness, read_in_pages},
@@ -80,11 +80,14 @@ impl History {
         self.writer.raise_floor();
         let names = sstable_names(file_system, table).await;
         let kept = names.into_iter().filter(|_| self.writer.random.below(3) > 0).collect();
-        let kind = self.writer.below(8);
+        let kind = self.writer.below(9);
+        let mut token = || self.writer.random.next_u64() as i64;
+        let range = TokenRange { after: token(), through: token() };
         let (other, name) = (database.clone(), table.name.clone());
         let compaction = spawn_local(async move {
             match kind {
                 0 => other.compact("ks", Some(&name), true).await.unwrap(),
+                2 => other.compact_range("ks", Some(&name), range, false).await.unwrap(),
                 1 => other.upgrade_sstables("ks", Some(&name), false).await.unwrap(),
                 _ => _ = other.compact_sstables("ks", &name, kept).await.unwrap(),
             }

@@ -3,6 +3,7 @@
 
 mod acknowledged_writes_survive_crashes;
 mod altered_tables;
+mod chosen_files;
 mod commit_log_damage;
 mod compaction_crashes;
 mod compaction_model;
@@ -25,6 +26,7 @@ mod model;
 mod reads_are_isolated;
 mod reads_on_other_threads;
 mod resharding_survives_crashes;
+mod restored_snapshots;
 mod row_cache;
 mod row_cache_accounts;
 mod row_cache_continuity;

@@ -103,7 +103,11 @@ impl Leveled {
     }
 
     /// All goes to the lowest level that has room for it.
-    pub(super) fn major(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
+    /// All files make a level; some of them would lie over others there.
+    pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
+        if files.len() < arena.idle.len() + arena.busy.len() {
+            return Pick { files, level: 0, split: self.split() };
+        }
         let bytes: u64 = files.iter().map(|index| arena.idle[*index].bytes).sum();
         let level = (1..LEVELS - 1).find(|level| bytes <= self.maximum_bytes(*level));
         let level = u32::try_from(level.unwrap_or(LEVELS - 1)).unwrap_or(0);

@@ -195,15 +195,14 @@ impl CompactionStrategy {
         }
     }
 
-    /// How everything is written when all files are compacted into one run, and the level of it.
-    pub fn major(&self, arena: &Arena<'_>) -> Pick {
-        let files: Vec<usize> = (0..arena.idle.len()).collect();
+    /// How some of the idle files, or all, are written when they are compacted into one run, and the level of it.
+    pub fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         match &self.kind {
             Kind::SizeTiered(_) | Kind::TimeWindow(_) => {
                 Pick { files, level: 0, split: Split::Never }
             }
-            Kind::Leveled(strategy) => strategy.major(arena, files),
-            Kind::Unified(strategy) => strategy.major(arena, files),
+            Kind::Leveled(strategy) => strategy.one_run(arena, files),
+            Kind::Unified(strategy) => strategy.one_run(arena, files),
         }
     }
 
@@ -245,7 +244,7 @@ impl CompactionStrategy {
         });
         let (_, files) = sets.max_by(|(left, _), (right, _)| left.total_cmp(right))?;
         Some(match &self.kind {
-            Kind::Unified(strategy) => strategy.major(arena, files),
+            Kind::Unified(strategy) => strategy.one_run(arena, files),
             _ => Pick { files, level: 0, split: Split::Never },
         })
     }

@@ -37,6 +37,10 @@ fn at(mut file: FileFacts, level: u32, first_token: i64, last_token: i64) -> Fil
     file
 }
 
+fn all(files: &[FileFacts]) -> Vec<usize> {
+    (0..files.len()).collect()
+}
+
 fn arena<'a>(idle: &'a [FileFacts], busy: &'a [FileFacts]) -> Arena<'a> {
     let tokens = (i64::MIN, i64::MAX);
     Arena { idle, busy, tokens, shards: 1, flush_bytes: 10 * MIB, now_s: 100 * 86_400 }
@@ -293,14 +297,17 @@ fn outputs_are_split_by_the_published_formula() {
 fn a_major_compaction_is_split_like_its_level() {
     let unified = strategy("UnifiedCompactionStrategy", &[]);
     let files: Vec<_> = (1..=8).map(|n| file(n, 1024)).collect();
-    let Pick { files, split, .. } = unified.major(&arena(&files, &[]));
+    let Pick { files, split, .. } = unified.one_run(&arena(&files, &[]), all(&files));
     assert_eq!(files.len(), 8);
     // 8 GiB: 4 * 2^round(2/3 * log2(8 / 4)) parts.
     let end = |part: i128| (i128::from(i64::MIN) + (part << 61) - 1) as i64;
     assert_eq!(split, Split::Tokens((1..8).map(end).collect()));
     let levels = strategy("LeveledCompactionStrategy", &[]);
     let nine: Vec<_> = (1..=9).map(|n| file(n, 1024)).collect();
-    assert_eq!(levels.major(&arena(&nine, &[])).level, 2);
+    assert_eq!(levels.one_run(&arena(&nine, &[]), all(&nine)).level, 2);
+    // What is left lies over these.
+    assert_eq!(levels.one_run(&arena(&nine, &[]), vec![1, 2]).level, 0);
+    assert_eq!(levels.one_run(&arena(&nine[1..], &nine[..1]), vec![0, 1]).level, 0);
 }
 
 #[test]

@@ -169,7 +169,7 @@ impl Unified {
     }
 
     /// Everything, each token range by itself as far as files allow; here all at once.
-    pub(super) fn major(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
+    pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         self.planned(arena, files)
     }
 

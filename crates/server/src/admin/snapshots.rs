@@ -1,0 +1,140 @@
+//! Snapshots by ScyllaDB's paths, and the way back from them.
+
+use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+
+use espalier_cql::{ClientState, QueryOptions, describe_table, grammar::split_statements};
+use espalier_mutation::schema::{Schema, TableMetadata};
+use espalier_storage::{Database, SnapshotDetails, SnapshotTable};
+
+use super::compaction::{failure, flag, names, outcome};
+use super::http::{HttpRequest, HttpResponse, json_list, json_string};
+use crate::shard::ShardServer;
+
+/// Answers a request whose path is one of these.
+pub(super) async fn answer(
+    server: &Rc<ShardServer>,
+    request: &HttpRequest,
+    path: &[&str],
+) -> HttpResponse {
+    let database = server.processor.database();
+    match (request.method.as_str(), path) {
+        ("POST", [_, "restore"]) => restore(server, request).await,
+        ("POST", _) => take_snapshot(database, request).await,
+        ("DELETE", [_, "snapshots"]) => clear_snapshots(database, request).await,
+        ("GET", [_, "snapshots"]) => match database.snapshots().await {
+            Ok(found) => HttpResponse::json(snapshots(found)),
+            Err(error) => failure(&error),
+        },
+        _ => HttpResponse::error(405, "This needs POST"),
+    }
+}
+
+/// Makes a table what its snapshot has; the table itself, if it was dropped. The parameters are ScyllaDB's, which has its snapshots
+/// elsewhere.
+async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpResponse {
+    let database = server.processor.database();
+    let given = |name| request.parameter(name).filter(|value| !value.is_empty());
+    let (Some(keyspace), Some(table), Some(tag)) =
+        (given("keyspace"), given("table"), given("snapshot"))
+    else {
+        return HttpResponse::error(
+            400,
+            "This needs ?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; GET /storage_service/snapshots lists them",
+        );
+    };
+    let schema = database.schema();
+    let Some(known) = schema.keyspace(keyspace) else {
+        return HttpResponse::error(
+            400,
+            &format!("Keyspace {keyspace} does not exist: create it first"),
+        );
+    };
+    if !known.tables.contains_key(table) {
+        let script = match database.snapshot_schema(keyspace, table, tag).await {
+            Ok(script) => script,
+            Err(error) => return failure(&error),
+        };
+        for statement in split_statements(&script) {
+            let mut client = ClientState::default();
+            let options = QueryOptions::default();
+            if let Err(error) = server.processor.query(statement, &mut client, &options).await {
+                return HttpResponse::error(400, &format!("schema.cql of the snapshot: {error}"));
+            }
+        }
+    }
+    match database.restore(keyspace, table, tag).await {
+        Ok(restored) => HttpResponse::json(format!(
+            "{{\"sstables\":{},\"partitions\":{},\"bytes\":{}}}",
+            restored.sstables, restored.partitions, restored.bytes
+        )),
+        Err(error) => failure(&error),
+    }
+}
+
+async fn take_snapshot(database: &Database, request: &HttpRequest) -> HttpResponse {
+    let Some(tag) = request.parameter("tag").filter(|tag| !tag.is_empty()) else {
+        return HttpResponse::error(400, "You must supply a snapshot name: ?tag=NAME");
+    };
+    let schema = database.schema();
+    match wanted(&schema, &names(request, "kn"), &names(request, "cf")) {
+        Ok(tables) => {
+            let with_memtables = !flag(request, "sf", false);
+            outcome(database.take_snapshot(tag.to_owned(), tables, with_memtables).await)
+        }
+        Err(reason) => HttpResponse::error(400, &reason),
+    }
+}
+
+fn wanted(
+    schema: &Schema,
+    keyspaces: &[&str],
+    tables: &[&str],
+) -> Result<Vec<SnapshotTable>, String> {
+    if let Some(unknown) = keyspaces.iter().find(|name| schema.keyspace(name).is_none()) {
+        return Err(format!("Keyspace {unknown} does not exist"));
+    }
+    if !tables.is_empty() && keyspaces.len() != 1 {
+        return Err(
+            "When specifying the table for a snapshot, you must specify one and only one keyspace"
+                .into(),
+        );
+    }
+    if let (Some(keyspace), Some(unknown)) = (
+        keyspaces.first(),
+        tables.iter().find(|table| keyspaces.iter().any(|ks| schema.table(ks, table).is_none())),
+    ) {
+        return Err(format!("Column family '{keyspace}:{unknown}' not found"));
+    }
+    let all = schema.tables().filter(|table| {
+        (keyspaces.is_empty() || keyspaces.contains(&table.keyspace.as_str()))
+            && (tables.is_empty() || tables.contains(&table.name.as_str()))
+    });
+    let kept = |table: &Arc<TableMetadata>| SnapshotTable {
+        id: table.id,
+        schema: describe_table(schema, table),
+    };
+    Ok(all.map(kept).collect())
+}
+
+async fn clear_snapshots(database: &Database, request: &HttpRequest) -> HttpResponse {
+    let tag = request.parameter("tag").filter(|tag| !tag.is_empty());
+    let table = request.parameter("cf").filter(|table| !table.is_empty());
+    outcome(database.clear_snapshots(tag, &names(request, "kn"), table).await)
+}
+
+/// By tag, as ScyllaDB lists them.
+fn snapshots(found: Vec<SnapshotDetails>) -> String {
+    let mut by_tag: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for details in found {
+        by_tag.entry(details.tag).or_default().push(format!(
+            "{{\"ks\":{},\"cf\":{},\"total\":{},\"live\":{}}}",
+            json_string(&details.keyspace),
+            json_string(&details.table),
+            details.total_bytes,
+            details.true_bytes
+        ));
+    }
+    json_list(by_tag.into_iter().map(|(tag, tables)| {
+        format!("{{\"key\":{},\"value\":[{}]}}", json_string(&tag), tables.join(", "))
+    }))
+}

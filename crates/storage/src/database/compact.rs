@@ -1,0 +1,281 @@
+//! Compactions on demand: of all files, of those that meet a range of tokens, of some by name.
+
+use std::{
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+use espalier_mutation::schema::TableId;
+use espalier_sstable::Component;
+
+use super::Database;
+use crate::{
+    StorageError,
+    compaction::{
+        CompactionKind, Job, arena_of, compaction_id, perform, split_job, strategy::Split,
+    },
+    table::{SSTable, Table},
+};
+
+/// Tokens behind `after`, up to and with `through`, as the ring has them: one that does not ascend goes over its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenRange {
+    /// The last token that is not in it.
+    pub after: i64,
+    /// The last one that is.
+    pub through: i64,
+}
+
+impl TokenRange {
+    /// Whether some token from `first` to `last` is in it.
+    fn meets(self, (first, last): (i64, i64)) -> bool {
+        let Self { after, through } = self;
+        let (is_behind, is_within) = (last > after, first <= through);
+        if after < through { is_behind && is_within } else { is_behind || is_within }
+    }
+}
+
+impl Database {
+    /// Compacts a keyspace, or one table of it, on all shards: all files become one run. With `with_memtables`, what is in
+    /// memory is written first. Compactions that are under way are stopped.
+    pub async fn compact(
+        &self,
+        keyspace: &str,
+        table: Option<&str>,
+        with_memtables: bool,
+    ) -> Result<(), StorageError> {
+        if with_memtables {
+            self.flush(keyspace, table).await?;
+        }
+        let ids = self.tables_named(keyspace, table)?;
+        self.for_tables(ids.clone(), |database, table| async move {
+            database.split_shared_files_of(&table).await
+        })
+        .await?;
+        self.for_tables(ids, |database, table| async move {
+            database.compact_those_of(&table, |_| true).await
+        })
+        .await
+    }
+
+    /// The same with the files alone that have partitions in a range, or may have some.
+    pub async fn compact_range(
+        &self,
+        keyspace: &str,
+        table: Option<&str>,
+        range: TokenRange,
+        with_memtables: bool,
+    ) -> Result<(), StorageError> {
+        if with_memtables {
+            self.flush(keyspace, table).await?;
+        }
+        let ids = self.tables_named(keyspace, table)?;
+        self.for_tables(ids.clone(), |database, table| async move {
+            database.split_shared_files_of(&table).await
+        })
+        .await?;
+        self.for_tables(ids, move |database, table| async move {
+            database.compact_those_of(&table, move |sstable| range.meets(sstable.tokens())).await
+        })
+        .await
+    }
+
+    /// Compacts some files, each given by the name of its Data.db or by the end of its path; those of each table become one run.
+    /// Nothing is done if one of them is not there, or cannot be compacted now.
+    pub async fn compact_data_files(&self, files: Vec<PathBuf>) -> Result<(), StorageError> {
+        let wanted = files.clone();
+        let found = self.on_all_shards(move |database| {
+            let wanted = wanted.clone();
+            async move { database.named_files(&wanted) }
+        });
+        let mut found: Vec<NamedFile> = found.await.concat();
+        found.sort();
+        found.dedup();
+        for file in &files {
+            let mut those = found.iter().filter(|found| is_named(&found.path, file));
+            match (those.next(), those.next()) {
+                (None, _) => {
+                    return Err(StorageError::UnknownSSTable(file.clone()));
+                }
+                (Some(_), Some(_)) => {
+                    return Err(StorageError::AmbiguousSSTable(file.clone()));
+                }
+                (Some(NamedFile { is_idle: false, path, .. }), None) => {
+                    return Err(StorageError::BusySSTable(path.clone()));
+                }
+                (Some(_), None) => {}
+            }
+        }
+        for group in found.chunk_by(|left, right| left.table == right.table) {
+            let Some(id) = group.first().map(|file| file.table) else { continue };
+            let paths: Vec<PathBuf> = group.iter().map(|file| file.path.clone()).collect();
+            self.for_tables(vec![id], move |database, table| {
+                let paths = paths.clone();
+                async move {
+                    let inputs = idle_of(&database, &table, |sstable| {
+                        paths.contains(&sstable.descriptor().path(&Component::Data))
+                    });
+                    database.compact_as_one(&table, inputs).await.map(|_| ())
+                }
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    fn named_files(&self, wanted: &[PathBuf]) -> Vec<NamedFile> {
+        let mut found = Vec::new();
+        for table in self.tables_here() {
+            let idle = arena_of(self, &table).idle;
+            for sstable in table.view().sstables.iter() {
+                let path = sstable.descriptor().path(&Component::Data);
+                if wanted.iter().any(|wanted| is_named(&path, wanted)) {
+                    let is_idle = idle.iter().any(|idle| Rc::ptr_eq(idle, sstable));
+                    found.push(NamedFile { table: table.metadata().id, path, is_idle });
+                }
+            }
+        }
+        found
+    }
+
+    /// Compacts some files of a table, named like `da-17-bti`, into one run. Those that are not there, or are being compacted,
+    /// are left out; gives whether it was done.
+    pub async fn compact_sstables(
+        &self,
+        keyspace: &str,
+        table: &str,
+        names: Vec<String>,
+    ) -> Result<bool, StorageError> {
+        let ids = self.tables_named(keyspace, Some(table))?;
+        let done = self.on_all_shards(move |database| {
+            let (ids, names) = (ids.clone(), names.clone());
+            async move {
+                let mut is_done = false;
+                for id in ids {
+                    let Ok(table) = database.table(id) else { continue };
+                    let inputs = idle_of(&database, &table, |sstable| {
+                        names.contains(&sstable.descriptor().to_string())
+                    });
+                    let plan = (0, Split::Never);
+                    let kind = CompactionKind::Major;
+                    is_done |= database.compact_files(&table, kind, inputs, plan).await?;
+                }
+                Ok::<bool, StorageError>(is_done)
+            }
+        });
+        let done: Vec<bool> = done.await.into_iter().collect::<Result<_, _>>()?;
+        Ok(done.contains(&true))
+    }
+
+    /// Ends what runs, and splits the files that shards share, which none of them can compact.
+    async fn split_shared_files_of(&self, table: &Rc<Table>) -> Result<(), StorageError> {
+        drop(table.compactions.pause().await);
+        while let Some(job) = split_job(self, table) {
+            if !perform(self, table, job).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn compact_those_of(
+        &self,
+        table: &Rc<Table>,
+        is_wanted: impl Fn(&SSTable) -> bool,
+    ) -> Result<(), StorageError> {
+        // Ends what runs, so that all files are free; nothing begins before this one has them.
+        drop(table.compactions.pause().await);
+        let inputs = idle_of(self, table, is_wanted);
+        self.compact_as_one(table, inputs).await.map(|_| ())
+    }
+
+    /// Into one run, as the table's strategy writes it.
+    async fn compact_as_one(
+        &self,
+        table: &Rc<Table>,
+        inputs: Vec<Rc<SSTable>>,
+    ) -> Result<bool, StorageError> {
+        let plan = arena_of(self, table).one_run(&table.compaction_strategy(), &inputs);
+        self.compact_files(table, CompactionKind::Major, inputs, plan).await
+    }
+
+    pub(super) async fn compact_files(
+        &self,
+        table: &Rc<Table>,
+        kind: CompactionKind,
+        inputs: Vec<Rc<SSTable>>,
+        (level, split): (u32, Split),
+    ) -> Result<bool, StorageError> {
+        if inputs.is_empty() || self.is_closing() {
+            return Ok(false);
+        }
+        let guard = table.compactions.begin(compaction_id(), kind, inputs);
+        let Some(guard) = guard else { return Ok(false) };
+        self.check_room(&guard.running.inputs).await?;
+        let done = perform(self, table, Job { guard, level, split }).await;
+        self.compaction_wanted().notify_one();
+        done
+    }
+
+    async fn check_room(&self, inputs: &[Rc<SSTable>]) -> Result<(), StorageError> {
+        let bytes: u64 = inputs.iter().map(|input| input.reader().bytes_on_disk()).sum();
+        let directory = &self.configuration().data_directory;
+        let available = self.file_system().available_bytes(directory).await.unwrap_or(u64::MAX);
+        match bytes <= available {
+            true => Ok(()),
+            false => {
+                Err(StorageError::NoDiskSpace { needed_bytes: bytes, available_bytes: available })
+            }
+        }
+    }
+}
+
+/// A file that somebody named.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct NamedFile {
+    table: TableId,
+    path: PathBuf,
+    is_idle: bool,
+}
+
+/// Each may be given from another directory than the other, so either may be longer.
+fn is_named(path: &Path, name: &Path) -> bool {
+    path.ends_with(name) || path.is_relative() && name.ends_with(path)
+}
+
+fn idle_of(
+    database: &Database,
+    table: &Rc<Table>,
+    is_wanted: impl Fn(&SSTable) -> bool,
+) -> Vec<Rc<SSTable>> {
+    let mut idle = arena_of(database, table).idle;
+    idle.retain(|sstable| is_wanted(sstable));
+    idle
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_have_their_end_and_not_their_start_and_go_round() {
+        let range = TokenRange { after: 10, through: 20 };
+        for (tokens, expected) in [
+            ((0, 10), false),
+            ((0, 11), true),
+            ((20, 30), true),
+            ((21, 30), false),
+            ((0, 30), true),
+            ((12, 13), true),
+        ] {
+            assert_eq!(range.meets(tokens), expected, "{tokens:?}");
+        }
+        let round = TokenRange { after: 20, through: 10 };
+        for (tokens, expected) in
+            [((11, 20), false), ((11, 21), true), ((10, 15), true), ((-5, -4), true)]
+        {
+            assert_eq!(round.meets(tokens), expected, "{tokens:?}");
+        }
+        assert!(TokenRange { after: 5, through: 5 }.meets((i64::MIN, i64::MIN)), "all of the ring");
+    }
+}

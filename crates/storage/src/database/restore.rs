@@ -1,0 +1,127 @@
+//! Restoring: a table becomes what a snapshot of it has, by links to the snapshot's files.
+//!
+//! The files are verified and compared with the schema while nothing is changed yet. Then the table is truncated, and they are put into
+//! its directory. A crash in between leaves a table that is empty or has some of them, and the snapshot as it was: restore again.
+
+use std::path::{Path, PathBuf};
+
+use espalier_sstable::{Component, Descriptor};
+
+use super::{
+    Database, Imported,
+    import::{Becoming, find},
+    snapshots::{MANIFEST, SCHEMA},
+};
+use crate::{StorageError, table::SNAPSHOTS};
+
+impl Database {
+    /// Makes a table what a snapshot has; what was written since is gone.
+    pub async fn restore(
+        &self,
+        keyspace: &str,
+        table: &str,
+        tag: &str,
+    ) -> Result<Imported, StorageError> {
+        let (keyspace, table, tag) = (keyspace.to_owned(), table.to_owned(), tag.to_owned());
+        self.on_shard(0, move |database| async move {
+            database.lead_restore(keyspace, table, &tag).await
+        })
+        .await
+    }
+
+    async fn lead_restore(
+        &self,
+        keyspace: String,
+        name: String,
+        tag: &str,
+    ) -> Result<Imported, StorageError> {
+        // Neither dropped, nor altered, nor truncated meanwhile, and no snapshot removed.
+        let _turn = self.inner.schema_turn.acquire(1).await;
+        let Some(metadata) = self.schema().table(&keyspace, &name).cloned() else {
+            return Err(StorageError::UnknownTableName { keyspace, table: name });
+        };
+        let source = self.snapshot_directory(&keyspace, &name, tag).await?;
+        let found = self.files_of_snapshot(&source).await?;
+        let partitions = self.check_imports(&metadata, &found).await?;
+        self.truncate_in_turn(metadata.id).await?;
+        let table = self.table(metadata.id)?;
+        let added = self.add_foreign_sstables(&table, &found, Becoming::Links).await?;
+        let from = source.display();
+        tracing::info!(keyspace, table = name, sstables = added.sstables, %from, "restored");
+        Ok(Imported { partitions, ..added })
+    }
+
+    /// The statements that make the table of a snapshot.
+    pub async fn snapshot_schema(
+        &self,
+        keyspace: &str,
+        table: &str,
+        tag: &str,
+    ) -> Result<String, StorageError> {
+        let path = self.snapshot_directory(keyspace, table, tag).await?.join(SCHEMA);
+        self.text_of(&path).await
+    }
+
+    /// Where a snapshot of a table is: of the one that the schema has, or of one of that name that was dropped.
+    async fn snapshot_directory(
+        &self,
+        keyspace: &str,
+        name: &str,
+        tag: &str,
+    ) -> Result<PathBuf, StorageError> {
+        let not_one = |what: &str| {
+            Err(StorageError::Snapshot(format!("There is {what} {tag} of table {keyspace}.{name}")))
+        };
+        if tag.is_empty() || tag.contains(['/', '\0']) || tag == "." || tag == ".." {
+            return not_one("no snapshot");
+        }
+        let schema = self.schema();
+        let own = schema.table(keyspace, name).map(|table| self.directory_of(table));
+        let mut found = Vec::new();
+        for directory in self.table_directories().await? {
+            let path = directory.path.join(SNAPSHOTS).join(tag);
+            let is_named = directory.keyspace == keyspace && directory.name == name;
+            if is_named && self.file_system().exists(path.join(MANIFEST)).await? {
+                if own.as_ref() == Some(&directory.path) {
+                    return Ok(path);
+                }
+                found.push(path);
+            }
+        }
+        match (found.pop(), found.is_empty()) {
+            (Some(path), true) => Ok(path),
+            (None, _) => not_one("no snapshot"),
+            (Some(_), false) => not_one("more than one snapshot, of several dropped tables,"),
+        }
+    }
+
+    /// The SSTables of a snapshot: those of its manifest, no more and no less.
+    async fn files_of_snapshot(&self, source: &Path) -> Result<Vec<Descriptor>, StorageError> {
+        let manifest = self.text_of(&source.join(MANIFEST)).await?;
+        let found = match find(self.file_system(), source).await {
+            Err(StorageError::NothingToImport(_)) => Vec::new(),
+            found => found?,
+        };
+        let is_listed = |descriptor: &&Descriptor| {
+            let path = descriptor.path(&Component::Data);
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            name.is_some_and(|name| manifest.contains(&format!("\"{name}\"")))
+        };
+        let (listed, all) =
+            (found.iter().filter(is_listed).count(), manifest.matches("-Data.db\"").count());
+        match (listed, found.len()) == (all, all) {
+            true => Ok(found),
+            false => Err(StorageError::Snapshot(format!(
+                "Snapshot {} is not whole: its {MANIFEST} lists {all} SSTables, and there are {} of which {listed} are listed",
+                source.display(),
+                found.len()
+            ))),
+        }
+    }
+
+    async fn text_of(&self, path: &Path) -> Result<String, StorageError> {
+        let bytes = self.file_system().read(path).await?;
+        String::from_utf8(bytes)
+            .map_err(|_| StorageError::Snapshot(format!("{} is not UTF-8", path.display())))
+    }
+}

@@ -1,0 +1,122 @@
+//! Compactions of files that somebody chooses: by a range of tokens, by name.
+
+use std::path::PathBuf;
+
+use espalier_runtime::file::FileSystem;
+use espalier_storage::{Database, StorageConfiguration, StorageError, TokenRange};
+
+use crate::support::{shards::on_shards, *};
+
+/// Nothing is compacted by itself.
+fn by_hand() -> StorageConfiguration {
+    StorageConfiguration { autocompaction: false, ..configuration() }
+}
+
+/// Three files a round, with the partitions of a third of the ring each.
+async fn fill(database: &Database, rounds: i64) {
+    let narrow = table(database, "narrow");
+    let mut names: Vec<String> = (0..90).map(|number| format!("p{number:02}")).collect();
+    names.sort_by_key(|name| key(name).token.0);
+    for round in 0..rounds {
+        for third in names.chunks(30) {
+            for name in third {
+                let mutation = insert(&narrow, name, None, round, &[("v", "1")]);
+                database.apply(mutation).await.unwrap();
+            }
+            database.flush("ks", None).await.unwrap();
+        }
+    }
+}
+
+/// The greatest token of the first third of the ring that [`fill`] writes.
+fn end_of_first_third() -> i64 {
+    let mut tokens: Vec<i64> = (0..90).map(|number| key(format!("p{number:02}")).token.0).collect();
+    tokens.sort_unstable();
+    tokens[29]
+}
+
+#[test]
+fn the_files_of_a_range_are_compacted_and_no_others() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, by_hand()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        fill(&database, 4).await;
+        let narrow = table(&database, "narrow");
+        let before = show(&narrow, &read_all(&database, &narrow).await);
+        assert_eq!(sstable_names(&file_system, &narrow).await.len(), 12);
+        let through = end_of_first_third();
+        let first = TokenRange { after: i64::MIN, through };
+        database.compact_range("ks", Some("narrow"), first, true).await.unwrap();
+        assert_eq!(sstable_names(&file_system, &narrow).await.len(), 9);
+        // Round the end of the ring, so that the second third alone is left out.
+        let tokens = end_of_first_third();
+        let others = TokenRange { after: i64::MAX - 1, through: tokens };
+        database.compact_range("ks", None, others, true).await.unwrap();
+        assert_eq!(sstable_names(&file_system, &narrow).await.len(), 9);
+        let rest = TokenRange { after: tokens, through: i64::MAX };
+        database.compact_range("ks", None, rest, true).await.unwrap();
+        assert_eq!(sstable_names(&file_system, &narrow).await.len(), 2);
+        assert_eq!(show(&narrow, &read_all(&database, &narrow).await), before);
+        let unknown = database.compact_range("ks", Some("x"), rest, true).await;
+        assert!(matches!(unknown, Err(StorageError::UnknownTableName { .. })));
+    });
+}
+
+#[test]
+fn files_that_shards_share_are_split_before_a_range_of_them_is_compacted() {
+    let file_system = FileSystem::simulated(2);
+    run(async {
+        let database = open(&file_system, by_hand()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        fill(&database, 3).await;
+        database.compact("ks", None, true).await.unwrap();
+    });
+    let disk = file_system.clone();
+    on_shards(2, &file_system, by_hand(), move |database| {
+        let disk = disk.clone();
+        async move {
+            let narrow = table(&database, "narrow");
+            let before = show(&narrow, &read_all(&database, &narrow).await);
+            let range = TokenRange { after: i64::MIN, through: i64::MIN + 1 };
+            database.compact_range("ks", None, range, true).await.unwrap();
+            assert_eq!(sstable_names(&disk, &narrow).await.len(), 2);
+            assert_eq!(show(&narrow, &read_all(&database, &narrow).await), before);
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn files_are_compacted_by_name() {
+    let file_system = FileSystem::simulated(3);
+    run(async {
+        let database = open(&file_system, by_hand()).await.unwrap();
+        create(&database, vec![narrow_table(), wide_table()]).await;
+        fill(&database, 2).await;
+        let (narrow, wide) = (table(&database, "narrow"), table(&database, "wide"));
+        let row = insert(&wide, "p", Some(1), 1, &[("v", "1")]);
+        database.apply(row).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        let before = show(&narrow, &read_all(&database, &narrow).await);
+        let mut names = sstable_names(&file_system, &narrow).await;
+        names.sort();
+        let (first, second) = (format!("{}-Data.db", names[0]), format!("{}-Data.db", names[1]));
+        let file = |name: &str| PathBuf::from(name);
+
+        let refused = database.compact_data_files(vec![file("da-99-bti-Data.db")]).await;
+        assert!(matches!(refused, Err(StorageError::UnknownSSTable(_))), "{refused:?}");
+        // Both tables have a first file.
+        let refused = database.compact_data_files(vec![file(&second), file(&first)]).await;
+        assert!(matches!(refused, Err(StorageError::AmbiguousSSTable(_))), "{refused:?}");
+        assert_eq!(sstable_names(&file_system, &narrow).await, names);
+
+        let with_directory = file(&narrow.directory_name()).join(&first);
+        database.compact_data_files(vec![file(&second), with_directory]).await.unwrap();
+        let left = sstable_names(&file_system, &narrow).await;
+        assert_eq!(left.len(), names.len() - 1);
+        assert!(!left.contains(&names[0]) && !left.contains(&names[1]));
+        assert_eq!(sstable_names(&file_system, &wide).await.len(), 1);
+        assert_eq!(show(&narrow, &read_all(&database, &narrow).await), before);
+    });
+}

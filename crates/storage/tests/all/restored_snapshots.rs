@@ -1,0 +1,173 @@
+//! A table is made what a snapshot of it has: no more, no less, and wherever the power goes the snapshot is still there.
+
+use std::{cell::Cell, rc::Rc};
+
+use espalier_runtime::{block_on, file::FileSystem, random::Generator};
+use espalier_storage::{Database, SnapshotTable, StorageError};
+
+use crate::support::{shards::on_shards, *};
+
+async fn write(database: &Database, names: &[&str]) {
+    let narrow = table(database, "narrow");
+    for name in names {
+        database.apply(insert(&narrow, name, None, 1, &[("v", "1")])).await.unwrap();
+    }
+}
+
+async fn names(database: &Database) -> Vec<String> {
+    let narrow = table(database, "narrow");
+    let partitions = read_all(database, &narrow).await.partitions;
+    let name = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
+    let mut names: Vec<String> =
+        partitions.iter().map(|partition| name(&partition.key.key)).collect();
+    names.sort();
+    names
+}
+
+async fn take(database: &Database, tag: &str) {
+    let id = table(database, "narrow").id;
+    let wanted = SnapshotTable { id, schema: "CREATE TABLE".into() };
+    database.take_snapshot(tag.into(), vec![wanted], true).await.unwrap();
+}
+
+/// A node with a snapshot of `kept` and `moved`, whose table has changed since.
+async fn prepared(file_system: &FileSystem) -> Database {
+    let database = open(file_system, configuration()).await.unwrap();
+    create(&database, vec![narrow_table()]).await;
+    write(&database, &["kept"]).await;
+    database.flush("ks", None).await.unwrap();
+    write(&database, &["moved"]).await;
+    take(&database, "monday").await;
+    write(&database, &["file"]).await;
+    database.flush("ks", None).await.unwrap();
+    write(&database, &["memory"]).await;
+    database
+}
+
+#[test]
+fn a_table_becomes_what_the_snapshot_has() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = prepared(&file_system).await;
+        // Compacted, so that the snapshot has files of its own.
+        database.compact("ks", None, true).await.unwrap();
+        for _ in 0..2 {
+            write(&database, &["memory"]).await;
+            let restored = database.restore("ks", "narrow", "monday").await.unwrap();
+            assert_eq!((restored.sstables, restored.partitions), (2, 2));
+            assert_eq!(names(&database).await, ["kept", "moved"]);
+        }
+        database.compact("ks", None, true).await.unwrap();
+        write(&database, &["later"]).await;
+        database.shutdown().await.unwrap();
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(names(&database).await, ["kept", "later", "moved"]);
+        database.restore("ks", "narrow", "monday").await.unwrap();
+        assert_eq!(names(&database).await, ["kept", "moved"]);
+        assert_eq!(
+            database.snapshot_schema("ks", "narrow", "monday").await.unwrap(),
+            "CREATE TABLE"
+        );
+    });
+}
+
+#[test]
+fn an_empty_snapshot_empties_the_table() {
+    let file_system = FileSystem::simulated(2);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        take(&database, "empty").await;
+        write(&database, &["later"]).await;
+        let restored = database.restore("ks", "narrow", "empty").await.unwrap();
+        assert_eq!(restored.sstables, 0);
+        assert_eq!(names(&database).await, [""; 0]);
+    });
+}
+
+#[test]
+fn nothing_changes_where_a_snapshot_is_not_there_or_not_whole() {
+    let file_system = FileSystem::simulated(3);
+    run(async {
+        let database = prepared(&file_system).await;
+        let all = ["file", "kept", "memory", "moved"];
+        for tag in ["tuesday", "", "..", "a/b"] {
+            let refused = database.restore("ks", "narrow", tag).await;
+            assert!(matches!(refused, Err(StorageError::Snapshot(_))), "{tag}: {refused:?}");
+        }
+        let refused = database.restore("ks", "x", "monday").await;
+        assert!(matches!(refused, Err(StorageError::UnknownTableName { .. })), "{refused:?}");
+        let directory = table_directory(&narrow_table()).join("snapshots/monday");
+        let mut removed = 0;
+        for entry in file_system.read_dir(&directory).await.unwrap() {
+            if entry.name.ends_with("-Rows.db") || entry.name.ends_with("-TOC.txt") {
+                file_system.remove_file(&entry.path).await.unwrap();
+                let refused = database.restore("ks", "narrow", "monday").await.unwrap_err();
+                assert!(refused.to_string().contains("snapshots/monday"), "{refused}");
+                removed += 1;
+            }
+        }
+        assert_eq!(removed, 4);
+        for entry in file_system.read_dir(&directory).await.unwrap() {
+            if !entry.name.ends_with("manifest.json") {
+                file_system.remove_file(&entry.path).await.unwrap();
+            }
+        }
+        let refused = database.restore("ks", "narrow", "monday").await.unwrap_err();
+        assert!(refused.to_string().contains("lists 2 SSTables, and there are 0"), "{refused}");
+        assert_eq!(names(&database).await, all);
+    });
+}
+
+#[test]
+fn every_shard_has_its_part() {
+    let file_system = FileSystem::simulated(4);
+    on_shards(3, &file_system, configuration(), |database| async move {
+        create(&database, vec![narrow_table()]).await;
+        let many: Vec<String> = (0..60).map(|number| format!("k{number:02}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        write(&database, &many).await;
+        take(&database, "monday").await;
+        write(&database, &["later"]).await;
+        database.restore("ks", "narrow", "monday").await.unwrap();
+        assert_eq!(names(&database).await, many);
+    })
+    .unwrap();
+}
+
+#[test]
+fn wherever_the_power_goes_it_can_be_done_again() {
+    let (mut befores, mut parts, mut afters) = (0, 0, 0);
+    for seed in 0..160 {
+        let file_system = FileSystem::simulated(seed);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        let is_done = Rc::new(Cell::new(false));
+        block_on(async {
+            let database = prepared(&file_system).await;
+            // The files are read and compared first, which takes most of the operations before anything changes.
+            disk.power_off_after(120 + Generator::from_seed(seed).below(280));
+            is_done.set(database.restore("ks", "narrow", "monday").await.is_ok());
+        });
+        let file_system = FileSystem::on(disk.crash(seed));
+        block_on(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            let found = names(&database).await;
+            let is_restored = found == ["kept", "moved"];
+            if is_done.get() {
+                assert!(is_restored, "seed {seed}: {found:?}");
+                afters += 1;
+            } else if found == ["file", "kept", "memory", "moved"] {
+                befores += 1;
+            } else {
+                let is_of_snapshot = |name: &String| name == "kept" || name == "moved";
+                assert!(found.iter().all(is_of_snapshot), "seed {seed}: {found:?}");
+                parts += 1;
+            }
+            database.restore("ks", "narrow", "monday").await.unwrap();
+            assert_eq!(names(&database).await, ["kept", "moved"], "seed {seed}");
+        });
+    }
+    assert!(befores > 10 && parts > 10 && afters > 10, "{befores} {parts} {afters}");
+}
