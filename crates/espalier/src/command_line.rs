@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::bench::arguments::BenchCommand;
 use crate::configuration::parse_memory;
+use crate::nodetool::arguments::NodetoolArguments;
 use crate::sstable::arguments::SstableCommand;
 
 #[derive(Debug, Parser)]
@@ -31,6 +32,8 @@ struct CommandLine {
 pub enum Command {
     /// Serve CQL (what happens without a command)
     Serve(ServeArguments),
+    /// Have a running node do something, by the names of Cassandra's nodetool
+    Nodetool(NodetoolArguments),
     /// Look at SSTables, whoever wrote them
     #[command(subcommand)]
     Sstable(SstableCommand),

@@ -1,9 +1,11 @@
-//! The espalier binary: `serve`, `sstable`, `bench`.
+//! The espalier binary: `serve`, `nodetool`, `sstable`, `bench`.
 
+mod admin_client;
 mod bench;
 mod command_line;
 mod configuration;
 mod logging;
+mod nodetool;
 mod serve;
 mod sstable;
 mod svg;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
             ToolError::Interrupted => (error.to_string(), ExitCode::from(INTERRUPTED)),
             error => failure(&error),
         }),
+        Command::Nodetool(arguments) => nodetool::run(&arguments).map_err(|error| failure(&error)),
         Command::Bench(command) => bench::run(&command).map_err(|error| failure(&error)),
     };
     match outcome {

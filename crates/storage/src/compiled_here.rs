@@ -39,6 +39,8 @@ pub fn compiled_here(
         database.compact_range("", None, range, true).await?;
         database.compact_data_files(Vec::new()).await?;
         database.restore("", "", "").await?;
+        database.orphans().await?;
+        database.remove_orphan(Default::default()).await?;
         database.snapshot_schema("", "", "").await?;
         database.stop_compactions().await;
         database.compactions().await;

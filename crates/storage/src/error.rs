@@ -117,6 +117,9 @@ pub enum StorageError {
     /// It is being compacted, or shards share it, who split it first.
     #[error("{} is being compacted, or about to be split between shards: try again later", .0.display())]
     BusySSTable(PathBuf),
+    /// No directory of a table that the schema does not have.
+    #[error("{} is not among the directories without a table", .0.display())]
+    UnknownOrphan(PathBuf),
     /// A compaction would fill the disk.
     #[error(
         "a compaction needs up to {needed_bytes} bytes, and the disk has {available_bytes} left"

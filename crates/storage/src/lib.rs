@@ -31,7 +31,9 @@ pub use compaction::{CompactionKind, CompactionProgress, strategy::CompactionStr
 #[doc(hidden)]
 pub use compiled_here::compiled_here;
 pub use configuration::StorageConfiguration;
-pub use database::{Database, Imported, LookAhead, SnapshotDetails, SnapshotTable, TokenRange};
+pub use database::{
+    Database, Imported, LookAhead, Orphan, SnapshotDetails, SnapshotTable, TokenRange,
+};
 pub use error::StorageError;
 pub use memtable::{
     MemtableConfigurations, MemtableKind, MemtableMemory, RowLookup, Structure, gives_values_back,

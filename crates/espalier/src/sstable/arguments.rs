@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::import::NodeAddress;
+use crate::admin_client::{NodeAddress, parse_node};
 
 /// The commands of `sstable`. A path is a file of an SSTable, or a directory with all that are in it and below.
 #[derive(Clone, Debug, Subcommand)]
@@ -35,7 +35,7 @@ pub struct ImportArguments {
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     pub into: Option<String>,
     /// The node's admin API: api_address and, if it is not 10000, api_port
-    #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1:10000", value_parser = super::import::parse_node)]
+    #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1:10000", value_parser = parse_node)]
     pub node: NodeAddress,
 }
 

@@ -29,10 +29,12 @@ use std::path::PathBuf;
 use espalier_runtime::block_on;
 use espalier_sstable::SSTableError;
 
+use crate::admin_client::NodeError;
 use arguments::SstableCommand;
 use failures::Shortfall;
 pub use interrupt::INTERRUPTED;
 pub use output::{print_line, tell};
+pub use progress::Progress;
 
 /// What went wrong, for people.
 #[derive(Debug, thiserror::Error)]
@@ -64,13 +66,8 @@ pub enum ToolError {
         reason: String,
     },
     /// A node does not do what it was asked for.
-    #[error("{node}: {reason}")]
-    Node {
-        /// Where its admin API is.
-        node: String,
-        /// Why not.
-        reason: String,
-    },
+    #[error(transparent)]
+    Node(#[from] NodeError),
     /// The schema does not say what is needed.
     #[error("{0}")]
     Schema(String),

@@ -55,6 +55,7 @@ pub(super) fn failure(error: &StorageError) -> HttpResponse {
     let status = match error {
         StorageError::UnknownTableName { .. }
         | StorageError::UnknownKeyspace(_)
+        | StorageError::UnknownOrphan(_)
         | StorageError::UnknownSSTable(_)
         | StorageError::AmbiguousSSTable(_)
         | StorageError::NotImportable(_)

@@ -31,6 +31,7 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
             "scope",
         ]),
         ["storage_service", "keyspace_cleanup", _] => Some(&["cf"]),
+        ["storage_service", "orphans"] => Some(&["path"]),
         ["storage_service", "restore"] => Some(&["keyspace", "table", "snapshot"]),
         ["compaction_manager", "force_user_defined_compaction"] => Some(&["data_files"]),
         ["storage_service", "trace_probability"] => Some(&["probability"]),

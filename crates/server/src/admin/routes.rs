@@ -17,7 +17,7 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     match (request.method.as_str(), path.as_slice()) {
         ("GET", ["metrics"]) => metrics().await,
-        ("POST" | "GET" | "DELETE", ["storage_service", "snapshots" | "restore"]) => {
+        ("POST" | "GET" | "DELETE", ["storage_service", "snapshots" | "restore" | "orphans"]) => {
             super::snapshots::answer(server, request, path.as_slice()).await
         }
         ("POST" | "GET", ["storage_service", "keyspace_compaction", _])
@@ -37,6 +37,13 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("GET", ["column_family", "name", "keyspace"]) => keyspaces(server),
         ("POST", ["storage_service", "keyspace_flush", keyspace]) => {
             flush(server, keyspace, request.parameter("cf")).await
+        }
+        // All tokens are this node's: there is nothing to clean up.
+        ("POST", ["storage_service", "keyspace_cleanup", keyspace]) => {
+            match server.processor.database().schema().keyspace(keyspace) {
+                Some(_) => HttpResponse::json("0"),
+                None => HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist")),
+            }
         }
         ("POST", ["storage_service", "flush"]) => flush_all(server).await,
         ("POST", ["storage_service", "sstables", keyspace]) => {
@@ -103,7 +110,7 @@ fn not_found() -> HttpResponse {
         GET /metrics; POST /storage_service/keyspace_flush/KEYSPACE; POST /storage_service/keyspace_compaction/KEYSPACE (with \
         &startToken=TOKEN&endToken=TOKEN for the files of a range); POST /compaction_manager/force_user_defined_compaction?data_files=FILES; \
         GET /compaction_manager/compactions; POST /compaction_manager/stop_compaction; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
-        GET, POST and DELETE /storage_service/snapshots; POST /storage_service/restore?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; \
+        GET and DELETE /storage_service/orphans (with ?path=DIRECTORY); GET, POST and DELETE /storage_service/snapshots; POST /storage_service/restore?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; \
         POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY; POST /lsa/compact (forgets cached rows); \
         POST /system/drop_sstable_caches (pages of files as well); GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY; \
         GET and POST /storage_service/trace_probability (with ?probability=NUMBER); GET /storage_service/keyspaces; GET /column_family/name";

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use espalier_cql::{ClientState, QueryOptions, describe_table, grammar::split_statements};
 use espalier_mutation::schema::{Schema, TableMetadata};
-use espalier_storage::{Database, SnapshotDetails, SnapshotTable};
+use espalier_storage::{Database, Orphan, SnapshotDetails, SnapshotTable};
 
 use super::compaction::{failure, flag, names, outcome};
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
@@ -19,21 +19,48 @@ pub(super) async fn answer(
     let database = server.processor.database();
     match (request.method.as_str(), path) {
         ("POST", [_, "restore"]) => restore(server, request).await,
-        ("POST", _) => take_snapshot(database, request).await,
+        ("POST", [_, "snapshots"]) => take_snapshot(database, request).await,
         ("DELETE", [_, "snapshots"]) => clear_snapshots(database, request).await,
         ("GET", [_, "snapshots"]) => match database.snapshots().await {
             Ok(found) => HttpResponse::json(snapshots(found)),
             Err(error) => failure(&error),
         },
-        _ => HttpResponse::error(405, "This needs POST"),
+        ("GET", [_, "orphans"]) => match database.orphans().await {
+            Ok(orphans) => HttpResponse::json(json_list(orphans.iter().map(orphan))),
+            Err(error) => failure(&error),
+        },
+        ("DELETE", [_, "orphans"]) => match given(request, "path") {
+            Some(path) => match database.remove_orphan(path.into()).await {
+                Ok(removed) => HttpResponse::json(orphan(&removed)),
+                Err(error) => failure(&error),
+            },
+            None => HttpResponse::error(400, "This needs ?path=DIRECTORY; GET lists them"),
+        },
+        _ => HttpResponse::error(405, "This needs another method"),
     }
+}
+
+fn given<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
+    request.parameter(name).filter(|value| !value.is_empty())
+}
+
+fn orphan(orphan: &Orphan) -> String {
+    format!(
+        "{{\"path\":{},\"ks\":{},\"cf\":{},\"files\":{},\"bytes\":{},\"has_copies\":{}}}",
+        json_string(&orphan.path.display().to_string()),
+        json_string(&orphan.keyspace),
+        json_string(&orphan.table),
+        orphan.files,
+        orphan.bytes,
+        orphan.has_copies
+    )
 }
 
 /// Makes a table what its snapshot has; the table itself, if it was dropped. The parameters are ScyllaDB's, which has its snapshots
 /// elsewhere.
 async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpResponse {
     let database = server.processor.database();
-    let given = |name| request.parameter(name).filter(|value| !value.is_empty());
+    let given = |name| given(request, name);
     let (Some(keyspace), Some(table), Some(tag)) =
         (given("keyspace"), given("table"), given("snapshot"))
     else {

@@ -196,9 +196,11 @@ impl Database {
         for keyspace in keyspaces.into_iter().filter(|entry| entry.is_directory) {
             for entry in read_dir(self.file_system(), &keyspace.path).await? {
                 let Some((name, id)) = entry.name.rsplit_once('-') else { continue };
-                if entry.is_directory && Uuid::try_parse(id).is_ok() {
+                let Ok(id) = Uuid::try_parse(id) else { continue };
+                if entry.is_directory {
                     let (keyspace, name) = (keyspace.name.clone(), name.to_owned());
-                    found.push(NamedDirectory { keyspace, name, path: entry.path });
+                    let (id, path) = (TableId(id), entry.path);
+                    found.push(NamedDirectory { keyspace, name, id, path });
                 }
             }
         }
@@ -211,6 +213,7 @@ impl Database {
 pub(super) struct NamedDirectory {
     pub(super) keyspace: String,
     pub(super) name: String,
+    pub(super) id: TableId,
     pub(super) path: PathBuf,
 }
 

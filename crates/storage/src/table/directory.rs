@@ -22,7 +22,7 @@ pub(crate) const DROPPED_FILE_NAME: &str = "dropped";
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 
 /// Where Cassandra's incremental backups lie, below a table's directory.
-const BACKUPS: &str = "backups";
+pub(crate) const BACKUPS: &str = "backups";
 
 /// A table's directory.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ use espalier_sstable::versions::{Version, VersionFeatures};
 
 use aside::Aside;
 pub(crate) use directory::{
-    DROPPED_FILE_NAME, SNAPSHOTS, TableDirectory, find_sstables, find_tables,
+    BACKUPS, DROPPED_FILE_NAME, SNAPSHOTS, TableDirectory, find_sstables, find_tables,
     remove_dropped_directory,
 };
 pub(crate) use sstable::{SSTable, set_commit_log_facts};

@@ -332,3 +332,37 @@ fn the_snapshots_of_a_dropped_table_stay_until_they_are_cleared() {
         assert_eq!(file_system.read_dir("node/data/ks").await.unwrap(), []);
     });
 }
+
+#[test]
+fn directories_without_a_table_are_listed_and_removed_when_somebody_says_so() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = prepared(&file_system).await;
+        let id = table(&database, "narrow").id;
+        let wanted = espalier_storage::SnapshotTable { id, schema: "schema".into() };
+        database.take_snapshot("kept".into(), vec![wanted], true).await.unwrap();
+        assert_eq!(database.orphans().await.unwrap(), []);
+        // Somebody puts files back that a table had once, and files of a table that never was.
+        let own = table_directory(&narrow_table());
+        let strange = own.parent().unwrap().join(format!("strange-{}", "0a".repeat(16)));
+        file_system.create_dir_all(strange.join("upload")).await.unwrap();
+        file_system.write_atomically(strange.join("da-1-bti-Data.db"), vec![0; 10]).await.unwrap();
+        file_system.write_atomically(strange.join("upload/x"), vec![0; 5]).await.unwrap();
+        assert!(drop_narrow(&database).await);
+        file_system.write_atomically(own.join("da-1-bti-Data.db"), vec![0; 7]).await.unwrap();
+        let found = database.orphans().await.unwrap();
+        let shown: Vec<_> = found
+            .iter()
+            .map(|orphan| (orphan.table.as_str(), orphan.files, orphan.bytes, orphan.has_copies))
+            .collect();
+        assert_eq!(shown, [("narrow", 1, 7, true), ("strange", 2, 15, false)]);
+        let refused = database.remove_orphan(strange.join("upload")).await.unwrap_err();
+        assert!(refused.to_string().contains("is not among the directories"), "{refused}");
+        database.remove_orphan(found[0].path.clone()).await.unwrap();
+        assert_eq!(database.orphans().await.unwrap(), found[1..]);
+        assert_eq!(database.snapshots().await.unwrap().len(), 1);
+        database.remove_orphan(found[1].path.clone()).await.unwrap();
+        assert!(!file_system.exists(&strange).await.unwrap());
+        assert_eq!(database.orphans().await.unwrap(), []);
+    });
+}

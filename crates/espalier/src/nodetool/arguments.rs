@@ -1,0 +1,195 @@
+//! What `nodetool` can be told: names and order of its arguments as in Cassandra's.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::admin_client::{NodeAddress, parse_node};
+
+/// The arguments of `nodetool`.
+#[derive(Args, Clone, Debug)]
+pub struct NodetoolArguments {
+    /// The node's admin API: api_address and, if it is not 10000, api_port
+    #[arg(long, global = true, value_name = "HOST[:PORT]", default_value = "127.0.0.1:10000", value_parser = parse_node)]
+    pub node: NodeAddress,
+    #[command(subcommand)]
+    pub command: NodetoolCommand,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum NodetoolCommand {
+    /// Write memtables to files
+    Flush(Tables),
+    /// Make one run of all files, of those of a range of tokens, or of some
+    Compact(CompactArguments),
+    /// What is being compacted, and what waits
+    #[command(name = "compactionstats")]
+    CompactionStats,
+    /// End the compactions that run
+    Stop,
+    /// Write files anew that are of another version
+    #[command(name = "upgradesstables")]
+    UpgradeSstables(UpgradeArguments),
+    /// Look through files that may be damaged
+    Scrub(ScrubArguments),
+    /// Keep the files of tables under a name
+    Snapshot(SnapshotArguments),
+    /// Which snapshots there are
+    #[command(name = "listsnapshots")]
+    ListSnapshots,
+    /// Remove snapshots
+    #[command(name = "clearsnapshot")]
+    ClearSnapshot(ClearSnapshotArguments),
+    /// Make a table what a snapshot has (not in Cassandra's)
+    Restore(RestoreArguments),
+    /// Add SSTables of a directory to a table
+    Import(ImportArguments),
+    /// Forget what is no longer this node's: nothing, for all tokens are
+    Cleanup(Tables),
+    /// Directories of tables that the schema does not have (not in Cassandra's)
+    Orphans(OrphansArguments),
+    /// The share of requests that are traced unasked
+    #[command(name = "gettraceprobability")]
+    GetTraceProbability,
+    /// Sets it
+    #[command(name = "settraceprobability")]
+    SetTraceProbability {
+        /// From 0 to 1
+        #[arg(value_name = "NUMBER")]
+        probability: f64,
+    },
+    /// The version of the node
+    Version,
+}
+
+/// Some tables.
+#[derive(Args, Clone, Debug)]
+pub struct Tables {
+    /// A keyspace [default: all]
+    #[arg(value_name = "KEYSPACE")]
+    pub keyspace: Option<String>,
+    /// Tables of it [default: all]
+    #[arg(value_name = "TABLE")]
+    pub tables: Vec<String>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct CompactArguments {
+    #[command(flatten)]
+    pub tables: Tables,
+    /// Files with tokens behind this one
+    #[arg(
+        long = "start-token",
+        visible_alias = "st",
+        value_name = "TOKEN",
+        allow_hyphen_values = true
+    )]
+    pub start_token: Option<i64>,
+    /// Files with tokens up to this one
+    #[arg(
+        long = "end-token",
+        visible_alias = "et",
+        value_name = "TOKEN",
+        allow_hyphen_values = true
+    )]
+    pub end_token: Option<i64>,
+    /// The arguments are names or paths of Data.db files
+    #[arg(long = "user-defined", conflicts_with_all = ["start_token", "end_token"])]
+    pub user_defined: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct UpgradeArguments {
+    #[command(flatten)]
+    pub tables: Tables,
+    /// Those of the present version as well
+    #[arg(long = "include-all-sstables", short = 'a')]
+    pub include_all: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct ScrubArguments {
+    #[command(flatten)]
+    pub tables: Tables,
+    /// What to do with what is damaged
+    #[arg(long, short, value_enum, default_value_t = ScrubMode::Abort, ignore_case = true)]
+    pub mode: ScrubMode,
+    /// Take no snapshot before partitions are left out
+    #[arg(long = "no-snapshot")]
+    pub no_snapshot: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ScrubMode {
+    /// Change nothing in a file that is
+    Abort,
+    /// Leave out partitions that cannot be read
+    Skip,
+    /// Tell, and change nothing
+    Validate,
+}
+
+impl ScrubMode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Abort => "ABORT",
+            Self::Skip => "SKIP",
+            Self::Validate => "VALIDATE",
+        }
+    }
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct SnapshotArguments {
+    /// Its name [default: milliseconds since 1970]
+    #[arg(long, short, value_name = "TAG")]
+    pub tag: Option<String>,
+    /// Tables, of one keyspace [default: all]
+    #[arg(long = "table", visible_alias = "column-family", value_name = "TABLE")]
+    pub tables: Vec<String>,
+    /// Not what is in memory
+    #[arg(long = "skip-flush")]
+    pub skip_flush: bool,
+    /// Keyspaces [default: all]
+    #[arg(value_name = "KEYSPACE")]
+    pub keyspaces: Vec<String>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct ClearSnapshotArguments {
+    /// Its name
+    #[arg(long, short, value_name = "TAG", required_unless_present = "all")]
+    pub tag: Option<String>,
+    /// Of any name
+    #[arg(long, conflicts_with = "tag")]
+    pub all: bool,
+    /// Keyspaces [default: all]
+    #[arg(value_name = "KEYSPACE")]
+    pub keyspaces: Vec<String>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct RestoreArguments {
+    pub keyspace: String,
+    /// If it was dropped, it is made again
+    pub table: String,
+    /// The name of the snapshot
+    #[arg(long, short, value_name = "TAG")]
+    pub tag: String,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct ImportArguments {
+    pub keyspace: String,
+    pub table: String,
+    /// It stays as it is. The node must be able to read it
+    pub directory: PathBuf,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct OrphansArguments {
+    /// Remove one, but not the snapshots in it
+    #[arg(long, value_name = "DIRECTORY")]
+    pub remove: Vec<String>,
+}

@@ -1,0 +1,221 @@
+//! `espalier nodetool`: what operators ask of a node that runs, by the names that they know. Each command is some requests to its
+//! admin API.
+
+pub mod arguments;
+mod show;
+mod watch;
+
+use std::io::ErrorKind;
+
+use espalier_runtime::{block_on, time};
+use serde_json::Value;
+
+use crate::admin_client::{NodeAddress, NodeError, Request, ask, import_request, imported};
+use crate::sstable::print_line;
+use arguments::{
+    ClearSnapshotArguments, CompactArguments, NodetoolArguments, NodetoolCommand, OrphansArguments,
+    RestoreArguments, ScrubArguments, SnapshotArguments, Tables, UpgradeArguments,
+};
+use watch::watched;
+
+/// What went wrong, for people.
+#[derive(Debug, thiserror::Error)]
+pub enum NodetoolError {
+    /// The node refuses, or is not there.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// Files have faults, of which the node's log tells more.
+    #[error("{0}: some files are damaged; the log of the node names them, and what is wrong")]
+    Damaged(String),
+    /// Somebody has stopped it.
+    #[error("{0}: stopped")]
+    Stopped(String),
+    /// An argument cannot be used.
+    #[error("{0}")]
+    Argument(String),
+    /// Nobody reads what we print.
+    #[error("the output cannot be written: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+type Done = Result<(), NodetoolError>;
+
+/// Does what was asked for, printing to stdout.
+pub fn run(arguments: &NodetoolArguments) -> Done {
+    let node = &arguments.node;
+    let done = block_on(async {
+        match &arguments.command {
+            NodetoolCommand::Flush(tables) => each(node, tables, flush).await,
+            NodetoolCommand::Compact(compact) => watched(node, compacted(node, compact)).await,
+            NodetoolCommand::CompactionStats => compaction_stats(node).await,
+            NodetoolCommand::Stop => {
+                let request = Request::post("/compaction_manager/stop_compaction");
+                Ok(ask(node, &request.with("type", "COMPACTION")).await?)
+            }
+            NodetoolCommand::UpgradeSstables(upgrade) => {
+                watched(node, upgraded(node, upgrade)).await
+            }
+            NodetoolCommand::Scrub(scrub) => watched(node, scrubbed(node, scrub)).await,
+            NodetoolCommand::Snapshot(snapshot) => take_snapshot(node, snapshot).await,
+            NodetoolCommand::ListSnapshots => {
+                let found: Value = ask(node, &Request::get("/storage_service/snapshots")).await?;
+                print(&show::snapshots(&found))
+            }
+            NodetoolCommand::ClearSnapshot(clear) => clear_snapshots(node, clear).await,
+            NodetoolCommand::Restore(restore) => restored(node, restore).await,
+            NodetoolCommand::Import(import) => {
+                let (keyspace, table) = (&import.keyspace, &import.table);
+                let directory = std::path::absolute(&import.directory)?;
+                let said = ask(node, &import_request(keyspace, table, &directory)).await?;
+                print(&imported(node, keyspace, table, &said)?)
+            }
+            NodetoolCommand::Cleanup(tables) => each(node, tables, cleanup).await,
+            NodetoolCommand::Orphans(orphans) => show_orphans(node, orphans).await,
+            NodetoolCommand::GetTraceProbability => {
+                let request = Request::get("/storage_service/trace_probability");
+                let said: Value = ask(node, &request).await?;
+                print(&format!("Current trace probability: {said}"))
+            }
+            NodetoolCommand::SetTraceProbability { probability } => {
+                let request = Request::post("/storage_service/trace_probability");
+                Ok(ask(node, &request.with("probability", &probability.to_string())).await?)
+            }
+            NodetoolCommand::Version => {
+                let request = Request::get("/storage_service/release_version");
+                let said: String = ask(node, &request).await?;
+                print(&format!("ReleaseVersion: {said}"))
+            }
+        }
+    });
+    match done {
+        // `| head` has seen enough.
+        Err(NodetoolError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
+fn print(text: &str) -> Done {
+    match text {
+        "" => Ok(()),
+        text => Ok(print_line(format_args!("{text}"))?),
+    }
+}
+
+/// The keyspaces that are meant.
+async fn keyspaces(node: &NodeAddress, tables: &Tables) -> Result<Vec<String>, NodeError> {
+    match &tables.keyspace {
+        Some(keyspace) => Ok(vec![keyspace.clone()]),
+        None => ask(node, &Request::get("/storage_service/keyspaces")).await,
+    }
+}
+
+/// Sends a request for each keyspace. Empty answers are what is expected, and numbers, which ScyllaDB sends for some.
+async fn each(node: &NodeAddress, tables: &Tables, request: impl Fn(&str) -> Request) -> Done {
+    for keyspace in keyspaces(node, tables).await? {
+        let request = request(&keyspace).with_list("cf", &tables.tables);
+        match ask::<Value>(node, &request).await?.as_u64() {
+            Some(1) => return Err(NodetoolError::Stopped(keyspace)),
+            Some(3) => return Err(NodetoolError::Damaged(keyspace)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn flush(keyspace: &str) -> Request {
+    Request::post("/storage_service/keyspace_flush").below(keyspace)
+}
+
+fn cleanup(keyspace: &str) -> Request {
+    Request::post("/storage_service/keyspace_cleanup").below(keyspace)
+}
+
+async fn compacted(node: &NodeAddress, compact: &CompactArguments) -> Done {
+    let CompactArguments { tables, start_token, end_token, user_defined } = compact;
+    if *user_defined {
+        let files: Vec<String> = tables.keyspace.iter().chain(&tables.tables).cloned().collect();
+        if files.is_empty() {
+            let reason = "--user-defined needs names of files: da-1-bti-Data.db, or their paths";
+            return Err(NodetoolError::Argument(reason.into()));
+        }
+        let request = Request::post("/compaction_manager/force_user_defined_compaction");
+        return Ok(ask(node, &request.with_list("data_files", &files)).await?);
+    }
+    each(node, tables, |keyspace| {
+        let mut request = Request::post("/storage_service/keyspace_compaction").below(keyspace);
+        for (name, token) in [("startToken", start_token), ("endToken", end_token)] {
+            if let Some(token) = token {
+                request = request.with(name, &token.to_string());
+            }
+        }
+        request
+    })
+    .await
+}
+
+async fn upgraded(node: &NodeAddress, upgrade: &UpgradeArguments) -> Done {
+    let only_others = if upgrade.include_all { "false" } else { "true" };
+    each(node, &upgrade.tables, |keyspace| {
+        let request = Request::get("/storage_service/keyspace_upgrade_sstables").below(keyspace);
+        request.with("exclude_current_version", only_others)
+    })
+    .await
+}
+
+async fn scrubbed(node: &NodeAddress, scrub: &ScrubArguments) -> Done {
+    let no_snapshot = if scrub.no_snapshot { "true" } else { "false" };
+    each(node, &scrub.tables, |keyspace| {
+        let request = Request::get("/storage_service/keyspace_scrub").below(keyspace);
+        request.with("scrub_mode", scrub.mode.name()).with("disable_snapshot", no_snapshot)
+    })
+    .await
+}
+
+async fn compaction_stats(node: &NodeAddress) -> Done {
+    let pending = Request::get("/compaction_manager/metrics/pending_tasks_by_table");
+    let pending: Value = ask(node, &pending).await?;
+    let running: Value = ask(node, &Request::get("/compaction_manager/compactions")).await?;
+    print(&show::compactions(&pending, &running))
+}
+
+async fn take_snapshot(node: &NodeAddress, snapshot: &SnapshotArguments) -> Done {
+    let tag = snapshot.tag.clone().unwrap_or_else(|| time::now_millis().to_string());
+    let request = Request::post("/storage_service/snapshots").with("tag", &tag);
+    let request = request
+        .with("sf", if snapshot.skip_flush { "true" } else { "false" })
+        .with_list("kn", &snapshot.keyspaces)
+        .with_list("cf", &snapshot.tables);
+    let (): () = ask(node, &request).await?;
+    print(&format!("Snapshot directory: {tag}"))
+}
+
+async fn clear_snapshots(node: &NodeAddress, clear: &ClearSnapshotArguments) -> Done {
+    let mut request = Request::delete("/storage_service/snapshots");
+    if let Some(tag) = &clear.tag {
+        request = request.with("tag", tag);
+    }
+    Ok(ask(node, &request.with_list("kn", &clear.keyspaces)).await?)
+}
+
+async fn restored(node: &NodeAddress, restore: &RestoreArguments) -> Done {
+    let RestoreArguments { keyspace, table, tag } = restore;
+    let request = Request::post("/storage_service/restore")
+        .with("keyspace", keyspace)
+        .with("table", table)
+        .with("snapshot", tag);
+    let said = ask(node, &request).await?;
+    print(&imported(node, keyspace, table, &said)?)
+}
+
+async fn show_orphans(node: &NodeAddress, orphans: &OrphansArguments) -> Done {
+    let path = "/storage_service/orphans";
+    if orphans.remove.is_empty() {
+        let found: Value = ask(node, &Request::get(path)).await?;
+        return print(&show::orphans(&found));
+    }
+    for directory in &orphans.remove {
+        let removed: Value = ask(node, &Request::delete(path).with("path", directory)).await?;
+        print(&format!("removed: {}", show::orphan(&removed)))?;
+    }
+    Ok(())
+}

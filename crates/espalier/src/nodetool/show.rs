@@ -1,0 +1,175 @@
+//! Answers of a node as people read them.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+fn text<'a>(of: &'a Value, name: &str) -> &'a str {
+    of.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(of: &Value, name: &str) -> u64 {
+    of.get(name).and_then(Value::as_u64).unwrap_or_default()
+}
+
+fn all(of: &Value) -> impl Iterator<Item = &Value> {
+    of.as_array().into_iter().flatten()
+}
+
+/// Lines of cells, each column as wide as its widest cell.
+fn table(head: &[&str], lines: &[Vec<String>]) -> String {
+    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
+    let width = |column: usize| {
+        let cells = lines.iter().chain([&head]).filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut out = String::new();
+    for line in [&head].into_iter().chain(lines) {
+        let mut shown = String::new();
+        for (cell, width) in line.iter().zip(&widths) {
+            let _ = write!(shown, "{cell:width$} ");
+        }
+        let _ = writeln!(out, "{}", shown.trim_end());
+    }
+    out.trim_end().to_owned()
+}
+
+/// What is compacted, and what waits.
+pub fn compactions(pending: &Value, running: &Value) -> String {
+    let waiting: u64 = all(pending).map(|one| number(one, "task")).sum();
+    let mut out = format!("pending tasks: {waiting}");
+    for one in all(pending) {
+        let _ = write!(out, "\n- {}.{}: {}", text(one, "ks"), text(one, "cf"), number(one, "task"));
+    }
+    let lines: Vec<Vec<String>> = all(running)
+        .map(|one| {
+            let (completed, total) = (number(one, "completed"), number(one, "total"));
+            let progress = completed as f64 * 100.0 / total.max(1) as f64;
+            [
+                text(one, "id"),
+                text(one, "task_type"),
+                text(one, "ks"),
+                text(one, "cf"),
+                &completed.to_string(),
+                &total.to_string(),
+                text(one, "unit"),
+                &format!("{progress:.2}%"),
+            ]
+            .map(str::to_owned)
+            .to_vec()
+        })
+        .collect();
+    if !lines.is_empty() {
+        let head = [
+            "id",
+            "compaction type",
+            "keyspace",
+            "table",
+            "completed",
+            "total",
+            "unit",
+            "progress",
+        ];
+        let _ = write!(out, "\n{}", table(&head, &lines));
+    }
+    out
+}
+
+/// Snapshots, those of each table.
+pub fn snapshots(found: &Value) -> String {
+    let mut lines = Vec::new();
+    for snapshot in all(found) {
+        let tables = snapshot.get("value").unwrap_or(&Value::Null);
+        lines.extend(all(tables).map(|of| {
+            let (tag, keyspace, name) = (text(snapshot, "key"), text(of, "ks"), text(of, "cf"));
+            let sizes = [number(of, "live"), number(of, "total")].map(size);
+            [tag, keyspace, name, &sizes[0], &sizes[1]].map(str::to_owned).to_vec()
+        }));
+    }
+    if lines.is_empty() {
+        return "There are no snapshots".to_owned();
+    }
+    let head =
+        ["Snapshot name", "Keyspace name", "Column family name", "True size", "Size on disk"];
+    format!("Snapshot Details:\n{}", table(&head, &lines))
+}
+
+/// Directories without a table.
+pub fn orphans(found: &Value) -> String {
+    let lines: Vec<String> = all(found).map(orphan).collect();
+    match lines.is_empty() {
+        true => "There are none".to_owned(),
+        false => lines.join("\n"),
+    }
+}
+
+/// One of them.
+pub fn orphan(one: &Value) -> String {
+    let (files, bytes) = (number(one, "files"), size(number(one, "bytes")));
+    let copies = match one.get("has_copies").and_then(Value::as_bool) {
+        Some(true) => ", and snapshots or backups, which stay",
+        _ => "",
+    };
+    format!("{}: {files} files, {bytes}{copies}", text(one, "path"))
+}
+
+/// As Cassandra writes sizes.
+fn size(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut shown = format!("{bytes} bytes");
+    for unit in units {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        shown = format!("{value:.2} {unit}");
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Value {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn compactions_are_shown_with_their_progress() {
+        let pending = json(r#"[{"ks":"a","cf":"t","task":2},{"ks":"a","cf":"u","task":1}]"#);
+        let running = json(
+            r#"[{"id":"1-2","task_type":"Compaction","unit":"bytes","ks":"a","cf":"t","completed":25,"total":100}]"#,
+        );
+        let shown = compactions(&pending, &running);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[..3], ["pending tasks: 3", "- a.t: 2", "- a.u: 1"]);
+        assert!(lines[3].starts_with("id  compaction type keyspace table completed"), "{shown}");
+        assert_eq!(lines[4], "1-2 Compaction      a        t     25        100   bytes 25.00%");
+        assert_eq!(compactions(&json("[]"), &json("[]")), "pending tasks: 0");
+    }
+
+    #[test]
+    fn snapshots_are_shown_with_their_sizes() {
+        let found = json(
+            r#"[{"key":"monday","value":[{"ks":"a","cf":"t","total":2048,"live":10},{"ks":"a","cf":"u","total":3221225472,"live":0}]}]"#,
+        );
+        let shown = snapshots(&found);
+        assert!(
+            shown.contains("monday        a             t                  10 bytes  2.00 KiB"),
+            "{shown}"
+        );
+        assert!(shown.contains("0 bytes   3.00 GiB"), "{shown}");
+        assert_eq!(snapshots(&json("[]")), "There are no snapshots");
+    }
+
+    #[test]
+    fn orphans_are_shown_a_line_each() {
+        let found = json(r#"[{"path":"d/ks/t-0a","files":2,"bytes":5,"has_copies":true}]"#);
+        let expected = "d/ks/t-0a: 2 files, 5 bytes, and snapshots or backups, which stay";
+        assert_eq!(orphans(&found), expected);
+        assert_eq!(orphans(&json("[]")), "There are none");
+    }
+}

@@ -1,0 +1,100 @@
+//! Directories of tables that the schema does not have: of one whose removal failed, or that somebody put there. A start tells of
+//! them; nothing removes them by itself, for they may be all that is left of something.
+
+use std::path::PathBuf;
+
+use espalier_runtime::maybe_yield;
+
+use super::{
+    Database,
+    snapshots::{NamedDirectory, read_dir},
+};
+use crate::{
+    StorageError,
+    table::{BACKUPS, DROPPED_FILE_NAME, SNAPSHOTS, remove_dropped_directory},
+};
+
+/// A directory that belongs to no table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Keyspace by its place.
+    pub keyspace: String,
+    /// Table by its name.
+    pub table: String,
+    /// Files in it, but not those in copies.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Whether it has snapshots or backups as well, which stay.
+    pub has_copies: bool,
+}
+
+impl Database {
+    /// What there is. Directories of dropped tables with nothing but copies are none: those are listed as snapshots.
+    pub async fn orphans(&self) -> Result<Vec<Orphan>, StorageError> {
+        self.on_shard(0, |database| async move {
+            // No table is made or dropped meanwhile.
+            let _turn = database.inner.schema_turn.acquire(1).await;
+            database.find_orphans().await
+        })
+        .await
+    }
+
+    /// Removes one, given by its path as it was listed, but no copies in it.
+    pub async fn remove_orphan(&self, path: PathBuf) -> Result<Orphan, StorageError> {
+        self.on_shard(0, |database| async move {
+            let _turn = database.inner.schema_turn.acquire(1).await;
+            let mut found = database.find_orphans().await?.into_iter();
+            let Some(orphan) = found.find(|orphan| orphan.path == path) else {
+                return Err(StorageError::UnknownOrphan(path));
+            };
+            let file_system = database.file_system();
+            // A crash leaves a directory that says what it is.
+            let mark = orphan.path.join(DROPPED_FILE_NAME);
+            file_system.write_atomically(mark, Vec::new()).await?;
+            remove_dropped_directory(file_system, &orphan.path).await?;
+            tracing::info!(path = %orphan.path.display(), bytes = orphan.bytes, "an orphaned directory was removed");
+            Ok(orphan)
+        })
+        .await
+    }
+
+    async fn find_orphans(&self) -> Result<Vec<Orphan>, StorageError> {
+        let schema = self.schema();
+        let mut orphans = Vec::new();
+        for NamedDirectory { keyspace, name, id, path } in self.table_directories().await? {
+            if schema.table_by_id(id).is_some() {
+                continue;
+            }
+            let mut orphan =
+                Orphan { path, keyspace, table: name, files: 0, bytes: 0, has_copies: false };
+            self.count_files(&mut orphan).await?;
+            if orphan.files > 0 || !orphan.has_copies {
+                orphans.push(orphan);
+            }
+        }
+        Ok(orphans)
+    }
+
+    async fn count_files(&self, orphan: &mut Orphan) -> Result<(), StorageError> {
+        let file_system = self.file_system();
+        let copies = [orphan.path.join(SNAPSHOTS), orphan.path.join(BACKUPS)];
+        let mut directories = vec![orphan.path.clone()];
+        while let Some(directory) = directories.pop() {
+            for entry in read_dir(file_system, &directory).await? {
+                if copies.contains(&entry.path) {
+                    orphan.has_copies |= !read_dir(file_system, &entry.path).await?.is_empty();
+                } else if entry.is_directory {
+                    directories.push(entry.path);
+                } else if entry.name != DROPPED_FILE_NAME {
+                    orphan.files += 1;
+                    orphan.bytes += file_system.metadata(&entry.path).await?.length;
+                }
+                maybe_yield().await;
+            }
+        }
+        Ok(())
+    }
+}
