@@ -1,13 +1,14 @@
 """Files that we compact, in every version that Cassandra 5.0.9 reads: our SELECT is the same before and after, and Cassandra's
 own code verifies and dumps them to the same rows. Besides, what operators ask of the admin API."""
 import json
+import subprocess
 import time
 import urllib.error
 
 import pytest
 
 import dumped
-from espalier_node import wait_until
+from espalier_node import BINARY, wait_until
 from test_cassandra_reads_our_files import SEED, VERSIONS, Filled, complaints, directory
 from wire import Wire
 
@@ -183,3 +184,54 @@ def test_files_of_a_range_and_files_by_name_are_compacted(node):
         with pytest.raises(urllib.error.HTTPError) as refused:
             ours.request("POST", path, **parameters)
         assert message in refused.value.read().decode()
+
+
+def nodetool(node, *arguments):
+    """What `espalier nodetool` prints; what it says on stderr is the message of the error if it fails."""
+    address = f"{node.host}:{node.api_port}"
+    done = subprocess.run([BINARY, "nodetool", "--node", address, *arguments], capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout
+
+
+def test_nodetool(node):
+    ours = node("ours")
+    session = filled(ours, rounds=1)
+    assert nodetool(ours, "compactionstats") == "pending tasks: 0\n"
+    session.execute("INSERT INTO ks.t (k, c, v) VALUES (1, 1000, 'later')")
+    nodetool(ours, "flush", "ks", "t")
+    nodetool(ours, "compact", "ks", "t")
+    assert len(ours.table_files("ks", "t")) == 1
+    nodetool(ours, "compact", "--start-token", "-9223372036854775808", "--end-token", "-5", "ks")
+    nodetool(ours, "compact", "--user-defined", str(ours.table_files("ks", "t")[0]))
+    nodetool(ours, "upgradesstables", "-a", "ks")
+    assert nodetool(ours, "snapshot", "-t", "monday", "ks") == "Snapshot directory: monday\n"
+    assert "monday        ks            t" in nodetool(ours, "listsnapshots")
+    session.execute("TRUNCATE ks.t")
+    assert nodetool(ours, "restore", "ks", "t", "-t", "monday") == "ks.t: 1 SSTables with 10 partitions imported\n"
+    assert len(list(session.execute("SELECT * FROM ks.t"))) == 101
+    nodetool(ours, "clearsnapshot", "-t", "monday")
+    assert nodetool(ours, "listsnapshots") == "There are no snapshots\n"
+    left = ours.directory / "data/ks" / f"old-{'0a' * 16}"
+    left.mkdir()
+    (left / "da-1-bti-Data.db").write_bytes(b"12345")
+    listed = nodetool(ours, "orphans")
+    assert "1 files, 5 bytes" in listed
+    nodetool(ours, "orphans", "--remove", listed.split(": ")[0])
+    assert nodetool(ours, "orphans") == "There are none\n" and not left.exists()
+    nodetool(ours, "settraceprobability", "0.5")
+    assert nodetool(ours, "gettraceprobability") == "Current trace probability: 0.5\n"
+    nodetool(ours, "settraceprobability", "0")
+    nodetool(ours, "cleanup")
+    nodetool(ours, "flush")
+    for arguments, message in [
+        (["compact", "no"], "there is no keyspace no"),
+        (["restore", "ks", "t", "-t", "monday"], "There is no snapshot monday of table ks.t"),
+        (["clearsnapshot"], "--tag"),
+    ]:
+        with pytest.raises(RuntimeError, match=message):
+            nodetool(ours, *arguments)
+    ours.kill()
+    with pytest.raises(RuntimeError, match="is a node running there"):
+        nodetool(ours, "version")
