@@ -56,7 +56,7 @@ pub use data::{
 pub use error::{FileName, Result, SSTableError};
 pub use page_cache::{PageCache, PageCacheMetrics, PartMetrics};
 pub use reader::{
-    Ahead, Caveat, DataReader, PartitionStream, PendingRow, PlainRow, PointRow, PointScratch,
+    Ahead, Caveat, DataReader, IndexedPartition, Inspection, PartitionStream, PendingRow, PlainRow, PointRow, PointScratch,
     Presence, RowAtHand, SSTableReader, Scan, ScannedPartition, Stretch, Stretches,
     read_statistics,
 };

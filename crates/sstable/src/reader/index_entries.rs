@@ -12,7 +12,7 @@ use crate::{
         big::partition_index::Entries,
         bti::partition_index::{Candidate, IndexPosition, PartitionCursor},
     },
-    page_cache::CachedFile,
+    page_cache::{CachedFile, Caching},
 };
 
 /// Stands before the first entry, or at one.
@@ -20,7 +20,7 @@ pub(crate) enum IndexEntries<'reader> {
     Trie {
         reader: &'reader SSTableReader,
         trie: &'reader TrieIndex,
-        cursor: PartitionCursor<&'reader CachedFile>,
+        cursor: PartitionCursor<CachedFile>,
         has_begun: bool,
     },
     Big(Entries<CachedFile>),
@@ -28,14 +28,13 @@ pub(crate) enum IndexEntries<'reader> {
 
 impl SSTableReader {
     /// The entries from the first on.
-    pub(crate) fn index_entries(&self) -> IndexEntries<'_> {
+    pub(crate) fn index_entries(&self, caching: Caching) -> IndexEntries<'_> {
         match &self.0.index {
-            Index::Trie(trie) => IndexEntries::Trie {
-                reader: self,
-                trie,
-                cursor: trie.partitions.cursor(),
-                has_begun: false,
-            },
+            Index::Trie(trie) => {
+                let pages = trie.partitions.source().for_one_read(caching);
+                let cursor = trie.partitions.with_source(pages).into_cursor();
+                IndexEntries::Trie { reader: self, trie, cursor, has_begun: false }
+            }
             Index::Big(index) => IndexEntries::Big(index.entries()),
         }
     }
@@ -64,6 +63,14 @@ impl IndexEntries<'_> {
             Self::Big(entries) => {
                 Ok(entries.next().await?.map(|entry| (entry.data_position, Some(entry.key))))
             }
+        }
+    }
+
+    /// Of a trie: the part of the key's byte-comparable form that leads to the entry given last.
+    pub(crate) fn prefix(&self) -> Option<&[u8]> {
+        match self {
+            Self::Trie { cursor, .. } => Some(cursor.prefix()),
+            Self::Big(_) => None,
         }
     }
 }

@@ -161,6 +161,23 @@ impl Scan {
         Ok(self.partition())
     }
 
+    /// Goes on with the partition that begins at `position`, behind the current one, whatever was read of that. After an error
+    /// or the end there is nothing to go on with.
+    pub fn go_to(&mut self, position: u64) {
+        self.view_end = 0;
+        let mut source = match std::mem::replace(&mut self.state, State::Finished) {
+            State::Finished => return,
+            State::Between(source) => source,
+            State::Inside(current) => {
+                let (header, _, rows) = *current;
+                self.last_key = Some(header.key);
+                rows.into_source()
+            }
+        };
+        source.stream.seek(position);
+        self.state = State::Between(source);
+    }
+
     /// The byte of Data.db, before compression, that comes next: how far the scan is.
     pub fn position(&self) -> u64 {
         match &self.state {

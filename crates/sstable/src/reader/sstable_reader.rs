@@ -267,7 +267,7 @@ impl SSTableReader {
         Scan::new(self.clone(), range, slices, self.decoder(columns)).await
     }
 
-    fn decoder(&self, columns: &ColumnSelection) -> RowDecoder {
+    pub(super) fn decoder(&self, columns: &ColumnSelection) -> RowDecoder {
         RowDecoder::new(self.0.layout.borrow().clone(), columns)
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     data::{column_map::ColumnSelection, decode::RowDecoder, stream::DataStream},
     error::Result,
     filter::BloomFilter,
+    page_cache::Caching,
     reader::{Index, RowSource, SSTableReader},
     statistics::StatisticsCollector,
 };
@@ -40,7 +41,7 @@ pub(super) async fn check_content(
     let table = reader.table();
     let mut last: Option<DecoratedKey> = None;
     let index_name = reader.0.index.name().clone();
-    let mut entries = reader.index_entries();
+    let mut entries = reader.index_entries(Caching::Shared);
     let mut candidate = entries.next().await;
     while !source.stream.is_at_end() {
         let position = source.stream.position();

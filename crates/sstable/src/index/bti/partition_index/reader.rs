@@ -119,6 +119,15 @@ impl<S: PageSource> PartitionIndexReader<S> {
         }
     }
 
+    /// The same, with what the index reads from.
+    pub fn into_cursor(self) -> PartitionCursor<S> {
+        PartitionCursor {
+            cursor: Cursor::new(self.source, self.footer.root),
+            key_count: self.footer.key_count,
+            steps: 0,
+        }
+    }
+
     /// A cursor that stands nowhere.
     pub fn cursor(&self) -> PartitionCursor<&S> {
         PartitionCursor {

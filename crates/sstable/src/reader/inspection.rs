@@ -1,0 +1,248 @@
+//! Partitions by their index, each looked at up to its end: for those who want to know what of a damaged file can be relied on.
+//!
+//! The index says where each partition begins, and with that where the one before it ends. What is wrong between the two is told
+//! of that partition, and the next one is found nevertheless. Errors name the file that is to blame: of Data.db only the partition
+//! is lost; where the index is not right, nobody can say what there is in the file at all.
+//!
+//! Memory: what is read ahead of Data.db, a chunk and a row. The page cache is left as it is.
+
+use espalier_mutation::{DecoratedKey, DeletionTime, Unfiltered};
+
+use super::{
+    index::Index, index_entries::IndexEntries, row_source::RowSource, sstable_reader::SSTableReader,
+};
+use crate::{
+    data::{column_map::ColumnSelection, stream::DataStream},
+    error::{Result, SSTableError},
+    page_cache::Caching,
+};
+
+/// Where an index has a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexedPartition {
+    /// Its first byte in Data.db, before compression.
+    pub start: u64,
+    /// The byte behind its last one.
+    pub end: u64,
+    /// Its key, if the index has it.
+    pub key: Option<DecoratedKey>,
+    /// The least and the greatest token that its key can have.
+    pub tokens: (i64, i64),
+}
+
+/// Walks the index. Each partition may be entered and stepped through, or be left at any place.
+pub struct Inspection<'reader> {
+    reader: &'reader SSTableReader,
+    entries: IndexEntries<'reader>,
+    /// Of the partition behind the current one.
+    next: Option<Entry>,
+    has_begun: bool,
+    count: u64,
+    current: Option<Entry>,
+    /// Where the current one ends, as the index has it.
+    end: u64,
+    source: RowSource,
+    /// The key of the last partition that was entered.
+    key: Option<DecoratedKey>,
+    /// Whether that is the current one.
+    is_entered: bool,
+    last: Option<Unfiltered>,
+    open: DeletionTime,
+}
+
+struct Entry {
+    position: u64,
+    key: Option<DecoratedKey>,
+    /// Of a trie.
+    prefix: Option<Vec<u8>>,
+}
+
+impl SSTableReader {
+    /// The partitions of the index in order.
+    pub fn inspect(&self) -> Inspection<'_> {
+        let mut stream = DataStream::sequential(self.0.data.clone(), 0);
+        stream.expect_all();
+        Inspection {
+            reader: self,
+            entries: self.index_entries(Caching::Private),
+            next: None,
+            has_begun: false,
+            count: 0,
+            current: None,
+            end: 0,
+            source: RowSource::new(stream, self.decoder(&ColumnSelection::All)),
+            key: None,
+            is_entered: false,
+            last: None,
+            open: DeletionTime::LIVE,
+        }
+    }
+}
+
+impl Inspection<'_> {
+    /// Goes to the next partition, whatever was seen of the current one. An error is one of the index.
+    pub async fn next_partition(&mut self) -> Result<Option<IndexedPartition>> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.next = self.next_entry(None).await?;
+            if self.next.as_ref().is_none_or(|first| first.position != 0) {
+                return Err(self.wrong_index(0, "it does not begin with the first partition"));
+            }
+        }
+        let Some(current) = self.next.take() else {
+            self.check_end()?;
+            return Ok(None);
+        };
+        self.next = self.next_entry(Some(current.position)).await?;
+        self.end =
+            self.next.as_ref().map_or(self.reader.data_length(), |following| following.position);
+        self.is_entered = false;
+        let partition = IndexedPartition {
+            start: current.position,
+            end: self.end,
+            key: current.key.clone(),
+            tokens: current.tokens(),
+        };
+        self.current = Some(current);
+        Ok(Some(partition))
+    }
+
+    async fn next_entry(&mut self, before: Option<u64>) -> Result<Option<Entry>> {
+        let Some((position, key)) = self.entries.next().await? else { return Ok(None) };
+        if position >= self.reader.data_length() {
+            return Err(self.wrong_index(position, "it leads behind the end of Data.db"));
+        }
+        if before.is_some_and(|before| before >= position) {
+            return Err(self.wrong_index(position, "it leads before the entry in front of it"));
+        }
+        self.count += 1;
+        Ok(Some(Entry { position, key, prefix: self.entries.prefix().map(<[u8]>::to_vec) }))
+    }
+
+    /// All that the footer knows of was there.
+    fn check_end(&self) -> Result<()> {
+        let counted = match &self.reader.0.index {
+            Index::Trie(trie) => trie.partitions.footer().key_count,
+            Index::Big(_) => self.count,
+        };
+        if counted != self.count {
+            let reason = format!("it counts {counted} partitions and leads to {}", self.count);
+            return Err(SSTableError::corrupt(self.reader.0.index.name(), 0, reason));
+        }
+        match &self.key {
+            Some(key) if self.is_entered && key != self.reader.last_key() => {
+                let length = self.reader.data_length();
+                Err(self.wrong_index(length, "the last partition is not the one that it names"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `position` is one of Data.db.
+    fn wrong_index(&self, position: u64, reason: &str) -> SSTableError {
+        let reason = format!("{reason} (byte {position} of Data.db)");
+        SSTableError::corrupt(self.reader.0.index.name(), 0, reason)
+    }
+
+    /// Reads the head of the current partition and compares it with the index.
+    pub async fn enter(&mut self) -> Result<DecoratedKey> {
+        let Some(start) = self.current.as_ref().map(|current| current.position) else {
+            return Err(self.source.corrupt("no partition was gone to"));
+        };
+        (self.last, self.open) = (None, DeletionTime::LIVE);
+        self.source.stream.seek(start);
+        let (header, _) = self.source.read_header().await?;
+        self.check_inside(start)?;
+        let wrong = |reason| Err(self.reader.0.data.corrupt(start, reason));
+        if !self.current.as_ref().is_some_and(|current| current.is_of(self.reader, &header.key)) {
+            return wrong("another partition than the index says");
+        }
+        if self.key.as_ref().is_some_and(|last| *last >= header.key) {
+            return wrong("a partition lies before the one in front of it");
+        }
+        self.key = Some(header.key.clone());
+        self.is_entered = true;
+        Ok(header.key)
+    }
+
+    /// Reads the next row or marker of the partition that was entered; false at its end, when all of it was right.
+    pub async fn step(&mut self) -> Result<bool> {
+        let position = self.source.stream.position();
+        let Some(head) = self.source.head().await? else {
+            return self.check_partition_end(position).map(|()| false);
+        };
+        let unfiltered = self.source.take(head).await?;
+        self.check_inside(position)?;
+        let wrong = |reason| Err(self.reader.0.data.corrupt(position, reason));
+        if let Some(last) = &self.last
+            && self.source.comparator().compare(last.position(), unfiltered.position()).is_ge()
+        {
+            return wrong("a row or marker lies before the one in front of it");
+        }
+        if let Unfiltered::Marker(marker) = &unfiltered {
+            if marker.before != self.open {
+                return wrong("a marker ends another deletion than was open");
+            }
+            self.open = marker.after;
+        }
+        self.last = Some(unfiltered);
+        Ok(true)
+    }
+
+    /// At the byte that ends the partition.
+    fn check_partition_end(&self, position: u64) -> Result<()> {
+        if !self.open.is_live() {
+            let reason = "a range deletion is open at the end of the partition";
+            return Err(self.reader.0.data.corrupt(position, reason));
+        }
+        match position + 1 {
+            end if end == self.end => Ok(()),
+            // All that was read is right, and so is perhaps what follows.
+            end if end < self.end => {
+                Err(self.wrong_index(end, "it does not lead to what follows a partition"))
+            }
+            _ => self.check_inside(position),
+        }
+    }
+
+    /// What began at `position` and was read must not reach into the next partition.
+    fn check_inside(&self, position: u64) -> Result<()> {
+        // The byte that ends the partition follows.
+        match self.source.stream.position() < self.end {
+            true => Ok(()),
+            false => {
+                let reason = format!("this reaches into what the index has from {} on", self.end);
+                Err(self.reader.0.data.corrupt(position, reason))
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// Whether it may lead to this key.
+    fn is_of(&self, reader: &SSTableReader, key: &DecoratedKey) -> bool {
+        if let Some(known) = &self.key {
+            return known == key;
+        }
+        let (Some(prefix), Index::Trie(trie)) = (&self.prefix, &reader.0.index) else {
+            return false;
+        };
+        let mut bytes = Vec::new();
+        trie.keys.encode(key, &mut bytes);
+        bytes.starts_with(prefix)
+    }
+
+    /// The least and the greatest token.
+    fn tokens(&self) -> (i64, i64) {
+        if let Some(key) = &self.key {
+            return (key.token.0, key.token.0);
+        }
+        // Behind a byte that says that something follows stands the token.
+        let stored = self.prefix.as_deref().and_then(|prefix| prefix.get(1..)).unwrap_or_default();
+        let filled = |rest: u8| {
+            let mut bytes = [rest; 8];
+            bytes.iter_mut().zip(stored).for_each(|(byte, stored)| *byte = *stored);
+            i64::from_be_bytes(bytes) ^ i64::MIN
+        };
+        (filled(0), filled(u8::MAX))
+    }
+}
