@@ -83,6 +83,9 @@ pub enum StorageError {
     /// A table file is damaged, or cannot be read or written.
     #[error("{0}")]
     SSTable(#[from] SSTableError),
+    /// A file of a table, and perhaps which partition of it, is damaged.
+    #[error("{0}")]
+    Damaged(String),
     /// A row in memory that is not one: a defect of this program or of the machine.
     #[error("a row in the memtable of {table}: {source}")]
     PackedRow {

@@ -26,7 +26,9 @@ mod table;
 
 pub use cache::{CacheExplanation, KnownPartition, KnownRange, RowCacheMetrics};
 pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};
-pub use compaction::{CompactionKind, CompactionProgress, strategy::CompactionStrategy};
+pub use compaction::{
+    CompactionKind, CompactionProgress, ScrubMode, ScrubReport, strategy::CompactionStrategy,
+};
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use compiled_here::compiled_here;

@@ -164,6 +164,11 @@ impl Inspection<'_> {
         Ok(header.key)
     }
 
+    /// The key of the current partition, if it was entered.
+    pub fn entered_key(&self) -> Option<&DecoratedKey> {
+        self.key.as_ref().filter(|_| self.is_entered)
+    }
+
     /// Reads the next row or marker of the partition that was entered; false at its end, when all of it was right.
     pub async fn step(&mut self) -> Result<bool> {
         let position = self.source.stream.position();

@@ -8,7 +8,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    Direction, KeyRange,
+    DecoratedKey, Direction, KeyRange,
     reconcile::{MergedPartition, merge_headers},
     schema::TableMetadata,
 };
@@ -60,14 +60,14 @@ enum Copied {
 }
 
 pub(super) struct Merge<'a> {
-    running: &'a Running,
+    pub(super) running: &'a Running,
     metadata: &'a Arc<TableMetadata>,
     limits: PurgeLimits,
     outside: Outside,
     /// How many partitions came from how many files.
     partitions: BTreeMap<i32, i64>,
-    pace: Pace,
-    rows: u32,
+    pub(super) pace: Pace,
+    pub(super) rows: u32,
 }
 
 impl<'a> Merge<'a> {
@@ -97,20 +97,31 @@ impl<'a> Merge<'a> {
         while let Some(key) = scans.next_partition().await? {
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
             self.outside.refresh();
-            let writer = outputs.writer_for(&key).await?;
-            let copied = {
-                let mut standing: SmallVec<[&mut Scan; 8]> = scans.standing().collect();
-                let count = i32::try_from(standing.len()).unwrap_or(i32::MAX);
-                *self.partitions.entry(count).or_default() += 1;
-                self.copy_plain(&mut standing, writer).await?
-            };
-            if let Copied::Some { has_begun } = copied {
-                self.merge(&mut scans, writer, has_begun).await?;
-            }
-            writer.end_partition().await?;
+            self.copy_partition(&mut scans, &key, outputs).await?;
             self.running.completed_bytes.set(scans.position());
             self.pace.keep_within(scans.position()).await;
         }
+        Ok(())
+    }
+
+    /// The partition that the scans stand at.
+    pub(super) async fn copy_partition(
+        &mut self,
+        scans: &mut MergedScans,
+        key: &DecoratedKey,
+        outputs: &mut Outputs,
+    ) -> Result<(), Ended> {
+        let writer = outputs.writer_for(key).await?;
+        let copied = {
+            let mut standing: SmallVec<[&mut Scan; 8]> = scans.standing().collect();
+            let count = i32::try_from(standing.len()).unwrap_or(i32::MAX);
+            *self.partitions.entry(count).or_default() += 1;
+            self.copy_plain(&mut standing, writer).await?
+        };
+        if let Copied::Some { has_begun } = copied {
+            self.merge(scans, writer, has_begun).await?;
+        }
+        writer.end_partition().await?;
         Ok(())
     }
 
@@ -243,7 +254,11 @@ impl<'a> Merge<'a> {
 }
 
 /// Counts a row, and looks around after some.
-async fn count_row(rows: &mut u32, running: &Running, pace: &mut Pace) -> Result<(), Ended> {
+pub(super) async fn count_row(
+    rows: &mut u32,
+    running: &Running,
+    pace: &mut Pace,
+) -> Result<(), Ended> {
     *rows += 1;
     if *rows >= ROWS_BETWEEN_LOOKS {
         *rows = 0;

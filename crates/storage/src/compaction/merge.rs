@@ -62,6 +62,17 @@ impl MergedScans {
         Ok(Some(key))
     }
 
+    /// Goes to the partition that begins at `position` of Data.db, behind the one given last, where there is only one file.
+    pub(super) async fn go_to(
+        &mut self,
+        position: u64,
+    ) -> Result<Option<DecoratedKey>, StorageError> {
+        if let [scan] = self.scans.as_mut_slice() {
+            scan.go_to(position);
+        }
+        self.next_partition().await
+    }
+
     /// The scans that stand at the partition.
     pub(super) fn standing(&mut self) -> impl Iterator<Item = &mut Scan> {
         let Self { scans, current, .. } = self;

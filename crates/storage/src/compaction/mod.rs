@@ -6,6 +6,7 @@
 //! | `scheduler` | asks the strategies after every flush, and begins what they want |
 //! | `task` | one compaction: merge, purge, write, exchange |
 //! | `copy`, `merge`, `purged`, `output` | its parts: partitions in order, without what may go, into files |
+//! | `scrub`, `validate` | files that may be damaged, partition by partition |
 //! | `overlap` | what outside of the compaction a deletion may still cover |
 //! | `transaction` | the log that makes the exchange atomic |
 //! | `progress`, `history` | what runs, and what has run |
@@ -23,14 +24,19 @@ mod pace;
 mod progress;
 mod purged;
 mod scheduler;
+mod scrub;
 pub mod strategy;
 mod task;
 mod transaction;
+mod validate;
 
 pub(crate) use history::history_update;
 pub(crate) use outcome::CompactionOutcome;
 pub use progress::{CompactionKind, CompactionProgress};
 pub(crate) use progress::{CompactionPause, Running, TableCompactions};
 pub(crate) use scheduler::{TableArena, arena_of, perform, run as run_scheduler, split_job};
+pub(crate) use scrub::Scrub;
+pub use scrub::{ScrubMode, ScrubReport};
 pub(crate) use task::Job;
 pub(crate) use transaction::{compaction_id, recover};
+pub(crate) use validate::validate;

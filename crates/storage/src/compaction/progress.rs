@@ -19,6 +19,8 @@ pub enum CompactionKind {
     Upgrade,
     /// A file of which several shards have a part becomes one for each.
     Split,
+    /// Asked for: each file is looked through, and perhaps written anew without what cannot be read.
+    Scrub,
 }
 
 impl CompactionKind {
@@ -29,6 +31,7 @@ impl CompactionKind {
             Self::Major => "MAJOR_COMPACTION",
             Self::Upgrade => "UPGRADE_SSTABLES",
             Self::Split => "RESHARD",
+            Self::Scrub => "SCRUB",
         }
     }
 
@@ -36,6 +39,7 @@ impl CompactionKind {
     pub(super) fn log_word(self) -> &'static str {
         match self {
             Self::Upgrade => "upgrade_sstables",
+            Self::Scrub => "scrub",
             _ => "compaction",
         }
     }
@@ -147,6 +151,16 @@ impl TableCompactions {
         self.is_undecided.set(true);
     }
 
+    /// Whether nothing begins any more before the next start.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.is_undecided.get()
+    }
+
+    /// Waits until a compaction or a pause has ended.
+    pub(crate) async fn wait_for_end(&self) {
+        self.ended.notified().await;
+    }
+
     /// Stops what runs, waits until it has ended, and keeps others from beginning.
     pub(crate) async fn pause(self: &Rc<Self>) -> CompactionPause {
         self.pauses.set(self.pauses.get() + 1);
@@ -170,5 +184,6 @@ impl Drop for RunningGuard {
 impl Drop for CompactionPause {
     fn drop(&mut self) {
         self.0.pauses.set(self.0.pauses.get() - 1);
+        self.0.ended.notify_all();
     }
 }

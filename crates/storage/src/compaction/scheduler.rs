@@ -107,7 +107,7 @@ fn next_job(database: &Database, available_bytes: u64) -> Option<(Rc<Table>, Job
 fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Option<Job> {
     let begin = |inputs, level, split| {
         let guard = table.compactions.begin(compaction_id(), CompactionKind::Compaction, inputs)?;
-        Some(Job { guard, level, split })
+        Some(Job { guard, level, split, scrub: None })
     };
     let arena = arena_of(database, table);
     let strategy = table.compaction_strategy();
@@ -163,7 +163,7 @@ pub(crate) fn split_job(database: &Database, table: &Rc<Table>) -> Option<Job> {
     let split = Split::Tokens(ends.filter(|end| (first..last).contains(end)).collect());
     let (kind, level) = (CompactionKind::Split, sstable.level());
     let guard = table.compactions.begin(compaction_id(), kind, vec![sstable.clone()])?;
-    Some(Job { guard, level, split })
+    Some(Job { guard, level, split, scrub: None })
 }
 
 /// The pick without as many of its largest files as the disk has no room for. One of a levelled compaction has all its

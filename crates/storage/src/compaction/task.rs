@@ -16,6 +16,7 @@ use super::{
     overlap::Outside,
     pace::Pace,
     progress::{CompactionKind, RunningGuard},
+    scrub::Scrub,
     strategy::Split,
     transaction::{CommitFailure, Transaction},
 };
@@ -30,6 +31,8 @@ pub(crate) struct Job {
     pub(crate) guard: RunningGuard,
     pub(crate) level: u32,
     pub(crate) split: Split,
+    /// Of a scrub: the only file is looked through partition by partition.
+    pub(crate) scrub: Option<Rc<Scrub>>,
 }
 
 /// Compacts.
@@ -42,8 +45,8 @@ pub(crate) async fn run(
     let running = job.guard.running.clone();
     let metadata = table.metadata();
     let is_split = running.kind == CompactionKind::Split;
-    let limits = match is_split {
-        // What it covers may be on any shard.
+    let limits = match is_split || job.scrub.is_some() {
+        // What it covers may be on any shard; and a scrub changes nothing but what it must.
         true => PurgeLimits { now_s: 0, gc_before_s: 0 },
         false => PurgeLimits::of(&metadata),
     };
@@ -65,8 +68,10 @@ pub(crate) async fn run(
     let mut outputs = Outputs::new(database, table, &metadata, &read, plan, transaction);
     let pace = Pace::new(database);
     let mut merge = Merge::new(&running, &metadata, limits, outside, pace);
-    let range = KeyRange::full();
-    let merged = merge.copy(&read, &range, &mut outputs).await;
+    let merged = match (&job.scrub, read.as_slice()) {
+        (Some(scrub), [input]) => merge.scrub(input, scrub, &mut outputs).await,
+        _ => merge.copy(&read, &KeyRange::full(), &mut outputs).await,
+    };
     let rows_merged = merge.into_partitions();
     if let Err(ended) = merged {
         abort(outputs.give_up()).await;
@@ -136,6 +141,9 @@ pub(crate) async fn run(
         // What is on the disk is not what is read here: nothing may be built on it before the next start.
         table.compactions.set_undecided();
         return Err(error);
+    }
+    if job.scrub.is_some_and(|scrub| scrub.has_left_out()) {
+        table.forget_read();
     }
     if let Err(error) = transaction.finish(&removed).await {
         tracing::warn!(%error, "compacted files are left until the next start");

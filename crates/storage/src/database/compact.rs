@@ -212,12 +212,12 @@ impl Database {
         let guard = table.compactions.begin(compaction_id(), kind, inputs);
         let Some(guard) = guard else { return Ok(false) };
         self.check_room(&guard.running.inputs).await?;
-        let done = perform(self, table, Job { guard, level, split }).await;
+        let done = perform(self, table, Job { guard, level, split, scrub: None }).await;
         self.compaction_wanted().notify_one();
         done
     }
 
-    async fn check_room(&self, inputs: &[Rc<SSTable>]) -> Result<(), StorageError> {
+    pub(super) async fn check_room(&self, inputs: &[Rc<SSTable>]) -> Result<(), StorageError> {
         let bytes: u64 = inputs.iter().map(|input| input.reader().bytes_on_disk()).sum();
         let directory = &self.configuration().data_directory;
         let available = self.file_system().available_bytes(directory).await.unwrap_or(u64::MAX);

@@ -35,6 +35,8 @@ impl Database {
     /// Stops the compactions that run; what they have written is removed. Later ones begin as ever.
     pub async fn stop_compactions(&self) {
         self.on_all_shards(|database| async move {
+            let requests = &database.inner.counters.stop_requests;
+            requests.set(requests.get() + 1);
             for (_, running) in database.running_compactions() {
                 running.stop();
             }

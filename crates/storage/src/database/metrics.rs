@@ -25,6 +25,8 @@ pub(super) struct Counters {
     pub(super) compactions: Cell<u64>,
     pub(super) failed_compactions: Cell<u64>,
     pub(super) stopped_compactions: Cell<u64>,
+    /// To end all compactions there are.
+    pub(super) stop_requests: Cell<u64>,
     pub(super) compacted_bytes_in: Cell<u64>,
     pub(super) compacted_bytes_out: Cell<u64>,
 }

@@ -9,6 +9,7 @@
 //! | `row_cache` | what is cached, from outside |
 //! | `flush` | flushing on demand; the log's segments |
 //! | `compaction` | compactions on demand, and what is told of them |
+//! | `scrub` | files that may be damaged, on demand |
 //! | `schema_change`, `truncate`, `drop_table` | what all shards do together |
 
 mod compact;
@@ -35,6 +36,7 @@ mod restore;
 mod routing;
 mod row_cache;
 mod schema_change;
+mod scrub;
 mod shutdown;
 mod snapshots;
 mod sstables;

@@ -242,10 +242,15 @@ impl Table {
     pub(crate) fn add_foreign(&self, sstables: Vec<Rc<SSTable>>) -> Result<(), StorageError> {
         self.adopt(&sstables)?;
         self.change_view(|view| view.with_sstables(sstables));
+        self.forget_read();
+        Ok(())
+    }
+
+    /// Forgets what was read of its files, because they do not hold the same any more.
+    pub(crate) fn forget_read(&self) {
         self.cache.begin_phase();
         self.cache.forget();
         self.dead_ranges.forget();
-        Ok(())
     }
 
     /// The memtable that takes writes.

@@ -1,0 +1,210 @@
+//! A file that may be damaged, written anew partition by partition.
+//!
+//! The index says where partitions begin. Each is read to its end first, and copied only if it was right: what cannot be read is
+//! left out, or ends it all. Nothing is purged. Where the index itself is damaged, or the disk refuses, the file stays as it is.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use espalier_mutation::{DecoratedKey, KeyRange};
+use espalier_sstable::{Component, IndexedPartition, Inspection, SSTableError, SSTableReader};
+use espalier_types::{CqlType, literal::to_cql_literal};
+
+use super::{
+    copy::{Ended, Merge, count_row},
+    merge::MergedScans,
+    output::Outputs,
+    pace::Pace,
+    progress::Running,
+};
+use crate::{StorageError, table::SSTable};
+
+/// Of the faults of a file, so many are told: what is wrong with a whole file is wrong in many places.
+const MOST_TOLD: u64 = 100;
+/// Of a key, so many bytes are shown.
+const MOST_SHOWN_BYTES: usize = 64;
+
+/// What a scrub does with what is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScrubMode {
+    /// Files are written anew; the first damage ends it, and the file stays as it was.
+    Abort,
+    /// Files are written anew without the partitions that cannot be read.
+    Skip,
+    /// Nothing is changed.
+    Validate,
+}
+
+/// What a scrub came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubReport {
+    /// It was stopped by request.
+    pub is_stopped: bool,
+    /// Files that were looked through.
+    pub sstables: usize,
+    /// Files of them in which something is wrong.
+    pub damaged_sstables: usize,
+    /// Partitions that were left out.
+    pub left_out_partitions: u64,
+    /// What is wrong, of each file the first faults: file, partition, place.
+    pub faults: Vec<String>,
+}
+
+impl ScrubReport {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.is_stopped |= other.is_stopped;
+        self.sstables += other.sstables;
+        self.damaged_sstables += other.damaged_sstables;
+        self.left_out_partitions += other.left_out_partitions;
+        self.faults.extend(other.faults);
+    }
+}
+
+/// The scrub of one file.
+#[derive(Debug)]
+pub(crate) struct Scrub {
+    pub(crate) mode: ScrubMode,
+    /// Keyspace and table.
+    table: String,
+    faults: RefCell<Vec<String>>,
+    fault_count: Cell<u64>,
+    left_out: Cell<u64>,
+}
+
+impl Scrub {
+    pub(crate) fn new(mode: ScrubMode, table: String) -> Self {
+        let (faults, fault_count, left_out) = Default::default();
+        Self { mode, table, faults, fault_count, left_out }
+    }
+
+    pub(crate) fn has_left_out(&self) -> bool {
+        self.left_out.get() > 0
+    }
+
+    /// Tells the operator.
+    pub(super) fn tell(&self, what: String) {
+        self.fault_count.set(self.fault_count.get() + 1);
+        if self.fault_count.get() <= MOST_TOLD {
+            tracing::warn!(table = self.table, "scrub: {what}");
+            self.faults.borrow_mut().push(what);
+        }
+    }
+
+    /// What was found.
+    pub(crate) fn report(&self) -> ScrubReport {
+        let (count, left_out) = (self.fault_count.get(), self.left_out.get());
+        if count > MOST_TOLD {
+            let more = count - MOST_TOLD;
+            tracing::warn!(table = self.table, "scrub: and {more} more faults in the same file");
+        }
+        ScrubReport {
+            is_stopped: false,
+            sstables: 1,
+            damaged_sstables: usize::from(count > 0),
+            left_out_partitions: left_out,
+            faults: self.faults.take(),
+        }
+    }
+}
+
+impl Merge<'_> {
+    /// Copies the partitions that can be read.
+    pub(super) async fn scrub(
+        &mut self,
+        input: &Rc<SSTable>,
+        scrub: &Scrub,
+        outputs: &mut Outputs,
+    ) -> Result<(), Ended> {
+        let reader = input.reader();
+        let mut scans = MergedScans::new(std::slice::from_ref(input), &KeyRange::full()).await?;
+        let mut inspection = reader.inspect();
+        while let Some(place) = next_place(reader, &mut inspection).await? {
+            let (running, pace) = (self.running, &mut self.pace);
+            match read_whole(&mut inspection, &mut self.rows, running, pace).await? {
+                Ok(key) => {
+                    if scans.go_to(place.start).await?.as_ref() != Some(&key) {
+                        let reason = format!("read twice, {place:?} is not the same");
+                        let what = reader.descriptor().path(&Component::Data);
+                        let what = what.display().to_string();
+                        return Err(StorageError::Corrupt { what, reason }.into());
+                    }
+                    self.copy_partition(&mut scans, &key, outputs).await?;
+                }
+                Err(error) => {
+                    let fault = fault_of(reader, &place, inspection.entered_key(), error)?;
+                    if scrub.mode != ScrubMode::Skip {
+                        return Err(StorageError::Damaged(fault).into());
+                    }
+                    scrub.left_out.set(scrub.left_out.get() + 1);
+                    scrub.tell(format!("{fault}, is left out"));
+                }
+            }
+            self.running.completed_bytes.set(place.end);
+            // Read twice.
+            self.pace.keep_within(place.end.saturating_mul(2)).await;
+        }
+        Ok(())
+    }
+}
+
+/// The next partition by the index.
+pub(super) async fn next_place(
+    reader: &SSTableReader,
+    inspection: &mut Inspection<'_>,
+) -> Result<Option<IndexedPartition>, StorageError> {
+    inspection.next_partition().await.map_err(|error| match error {
+        SSTableError::Corrupt { .. } => StorageError::Damaged(format!(
+            "{error}: without the index nobody can say what there is in {}",
+            reader.descriptor()
+        )),
+        error => error.into(),
+    })
+}
+
+/// Reads the current partition to its end. The error inside is what is wrong with it.
+pub(super) async fn read_whole(
+    inspection: &mut Inspection<'_>,
+    rows: &mut u32,
+    running: &Running,
+    pace: &mut Pace,
+) -> Result<Result<DecoratedKey, SSTableError>, Ended> {
+    count_row(rows, running, pace).await?;
+    let key = match inspection.enter().await {
+        Ok(key) => key,
+        Err(error) => return Ok(Err(error)),
+    };
+    loop {
+        match inspection.step().await {
+            Ok(true) => count_row(rows, running, pace).await?,
+            Ok(false) => return Ok(Ok(key)),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+/// What is wrong with a partition, in words; an error if it is not Data.db that is damaged.
+pub(super) fn fault_of(
+    reader: &SSTableReader,
+    place: &IndexedPartition,
+    entered: Option<&DecoratedKey>,
+    error: SSTableError,
+) -> Result<String, StorageError> {
+    let is_of_data = matches!(error, SSTableError::Corrupt { .. })
+        && error.is_about(&reader.descriptor().path(&Component::Data));
+    if !is_of_data {
+        return Err(error.into());
+    }
+    let IndexedPartition { start, end, key, tokens: (first, last) } = place;
+    let whose = match key.as_ref().or(entered) {
+        Some(key) => {
+            let shown = key.key.get(..MOST_SHOWN_BYTES).unwrap_or(&key.key);
+            let dots = if shown.len() < key.key.len() { "..." } else { "" };
+            let shown = to_cql_literal(&CqlType::Blob, shown);
+            format!("the partition with key {shown}{dots}, token {}", key.token.0)
+        }
+        None => format!("a partition with an unknown key, token from {first} to {last}"),
+    };
+    Ok(format!("{error}; {whose}, from byte {start} to {end}"))
+}

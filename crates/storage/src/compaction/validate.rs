@@ -1,0 +1,102 @@
+//! Looks at everything that a file says, and changes nothing.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    task::Poll,
+};
+
+use espalier_sstable::verify::{Severity, verify_watched};
+
+use super::{
+    copy::Ended,
+    pace::Pace,
+    progress::Running,
+    scrub::{Scrub, fault_of, next_place, read_whole},
+};
+use crate::{Database, StorageError, table::SSTable};
+
+/// Validates the files of a scrub; gives whether it was not stopped.
+pub(crate) async fn validate(
+    database: &Database,
+    running: &Running,
+    scrub: &Scrub,
+) -> Result<bool, StorageError> {
+    for input in &running.inputs {
+        match validate_one(database, input, running, scrub).await {
+            Ok(()) => {}
+            Err(Ended::Stopped) => return Ok(false),
+            Err(Ended::Failed(error)) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+async fn validate_one(
+    database: &Database,
+    input: &SSTable,
+    running: &Running,
+    scrub: &Scrub,
+) -> Result<(), Ended> {
+    let mut pace = Pace::new(database);
+    let watch = &mut |done, _| running.completed_bytes.set(done);
+    let verification =
+        verify_watched(database.file_system(), input.descriptor(), false, watch);
+    let report = paced(verification, running, &mut pace).await??;
+    for problem in report.problems {
+        match problem.severity {
+            Severity::Failure => scrub.tell(problem.what),
+            Severity::Warning => tracing::debug!("scrub: {}", problem.what),
+        }
+    }
+    if report.failures == 0 {
+        return Ok(());
+    }
+    // Which partitions that costs is known only when each is read for itself.
+    let (reader, mut rows) = (input.reader(), 0);
+    let mut inspection = reader.inspect();
+    loop {
+        let place = match next_place(reader, &mut inspection).await {
+            Ok(Some(place)) => place,
+            Ok(None) => return Ok(()),
+            Err(StorageError::Damaged(what)) => {
+                scrub.tell(what);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Err(error) = read_whole(&mut inspection, &mut rows, running, &mut pace).await? {
+            let what = match fault_of(reader, &place, inspection.entered_key(), error) {
+                Ok(fault) => fault,
+                Err(error) => error.to_string(),
+            };
+            scrub.tell(what);
+        }
+    }
+}
+
+/// Does work that gives way by itself, with the pauses of a compaction; not to its end if that is stopped.
+async fn paced<T>(
+    work: impl Future<Output = T>,
+    running: &Running,
+    pace: &mut Pace,
+) -> Result<T, Ended> {
+    let mut work = pin!(work);
+    loop {
+        if running.is_stopped() {
+            return Err(Ended::Stopped);
+        }
+        pace.keep().await;
+        let mut is_begun = false;
+        // Ends when the work goes on, so that a pause comes before that.
+        let done = poll_fn(|context| {
+            if std::mem::replace(&mut is_begun, true) {
+                return Poll::Ready(None);
+            }
+            work.as_mut().poll(context).map(Some)
+        });
+        if let Some(done) = done.await {
+            return Ok(done);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Scrubs: files that may be damaged, one after another.
+
+use std::rc::Rc;
+
+use espalier_mutation::schema::TableId;
+use espalier_runtime::time;
+
+use super::{Database, SnapshotTable};
+use crate::{
+    StorageError,
+    compaction::{
+        CompactionKind, Job, Scrub, ScrubMode, ScrubReport, arena_of, compaction_id, perform,
+        validate,
+    },
+    table::{SSTable, Table},
+};
+
+impl Database {
+    /// Looks through all files of tables on all shards, and writes them anew, by the mode. `with_snapshot`: before anything is left
+    /// out, all there is of the tables is kept as a snapshot `pre-scrub-<ms>`.
+    ///
+    /// Files that several shards have a part of are not looked at before they are split. What is left out is told in the report and
+    /// in the log. After the first failure there are, by `Abort`, no more files; by the other modes the failure is told at the end.
+    pub async fn scrub(
+        &self,
+        tables: Vec<SnapshotTable>,
+        mode: ScrubMode,
+        with_snapshot: bool,
+    ) -> Result<ScrubReport, StorageError> {
+        let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
+        if mode == ScrubMode::Skip && with_snapshot && !tables.is_empty() {
+            let tag = format!("pre-scrub-{}", time::now_millis());
+            tracing::info!(tag, "a snapshot is taken before a scrub");
+            self.take_snapshot(tag, tables, true).await?;
+        }
+        let reports = self.on_all_shards(move |database| {
+            let ids = ids.clone();
+            async move {
+                let mut report = ScrubReport::default();
+                let stop_requests = database.stop_requests();
+                for id in ids {
+                    // Not here: dropped meanwhile, or of another shard alone.
+                    let Ok(table) = database.table(id) else { continue };
+                    let more = database.scrub_all_of(&table, mode, stop_requests).await?;
+                    report.add(more);
+                    if report.is_stopped {
+                        break;
+                    }
+                }
+                Ok::<_, StorageError>(report)
+            }
+        });
+        let mut report = ScrubReport::default();
+        for of_shard in reports.await {
+            report.add(of_shard?);
+        }
+        Ok(report)
+    }
+
+    fn stop_requests(&self) -> u64 {
+        self.inner.counters.stop_requests.get()
+    }
+
+    async fn scrub_all_of(
+        &self,
+        table: &Rc<Table>,
+        mode: ScrubMode,
+        stop_requests: u64,
+    ) -> Result<ScrubReport, StorageError> {
+        // Those that are there now; what is written meanwhile is right.
+        let sstables = table.view().sstables.to_vec();
+        let (mut report, mut failure) = (ScrubReport::default(), None);
+        for sstable in sstables {
+            match self.scrub_one(table, &sstable, mode, stop_requests).await {
+                Ok(more) => report.add(more),
+                Err(error) if mode == ScrubMode::Abort => return Err(error),
+                Err(error) => {
+                    let name = sstable.descriptor();
+                    tracing::warn!(%error, "scrub: {name} is left as it is");
+                    failure = failure.or(Some(error));
+                }
+            }
+            if report.is_stopped {
+                break;
+            }
+        }
+        failure.map_or(Ok(report), Err)
+    }
+
+    async fn scrub_one(
+        &self,
+        table: &Rc<Table>,
+        sstable: &Rc<SSTable>,
+        mode: ScrubMode,
+        stop_requests: u64,
+    ) -> Result<ScrubReport, StorageError> {
+        let stopped = || ScrubReport { is_stopped: true, ..ScrubReport::default() };
+        let (guard, (level, split)) = loop {
+            if self.is_closing() {
+                return Err(StorageError::ShuttingDown);
+            }
+            if self.stop_requests() != stop_requests {
+                return Ok(stopped());
+            }
+            // Compacted by others meanwhile, who read all of it.
+            let is_same = |other: &Rc<SSTable>| Rc::ptr_eq(other, sstable);
+            if !table.view().sstables.iter().any(is_same) {
+                return Ok(ScrubReport::default());
+            }
+            let arena = arena_of(self, table);
+            let Some(index) = arena.idle.iter().position(is_same) else {
+                if table.compactions.is_busy(sstable) {
+                    table.compactions.wait_for_end().await;
+                    continue;
+                }
+                let name = sstable.descriptor();
+                tracing::warn!(
+                    "scrub: {name} is not looked at: several shards have a part of it, and it was not split yet"
+                );
+                return Ok(ScrubReport::default());
+            };
+            let (kind, inputs) = (CompactionKind::Scrub, vec![sstable.clone()]);
+            match table.compactions.begin(compaction_id(), kind, inputs) {
+                Some(guard) => break (guard, arena.rewrite(&table.compaction_strategy(), index)),
+                None if table.compactions.is_undecided() => {
+                    return Err(StorageError::Corrupt {
+                        what: table.metadata().name.clone(),
+                        reason: "an earlier compaction may or may not take effect at the next start, and there is none before that".into(),
+                    });
+                }
+                None => table.compactions.wait_for_end().await,
+            }
+        };
+        let metadata = table.metadata();
+        let name = format!("{}.{}", metadata.keyspace, metadata.name);
+        let scrub = Rc::new(Scrub::new(mode, name));
+        let done = match mode {
+            ScrubMode::Validate => validate(self, &guard.running, &scrub).await,
+            ScrubMode::Abort | ScrubMode::Skip => {
+                self.check_room(&guard.running.inputs).await?;
+                let job = Job { guard, level, split, scrub: Some(scrub.clone()) };
+                perform(self, table, job).await
+            }
+        };
+        self.compaction_wanted().notify_one();
+        let report = scrub.report();
+        match done? {
+            true => Ok(report),
+            false => Ok(stopped()),
+        }
+    }
+}
