@@ -56,9 +56,9 @@ pub use data::{
 pub use error::{FileName, Result, SSTableError};
 pub use page_cache::{PageCache, PageCacheMetrics, PartMetrics};
 pub use reader::{
-    Ahead, Caveat, DataReader, IndexedPartition, Inspection, PartitionStream, PendingRow, PlainRow, PointRow, PointScratch,
-    Presence, RowAtHand, SSTableReader, Scan, ScannedPartition, Stretch, Stretches,
-    read_statistics,
+    Ahead, Caveat, DataReader, IndexedPartition, Inspection, PartitionStream, PendingRow, PlainRow,
+    PointRow, PointScratch, Presence, RowAtHand, SSTableReader, Scan, ScannedPartition, Stretch,
+    Stretches, read_statistics,
 };
 pub use statistics::{EncodingStats, Statistics, collector::WriterFacts};
 pub use writer::{

@@ -1,10 +1,6 @@
 //! Looks at everything that a file says, and changes nothing.
 
-use std::{
-    future::poll_fn,
-    pin::pin,
-    task::Poll,
-};
+use std::{future::poll_fn, pin::pin, task::Poll};
 
 use espalier_sstable::verify::{Severity, verify_watched};
 
@@ -40,8 +36,7 @@ async fn validate_one(
 ) -> Result<(), Ended> {
     let mut pace = Pace::new(database);
     let watch = &mut |done, _| running.completed_bytes.set(done);
-    let verification =
-        verify_watched(database.file_system(), input.descriptor(), false, watch);
+    let verification = verify_watched(database.file_system(), input.descriptor(), false, watch);
     let report = paced(verification, running, &mut pace).await??;
     for problem in report.problems {
         match problem.severity {

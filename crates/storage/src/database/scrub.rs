@@ -12,7 +12,7 @@ use crate::{
         CompactionKind, Job, Scrub, ScrubMode, ScrubReport, arena_of, compaction_id, perform,
         validate,
     },
-    table::{SSTable, Table},
+    table::{SNAPSHOTS, SSTable, Table},
 };
 
 impl Database {
@@ -29,7 +29,7 @@ impl Database {
     ) -> Result<ScrubReport, StorageError> {
         let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
         if mode == ScrubMode::Skip && with_snapshot && !tables.is_empty() {
-            let tag = format!("pre-scrub-{}", time::now_millis());
+            let tag = self.snapshot_tag(&ids).await?;
             tracing::info!(tag, "a snapshot is taken before a scrub");
             self.take_snapshot(tag, tables, true).await?;
         }
@@ -55,6 +55,20 @@ impl Database {
             report.add(of_shard?);
         }
         Ok(report)
+    }
+
+    /// The name of a snapshot that none of the tables has.
+    async fn snapshot_tag(&self, ids: &[TableId]) -> Result<String, StorageError> {
+        let mut milliseconds = time::now_millis();
+        let mut tag = format!("pre-scrub-{milliseconds}");
+        for id in ids {
+            let snapshots = self.table(*id)?.directory.join(SNAPSHOTS);
+            while self.file_system().exists(snapshots.join(&tag)).await? {
+                milliseconds += 1;
+                tag = format!("pre-scrub-{milliseconds}");
+            }
+        }
+        Ok(tag)
     }
 
     fn stop_requests(&self) -> u64 {

@@ -13,12 +13,12 @@ use espalier_storage::{Database, StorageConfiguration};
 
 use crate::support::*;
 
-fn quiet() -> StorageConfiguration {
+pub fn quiet() -> StorageConfiguration {
     StorageConfiguration { autocompaction: false, ..configuration() }
 }
 
 /// Three files: rows, deletions of some of them that may go, later rows.
-async fn fill(database: &Database) {
+pub async fn fill(database: &Database) {
     let mut narrow = narrow_table();
     narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
     create(database, vec![narrow]).await;
@@ -49,7 +49,7 @@ fn expected() -> Vec<String> {
     rows.collect()
 }
 
-async fn check(file_system: &FileSystem, context: &str) -> usize {
+pub async fn check(file_system: &FileSystem, context: &str) -> usize {
     let database = open(file_system, quiet()).await.unwrap_or_else(|e| panic!("{context}: {e}"));
     let narrow = table(&database, "narrow");
     let mut lines = show(&narrow, &read_all(&database, &narrow).await);
@@ -70,7 +70,7 @@ async fn check(file_system: &FileSystem, context: &str) -> usize {
     sets.len()
 }
 
-fn clock() -> ManualClock {
+pub fn clock() -> ManualClock {
     ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle()
 }
 

@@ -8,7 +8,7 @@ use espalier_mutation::{
     schema::{TableMetadata, TableOptions},
 };
 use espalier_runtime::{file::FileSystem, spawn_local, time::ManualClock};
-use espalier_storage::{Database, ReadTarget, TokenRange};
+use espalier_storage::{Database, ReadTarget, ScrubMode, SnapshotTable, TokenRange};
 
 use crate::{
     model::{Model, Writer, forget_liveness, read_in_pages},
@@ -83,12 +83,14 @@ impl History {
         let kind = self.writer.below(9);
         let mut token = || self.writer.random.next_u64() as i64;
         let range = TokenRange { after: token(), through: token() };
+        let mode = [ScrubMode::Abort, ScrubMode::Skip, ScrubMode::Validate][step as usize % 3];
         let (other, name) = (database.clone(), table.name.clone());
         let compaction = spawn_local(async move {
             match kind {
                 0 => other.compact("ks", Some(&name), true).await.unwrap(),
                 2 => other.compact_range("ks", Some(&name), range, false).await.unwrap(),
                 1 => other.upgrade_sstables("ks", Some(&name), false).await.unwrap(),
+                3 => scrub(&other, &name, mode).await,
                 _ => _ = other.compact_sstables("ks", &name, kept).await.unwrap(),
             }
         });
@@ -105,6 +107,13 @@ impl History {
         compaction.await;
         self.read_all(database, table, step).await;
     }
+}
+
+/// Nothing is found in what is not damaged.
+async fn scrub(database: &Database, name: &str, mode: ScrubMode) {
+    let tables = vec![SnapshotTable { id: table(database, name).id, schema: String::new() }];
+    let report = database.scrub(tables, mode, false).await.unwrap();
+    assert_eq!((report.faults, report.left_out_partitions), (Vec::new(), 0), "{mode:?}");
 }
 
 fn table_of(definition: fn() -> TableMetadata, writer: &mut Writer) -> TableMetadata {

@@ -38,6 +38,7 @@ mod row_cache_races;
 mod row_cache_scans;
 mod rows_and_pages;
 mod scans_leave_caches;
+mod scrubs;
 mod segments_are_recycled;
 mod several_shards;
 mod shadowable_rows;

@@ -1,0 +1,423 @@
+//! Damaged files: a scrub that aborts or validates changes nothing and names the place; one that skips loses what cannot be read
+//! and nothing else.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_mutation::{
+    ClusteringSlices, KeyRange, UnfilteredStream,
+    schema::{TableMetadata, TableOptions},
+};
+use espalier_runtime::{
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    random::Generator,
+    spawn_local, yield_now,
+};
+use espalier_sstable::{ColumnSelection, Descriptor, PageCache, SSTableReader};
+use espalier_storage::{
+    CompactionKind, Database, ScrubMode, ScrubReport, SnapshotTable, StorageConfiguration,
+    StorageError,
+};
+
+use crate::{compaction_crashes, support::*};
+
+async fn scrub(
+    database: &Database,
+    name: &str,
+    mode: ScrubMode,
+) -> Result<ScrubReport, StorageError> {
+    let schema = "CREATE TABLE".into();
+    let tables = vec![SnapshotTable { id: table(database, name).id, schema }];
+    database.scrub(tables, mode, true).await
+}
+
+/// Text that does not become shorter by compression.
+fn value(random: &mut Generator, length: usize) -> String {
+    (0..length).map(|_| char::from(b'!' + random.below(90) as u8)).collect()
+}
+
+/// One file of many partitions, of which one, `wide`, has many rows.
+async fn fill(database: &Database, compression: &[(&str, &str)]) {
+    let mut wide = wide_table();
+    let pairs = compression.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+    wide.options = TableOptions { compression: pairs.collect(), ..TableOptions::default() };
+    create(database, vec![wide]).await;
+    let table = table(database, "wide");
+    let mut random = Generator::from_seed(5);
+    for number in 0..300 {
+        for clustering in 0..2 {
+            let (name, text) = (format!("p{number:03}"), value(&mut random, 120));
+            let mutation = insert(&table, &name, Some(clustering), 1, &[("v", &text)]);
+            database.apply(mutation).await.unwrap();
+        }
+    }
+    for clustering in 0..400 {
+        let text = value(&mut random, 120);
+        let mutation = insert(&table, "wide", Some(clustering), 1, &[("v", &text)]);
+        database.apply(mutation).await.unwrap();
+    }
+    database.flush("ks", None).await.unwrap();
+}
+
+/// All files of the table, without its snapshots.
+async fn contents(file_system: &FileSystem, table: &TableMetadata) -> BTreeMap<String, Vec<u8>> {
+    let mut contents = BTreeMap::new();
+    for entry in file_system.read_dir(table_directory(table)).await.unwrap() {
+        if !entry.is_directory {
+            contents.insert(entry.name, file_system.read(&entry.path).await.unwrap());
+        }
+    }
+    contents
+}
+
+async fn snapshots(file_system: &FileSystem, table: &TableMetadata) -> Vec<String> {
+    let found = file_system.read_dir(table_directory(table).join("snapshots")).await;
+    found.unwrap_or_default().into_iter().map(|entry| entry.name).collect()
+}
+
+async fn only_set(file_system: &FileSystem, table: &TableMetadata) -> String {
+    let sets = sstable_names(file_system, table).await;
+    assert_eq!(sets.len(), 1, "{sets:?}");
+    sets[0].clone()
+}
+
+/// Turns bits of the byte in the middle of a file.
+async fn damage(file_system: &FileSystem, table: &TableMetadata, component: &str) {
+    let name = format!("{}-{component}", only_set(file_system, table).await);
+    let path = table_directory(table).join(name);
+    let bytes = file_system.read(&path).await.unwrap();
+    let middle = bytes.len() / 2;
+    let file = file_system.open_write(&path).await.unwrap();
+    file.write_at(middle as u64, vec![bytes[middle] ^ 0x5a]).await.unwrap();
+}
+
+/// Where each partition of the only file lies, told by a scan.
+async fn extents(
+    file_system: &FileSystem,
+    table: &Arc<TableMetadata>,
+) -> (u64, BTreeMap<String, (u64, u64)>) {
+    let path =
+        table_directory(table).join(format!("{}-Data.db", only_set(file_system, table).await));
+    let (descriptor, _) = Descriptor::parse(&path).unwrap();
+    let cache = PageCache::new(1 << 20);
+    let reader = SSTableReader::open(file_system, descriptor, Some(table.clone()), &cache);
+    let reader = reader.await.unwrap();
+    let all = Arc::new(ClusteringSlices::all());
+    let mut scan = reader.scan(KeyRange::full(), all, &ColumnSelection::All).await.unwrap();
+    let mut extents = BTreeMap::new();
+    while let Some(mut partition) = scan.next_partition().await.unwrap() {
+        while partition.next().await.unwrap().is_some() {}
+        let name = String::from_utf8(partition.header().key.key.to_vec()).unwrap();
+        extents.insert(name, (partition.start(), partition.position() + 1));
+    }
+    // Of what is not compressed CRC.db says it; chunks of 4 KiB are what it is written with.
+    let length = reader.compression().map_or(4096, |info| u64::from(info.chunk_length));
+    (length, extents)
+}
+
+fn name_of(line: &str) -> &str {
+    line.split_once('/').unwrap().0
+}
+
+/// The byte of Data.db at which a fault is told.
+fn offset_of(fault: &str) -> u64 {
+    let (_, rest) =
+        fault.split_once("Data.db is corrupt at byte ").unwrap_or_else(|| panic!("{fault}"));
+    rest.split_once(':').unwrap().0.parse().unwrap()
+}
+
+const LZ4: &[(&str, &str)] = &[("class", "LZ4Compressor"), ("chunk_length_in_kb", "4")];
+
+fn check_damaged_chunk(version: &str, compression: &[(&str, &str)]) {
+    let file_system = FileSystem::simulated(11);
+    let settings = StorageConfiguration { sstable_format: version.into(), ..configuration() };
+    let kept = run(async {
+        let database = open(&file_system, settings.clone()).await.unwrap();
+        fill(&database, compression).await;
+        let wide = table(&database, "wide");
+        // The row cache knows all rows now.
+        let whole = show(&wide, &read_all(&database, &wide).await);
+        let (chunk_length, extents) = extents(&file_system, &wide).await;
+        assert_eq!(extents.len(), 301);
+        damage(&file_system, &wide, "Data.db").await;
+        let before = contents(&file_system, &wide).await;
+
+        let found = scrub(&database, "wide", ScrubMode::Validate).await.unwrap();
+        assert_eq!((found.sstables, found.damaged_sstables), (1, 1), "{found:?}");
+        assert_eq!((found.left_out_partitions, found.is_stopped), (0, false));
+        let failure = scrub(&database, "wide", ScrubMode::Abort).await.unwrap_err().to_string();
+        assert_eq!(contents(&file_system, &wide).await, before);
+        assert!(snapshots(&file_system, &wide).await.is_empty());
+
+        // All that lies in the chunk, and nothing else, is lost.
+        let from = offset_of(&failure);
+        assert_eq!(from % chunk_length, 0, "{failure}");
+        let is_hit = |(start, end): &(u64, u64)| *start < from + chunk_length && *end > from;
+        let lost: Vec<(&String, &(u64, u64))> =
+            extents.iter().filter(|(_, extent)| is_hit(extent)).collect();
+        assert!(!lost.is_empty() && lost.len() < 301, "{lost:?}");
+        for (name, (start, end)) in &lost {
+            let place = format!("from byte {start} to {end}");
+            let fault = found.faults.iter().find(|fault| fault.ends_with(&place));
+            let fault = fault.unwrap_or_else(|| panic!("{name} {place}: {:?}", found.faults));
+            let token = key(name).token.0;
+            let hex: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let is_named = fault.contains(&format!("with key 0x{hex}, token {token}"));
+            let bounds = fault.split_once("token from ").and_then(|(_, rest)| {
+                let (first, rest) = rest.split_once(" to ")?;
+                let (last, _) = rest.split_once(',')?;
+                Some((first.parse::<i64>().unwrap(), last.parse::<i64>().unwrap()))
+            });
+            let is_bounded = bounds.is_some_and(|(first, last)| (first..=last).contains(&token));
+            assert!(is_named || is_bounded, "{name}, token {token}: {fault}");
+        }
+        let first = lost.iter().map(|(_, extent)| **extent).min().unwrap();
+        assert!(failure.contains(&format!("from byte {} to {}", first.0, first.1)), "{failure}");
+        assert!(failure.contains(&format!("{version}-1-")), "{failure}");
+
+        let skipped = scrub(&database, "wide", ScrubMode::Skip).await.unwrap();
+        assert_eq!(skipped.left_out_partitions, lost.len() as u64, "{skipped:?}");
+        assert_eq!((skipped.sstables, skipped.damaged_sstables), (1, 1));
+        let is_lost = |name: &str| lost.iter().any(|(lost, _)| *lost == name);
+        let kept: Vec<String> =
+            whole.iter().filter(|line| !is_lost(name_of(line))).cloned().collect();
+        assert!(kept.len() > 400 && kept.len() < whole.len());
+        assert_eq!(show(&wide, &read_all(&database, &wide).await), kept);
+
+        let snapshots = snapshots(&file_system, &wide).await;
+        assert!(snapshots.len() == 1 && snapshots[0].starts_with("pre-scrub-"), "{snapshots:?}");
+        let snapshot = table_directory(&wide).join("snapshots").join(&snapshots[0]);
+        for (name, bytes) in before.iter().filter(|(name, _)| name.starts_with(version)) {
+            assert_eq!(file_system.read(snapshot.join(name)).await.unwrap(), *bytes, "{name}");
+        }
+        // What is left is whole.
+        for mode in [ScrubMode::Validate, ScrubMode::Abort] {
+            let after = scrub(&database, "wide", mode).await.unwrap();
+            assert_eq!(after.faults, Vec::<String>::new(), "{mode:?}");
+        }
+        assert_eq!(show(&wide, &read_all(&database, &wide).await), kept);
+        database.shutdown().await.unwrap();
+        kept
+    });
+    run(async {
+        let database = open(&file_system, settings).await.unwrap();
+        let wide = table(&database, "wide");
+        assert_eq!(show(&wide, &read_all(&database, &wide).await), kept);
+    });
+}
+
+#[test]
+fn a_damaged_chunk_costs_what_lies_in_it() {
+    for version in ["da", "oa", "nb", "me", "mt"] {
+        check_damaged_chunk(version, LZ4);
+    }
+}
+
+#[test]
+fn a_damaged_chunk_of_a_table_that_is_not_compressed() {
+    for version in ["da", "nb"] {
+        check_damaged_chunk(version, &[("enabled", "false")]);
+    }
+}
+
+/// Changes Data.db, which is not compressed, with the checksums of its chunks. The table is not open.
+async fn forge(file_system: &FileSystem, table: &TableMetadata, change: impl FnOnce(&mut [u8])) {
+    let set = only_set(file_system, table).await;
+    let path = |component: &str| table_directory(table).join(format!("{set}-{component}"));
+    let mut bytes = file_system.read(path("Data.db")).await.unwrap();
+    change(&mut bytes);
+    let mut checksums = 4096u32.to_be_bytes().to_vec();
+    for chunk in bytes.chunks(4096) {
+        checksums.extend(crc32fast::hash(chunk).to_be_bytes());
+    }
+    for (component, bytes) in [("Data.db", bytes), ("CRC.db", checksums)] {
+        let file = file_system.open_write(path(component)).await.unwrap();
+        assert_eq!(file.length().await.unwrap(), bytes.len() as u64);
+        file.write_at(0, bytes).await.unwrap();
+    }
+    // Cassandra's files have none of these.
+    file_system.remove_file(path("Checksums.db")).await.unwrap();
+    let toc = String::from_utf8(file_system.read(path("TOC.txt")).await.unwrap()).unwrap();
+    let toc = toc.replace("Checksums.db\n", "");
+    file_system.write_atomically(path("TOC.txt"), toc).await.unwrap();
+}
+
+fn find(bytes: &[u8], within: (u64, u64), wanted: &[u8]) -> usize {
+    let (start, end) = (within.0 as usize, within.1 as usize);
+    let at = bytes[start..end].windows(wanted.len()).position(|window| window == wanted);
+    start + at.unwrap()
+}
+
+/// A key that is another than the index says, rows out of order, a partition without its end.
+#[test]
+fn what_no_checksum_tells_is_found() {
+    for version in ["da", "nb"] {
+        let file_system = FileSystem::simulated(16);
+        let settings = StorageConfiguration { sstable_format: version.into(), ..configuration() };
+        let (whole, extents) = run(async {
+            let database = open(&file_system, settings.clone()).await.unwrap();
+            fill(&database, &[("enabled", "false")]).await;
+            let wide = table(&database, "wide");
+            let whole = show(&wide, &read_all(&database, &wide).await);
+            let (_, extents) = extents(&file_system, &wide).await;
+            database.shutdown().await.unwrap();
+            forge(&file_system, &wide, |bytes| {
+                let at = find(bytes, extents["p100"], b"p100");
+                bytes[at..at + 4].copy_from_slice(b"p999");
+                let at = find(bytes, extents["p150"], &[0, 0, 0, 0, 1]);
+                bytes[at + 1] = 0x80;
+                bytes[extents["p200"].1 as usize - 1] = 0x04;
+            })
+            .await;
+            (whole, extents)
+        });
+        run(async {
+            let database = open(&file_system, settings.clone()).await.unwrap();
+            let wide = table(&database, "wide");
+            let found = scrub(&database, "wide", ScrubMode::Validate).await.unwrap();
+            let skipped = scrub(&database, "wide", ScrubMode::Skip).await.unwrap();
+            assert_eq!(skipped.left_out_partitions, 3, "{skipped:?}");
+            for (name, what) in [
+                ("p100", "another partition than the index says"),
+                ("p150", "a row or marker lies before the one in front of it"),
+                ("p200", ""),
+            ] {
+                let (start, end) = extents[name];
+                let place = format!("from byte {start} to {end}");
+                for faults in [&found.faults, &skipped.faults] {
+                    let is_told = |fault: &&String| fault.contains(&place) && fault.contains(what);
+                    assert!(faults.iter().any(|fault| is_told(&fault)), "{name}: {faults:?}");
+                }
+            }
+            let is_lost = |line: &String| ["p100", "p150", "p200"].contains(&name_of(line));
+            let kept: Vec<String> = whole.iter().filter(|line| !is_lost(line)).cloned().collect();
+            assert_eq!(show(&wide, &read_all(&database, &wide).await), kept, "{version}");
+        });
+    }
+}
+
+/// Without the index nobody can say which partitions there were.
+#[test]
+fn a_damaged_index_leaves_the_file_as_it_is() {
+    for (version, component) in [("da", "Partitions.db"), ("oa", "Index.db")] {
+        let file_system = FileSystem::simulated(12);
+        let settings = StorageConfiguration { sstable_format: version.into(), ..configuration() };
+        run(async {
+            let database = open(&file_system, settings.clone()).await.unwrap();
+            fill(&database, LZ4).await;
+            database.shutdown().await.unwrap();
+        });
+        run(async {
+            let database = open(&file_system, settings).await.unwrap();
+            let wide = table(&database, "wide");
+            damage(&file_system, &wide, component).await;
+            let before = contents(&file_system, &wide).await;
+            for mode in [ScrubMode::Abort, ScrubMode::Skip] {
+                // As long as a page of it is in memory it is as good as ever.
+                database.drop_caches().await;
+                let failure = scrub(&database, "wide", mode).await.unwrap_err().to_string();
+                assert!(failure.contains(component), "{mode:?}: {failure}");
+                assert_eq!(contents(&file_system, &wide).await, before, "{mode:?}");
+            }
+            let found = scrub(&database, "wide", ScrubMode::Validate).await.unwrap();
+            assert!(found.faults.iter().any(|fault| fault.contains(component)), "{found:?}");
+            assert_eq!(contents(&file_system, &wide).await, before);
+        });
+    }
+}
+
+/// What the disk refuses to read today it may give tomorrow.
+#[test]
+fn a_disk_that_does_not_read_loses_nothing() {
+    let file_system = FileSystem::simulated(13);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        fill(&database, LZ4).await;
+        let wide = table(&database, "wide");
+        let whole = show(&wide, &read_all(&database, &wide).await);
+        let set = only_set(&file_system, &wide).await;
+        for mode in [ScrubMode::Skip, ScrubMode::Abort, ScrubMode::Validate] {
+            disk.inject(Fault::always(Operation::Read, Effect::InputOutput).on_path("-Data.db"));
+            assert!(scrub(&database, "wide", mode).await.is_err(), "{mode:?}");
+            disk.clear_faults();
+            assert_eq!(only_set(&file_system, &wide).await, set);
+        }
+        database.drop_caches().await;
+        assert_eq!(show(&wide, &read_all(&database, &wide).await), whole);
+    });
+}
+
+#[test]
+fn a_scrub_is_seen_and_stopped() {
+    for mode in [ScrubMode::Abort, ScrubMode::Skip, ScrubMode::Validate] {
+        let file_system = FileSystem::simulated(14);
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            fill(&database, LZ4).await;
+            let wide = table(&database, "wide");
+            let before = contents(&file_system, &wide).await;
+            let other = database.clone();
+            let scrubbing = spawn_local(async move { scrub(&other, "wide", mode).await });
+            let seen = loop {
+                match database.compactions().await.pop() {
+                    Some(seen) => break seen,
+                    None => yield_now().await,
+                }
+            };
+            assert_eq!((seen.kind, seen.kind.name()), (CompactionKind::Scrub, "SCRUB"));
+            assert_eq!((seen.table.as_str(), seen.sstables), ("wide", 1));
+            database.stop_compactions().await;
+            let report = scrubbing.await.unwrap();
+            assert!(report.is_stopped, "{mode:?}: {report:?}");
+            assert_eq!(contents(&file_system, &wide).await, before, "{mode:?}");
+            let again = scrub(&database, "wide", mode).await.unwrap();
+            assert_eq!((again.is_stopped, again.sstables), (false, 1));
+        });
+    }
+}
+
+/// A file that is being compacted is scrubbed behind that, if it is still there.
+#[test]
+fn a_scrub_waits_for_compactions() {
+    let file_system = FileSystem::simulated(15);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        fill(&database, LZ4).await;
+        let wide = table(&database, "wide");
+        let whole = show(&wide, &read_all(&database, &wide).await);
+        let other = database.clone();
+        let first = spawn_local(async move { scrub(&other, "wide", ScrubMode::Validate).await });
+        while database.compactions().await.is_empty() {
+            yield_now().await;
+        }
+        // It holds the file; the second one has to wait for it.
+        let second = scrub(&database, "wide", ScrubMode::Abort).await.unwrap();
+        assert_eq!((second.sstables, second.is_stopped), (1, false));
+        assert_eq!(first.await.unwrap().sstables, 1);
+        assert_eq!(show(&wide, &read_all(&database, &wide).await), whole);
+    });
+}
+
+#[test]
+fn the_power_goes_while_a_table_is_scrubbed() {
+    let _installed = compaction_crashes::clock().install();
+    for operations in (0..400).step_by(7) {
+        let file_system = FileSystem::simulated(operations);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        run(async {
+            let database = open(&file_system, compaction_crashes::quiet()).await.unwrap();
+            compaction_crashes::fill(&database).await;
+            let id = table(&database, "narrow").id;
+            let tables = vec![SnapshotTable { id, schema: String::new() }];
+            disk.power_off_after(operations);
+            let _ = database.scrub(tables, ScrubMode::Skip, false).await;
+        });
+        let crashed = FileSystem::on(disk.crash(operations));
+        let context = format!("power off after {operations} operations");
+        let sets = run(compaction_crashes::check(&crashed, &context));
+        assert_eq!(sets, 3, "{context}");
+    }
+}
