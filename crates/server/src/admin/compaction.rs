@@ -21,6 +21,9 @@ pub(super) async fn answer(
         ("GET" | "POST", ["storage_service", "keyspace_upgrade_sstables", keyspace]) => {
             upgrade(database, keyspace, request).await
         }
+        ("GET" | "POST", ["storage_service", "keyspace_scrub", keyspace]) => {
+            super::scrub::scrub(database, keyspace, request).await
+        }
         ("POST", ["compaction_manager", "force_user_defined_compaction"]) => {
             compact_files(database, request).await
         }

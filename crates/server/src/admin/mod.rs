@@ -6,6 +6,7 @@ mod compaction;
 mod http;
 mod parameters;
 mod routes;
+mod scrub;
 mod serve;
 mod snapshots;
 

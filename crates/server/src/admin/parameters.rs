@@ -18,6 +18,9 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
         ["storage_service", "keyspace_upgrade_sstables", _] => {
             Some(&["cf", "exclude_current_version"])
         }
+        ["storage_service", "keyspace_scrub", _] => {
+            Some(&["cf", "scrub_mode", "disable_snapshot", "quarantine_mode", "skip_corrupted"])
+        }
         ["storage_service", "snapshots"] => {
             Some(&["tag", "kn", "cf", "sf", "use_sstable_identifier"])
         }
@@ -46,10 +49,13 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
 
 /// What is wrong with the parameters of a request.
 pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
-    if !matches!(request.method.as_str(), "POST" | "DELETE") {
+    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+    // A scrub is asked for with GET.
+    let is_change = matches!(request.method.as_str(), "POST" | "DELETE")
+        || matches!(path.as_slice(), ["storage_service", "keyspace_scrub", _]);
+    if !is_change {
         return Ok(());
     }
-    let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     let Some(known) = known(&path) else { return Ok(()) };
     let Some((name, _)) = request.query.iter().find(|(name, _)| !known.contains(&name.as_str()))
     else {
@@ -82,6 +88,7 @@ mod tests {
             ("POST", "/storage_service/keyspace_flush/ks?table=t"),
             ("POST", "/storage_service/keyspace_compaction/ks?cf=t&CF=u"),
             ("POST", "/lsa/compact?cf=t"),
+            ("GET", "/storage_service/keyspace_scrub/ks?table=t"),
         ] {
             assert!(check(&request(method, target)).is_err(), "{target}");
         }
@@ -90,6 +97,10 @@ mod tests {
             ("DELETE", "/storage_service/snapshots"),
             ("POST", "/storage_service/keyspace_flush/ks?cf=t,u"),
             ("POST", "/storage_service/sstables/ks?cf=t&path=/x"),
+            (
+                "GET",
+                "/storage_service/keyspace_scrub/ks?cf=t&scrub_mode=SKIP&disable_snapshot=true",
+            ),
             // Whoever collects metrics may mark what they ask for.
             ("GET", "/metrics?from=here"),
         ] {

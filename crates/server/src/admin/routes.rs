@@ -21,7 +21,10 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
             super::snapshots::answer(server, request, path.as_slice()).await
         }
         ("POST" | "GET", ["storage_service", "keyspace_compaction", _])
-        | ("GET" | "POST", ["storage_service", "keyspace_upgrade_sstables", _])
+        | (
+            "GET" | "POST",
+            ["storage_service", "keyspace_upgrade_sstables" | "keyspace_scrub", _],
+        )
         | (_, ["compaction_manager", ..]) => {
             super::compaction::answer(server, request, path.as_slice()).await
         }
@@ -110,6 +113,7 @@ fn not_found() -> HttpResponse {
         GET /metrics; POST /storage_service/keyspace_flush/KEYSPACE; POST /storage_service/keyspace_compaction/KEYSPACE (with \
         &startToken=TOKEN&endToken=TOKEN for the files of a range); POST /compaction_manager/force_user_defined_compaction?data_files=FILES; \
         GET /compaction_manager/compactions; POST /compaction_manager/stop_compaction; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
+        GET /storage_service/keyspace_scrub/KEYSPACE (with scrub_mode=ABORT, SKIP or VALIDATE); \
         GET and DELETE /storage_service/orphans (with ?path=DIRECTORY); GET, POST and DELETE /storage_service/snapshots; POST /storage_service/restore?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; \
         POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY; POST /lsa/compact (forgets cached rows); \
         POST /system/drop_sstable_caches (pages of files as well); GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY; \

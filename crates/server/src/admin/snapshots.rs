@@ -103,7 +103,7 @@ async fn take_snapshot(database: &Database, request: &HttpRequest) -> HttpRespon
         return HttpResponse::error(400, "You must supply a snapshot name: ?tag=NAME");
     };
     let schema = database.schema();
-    match wanted(&schema, &names(request, "kn"), &names(request, "cf")) {
+    match tables_wanted(&schema, &names(request, "kn"), &names(request, "cf")) {
         Ok(tables) => {
             let with_memtables = !flag(request, "sf", false);
             outcome(database.take_snapshot(tag.to_owned(), tables, with_memtables).await)
@@ -112,7 +112,7 @@ async fn take_snapshot(database: &Database, request: &HttpRequest) -> HttpRespon
     }
 }
 
-fn wanted(
+pub(super) fn tables_wanted(
     schema: &Schema,
     keyspaces: &[&str],
     tables: &[&str],

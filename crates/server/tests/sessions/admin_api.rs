@@ -180,3 +180,49 @@ fn caches_are_dropped_on_demand() {
         },
     );
 }
+
+#[test]
+fn a_table_is_scrubbed_on_demand() {
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            client
+                .must(
+                    "CREATE KEYSPACE ks WITH replication = \
+                 {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                )
+                .await;
+            client.must("CREATE TABLE ks.t (k int PRIMARY KEY, v text)").await;
+            for key in 0..20 {
+                client.must(&format!("INSERT INTO ks.t (k, v) VALUES ({key}, 'x')")).await;
+            }
+            let node = &node;
+            let scrub = async |method: &str, rest: &str| {
+                let target = format!("/storage_service/keyspace_scrub/{rest}");
+                ask(node.admin, method, &target).await
+            };
+            let snapshots = async || ask(node.admin, "GET", "/storage_service/snapshots").await.1;
+            assert_eq!(ask(node.admin, "POST", "/storage_service/keyspace_flush/ks").await.0, 200);
+            let done = (200, "0".to_owned());
+            assert_eq!(scrub("GET", "ks").await, done);
+            assert_eq!(scrub("POST", "ks?cf=t&scrub_mode=VALIDATE").await, done);
+            assert_eq!(scrub("GET", "ks?cf=t&scrub_mode=SKIP&disable_snapshot=true").await, done);
+            assert_eq!(snapshots().await, "[]");
+            assert_eq!(scrub("GET", "ks?scrub_mode=SKIP&quarantine_mode=INCLUDE").await, done);
+            let kept = snapshots().await;
+            assert!(
+                kept.contains("\"key\": \"pre-scrub-") && kept.contains("\"cf\":\"t\""),
+                "{kept}"
+            );
+            for wrong in ["nothing", "ks?cf=nothing", "ks?scrub_mode=FIX", "ks?table=t"] {
+                assert_eq!(scrub("GET", wrong).await.0, 400, "{wrong}");
+            }
+            let segregate = scrub("GET", "ks?scrub_mode=SEGREGATE").await;
+            assert!(segregate.0 == 400 && segregate.1.contains("SKIP is"), "{segregate:?}");
+            let rows = super::client::Client::rows(client.ask_query("SELECT v FROM ks.t").await);
+            assert_eq!(rows.len(), 20);
+        },
+    );
+}

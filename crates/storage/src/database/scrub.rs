@@ -108,13 +108,13 @@ impl Database {
         mode: ScrubMode,
         stop_requests: u64,
     ) -> Result<ScrubReport, StorageError> {
-        let stopped = || ScrubReport { is_stopped: true, ..ScrubReport::default() };
+        let stopped = |report| ScrubReport { is_stopped: true, ..report };
         let (guard, (level, split)) = loop {
             if self.is_closing() {
                 return Err(StorageError::ShuttingDown);
             }
             if self.stop_requests() != stop_requests {
-                return Ok(stopped());
+                return Ok(stopped(ScrubReport::default()));
             }
             // Compacted by others meanwhile, who read all of it.
             let is_same = |other: &Rc<SSTable>| Rc::ptr_eq(other, sstable);
@@ -160,7 +160,10 @@ impl Database {
         let report = scrub.report();
         match done? {
             true => Ok(report),
-            false => Ok(stopped()),
+            false => {
+                tracing::info!("scrub: {} is left as it is: stopped", sstable.descriptor());
+                Ok(ScrubReport { sstables: 0, left_out_partitions: 0, ..stopped(report) })
+            }
         }
     }
 }

@@ -1,0 +1,114 @@
+//! Scrubs by ScyllaDB's path: files that may be damaged.
+
+use espalier_storage::{Database, ScrubMode, ScrubReport};
+
+use super::{
+    compaction::{failure, flag, names},
+    http::{HttpRequest, HttpResponse},
+    snapshots::tables_wanted,
+};
+
+/// What ScyllaDB answers.
+const DONE: u32 = 0;
+const STOPPED: u32 = 1;
+const VALIDATION_ERRORS: u32 = 3;
+
+/// `GET /storage_service/keyspace_scrub/KEYSPACE`.
+pub(super) async fn scrub(
+    database: &Database,
+    keyspace: &str,
+    request: &HttpRequest,
+) -> HttpResponse {
+    let mode = match mode(request).and_then(|mode| check_quarantine(request).map(|()| mode)) {
+        Ok(mode) => mode,
+        Err(reason) => return HttpResponse::error(400, &reason),
+    };
+    let schema = database.schema();
+    let tables = match tables_wanted(&schema, &[keyspace], &names(request, "cf")) {
+        Ok(tables) => tables,
+        Err(reason) => return HttpResponse::error(400, &reason),
+    };
+    let with_snapshot = !flag(request, "disable_snapshot", false);
+    match database.scrub(tables, mode, with_snapshot).await {
+        Ok(report) => HttpResponse::json(status(mode, &report).to_string()),
+        Err(error) => failure(&error),
+    }
+}
+
+fn mode(request: &HttpRequest) -> Result<ScrubMode, String> {
+    let mode = request.parameter("scrub_mode").filter(|mode| !mode.is_empty());
+    // The older way to ask for it.
+    let otherwise = if flag(request, "skip_corrupted", false) { "SKIP" } else { "ABORT" };
+    match mode.unwrap_or(otherwise).to_ascii_uppercase().as_str() {
+        "ABORT" => Ok(ScrubMode::Abort),
+        "SKIP" => Ok(ScrubMode::Skip),
+        "VALIDATE" => Ok(ScrubMode::Validate),
+        "SEGREGATE" => Err(
+            "scrub_mode SEGREGATE is not supported. SKIP is: it leaves out partitions that cannot be read, and keeps a snapshot"
+                .into(),
+        ),
+        other => Err(format!(
+            "There is no scrub_mode '{}': there are ABORT, SKIP and VALIDATE",
+            other.escape_debug()
+        )),
+    }
+}
+
+/// There is no quarantine here: all files are where they were.
+fn check_quarantine(request: &HttpRequest) -> Result<(), String> {
+    let mode = request.parameter("quarantine_mode").unwrap_or_default().to_ascii_uppercase();
+    match mode.as_str() {
+        "" | "INCLUDE" | "EXCLUDE" => Ok(()),
+        "ONLY" => Err("quarantine_mode ONLY: no file is ever put into quarantine here".into()),
+        other => Err(format!("There is no quarantine_mode '{}'", other.escape_debug())),
+    }
+}
+
+fn status(mode: ScrubMode, report: &ScrubReport) -> u32 {
+    match mode {
+        _ if report.is_stopped => STOPPED,
+        ScrubMode::Validate if report.damaged_sstables > 0 => VALIDATION_ERRORS,
+        _ => DONE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(query: &str) -> HttpRequest {
+        let text = format!("GET /storage_service/keyspace_scrub/ks?{query} HTTP/1.1\r\n\r\n");
+        match super::super::http::parse(text.as_bytes()) {
+            super::super::http::Parsed::Request(request) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn modes_are_those_of_scylladb() {
+        for (query, expected) in [
+            ("cf=t", ScrubMode::Abort),
+            ("scrub_mode=", ScrubMode::Abort),
+            ("skip_corrupted=true", ScrubMode::Skip),
+            ("scrub_mode=SKIP", ScrubMode::Skip),
+            ("scrub_mode=validate&skip_corrupted=true", ScrubMode::Validate),
+        ] {
+            assert_eq!(mode(&request(query)), Ok(expected), "{query}");
+        }
+        let segregate = mode(&request("scrub_mode=SEGREGATE")).unwrap_err();
+        assert!(segregate.contains("not supported") && segregate.contains("SKIP"), "{segregate}");
+        assert!(mode(&request("scrub_mode=fix")).is_err());
+        assert!(check_quarantine(&request("quarantine_mode=INCLUDE")).is_ok());
+        assert!(check_quarantine(&request("quarantine_mode=ONLY")).is_err());
+    }
+
+    #[test]
+    fn statuses_are_those_of_scylladb() {
+        let damaged = ScrubReport { damaged_sstables: 1, ..ScrubReport::default() };
+        let stopped = ScrubReport { is_stopped: true, ..damaged.clone() };
+        assert_eq!(status(ScrubMode::Validate, &damaged), 3);
+        assert_eq!(status(ScrubMode::Skip, &damaged), 0);
+        assert_eq!(status(ScrubMode::Validate, &stopped), 1);
+        assert_eq!(status(ScrubMode::Validate, &ScrubReport::default()), 0);
+    }
+}
