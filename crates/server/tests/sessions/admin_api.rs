@@ -213,7 +213,7 @@ fn a_table_is_scrubbed_on_demand() {
             assert_eq!(scrub("GET", "ks?scrub_mode=SKIP&quarantine_mode=INCLUDE").await, done);
             let kept = snapshots().await;
             assert!(
-                kept.contains("\"key\": \"pre-scrub-") && kept.contains("\"cf\":\"t\""),
+                kept.contains("\"key\":\"pre-scrub-") && kept.contains("\"cf\":\"t\""),
                 "{kept}"
             );
             for wrong in ["nothing", "ks?cf=nothing", "ks?scrub_mode=FIX", "ks?table=t"] {
