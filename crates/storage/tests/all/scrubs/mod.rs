@@ -1,0 +1,124 @@
+//! Damaged files: a scrub that aborts or validates changes nothing and names the place; one that skips loses what cannot be read
+//! and nothing else.
+
+mod damage;
+mod running;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_mutation::{
+    ClusteringSlices, KeyRange, UnfilteredStream,
+    schema::{TableMetadata, TableOptions},
+};
+use espalier_runtime::{file::FileSystem, random::Generator};
+use espalier_sstable::{ColumnSelection, Descriptor, PageCache, SSTableReader};
+use espalier_storage::{Database, ScrubMode, ScrubReport, SnapshotTable, StorageError};
+
+use crate::support::*;
+
+async fn scrub(
+    database: &Database,
+    name: &str,
+    mode: ScrubMode,
+) -> Result<ScrubReport, StorageError> {
+    let schema = "CREATE TABLE".into();
+    let tables = vec![SnapshotTable { id: table(database, name).id, schema }];
+    database.scrub(tables, mode, true).await
+}
+
+/// Text that does not become shorter by compression.
+fn value(random: &mut Generator, length: usize) -> String {
+    (0..length).map(|_| char::from(b'!' + random.below(90) as u8)).collect()
+}
+
+/// One file of many partitions, of which one, `wide`, has many rows.
+async fn fill(database: &Database, compression: &[(&str, &str)]) {
+    let mut wide = wide_table();
+    let pairs = compression.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+    wide.options = TableOptions { compression: pairs.collect(), ..TableOptions::default() };
+    create(database, vec![wide]).await;
+    let table = table(database, "wide");
+    let mut random = Generator::from_seed(5);
+    for number in 0..300 {
+        for clustering in 0..2 {
+            let (name, text) = (format!("p{number:03}"), value(&mut random, 120));
+            let mutation = insert(&table, &name, Some(clustering), 1, &[("v", &text)]);
+            database.apply(mutation).await.unwrap();
+        }
+    }
+    for clustering in 0..400 {
+        let text = value(&mut random, 120);
+        let mutation = insert(&table, "wide", Some(clustering), 1, &[("v", &text)]);
+        database.apply(mutation).await.unwrap();
+    }
+    database.flush("ks", None).await.unwrap();
+}
+
+/// All files of the table, without its snapshots.
+async fn contents(file_system: &FileSystem, table: &TableMetadata) -> BTreeMap<String, Vec<u8>> {
+    let mut contents = BTreeMap::new();
+    for entry in file_system.read_dir(table_directory(table)).await.unwrap() {
+        if !entry.is_directory {
+            contents.insert(entry.name, file_system.read(&entry.path).await.unwrap());
+        }
+    }
+    contents
+}
+
+async fn snapshots(file_system: &FileSystem, table: &TableMetadata) -> Vec<String> {
+    let found = file_system.read_dir(table_directory(table).join("snapshots")).await;
+    found.unwrap_or_default().into_iter().map(|entry| entry.name).collect()
+}
+
+async fn only_set(file_system: &FileSystem, table: &TableMetadata) -> String {
+    let sets = sstable_names(file_system, table).await;
+    assert_eq!(sets.len(), 1, "{sets:?}");
+    sets[0].clone()
+}
+
+/// Turns bits of the byte in the middle of a file.
+async fn damage(file_system: &FileSystem, table: &TableMetadata, component: &str) {
+    let name = format!("{}-{component}", only_set(file_system, table).await);
+    let path = table_directory(table).join(name);
+    let bytes = file_system.read(&path).await.unwrap();
+    let middle = bytes.len() / 2;
+    let file = file_system.open_write(&path).await.unwrap();
+    file.write_at(middle as u64, vec![bytes[middle] ^ 0x5a]).await.unwrap();
+}
+
+/// Where each partition of the only file lies, told by a scan.
+async fn extents(
+    file_system: &FileSystem,
+    table: &Arc<TableMetadata>,
+) -> (u64, BTreeMap<String, (u64, u64)>) {
+    let path =
+        table_directory(table).join(format!("{}-Data.db", only_set(file_system, table).await));
+    let (descriptor, _) = Descriptor::parse(&path).unwrap();
+    let cache = PageCache::new(1 << 20);
+    let reader = SSTableReader::open(file_system, descriptor, Some(table.clone()), &cache);
+    let reader = reader.await.unwrap();
+    let all = Arc::new(ClusteringSlices::all());
+    let mut scan = reader.scan(KeyRange::full(), all, &ColumnSelection::All).await.unwrap();
+    let mut extents = BTreeMap::new();
+    while let Some(mut partition) = scan.next_partition().await.unwrap() {
+        while partition.next().await.unwrap().is_some() {}
+        let name = String::from_utf8(partition.header().key.key.to_vec()).unwrap();
+        extents.insert(name, (partition.start(), partition.position() + 1));
+    }
+    // Of what is not compressed CRC.db says it; chunks of 4 KiB are what it is written with.
+    let length = reader.compression().map_or(4096, |info| u64::from(info.chunk_length));
+    (length, extents)
+}
+
+fn name_of(line: &str) -> &str {
+    line.split_once('/').unwrap().0
+}
+
+/// The byte of Data.db at which a fault is told.
+fn offset_of(fault: &str) -> u64 {
+    let (_, rest) =
+        fault.split_once("Data.db is corrupt at byte ").unwrap_or_else(|| panic!("{fault}"));
+    rest.split_once(':').unwrap().0.parse().unwrap()
+}
+
+const LZ4: &[(&str, &str)] = &[("class", "LZ4Compressor"), ("chunk_length_in_kb", "4")];

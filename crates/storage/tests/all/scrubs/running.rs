@@ -1,0 +1,107 @@
+//! Scrubs beside compactions, other shards, and the end of the power.
+
+use espalier_runtime::{file::FileSystem, spawn_local, yield_now};
+use espalier_storage::{CompactionKind, ScrubMode, SnapshotTable};
+
+use super::*;
+use crate::{compaction_crashes, support::shards::on_shards};
+
+#[test]
+fn a_scrub_is_seen_and_stopped() {
+    for mode in [ScrubMode::Abort, ScrubMode::Skip, ScrubMode::Validate] {
+        let file_system = FileSystem::simulated(14);
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            fill(&database, LZ4).await;
+            let wide = table(&database, "wide");
+            let before = contents(&file_system, &wide).await;
+            let other = database.clone();
+            let scrubbing = spawn_local(async move { scrub(&other, "wide", mode).await });
+            let seen = loop {
+                match database.compactions().await.pop() {
+                    Some(seen) => break seen,
+                    None => yield_now().await,
+                }
+            };
+            assert_eq!((seen.kind, seen.kind.name()), (CompactionKind::Scrub, "SCRUB"));
+            assert_eq!((seen.table.as_str(), seen.sstables), ("wide", 1));
+            database.stop_compactions().await;
+            let report = scrubbing.await.unwrap();
+            assert!(report.is_stopped, "{mode:?}: {report:?}");
+            assert_eq!(contents(&file_system, &wide).await, before, "{mode:?}");
+            let again = scrub(&database, "wide", mode).await.unwrap();
+            assert_eq!((again.is_stopped, again.sstables), (false, 1));
+        });
+    }
+}
+
+/// A file that is being compacted is scrubbed behind that, if it is still there.
+#[test]
+fn a_scrub_waits_for_compactions() {
+    let file_system = FileSystem::simulated(15);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        fill(&database, LZ4).await;
+        let wide = table(&database, "wide");
+        let whole = show(&wide, &read_all(&database, &wide).await);
+        let other = database.clone();
+        let first = spawn_local(async move { scrub(&other, "wide", ScrubMode::Validate).await });
+        while database.compactions().await.is_empty() {
+            yield_now().await;
+        }
+        // It holds the file; the second one has to wait for it.
+        let second = scrub(&database, "wide", ScrubMode::Abort).await.unwrap();
+        assert_eq!((second.sstables, second.is_stopped), (1, false));
+        assert_eq!(first.await.unwrap().sstables, 1);
+        assert_eq!(show(&wide, &read_all(&database, &wide).await), whole);
+    });
+}
+
+#[test]
+fn the_power_goes_while_a_table_is_scrubbed() {
+    let _installed = compaction_crashes::clock().install();
+    for operations in (0..400).step_by(7) {
+        let file_system = FileSystem::simulated(operations);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        run(async {
+            let database = open(&file_system, compaction_crashes::quiet()).await.unwrap();
+            compaction_crashes::fill(&database).await;
+            let id = table(&database, "narrow").id;
+            let tables = vec![SnapshotTable { id, schema: String::new() }];
+            disk.power_off_after(operations);
+            let _ = database.scrub(tables, ScrubMode::Skip, false).await;
+        });
+        let crashed = FileSystem::on(disk.crash(operations));
+        let context = format!("power off after {operations} operations");
+        let sets = run(compaction_crashes::check(&crashed, &context));
+        assert_eq!(sets, 3, "{context}");
+    }
+}
+
+/// Each shard has its own files; one that several have a part of waits until it is split.
+#[test]
+fn each_shard_scrubs_its_own_files() {
+    let file_system = FileSystem::simulated(17);
+    let (whole, own) = on_shards(1, &file_system, configuration(), |database| async move {
+        fill(&database, LZ4).await;
+        let wide = table(&database, "wide");
+        let whole = show(&wide, &read_all(&database, &wide).await);
+        let own = scrub(&database, "wide", ScrubMode::Abort).await.unwrap().sstables;
+        database.shutdown().await.unwrap();
+        (whole, own)
+    })
+    .unwrap();
+    assert_eq!(own, 1);
+    let (shared, split, after) =
+        on_shards(2, &file_system, configuration(), |database| async move {
+            let wide = table(&database, "wide");
+            let shared = scrub(&database, "wide", ScrubMode::Skip).await.unwrap();
+            database.compact("ks", Some("wide"), true).await.unwrap();
+            let split = scrub(&database, "wide", ScrubMode::Skip).await.unwrap();
+            (shared, split, show(&wide, &read_all(&database, &wide).await))
+        })
+        .unwrap();
+    assert_eq!((shared.sstables, split.sstables), (0, 2));
+    assert!(shared.faults.is_empty() && split.faults.is_empty());
+    assert_eq!(after, whole);
+}
