@@ -87,10 +87,12 @@ impl Database {
         for sstable in sstables {
             match self.scrub_one(table, &sstable, mode, stop_requests).await {
                 Ok(more) => report.add(more),
-                Err(error) if mode == ScrubMode::Abort => return Err(error),
                 Err(error) => {
                     let name = sstable.descriptor();
                     tracing::warn!(%error, "scrub: {name} is left as it is");
+                    if mode == ScrubMode::Abort {
+                        return Err(error);
+                    }
                     failure = failure.or(Some(error));
                 }
             }
