@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use espalier_mutation::{DecoratedKey, Mutation, PartitionUpdate, schema::TableId};
+use espalier_storage::system::is_virtual;
 
 use crate::{
     Error, Result,
@@ -91,7 +92,11 @@ pub fn check_statements<'s>(
     batch_has_timestamp: bool,
 ) -> Result<bool> {
     let (mut counters, mut others) = (false, false);
+    let (mut virtual_tables, mut stored_tables) = (false, false);
     for statement in statements {
+        let is_virtual = is_virtual(&statement.table.keyspace);
+        virtual_tables |= is_virtual;
+        stored_tables |= !is_virtual;
         let is_counter = statement.table.is_counter();
         counters |= is_counter;
         others |= !is_counter;
@@ -105,6 +110,12 @@ pub fn check_statements<'s>(
         BatchKind::Counter if others => {
             Err(Error::invalid("Cannot include non-counter statement in a counter batch"))
         }
+        BatchKind::Logged if virtual_tables => {
+            Err(Error::invalid("Cannot include a virtual table statement in a logged batch"))
+        }
+        _ if virtual_tables && stored_tables => Err(Error::invalid(
+            "Mutations for virtual and regular tables cannot exist in the same batch",
+        )),
         BatchKind::Logged if counters => {
             Err(Error::invalid("Cannot include a counter statement in a logged batch"))
         }

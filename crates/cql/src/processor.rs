@@ -4,11 +4,12 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
     Clustering, ClusteringSlice, ClusteringSlices, DecoratedKey, Direction, Mutation, Row,
-    schema::TableMetadata,
+    schema::{TableId, TableMetadata},
 };
 use espalier_runtime::{time, trace_event};
 use espalier_storage::{
     ColumnSelection, CommitTicket, Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
+    system::is_virtual,
 };
 use smallvec::SmallVec;
 
@@ -245,19 +246,27 @@ impl QueryProcessor {
                 Ok(QueryResult::Void)
             }
             Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
-            Plan::Truncate(table) => {
-                database
-                    .truncate(*table)
-                    .await
-                    .map_err(|error| Error::new(ErrorCode::TruncateError, error.to_string()))?;
-                Ok(QueryResult::Void)
-            }
+            Plan::Truncate(table) => self.truncate(*table).await,
             Plan::Schema => ddl::execute(database, &prepared.text, keyspace.as_deref()).await,
             Plan::Describe => {
                 let (schema, cluster) = (database.schema(), self.cluster_name().await);
                 describe::execute(&schema, cluster, &prepared.text, keyspace.as_deref(), options)
             }
         }
+    }
+
+    async fn truncate(&self, id: TableId) -> Result<QueryResult> {
+        let database = &self.inner.database;
+        let schema = database.schema();
+        if let Some(table) = schema.table_by_id(id).filter(|table| is_virtual(&table.keyspace)) {
+            let TableMetadata { keyspace, name, .. } = &**table;
+            return Err(Error::invalid(format!(
+                "Truncation is not supported by table {keyspace}.{name}"
+            )));
+        }
+        let truncated = database.truncate(id).await;
+        truncated.map_err(|error| Error::new(ErrorCode::TruncateError, error.to_string()))?;
+        Ok(QueryResult::Void)
     }
 
     /// What `system.local` calls the cluster, if the node has introduced itself.

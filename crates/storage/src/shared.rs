@@ -29,6 +29,8 @@ pub struct SharedDatabase {
     host_id: OnceLock<Uuid>,
     /// When this was made, in µs since 1970.
     started_us: i64,
+    /// Names and values of the node's settings, for `system_views.settings`.
+    settings: OnceLock<Vec<(String, String)>>,
     /// Tables dropped since.
     dropped: Mutex<HashSet<TableId>>,
 }
@@ -44,6 +46,7 @@ impl SharedDatabase {
             generations: Mutex::default(),
             host_id: OnceLock::new(),
             started_us: time::now_micros(),
+            settings: OnceLock::new(),
             dropped: Mutex::default(),
         })
     }
@@ -55,6 +58,16 @@ impl SharedDatabase {
 
     pub(crate) fn set_host_id(&self, id: Uuid) {
         let _ = self.host_id.set(id);
+    }
+
+    /// Says what `system_views.settings` shows: names and values of settings that storage knows nothing of. The first who says it is
+    /// believed.
+    pub fn set_settings(&self, settings: Vec<(String, String)>) {
+        let _ = self.settings.set(settings);
+    }
+
+    pub(crate) fn settings(&self) -> &[(String, String)] {
+        self.settings.get().map_or(&[], Vec::as_slice)
     }
 
     /// The schema snapshot, from any thread.

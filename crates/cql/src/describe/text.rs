@@ -5,12 +5,20 @@ use std::{collections::BTreeMap, fmt::Write};
 use espalier_mutation::schema::{
     ColumnDefinition, ColumnKind, KeyspaceMetadata, TableMetadata, TableOptions,
 };
+use espalier_storage::system::is_virtual;
 use espalier_types::UserType;
 
 use espalier_types::type_name::quote_if_needed as quote_identifier;
 
-/// `CREATE KEYSPACE`.
+/// `CREATE KEYSPACE`; a comment for a virtual one, which no statement makes.
 pub fn keyspace(keyspace: &KeyspaceMetadata) -> String {
+    if is_virtual(&keyspace.name) {
+        let name = quote_identifier(&keyspace.name);
+        return format!(
+            "/*\nWarning: Keyspace {name} is a virtual keyspace and cannot be recreated with CQL.\n\
+             Structure, for reference:\nVIRTUAL KEYSPACE {name};\n*/"
+        );
+    }
     let replication: BTreeMap<String, String> = keyspace
         .replication
         .iter()
@@ -65,9 +73,16 @@ pub fn user_type(definition: &UserType) -> String {
     )
 }
 
-/// `CREATE TABLE`; with internals also its id and the columns that were dropped.
+/// `CREATE TABLE`; with internals also its id and the columns that were dropped. A comment for a virtual one.
 pub fn table(table: &TableMetadata, with_internals: bool) -> String {
-    let mut text = format!("CREATE TABLE {} (\n", qualified(table));
+    let (name, is_virtual) = (qualified(table), is_virtual(&table.keyspace));
+    let mut text = match is_virtual {
+        true => format!(
+            "/*\nWarning: Table {name} is a virtual table and cannot be recreated with CQL.\n\
+             Structure, for reference:\nVIRTUAL TABLE {name} (\n"
+        ),
+        false => format!("CREATE TABLE {name} (\n"),
+    };
     let dropped = |name: &str| with_internals && table.dropped_columns.contains_key(name);
     let single_key =
         table.partition_key_columns().len() == 1 && table.clustering_columns().is_empty();
@@ -117,8 +132,14 @@ pub fn table(table: &TableMetadata, with_internals: bool) -> String {
             .collect();
         options.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
     }
-    options.extend(table_options(&table.options));
+    match is_virtual {
+        true => options.push(format!("comment = {}", quote(&table.options.comment))),
+        false => options.extend(table_options(&table.options)),
+    }
     let _ = write!(text, "{};", options.join("\n    AND "));
+    if is_virtual {
+        text.push_str("\n*/");
+    }
     if with_internals {
         for column in table.dropped_columns.values() {
             let name = quote_identifier(&column.name);

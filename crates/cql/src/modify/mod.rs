@@ -17,6 +17,8 @@ use espalier_mutation::{
     schema::{ColumnKind, TableMetadata},
 };
 
+use espalier_storage::system::is_virtual;
+
 pub use operation::{Operation, WriteContext, WriteTimes};
 pub use plan::plan_modification;
 pub use point::{PointOutcome, PointWrite};
@@ -104,6 +106,9 @@ impl PlannedModification {
         clocks: Clocks,
         current: CurrentRows<'_>,
     ) -> Result<Vec<PartitionUpdate>> {
+        if is_virtual(&self.table.keyspace) {
+            return Err(self.refusal());
+        }
         let times = self.times(evaluation, clocks)?;
         let context = WriteContext { table: &self.table, evaluation, times };
         let keys = match self.restrictions.partition.partitions(&self.table, evaluation)? {
@@ -125,6 +130,19 @@ impl PlannedModification {
             updates.push(update);
         }
         Ok(updates)
+    }
+
+    /// Why a virtual table is not modified, in Cassandra's words.
+    #[cold]
+    fn refusal(&self) -> Error {
+        let TableMetadata { keyspace, name, .. } = &*self.table;
+        match (&self.timestamp, &self.time_to_live) {
+            (Some(_), _) => Error::invalid("Custom timestamp is not supported by virtual tables"),
+            (_, Some(_)) => Error::invalid("Expiring columns are not supported by virtual tables"),
+            _ => {
+                Error::invalid(format!("Modification is not supported by table {keyspace}.{name}"))
+            }
+        }
     }
 
     fn delete_rows(

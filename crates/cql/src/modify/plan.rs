@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
+use espalier_storage::system::is_virtual;
 use espalier_types::CqlType;
 
 use super::{PlannedModification, PointWrite, delete, insert, update};
@@ -23,7 +24,7 @@ pub fn plan_modification(
         Modification::Update(statement) => update::plan_update(preparation, table, statement),
         Modification::Delete(statement) => delete::plan_delete(preparation, table, statement),
     }?;
-    plan.point = PointWrite::plan(&plan);
+    plan.point = PointWrite::plan(&plan).filter(|_| !is_virtual(&table.keyspace));
     Ok(plan)
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use espalier_mutation::schema::{ColumnKind, TableMetadata};
-use espalier_storage::ColumnSelection;
+use espalier_storage::{ColumnSelection, system::is_virtual};
 use espalier_types::CqlType;
 
 use super::{PlannedSelect, SelectExpression, selection::SelectionPreparation};
@@ -26,7 +26,9 @@ pub fn plan_select(
     if statement.json {
         (selectors, specs) = as_json(table, selectors, specs);
     }
-    let purpose = Purpose::Select { allow_filtering: statement.allow_filtering };
+    // All rows of a virtual table are made anyway.
+    let is_virtual = is_virtual(&table.keyspace);
+    let purpose = Purpose::Select { allow_filtering: statement.allow_filtering || is_virtual };
     let restrictions = restrictions::plan(preparation, table, &statement.where_clause, purpose)?;
     if statement.distinct {
         check_distinct(table, &selectors, &restrictions)?;
@@ -65,7 +67,8 @@ pub fn plan_select(
         bypass_cache: statement.bypass_cache,
         point: None,
     };
-    plan.point = super::PointSelect::plan(&plan);
+    // Nor is there anything where a row could be looked up.
+    plan.point = super::PointSelect::plan(&plan).filter(|_| !is_virtual);
     Ok(plan)
 }
 

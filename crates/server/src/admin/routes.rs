@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use espalier_runtime::submit_to_all;
-use espalier_storage::StorageError;
+use espalier_storage::{StorageError, system::is_virtual};
 
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
 use crate::metrics::render;
@@ -128,12 +128,14 @@ fn host_id(server: &ShardServer) -> HttpResponse {
 
 fn keyspaces(server: &ShardServer) -> HttpResponse {
     let schema = server.processor.database().schema();
-    HttpResponse::json(json_list(schema.keyspaces.keys().map(|name| json_string(name))))
+    let names = schema.keyspaces.keys().filter(|name| !is_virtual(name));
+    HttpResponse::json(json_list(names.map(|name| json_string(name))))
 }
 
 fn tables(server: &ShardServer) -> HttpResponse {
     let schema = server.processor.database().schema();
-    let names = schema.tables().map(|table| format!("{}:{}", table.keyspace, table.name));
+    let stored = schema.tables().filter(|table| !is_virtual(&table.keyspace));
+    let names = stored.map(|table| format!("{}:{}", table.keyspace, table.name));
     HttpResponse::json(json_list(names.map(|name| json_string(&name))))
 }
 

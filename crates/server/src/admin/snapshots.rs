@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use espalier_cql::{ClientState, QueryOptions, describe_table, grammar::split_statements};
 use espalier_mutation::schema::{Schema, TableMetadata};
-use espalier_storage::{Database, Orphan, SnapshotDetails, SnapshotTable};
+use espalier_storage::{Database, Orphan, SnapshotDetails, SnapshotTable, system::is_virtual};
 
 use super::compaction::{failure, flag, names, outcome};
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
@@ -133,7 +133,8 @@ pub(super) fn tables_wanted(
         return Err(format!("Column family '{keyspace}:{unknown}' not found"));
     }
     let all = schema.tables().filter(|table| {
-        (keyspaces.is_empty() || keyspaces.contains(&table.keyspace.as_str()))
+        !is_virtual(&table.keyspace)
+            && (keyspaces.is_empty() || keyspaces.contains(&table.keyspace.as_str()))
             && (tables.is_empty() || tables.contains(&table.name.as_str()))
     });
     let kept = |table: &Arc<TableMetadata>| SnapshotTable {

@@ -66,6 +66,10 @@ pub struct CompactionProgress {
     pub completed_bytes: u64,
     /// Bytes to be read.
     pub total_bytes: u64,
+    /// The same as they are stored.
+    pub total_stored_bytes: u64,
+    /// Where its files go.
+    pub target_directory: String,
 }
 
 /// A compaction that holds files of a table.
@@ -79,6 +83,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    pub(crate) fn total_stored_bytes(&self) -> u64 {
+        self.inputs.iter().map(|input| input.reader().stored_data_length()).sum()
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped.get()
     }

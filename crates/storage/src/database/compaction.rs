@@ -63,6 +63,8 @@ impl Database {
                 sstables: running.inputs.len(),
                 completed_bytes: running.completed_bytes.get(),
                 total_bytes: running.total_bytes,
+                total_stored_bytes: running.total_stored_bytes(),
+                target_directory: table.directory.display().to_string(),
             }
         });
         running.collect()

@@ -10,7 +10,7 @@ use crate::{
     StorageError,
     commitlog::ColumnMapping,
     dead_ranges::DeadRanges,
-    system::SCHEMA_KEYSPACE,
+    system::{SCHEMA_KEYSPACE, is_virtual},
     table::{SSTable, Table},
 };
 
@@ -24,7 +24,7 @@ impl Database {
     ) -> Result<(), StorageError> {
         for metadata in schema.tables() {
             let is_schema = metadata.keyspace == SCHEMA_KEYSPACE;
-            if is_schema && self.inner.context.index != 0 {
+            if (is_schema && self.inner.context.index != 0) || is_virtual(&metadata.keyspace) {
                 continue;
             }
             let keyspace = schema.keyspace(&metadata.keyspace);

@@ -6,6 +6,7 @@
 //! | `routing`, `registry` | which shard owns what, and how a call reaches it |
 //! | `write`, `logged_batch`, `counters` | the write path: commit log and memtable |
 //! | `read` | reads on this shard and over all of them |
+//! | `virtual_tables`, `table_statistics` | what the node tells of itself as tables |
 //! | `row_cache` | what is cached, from outside |
 //! | `flush` | flushing on demand; the log's segments |
 //! | `compaction` | compactions on demand, and what is told of them |
@@ -23,6 +24,7 @@ pub use import::Imported;
 pub use look_ahead::LookAhead;
 pub use orphans::Orphan;
 pub use snapshots::{SnapshotDetails, SnapshotTable};
+pub use table_statistics::TableStatistics;
 mod install;
 mod logged_batch;
 mod look_ahead;
@@ -42,7 +44,9 @@ mod snapshots;
 mod sstables;
 mod storable;
 mod system_keyspaces;
+mod table_statistics;
 mod truncate;
+mod virtual_tables;
 mod write;
 
 use look_ahead::LookAheadBuffers;

@@ -18,7 +18,7 @@ use crate::{
         PartitionRows, ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, tell_point,
         tell_point_sources, tell_result,
     },
-    system::SCHEMA_KEYSPACE,
+    system::{SCHEMA_KEYSPACE, is_virtual},
     table::SSTable,
 };
 
@@ -29,6 +29,9 @@ const MOST_PAGES_OF_A_ROW: usize = 16;
 impl Database {
     /// Reads. Ranges go from shard to shard in ring order.
     pub async fn read(&self, command: ReadCommand) -> Result<ReadResult, StorageError> {
+        if is_virtual(&command.table.keyspace) {
+            return Box::pin(self.read_virtual(&command)).await;
+        }
         let shards = match &command.target {
             ReadTarget::Partition(key) => {
                 let shard = self.shard_of(&command.table, key);

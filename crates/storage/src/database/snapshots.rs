@@ -42,6 +42,8 @@ pub struct SnapshotDetails {
     pub total_bytes: u64,
     /// Bytes of those that the table itself does not have any more.
     pub true_bytes: u64,
+    /// When it was taken, in milliseconds since 1970; `None` if it was not finished.
+    pub created_ms: Option<i64>,
 }
 
 impl Database {
@@ -150,11 +152,15 @@ impl Database {
                     table: table.name.clone(),
                     total_bytes: 0,
                     true_bytes: 0,
+                    created_ms: None,
                 };
                 for file in read_dir(self.file_system(), &entry.path).await? {
                     let metadata = self.file_system().metadata(&file.path).await?;
                     details.total_bytes += metadata.length;
                     details.true_bytes += if metadata.links > 1 { 0 } else { metadata.length };
+                    if file.name == MANIFEST {
+                        details.created_ms = Some(metadata.modified_ms);
+                    }
                 }
                 found.push(details);
             }

@@ -10,9 +10,6 @@ use uuid::Uuid;
 use super::Database;
 use crate::{StorageError, recovery::described_system_keyspaces, system};
 
-/// Its rows are in tables of its own, which drivers ask too.
-const VIRTUAL: &str = "system_virtual_schema";
-
 impl Database {
     /// Writes the system keyspaces into the schema tables, unless they are there as they are. Call it once, after the start
     /// and before there are clients.
@@ -23,7 +20,9 @@ impl Database {
     async fn describe_here(&self) -> Result<(), StorageError> {
         let schema = self.schema();
         let before = described_system_keyspaces(self.schema_contents(&schema).await?);
-        let keyspaces = system::keyspaces().into_iter().filter(|keyspace| keyspace.name != VIRTUAL);
+        // The virtual ones are described in tables of their own, which drivers ask too.
+        let keyspaces = system::keyspaces().into_iter();
+        let keyspaces = keyspaces.filter(|keyspace| !system::is_virtual(&keyspace.name));
         let keyspaces: BTreeMap<_, _> =
             keyspaces.map(|keyspace| (keyspace.name.clone(), Arc::new(keyspace))).collect();
         let now = Schema::new(keyspaces, Uuid::nil());

@@ -13,7 +13,10 @@ use espalier_mutation::schema::{
 use espalier_types::CqlType;
 use md5::{Digest, Md5};
 
-use super::traces::TRACES_KEYSPACE;
+use super::{
+    traces::TRACES_KEYSPACE,
+    views::{VIEWS, VIEWS_KEYSPACE, VIRTUAL_SCHEMA, VIRTUAL_SCHEMA_KEYSPACE, comment_of_view},
+};
 
 const OPTIONS: &str = "additional_write_policy text, allow_auto_snapshot boolean, bloom_filter_fp_chance double, \
     caching frozen<map<text, text>>, cdc boolean, comment text, compaction frozen<map<text, text>>, \
@@ -127,17 +130,7 @@ const TRACES: &[(&str, &str)] = &[
     ),
 ];
 
-const VIRTUAL_SCHEMA: &[(&str, &str)] = &[
-    ("keyspaces", "keyspace_name text pk"),
-    ("tables", "keyspace_name text pk, table_name text ck, comment text"),
-    (
-        "columns",
-        "keyspace_name text pk, table_name text ck, column_name text ck, clustering_order text, \
-         column_name_bytes blob, kind text, position int, type text",
-    ),
-];
-
-/// All system keyspaces with their tables. `system_virtual_schema` is empty: no table here is virtual.
+/// All system keyspaces with their tables, the virtual ones too.
 pub fn keyspaces() -> Vec<KeyspaceMetadata> {
     defined().clone()
 }
@@ -156,7 +149,8 @@ fn define_all() -> Vec<KeyspaceMetadata> {
         keyspace("system", &local, SYSTEM),
         keyspace("system_schema", &local, SCHEMA),
         keyspace(TRACES_KEYSPACE, &simple, TRACES),
-        keyspace("system_virtual_schema", &local, VIRTUAL_SCHEMA),
+        keyspace(VIEWS_KEYSPACE, &local, VIEWS),
+        keyspace(VIRTUAL_SCHEMA_KEYSPACE, &local, VIRTUAL_SCHEMA),
     ]
 }
 
@@ -189,7 +183,7 @@ fn define(keyspace: &str, name: &str, columns: &str) -> TableMetadata {
     let comment = match (keyspace, name) {
         (TRACES_KEYSPACE, "sessions") => "tracing sessions",
         (TRACES_KEYSPACE, "events") => "tracing events",
-        _ => "",
+        _ => comment_of_view(keyspace, name),
     };
     let options =
         TableOptions { gc_grace_seconds, comment: comment.to_owned(), ..TableOptions::default() };

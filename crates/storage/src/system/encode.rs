@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use espalier_mutation::{
     BoundKind, ClusteringBound, DecoratedKey, DeletionTime, Mutation, PartitionUpdate,
-    RangeTombstone,
-    schema::{ColumnKind, KeyspaceMetadata, Schema, TableMetadata},
+    RangeTombstone, Row,
+    schema::{ColumnDefinition, ColumnKind, KeyspaceMetadata, Schema, TableMetadata},
 };
 use espalier_types::{CqlType, UserType};
 
@@ -143,19 +143,7 @@ impl Writer {
         self.update("tables", keyspace).rows.push(row);
         let columns_table = table(SCHEMA_KEYSPACE, "columns");
         for column in changed.columns() {
-            let (order, position) = match column.kind {
-                ColumnKind::PartitionKey => ("none", column.position as i32),
-                ColumnKind::Clustering if column.reversed => ("desc", column.position as i32),
-                ColumnKind::Clustering => ("asc", column.position as i32),
-                ColumnKind::Static | ColumnKind::Regular => ("none", -1),
-            };
-            let row = RowWriter::new(&columns_table, &[&changed.name, &column.name], timestamp)
-                .text("clustering_order", order)
-                .text("column_name_bytes", &column.name)
-                .text("kind", column.kind.name())
-                .int("position", position)
-                .text("type", &column.column_type.cql_name())
-                .finish();
+            let row = column_row(&columns_table, changed, column, timestamp);
             self.update("columns", keyspace).rows.push(row);
         }
         let dropped_table = table(SCHEMA_KEYSPACE, "dropped_columns");
@@ -168,6 +156,28 @@ impl Writer {
             self.update("dropped_columns", keyspace).rows.push(row);
         }
     }
+}
+
+/// The row of a column in `columns_table`, which is the one of the schema tables or the one for virtual tables.
+pub(crate) fn column_row(
+    columns_table: &TableMetadata,
+    owner: &TableMetadata,
+    column: &ColumnDefinition,
+    timestamp: i64,
+) -> Row {
+    let (order, position) = match column.kind {
+        ColumnKind::PartitionKey => ("none", column.position as i32),
+        ColumnKind::Clustering if column.reversed => ("desc", column.position as i32),
+        ColumnKind::Clustering => ("asc", column.position as i32),
+        ColumnKind::Static | ColumnKind::Regular => ("none", -1),
+    };
+    RowWriter::new(columns_table, &[&owner.name, &column.name], timestamp)
+        .text("clustering_order", order)
+        .text("column_name_bytes", &column.name)
+        .text("kind", column.kind.name())
+        .int("position", position)
+        .text("type", &column.column_type.cql_name())
+        .finish()
 }
 
 /// A dropped column outlives the types it was made of: user-defined types become tuples of their fields.

@@ -4,6 +4,7 @@
 //! reads it back ([`read_schema`]). `system.local` describes the node. They are ordinary tables: they are logged, flushed and
 //! read like any other. Their own definitions ([`keyspaces`]) are the only ones that are compiled in; their rows in the schema
 //! tables are for clients alone.
+//! The tables of two keyspaces are virtual ([`is_virtual`]): they have no files, and are described in `system_virtual_schema` instead.
 //! Source: the schema of Cassandra 5.0 as `DESCRIBE FULL SCHEMA` prints it.
 
 mod decode;
@@ -12,13 +13,16 @@ mod encode;
 mod local;
 mod row;
 mod traces;
+mod views;
 
 pub use decode::{SchemaRows, read_keyspaces, read_schema};
 pub use definitions::{keyspaces, table};
+pub(crate) use encode::column_row;
 pub use encode::schema_mutation;
 pub use local::{LocalNode, is_described_by, local_update, schema_version_update};
 pub use row::{Fields, RowWriter};
 pub use traces::{TRACES_KEYSPACE, TraceSession, TraceWriter};
+pub use views::{VIEWS_KEYSPACE, VIRTUAL_SCHEMA_KEYSPACE, is_virtual};
 
 /// The keyspace of the schema tables.
 pub const SCHEMA_KEYSPACE: &str = "system_schema";

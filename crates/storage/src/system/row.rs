@@ -19,8 +19,12 @@ impl<'t> RowWriter<'t> {
     /// A row with these clustering values, written at `timestamp` µs.
     pub fn new(table: &'t TableMetadata, clustering: &[&str], timestamp: i64) -> Self {
         let values = clustering.iter().map(|value| Bytes::copy_from_slice(value.as_bytes()));
-        let row =
-            Row { liveness: Liveness::live(timestamp), ..Row::empty(Clustering::new(values)) };
+        Self::at(table, Clustering::new(values), timestamp)
+    }
+
+    /// A row with this clustering, written at `timestamp` µs.
+    pub fn at(table: &'t TableMetadata, clustering: Clustering, timestamp: i64) -> Self {
+        let row = Row { liveness: Liveness::live(timestamp), ..Row::empty(clustering) };
         Self { table, row, timestamp }
     }
 
@@ -52,6 +56,17 @@ impl<'t> RowWriter<'t> {
     /// Sets an int column.
     pub fn int(self, column: &str, value: i32) -> Self {
         self.bytes(column, value.to_be_bytes().to_vec())
+    }
+
+    /// Sets a bigint column.
+    pub fn bigint(self, column: &str, value: u64) -> Self {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        self.bytes(column, value.to_be_bytes().to_vec())
+    }
+
+    /// Sets a timestamp column, in milliseconds since 1970.
+    pub fn timestamp(self, column: &str, milliseconds: i64) -> Self {
+        self.bytes(column, milliseconds.to_be_bytes().to_vec())
     }
 
     /// Sets a double column.

@@ -2,7 +2,7 @@
 //!
 //! A file whose keys span the ranges of several shards is opened by each of them; each looks only at its own part.
 
-use std::sync::Arc;
+use std::{cell::OnceCell, sync::Arc};
 
 use espalier_mutation::{
     ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, schema::TableMetadata,
@@ -20,6 +20,8 @@ use crate::{StorageError, commitlog::LogPosition, read::ReadCommand};
 pub(crate) struct SSTable {
     reader: SSTableReader,
     opened: Instant,
+    /// Set by the first who asks.
+    bytes_on_disk: OnceCell<u64>,
 }
 
 impl SSTable {
@@ -31,7 +33,7 @@ impl SSTable {
     ) -> Result<Self, StorageError> {
         let table = Some(table.clone());
         let reader = SSTableReader::open(file_system, descriptor, table, cache).await?;
-        Ok(Self { reader, opened: Instant::coarse() })
+        Ok(Self { reader, opened: Instant::coarse(), bytes_on_disk: OnceCell::new() })
     }
 
     pub(crate) fn reader(&self) -> &SSTableReader {
@@ -77,6 +79,28 @@ impl SSTable {
             SSTableId::Generation(number) => number.get(),
             SSTableId::Uuid(_) => 0,
         }
+    }
+
+    /// Bytes of all its files.
+    pub(crate) async fn bytes_on_disk(&self, file_system: &FileSystem) -> u64 {
+        if let Some(bytes) = self.bytes_on_disk.get() {
+            return *bytes;
+        }
+        let mut bytes = 0;
+        for component in self.reader.components() {
+            match file_system.metadata(self.descriptor().path(component)).await {
+                Ok(metadata) => bytes += metadata.length,
+                // A compaction has replaced it, most likely; what is known without looking will do then.
+                Err(_) => return self.reader.bytes_on_disk(),
+            }
+        }
+        *self.bytes_on_disk.get_or_init(|| bytes)
+    }
+
+    /// Upper end of the range of sizes in which the statistics have the largest partition, in bytes before compression.
+    pub(crate) fn largest_partition_bytes(&self) -> u64 {
+        let largest = self.stats().partition_sizes.non_empty().last();
+        largest.map_or(0, |(bytes, _)| bytes.unwrap_or(u64::MAX))
     }
 
     /// Level of a levelled compaction.

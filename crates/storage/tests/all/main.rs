@@ -46,4 +46,5 @@ mod support;
 mod sync_modes;
 mod the_clock_goes_back;
 mod versions_of_files;
+mod virtual_tables;
 mod walk;

@@ -1,0 +1,33 @@
+//! `system_views.sstable_tasks`: the compactions that run.
+
+use bytes::Bytes;
+
+use super::{VirtualRows, int, text};
+use crate::{CompactionProgress, database::Database};
+
+impl Database {
+    pub(super) async fn put_compactions(&self, rows: &mut VirtualRows<'_>) {
+        for task in self.compactions().await {
+            let id = Bytes::copy_from_slice(task.id.as_bytes());
+            rows.put(&[&task.keyspace], [text(&task.table), id], |row| {
+                row.double("completion_ratio", completion_ratio(&task))
+                    // Cassandra's operation types as they print themselves.
+                    .text("kind", &task.kind.name().to_lowercase().replace('_', " "))
+                    .bigint("progress", task.completed_bytes)
+                    .int("sstables", int(task.sstables))
+                    .text("target_directory", &task.target_directory)
+                    .bigint("total", task.total_bytes)
+                    .bigint("total_compressed", task.total_stored_bytes)
+                    .text("unit", "bytes")
+            });
+        }
+    }
+}
+
+/// Of nothing all is done, as Cassandra has it.
+fn completion_ratio(task: &CompactionProgress) -> f64 {
+    match task.total_bytes {
+        0 => 1.0,
+        total => task.completed_bytes as f64 / total as f64,
+    }
+}

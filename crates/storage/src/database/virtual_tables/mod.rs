@@ -1,0 +1,129 @@
+//! Reads of virtual tables. Their rows are made when they are asked for and put into a memtable that only this read knows; from there on
+//! it is a read like any other.
+
+mod compactions;
+mod schema;
+mod settings;
+mod snapshots;
+mod statistics;
+
+use std::{rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    Clustering, DecoratedKey, KeyRange, PartitionUpdate, Row, build_composite, pack_row,
+    schema::TableMetadata,
+};
+use espalier_runtime::{ShardContext, maybe_yield, time, trace, trace_event};
+
+use super::Database;
+use crate::{
+    StorageError,
+    memtable::{Memtable, MemtableBudget, MemtableKind},
+    read::{ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, tell_result},
+    system::{RowWriter, VIEWS_KEYSPACE},
+    table::TableView,
+};
+
+impl Database {
+    pub(super) async fn read_virtual(
+        &self,
+        command: &ReadCommand,
+    ) -> Result<ReadResult, StorageError> {
+        if trace::is_on() {
+            trace_event!("Making the rows of virtual table {}", command.table.name);
+        }
+        self.inner.counters.reads.set(self.inner.counters.reads.get() + 1);
+        let mut rows = VirtualRows::for_read(command);
+        self.make_rows(&mut rows).await?;
+        let view = Rc::new(TableView::new(rows.into_memtable().await?));
+        let access = TableAccess { view: &view, cache: None, dead: None };
+        let result = read_on_shard(access, command, &KeyRange::full()).await?;
+        if trace::is_on() {
+            tell_result(&result);
+        }
+        Ok(result)
+    }
+
+    async fn make_rows(&self, rows: &mut VirtualRows<'_>) -> Result<(), StorageError> {
+        let table = rows.table;
+        match (table.keyspace.as_str(), table.name.as_str()) {
+            (VIEWS_KEYSPACE, "settings") => self.put_settings(rows),
+            (VIEWS_KEYSPACE, "snapshots") => self.put_snapshots(rows).await?,
+            (VIEWS_KEYSPACE, "sstable_tasks") => self.put_compactions(rows).await,
+            (VIEWS_KEYSPACE, name) => self.put_statistics(name, rows).await,
+            (_, name) => self.put_virtual_schema(name, rows),
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a virtual table, as far as a read wants them.
+struct VirtualRows<'a> {
+    table: &'a Arc<TableMetadata>,
+    /// The only partition that is asked for, if it is one.
+    only: Option<&'a DecoratedKey>,
+    timestamp_us: i64,
+    updates: Vec<PartitionUpdate>,
+}
+
+impl<'a> VirtualRows<'a> {
+    fn for_read(command: &'a ReadCommand) -> Self {
+        let only = match &command.target {
+            ReadTarget::Partition(key) => Some(key),
+            ReadTarget::Range(_) => None,
+        };
+        let (table, timestamp_us) = (&command.table, time::now_micros());
+        Self { table, only, timestamp_us, updates: Vec::new() }
+    }
+
+    /// Adds a row that `fill` fills; `key` and `clustering` have a value for each column.
+    fn put(
+        &mut self,
+        key: &[&str],
+        clustering: impl IntoIterator<Item = Bytes>,
+        fill: impl FnOnce(RowWriter<'a>) -> RowWriter<'a>,
+    ) {
+        self.put_row(key, |table, timestamp_us| {
+            fill(RowWriter::at(table, Clustering::new(clustering), timestamp_us)).finish()
+        });
+    }
+
+    /// Adds a row that `make` makes for this table at a timestamp in µs.
+    fn put_row(&mut self, key: &[&str], make: impl FnOnce(&'a TableMetadata, i64) -> Row) {
+        let key = DecoratedKey::new(match key {
+            [only] => Bytes::copy_from_slice(only.as_bytes()),
+            several => build_composite(several),
+        });
+        if self.only.is_some_and(|only| *only != key) {
+            return;
+        }
+        let rows = vec![make(self.table, self.timestamp_us)];
+        self.updates.push(PartitionUpdate { rows, ..PartitionUpdate::new(self.table.id, key) });
+    }
+
+    async fn into_memtable(self) -> Result<Rc<Memtable>, StorageError> {
+        // It is not among those that flushes can make room of, and should not be a reason for any: it has a budget of its own.
+        let (core, budget) = (ShardContext { index: 0, count: 1 }, MemtableBudget::new(0, 0));
+        let memtable = Memtable::new(self.table, MemtableKind::default(), core, budget);
+        let mut packed = Vec::new();
+        for update in &self.updates {
+            packed.clear();
+            // Each has one.
+            update.rows.iter().for_each(|row| pack_row(row, &mut packed));
+            memtable.apply(self.table, update, |_| packed.as_slice())?;
+            maybe_yield().await;
+        }
+        Ok(Rc::new(memtable))
+    }
+}
+
+/// A text as a value of a clustering column.
+fn text(value: &str) -> Bytes {
+    Bytes::copy_from_slice(value.as_bytes())
+}
+
+/// A count as an int.
+fn int(count: impl TryInto<i32>) -> i32 {
+    count.try_into().unwrap_or(i32::MAX)
+}

@@ -1,0 +1,12 @@
+//! `system_views.settings`: what whoever opened the database said of them.
+
+use super::VirtualRows;
+use crate::database::Database;
+
+impl Database {
+    pub(super) fn put_settings(&self, rows: &mut VirtualRows<'_>) {
+        for (name, value) in self.inner.shared.settings() {
+            rows.put(&[name], [], |row| row.text("value", value));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Definitions of the virtual tables: nothing of them is stored, their rows are made when they are read.
+//!
+//! Names and columns are Cassandra's where it has the table; `table_statistics` is ours. Its tables of latencies, clients and caches are
+//! left out, since nothing here counts what they show.
+
+/// What the node tells of itself.
+pub const VIEWS_KEYSPACE: &str = "system_views";
+/// The description of the virtual tables, which are not in the schema tables.
+pub const VIRTUAL_SCHEMA_KEYSPACE: &str = "system_virtual_schema";
+
+/// Whether the tables of a keyspace are virtual.
+#[inline]
+pub fn is_virtual(keyspace: &str) -> bool {
+    keyspace == VIEWS_KEYSPACE || keyspace == VIRTUAL_SCHEMA_KEYSPACE
+}
+
+pub(super) const VIEWS: &[(&str, &str)] = &[
+    ("disk_usage", "keyspace_name text pk, table_name text pk, mebibytes bigint"),
+    ("max_partition_size", "keyspace_name text pk, table_name text pk, mebibytes bigint"),
+    ("max_sstable_size", "keyspace_name text pk, table_name text pk, mebibytes bigint"),
+    ("settings", "name text pk, value text"),
+    (
+        "snapshots",
+        "name text pk, keyspace_name text ck, table_name text ck, created_at timestamp, ephemeral boolean, \
+         expires_at timestamp, size_on_disk bigint, true_size bigint",
+    ),
+    (
+        "sstable_tasks",
+        "keyspace_name text pk, table_name text ck, task_id timeuuid ck, completion_ratio double, kind text, \
+         progress bigint, sstables int, target_directory text, total bigint, total_compressed bigint, unit text",
+    ),
+    (
+        "table_statistics",
+        "keyspace_name text pk, table_name text ck, max_partition_bytes bigint, max_sstable_bytes bigint, \
+         memtable_bytes bigint, memtable_partitions bigint, memtable_rows bigint, partitions_estimate bigint, \
+         pending_compactions int, running_compactions int, sstable_bytes bigint, sstables int",
+    ),
+];
+
+pub(super) const VIRTUAL_SCHEMA: &[(&str, &str)] = &[
+    ("keyspaces", "keyspace_name text pk"),
+    ("tables", "keyspace_name text pk, table_name text ck, comment text"),
+    (
+        "columns",
+        "keyspace_name text pk, table_name text ck, column_name text ck, clustering_order text, \
+         column_name_bytes blob, kind text, position int, type text",
+    ),
+];
+
+/// The comment of a virtual table: Cassandra's, if it has one.
+pub(super) fn comment_of_view(keyspace: &str, name: &str) -> &'static str {
+    match (keyspace, name) {
+        (VIEWS_KEYSPACE, "settings") => "current settings",
+        (VIEWS_KEYSPACE, "snapshots") => "available snapshots",
+        (VIEWS_KEYSPACE, "sstable_tasks") => "current sstable tasks",
+        (VIEWS_KEYSPACE, "table_statistics") => "what is counted of each table",
+        (VIRTUAL_SCHEMA_KEYSPACE, "keyspaces") => "virtual keyspace definitions",
+        (VIRTUAL_SCHEMA_KEYSPACE, "tables") => "virtual table definitions",
+        (VIRTUAL_SCHEMA_KEYSPACE, "columns") => "virtual column definitions",
+        _ => "",
+    }
+}

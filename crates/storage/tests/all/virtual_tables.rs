@@ -1,0 +1,327 @@
+//! What the node tells of itself as tables is what is on the disk and in memory.
+
+use std::{path::Path, sync::Arc};
+
+use espalier_mutation::{
+    DecoratedKey, Direction, KeyRange, Row, build_composite, schema::TableMetadata, split_composite,
+};
+use espalier_runtime::{ShardContext, file::FileSystem};
+use espalier_storage::{
+    Database, ReadTarget, SharedDatabase, SnapshotTable, TableStatistics,
+    system::{Fields, table as system_table},
+};
+
+use crate::support::{shards::on_shards, *};
+
+fn view(name: &str) -> Arc<TableMetadata> {
+    system_table("system_views", name)
+}
+
+/// The row of a table in a view whose partition key is keyspace and table.
+async fn mebibytes(database: &Database, name: &str, table: &str) -> Option<i64> {
+    let view = view(name);
+    let key = DecoratedKey::new(build_composite(&["ks", table]));
+    let result = database.read(command(&view, ReadTarget::Partition(key))).await.unwrap();
+    let row = result.partitions.first()?.rows.first()?;
+    Fields::new(&view, row).bigint("mebibytes")
+}
+
+/// The row of a table in `table_statistics`.
+async fn statistics_row(database: &Database, table: &str) -> Option<Row> {
+    let all = command(&view("table_statistics"), ReadTarget::Partition(key("ks")));
+    let result = database.read(all).await.unwrap();
+    let view = view("table_statistics");
+    let is_it = |row: &&Row| Fields::new(&view, row).clustering(0) == Some(table);
+    result.partitions.first()?.rows.iter().find(is_it).cloned()
+}
+
+async fn statistics(database: &Database, table: &str) -> TableStatistics {
+    let all = database.table_statistics().await;
+    let is_it = |found: &TableStatistics| (&*found.keyspace, &*found.table) == ("ks", table);
+    all.into_iter().find(is_it).unwrap()
+}
+
+/// The SSTables of a table as the directory has them: how many, bytes of all, bytes of the largest.
+async fn files(file_system: &FileSystem, table: &TableMetadata) -> (u64, u64, u64) {
+    let directory = Path::new("node/data").join(&table.keyspace).join(table.directory_name());
+    let mut sizes = std::collections::BTreeMap::<String, u64>::new();
+    for entry in file_system.read_dir(&directory).await.unwrap() {
+        if let Some((sstable, _)) = entry.name.rsplit_once('-').filter(|_| !entry.is_directory) {
+            let length = file_system.metadata(&entry.path).await.unwrap().length;
+            *sizes.entry(sstable.to_owned()).or_default() += length;
+        }
+    }
+    let largest = sizes.values().max().copied().unwrap_or(0);
+    (sizes.len() as u64, sizes.values().sum(), largest)
+}
+
+async fn write(database: &Database, names: std::ops::Range<i32>, value_bytes: usize) {
+    let (narrow, value) = (table(database, "narrow"), "x".repeat(value_bytes));
+    for number in names {
+        let mutation = insert(&narrow, &number.to_string(), None, 1, &[("v", &value)]);
+        database.apply(mutation).await.unwrap();
+    }
+}
+
+#[test]
+fn statistics_are_those_of_the_files_and_memtables() {
+    run(async {
+        let file_system = FileSystem::simulated(1);
+        let database = open(&file_system, configuration()).await.unwrap();
+        let nothing = TableStatistics {
+            keyspace: "ks".into(),
+            table: "narrow".into(),
+            ..TableStatistics::default()
+        };
+        create(&database, vec![narrow_table()]).await;
+        let empty = statistics(&database, "narrow").await;
+        let memtable_bytes = empty.memtable_bytes;
+        assert_eq!(empty, TableStatistics { memtable_bytes, ..nothing.clone() });
+        write(&database, 0..30, 10).await;
+        let written = statistics(&database, "narrow").await;
+        assert_eq!((written.memtable_rows, written.memtable_partitions), (30, 30));
+        assert!(written.memtable_bytes > memtable_bytes);
+        assert_eq!((written.sstables, written.partitions_estimate), (0, 30));
+        assert_eq!(mebibytes(&database, "disk_usage", "narrow").await, Some(0));
+
+        database.flush("ks", Some("narrow")).await.unwrap();
+        write(&database, 10..15, 5000).await;
+        database.flush("ks", Some("narrow")).await.unwrap();
+        write(&database, 0..2, 1).await;
+        let narrow = table(&database, "narrow");
+        let (sstables, bytes, largest) = files(&file_system, &narrow).await;
+        let flushed = statistics(&database, "narrow").await;
+        assert_eq!((sstables, flushed.sstables), (2, 2));
+        assert_eq!(flushed.sstable_bytes, bytes);
+        assert_eq!(flushed.max_sstable_bytes, largest);
+        assert_eq!(flushed.partitions_estimate, 30 + 5 + 2);
+        assert_eq!((flushed.memtable_rows, flushed.memtable_partitions), (2, 2));
+        // A bucket ends a fifth behind the one before it, and a row is more than its value.
+        let partition_bytes = flushed.max_partition_bytes;
+        assert!((5000..6200).contains(&partition_bytes), "{partition_bytes}");
+
+        let row = statistics_row(&database, "narrow").await.unwrap();
+        let view = view("table_statistics");
+        let fields = Fields::new(&view, &row);
+        assert_eq!(fields.bigint("sstable_bytes"), Some(bytes as i64));
+        assert_eq!(fields.bigint("max_sstable_bytes"), Some(largest as i64));
+        assert_eq!(fields.bigint("max_partition_bytes"), Some(partition_bytes as i64));
+        assert_eq!(fields.bigint("partitions_estimate"), Some(37));
+        assert_eq!(fields.bigint("memtable_rows"), Some(2));
+        assert_eq!(fields.bigint("memtable_partitions"), Some(2));
+        assert_eq!(fields.bigint("memtable_bytes"), Some(flushed.memtable_bytes as i64));
+        assert_eq!((fields.int("sstables"), fields.int("running_compactions")), (Some(2), Some(0)));
+        for view in ["disk_usage", "max_sstable_size", "max_partition_size"] {
+            assert_eq!(mebibytes(&database, view, "narrow").await, Some(1), "{view}");
+            assert_eq!(mebibytes(&database, view, "nothing").await, None, "{view}");
+        }
+
+        database.compact("ks", Some("narrow"), true).await.unwrap();
+        let (sstables, bytes, largest) = files(&file_system, &narrow).await;
+        let compacted = statistics(&database, "narrow").await;
+        assert_eq!((sstables, compacted.sstables, compacted.partitions_estimate), (1, 1, 30));
+        assert_eq!((compacted.sstable_bytes, compacted.max_sstable_bytes), (bytes, largest));
+    });
+}
+
+#[test]
+fn a_file_that_several_shards_share_counts_once() {
+    let file_system = FileSystem::simulated(1);
+    on_shards(1, &file_system, configuration(), move |database| async move {
+        create(&database, vec![narrow_table()]).await;
+        write(&database, 0..100, 20).await;
+        database.flush("ks", None).await.unwrap();
+        database.shutdown().await.unwrap();
+    })
+    .unwrap();
+    let files_of = file_system.clone();
+    on_shards(3, &file_system, configuration(), move |database| async move {
+        write(&database, 100..130, 20).await;
+        let found = statistics(&database, "narrow").await;
+        let narrow = table(&database, "narrow");
+        let (sstables, bytes, _) = files(&files_of, &narrow).await;
+        assert_eq!((sstables, found.sstables, found.sstable_bytes), (1, 1, bytes));
+        assert_eq!((found.memtable_rows, found.partitions_estimate), (30, 130));
+        database.flush("ks", None).await.unwrap();
+        let found = statistics(&database, "narrow").await;
+        let (sstables, bytes, _) = files(&files_of, &narrow).await;
+        assert_eq!((found.sstables, found.sstable_bytes), (sstables, bytes));
+        assert!(sstables > 2, "each shard has flushed: {sstables}");
+        assert_eq!((found.memtable_rows, found.partitions_estimate), (0, 130));
+    })
+    .unwrap();
+}
+
+#[test]
+fn pages_and_directions_are_those_of_any_table() {
+    run(async {
+        let database = open(&FileSystem::simulated(1), configuration()).await.unwrap();
+        create(&database, vec![narrow_table(), wide_table()]).await;
+        for (keyspace, name) in
+            [("system_views", "disk_usage"), ("system_virtual_schema", "columns")]
+        {
+            let view = system_table(keyspace, name);
+            let mut command = command(&view, ReadTarget::Range(KeyRange::full()));
+            let all = database.read(command.clone()).await.unwrap();
+            let rows = |partitions: &[espalier_storage::PartitionRows]| -> Vec<_> {
+                let each = partitions.iter().flat_map(|partition| {
+                    let row = |row: &Row| (partition.key.clone(), row.clustering.clone());
+                    partition.rows.iter().map(row)
+                });
+                each.collect()
+            };
+            assert!(rows(&all.partitions).len() > 20);
+            let mut paged = Vec::new();
+            command.limits.rows = 3;
+            loop {
+                let page = database.read(command.clone()).await.unwrap();
+                let found = rows(&page.partitions);
+                assert!((1..=3).contains(&found.len()));
+                paged.extend(found);
+                command.resume = page.next;
+                if command.resume.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(paged, rows(&all.partitions), "{name}");
+        }
+        // Rows within a partition, from its end.
+        let tables = system_table("system_virtual_schema", "tables");
+        let mut command = command(&tables, ReadTarget::Partition(key("system_virtual_schema")));
+        command.direction = Direction::Reverse;
+        let found = database.read(command).await.unwrap();
+        let rows = found.partitions[0].rows.iter();
+        let names: Vec<_> =
+            rows.map(|row| Fields::new(&tables, row).clustering(0).unwrap().to_owned()).collect();
+        assert_eq!(names, ["tables", "keyspaces", "columns"]);
+    });
+}
+
+#[test]
+fn every_table_that_is_stored_has_its_row_and_no_other() {
+    run(async {
+        let database = open(&FileSystem::simulated(1), configuration()).await.unwrap();
+        database.describe_system_keyspaces().await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let schema = database.schema();
+        let is_virtual =
+            |keyspace: &str| ["system_views", "system_virtual_schema"].contains(&keyspace);
+        let stored = schema.tables().filter(|table| !is_virtual(&table.keyspace));
+        let mut stored: Vec<_> =
+            stored.map(|table| (table.keyspace.clone(), table.name.clone())).collect();
+        stored.sort();
+        let view = view("max_sstable_size");
+        let found = read_all(&database, &view).await.partitions.into_iter();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let mut found: Vec<_> = found
+            .map(|partition| {
+                let key = split_composite(&partition.key.key, 2).unwrap();
+                (text(&key[0]), text(&key[1]))
+            })
+            .collect();
+        found.sort();
+        assert_eq!(found, stored);
+        // What is virtual is described elsewhere.
+        for name in ["keyspaces", "tables", "columns"] {
+            let described = system_table("system_schema", name);
+            let keyspaces = read_all(&database, &described).await.partitions.into_iter();
+            let keyspaces: Vec<_> = keyspaces.map(|partition| text(&partition.key.key)).collect();
+            assert!(keyspaces.iter().any(|keyspace| keyspace == "system"), "{keyspaces:?}");
+            assert!(!keyspaces.iter().any(|keyspace| is_virtual(keyspace)), "{keyspaces:?}");
+            let described = system_table("system_virtual_schema", name);
+            let keyspaces = read_all(&database, &described).await.partitions.into_iter();
+            let mut keyspaces: Vec<_> =
+                keyspaces.map(|partition| text(&partition.key.key)).collect();
+            keyspaces.sort();
+            assert_eq!(keyspaces, ["system_views", "system_virtual_schema"], "{name}");
+        }
+    });
+}
+
+#[test]
+fn snapshots_are_listed() {
+    run(async {
+        let file_system = FileSystem::simulated(1);
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        write(&database, 0..10, 10).await;
+        let id = table(&database, "narrow").id;
+        let tables = vec![SnapshotTable { id, schema: "CREATE TABLE".into() }];
+        database.take_snapshot("before".into(), tables, true).await.unwrap();
+        let snapshots = view("snapshots");
+        let found = read_all(&database, &snapshots).await.partitions;
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].key, key("before"));
+        let fields = Fields::new(&snapshots, &found[0].rows[0]);
+        assert_eq!((fields.clustering(0), fields.clustering(1)), (Some("ks"), Some("narrow")));
+        let listed = database.snapshots().await.unwrap();
+        assert_eq!(fields.bigint("size_on_disk"), Some(listed[0].total_bytes as i64));
+        assert!(listed[0].total_bytes > statistics(&database, "narrow").await.sstable_bytes);
+        assert_eq!(fields.bigint("true_size"), Some(listed[0].true_bytes as i64));
+        assert_eq!(fields.boolean("ephemeral"), Some(false));
+        assert!(fields.bigint("created_at").is_some());
+    });
+}
+
+#[test]
+fn settings_are_what_was_said_of_them() {
+    run(async {
+        let shared = SharedDatabase::new();
+        let (context, file_system) =
+            (ShardContext { index: 0, count: 1 }, FileSystem::simulated(1));
+        let configuration = Arc::new(configuration());
+        let opened = Database::open(context, file_system, configuration, shared.clone());
+        let database = opened.await.unwrap();
+        let settings = view("settings");
+        assert!(read_all(&database, &settings).await.partitions.is_empty());
+        shared.set_settings(vec![("cluster_name".into(), "Test".into())]);
+        let found = read_all(&database, &settings).await.partitions;
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].key, key("cluster_name"));
+        assert_eq!(Fields::new(&settings, &found[0].rows[0]).text("value"), Some("Test"));
+    });
+}
+
+/// Compactions that run show up, and go again.
+#[test]
+fn tasks_are_the_compactions_that_run() {
+    run(async {
+        let database = open(&FileSystem::simulated(1), configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        for _ in 0..2 {
+            write(&database, 0..4000, 500).await;
+            database.flush("ks", None).await.unwrap();
+        }
+        let tasks = view("sstable_tasks");
+        assert!(read_all(&database, &tasks).await.partitions.is_empty());
+        let compacting = {
+            let database = database.clone();
+            espalier_runtime::spawn_local(async move {
+                database.compact("ks", Some("narrow"), false).await.unwrap();
+            })
+        };
+        let bytes: i64 = 2 * 4000 * 500;
+        let mut seen = 0;
+        while statistics(&database, "narrow").await.sstables > 1 {
+            for partition in read_all(&database, &tasks).await.partitions {
+                assert_eq!(partition.key, key("ks"));
+                let fields = Fields::new(&tasks, &partition.rows[0]);
+                assert_eq!(fields.clustering(0), Some("narrow"));
+                assert_eq!(fields.text("kind"), Some("major compaction"));
+                assert_eq!((fields.int("sstables"), fields.text("unit")), (Some(2), Some("bytes")));
+                let (total, done) = (fields.bigint("total"), fields.bigint("progress"));
+                let (total, done) = (total.unwrap(), done.unwrap());
+                assert!(total > bytes && (0..=total).contains(&done), "{done} of {total}");
+                assert_eq!(fields.double("completion_ratio"), Some(done as f64 / total as f64));
+                let stored = fields.bigint("total_compressed").unwrap();
+                assert!(stored > 0 && stored < total, "all values are alike: {stored}");
+                assert!(fields.text("target_directory").unwrap().contains("narrow-"));
+                seen += 1;
+            }
+            espalier_runtime::yield_now().await;
+        }
+        compacting.await;
+        assert!(seen > 0, "the compaction was over before anybody looked");
+        assert!(read_all(&database, &tasks).await.partitions.is_empty());
+    });
+}
