@@ -30,7 +30,7 @@ pub struct SharedDatabase {
     /// When this was made, in µs since 1970.
     started_us: i64,
     /// Names and values of the node's settings, for `system_views.settings`.
-    settings: OnceLock<Vec<(String, String)>>,
+    settings: OnceLock<Vec<(String, Option<String>)>>,
     /// Tables dropped since.
     dropped: Mutex<HashSet<TableId>>,
 }
@@ -62,11 +62,11 @@ impl SharedDatabase {
 
     /// Says what `system_views.settings` shows: names and values of settings that storage knows nothing of. The first who says it is
     /// believed.
-    pub fn set_settings(&self, settings: Vec<(String, String)>) {
+    pub fn set_settings(&self, settings: Vec<(String, Option<String>)>) {
         let _ = self.settings.set(settings);
     }
 
-    pub(crate) fn settings(&self) -> &[(String, String)] {
+    pub(crate) fn settings(&self) -> &[(String, Option<String>)] {
         self.settings.get().map_or(&[], Vec::as_slice)
     }
 

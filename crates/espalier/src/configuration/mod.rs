@@ -11,6 +11,7 @@
 //! | `memtables` | kinds of memtables by name |
 //! | `memory` | the memory budget and its parts |
 //! | `resolve` | defaults, and what follows from what |
+//! | `shown` | what came of it, for `system_views.settings` |
 
 mod document;
 mod error;
@@ -19,12 +20,14 @@ mod memory;
 mod memtables;
 mod resolve;
 mod settings;
+mod shown;
 mod suggestion;
 mod units;
 
 pub use error::ConfigurationError;
 pub use memory::MemoryBudget;
 pub use resolve::NodeConfiguration;
+pub use shown::shown;
 pub use units::{display_size, parse_memory};
 
 use std::collections::HashMap;

@@ -28,7 +28,7 @@ use espalier_server::SharedState;
 use espalier_storage::SharedDatabase;
 
 use crate::command_line::ServeArguments;
-use crate::configuration::{ConfigurationError, Machine, NodeConfiguration, display_size};
+use crate::configuration::{ConfigurationError, Machine, NodeConfiguration, display_size, shown};
 use crate::logging;
 use directories::Directories;
 use lead::Leadership;
@@ -43,10 +43,12 @@ pub fn serve(arguments: &ServeArguments, began: Instant) -> Result<(), ServeErro
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
     describe(&configuration);
+    let database = SharedDatabase::new();
+    database.set_settings(shown(&configuration));
     let shards = configuration.shards;
     let shared = SharedNode {
         storage: Arc::new(configuration.storage),
-        database: SharedDatabase::new(),
+        database,
         statements: Arc::new(PreparedCache::default()),
         server: SharedState::new(configuration.server, shards.count),
     };

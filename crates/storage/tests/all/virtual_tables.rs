@@ -135,19 +135,22 @@ fn a_file_that_several_shards_share_counts_once() {
     })
     .unwrap();
     let files_of = file_system.clone();
-    on_shards(3, &file_system, configuration(), move |database| async move {
-        write(&database, 100..130, 20).await;
-        let found = statistics(&database, "narrow").await;
-        let narrow = table(&database, "narrow");
-        let (sstables, bytes, _) = files(&files_of, &narrow).await;
-        assert_eq!((sstables, found.sstables, found.sstable_bytes), (1, 1, bytes));
-        assert_eq!((found.memtable_rows, found.partitions_estimate), (30, 130));
-        database.flush("ks", None).await.unwrap();
-        let found = statistics(&database, "narrow").await;
-        let (sstables, bytes, _) = files(&files_of, &narrow).await;
-        assert_eq!((found.sstables, found.sstable_bytes), (sstables, bytes));
-        assert!(sstables > 2, "each shard has flushed: {sstables}");
-        assert_eq!((found.memtable_rows, found.partitions_estimate), (0, 130));
+    on_shards(3, &file_system, configuration(), move |database| {
+        let files_of = files_of.clone();
+        async move {
+            write(&database, 100..130, 20).await;
+            let found = statistics(&database, "narrow").await;
+            let narrow = table(&database, "narrow");
+            let (sstables, bytes, _) = files(&files_of, &narrow).await;
+            assert_eq!((sstables, found.sstables, found.sstable_bytes), (1, 1, bytes));
+            assert_eq!((found.memtable_rows, found.partitions_estimate), (30, 130));
+            database.flush("ks", None).await.unwrap();
+            let found = statistics(&database, "narrow").await;
+            let (sstables, bytes, _) = files(&files_of, &narrow).await;
+            assert_eq!((found.sstables, found.sstable_bytes), (sstables, bytes));
+            assert!(sstables > 2, "each shard has flushed: {sstables}");
+            assert_eq!((found.memtable_rows, found.partitions_estimate), (0, 130));
+        }
     })
     .unwrap();
 }
@@ -176,7 +179,7 @@ fn pages_and_directions_are_those_of_any_table() {
             loop {
                 let page = database.read(command.clone()).await.unwrap();
                 let found = rows(&page.partitions);
-                assert!((1..=3).contains(&found.len()));
+                assert!(found.len() <= 3);
                 paged.extend(found);
                 command.resume = page.next;
                 if command.resume.is_none() {
@@ -274,11 +277,16 @@ fn settings_are_what_was_said_of_them() {
         let database = opened.await.unwrap();
         let settings = view("settings");
         assert!(read_all(&database, &settings).await.partitions.is_empty());
-        shared.set_settings(vec![("cluster_name".into(), "Test".into())]);
-        let found = read_all(&database, &settings).await.partitions;
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].key, key("cluster_name"));
-        assert_eq!(Fields::new(&settings, &found[0].rows[0]).text("value"), Some("Test"));
+        let said = [("cluster_name", Some("Test")), ("api_port", None)];
+        let said = said.map(|(name, value)| (name.to_owned(), value.map(str::to_owned)));
+        shared.set_settings(said.to_vec());
+        assert_eq!(read_all(&database, &settings).await.partitions.len(), 2);
+        for (name, value) in &said {
+            let found = command(&settings, ReadTarget::Partition(key(name)));
+            let found = database.read(found).await.unwrap().partitions;
+            let row = Fields::new(&settings, &found[0].rows[0]);
+            assert_eq!(row.text("value"), value.as_deref(), "{name}");
+        }
     });
 }
 

@@ -252,3 +252,44 @@ fn a_stock_configuration_is_understood() {
     assert!(ignored.contains(&"num_tokens") && ignored.contains(&"seed_provider"));
     assert!(refused(&format!("{CASSANDRA_LATEST}auto_snapshot: true\n")).contains("auto_snapshot"));
 }
+
+/// What is shown is what is in effect: given back, it makes the same node.
+#[test]
+fn settings_are_shown_as_they_could_be_given() {
+    use crate::configuration::settings::SETTINGS;
+    use crate::configuration::shown;
+    let odd = "cluster_name: Another one\nnative_transport_max_frame_size: 5000B\napi_port: 7\n\
+        native_transport_max_concurrent_connections: 9\ncommitlog_sync: periodic\ncommitlog_sync_period: 1500us\n\
+        commitlog_segment_size: 8MiB\ncommit_failure_policy: ignore\nmemtable_heap_space: 70MiB\n\
+        memtable_offheap_space: 1001KiB\nfile_cache_size: 1GiB\nenable_cache: false\nenable_index_cache: false\n\
+        compaction_throughput: 12MiB/s\nsstable_summary_ratio: 0.25\nstorage_compatibility_mode: CASSANDRA_4\n\
+        column_index_size: 4KiB\nwrite_request_timeout: 3s\ntrace_type_query_ttl: 2h\nworkdir: /some/where\n\
+        broadcast_rpc_address: 10.0.0.7\nnative_shard_aware_transport_port: 19042\nmemtable_cleanup_threshold: 0.3\n";
+    for file in ["", odd, CASSANDRA_LATEST] {
+        let node = load(&[], file).unwrap();
+        let settings = shown(&node);
+        let given = settings.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let given: Vec<String> =
+            given.flat_map(|(name, value)| ["--set".into(), format!("{name}={value}")]).collect();
+        let given: Vec<&str> = given.iter().map(String::as_str).collect();
+        let mut again = load(&given, "").unwrap();
+        again.storage.memtables = node.storage.memtables.clone();
+        assert_eq!(format!("{:?}", again.storage), format!("{:?}", node.storage));
+        assert_eq!(format!("{:?}", again.server), format!("{:?}", node.server));
+        assert_eq!((&again.cluster_name, &again.directory), (&node.cluster_name, &node.directory));
+        let is_shown = |name: &str| settings.iter().any(|(other, _)| other == name);
+        for setting in SETTINGS {
+            let is_left_out = setting.name == "storage_compatibility_mode";
+            assert_ne!(is_shown(setting.name), is_left_out, "{}", setting.name);
+        }
+    }
+    let value = |name: &str| {
+        let settings = shown(&load(&[], odd).unwrap());
+        settings.into_iter().find(|(other, _)| other == name).unwrap().1
+    };
+    assert_eq!(value("commitlog_sync_period").as_deref(), Some("1500000ns"));
+    assert_eq!(value("commitlog_sync_group_window"), None);
+    assert_eq!(value("memtable_heap_space").as_deref(), Some("72681KiB"));
+    assert_eq!(value("sstable_format").as_deref(), Some("nb"));
+    assert_eq!(value("compaction_throughput").as_deref(), Some("12MiB/s"));
+}

@@ -1,0 +1,119 @@
+//! The settings as `system_views.settings` shows them: what is in effect, defaults too, so that it could be given like this.
+
+use std::path::Path;
+use std::time::Duration;
+
+use espalier_storage::{CommitLogSync, ReplayPolicy};
+
+use super::NodeConfiguration;
+
+/// Names and values by name; `None` where a setting has no value and no default.
+///
+/// `storage_compatibility_mode` is not among them: all that is left of it is the `sstable_format`.
+pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
+    let NodeConfiguration { storage, server, .. } = node;
+    let (sync, period, window) = match storage.commitlog_sync {
+        CommitLogSync::Group { window } => ("group", None, Some(window)),
+        CommitLogSync::Batch => ("batch", None, None),
+        CommitLogSync::Periodic { period } => ("periodic", Some(period), None),
+    };
+    let failure_policy = match storage.commit_failure_policy {
+        ReplayPolicy::Stop => "stop",
+        ReplayPolicy::Ignore => "ignore",
+    };
+    let limits = server.connection_limits;
+    let admin = server.admin_listen;
+    let mut shown = Shown::default();
+    shown.put("cluster_name", &node.cluster_name);
+    shown.put("workdir", node.directory.display());
+    let within = |path: &Path| path_within(&node.directory, path);
+    shown.put("data_file_directories", format!("[{}]", within(&storage.data_directory)));
+    shown.put("commitlog_directory", within(&storage.commitlog_directory));
+    shown.put("rpc_address", server.listen.ip());
+    shown.put_or_null("broadcast_rpc_address", node.broadcast_address);
+    shown.put("native_transport_port", server.listen.port());
+    shown.put_or_null(
+        "native_shard_aware_transport_port",
+        server.shard_aware_listen.map(|address| address.port()),
+    );
+    shown.put_or_null("api_address", admin.map(|address| address.ip()));
+    shown.put_or_null("api_port", admin.map(|address| address.port()));
+    shown.put("native_transport_max_frame_size", size(server.max_frame_size as u64));
+    shown.put("native_transport_max_concurrent_connections", limit(limits.total));
+    shown.put("native_transport_max_concurrent_connections_per_ip", limit(limits.per_address));
+    shown.put(
+        "native_transport_max_request_data_in_flight",
+        size(server.max_request_data_in_flight as u64),
+    );
+    shown.put(
+        "native_transport_max_request_data_in_flight_per_ip",
+        size(server.max_request_data_in_flight_per_ip as u64),
+    );
+    shown.put("commitlog_sync", sync);
+    shown.put_or_null("commitlog_sync_period", period.map(duration));
+    shown.put_or_null("commitlog_sync_group_window", window.map(duration));
+    shown.put("commitlog_segment_size", size(storage.commitlog_segment_bytes.into()));
+    shown.put("commitlog_total_space", size(storage.commitlog_total_bytes));
+    shown.put("commit_failure_policy", failure_policy);
+    // Memtables are in one place; who asks for both kinds of memory gets the sum.
+    shown.put("memtable_heap_space", size(storage.memtable_bytes as u64));
+    shown.put("memtable_offheap_space", size(0));
+    shown.put("memtable_cleanup_threshold", storage.memtable_cleanup_threshold);
+    shown.put("file_cache_size", size(storage.page_cache_bytes as u64));
+    shown.put("enable_cache", storage.row_cache_bytes > 0);
+    shown.put("enable_index_cache", storage.enable_index_cache);
+    let throughput = storage.compaction_bytes_per_second.unwrap_or(0);
+    shown.put("compaction_throughput", format!("{}/s", size(throughput)));
+    shown.put_or_null("sstable_summary_ratio", storage.sstable_summary_ratio);
+    shown.put("sstable_format", &storage.sstable_format);
+    shown.put_or_null("sstable.selected_format", family(&storage.sstable_format));
+    shown.put_or_null("column_index_size", storage.column_index_bytes.map(|b| size(b.into())));
+    shown.put("write_request_timeout", duration(storage.write_timeout));
+    shown.put("trace_type_query_ttl", format!("{}s", server.trace_ttl_s));
+    shown.0
+}
+
+#[derive(Default)]
+struct Shown(Vec<(String, Option<String>)>);
+
+impl Shown {
+    fn put(&mut self, name: &str, value: impl ToString) {
+        self.put_or_null(name, Some(value));
+    }
+
+    fn put_or_null(&mut self, name: &str, value: Option<impl ToString>) {
+        self.0.push((name.to_owned(), value.map(|value| value.to_string())));
+    }
+}
+
+/// Relative paths are below the working directory.
+fn path_within(directory: &Path, path: &Path) -> String {
+    let below = path.strip_prefix(directory).ok().filter(|_| path.is_relative());
+    below.unwrap_or(path).display().to_string()
+}
+
+/// -1 means no limit.
+fn limit(limit: Option<usize>) -> String {
+    limit.map_or_else(|| "-1".to_owned(), |limit| limit.to_string())
+}
+
+/// In the largest unit of which it is a whole number.
+fn size(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit && bytes % unit == 0);
+    let (unit, name) = unit.unwrap_or((1, "B"));
+    format!("{}{name}", bytes / unit)
+}
+
+fn duration(duration: Duration) -> String {
+    match duration.subsec_nanos() % 1_000_000 {
+        0 => format!("{}ms", duration.as_millis()),
+        _ => format!("{}ns", duration.as_nanos()),
+    }
+}
+
+/// Cassandra's word for the kind of index that a version of SSTables has.
+fn family(format: &str) -> Option<&'static str> {
+    let version = espalier_sstable::versions::Version::named(format)?;
+    Some(if version.has_trie_index() { "bti" } else { "big" })
+}
