@@ -100,7 +100,7 @@ fn limit(limit: Option<usize>) -> String {
 /// In the largest unit of which it is a whole number.
 fn size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit && bytes % unit == 0);
+    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
     let (unit, name) = unit.unwrap_or((1, "B"));
     format!("{}{name}", bytes / unit)
 }
