@@ -19,7 +19,7 @@ use espalier_sstable::{
 };
 
 use super::Database;
-use crate::{StorageError, table::Table};
+use crate::{StorageError, system::is_virtual, table::Table};
 
 /// Where ScyllaDB looks for files to load, below a table's directory.
 const UPLOAD: &str = "upload";
@@ -57,6 +57,10 @@ impl Database {
             table: table.to_owned(),
         };
         let id = self.schema().table(keyspace, table).ok_or_else(unknown)?.id;
+        if is_virtual(keyspace) {
+            let reason = format!("nothing of {keyspace}.{table} is stored: it is a virtual table");
+            return Err(StorageError::NotImportable(reason));
+        }
         let lead =
             move |database: Database| async move { database.lead_import(id, directory).await };
         self.on_shard(0, lead).await

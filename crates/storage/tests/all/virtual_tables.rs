@@ -7,7 +7,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::{ShardContext, file::FileSystem};
 use espalier_storage::{
-    Database, ReadTarget, SharedDatabase, SnapshotTable, TableStatistics,
+    Database, ReadTarget, SharedDatabase, SnapshotTable, StorageError, TableStatistics,
     system::{Fields, table as system_table},
 };
 
@@ -287,6 +287,24 @@ fn settings_are_what_was_said_of_them() {
             let row = Fields::new(&settings, &found[0].rows[0]);
             assert_eq!(row.text("value"), value.as_deref(), "{name}");
         }
+    });
+}
+
+#[test]
+fn what_is_done_to_files_finds_none() {
+    run(async {
+        let database = open(&FileSystem::simulated(1), configuration()).await.unwrap();
+        database.flush("system_views", None).await.unwrap();
+        database.flush("system_views", Some("settings")).await.unwrap();
+        database.compact("system_views", None, true).await.unwrap();
+        database.upgrade_sstables("system_virtual_schema", None, false).await.unwrap();
+        let imported = database.import("system_views", "settings", None).await;
+        assert!(matches!(imported, Err(StorageError::NotImportable(_))), "{imported:?}");
+        // A write that comes around CQL finds no table.
+        let settings = view("settings");
+        let written = database.apply(insert(&settings, "a", None, 1, &[("value", "b")])).await;
+        assert!(matches!(written, Err(StorageError::UnknownTable(id)) if id == settings.id));
+        assert!(read_all(&database, &settings).await.partitions.is_empty());
     });
 }
 
