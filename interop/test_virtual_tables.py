@@ -7,11 +7,12 @@ import pytest
 from cassandra import InvalidRequest, Unauthorized
 
 from driver import connect
+from espalier_node import wait_until
 
 CQLSH = Path(sys.executable).parent / "cqlsh"
 # Ours, and what Cassandra 5.0 has as well.
 OURS = {"table_statistics"}
-SHARED = {"disk_usage", "max_partition_size", "max_sstable_size", "settings", "snapshots", "sstable_tasks"}
+SHARED = {"clients", "disk_usage", "max_partition_size", "max_sstable_size", "settings", "snapshots", "sstable_tasks"}
 ROWS = 3000
 
 
@@ -87,6 +88,23 @@ def test_snapshots(node, session):
     assert rows[0].size_on_disk > ROWS * 1000 and rows[0].created_at is not None
     node.request("DELETE", "/storage_service/snapshots", tag="of virtual tables")
     assert list(session.execute("SELECT * FROM system_views.snapshots")) == []
+
+
+def test_clients(node, session):
+    other = node.connect("ks")
+    clients = list(session.execute("SELECT * FROM system_views.clients"))
+    assert {client.connection_stage for client in clients} == {"ready"}
+    assert {(client.address, client.protocol_version, client.username) for client in clients} == {(node.host, 5, "anonymous")}
+    assert all(client.driver_name and client.driver_version and not client.ssl_enabled for client in clients)
+    assert all(client.client_options["CQL_VERSION"].startswith("3.") for client in clients)
+    assert len({client.port for client in clients}) == len(clients) >= 4, "a session has two connections at least"
+    assert "ks" in {client.keyspace_name for client in clients}
+    ports = {client.port for client in clients}
+    by_port = session.prepare("SELECT port FROM system_views.clients WHERE address = ? AND port = ?")
+    assert [row.port for row in session.execute(by_port, (node.host, min(ports)))] == [min(ports)]
+    assert list(session.execute(by_port, ("10.0.0.1", min(ports)))) == []
+    other.cluster.shutdown()
+    wait_until(lambda: len(list(session.execute("SELECT port FROM system_views.clients"))) < len(clients), what="fewer clients")
 
 
 def cqlsh(node, *statements):

@@ -1,5 +1,7 @@
 //! What SUPPORTED tells, and what STARTUP may ask for.
 
+use espalier_storage::ClientSession;
+
 use crate::protocol::request::Startup;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 use crate::protocol::{Compression, ProtocolVersion};
@@ -60,6 +62,19 @@ pub(crate) fn accept_startup(
             }
             (Some(compression), _) => Ok(Some(compression)),
         },
+    }
+}
+
+/// What is kept of what a client says of itself: as long as it is connected, so it must not be much.
+pub(crate) fn session_of(version: ProtocolVersion, startup: &Startup<'_>) -> ClientSession {
+    /// Drivers send half a dozen.
+    const MOST_OPTIONS: usize = 16;
+    const MOST_CHARACTERS: usize = 128;
+    let cut = |text: &str| text.chars().take(MOST_CHARACTERS).collect::<String>();
+    let options = startup.options().iter().take(MOST_OPTIONS);
+    ClientSession {
+        protocol_version: version.number(),
+        options: options.map(|(name, value)| (cut(name), cut(value))).collect(),
     }
 }
 

@@ -12,6 +12,7 @@ use espalier_runtime::net::{ListenOptions, TcpListener};
 use espalier_runtime::shard::loop_report;
 use espalier_runtime::sync::{Gate, Semaphore};
 use espalier_runtime::{JoinHandle, ShardContext, preempt, spawn_local, time};
+use espalier_storage::ConnectedClient;
 
 use crate::admin;
 use crate::admission::{ConnectionCounter, RequestAdmission};
@@ -108,6 +109,9 @@ impl ShardServer {
             config,
         });
         CURRENT.set(Rc::downgrade(&server));
+        let found = Rc::downgrade(&server);
+        let clients = move || found.upgrade().map(|server| server.clients()).unwrap_or_default();
+        server.processor.database().set_clients(clients);
         server
     }
 
@@ -206,6 +210,12 @@ impl ShardServer {
     fn accept(self: &Rc<Self>, listener: TcpListener, placement: Placement) {
         let acceptor = spawn_local(accept_all(Rc::clone(self), listener, placement));
         self.acceptors.borrow_mut().push(acceptor);
+    }
+
+    /// The clients that are connected to this shard.
+    fn clients(&self) -> Vec<ConnectedClient> {
+        let open = self.open.borrow();
+        open.iter().filter_map(Weak::upgrade).filter_map(|client| client.describe()).collect()
     }
 
     /// Adds a connection to those that a stop closes.

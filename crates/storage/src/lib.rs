@@ -34,8 +34,8 @@ pub use compaction::{
 pub use compiled_here::compiled_here;
 pub use configuration::StorageConfiguration;
 pub use database::{
-    Database, Imported, LookAhead, Orphan, SnapshotDetails, SnapshotTable, TableStatistics,
-    TokenRange,
+    ClientSession, ConnectedClient, Database, Imported, LookAhead, Orphan, SnapshotDetails,
+    SnapshotTable, TableStatistics, TokenRange,
 };
 pub use error::StorageError;
 pub use memtable::{

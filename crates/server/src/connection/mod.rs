@@ -12,7 +12,7 @@
 mod inline;
 mod reader;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -20,6 +20,7 @@ use espalier_cql::ClientState;
 use espalier_runtime::net::{Shutdown, TcpStream};
 use espalier_runtime::sync::{GatePass, Notify, Permit, Semaphore};
 use espalier_runtime::{spawn_local, trace, trace_event};
+use espalier_storage::{ClientSession, ConnectedClient};
 
 use crate::admission::{AddressAccount, ConnectionPlace};
 use crate::dispatch;
@@ -50,6 +51,8 @@ pub(crate) struct Connection {
     pub account: AddressAccount,
     pub acknowledgements: AcknowledgementQueue,
     pub peer: SocketAddr,
+    /// Set by STARTUP.
+    session: OnceCell<ClientSession>,
     stream: TcpStream,
     writing: Cell<bool>,
     /// Bytes that a write under way has taken out of `send`.
@@ -85,6 +88,7 @@ impl Connection {
             client: RefCell::default(),
             registered: Cell::default(),
             peer,
+            session: OnceCell::new(),
             stream,
             writing: Cell::new(false),
             written_bytes: Cell::new(0),
@@ -123,6 +127,16 @@ impl Connection {
             }
         }
         self.close();
+    }
+
+    /// What others are told of the client; `None` when the connection has ended.
+    pub fn describe(&self) -> Option<ConnectedClient> {
+        (!self.broken.get()).then(|| ConnectedClient {
+            address: self.peer.ip(),
+            port: self.peer.port(),
+            keyspace: self.client.borrow().keyspace.clone(),
+            session: self.session.get().cloned(),
+        })
     }
 
     /// What the client sees as its session now.

@@ -221,6 +221,8 @@ where
                 metrics.requests_startup.increment();
                 match options::accept_startup(header.version, &startup) {
                     Ok(compression) => {
+                        let session = options::session_of(header.version, &startup);
+                        let _ = connection.session.set(session);
                         let extras = ResponseExtras::default();
                         connection.respond(header.stream, &extras, &Response::Ready);
                         connection.send.borrow_mut().start(header.version, compression);

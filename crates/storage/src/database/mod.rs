@@ -25,6 +25,7 @@ pub use look_ahead::LookAhead;
 pub use orphans::Orphan;
 pub use snapshots::{SnapshotDetails, SnapshotTable};
 pub use table_statistics::TableStatistics;
+pub use virtual_tables::{ClientSession, ConnectedClient};
 mod install;
 mod logged_batch;
 mod look_ahead;
@@ -125,6 +126,8 @@ struct Inner {
     /// Who updates counters.
     counter_turn: Semaphore,
     counters: Counters,
+    /// Finds the clients of this shard, which are of the layer above.
+    clients: OnceCell<Box<dyn Fn() -> Vec<ConnectedClient>>>,
 }
 
 impl Database {

@@ -137,6 +137,7 @@ impl Database {
             schema_turn: Semaphore::new(1),
             counter_turn: Semaphore::new(1),
             counters: super::Counters::default(),
+            clients: OnceCell::new(),
             configuration,
             shared,
         };

@@ -41,7 +41,7 @@ fn key() -> DecoratedKey {
 }
 
 /// The serialised form of an `inet`.
-pub(super) fn address(address: IpAddr) -> Vec<u8> {
+pub(crate) fn address(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),

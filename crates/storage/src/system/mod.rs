@@ -19,6 +19,7 @@ pub use decode::{SchemaRows, read_keyspaces, read_schema};
 pub use definitions::{keyspaces, table};
 pub(crate) use encode::column_row;
 pub use encode::schema_mutation;
+pub(crate) use local::address;
 pub use local::{LocalNode, is_described_by, local_update, schema_version_update};
 pub use row::{Fields, RowWriter};
 pub use traces::{TRACES_KEYSPACE, TraceSession, TraceWriter};

@@ -1,6 +1,6 @@
 //! Definitions of the virtual tables: nothing of them is stored, their rows are made when they are read.
 //!
-//! Names and columns are Cassandra's where it has the table; `table_statistics` is ours. Its tables of latencies, clients and caches are
+//! Names and columns are Cassandra's where it has the table; `table_statistics` is ours. Its tables of latencies and caches are
 //! left out, since nothing here counts what they show.
 
 /// What the node tells of itself.
@@ -15,6 +15,12 @@ pub fn is_virtual(keyspace: &str) -> bool {
 }
 
 pub(super) const VIEWS: &[(&str, &str)] = &[
+    (
+        "clients",
+        "address inet pk, port int ck, client_options frozen<map<text, text>>, connection_stage text, driver_name text, \
+         driver_version text, hostname text, keyspace_name text, protocol_version int, request_count bigint, \
+         ssl_cipher_suite text, ssl_enabled boolean, ssl_protocol text, username text",
+    ),
     ("disk_usage", "keyspace_name text pk, table_name text pk, mebibytes bigint"),
     ("max_partition_size", "keyspace_name text pk, table_name text pk, mebibytes bigint"),
     ("max_sstable_size", "keyspace_name text pk, table_name text pk, mebibytes bigint"),
@@ -50,6 +56,7 @@ pub(super) const VIRTUAL_SCHEMA: &[(&str, &str)] = &[
 /// The comment of a virtual table: Cassandra's, if it has one.
 pub(super) fn comment_of_view(keyspace: &str, name: &str) -> &'static str {
     match (keyspace, name) {
+        (VIEWS_KEYSPACE, "clients") => "currently connected clients",
         (VIEWS_KEYSPACE, "settings") => "current settings",
         (VIEWS_KEYSPACE, "snapshots") => "available snapshots",
         (VIEWS_KEYSPACE, "sstable_tasks") => "current sstable tasks",

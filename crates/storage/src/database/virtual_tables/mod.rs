@@ -1,11 +1,14 @@
 //! Reads of virtual tables. Their rows are made when they are asked for and put into a memtable that only this read knows; from there on
 //! it is a read like any other.
 
+mod clients;
 mod compactions;
 mod schema;
 mod settings;
 mod snapshots;
 mod statistics;
+
+pub use clients::{ClientSession, ConnectedClient};
 
 use std::{rc::Rc, sync::Arc};
 
@@ -48,6 +51,7 @@ impl Database {
     async fn make_rows(&self, rows: &mut VirtualRows<'_>) -> Result<(), StorageError> {
         let table = rows.table;
         match (table.keyspace.as_str(), table.name.as_str()) {
+            (VIEWS_KEYSPACE, "clients") => self.put_clients(rows).await,
             (VIEWS_KEYSPACE, "settings") => self.put_settings(rows),
             (VIEWS_KEYSPACE, "snapshots") => self.put_snapshots(rows).await?,
             (VIEWS_KEYSPACE, "sstable_tasks") => self.put_compactions(rows).await,
@@ -80,7 +84,7 @@ impl<'a> VirtualRows<'a> {
     /// Adds a row that `fill` fills; `key` and `clustering` have a value for each column.
     fn put(
         &mut self,
-        key: &[&str],
+        key: &[impl AsRef<[u8]>],
         clustering: impl IntoIterator<Item = Bytes>,
         fill: impl FnOnce(RowWriter<'a>) -> RowWriter<'a>,
     ) {
@@ -90,9 +94,13 @@ impl<'a> VirtualRows<'a> {
     }
 
     /// Adds a row that `make` makes for this table at a timestamp in µs.
-    fn put_row(&mut self, key: &[&str], make: impl FnOnce(&'a TableMetadata, i64) -> Row) {
+    fn put_row(
+        &mut self,
+        key: &[impl AsRef<[u8]>],
+        make: impl FnOnce(&'a TableMetadata, i64) -> Row,
+    ) {
         let key = DecoratedKey::new(match key {
-            [only] => Bytes::copy_from_slice(only.as_bytes()),
+            [only] => Bytes::copy_from_slice(only.as_ref()),
             several => build_composite(several),
         });
         if self.only.is_some_and(|only| *only != key) {
