@@ -6,7 +6,7 @@
 //! moves by a page for each such row or page that one side has more than the other, at most by a part of all. So in the end both miss
 //! the same, as they would in one order. (The idea is that of ARC, N. Megiddo and D. Modha, FAST 2003, for its two lists.)
 //!
-//! Memory: 2 bytes for each [`BYTES_OF_A_PLACE`] that rows may take.
+//! Memory: 2 bytes for each [`BYTES_OF_A_PLACE`] that rows may take, once so many have gone.
 
 use espalier_runtime::{file::PAGE_BYTES, maybe_yield};
 
@@ -14,6 +14,9 @@ use super::{Inner, RowCache};
 
 /// Rows that went are remembered by so many bytes of the cache: the memory of a small one.
 const BYTES_OF_A_PLACE: usize = 96;
+/// Places come in parts of 4 KiB when they are needed. In one piece, the first rows that go would each touch a huge page of it, of which
+/// each takes milliseconds where the host of a virtual machine has to bring it.
+const PLACES_OF_A_PART: usize = 2048;
 /// Rows keep this part of what they may have.
 const LEAST_PART: usize = 8;
 /// At most this part of it changes sides at a time.
@@ -24,33 +27,40 @@ const MOST_TURNS: usize = 1 << 14;
 /// The rows that made room lately, by a hash of their keys.
 #[derive(Default)]
 pub(super) struct Gone {
-    /// 16 bits of the hash; 0: nothing.
-    places: Vec<u16>,
+    /// 16 bits of the hash; 0: nothing. In parts of [`PLACES_OF_A_PART`].
+    parts: Vec<Option<Box<[u16]>>>,
     /// Those that were added again.
     pub(super) returned: u64,
 }
 
 impl Gone {
     pub(super) fn new(limit_bytes: usize) -> Self {
-        // Not touched before it is used.
-        Self { places: vec![0; (limit_bytes / BYTES_OF_A_PLACE).next_power_of_two()], returned: 0 }
+        let places = (limit_bytes / BYTES_OF_A_PLACE).next_power_of_two();
+        Self { parts: vec![None; places.div_ceil(PLACES_OF_A_PART)], returned: 0 }
     }
 
-    fn place(&self, key: u64) -> (usize, u16) {
-        ((key >> 16) as usize & (self.places.len() - 1), key as u16 | 1)
+    /// Part, place in it, and what stands there.
+    fn place(&self, key: u64) -> (usize, usize, u16) {
+        let place = (key >> 16) as usize;
+        // A power of two.
+        let part = (place / PLACES_OF_A_PART) & (self.parts.len() - 1);
+        (part, place % PLACES_OF_A_PART, key as u16 | 1)
     }
 
     /// A row makes room.
     pub(super) fn note(&mut self, key: u64) {
-        let (place, tag) = self.place(key);
-        self.places[place] = tag;
+        let (part, place, tag) = self.place(key);
+        let part = &mut self.parts[part];
+        part.get_or_insert_with(|| vec![0; PLACES_OF_A_PART].into_boxed_slice())[place] = tag;
     }
 
     /// A row is added.
     pub(super) fn recall(&mut self, key: u64) {
-        let (place, tag) = self.place(key);
-        if self.places[place] == tag {
-            self.places[place] = 0;
+        let (part, place, tag) = self.place(key);
+        if let Some(part) = &mut self.parts[part]
+            && part[place] == tag
+        {
+            part[place] = 0;
             self.returned += 1;
         }
     }
