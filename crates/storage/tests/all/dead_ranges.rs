@@ -177,11 +177,20 @@ async fn delete_all(database: &Database, table: &Arc<TableMetadata>) {
     }
 }
 
-async fn least_s(database: &Database, command: &ReadCommand, rows: usize) -> f64 {
+/// Of reads of the whole table as it is by then. What the background task has learned a second later than a read's own second is
+/// not for that read.
+async fn least_s(
+    database: &Database,
+    table: &Arc<TableMetadata>,
+    most_rows: Option<usize>,
+    rows: usize,
+) -> f64 {
     let mut least = f64::MAX;
     for _ in 0..5 {
+        let mut command = whole_now(table);
+        command.limits.rows = most_rows.unwrap_or(command.limits.rows);
         let began = Instant::now();
-        let found = database.read(command.clone()).await.unwrap().partitions;
+        let found = database.read(command).await.unwrap().partitions;
         least = least.min(began.elapsed().as_secs_f64());
         assert_eq!(found.iter().map(|partition| partition.rows.len()).sum::<usize>(), rows);
     }
@@ -206,12 +215,12 @@ fn a_table_of_tombstones_is_walked_once() {
             delete_all(&database, &table).await;
             let mut first = whole_now(&table);
             first.limits.rows = 1;
-            assert!(database.read(first.clone()).await.unwrap().partitions.is_empty());
-            let passed_s = least_s(&database, &first, 0).await;
+            assert!(database.read(first).await.unwrap().partitions.is_empty());
+            let passed_s = least_s(&database, &table, Some(1), 0).await;
             assert!(passed_s < walked_s / 50.0, "{passed_s} s beside {walked_s} s");
             // Nothing of that changes when the tombstones get into a file.
             database.flush("ks", None).await.unwrap();
-            let passed_s = least_s(&database, &first, 0).await;
+            let passed_s = least_s(&database, &table, Some(1), 0).await;
             assert!(passed_s < walked_s / 50.0, "{passed_s} s beside {walked_s} s");
             // A row that comes back is there, with the rest passed over on both sides of it.
             let row = match definition().name.as_str() {
@@ -219,7 +228,7 @@ fn a_table_of_tombstones_is_walked_once() {
                 _ => insert(&table, "p7500", None, 2_000_000, &[("v", "back")]),
             };
             database.apply(row).await.unwrap();
-            let passed_s = least_s(&database, &whole_now(&table), 1).await;
+            let passed_s = least_s(&database, &table, None, 1).await;
             assert!(passed_s < walked_s / 50.0, "{passed_s} s beside {walked_s} s");
         });
     }
