@@ -62,6 +62,7 @@ pub(super) fn failure(error: &StorageError) -> HttpResponse {
         | StorageError::UnknownSSTable(_)
         | StorageError::AmbiguousSSTable(_)
         | StorageError::NotImportable(_)
+        | StorageError::NothingToImport(_)
         | StorageError::IncompleteSSTable(_)
         | StorageError::Snapshot(_) => 400,
         StorageError::BusySSTable(_) => 409,

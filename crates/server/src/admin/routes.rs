@@ -186,19 +186,7 @@ async fn import(
             "The path must begin with /: the node has its own directory",
         );
     }
-    match server.processor.database().import(keyspace, table, directory).await {
-        Ok(imported) => HttpResponse::json(format!(
-            "{{\"sstables\":{},\"partitions\":{},\"bytes\":{}}}",
-            imported.sstables, imported.partitions, imported.bytes
-        )),
-        Err(
-            error @ (StorageError::UnknownTableName { .. }
-            | StorageError::NothingToImport(_)
-            | StorageError::IncompleteSSTable(_)
-            | StorageError::NotImportable(_)),
-        ) => HttpResponse::error(400, &error.to_string()),
-        Err(error) => HttpResponse::error(500, &error.to_string()),
-    }
+    super::snapshots::imported(server.processor.database().import(keyspace, table, directory).await)
 }
 
 async fn flush_all(server: &ShardServer) -> HttpResponse {

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
 use espalier_cql::{ClientState, QueryOptions, describe_table, grammar::split_statements};
 use espalier_mutation::schema::{Schema, TableMetadata};
-use espalier_storage::{Database, Orphan, SnapshotDetails, SnapshotTable, system::is_virtual};
+use espalier_storage::{
+    Database, Imported, Orphan, SnapshotDetails, SnapshotTable, StorageError, system::is_virtual,
+};
 
 use super::compaction::{failure, flag, names, outcome};
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
@@ -89,10 +91,15 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
             }
         }
     }
-    match database.restore(keyspace, table, tag).await {
-        Ok(restored) => HttpResponse::json(format!(
+    imported(database.restore(keyspace, table, tag).await)
+}
+
+/// What came into a table.
+pub(super) fn imported(result: Result<Imported, StorageError>) -> HttpResponse {
+    match result {
+        Ok(imported) => HttpResponse::json(format!(
             "{{\"sstables\":{},\"partitions\":{},\"bytes\":{}}}",
-            restored.sstables, restored.partitions, restored.bytes
+            imported.sstables, imported.partitions, imported.bytes
         )),
         Err(error) => failure(&error),
     }

@@ -44,18 +44,7 @@ impl Database {
         table: Option<&str>,
         with_memtables: bool,
     ) -> Result<(), StorageError> {
-        if with_memtables {
-            self.flush(keyspace, table).await?;
-        }
-        let ids = self.tables_named(keyspace, table)?;
-        self.for_tables(ids.clone(), |database, table| async move {
-            database.split_shared_files_of(&table).await
-        })
-        .await?;
-        self.for_tables(ids, |database, table| async move {
-            database.compact_those_of(&table, |_| true).await
-        })
-        .await
+        self.compact_where(keyspace, table, with_memtables, |_| true).await
     }
 
     /// The same with the files alone that have partitions in a range, or may have some.
@@ -66,6 +55,17 @@ impl Database {
         range: TokenRange,
         with_memtables: bool,
     ) -> Result<(), StorageError> {
+        let is_wanted = move |sstable: &SSTable| range.meets(sstable.tokens());
+        self.compact_where(keyspace, table, with_memtables, is_wanted).await
+    }
+
+    async fn compact_where(
+        &self,
+        keyspace: &str,
+        table: Option<&str>,
+        with_memtables: bool,
+        is_wanted: impl Fn(&SSTable) -> bool + Copy + Send + 'static,
+    ) -> Result<(), StorageError> {
         if with_memtables {
             self.flush(keyspace, table).await?;
         }
@@ -75,7 +75,7 @@ impl Database {
         })
         .await?;
         self.for_tables(ids, move |database, table| async move {
-            database.compact_those_of(&table, move |sstable| range.meets(sstable.tokens())).await
+            database.compact_those_of(&table, is_wanted).await
         })
         .await
     }

@@ -15,31 +15,13 @@ use espalier_storage::Database;
 
 use crate::support::{shards::on_shards, *};
 
-async fn write(database: &Database, names: &[&str]) {
-    let narrow = table(database, "narrow");
-    for name in names {
-        database.apply(insert(&narrow, name, None, 1, &[("v", "1")])).await.unwrap();
-    }
-}
-
-async fn names(database: &Database) -> Vec<String> {
-    let narrow = table(database, "narrow");
-    let partitions = read_all(database, &narrow).await.partitions;
-    let mut names: Vec<String> = partitions
-        .iter()
-        .map(|partition| String::from_utf8(partition.key.key.to_vec()).unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 /// A node with a table that has writes in a file and in memory.
 async fn prepared(file_system: &FileSystem) -> Database {
     let database = open(file_system, configuration()).await.unwrap();
     create(&database, vec![narrow_table()]).await;
-    write(&database, &["file"]).await;
+    write_narrow(&database, &["file"]).await;
     database.flush("ks", None).await.unwrap();
-    write(&database, &["memory"]).await;
+    write_narrow(&database, &["memory"]).await;
     database
 }
 
@@ -58,7 +40,7 @@ fn truncation_holds_wherever_the_power_goes() {
             disk.power_off_after(random.below(40));
             is_truncated.set(database.truncate(id).await.is_ok());
             if is_truncated.get() {
-                assert_eq!(names(&database).await, [""; 0]);
+                assert_eq!(names_in_narrow(&database).await, [""; 0]);
                 let narrow = table(&database, "narrow");
                 let later = insert(&narrow, "later", None, 1, &[("v", "1")]);
                 is_written.set(database.apply(later).await.is_ok());
@@ -71,7 +53,7 @@ fn truncation_holds_wherever_the_power_goes() {
         for _ in 0..2 {
             block_on(async {
                 let database = open(&file_system, configuration()).await.unwrap();
-                let found = names(&database).await;
+                let found = names_in_narrow(&database).await;
                 if is_written.get() {
                     assert_eq!(found, ["later"], "seed {seed}");
                 } else if is_truncated.get() {
@@ -101,12 +83,12 @@ fn a_truncation_that_fails_brings_everything_back() {
         let disk = file_system.simulated_disk().unwrap();
         disk.inject(Fault::always(Operation::Rename, Effect::InputOutput).on_path("truncated"));
         assert!(database.truncate(id).await.is_err());
-        assert_eq!(names(&database).await, ["file", "memory"]);
+        assert_eq!(names_in_narrow(&database).await, ["file", "memory"]);
         disk.clear_faults();
         database.flush("ks", None).await.unwrap();
-        assert_eq!(names(&database).await, ["file", "memory"]);
+        assert_eq!(names_in_narrow(&database).await, ["file", "memory"]);
         database.truncate(id).await.unwrap();
-        assert_eq!(names(&database).await, [""; 0]);
+        assert_eq!(names_in_narrow(&database).await, [""; 0]);
     });
 }
 
@@ -122,13 +104,13 @@ fn files_that_could_not_be_removed_do_not_come_back() {
         }
         database.truncate(id).await.unwrap();
         disk.clear_faults();
-        write(&database, &["later"]).await;
+        write_narrow(&database, &["later"]).await;
         database.flush("ks", None).await.unwrap();
     });
     for _ in 0..2 {
         run(async {
             let database = open(&file_system, configuration()).await.unwrap();
-            assert_eq!(names(&database).await, ["later"]);
+            assert_eq!(names_in_narrow(&database).await, ["later"]);
         });
     }
 }
@@ -140,15 +122,15 @@ fn a_table_made_again_under_its_old_id_begins_empty() {
         let database = prepared(&file_system).await;
         assert!(drop_narrow(&database).await);
         create(&database, vec![narrow_table()]).await;
-        assert_eq!(names(&database).await, [""; 0]);
-        write(&database, &["later"]).await;
+        assert_eq!(names_in_narrow(&database).await, [""; 0]);
+        write_narrow(&database, &["later"]).await;
     });
     let disk = file_system.simulated_disk().unwrap().clone();
     for seed in 0..8 {
         let file_system = FileSystem::on(disk.crash(seed));
         run(async {
             let database = open(&file_system, configuration()).await.unwrap();
-            assert_eq!(names(&database).await, ["later"]);
+            assert_eq!(names_in_narrow(&database).await, ["later"]);
         });
     }
 }
@@ -163,11 +145,11 @@ fn a_table_made_again_under_its_old_id_after_a_restart_begins_empty() {
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
         create(&database, vec![narrow_table()]).await;
-        write(&database, &["later"]).await;
+        write_narrow(&database, &["later"]).await;
     });
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
-        assert_eq!(names(&database).await, ["later"]);
+        assert_eq!(names_in_narrow(&database).await, ["later"]);
     });
 }
 
@@ -182,16 +164,20 @@ fn a_truncation_whose_record_may_not_be_durable_is_never_half_done() {
             let failure = Fault::nth(Operation::SyncDirectory, 0, Effect::InputOutput);
             disk.inject(failure.on_path("narrow-"));
             assert!(database.truncate(id).await.is_err());
-            assert_eq!(names(&database).await, ["file", "memory"]);
+            assert_eq!(names_in_narrow(&database).await, ["file", "memory"]);
             disk.clear_faults();
             // A write behind the place that the record names.
-            write(&database, &["later"]).await;
-            assert_eq!(names(&database).await, ["file", "later", "memory"]);
+            write_narrow(&database, &["later"]).await;
+            assert_eq!(names_in_narrow(&database).await, ["file", "later", "memory"]);
         });
         let file_system = FileSystem::on(disk.crash(seed));
         run(async {
             let database = open(&file_system, configuration()).await.unwrap();
-            assert_eq!(names(&database).await, ["file", "later", "memory"], "seed {seed}");
+            assert_eq!(
+                names_in_narrow(&database).await,
+                ["file", "later", "memory"],
+                "seed {seed}"
+            );
         });
     }
 }
@@ -201,16 +187,16 @@ fn truncation_reaches_all_shards_and_outlives_their_number() {
     let file_system = FileSystem::simulated(1);
     on_shards(3, &file_system, configuration(), |database| async move {
         create(&database, vec![narrow_table()]).await;
-        write(&database, &["a", "b", "c", "d", "e", "f", "g"]).await;
+        write_narrow(&database, &["a", "b", "c", "d", "e", "f", "g"]).await;
         database.flush("ks", None).await.unwrap();
-        write(&database, &["h", "i", "j", "k", "l", "m", "n"]).await;
+        write_narrow(&database, &["h", "i", "j", "k", "l", "m", "n"]).await;
         database.truncate(table(&database, "narrow").id).await.unwrap();
-        assert_eq!(names(&database).await, [""; 0]);
-        write(&database, &["x", "y", "z"]).await;
+        assert_eq!(names_in_narrow(&database).await, [""; 0]);
+        write_narrow(&database, &["x", "y", "z"]).await;
     })
     .unwrap();
     on_shards(2, &file_system, configuration(), |database| async move {
-        assert_eq!(names(&database).await, ["x", "y", "z"]);
+        assert_eq!(names_in_narrow(&database).await, ["x", "y", "z"]);
     })
     .unwrap();
 }
@@ -233,7 +219,7 @@ fn a_backup_may_be_put_back_after_a_truncation() {
     });
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
-        assert_eq!(names(&database).await, ["file"]);
+        assert_eq!(names_in_narrow(&database).await, ["file"]);
     });
 }
 
@@ -262,7 +248,7 @@ fn dropped_tables_stay_dropped_wherever_the_power_goes() {
             let exists = database.schema().table("ks", "narrow").is_some();
             assert!(!(is_dropped && exists), "seed {seed}");
             if exists {
-                assert_eq!(names(&database).await, ["file", "memory"], "seed {seed}");
+                assert_eq!(names_in_narrow(&database).await, ["file", "memory"], "seed {seed}");
                 before += 1;
                 return;
             }
@@ -271,7 +257,7 @@ fn dropped_tables_stay_dropped_wherever_the_power_goes() {
             let mut again = narrow_table().rebuild().build();
             again.id = espalier_mutation::schema::TableId(uuid::Uuid::from_u128(0xffff));
             create(&database, vec![again]).await;
-            assert_eq!(names(&database).await, [""; 0], "seed {seed}");
+            assert_eq!(names_in_narrow(&database).await, [""; 0], "seed {seed}");
         });
     }
     assert!(before > 10 && after > 10, "{before} before, {after} after");
@@ -316,13 +302,13 @@ fn the_snapshots_of_a_dropped_table_stay_until_they_are_cleared() {
         assert_eq!(kept(&database).await, 1);
         // A table that is made under the old id has the same directory.
         create(&database, vec![narrow_table()]).await;
-        assert_eq!(names(&database).await, [""; 0]);
-        write(&database, &["later"]).await;
+        assert_eq!(names_in_narrow(&database).await, [""; 0]);
+        write_narrow(&database, &["later"]).await;
         database.flush("ks", None).await.unwrap();
     });
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
-        assert_eq!(names(&database).await, ["later"]);
+        assert_eq!(names_in_narrow(&database).await, ["later"]);
         assert_eq!(kept(&database).await, 1);
         assert!(drop_narrow(&database).await);
         database.clear_snapshots(Some("another"), &[], None).await.unwrap();

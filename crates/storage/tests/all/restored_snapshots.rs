@@ -7,23 +7,6 @@ use espalier_storage::{Database, SnapshotTable, StorageError};
 
 use crate::support::{shards::on_shards, *};
 
-async fn write(database: &Database, names: &[&str]) {
-    let narrow = table(database, "narrow");
-    for name in names {
-        database.apply(insert(&narrow, name, None, 1, &[("v", "1")])).await.unwrap();
-    }
-}
-
-async fn names(database: &Database) -> Vec<String> {
-    let narrow = table(database, "narrow");
-    let partitions = read_all(database, &narrow).await.partitions;
-    let name = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
-    let mut names: Vec<String> =
-        partitions.iter().map(|partition| name(&partition.key.key)).collect();
-    names.sort();
-    names
-}
-
 async fn take(database: &Database, tag: &str) {
     let id = table(database, "narrow").id;
     let wanted = SnapshotTable { id, schema: "CREATE TABLE".into() };
@@ -34,13 +17,13 @@ async fn take(database: &Database, tag: &str) {
 async fn prepared(file_system: &FileSystem) -> Database {
     let database = open(file_system, configuration()).await.unwrap();
     create(&database, vec![narrow_table()]).await;
-    write(&database, &["kept"]).await;
+    write_narrow(&database, &["kept"]).await;
     database.flush("ks", None).await.unwrap();
-    write(&database, &["moved"]).await;
+    write_narrow(&database, &["moved"]).await;
     take(&database, "monday").await;
-    write(&database, &["file"]).await;
+    write_narrow(&database, &["file"]).await;
     database.flush("ks", None).await.unwrap();
-    write(&database, &["memory"]).await;
+    write_narrow(&database, &["memory"]).await;
     database
 }
 
@@ -52,20 +35,20 @@ fn a_table_becomes_what_the_snapshot_has() {
         // Compacted, so that the snapshot has files of its own.
         database.compact("ks", None, true).await.unwrap();
         for _ in 0..2 {
-            write(&database, &["memory"]).await;
+            write_narrow(&database, &["memory"]).await;
             let restored = database.restore("ks", "narrow", "monday").await.unwrap();
             assert_eq!((restored.sstables, restored.partitions), (2, 2));
-            assert_eq!(names(&database).await, ["kept", "moved"]);
+            assert_eq!(names_in_narrow(&database).await, ["kept", "moved"]);
         }
         database.compact("ks", None, true).await.unwrap();
-        write(&database, &["later"]).await;
+        write_narrow(&database, &["later"]).await;
         database.shutdown().await.unwrap();
     });
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
-        assert_eq!(names(&database).await, ["kept", "later", "moved"]);
+        assert_eq!(names_in_narrow(&database).await, ["kept", "later", "moved"]);
         database.restore("ks", "narrow", "monday").await.unwrap();
-        assert_eq!(names(&database).await, ["kept", "moved"]);
+        assert_eq!(names_in_narrow(&database).await, ["kept", "moved"]);
         assert_eq!(
             database.snapshot_schema("ks", "narrow", "monday").await.unwrap(),
             "CREATE TABLE"
@@ -80,10 +63,10 @@ fn an_empty_snapshot_empties_the_table() {
         let database = open(&file_system, configuration()).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         take(&database, "empty").await;
-        write(&database, &["later"]).await;
+        write_narrow(&database, &["later"]).await;
         let restored = database.restore("ks", "narrow", "empty").await.unwrap();
         assert_eq!(restored.sstables, 0);
-        assert_eq!(names(&database).await, [""; 0]);
+        assert_eq!(names_in_narrow(&database).await, [""; 0]);
     });
 }
 
@@ -117,7 +100,7 @@ fn nothing_changes_where_a_snapshot_is_not_there_or_not_whole() {
         }
         let refused = database.restore("ks", "narrow", "monday").await.unwrap_err();
         assert!(refused.to_string().contains("lists 2 SSTables, and there are 0"), "{refused}");
-        assert_eq!(names(&database).await, all);
+        assert_eq!(names_in_narrow(&database).await, all);
     });
 }
 
@@ -128,11 +111,11 @@ fn every_shard_has_its_part() {
         create(&database, vec![narrow_table()]).await;
         let many: Vec<String> = (0..60).map(|number| format!("k{number:02}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        write(&database, &many).await;
+        write_narrow(&database, &many).await;
         take(&database, "monday").await;
-        write(&database, &["later"]).await;
+        write_narrow(&database, &["later"]).await;
         database.restore("ks", "narrow", "monday").await.unwrap();
-        assert_eq!(names(&database).await, many);
+        assert_eq!(names_in_narrow(&database).await, many);
     })
     .unwrap();
 }
@@ -153,7 +136,7 @@ fn wherever_the_power_goes_it_can_be_done_again() {
         let file_system = FileSystem::on(disk.crash(seed));
         block_on(async {
             let database = open(&file_system, configuration()).await.unwrap();
-            let found = names(&database).await;
+            let found = names_in_narrow(&database).await;
             let is_restored = found == ["kept", "moved"];
             if is_done.get() {
                 assert!(is_restored, "seed {seed}: {found:?}");
@@ -166,7 +149,7 @@ fn wherever_the_power_goes_it_can_be_done_again() {
                 parts += 1;
             }
             database.restore("ks", "narrow", "monday").await.unwrap();
-            assert_eq!(names(&database).await, ["kept", "moved"], "seed {seed}");
+            assert_eq!(names_in_narrow(&database).await, ["kept", "moved"], "seed {seed}");
         });
     }
     assert!(befores > 10 && parts > 10 && afters > 10, "{befores} {parts} {afters}");

@@ -263,6 +263,26 @@ pub fn mixed_table() -> TableMetadata {
         .build()
 }
 
+/// Writes partitions of these names to the table `narrow`.
+pub async fn write_narrow(database: &Database, names: &[&str]) {
+    let narrow = table(database, "narrow");
+    for name in names {
+        database.apply(insert(&narrow, name, None, 1, &[("v", "1")])).await.unwrap();
+    }
+}
+
+/// The names of the partitions that it has, in order.
+pub async fn names_in_narrow(database: &Database) -> Vec<String> {
+    let narrow = table(database, "narrow");
+    let partitions = read_all(database, &narrow).await.partitions;
+    let mut names: Vec<String> = partitions
+        .iter()
+        .map(|partition| String::from_utf8(partition.key.key.to_vec()).unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
 /// The names of a table's SSTables, as `da-1-bti`.
 pub async fn sstable_names(file_system: &FileSystem, table: &TableMetadata) -> Vec<String> {
     let mut names = Vec::new();
