@@ -3,6 +3,7 @@
 
     make deps && cargo build --release
     .deps/venv/bin/python bench/long_test.py [--gigabytes 20] [--servers trie,skiplist,cassandra]     hours, nothing else may run
+    .deps/venv/bin/python bench/long_test.py --most-minutes 30                  stops each server then, and compares what it has by then
     .deps/venv/bin/python bench/long_test.py --strategies                       ours with each compaction strategy
 
 Nine writes of new rows of a hundred bytes for each read, which is likelier of newer rows (quadratically), as fast as a server on one core
@@ -173,8 +174,8 @@ def probe(server, rows, known, is_over, results):
     results.send((reads, wrong))
 
 
-def measure(name, server, count):
-    """One server from its start until all rows are written; all that was seen."""
+def measure(name, server, count, most_seconds):
+    """One server from its start until all rows are written, or for so many seconds; all that was seen."""
     context, rows = multiprocessing.get_context("fork"), pipelined_load.Rows(VALUE_BYTES)
     with server:
         with Wire(server, timeout_s=60) as wire:
@@ -200,7 +201,7 @@ def measure(name, server, count):
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
-            wrong = pipelined_load.write(server, rows, (INSERT, SELECT), count, known, lambda *block: blocks.append(block))
+            wrong = pipelined_load.write(server, rows, (INSERT, SELECT), count, known, lambda *block: blocks.append(block), most_seconds)
             took = time.monotonic() - began
         finally:
             is_over.value = 1
@@ -220,6 +221,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gigabytes", type=float, default=20, help="keys and values that are written, before compression (20)")
     parser.add_argument("--servers", default=",".join(servers), help="which, in this order")
+    parser.add_argument("--most-minutes", type=float, help="each server is stopped then, whatever it has written")
     parser.add_argument("--strategies", action="store_true", help="ours with each compaction strategy instead")
     options = parser.parse_args()
     if options.strategies:
@@ -235,8 +237,9 @@ def main():
         sys.exit(f"there is no Cassandra in {PEER.parent}: run make deps first, or leave it out with --servers trie,skiplist")
     os.sched_setaffinity(0, {int(CLIENT_CORE)})
     count = int(options.gigabytes * 1e9 / ROW_BYTES)
-    measured = {name: measure(name, make(), count) for name, make in chosen.items()}
-    document = {"machine": platform.platform(), "gigabytes": options.gigabytes, "memtable_mib": MEMTABLE_MIB, "servers": measured}
+    most_seconds = options.most_minutes and options.most_minutes * 60
+    measured = {name: measure(name, make(), count, most_seconds) for name, make in chosen.items()}
+    document = {"machine": platform.platform(), "gigabytes": options.gigabytes, "most_minutes": options.most_minutes, "memtable_mib": MEMTABLE_MIB, "servers": measured}
     results = ROOT / "bench" / "results"
     (results / "long_test.json").write_text(json.dumps(document))
     (results / "long_test.svg").write_text(long_test_report.draw(document))

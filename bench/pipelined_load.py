@@ -157,12 +157,13 @@ class Connection:
             self.wrong.append(text)
 
 
-def write(server, rows, statements, count, known, progress, connections=3):
-    """Writes rows up to `count`, and reads one for each nine of them; `known` is a shared number below which all are acknowledged;
-    `progress(moment, operations)` is told of each block. Gives what was wrong."""
+def write(server, rows, statements, count, known, progress, most_seconds=None, connections=3):
+    """Writes rows up to `count`, or as many as are written in so many seconds, and reads one for each nine of them; `known` is a shared
+    number below which all are acknowledged; `progress(moment, operations)` is told of each block. Gives what was wrong."""
     generator = numpy.random.default_rng(7)
     links = [Connection(server, rows, *statements) for _ in range(connections)]
     following, turn = known.value, 0
+    ends = time.monotonic() + most_seconds if most_seconds else float("inf")
     while following < count or any(link.under_way for link in links):
         link = links[turn % len(links)]
         turn += 1
@@ -172,6 +173,8 @@ def write(server, rows, statements, count, known, progress, connections=3):
             progress(time.monotonic(), right)
             if right < BLOCK and len(link.wrong) >= 10:
                 break
+        if time.monotonic() > ends:
+            count = min(count, following)
         if following < count:
             link.send(following, skewed(max(known.value, 1), generator.random((GROUPS, 1))))
             following += GROUPS * link.writes

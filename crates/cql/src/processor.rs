@@ -586,7 +586,7 @@ fn read_rows(
         direction: Direction::Forward,
         columns: ColumnSelection::All,
         now_s,
-        limits: ReadLimits { rows: usize::MAX, rows_per_partition: usize::MAX, bytes: usize::MAX },
+        limits: ReadLimits::NONE,
         resume: None,
         bypass_cache: false,
     }

@@ -53,6 +53,9 @@ pub struct StorageConfiguration {
     pub compaction_bytes_per_second: Option<u64>,
     /// Fragments that reads have to drop one after another before they note that there is nothing visible; tests make them fewer.
     pub fewest_dropped: u32,
+    /// Tombstones, and rows that they cover, after which a page of a query ends, even if it is empty (`query_tombstone_page_limit`);
+    /// 0: it goes on.
+    pub query_tombstone_page_limit: u32,
     /// How long a write waits for room in memtables or log before it fails (`write_request_timeout`).
     pub write_timeout: Duration,
 }
@@ -87,6 +90,7 @@ impl StorageConfiguration {
             autocompaction: true,
             compaction_bytes_per_second: None,
             fewest_dropped: 64,
+            query_tombstone_page_limit: 10_000,
             write_timeout: Duration::from_secs(2),
         }
     }

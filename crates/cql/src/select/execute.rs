@@ -44,6 +44,8 @@ struct Execution<'s> {
     evaluation: &'s Evaluation<'s>,
     output: Output<'s>,
     page_size: usize,
+    /// Dead fragments after which a page ends, even if it is empty.
+    most_tombstones: usize,
     /// Result rows that LIMIT still allows.
     rows_left: usize,
     per_partition_limit: usize,
@@ -85,6 +87,10 @@ pub async fn execute(
         evaluation,
         output: Output::new(select, evaluation, now_s),
         page_size,
+        most_tombstones: match database.configuration().query_tombstone_page_limit {
+            limit if limit > 0 && page_size != usize::MAX && select.is_exact() => limit as usize,
+            _ => usize::MAX,
+        },
         rows_left: match &state {
             Some(state) if state.rows_left != u32::MAX => limit.min(state.rows_left as usize),
             _ => limit,
@@ -188,6 +194,11 @@ impl Execution<'_> {
                 if flow == Flow::Done {
                     return Ok(());
                 }
+                if flow == Flow::More && result.is_cut_by_tombstones {
+                    // The page ends there, as it is.
+                    self.next = result.next;
+                    return Ok(());
+                }
                 resume = match (flow, result.next) {
                     (_, None) => break,
                     (Flow::SkipPartition, Some(next)) => {
@@ -210,7 +221,7 @@ impl Execution<'_> {
         now_s: u32,
     ) -> ReadCommand {
         let select = self.select;
-        let exact = select.restrictions.filters.is_empty() && !select.is_aggregate;
+        let exact = select.is_exact();
         let lacking =
             (self.page_size - self.output.row_count.min(self.page_size)).min(self.rows_left);
         ReadCommand {
@@ -228,6 +239,7 @@ impl Execution<'_> {
                     (false, false) => usize::MAX,
                 },
                 bytes: CHUNK_BYTES,
+                tombstones: self.most_tombstones,
             },
             resume,
             bypass_cache: select.bypass_cache,
@@ -248,7 +260,9 @@ impl Execution<'_> {
             let same = |position: &Option<ReadPosition>| {
                 position.as_ref().is_some_and(|position| position.key == partition.key)
             };
-            let continued = same(&self.last) || same(&self.resumed);
+            // Where a page ended among dead rows, nothing of the partition was shown.
+            let resumed = self.resumed.as_ref().filter(|from| from.rows_of_partition > 0).cloned();
+            let continued = same(&self.last) || same(&resumed);
             if !continued {
                 self.partition_rows = 0;
             }

@@ -55,3 +55,10 @@ pub struct PlannedSelect {
     /// How to answer it as a point read, if it is one.
     pub point: Option<PointSelect>,
 }
+
+impl PlannedSelect {
+    /// Whether each row that is read is a row of the result.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.restrictions.filters.is_empty() && !self.is_aggregate
+    }
+}

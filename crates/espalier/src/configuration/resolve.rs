@@ -158,6 +158,9 @@ fn storage(
     if let Some(rate) = &draft.compaction_throughput {
         storage.compaction_bytes_per_second = throughput(rate)?;
     }
+    if let Some(limit) = draft.query_tombstone_page_limit {
+        storage.query_tombstone_page_limit = u32::try_from(limit.max(0)).unwrap_or(u32::MAX);
+    }
     if let Some(timeout) = draft.write_request_timeout {
         storage.write_timeout = timeout;
     }

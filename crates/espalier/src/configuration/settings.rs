@@ -46,6 +46,7 @@ pub struct Draft {
     pub storage_compatibility_mode: Option<String>,
     pub column_index_bytes: Option<u64>,
     pub write_request_timeout: Option<Duration>,
+    pub query_tombstone_page_limit: Option<i64>,
     pub compaction_throughput: Option<String>,
     pub trace_ttl: Option<Duration>,
 }
@@ -227,6 +228,10 @@ pub const SETTINGS: &[Setting] = &[
         "column_index_size",
         &[("column_index_size_in_kb", OldUnit::Kibibytes)],
         Kind::Size(|draft| &mut draft.column_index_bytes, KIB, GIB),
+    ),
+    setting(
+        "query_tombstone_page_limit",
+        Kind::Limit(|draft| &mut draft.query_tombstone_page_limit),
     ),
     renamed(
         "write_request_timeout",

@@ -68,6 +68,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put("sstable_format", &storage.sstable_format);
     shown.put_or_null("sstable.selected_format", family(&storage.sstable_format));
     shown.put_or_null("column_index_size", storage.column_index_bytes.map(|b| size(b.into())));
+    shown.put("query_tombstone_page_limit", storage.query_tombstone_page_limit);
     shown.put("write_request_timeout", duration(storage.write_timeout));
     shown.put("trace_type_query_ttl", format!("{}s", server.trace_ttl_s));
     shown.0

@@ -14,7 +14,7 @@ use super::{
     rows::{merge_counters, remove_deleted_counters},
 };
 use crate::{
-    ClusteringBound, DeletionTime, Direction, PartitionHeader, RangeTombstoneMarker, Row,
+    Clustering, ClusteringBound, DeletionTime, Direction, PartitionHeader, RangeTombstoneMarker, Row,
     Unfiltered, UnfilteredStream, schema::TableMetadata,
 };
 
@@ -35,6 +35,9 @@ pub struct UnfilteredMerger<S> {
     pub(super) known_dead: Option<Box<dyn KnownDead>>,
     /// Fragments that were not given.
     pub(super) dropped: u64,
+    /// From so many on the merge ends at the next row that is not given, which is then in `stopped_at`.
+    most_dropped: u64,
+    stopped_at: Option<Clustering>,
     /// The strongest range deletion emitted as open; live if it is not above the partition deletion.
     open: DeletionTime,
 }
@@ -72,6 +75,16 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         self.merger.dropped
     }
 
+    /// Ends at a row that is not given, once `most` fragments were not.
+    pub fn drop_at_most(&mut self, most: u64) {
+        self.merger.most_dropped = most;
+    }
+
+    /// The row at which it ended before its end: what lies behind that was not read.
+    pub fn stopped_at(&mut self) -> Option<Clustering> {
+        self.merger.stopped_at.take()
+    }
+
     async fn open(
         table: Arc<TableMetadata>,
         direction: Direction,
@@ -96,6 +109,8 @@ impl<S: UnfilteredStream> MergedPartition<S> {
             partition_deletion: deletion,
             known_dead,
             dropped: 0,
+            most_dropped: u64::MAX,
+            stopped_at: None,
             open: DeletionTime::LIVE,
         };
         Ok(Some(Self { header, merger }))
@@ -144,11 +159,16 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
     pub async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
         let mut dropped = 0;
         while let Some(least) = self.least_source() {
+            let place = (self.dropped >= self.most_dropped).then(|| self.row_ahead(least)).flatten();
             if let Some(merged) = self.step(least).await? {
                 return Ok(Some(merged));
             }
             dropped += 1;
             self.dropped += 1;
+            if place.is_some() {
+                self.stopped_at = place;
+                return Ok(None);
+            }
             if dropped == DROPS_BEFORE_LEAP {
                 dropped = 0;
                 // Rare, and large: in a box it does not make each step's future larger.
@@ -169,6 +189,14 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
             }
         }
         Ok(())
+    }
+
+    /// The row that a source has at its head.
+    fn row_ahead(&self, source: usize) -> Option<Clustering> {
+        match &self.sources[source].head {
+            Some(Unfiltered::Row(row)) => Some(row.clustering.clone()),
+            _ => None,
+        }
     }
 
     fn least_source(&self) -> Option<usize> {

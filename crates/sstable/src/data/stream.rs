@@ -19,6 +19,8 @@ use crate::page_cache::Caching;
 enum Access {
     /// Through the cache.
     Cached,
+    /// The same for a scan that may end soon, as long as it takes no more chunks than these; then in large reads.
+    Short { left: u32 },
     /// Around the cache, no more at once than a look-up may want.
     Private(ReadAhead),
     /// Around the cache, in large reads.
@@ -48,6 +50,9 @@ const RUN_BEGINS: u32 = 2;
 /// Doubled no further than this: more is not read at once.
 const LONGEST_RUN: u32 = 6;
 
+/// A scan that has taken so many chunks is not a short one, and leaves the cache as it is from there on. An arbitrary choice.
+const SHORT_SCAN_CHUNKS: u32 = 32;
+
 impl DataStream {
     /// For look-ups. A file of a private reader is read around the cache.
     pub(crate) fn cached(file: DataFile, position: u64) -> Self {
@@ -62,6 +67,16 @@ impl DataStream {
     pub(crate) fn sequential(file: DataFile, position: u64) -> Self {
         let file = file.with_caching(Caching::Private);
         Self::new(file, position, Access::Sequential(ReadAhead::default()))
+    }
+
+    /// For a scan that probably ends after some rows: through the cache as look-ups are, so that the next one finds it there. If it
+    /// does not end, it goes on as one that reads much.
+    pub(crate) fn short(file: DataFile, position: u64) -> Self {
+        let access = match file.caching() {
+            Caching::Shared => Access::Short { left: SHORT_SCAN_CHUNKS },
+            Caching::Private => Access::Private(ReadAhead::default()),
+        };
+        Self::new(file, position, access)
     }
 
     /// Whether the chunk that holds a position is in memory.
@@ -200,6 +215,16 @@ impl DataStream {
         Ok(())
     }
 
+    /// Another chunk is taken: a scan that was to be short may have become a long one.
+    fn count_short(&mut self) {
+        let Access::Short { left } = &mut self.access else { return };
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            self.file = self.file.clone().with_caching(Caching::Private);
+            self.access = Access::Sequential(ReadAhead::default());
+        }
+    }
+
     /// The rest of the chunk that holds `position`, at least a byte.
     async fn chunk_from(&mut self, position: u64) -> Result<Bytes> {
         let chunk_length = self.file.chunk_length();
@@ -215,9 +240,14 @@ impl DataStream {
             true => self.wanted_end.max(run_end),
             false => self.wanted_end,
         };
+        if held != Some(index) {
+            self.count_short();
+        }
         let chunk = match (&self.chunk, &mut self.access) {
             (Some((held, chunk)), _) if *held == index => chunk.clone(),
-            (_, Access::Cached) => self.file.chunk(index, wanted_end).await?,
+            (_, Access::Cached | Access::Short { .. }) => {
+                self.file.chunk(index, wanted_end).await?
+            }
             (_, Access::Private(ahead)) => {
                 self.file.chunk_privately(index, ahead, wanted_end).await?
             }

@@ -54,7 +54,8 @@ impl IndexEntries<'_> {
                         Ok(Some((position, None)))
                     }
                     Some(candidate) => {
-                        let (position, key) = reader.resolve(trie, candidate).await?;
+                        let (position, key) =
+                            reader.resolve(trie, candidate, Caching::Private).await?;
                         Ok(Some((position, Some(key))))
                     }
                     None => Ok(None),

@@ -183,8 +183,8 @@ impl SSTableReader {
         &self,
         trie: &TrieIndex,
         candidate: Candidate,
+        caching: Caching,
     ) -> Result<(u64, DecoratedKey)> {
-        let caching = Caching::Private;
         match candidate.position {
             IndexPosition::Data(position) => {
                 Ok((position, self.key_at(position, caching).await?.0))
@@ -198,14 +198,18 @@ impl SSTableReader {
     }
 
     /// Position in Data.db of the first partition of a range; `None` if no partition lies right of its start.
-    pub(crate) async fn first_position(&self, range: &KeyRange) -> Result<Option<u64>> {
+    pub(crate) async fn first_position(
+        &self,
+        range: &KeyRange,
+        caching: Caching,
+    ) -> Result<Option<u64>> {
         if range.starts_before(&self.0.first_key) {
             return Ok(Some(0));
         }
         match &self.0.index {
-            Index::Trie(index) => self.first_position_in_trie(index, range).await,
+            Index::Trie(index) => self.first_position_in_trie(index, range, caching).await,
             Index::Big(index) => {
-                let file = index.file().for_one_read(Caching::Private);
+                let file = index.file().for_one_read(caching);
                 let entry = index.ceiling_from(&file, &range.start).await?;
                 Ok(entry.map(|entry| entry.data_position))
             }
@@ -216,6 +220,7 @@ impl SSTableReader {
         &self,
         trie: &TrieIndex,
         range: &KeyRange,
+        caching: Caching,
     ) -> Result<Option<u64>> {
         let mut bytes = Vec::new();
         match &range.start {
@@ -230,14 +235,14 @@ impl SSTableReader {
             }
             KeyBound::BeforeKey(key) | KeyBound::AfterKey(key) => trie.keys.encode(key, &mut bytes),
         }
-        let file = trie.partitions.source().for_one_read(Caching::Private);
+        let file = trie.partitions.source().for_one_read(caching);
         let partitions = trie.partitions.with_source(file);
         let mut cursor = partitions.cursor();
         let mut candidate =
             cursor.seek_ceiling(&bytes).await.map_err(|error| self.partitions_error(error))?;
         // Only a prefix was compared: the first one or two may lie before the bound.
         while let Some(found) = candidate {
-            let (position, key) = self.resolve(trie, found).await?;
+            let (position, key) = self.resolve(trie, found, caching).await?;
             trie.keys.encode(&key, &mut bytes);
             // A pointer that is off leads to a later partition, and those before it would be left out.
             if !bytes.starts_with(cursor.prefix()) {

@@ -18,6 +18,10 @@ impl OnlyRow {
         }
     }
 
+    pub(super) fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
     #[inline]
     pub(super) fn take(&mut self) -> Option<Unfiltered> {
         self.0.take().map(|row| *row)

@@ -83,6 +83,11 @@ impl RowSource {
         deletion.is_live().then(|| (window.slice(from..to), end))
     }
 
+    /// Whether the byte that ends a partition comes next, and is in memory.
+    pub(crate) fn is_end_at_hand(&self) -> bool {
+        self.stream.window().get(self.stream.offset()) == Some(&END_OF_PARTITION)
+    }
+
     async fn read_static_row(&mut self) -> Result<(Row, u64)> {
         let mut head = self.static_head().await?;
         let length = self.check_length(&head)?;

@@ -28,13 +28,16 @@ use crate::{
 /// What is left of a partition is stepped over as long as it is not more than this; then the index says where the next
 /// one is.
 const SKIP_BYTES: u64 = 256 * 1024;
+/// The same for short scans, for which that would be dozens of pages.
+const SHORT_SKIP_BYTES: u64 = 4 * 1024;
 
-/// A scan. Reads Data.db in large pieces, around the page cache.
+/// A scan. Reads Data.db in large pieces, around the page cache; a short one by pages, through it, as look-ups do.
 #[derive(Debug)]
 pub struct Scan {
     reader: SSTableReader,
     range: KeyRange,
     slices: Arc<ClusteringSlices>,
+    caching: Caching,
     state: State,
     /// Of the partitions that were entered, up to the current one.
     last_key: Option<DecoratedKey>,
@@ -71,6 +74,15 @@ pub struct ScannedPartition<'scan> {
     rows: &'scan mut ForwardRows,
     start: u64,
     reader: &'scan SSTableReader,
+    caching: Caching,
+}
+
+/// How much is stepped over before the index is asked.
+fn skip_bytes(caching: Caching) -> u64 {
+    match caching {
+        Caching::Private => SKIP_BYTES,
+        Caching::Shared => SHORT_SKIP_BYTES,
+    }
 }
 
 impl Scan {
@@ -79,17 +91,22 @@ impl Scan {
         range: KeyRange,
         slices: Arc<ClusteringSlices>,
         decoder: RowDecoder,
+        caching: Caching,
     ) -> Result<Self> {
         let is_whole = *slices == ClusteringSlices::all()
             && decoder.wants_all()
             && !decoder.layout.is_static_compact;
         let start = match reader.may_contain_range(&range) {
-            true => reader.first_position(&range).await?,
+            true => reader.first_position(&range, caching).await?,
             false => None,
         };
         let state = match start {
             Some(position) => {
-                let stream = DataStream::sequential(reader.0.data.clone(), position);
+                let data = reader.0.data.clone();
+                let stream = match caching {
+                    Caching::Private => DataStream::sequential(data, position),
+                    Caching::Shared => DataStream::short(data, position),
+                };
                 State::Between(RowSource::new(stream, decoder))
             }
             None => State::Finished,
@@ -98,6 +115,7 @@ impl Scan {
             reader,
             range,
             slices,
+            caching,
             state,
             last_key: None,
             partition_start: 0,
@@ -195,6 +213,19 @@ impl Scan {
         }
     }
 
+    /// Whether a partition deletion covers all that is left of the current partition, as far as that can be told by what is in memory.
+    pub fn is_covered_by(&self, deletion: DeletionTime) -> bool {
+        match &self.state {
+            State::Inside(current) => {
+                let (header, only_row, rows) = &**current;
+                // Nothing of it is newer than the newest of the file, and nothing at all behind a head that is followed by the end.
+                deletion.deletes(self.reader.maximum_timestamp())
+                    || (header.static_row.is_none() && only_row.is_none() && rows.is_at_end())
+            }
+            _ => false,
+        }
+    }
+
     /// The current partition, from where it was left.
     pub fn partition(&mut self) -> Option<ScannedPartition<'_>> {
         // It may move, and what was looked at is then somewhere else.
@@ -208,6 +239,7 @@ impl Scan {
                     rows,
                     start: self.partition_start,
                     reader: &self.reader,
+                    caching: self.caching,
                 })
             }
             _ => None,
@@ -302,14 +334,14 @@ impl Scan {
         header: &PartitionHeader,
         mut rows: ForwardRows,
     ) -> Result<Option<RowSource>> {
-        let is_skipped = rows.skip_rest(SKIP_BYTES).await?;
+        let is_skipped = rows.skip_rest(skip_bytes(self.caching)).await?;
         let mut source = rows.into_source();
         if is_skipped {
             return Ok(Some(source));
         }
         let behind =
             KeyRange { start: KeyBound::AfterKey(header.key.clone()), end: KeyBound::Unbounded };
-        match self.reader.first_position(&behind).await? {
+        match self.reader.first_position(&behind, self.caching).await? {
             Some(position) if position > source.stream.position() => {
                 source.stream.seek(position);
                 Ok(Some(source))
@@ -348,10 +380,10 @@ impl UnfilteredStream for ScannedPartition<'_> {
 
     async fn skip_to(&mut self, position: &ClusteringBound) -> Result<()> {
         self.rows.skip_to(position).await?;
-        if self.rows.wants_index(SKIP_BYTES).await? {
+        if self.rows.wants_index(skip_bytes(self.caching)).await? {
             let key = &self.header.key;
             if let Some(found) =
-                self.reader.find_partition_by(key, Some(self.start), Caching::Private).await?
+                self.reader.find_partition_by(key, Some(self.start), self.caching).await?
                 && found.position == self.start
                 && let Some(index) = found.index
             {

@@ -264,7 +264,17 @@ impl SSTableReader {
         slices: Arc<ClusteringSlices>,
         columns: &ColumnSelection,
     ) -> Result<Scan> {
-        Scan::new(self.clone(), range, slices, self.decoder(columns)).await
+        Scan::new(self.clone(), range, slices, self.decoder(columns), Caching::Private).await
+    }
+
+    /// The same for who probably wants some rows only: pages come from the cache and go into it.
+    pub async fn short_scan(
+        &self,
+        range: KeyRange,
+        slices: Arc<ClusteringSlices>,
+        columns: &ColumnSelection,
+    ) -> Result<Scan> {
+        Scan::new(self.clone(), range, slices, self.decoder(columns), Caching::Shared).await
     }
 
     pub(super) fn decoder(&self, columns: &ColumnSelection) -> RowDecoder {

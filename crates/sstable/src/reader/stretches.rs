@@ -22,6 +22,7 @@ use crate::{
         stream::DataStream,
     },
     error::{Result, SSTableError},
+    page_cache::Caching,
     versions::DeletionTimeForm,
 };
 
@@ -82,7 +83,7 @@ impl SSTableReader {
     /// The partitions of a range as stretches.
     pub async fn stretches(&self, range: &KeyRange) -> Result<Stretches> {
         let start = match self.may_contain_range(range) {
-            true => self.first_position(range).await?,
+            true => self.first_position(range, Caching::Private).await?,
             false => None,
         };
         let (file, layout) = (self.0.data.clone(), self.0.layout.borrow().clone());

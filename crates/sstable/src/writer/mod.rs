@@ -11,6 +11,7 @@ mod copy;
 mod even;
 mod finish;
 mod index;
+mod only_row;
 mod options;
 mod partition;
 mod row_index;

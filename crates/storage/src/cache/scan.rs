@@ -85,7 +85,7 @@ pub(crate) enum KnownStep {
 }
 
 impl<'a> KnownScan<'a> {
-    /// `command` must leave pages as they are, for what is missing of a partition that is there is read from files.
+    /// What is missing of a partition that is there is read from files, around the pages if `command` says so.
     pub(crate) fn new(
         access: &CacheAccess,
         view: &'a Rc<TableView>,
@@ -131,7 +131,7 @@ impl<'a> KnownScan<'a> {
         }
         let of_memtables = match self.of_memtables.take() {
             Some(next) => next,
-            None => self.view.next_in_memory(&self.at, &self.range)?,
+            None => self.view.next_in_memory(&self.at, &self.range)?.map(|next| next.key),
         };
         let is_of_files = match (&of_memtables, self.stretch.partitions.front()) {
             (None, None) => return Ok(KnownStep::End),

@@ -44,7 +44,8 @@ impl TableCache {
         let mut bound = KeyBound::Unbounded;
         loop {
             maybe_yield().await;
-            let Some(key) = memtable.next_partition(&bound)? else { break };
+            let Some(next) = memtable.next_partition(&bound)? else { break };
+            let key = next.key;
             match self.standing(&key)? {
                 Standing::Known => {}
                 Standing::Absent if self.add_new(&key) => {}

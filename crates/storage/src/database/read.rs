@@ -53,6 +53,7 @@ impl Database {
                 limits.rows = limits.rows.saturating_sub(partition.rows.len().max(1));
                 limits.bytes = limits.bytes.saturating_sub(partition_bytes(partition));
             }
+            result.is_cut_by_tombstones = part.is_cut_by_tombstones;
             result.partitions.extend(part.partitions);
             result.next = part.next;
             if result.next.is_some() {

@@ -65,7 +65,8 @@ async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), 
         now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
         limits: ReadLimits { rows: 1, ..ReadLimits::NONE },
         resume: None,
-        bypass_cache: true,
+        // The same pages are looked at again and again, here and by reads.
+        bypass_cache: false,
     };
     let mut start = place.key_bound()?;
     if let Some((key, rest)) = place.split()?

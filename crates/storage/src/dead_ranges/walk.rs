@@ -182,6 +182,14 @@ impl<'a> DeadWalk<'a> {
         self.begin_run(Start::Row);
     }
 
+    /// The read ends behind a row, which may be dead.
+    pub(crate) fn stop_behind(&mut self, key: &DecoratedKey, clustering: &Clustering) {
+        if self.dropped > 0 && !self.is_over {
+            let (before, behind) = self.around(key, clustering);
+            self.end_run(&self.command.direction.order(before, behind).1);
+        }
+    }
+
     #[inline]
     fn begin_run(&mut self, start: Start) {
         self.start = if self.is_blind { Start::Unknown } else { start };

@@ -5,6 +5,7 @@
 //! When the disk refuses, the memtable stays readable, the reason is kept, and the flush is tried again.
 
 mod by_time;
+mod copy;
 mod estimate;
 mod scheduler;
 mod write;

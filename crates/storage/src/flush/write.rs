@@ -2,11 +2,8 @@
 
 use std::{collections::BTreeSet, io::ErrorKind, rc::Rc, sync::Arc};
 
-use espalier_mutation::{
-    ClusteringSlices, ColumnData, Direction, KeyBound, Row, Unfiltered, UnfilteredStream,
-    reconcile::MergedPartition, schema::TableMetadata,
-};
-use espalier_runtime::{file::FileError, maybe_yield};
+use espalier_mutation::schema::TableMetadata;
+use espalier_runtime::file::FileError;
 use espalier_sstable::{
     Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableId, SSTableWriter,
     WriterOptions,
@@ -14,16 +11,14 @@ use espalier_sstable::{
     statistics::encoding_stats::{DELETION_TIME_EPOCH_S, TIMESTAMP_EPOCH_US},
 };
 
+use super::copy::Copy;
 use crate::{
     Database, StorageError,
     commitlog::LogPosition,
     flush::FlushProgress,
-    memtable::{Memtable, MemtablePartition, MemtableStatistics},
+    memtable::{Memtable, MemtableStatistics},
     table::{SSTable, Table},
 };
-
-/// Partitions and rows between two looks at how far a flush is.
-const ITEMS_BETWEEN_NOTES: u64 = 64;
 
 impl Database {
     /// Writes all that the table has in memory on this shard to SSTables. Waits for a flush of it that is under way.
@@ -124,7 +119,7 @@ impl Database {
         mut writer: SSTableWriter,
         progress: &FlushProgress<'_>,
     ) -> Result<Option<Rc<SSTable>>, StorageError> {
-        copy(memtable, metadata, &mut writer, progress).await?;
+        Copy::new(memtable, metadata, &mut writer, progress).run().await?;
         progress.all_rows_written();
         match writer.finish().await? {
             Some(written) => self.open_sstable(metadata, written.descriptor).await.map(Some),
@@ -199,60 +194,4 @@ fn encoding_stats(statistics: &MemtableStatistics) -> EncodingStats {
     };
     let deletion_time = some(statistics.minimum_local_deletion_time, DELETION_TIME_EPOCH_S);
     EncodingStats::from_baselines(timestamp, deletion_time, some(statistics.minimum_ttl, 0))
-}
-
-/// Streams all partitions of a frozen memtable, giving way in between.
-async fn copy(
-    memtable: &Rc<Memtable>,
-    table: &Arc<TableMetadata>,
-    writer: &mut SSTableWriter,
-    progress: &FlushProgress<'_>,
-) -> Result<(), StorageError> {
-    let statistics = memtable.statistics();
-    let all_items = (statistics.partitions + statistics.rows).max(1);
-    let mut items = 0_u64;
-    let mut note_item = || {
-        items += 1;
-        if items.is_multiple_of(ITEMS_BETWEEN_NOTES) {
-            progress.rows_written(items as f64 / all_items as f64);
-        }
-    };
-    let all = Arc::new(ClusteringSlices::all());
-    let mut bound = KeyBound::Unbounded;
-    while let Some(key) = memtable.next_partition(&bound)? {
-        let stream =
-            MemtablePartition::open(memtable, table, &key, &all, Direction::Forward, usize::MAX)?;
-        // The merge of one stream drops what its own deletions cover.
-        let streams = stream.into_iter().collect();
-        let merged = MergedPartition::new(table.clone(), Direction::Forward, streams).await?;
-        if let Some(mut partition) = merged {
-            let mut header = partition.header().clone();
-            if let Some(row) = &mut header.static_row {
-                remove_dropped(row, table);
-            }
-            writer.start_partition(header)?;
-            while let Some(mut fragment) = partition.next().await? {
-                maybe_yield().await;
-                note_item();
-                if let Unfiltered::Row(row) = &mut fragment {
-                    remove_dropped(row, table);
-                }
-                writer.add(fragment).await?;
-            }
-            writer.end_partition().await?;
-        }
-        bound = KeyBound::AfterKey(key);
-        note_item();
-        maybe_yield().await;
-    }
-    Ok(())
-}
-
-/// Removes the data of columns that were dropped while the memtable was in use.
-fn remove_dropped(row: &mut Row, table: &TableMetadata) {
-    row.columns.retain(|(id, data): &(_, ColumnData)| {
-        table
-            .column_by_id(*id)
-            .is_some_and(|column| column.is_complex() == matches!(data, ColumnData::Complex(_)))
-    });
 }

@@ -7,7 +7,7 @@ use espalier_trie::prefetch::prefetch_range;
 use super::{Memtable, content::Content, path, range_tombstones, write::split_stored};
 
 /// What is likely to be looked at of a row that has memory of its own.
-const LIKELY_BYTES: usize = 256;
+pub(super) const LIKELY_BYTES: usize = 256;
 
 /// A row as a memtable holds it, not yet reconciled with the deletions that cover it.
 #[derive(Clone, Copy, Debug)]

@@ -30,6 +30,17 @@ pub struct ReadCommand {
     pub bypass_cache: bool,
 }
 
+/// A range read for so many rows or fewer is a short one. An arbitrary choice: some pages of each file.
+const SHORT_ROWS: usize = 64;
+
+impl ReadCommand {
+    /// Whether a read of a range of partitions goes through the page cache, as look-ups do, and not around it, as scans do: it wants some
+    /// rows only, and the same ones are likely to be asked for again.
+    pub(crate) fn is_short(&self) -> bool {
+        self.limits.rows <= SHORT_ROWS
+    }
+}
+
 /// Which partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadTarget {
@@ -67,12 +78,18 @@ pub struct ReadLimits {
     pub rows_per_partition: usize,
     /// Bytes of values and keys; the row that reaches it is the last one.
     pub bytes: usize,
+    /// Fragments that are read and dropped, for they are dead: after some more the read ends where it is.
+    pub tombstones: usize,
 }
 
 impl ReadLimits {
     /// Everything.
-    pub const NONE: ReadLimits =
-        ReadLimits { rows: usize::MAX, rows_per_partition: usize::MAX, bytes: usize::MAX };
+    pub const NONE: ReadLimits = ReadLimits {
+        rows: usize::MAX,
+        rows_per_partition: usize::MAX,
+        bytes: usize::MAX,
+        tombstones: usize::MAX,
+    };
 }
 
 /// Where a read goes on.
@@ -80,7 +97,7 @@ impl ReadLimits {
 pub struct ReadPosition {
     /// The partition reached.
     pub key: DecoratedKey,
-    /// The last row returned; `None`: go on behind the partition.
+    /// The last row returned, or dropped; `None`: go on behind the partition.
     pub clustering: Option<Clustering>,
     /// Rows of this partition returned so far.
     pub rows_of_partition: usize,
@@ -93,6 +110,8 @@ pub struct ReadResult {
     pub partitions: Vec<PartitionRows>,
     /// There may be more behind it.
     pub next: Option<ReadPosition>,
+    /// It ended there by the limit on tombstones.
+    pub is_cut_by_tombstones: bool,
 }
 
 /// What was found of a partition, reconciled: only what is live, no deletions.

@@ -1,13 +1,11 @@
 //! Reading one partition: merge its sources, keep what is live, stop at the limits.
 
-use std::sync::Arc;
-
 use espalier_mutation::{
-    Clustering, ClusteringSlices, DecoratedKey, Row, Unfiltered, UnfilteredStream,
+    Clustering, DecoratedKey, Row, Unfiltered, UnfilteredStream,
     reconcile::MergedPartition,
 };
 
-use super::{PartitionRows, ReadCommand, ReadPosition, source::Source};
+use super::{PartitionRows, ReadCommand, ReadLimits, ReadPosition, source::Source};
 use crate::{
     StorageError,
     dead_ranges::{DeadAtOpening, DeadWalk},
@@ -19,9 +17,20 @@ use crate::{
 pub(crate) struct Remaining {
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
+    /// Fragments that may still be dropped.
+    pub(crate) tombstones: usize,
 }
 
 impl Remaining {
+    pub(crate) fn of(limits: &ReadLimits) -> Self {
+        Self { rows: limits.rows, bytes: limits.bytes, tombstones: limits.tombstones }
+    }
+
+    pub(crate) fn drop_some(&mut self, count: u64) {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        self.tombstones = self.tombstones.saturating_sub(count);
+    }
+
     pub(crate) fn is_used_up(&self) -> bool {
         self.rows == 0 || self.bytes == 0
     }
@@ -41,12 +50,11 @@ pub(crate) struct Opened<'a> {
     pub(crate) dead: DeadAtOpening,
 }
 
-/// Reads one partition from streams over `slices`, and takes what it returns from `remaining`. The position
+/// Reads one partition from its streams, and takes what it returns from `remaining`. The position
 /// says where to go on if a limit over all partitions was reached. `walk` learns what is dead.
 pub(crate) async fn read_partition(
     command: &ReadCommand,
     key: &DecoratedKey,
-    slices: &Arc<ClusteringSlices>,
     opened: Opened<'_>,
     resumed: Resumed,
     remaining: &mut Remaining,
@@ -59,6 +67,7 @@ pub(crate) async fn read_partition(
     let Some(mut merged) = merged.await? else {
         return Ok((None, None));
     };
+    merged.drop_at_most(remaining.tombstones as u64);
     let mut static_row = merged.header().static_row.clone();
     if let Some(row) = &mut static_row
         && !keep_live(row, table, &command.columns, command.now_s)
@@ -77,6 +86,8 @@ pub(crate) async fn read_partition(
     let mut rows_of_partition = resumed.rows_of_partition;
     let mut rows = Vec::new();
     let mut stopped = None;
+    // Where it goes on behind a dead row, this read may be of a part.
+    let is_whole = command.slices.is_all();
     while rows_of_partition < command.limits.rows_per_partition {
         let fragment = merged.next().await?;
         let now_dropped = merged.dropped() + expired;
@@ -86,13 +97,23 @@ pub(crate) async fn read_partition(
             walk.pass_dead(now_dropped - dropped, key, rows.last().map(clustering_of));
             dropped = now_dropped;
         }
+        let stop_at = |clustering| ReadPosition {
+            key: key.clone(),
+            clustering: Some(clustering),
+            rows_of_partition,
+        };
         let Some(fragment) = fragment else {
-            is_at_end = true;
+            stopped = merged.stopped_at().map(stop_at);
+            is_at_end = stopped.is_none();
             break;
         };
         let Unfiltered::Row(mut row) = fragment else { continue };
         if !keep_live(&mut row, table, &command.columns, command.now_s) {
             expired += 1;
+            if merged.dropped() + expired > remaining.tombstones as u64 {
+                stopped = Some(stop_at(row.clustering));
+                break;
+            }
             continue;
         }
         if let Some(walk) = &mut walk {
@@ -113,15 +134,19 @@ pub(crate) async fn read_partition(
         }
     }
     if let Some(walk) = walk {
+        if let Some(ReadPosition { clustering: Some(last), .. }) = &stopped {
+            walk.stop_behind(key, last);
+        }
         if rows.is_empty() && static_row.is_none() {
             walk.pass_dead(1, key, None);
         }
         walk.leave(is_at_end);
     }
+    remaining.drop_some(merged.dropped() + expired);
     if rows.is_empty() {
-        // A partition with static content only counts as a row, if the whole partition was asked for.
-        if static_row.is_none() || resumed.has_rows || !slices.is_all() {
-            return Ok((None, None));
+        // A partition with static content only counts as a row, if the whole partition was asked for, and when it is at its end.
+        if static_row.is_none() || resumed.has_rows || !is_whole || stopped.is_some() {
+            return Ok((None, stopped));
         }
         remaining.rows -= 1;
         let size = static_row.as_ref().map_or(0, row_bytes);

@@ -45,8 +45,9 @@ pub(super) async fn read_range(
     remaining: Remaining,
 ) -> Result<ReadResult, StorageError> {
     let TableAccess { view, cache, dead } = access;
-    // Pages are left as they are.
-    let command = &ReadCommand { bypass_cache: true, ..command.clone() };
+    // Pages are left as they are by all that may go far.
+    let bypass_cache = command.bypass_cache || !command.is_short();
+    let command = &ReadCommand { bypass_cache, ..command.clone() };
     let cache = cache.map(|access| access.of_scan(access.cache.may_keep_scanned(view)));
     let result = ReadResult::default();
     let mut read = RangeRead { view, command, cache, dead, walk: None, remaining, result };
@@ -66,7 +67,8 @@ pub(super) async fn read_range(
     {
         read.read_files(rest).await?;
     }
-    Ok(read.result)
+    let is_cut = read.remaining.tombstones == 0 && read.result.next.is_some();
+    Ok(ReadResult { is_cut_by_tombstones: is_cut, ..read.result })
 }
 
 impl RangeRead<'_> {
@@ -141,8 +143,14 @@ impl RangeRead<'_> {
                 self.end_walk(range);
                 return Ok(None);
             };
-            let opened = scan.open(&key, self.dead).await?;
-            if self.add(&key, opened).await? {
+            let is_full = match scan.is_covered() {
+                true => self.pass_covered(&key).await,
+                false => {
+                    let opened = scan.open(&key, self.dead).await?;
+                    self.add(&key, opened).await?
+                }
+            };
+            if is_full {
                 return Ok(None);
             }
             match self.pass_dead(&KeyBound::AfterKey(key), range)? {
@@ -189,22 +197,43 @@ impl RangeRead<'_> {
     /// Adds what is visible of a partition; `true` if a limit is reached.
     async fn add(&mut self, key: &DecoratedKey, opened: Opened<'_>) -> Result<bool, StorageError> {
         let Self { command, remaining, result, walk, .. } = self;
-        let (resumed, slices) = (Resumed::default(), &command.slices);
+        let resumed = Resumed::default();
         if let Some(walk) = walk {
             walk.enter(key, &opened.dead);
         }
         let (found, stopped) =
-            read_partition(command, key, slices, opened, resumed, remaining, walk.as_mut()).await?;
+            read_partition(command, key, opened, resumed, remaining, walk.as_mut()).await?;
         result.partitions.extend(found);
         result.next = stopped;
-        if let (None, Some(walk), Some(dead)) = (&result.next, walk, self.dead)
-            && walk.passed() >= dead.most_dropped
-        {
-            walk.end_at(&KeyBound::AfterKey(key.clone()));
+        Ok(self.end_partition(key).await)
+    }
+
+    /// The same of a partition of which nothing can be visible.
+    async fn pass_covered(&mut self, key: &DecoratedKey) -> bool {
+        if let Some(walk) = &mut self.walk {
+            let opening = self.dead.map(|dead| dead.at_opening(self.command, key));
+            walk.enter(key, &opening.unwrap_or_default());
+            walk.pass_dead(1, key, None);
+            walk.leave(true);
+        }
+        self.remaining.drop_some(1);
+        self.end_partition(key).await
+    }
+
+    /// Whether that was enough.
+    async fn end_partition(&mut self, key: &DecoratedKey) -> bool {
+        let has_passed_enough = match (&self.walk, self.dead) {
+            (Some(walk), Some(dead)) => walk.passed() >= dead.most_dropped,
+            _ => false,
+        };
+        if self.result.next.is_none() && (has_passed_enough || self.remaining.tombstones == 0) {
+            if let Some(walk) = &mut self.walk {
+                walk.end_at(&KeyBound::AfterKey(key.clone()));
+            }
             let key = key.clone();
-            result.next = Some(ReadPosition { key, clustering: None, rows_of_partition: 0 });
+            self.result.next = Some(ReadPosition { key, clustering: None, rows_of_partition: 0 });
         }
         maybe_yield().await;
-        Ok(result.next.is_some())
+        self.result.next.is_some()
     }
 }

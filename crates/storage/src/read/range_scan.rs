@@ -1,11 +1,12 @@
 //! Walking the partitions of a range over all sources at once.
 //!
 //! Memtables are asked for the next key each time; each SSTable has a scan that stands at a partition. The least key is
-//! next, and all sources that stand there are merged. Memory: one scan (256 KiB read ahead) for each SSTable.
+//! next, and all sources that stand there are merged. Memory: one scan for each SSTable, which reads 256 KiB ahead unless the read is a
+//! short one, whose pages come from the cache and go into it.
 
 use std::rc::Rc;
 
-use espalier_mutation::{DecoratedKey, Direction, KeyBound, KeyRange};
+use espalier_mutation::{DecoratedKey, DeletionTime, Direction, KeyBound, KeyRange};
 use espalier_runtime::{trace, trace_event};
 use espalier_sstable::{ColumnSelection, Scan};
 use futures_util::future::try_join_all;
@@ -16,7 +17,10 @@ use super::{
     source::Source,
     trace::{note_partition, tell_scanned},
 };
-use crate::{StorageError, cache::ScanFill, dead_ranges::DeadAccess, table::TableView};
+use crate::{
+    StorageError, cache::ScanFill, dead_ranges::DeadAccess, memtable::NextInMemory,
+    table::TableView,
+};
 
 /// A walk over the partitions of a range.
 pub(crate) struct RangeScan<'a> {
@@ -26,6 +30,8 @@ pub(crate) struct RangeScan<'a> {
     scans: Vec<Scan>,
     /// The partition that was given last; scans that stand at it go on.
     last: Option<DecoratedKey>,
+    /// What memtables have of the partition that comes next in them.
+    in_memory: Option<NextInMemory>,
     /// What adds to the row cache what is read.
     fill: Option<ScanFill>,
 }
@@ -51,13 +57,16 @@ impl<'a> RangeScan<'a> {
             }
             let (range, slices) = (range.clone(), command.slices.clone());
             opening.push(async move {
-                let mut scan = reader.scan(range, slices, &ColumnSelection::All).await?;
+                let mut scan = match command.bypass_cache {
+                    true => reader.scan(range, slices, &ColumnSelection::All).await?,
+                    false => reader.short_scan(range, slices, &ColumnSelection::All).await?,
+                };
                 Ok::<_, StorageError>(scan.next_partition().await?.is_some().then_some(scan))
             });
         }
         // They wait for the disk side by side.
         let scans = try_join_all(opening).await?.into_iter().flatten().collect();
-        Ok(Self { view, command, range, scans, last: None, fill })
+        Ok(Self { view, command, range, scans, last: None, in_memory: None, fill })
     }
 
     /// The bound behind which the next partition is looked for.
@@ -80,14 +89,16 @@ impl<'a> RangeScan<'a> {
             let stands_at_last = |scan: &Scan| {
                 self.last.is_some() && scan.header().map(|header| &header.key) == self.last.as_ref()
             };
-            if stands_at_last(scan) {
+            if stands_at_last(scan) && !scan.next_at_hand() {
                 scan.next_partition().await?;
             }
             if let Some(header) = scan.header() {
                 offer(header.key.clone());
             }
         }
-        self.view.next_in_memory(&self.at(), &self.range)?.into_iter().for_each(offer);
+        let in_memory = self.view.next_in_memory(&self.at(), &self.range)?;
+        in_memory.iter().for_each(|next| offer(next.key.clone()));
+        self.in_memory = in_memory;
         if least.is_none()
             && let Some(fill) = &mut self.fill
         {
@@ -95,6 +106,23 @@ impl<'a> RangeScan<'a> {
         }
         self.last.clone_from(&least);
         Ok(least)
+    }
+
+    /// Whether a partition deletion covers all of the partition that [`Self::next_partition`] gave last, as far as that can be told
+    /// without opening it. A scan that adds to the row cache opens all.
+    pub(crate) fn is_covered(&self) -> bool {
+        let Some(last) = self.last.as_ref().filter(|_| self.fill.is_none()) else { return false };
+        let in_memory = self.in_memory.as_ref().filter(|next| next.key == *last);
+        if in_memory.is_some_and(|next| !next.is_only_deletion) {
+            return false;
+        }
+        let standing = || {
+            let headers = self.scans.iter().map(|scan| (scan, scan.header()));
+            headers.filter_map(|(scan, header)| Some((scan, header.filter(|of| of.key == *last)?)))
+        };
+        let of_memory = in_memory.map_or(DeletionTime::LIVE, |next| next.deletion);
+        let deletion = standing().fold(of_memory, |all, (_, header)| all.max(header.deletion));
+        !deletion.is_live() && standing().all(|(scan, _)| scan.is_covered_by(deletion))
     }
 
     /// Opens the partition that [`Self::next_partition`] gave last.

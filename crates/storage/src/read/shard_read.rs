@@ -36,7 +36,7 @@ pub(crate) async fn read_on_shard(
     command: &ReadCommand,
     own: &KeyRange,
 ) -> Result<ReadResult, StorageError> {
-    let mut remaining = Remaining { rows: command.limits.rows, bytes: command.limits.bytes };
+    let mut remaining = Remaining::of(&command.limits);
     if remaining.is_used_up() || command.limits.rows_per_partition == 0 {
         return Ok(ReadResult::default());
     }
@@ -52,6 +52,7 @@ pub(crate) async fn read_on_shard(
                 read_one(access, command, key, resume, &mut remaining, partitions).await?;
             // Behind the only partition there is nothing.
             result.next = stopped.filter(|position| position.clustering.is_some());
+            result.is_cut_by_tombstones = remaining.tombstones == 0 && result.next.is_some();
             Ok(result)
         }
         ReadTarget::Range(range) => {
@@ -79,7 +80,8 @@ pub(super) async fn read_one(
         if comparator.types.is_empty() {
             return Ok(None);
         }
-        resumed = Resumed { has_rows: true, rows_of_partition: position.rows_of_partition };
+        let rows_of_partition = position.rows_of_partition;
+        resumed = Resumed { has_rows: rows_of_partition > 0, rows_of_partition };
         let reached = bound_behind(last, command.direction);
         slices = Arc::new(slices_behind(&slices, comparator, reached, command.direction));
         if slices.slices.is_empty() {
@@ -110,7 +112,7 @@ pub(super) async fn read_one(
     };
     let opened = Opened { sources, dead: opening };
     let (found, stopped) =
-        read_partition(command, key, &slices, opened, resumed, remaining, walk.as_mut()).await?;
+        read_partition(command, key, opened, resumed, remaining, walk.as_mut()).await?;
     if let Some(walk) = &mut walk {
         walk.end_slice(key, &slices);
     }

@@ -5,7 +5,10 @@ use std::rc::Rc;
 use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 
 use super::SSTable;
-use crate::{StorageError, memtable::Memtable};
+use crate::{
+    StorageError,
+    memtable::{Memtable, NextInMemory},
+};
 
 /// Memtables and SSTables that together are the table.
 #[derive(Clone)]
@@ -33,14 +36,17 @@ impl TableView {
         &self,
         bound: &KeyBound,
         range: &KeyRange,
-    ) -> Result<Option<DecoratedKey>, StorageError> {
-        let mut least: Option<DecoratedKey> = None;
+    ) -> Result<Option<NextInMemory>, StorageError> {
+        let mut least: Option<NextInMemory> = None;
         for memtable in self.memtables() {
-            if let Some(key) = memtable.next_partition(bound)?
-                && !range.ends_before(&key)
-                && least.as_ref().is_none_or(|least| key < *least)
-            {
-                least = Some(key);
+            let Some(next) = memtable.next_partition(bound)? else { continue };
+            if range.ends_before(&next.key) {
+                continue;
+            }
+            match &mut least {
+                Some(least) if next.key > least.key => {}
+                Some(least) if next.key == least.key => least.join(&next),
+                _ => least = Some(next),
             }
         }
         Ok(least)

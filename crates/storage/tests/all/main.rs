@@ -42,6 +42,7 @@ mod scrubs;
 mod segments_are_recycled;
 mod several_shards;
 mod shadowable_rows;
+mod short_scans;
 mod support;
 mod sync_modes;
 mod the_clock_goes_back;

@@ -383,7 +383,7 @@ pub(crate) fn forget_liveness(partitions: &mut [PartitionRows]) {
     }
 }
 
-/// Reads in pages and puts them together.
+/// Reads in pages and puts them together. Most pages end by tombstones, too.
 pub(crate) async fn read_in_pages(
     database: &Database,
     mut command: ReadCommand,
@@ -391,6 +391,7 @@ pub(crate) async fn read_in_pages(
 ) -> Vec<PartitionRows> {
     let mut partitions: Vec<PartitionRows> = Vec::new();
     command.limits.rows = page;
+    command.limits.tombstones = [10, 1, 3, usize::MAX][page % 4];
     loop {
         let result = database.read(command.clone()).await.unwrap();
         let rows: usize = result.partitions.iter().map(|p| p.rows.len().max(1)).sum();

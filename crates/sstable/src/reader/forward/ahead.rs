@@ -44,6 +44,11 @@ impl ForwardRows {
         self.source.next_head_at_hand().map(|(key, end)| (DecoratedKey::new(key), end))
     }
 
+    /// Whether the end of the partition comes next, and is in memory.
+    pub(in crate::reader) fn is_at_end(&self) -> bool {
+        self.is_free() && self.source.is_end_at_hand()
+    }
+
     /// At the beginning of another partition.
     pub(in crate::reader) fn restart(&mut self) {
         self.slice = 0;

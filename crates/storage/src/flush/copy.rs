@@ -1,0 +1,146 @@
+//! All that a frozen memtable holds into an SSTable, in order, giving way in between.
+
+use std::{rc::Rc, sync::Arc};
+
+use espalier_mutation::{
+    CellRef, ClusteringSlices, ColumnData, DecoratedKey, Direction, KeyBound, PackedColumn,
+    PackedRow, Row, RowRef, Unfiltered, UnfilteredStream,
+    reconcile::MergedPartition,
+    schema::{ColumnId, TableMetadata},
+};
+use espalier_runtime::maybe_yield;
+use espalier_sstable::SSTableWriter;
+use smallvec::SmallVec;
+
+use crate::{
+    StorageError,
+    flush::FlushProgress,
+    memtable::{Memtable, MemtablePartition, OnlyRows},
+};
+
+/// Partitions and rows between two looks at how far a flush is.
+const ITEMS_BETWEEN_NOTES: u64 = 64;
+
+type Cells<'a> = SmallVec<[(ColumnId, CellRef<'a>); 8]>;
+
+/// Writes a memtable down.
+pub(super) struct Copy<'a> {
+    memtable: &'a Rc<Memtable>,
+    table: &'a Arc<TableMetadata>,
+    writer: &'a mut SSTableWriter,
+    progress: &'a FlushProgress<'a>,
+    all: Arc<ClusteringSlices>,
+    all_items: u64,
+    items: u64,
+}
+
+impl<'a> Copy<'a> {
+    pub(super) fn new(
+        memtable: &'a Rc<Memtable>,
+        table: &'a Arc<TableMetadata>,
+        writer: &'a mut SSTableWriter,
+        progress: &'a FlushProgress<'a>,
+    ) -> Self {
+        let statistics = memtable.statistics();
+        let all_items = (statistics.partitions + statistics.rows).max(1);
+        let all = Arc::new(ClusteringSlices::all());
+        Self { memtable, table, writer, progress, all, all_items, items: 0 }
+    }
+
+    pub(super) async fn run(mut self) -> Result<(), StorageError> {
+        let (mut bound, mut rows) = (KeyBound::Unbounded, OnlyRows::default());
+        loop {
+            self.memtable.next_only_rows(&bound, &mut rows)?;
+            for (key, packed) in rows.iter() {
+                self.copy_only_row(key, packed).await?;
+                maybe_yield().await;
+            }
+            if let Some(last) = rows.last() {
+                bound = KeyBound::AfterKey(last.clone());
+                continue;
+            }
+            let Some(next) = self.memtable.next_partition(&bound)? else { return Ok(()) };
+            self.copy_partition(&next.key).await?;
+            bound = KeyBound::AfterKey(next.key);
+            maybe_yield().await;
+        }
+    }
+
+    fn note_items(&mut self, count: u64) {
+        let before = self.items / ITEMS_BETWEEN_NOTES;
+        self.items += count;
+        if self.items / ITEMS_BETWEEN_NOTES != before {
+            self.progress.rows_written(self.items as f64 / self.all_items as f64);
+        }
+    }
+
+    /// A partition that is a row, if there is nothing about that which the merge must look at.
+    async fn copy_only_row(
+        &mut self,
+        key: &DecoratedKey,
+        packed: &[u8],
+    ) -> Result<(), StorageError> {
+        let Some((row, cells)) = self.plain_row(packed) else {
+            return self.copy_partition(key).await;
+        };
+        let row = RowRef { liveness: row.liveness, deletion: row.deletion, cells: &cells };
+        self.writer.write_only_row(key.clone(), &row).await?;
+        self.note_items(2);
+        Ok(())
+    }
+
+    /// A row without deletions, all of whose cells are simple ones of columns that the table still has.
+    fn plain_row<'p>(&self, packed: &'p [u8]) -> Option<(PackedRow<'p>, Cells<'p>)> {
+        let row = PackedRow::new(packed).ok()?;
+        let is_live = row.deletion.is_live() && row.shadowable_deletion.is_live();
+        if !is_live || self.table.is_counter() {
+            return None;
+        }
+        let mut cells = Cells::new();
+        for column in row.columns() {
+            let Ok(PackedColumn::Simple(id, cell)) = column else { return None };
+            if self.table.column_by_id(id).is_none_or(|column| column.is_complex()) {
+                return None;
+            }
+            cells.push((id, cell));
+        }
+        let holds_something = !row.liveness.is_none() || !cells.is_empty();
+        holds_something.then_some((row, cells))
+    }
+
+    async fn copy_partition(&mut self, key: &DecoratedKey) -> Result<(), StorageError> {
+        let (memtable, table) = (self.memtable, self.table);
+        let (all, direction) = (&self.all, Direction::Forward);
+        let stream = MemtablePartition::open(memtable, table, key, all, direction, usize::MAX)?;
+        // The merge of one stream drops what its own deletions cover.
+        let streams = stream.into_iter().collect();
+        let merged = MergedPartition::new(table.clone(), direction, streams).await?;
+        if let Some(mut partition) = merged {
+            let mut header = partition.header().clone();
+            if let Some(row) = &mut header.static_row {
+                remove_dropped(row, table);
+            }
+            self.writer.start_partition(header)?;
+            while let Some(mut fragment) = partition.next().await? {
+                maybe_yield().await;
+                self.note_items(1);
+                if let Unfiltered::Row(row) = &mut fragment {
+                    remove_dropped(row, table);
+                }
+                self.writer.add(fragment).await?;
+            }
+            self.writer.end_partition().await?;
+        }
+        self.note_items(1);
+        Ok(())
+    }
+}
+
+/// Removes the data of columns that were dropped while the memtable was in use.
+fn remove_dropped(row: &mut Row, table: &TableMetadata) {
+    row.columns.retain(|(id, data): &(_, ColumnData)| {
+        table
+            .column_by_id(*id)
+            .is_some_and(|column| column.is_complex() == matches!(data, ColumnData::Complex(_)))
+    });
+}
