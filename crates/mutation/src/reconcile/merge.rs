@@ -14,8 +14,8 @@ use super::{
     rows::{merge_counters, remove_deleted_counters},
 };
 use crate::{
-    Clustering, ClusteringBound, DeletionTime, Direction, PartitionHeader, RangeTombstoneMarker, Row,
-    Unfiltered, UnfilteredStream, schema::TableMetadata,
+    Clustering, ClusteringBound, DeletionTime, Direction, PartitionHeader, RangeTombstoneMarker,
+    Row, Unfiltered, UnfilteredStream, schema::TableMetadata,
 };
 
 pub(super) struct Source<S> {
@@ -159,7 +159,8 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
     pub async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
         let mut dropped = 0;
         while let Some(least) = self.least_source() {
-            let place = (self.dropped >= self.most_dropped).then(|| self.row_ahead(least)).flatten();
+            let place =
+                (self.dropped >= self.most_dropped).then(|| self.row_ahead(least)).flatten();
             if let Some(merged) = self.step(least).await? {
                 return Ok(Some(merged));
             }

@@ -27,7 +27,7 @@ mod walk;
 
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     ops::Bound,
     rc::Rc,
 };
@@ -51,6 +51,12 @@ const MOST_NOTED: usize = 1024;
 
 /// Rows deleted after which the beginnings of their partition and of the table are looked at.
 const DELETIONS_BEFORE_LOOK: u64 = 8192;
+
+/// The same of rows deleted in one partition, where something is known already.
+const DELETIONS_IN_PARTITION: u32 = 512;
+
+/// Partitions of which deletions are counted. If there are more, the count begins anew.
+const MOST_COUNTED: usize = 4096;
 
 /// A range without a visible row.
 #[derive(Clone, Debug)]
@@ -95,6 +101,8 @@ struct Inner {
     wanted: BTreeSet<Place>,
     /// Where it was looked last: all have their turn.
     looked: Option<Place>,
+    /// Deletions by the token of their partition, since it was looked at.
+    deleted: BTreeMap<[u8; 8], u32>,
 }
 
 /// The ranges for one read, with what the table was when its view was taken.
@@ -251,13 +259,13 @@ impl DeadRanges {
             path::put_row(table.comparator(), clustering, &mut row);
             Place::around_row(&partition, &row)
         };
-        match is_dead {
-            true => self.note_deletion(before, behind, &partition),
-            false => {
-                self.note_live(before, behind);
-                false
-            }
+        if !is_dead {
+            self.note_live(before, behind);
+            return false;
         }
+        let has_rows = !table.clustering_columns().is_empty();
+        self.note_deletion(before, behind, &partition)
+            | (has_rows && self.inner.borrow_mut().is_much_deleted(&partition))
     }
 
     /// The same of an update; `packed` gives the packed form of the static row, if there is one, and of the rows, counted together.
@@ -450,6 +458,22 @@ impl Inner {
                 ranges.remove(lightest);
             }
         }
+    }
+
+    /// A row of the partition is deleted: whether so many are that it is newly wanted.
+    fn is_much_deleted(&mut self, partition: &[u8]) -> bool {
+        let Some((_, token)) = partition.split_first() else { return false };
+        let Some(token) = token.first_chunk::<8>() else { return false };
+        if self.deleted.len() >= MOST_COUNTED {
+            self.deleted.clear();
+        }
+        let count = self.deleted.entry(*token).or_default();
+        *count += 1;
+        let is_enough = *count >= DELETIONS_IN_PARTITION;
+        if is_enough {
+            *count = 0;
+        }
+        is_enough && self.want(Place::within(partition, &[path::BOTTOM]))
     }
 
     /// `true` if it was not wanted before.

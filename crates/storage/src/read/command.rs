@@ -1,6 +1,6 @@
 //! What is asked of storage, and what it answers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use espalier_mutation::{
     Clustering, ClusteringSlices, DecoratedKey, Direction, KeyRange, Row,
@@ -78,9 +78,13 @@ pub struct ReadLimits {
     pub rows_per_partition: usize,
     /// Bytes of values and keys; the row that reaches it is the last one.
     pub bytes: usize,
-    /// Fragments that are read and dropped, for they are dead: after some more the read ends where it is.
+    /// Fragments that are read and dropped, for they are dead: after some more the read ends where it is. It ends after a tenth of them if that
+    /// took [`LONG_WALK`].
     pub tombstones: usize,
 }
+
+/// A page that has walked over dead rows for so long should end. An arbitrary choice, less than half of what an answer may take.
+pub(crate) const LONG_WALK: Duration = Duration::from_millis(2);
 
 impl ReadLimits {
     /// Everything.

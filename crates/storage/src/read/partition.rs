@@ -1,11 +1,14 @@
 //! Reading one partition: merge its sources, keep what is live, stop at the limits.
 
 use espalier_mutation::{
-    Clustering, DecoratedKey, Row, Unfiltered, UnfilteredStream,
-    reconcile::MergedPartition,
+    Clustering, DecoratedKey, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
 };
 
-use super::{PartitionRows, ReadCommand, ReadLimits, ReadPosition, source::Source};
+use super::{
+    PartitionRows, ReadCommand, ReadLimits, ReadPosition, command::LONG_WALK, source::Source,
+};
+use espalier_runtime::time::Instant;
+
 use crate::{
     StorageError,
     dead_ranges::{DeadAtOpening, DeadWalk},
@@ -17,18 +20,39 @@ use crate::{
 pub(crate) struct Remaining {
     pub(crate) rows: usize,
     pub(crate) bytes: usize,
-    /// Fragments that may still be dropped.
-    pub(crate) tombstones: usize,
+    /// Fragments that were dropped, and that may be.
+    dropped: u64,
+    most_dropped: Option<u64>,
+    began: Instant,
 }
+
+/// Dropped fragments between two looks at the clock.
+const DROPS_BETWEEN_LOOKS: u64 = 512;
 
 impl Remaining {
     pub(crate) fn of(limits: &ReadLimits) -> Self {
-        Self { rows: limits.rows, bytes: limits.bytes, tombstones: limits.tombstones }
+        let most_dropped = Some(limits.tombstones as u64).filter(|most| *most < usize::MAX as u64);
+        let (rows, bytes) = (limits.rows, limits.bytes);
+        Self { rows, bytes, dropped: 0, most_dropped, began: Instant::now() }
     }
 
     pub(crate) fn drop_some(&mut self, count: u64) {
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        self.tombstones = self.tombstones.saturating_sub(count);
+        self.dropped += count;
+    }
+
+    /// Whether a page should end that has dropped so many more.
+    pub(crate) fn has_dropped_enough(&self, more: u64) -> bool {
+        let dropped = self.dropped + more;
+        self.most_dropped.is_some_and(|most| {
+            dropped >= most || (dropped >= most / 10 && self.began.elapsed() >= LONG_WALK)
+        })
+    }
+
+    /// How many a merge may drop that has dropped so many, before it asks.
+    fn drops_to_look(&self, so_far: u64) -> u64 {
+        self.most_dropped.map_or(u64::MAX, |most| {
+            so_far + DROPS_BETWEEN_LOOKS.min(most.saturating_sub(self.dropped + so_far))
+        })
     }
 
     pub(crate) fn is_used_up(&self) -> bool {
@@ -67,7 +91,7 @@ pub(crate) async fn read_partition(
     let Some(mut merged) = merged.await? else {
         return Ok((None, None));
     };
-    merged.drop_at_most(remaining.tombstones as u64);
+    merged.drop_at_most(remaining.drops_to_look(0));
     let mut static_row = merged.header().static_row.clone();
     if let Some(row) = &mut static_row
         && !keep_live(row, table, &command.columns, command.now_s)
@@ -103,14 +127,19 @@ pub(crate) async fn read_partition(
             rows_of_partition,
         };
         let Some(fragment) = fragment else {
-            stopped = merged.stopped_at().map(stop_at);
+            let place = merged.stopped_at();
+            if place.is_some() && !remaining.has_dropped_enough(now_dropped) {
+                merged.drop_at_most(remaining.drops_to_look(now_dropped) - expired);
+                continue;
+            }
+            stopped = place.map(stop_at);
             is_at_end = stopped.is_none();
             break;
         };
         let Unfiltered::Row(mut row) = fragment else { continue };
         if !keep_live(&mut row, table, &command.columns, command.now_s) {
             expired += 1;
-            if merged.dropped() + expired > remaining.tombstones as u64 {
+            if remaining.has_dropped_enough(merged.dropped() + expired) {
                 stopped = Some(stop_at(row.clustering));
                 break;
             }

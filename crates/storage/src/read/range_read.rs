@@ -67,7 +67,7 @@ pub(super) async fn read_range(
     {
         read.read_files(rest).await?;
     }
-    let is_cut = read.remaining.tombstones == 0 && read.result.next.is_some();
+    let is_cut = read.remaining.has_dropped_enough(0) && read.result.next.is_some();
     Ok(ReadResult { is_cut_by_tombstones: is_cut, ..read.result })
 }
 
@@ -226,7 +226,8 @@ impl RangeRead<'_> {
             (Some(walk), Some(dead)) => walk.passed() >= dead.most_dropped,
             _ => false,
         };
-        if self.result.next.is_none() && (has_passed_enough || self.remaining.tombstones == 0) {
+        if self.result.next.is_none() && (has_passed_enough || self.remaining.has_dropped_enough(0))
+        {
             if let Some(walk) = &mut self.walk {
                 walk.end_at(&KeyBound::AfterKey(key.clone()));
             }

@@ -52,7 +52,7 @@ pub(crate) async fn read_on_shard(
                 read_one(access, command, key, resume, &mut remaining, partitions).await?;
             // Behind the only partition there is nothing.
             result.next = stopped.filter(|position| position.clustering.is_some());
-            result.is_cut_by_tombstones = remaining.tombstones == 0 && result.next.is_some();
+            result.is_cut_by_tombstones = remaining.has_dropped_enough(0) && result.next.is_some();
             Ok(result)
         }
         ReadTarget::Range(range) => {
