@@ -45,6 +45,8 @@ pub struct StorageMetrics {
     /// Those that had to be read.
     pub page_cache_misses: u64,
     pub page_cache_bytes: u64,
+    /// Memory of the filters of open SSTables.
+    pub filter_bytes: u64,
     pub row_cache: RowCacheMetrics,
     /// Pages of indexes of SSTables, and reads of them from the disk.
     pub index_pages: PartMetrics,
@@ -90,6 +92,7 @@ impl StorageMetrics {
         self.page_cache_hits += other.page_cache_hits;
         self.page_cache_misses += other.page_cache_misses;
         self.page_cache_bytes += other.page_cache_bytes;
+        self.filter_bytes += other.filter_bytes;
         self.row_cache.add(&other.row_cache);
         self.index_pages.add(&other.index_pages);
         self.data_pages.add(&other.data_pages);

@@ -109,6 +109,12 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "Pages and chunks of SSTables that look-ups had to read.",
     );
     push("espalier_page_cache_bytes", gauge, metrics.page_cache_bytes, "Memory of cached pages.");
+    push(
+        "scylla_sstables_bloom_filter_memory_size",
+        gauge,
+        metrics.filter_bytes,
+        "Memory of the filters of open SSTables, which is taken from that of pages and rows.",
+    );
     let cache = &metrics.row_cache;
     push("scylla_cache_bytes_used", gauge, cache.used_bytes, "Memory of cached rows.");
     push("scylla_cache_rows", gauge, cache.rows, "Rows in the row cache.");

@@ -15,6 +15,7 @@ mod cached_file;
 mod heat;
 mod in_flight;
 mod part;
+mod pinned;
 mod table;
 
 use std::{
@@ -28,6 +29,7 @@ pub(crate) use cached_file::{CachedFile, Caching};
 use espalier_runtime::maybe_yield;
 pub(crate) use part::Part;
 pub use part::PartMetrics;
+pub(crate) use pinned::Pinned;
 pub(crate) use table::Slot;
 
 use self::{
@@ -89,6 +91,9 @@ pub struct PageCache(Rc<Shared>);
 
 struct Shared {
     table: RefCell<PageTable>,
+    /// For pages and what is pinned.
+    budget: Cell<usize>,
+    pinned: Cell<usize>,
     in_flight: InFlight,
     keeps_index_pages: Cell<bool>,
     next_file: Cell<u64>,
@@ -101,6 +106,8 @@ impl PageCache {
     pub fn new(budget_bytes: usize) -> Self {
         Self(Rc::new(Shared {
             table: RefCell::new(PageTable::new(budget_bytes)),
+            budget: Cell::new(budget_bytes),
+            pinned: Cell::new(0),
             in_flight: InFlight::default(),
             keeps_index_pages: Cell::new(true),
             next_file: Cell::new(0),
@@ -111,7 +118,8 @@ impl PageCache {
 
     /// Changes the budget; evicts at once what is too much.
     pub fn set_budget(&self, budget_bytes: usize) {
-        self.0.table.borrow_mut().set_budget(budget_bytes);
+        self.0.budget.set(budget_bytes);
+        self.apply_budget();
     }
 
     /// Forgets the pages that are there when it begins, in steps. Who reads from one meanwhile reads on.

@@ -144,6 +144,11 @@ impl PageTable {
         self.returned
     }
 
+    #[cfg(test)]
+    pub(super) fn budget(&self) -> usize {
+        self.budget
+    }
+
     pub(super) fn set_budget(&mut self, budget: usize) {
         self.budget = budget;
         self.make_room(0);

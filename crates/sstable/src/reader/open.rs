@@ -93,6 +93,8 @@ impl SSTableReader {
             true => Some(read_filter(file_system, &descriptor, features, &checksums).await?),
             false => None,
         };
+        let filter_bytes = filter.as_ref().map_or(0, BloomFilter::memory_bytes);
+        let filter_memory = cache.pin(filter_bytes).await;
         let data =
             DataFile::open(file_system, &descriptor, features, &components, &checksums, cache)
                 .await?;
@@ -133,6 +135,7 @@ impl SSTableReader {
             components,
             features,
             filter,
+            _filter_memory: filter_memory,
             data,
             index,
             first_key,

@@ -30,7 +30,7 @@ use crate::{
     error::Result,
     filter::BloomFilter,
     index::big::promoted_index::PositionFormat,
-    page_cache::Caching,
+    page_cache::{Caching, Pinned},
     statistics::{SerializationHeader, Statistics},
     versions::VersionFeatures,
 };
@@ -45,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) features: &'static VersionFeatures,
     pub(crate) statistics: Statistics,
     pub(crate) filter: Option<BloomFilter>,
+    /// Of the page cache's.
+    pub(crate) _filter_memory: Pinned,
     pub(crate) data: DataFile,
     pub(crate) index: Index,
     pub(crate) first_key: DecoratedKey,

@@ -106,12 +106,17 @@ impl Inner {
             std::mem::take(&mut self.gone.returned),
             pages - std::mem::replace(&mut self.pages_returned, pages),
         );
-        let most = self.most_bytes;
+        // Filters are taken from both sides alike, and small ones from pages alone.
+        let of_filters = self.pages.pinned_bytes() as f64 / self.budget_bytes.max(1) as f64;
+        let most = match of_filters < 1.0 / STEP_PART as f64 {
+            true => self.most_bytes,
+            false => (self.most_bytes as f64 * (1.0 - of_filters).max(0.0)) as usize,
+        };
         let step = |more: u64| (more as usize).saturating_mul(PAGE_BYTES).min(most / STEP_PART);
         let before = self.limit_bytes;
         self.limit_bytes = match of_rows >= of_pages {
             true => (before + step(of_rows - of_pages)).min(most),
-            false => before.saturating_sub(step(of_pages - of_rows)).max(most / LEAST_PART),
+            false => before.saturating_sub(step(of_pages - of_rows)).clamp(most / LEAST_PART, most),
         };
         self.limit_bytes < before
     }

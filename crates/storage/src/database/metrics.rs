@@ -71,6 +71,7 @@ impl Database {
             page_cache_hits: page_cache.hits,
             page_cache_misses: page_cache.misses,
             page_cache_bytes: page_cache.used_bytes as u64,
+            filter_bytes: self.inner.page_cache.pinned_bytes() as u64,
             row_cache: inner.row_cache.metrics(),
             index_pages: page_cache.index,
             data_pages: page_cache.data,
