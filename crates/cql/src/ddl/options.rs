@@ -141,11 +141,13 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
                 options.extensions.insert(SSTABLE_FORMAT.into(), version.into_bytes());
             }
         }
-        "gc_grace_seconds" => options.gc_grace_seconds = parse(name, value)?,
+        "gc_grace_seconds" => options.gc_grace_seconds = parse_int(name, value)?,
         "incremental_backups" => options.incremental_backups = parse(name, value)?,
-        "max_index_interval" => options.max_index_interval = parse(name, value)?,
-        "memtable_flush_period_in_ms" => options.memtable_flush_period_in_ms = parse(name, value)?,
-        "min_index_interval" => options.min_index_interval = parse(name, value)?,
+        "max_index_interval" => options.max_index_interval = parse_int(name, value)?,
+        "memtable_flush_period_in_ms" => {
+            options.memtable_flush_period_in_ms = parse_int(name, value)?;
+        }
+        "min_index_interval" => options.min_index_interval = parse_int(name, value)?,
         "read_repair" => options.read_repair = text(name, value)?,
         "speculative_retry" => options.speculative_retry = text(name, value)?,
         "id" => {}
@@ -191,6 +193,14 @@ fn map(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, String>
             format!("Invalid value for property '{name}'. It should be a map."),
         )),
     }
+}
+
+/// A number that is not negative, and that the schema's tables have room for: they have it as an int.
+fn parse_int(name: &str, value: &PropertyValue<'_>) -> Result<u32> {
+    let number: i32 = parse(name, value)?;
+    u32::try_from(number).map_err(|_| {
+        Error::configuration(format!("{name} must be greater than or equal to 0 (got {number})"))
+    })
 }
 
 fn parse<T: std::str::FromStr>(name: &str, value: &PropertyValue<'_>) -> Result<T> {

@@ -44,11 +44,6 @@ impl BloomFilter {
         self.hash_count
     }
 
-    /// Memory that it takes.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.bits.len()
-    }
-
     pub(super) fn bits(&self) -> &[u8] {
         &self.bits
     }

@@ -1,17 +1,122 @@
 //! Filter.db: be32 hash count, be32 number of 64-bit words, the words. Versions differ in the order of a word's bytes;
 //! in memory they are as in the newer ones: bit i is bit i%8 of byte i/8.
+//!
+//! A filter of a hundred million keys has 120 MB: it is written and read in parts, each of them copied once.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use espalier_runtime::{
+    file::{FileSystem, PAGE_BYTES},
+    maybe_yield,
+};
+use espalier_trie::page::Sink;
 
 use super::BloomFilter;
 use crate::{
-    error::{FileName, Result},
+    append_file::AppendFile,
+    checksums::FileChecksums,
+    components::{Component, Descriptor},
+    error::{FileName, Result, SSTableError},
     input::Input,
     versions::{FilterWords, VersionFeatures},
 };
 
 /// More hashes than any writer chooses; a count beyond it is corruption.
 const MAXIMUM_HASH_COUNT: u32 = 64;
+
+/// What is copied without giving way: some ten microseconds, or milliseconds in memory that is new. Whole pages and whole words.
+const PART_BYTES: usize = 256 << 10;
+
+/// 2^31 words are the most that the format can say.
+const MAXIMUM_FILE_BYTES: u64 = 8 * (i32::MAX as u64) + 8;
+
+/// Writes Filter.db, but for its end.
+pub(crate) async fn write_parts(
+    filter: &BloomFilter,
+    words: FilterWords,
+    file: &mut AppendFile,
+) -> Result<()> {
+    file.append(&filter.hash_count().to_be_bytes());
+    file.append(&((filter.bits().len() / 8) as u32).to_be_bytes());
+    for part in filter.bits().chunks(PART_BYTES) {
+        match words {
+            FilterWords::LittleEndian => file.append(part),
+            FilterWords::BigEndian => {
+                let mut part = part.to_vec();
+                reverse_words(&mut part);
+                file.append(&part);
+            }
+        }
+        file.flush_if_large().await?;
+        maybe_yield().await;
+    }
+    Ok(())
+}
+
+/// Reads the Filter.db of an SSTable, which must have these checksums, if any.
+pub(crate) async fn read_parts(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+    features: &VersionFeatures,
+    checksums: Option<&FileChecksums>,
+) -> Result<BloomFilter> {
+    let name = descriptor.name_in_errors(&Component::Filter);
+    let file = file_system.open_read(descriptor.path(&Component::Filter)).await?;
+    let length = file.length().await?;
+    if length > MAXIMUM_FILE_BYTES {
+        let reason =
+            format!("{length} bytes are more than the {MAXIMUM_FILE_BYTES} that it can need");
+        return Err(SSTableError::corrupt(&name, MAXIMUM_FILE_BYTES, reason));
+    }
+    if let Some(checksums) = checksums {
+        checksums.check_length(&name, length)?;
+    }
+    let (mut head, mut bits) = (None, Vec::new());
+    let mut at = 0;
+    while at < length {
+        let part = file.read_exact_at(at, (length - at).min(PART_BYTES as u64) as usize).await?;
+        if let Some(checksums) = checksums {
+            checksums.check_pages(&name, at / PAGE_BYTES as u64, &part)?;
+        }
+        at += part.len() as u64;
+        let rest = match head {
+            Some(_) => &part[..],
+            None => {
+                let mut input = Input::new(&name, &part, 0);
+                head = Some(read_head(&mut input, length)?);
+                // Its length is known to be that of the file, and the memory comes as it is filled.
+                bits.reserve_exact((length - HEAD_BYTES) as usize);
+                input.rest()
+            }
+        };
+        bits.extend_from_slice(rest);
+        maybe_yield().await;
+    }
+    let Some(hash_count) = head else { return BloomFilter::read(&name, &[], features) };
+    if features.filter_words == FilterWords::BigEndian {
+        for part in bits.chunks_mut(PART_BYTES) {
+            reverse_words(part);
+            maybe_yield().await;
+        }
+    }
+    Ok(BloomFilter::from_parts(hash_count, bits))
+}
+
+/// Bytes in front of the words.
+const HEAD_BYTES: u64 = 8;
+
+/// The number of hashes, from the head of a file of `length` bytes.
+fn read_head(input: &mut Input<'_>, length: u64) -> Result<u32> {
+    let hash_count = input.u32("hash count")?;
+    if !(1..=MAXIMUM_HASH_COUNT).contains(&hash_count) {
+        return Err(input.corrupt(format!("a filter with {hash_count} hashes")));
+    }
+    let words = input.u32("number of words")?;
+    let follow = length.saturating_sub(HEAD_BYTES);
+    if words == 0 || u64::from(words) * 8 != follow {
+        return Err(input.corrupt(format!("{words} words announced, {follow} bytes follow")));
+    }
+    Ok(hash_count)
+}
 
 pub(super) fn write(filter: &BloomFilter, words: FilterWords) -> Bytes {
     let mut bytes = BytesMut::with_capacity(8 + filter.bits().len());
@@ -32,15 +137,7 @@ impl BloomFilter {
     /// The filter in the bytes of Filter.db. Its size must be the file's.
     pub fn read(file: &FileName, bytes: &[u8], features: &VersionFeatures) -> Result<Self> {
         let mut input = Input::new(file, bytes, 0);
-        let hash_count = input.u32("hash count")?;
-        if !(1..=MAXIMUM_HASH_COUNT).contains(&hash_count) {
-            return Err(input.corrupt(format!("a filter with {hash_count} hashes")));
-        }
-        let words = input.u32("number of words")?;
-        if words == 0 || u64::from(words) * 8 != input.remaining() as u64 {
-            return Err(input
-                .corrupt(format!("{words} words announced, {} bytes follow", input.remaining())));
-        }
+        let hash_count = read_head(&mut input, bytes.len() as u64)?;
         let bits = match features.filter_words {
             FilterWords::LittleEndian => input.rest().to_vec(),
             FilterWords::BigEndian => {

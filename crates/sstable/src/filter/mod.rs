@@ -8,4 +8,5 @@ mod file;
 mod sizing;
 
 pub use bloom::BloomFilter;
+pub(crate) use file::{read_parts, write_parts};
 pub use sizing::FilterSize;

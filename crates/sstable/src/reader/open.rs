@@ -16,7 +16,7 @@ use crate::{
     components::{Component, Descriptor, components_found, parse_toc},
     data::{column_map::FileLayout, file::DataFile},
     error::{Result, SSTableError},
-    filter::BloomFilter,
+    filter::{BloomFilter, read_parts as read_filter},
     index::{big::BigIndex, bti::partition_index::PartitionIndexReader},
     page_cache::{CachedFile, Caching, PageCache, Part},
     statistics::{MAXIMUM_LENGTH, Statistics, layout::MURMUR3_PARTITIONER},
@@ -29,8 +29,6 @@ const MAXIMUM_TOC_LENGTH: u64 = 1024 * 1024;
 const MAXIMUM_CHECKSUMS_LENGTH: u64 = 4 << 30;
 /// Samples have at most 2 GiB, and two keys follow.
 const MAXIMUM_SUMMARY_LENGTH: u64 = (2 << 30) + (1 << 20);
-/// 2^31 words are the most that the format can say.
-const MAXIMUM_FILTER_LENGTH: u64 = 8 * (i32::MAX as u64) + 8;
 
 impl SSTableReader {
     /// Opens an SSTable to be read as rows of `table`, or, without one, of the table that its own header describes.
@@ -90,10 +88,13 @@ impl SSTableReader {
         let table = table.unwrap_or_else(|| statistics.header.to_table("", "sstable"));
         let layout = FileLayout::new(&statistics_name, &statistics.header, table, features)?;
         let filter = match components.contains(&Component::Filter) {
-            true => Some(read_filter(file_system, &descriptor, features, &checksums).await?),
+            true => {
+                let of_filter = checksums.of(&Component::Filter);
+                Some(read_filter(file_system, &descriptor, features, of_filter).await?)
+            }
             false => None,
         };
-        let filter_bytes = filter.as_ref().map_or(0, BloomFilter::memory_bytes);
+        let filter_bytes = filter.as_ref().map_or(0, BloomFilter::memory_size);
         let filter_memory = cache.pin(filter_bytes).await;
         let data =
             DataFile::open(file_system, &descriptor, features, &components, &checksums, cache)
@@ -302,19 +303,4 @@ pub(crate) async fn read_checksums(
     let name = descriptor.name_in_errors(&component);
     let limit = MAXIMUM_CHECKSUMS_LENGTH;
     Checksums::parse(&name, &read_component(file_system, descriptor, &component, limit).await?)
-}
-
-async fn read_filter(
-    file_system: &FileSystem,
-    descriptor: &Descriptor,
-    features: &VersionFeatures,
-    checksums: &Checksums,
-) -> Result<BloomFilter> {
-    let component = Component::Filter;
-    let name = descriptor.name_in_errors(&component);
-    let bytes = read_component(file_system, descriptor, &component, MAXIMUM_FILTER_LENGTH).await?;
-    if let Some(checksums) = checksums.of(&component) {
-        checksums.check(&name, &bytes)?;
-    }
-    BloomFilter::read(&name, &bytes, features)
 }

@@ -8,11 +8,12 @@ use espalier_runtime::{file::FileSystem, random};
 
 use super::SSTableWriter;
 use crate::{
-    append_file::WrittenFile,
+    append_file::{AppendFile, WrittenFile},
     checksums::{PageChecksums, combine, format_checksums},
     components::{Component, Descriptor, SSTableId, format_digest, format_toc, remove_sstable},
     data::writer::ChunkFormat,
     error::{Result, SSTableError},
+    filter::write_parts as write_filter,
     scylla::{ALL_FEATURES, ScyllaMetadata, ScyllaSchema},
     statistics::{Statistics, StatsComponent},
 };
@@ -82,17 +83,25 @@ impl SSTableWriter {
         let digest = Bytes::from(format_digest(data.digest));
         let mut small =
             vec![(Component::Statistics, statistics_bytes.clone()), (Component::Digest, digest)];
-        let filter =
-            filter.map(|filter| (Component::Filter, filter.to_bytes(features.filter_words)));
         if !features.statistics_checksums && !features.has_scylla_component {
             let (length, pages) =
                 (statistics_bytes.len() as u64, PageChecksums::of(&statistics_bytes));
             checked.push((Component::Statistics, WrittenFile { length, pages }));
         }
-        for (component, bytes) in written.small.into_iter().chain(filter) {
+        for (component, bytes) in written.small {
             let pages = PageChecksums::of(&bytes);
             checked.push((component.clone(), WrittenFile { length: bytes.len() as u64, pages }));
             small.push((component, bytes));
+        }
+        if let Some(filter) = filter {
+            let path = descriptor.path(&Component::Filter);
+            let mut file = AppendFile::create(&file_system, &path).await?;
+            write_filter(&filter, features.filter_words, &mut file).await?;
+            drop(filter);
+            let file = file.finish(is_durable).await?;
+            bytes_on_disk += file.length;
+            components.insert(Component::Filter);
+            checked.push((Component::Filter, file));
         }
         small.push((Component::Checksums, Bytes::from(format_checksums(&checked))));
         components.extend(small.iter().map(|(component, _)| component.clone()));

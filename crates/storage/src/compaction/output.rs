@@ -52,12 +52,13 @@ impl Outputs {
         database: &Database,
         table: &Rc<Table>,
         metadata: &Arc<TableMetadata>,
-        inputs: &[Rc<SSTable>],
+        // Those that are read, and those that go.
+        (read, all): (&[Rc<SSTable>], &[Rc<SSTable>]),
         (level, split): (u32, Split),
         transaction: Transaction,
     ) -> Self {
         let (database, table, metadata) = (database.clone(), table.clone(), metadata.clone());
-        let template = Template::of(&database, &table, &metadata, inputs, level);
+        let template = Template::of(&database, &table, &metadata, (read, all), level);
         let (writer, written) = (None, Vec::new());
         Self { database, table, metadata, template, split, transaction, writer, written }
     }
@@ -146,7 +147,7 @@ impl Template {
         database: &Database,
         table: &Rc<Table>,
         metadata: &TableMetadata,
-        inputs: &[Rc<SSTable>],
+        (inputs, all): (&[Rc<SSTable>], &[Rc<SSTable>]),
         level: u32,
     ) -> Self {
         let mut columns = PresentColumns::none();
@@ -163,7 +164,8 @@ impl Template {
         }
         let repaired = inputs.iter().map(|input| input.reader().statistics().stats.repaired_at);
         let host = database.host_id();
-        let intervals = inputs.iter().flat_map(|input| input.commit_log_intervals(host)).collect();
+        // Of those that expired as a whole, too: their writes must not come back from the log.
+        let intervals = all.iter().flat_map(|input| input.commit_log_intervals(host)).collect();
         let oldest = database
             .log_for(table)
             .map(|log| log.oldest_segment().unwrap_or_else(|| log.position().segment));

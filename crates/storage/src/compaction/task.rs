@@ -8,6 +8,7 @@ use std::{rc::Rc, sync::Arc};
 use espalier_mutation::{KeyRange, schema::TableMetadata};
 use espalier_runtime::time::Instant;
 use espalier_sstable::{Descriptor, WrittenSSTable};
+use uuid::Uuid;
 
 use super::{
     copy::{Ended, Merge},
@@ -65,7 +66,8 @@ pub(crate) async fn run(
     );
     let transaction = transaction.await?;
     let plan = (job.level, job.split);
-    let mut outputs = Outputs::new(database, table, &metadata, &read, plan, transaction);
+    let inputs = (read.as_slice(), running.inputs.as_slice());
+    let mut outputs = Outputs::new(database, table, &metadata, inputs, plan, transaction);
     let pace = Pace::new(database);
     let mut merge = Merge::new(&running, &metadata, limits, outside, pace);
     let merged = match (&job.scrub, read.as_slice()) {
@@ -83,7 +85,7 @@ pub(crate) async fn run(
     let (written, transaction) = outputs.finish().await;
     let opened = match written {
         Ok(written) if is_split => {
-            stage(database, &metadata, &written).await.map(|()| (Vec::new(), written))
+            stage(database, &metadata, &written, running.id).await.map(|()| (Vec::new(), written))
         }
         Ok(written) => open(database, &metadata, &written).await.map(|opened| (opened, written)),
         Err(error) => Err(error),
@@ -91,14 +93,14 @@ pub(crate) async fn run(
     let (opened, written) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            unstage(database, &metadata, is_split).await;
+            unstage(database, &metadata, is_split, running.id).await;
             abort(transaction).await;
             return Err(error);
         }
     };
     if running.is_stopped() || table.is_dropped() {
         drop(opened);
-        unstage(database, &metadata, is_split).await;
+        unstage(database, &metadata, is_split, running.id).await;
         abort(transaction).await;
         return Ok(Outcome::Stopped);
     }
@@ -109,14 +111,14 @@ pub(crate) async fn run(
         Ok(()) => {}
         Err(CommitFailure::Undone(error)) => {
             drop(opened);
-            unstage(database, &metadata, is_split).await;
+            unstage(database, &metadata, is_split, running.id).await;
             abort(transaction).await;
             return Err(error);
         }
         Err(CommitFailure::Unknown(error)) => {
             // The old files stay in use. No later compaction may touch them, lest the next start brings back what it removed.
             table.compactions.set_undecided();
-            unstage(database, &metadata, is_split).await;
+            unstage(database, &metadata, is_split, running.id).await;
             tracing::error!(%error, table = metadata.name, "a compaction may or may not take effect at the next start");
             return Err(error);
         }
@@ -134,7 +136,7 @@ pub(crate) async fn run(
         duration: started.elapsed(),
     };
     let exchanged = match is_split {
-        true => exchange_staged(database, &metadata, &removed).await,
+        true => exchange_staged(database, &metadata, &removed, running.id).await,
         false => exchange(table, &running.inputs, opened),
     };
     if let Err(error) = exchanged {
@@ -185,14 +187,15 @@ async fn stage(
     database: &Database,
     metadata: &TableMetadata,
     written: &[WrittenSSTable],
+    split: Uuid,
 ) -> Result<(), StorageError> {
     let parts: Vec<Descriptor> = written.iter().map(|part| part.descriptor.clone()).collect();
-    database.stage_everywhere(metadata.id, parts).await
+    database.stage_everywhere(metadata.id, split, parts).await
 }
 
-async fn unstage(database: &Database, metadata: &TableMetadata, is_split: bool) {
+async fn unstage(database: &Database, metadata: &TableMetadata, is_split: bool, split: Uuid) {
     if is_split {
-        database.unstage_everywhere(metadata.id).await;
+        database.unstage_everywhere(metadata.id, split).await;
     }
 }
 
@@ -200,6 +203,7 @@ async fn exchange_staged(
     database: &Database,
     metadata: &TableMetadata,
     removed: &[Descriptor],
+    split: Uuid,
 ) -> Result<(), StorageError> {
-    database.exchange_everywhere(metadata.id, removed.to_vec()).await
+    database.exchange_everywhere(metadata.id, split, removed.to_vec()).await
 }

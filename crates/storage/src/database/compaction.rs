@@ -5,6 +5,7 @@ use std::{rc::Rc, time::Duration};
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{spawn_local, sync::Notify};
 use espalier_sstable::Descriptor;
+use uuid::Uuid;
 
 use super::Database;
 use crate::{
@@ -148,6 +149,7 @@ impl Database {
     pub(crate) async fn stage_everywhere(
         &self,
         id: TableId,
+        split: Uuid,
         parts: Vec<Descriptor>,
     ) -> Result<(), StorageError> {
         let staged = self.on_all_shards(move |database| {
@@ -158,7 +160,7 @@ impl Database {
                 for part in parts {
                     let part = database.open_sstable(&metadata, part).await?;
                     if database.may_own_part(&metadata, &part) {
-                        table.staged.borrow_mut().push(part);
+                        table.staged.borrow_mut().entry(split).or_default().push(part);
                     }
                 }
                 Ok(())
@@ -168,10 +170,11 @@ impl Database {
     }
 
     /// Forgets them.
-    pub(crate) async fn unstage_everywhere(&self, id: TableId) {
+    pub(crate) async fn unstage_everywhere(&self, id: TableId, split: Uuid) {
         let forgotten = self.on_all_shards(move |database| async move {
             if let Ok(table) = database.table(id) {
-                drop(table.staged.take());
+                let parts = table.staged.borrow_mut().remove(&split);
+                drop(parts);
             }
         });
         forgotten.await;
@@ -181,13 +184,14 @@ impl Database {
     pub(crate) async fn exchange_everywhere(
         &self,
         id: TableId,
+        split: Uuid,
         removed: Vec<Descriptor>,
     ) -> Result<(), StorageError> {
         let exchanged = self.on_all_shards(move |database| {
             let removed = removed.clone();
             async move {
                 let Ok(table) = database.table(id) else { return Ok(()) };
-                let staged = table.staged.take();
+                let staged = table.staged.borrow_mut().remove(&split).unwrap_or_default();
                 table.adopt(&staged)?;
                 let view = table.view();
                 let is_removed = |sstable: &&Rc<SSTable>| removed.contains(sstable.descriptor());

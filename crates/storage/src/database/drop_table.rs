@@ -53,11 +53,16 @@ impl Database {
     }
 
     /// At start: tells of the directories that no table in the schema has.
-    pub(super) fn warn_of_unknown(schema: &Schema, found: &FoundTables) {
+    pub(super) fn warn_of_unknown(&self, schema: &Schema, found: &FoundTables) {
         for FoundTable { directory, .. } in found.iter() {
-            if schema.table_by_id(directory.id).is_none() {
-                let path = directory.path.display();
-                tracing::warn!(%path, "this directory's table is not in the schema");
+            let path = directory.path.display();
+            match schema.table_by_id(directory.id) {
+                None => tracing::warn!(%path, "this directory's table is not in the schema"),
+                Some(table) if self.directory_of(table) != directory.path => {
+                    let used = self.directory_of(table).display().to_string();
+                    tracing::warn!(%path, %used, "this directory is not its table's, and nothing in it is read");
+                }
+                Some(_) => {}
             }
         }
     }
@@ -86,7 +91,7 @@ impl Database {
             let log = database.inner.log.get();
             log.map_or(LogPosition::NONE, |log| log.truncation_position())
         });
-        let record = TruncationRecord { generations: 0, positions: positions.await };
+        let record = TruncationRecord { positions: positions.await, ..TruncationRecord::default() };
         record.save(file_system, &directory).await
     }
 }

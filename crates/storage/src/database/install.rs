@@ -53,11 +53,11 @@ impl Database {
         metadata: &Arc<TableMetadata>,
         found: &FoundTables,
     ) -> Result<Rc<Table>, StorageError> {
-        let files = found.iter().find(|found| found.directory.id == metadata.id);
-        let directory = match files {
-            Some(files) => files.directory.path.clone(),
-            None => self.directory_of(metadata),
-        };
+        // A copy of it under another name, which somebody made beside it, is not the table.
+        let directory = self.directory_of(metadata);
+        let files = found
+            .iter()
+            .find(|found| found.directory.id == metadata.id && found.directory.path == directory);
         if let Some(descriptor) = files.and_then(|files| files.incomplete.first()) {
             return Err(StorageError::IncompleteSSTable(descriptor.path(&Component::Toc)));
         }

@@ -167,7 +167,7 @@ impl Database {
             file_system.remove_file(path).await?;
         }
         let schema = self.inner.shared.schema();
-        Self::warn_of_unknown(&schema, &found);
+        self.warn_of_unknown(&schema, &found);
         let recovered = self.install_everywhere(&schema, &found).await?;
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         self.finish_truncations(&found).await?;
@@ -295,7 +295,7 @@ impl Database {
         let mut all = hashbrown::HashMap::<TableId, TableRecovery, _>::default();
         for FoundTable { directory, .. } in found.iter() {
             let Ok(table) = self.table(directory.id) else { continue };
-            if !wanted(directory.id) {
+            if !wanted(directory.id) || table.directory != directory.path {
                 continue;
             }
             let truncation =

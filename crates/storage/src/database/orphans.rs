@@ -65,7 +65,7 @@ impl Database {
         let schema = self.schema();
         let mut orphans = Vec::new();
         for NamedDirectory { keyspace, name, id, path } in self.table_directories().await? {
-            if schema.table_by_id(id).is_some() {
+            if schema.table_by_id(id).is_some_and(|table| self.directory_of(table) == path) {
                 continue;
             }
             let mut orphan =

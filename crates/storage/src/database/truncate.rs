@@ -9,7 +9,10 @@
 use std::path::Path;
 
 use espalier_mutation::schema::TableId;
-use espalier_sstable::{Descriptor, SSTableId, components::remove_sstable};
+use espalier_sstable::{
+    Descriptor, SSTableId,
+    components::{list_directory, remove_sstable},
+};
 
 use super::{
     Database,
@@ -42,8 +45,12 @@ impl Database {
         // No flush is under way anywhere: all files there are have lesser numbers, all later ones greater.
         let generations = self.inner.shared.next_generation(id);
         let aside = self.on_all_shards(move |database| async move { database.set_aside(id) });
-        let positions = aside.await;
-        let record = TruncationRecord { generations, positions };
+        let (positions, names): (Vec<_>, Vec<_>) = aside.await.into_iter().unzip();
+        let mut names: Vec<String> = names.into_iter().flatten().collect();
+        names.sort_unstable();
+        // Shards share some.
+        names.dedup();
+        let record = TruncationRecord { generations, positions, names };
         let saved = self.replace_record(&record, &directory).await;
         let is_done = saved.is_ok();
         let ended = self.on_all_shards(move |database| async move {
@@ -54,9 +61,15 @@ impl Database {
         if !are_all_removed {
             return Ok(()); // The next start tries again; until then the numbers must be remembered.
         }
-        TruncationRecord { generations: 0, ..record }
-            .save(&self.inner.file_system, &directory)
-            .await
+        // What no shard reads goes as well: a compaction or an import that did not come to its end may have left it, and it would be
+        // there again at the next start.
+        let file_system = &self.inner.file_system;
+        for descriptor in list_directory(file_system, &directory).await?.sealed {
+            if record.is_dead(&descriptor) {
+                remove_sstable(file_system, &descriptor).await?;
+            }
+        }
+        record.without_files().save(file_system, &directory).await
     }
 
     /// Makes a record durable, or leaves the one that was there: one of which nobody knows whether it will be there after
@@ -87,10 +100,17 @@ impl Database {
         }
     }
 
-    fn set_aside(&self, id: TableId) -> LogPosition {
-        let Ok(table) = self.table(id) else { return LogPosition::NONE };
+    /// The place in the commit log, and the files whose names have no number.
+    fn set_aside(&self, id: TableId) -> (LogPosition, Vec<String>) {
+        let Ok(table) = self.table(id) else { return (LogPosition::NONE, Vec::new()) };
+        let view = table.view();
+        let descriptors = view.sstables.iter().map(|sstable| sstable.descriptor());
+        let is_named = |id: &SSTableId| matches!(id, SSTableId::Uuid(_));
+        let named = descriptors.filter(|descriptor| is_named(&descriptor.id));
+        let names = named.map(ToString::to_string).collect();
         table.set_aside();
-        self.log_for(&table).map_or(LogPosition::NONE, |log| log.truncation_position())
+        let log = self.log_for(&table);
+        (log.map_or(LogPosition::NONE, |log| log.truncation_position()), names)
     }
 
     /// Returns whether all files are gone that should be.
@@ -119,30 +139,30 @@ impl Database {
             return Ok(());
         };
         self.inner.shared.note_generation(directory.id, record.generations);
-        let is_dead = |descriptor: &Descriptor| match descriptor.id {
-            SSTableId::Generation(generation) => generation.get() <= record.generations,
-            SSTableId::Uuid(_) => false,
-        };
-        for descriptor in sstables.iter().filter(|descriptor| is_dead(descriptor)) {
+        for descriptor in sstables.iter().filter(|descriptor| record.is_dead(descriptor)) {
             remove_sstable(file_system, descriptor).await?;
         }
-        sstables.retain(|descriptor| !is_dead(descriptor));
+        sstables.retain(|descriptor| !record.is_dead(descriptor));
         Ok(())
     }
 
     /// At the end of a start: records whose files are removed forget the numbers.
     pub(super) async fn finish_truncations(&self, found: &FoundTables) -> Result<(), StorageError> {
-        let file_system = &self.inner.file_system;
         for FoundTable { directory, .. } in found.iter() {
-            if self.table(directory.id).is_err() {
-                continue;
-            }
-            let record = TruncationRecord::load(file_system, &directory.path).await?;
-            if let Some(record) = record.filter(|record| record.generations > 0) {
-                let record = TruncationRecord { generations: 0, ..record };
-                record.save(file_system, &directory.path).await?;
+            if self.table(directory.id).is_ok_and(|table| table.directory == directory.path) {
+                self.forget_removed(&directory.path).await?;
             }
         }
         Ok(())
+    }
+
+    async fn forget_removed(&self, directory: &Path) -> Result<(), StorageError> {
+        let file_system = &self.inner.file_system;
+        match TruncationRecord::load(file_system, directory).await? {
+            Some(record) if record.names_files() => {
+                record.without_files().save(file_system, directory).await
+            }
+            _ => Ok(()),
+        }
     }
 }

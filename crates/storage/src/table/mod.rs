@@ -8,6 +8,7 @@ mod view;
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeMap,
     path::PathBuf,
     rc::Rc,
     sync::Arc,
@@ -16,6 +17,7 @@ use std::{
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::sync::Semaphore;
 use espalier_sstable::versions::{Version, VersionFeatures};
+use uuid::Uuid;
 
 use aside::Aside;
 pub(crate) use directory::{
@@ -52,8 +54,8 @@ pub(crate) struct Table {
     /// Flush and truncation: one at a time.
     pub(crate) flush_lock: Semaphore,
     pub(crate) compactions: Rc<TableCompactions>,
-    /// Parts of a file that is being split, which will be in the view when that is durable.
-    pub(crate) staged: RefCell<Vec<Rc<SSTable>>>,
+    /// Parts of files that are being split, by the id of the compaction, which will be in the view when that is durable.
+    pub(crate) staged: RefCell<BTreeMap<Uuid, Vec<Rc<SSTable>>>>,
     /// Held while files are exchanged on disk, and while they are linked: one at a time.
     pub(crate) exchange_lock: Semaphore,
     compaction_strategy: RefCell<Rc<CompactionStrategy>>,

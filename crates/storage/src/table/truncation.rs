@@ -6,12 +6,14 @@
 //! espalier truncation 1
 //! generations 12            SSTables with this number or less are dead; 0 once they are removed
 //! shard 0 1700000000001 33  writes of shard 0 before this place of the commit log are dead (segment, offset)
+//! file da-3h2k…-bti         this SSTable, whose name has no number, is dead; none once they are removed
 //! crc 1a2b3c4d              of all lines above
 //! ```
 
 use std::path::Path;
 
 use espalier_runtime::file::FileSystem;
+use espalier_sstable::{Descriptor, SSTableId};
 
 use crate::{StorageError, commitlog::LogPosition};
 
@@ -26,9 +28,29 @@ pub(crate) struct TruncationRecord {
     pub(crate) generations: u64,
     /// Of each shard, the place in its commit log before which writes are dead.
     pub(crate) positions: Vec<LogPosition>,
+    /// SSTables without a number that are dead.
+    pub(crate) names: Vec<String>,
 }
 
 impl TruncationRecord {
+    /// Whether an SSTable was there when the table was truncated.
+    pub(crate) fn is_dead(&self, descriptor: &Descriptor) -> bool {
+        match descriptor.id {
+            SSTableId::Generation(generation) => generation.get() <= self.generations,
+            SSTableId::Uuid(_) => self.names.contains(&descriptor.to_string()),
+        }
+    }
+
+    /// Whether any may still be there.
+    pub(crate) fn names_files(&self) -> bool {
+        self.generations > 0 || !self.names.is_empty()
+    }
+
+    /// What stays once they are removed.
+    pub(crate) fn without_files(self) -> Self {
+        Self { generations: 0, names: Vec::new(), ..self }
+    }
+
     /// Whether a write of `shard` at this place came before the truncation. Ids of segments grow over restarts, so the
     /// writes of a shard that did not exist then are told by the segments that did.
     pub(crate) fn covers(&self, shard: u32, position: LogPosition) -> bool {
@@ -46,6 +68,9 @@ impl TruncationRecord {
         for (shard, position) in self.positions.iter().enumerate() {
             text += &format!("shard {shard} {} {}\n", position.segment, position.offset);
         }
+        for name in &self.names {
+            text += &format!("file {name}\n");
+        }
         let crc = crc32fast::hash(text.as_bytes());
         text + &format!("crc {crc:08x}\n")
     }
@@ -61,8 +86,12 @@ impl TruncationRecord {
             return None;
         }
         let generations = lines.next()?.strip_prefix("generations ")?.parse().ok()?;
-        let mut record = Self { generations, positions: Vec::new() };
+        let mut record = Self { generations, ..Self::default() };
         for line in lines {
+            if let Some(name) = line.strip_prefix("file ") {
+                record.names.push(name.into());
+                continue;
+            }
             let mut words = line.strip_prefix("shard ")?.split(' ');
             if words.next()?.parse() != Ok(record.positions.len()) {
                 return None;
@@ -129,6 +158,7 @@ mod tests {
                 LogPosition { segment: 100, offset: 33 },
                 LogPosition { segment: 99, offset: 7 },
             ],
+            names: vec!["da-3h2k_0u2q_3fbok2hhqk0ny4rb6l-bti".into()],
         };
         let text = record.to_text();
         assert_eq!(TruncationRecord::parse(&text), Some(record.clone()));

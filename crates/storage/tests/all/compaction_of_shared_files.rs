@@ -1,6 +1,8 @@
 //! Files that several shards have a part of: they are split before they are compacted, and each shard goes on with its own.
 
-use espalier_runtime::file::FileSystem;
+use std::time::Duration;
+
+use espalier_runtime::{file::FileSystem, random::Generator, spawn_local, time};
 
 use crate::support::{shards::on_shards, *};
 
@@ -48,4 +50,46 @@ fn a_node_that_has_more_shards_than_before_splits_its_files() {
         show(&narrow, &read_all(&database, &narrow).await)
     });
     assert_eq!(again.unwrap(), first);
+}
+
+/// Several files are split at a time; one that is stopped must not take the parts of another with it.
+#[test]
+fn splits_that_are_stopped_leave_others_alone() {
+    for seed in 0..12 {
+        let file_system = FileSystem::simulated(seed);
+        let first = on_shards(1, &file_system, configuration(), |database| async move {
+            create(&database, vec![narrow_table()]).await;
+            let narrow = table(&database, "narrow");
+            for number in 0..240 {
+                let name = format!("p{number:03}");
+                let write = insert(&narrow, &name, None, 1, &[("v", "x")]);
+                database.apply(write).await.unwrap();
+                if number % 20 == 19 {
+                    database.flush("ks", None).await.unwrap();
+                }
+            }
+            database.shutdown().await.unwrap();
+            show(&narrow, &read_all(&database, &narrow).await)
+        });
+        let first = first.unwrap();
+        let last = on_shards(4, &file_system, configuration(), move |database| async move {
+            let narrow = table(&database, "narrow");
+            let mut random = Generator::from_seed(seed);
+            for _ in 0..12 {
+                let other = database.clone();
+                let compaction = spawn_local(async move {
+                    // What was stopped is no error.
+                    let _ = other.compact("ks", Some("narrow"), true).await;
+                });
+                time::sleep(Duration::from_micros(random.below(4000))).await;
+                database.stop_compactions().await;
+                compaction.await;
+                let seen = show(&narrow, &read_all(&database, &narrow).await);
+                assert_eq!(seen.len(), 240, "seed {seed}");
+            }
+            database.compact("ks", Some("narrow"), true).await.unwrap();
+            show(&narrow, &read_all(&database, &narrow).await)
+        });
+        assert_eq!(last.unwrap(), first, "seed {seed}");
+    }
 }

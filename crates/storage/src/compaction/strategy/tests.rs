@@ -130,6 +130,11 @@ fn bad_options_are_refused_in_cassandras_words() {
             "should be less than 70% of target_sstable_size",
         ),
         ("Unified", &[("base_shard_count", "0")], "base_shard_count should be positive: 0"),
+        (
+            "Unified",
+            &[("base_shard_count", "9223372036854775807")],
+            "base_shard_count should be at most 65536: 9223372036854775807",
+        ),
         ("Unified", &[("sstable_growth", "2")], "sstable_growth 2 must be between 0 and 1"),
         (
             "Unified",

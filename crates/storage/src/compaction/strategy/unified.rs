@@ -26,6 +26,9 @@ pub(super) struct Unified {
 
 /// Files that span less than this share of the ring have hardly more than one partition: density means nothing there.
 const LEAST_SPAN: f64 = 1.0 / (1u64 << 48) as f64;
+/// Cassandra takes any; more parts than this are of no use, and each costs time and memory.
+const MOST_BASE_SHARDS: i64 = 1 << 16;
+const MOST_PARTS: u64 = 1 << 20;
 const MOST_SPLITS: f64 = (1 << 20) as f64;
 
 impl Default for Unified {
@@ -72,6 +75,11 @@ impl Unified {
         if base_shards <= 0 {
             return Err(format!(
                 "Invalid configuration, base_shard_count should be positive: {base_shards}"
+            ));
+        }
+        if base_shards > MOST_BASE_SHARDS {
+            return Err(format!(
+                "Invalid configuration, base_shard_count should be at most {MOST_BASE_SHARDS}: {base_shards}"
             ));
         }
         let growth = options.float("sstable_growth", 1.0 / 3.0)?;
@@ -179,14 +187,18 @@ impl Unified {
         let first = files.iter().map(|index| of(index).first_token).min().unwrap_or(0);
         let last = files.iter().map(|index| of(index).last_token).max().unwrap_or(0);
         let parts = self.parts(arena, density(arena, bytes, (first, last)));
-        let ends = boundaries(arena.tokens, parts);
-        let ends: Vec<i64> = ends.into_iter().filter(|end| (first..last).contains(end)).collect();
+        let ends: Vec<i64> =
+            boundaries(arena.tokens, parts).filter(|end| (first..last).contains(end)).collect();
         let split = if ends.is_empty() { Split::Never } else { Split::Tokens(ends) };
         Pick { files, level: 0, split }
     }
 
     /// Into how many parts the shard's range is split for outputs of this density.
     pub(super) fn parts(&self, arena: &Arena<'_>, density: f64) -> u64 {
+        self.all_parts(arena, density).min(MOST_PARTS)
+    }
+
+    fn all_parts(&self, arena: &Arena<'_>, density: f64) -> u64 {
         let base = (self.base_shards / arena.shards.max(1) as u64).max(1);
         let power = |count: f64| 1u64 << (count.clamp(1.0, MOST_SPLITS) as u64).ilog2();
         if self.minimum_bytes > 0 {
@@ -239,11 +251,11 @@ fn density(arena: &Arena<'_>, bytes: u64, span: (i64, i64)) -> f64 {
 }
 
 /// The last tokens of the parts of a range, without that of the last one.
-fn boundaries((first, last): (i64, i64), parts: u64) -> Vec<i64> {
+fn boundaries((first, last): (i64, i64), parts: u64) -> impl Iterator<Item = i64> {
     let tokens = i128::from(last) - i128::from(first) + 1;
-    let end = |part: u64| {
+    let end = move |part: u64| {
         let offset = tokens * i128::from(part) / i128::from(parts.max(1));
         i64::try_from(i128::from(first) + offset - 1).unwrap_or(last)
     };
-    (1..parts).map(end).collect()
+    (1..parts).map(end)
 }
