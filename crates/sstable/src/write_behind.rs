@@ -4,8 +4,10 @@
 //! that a compaction has. Bytes are gathered in pieces of whole pages, one of which is on its way to the disk at any time; the
 //! last one, which ends anywhere, goes through the kernel's cache. What goes wrong with a piece is told by the next call.
 //!
+//! What is made for the file is made in the piece itself ([`WriteBehindFile::append_with`]), if there is room for all that it may become.
+//!
 //! Memory: three pieces, beside what is appended between two calls of [`WriteBehindFile::flush_if_large`]: one that is filled, one
-//! that is full and one under way.
+//! that is full and one under way. Pieces come back and are filled again.
 
 use std::{collections::VecDeque, path::Path};
 
@@ -22,13 +24,17 @@ const PIECE_BYTES: usize = 512 * 1024;
 pub(crate) struct WriteBehindFile {
     file: File,
     name: FileName,
-    /// The piece that is filled; there is none before the first byte.
+    /// The piece that is filled, as long as it will be then; there is none before the first byte.
     open: Option<PageBufferMut>,
+    /// How much of it is filled.
+    filled: usize,
     /// Those that are full, in order.
     full: VecDeque<PageBufferMut>,
     under_way: Option<JoinHandle<std::result::Result<PageBufferMut, FileError>>>,
     /// One that came back.
     spare: Option<PageBufferMut>,
+    /// What had no room in a piece before it was known how long it is.
+    scratch: Vec<u8>,
     length: u64,
 }
 
@@ -37,7 +43,17 @@ impl WriteBehindFile {
     pub(crate) async fn create(file_system: &FileSystem, path: &Path) -> Result<Self> {
         let file = file_system.create_new_direct(path).await?;
         let (full, name) = (VecDeque::new(), FileName::new(path));
-        Ok(Self { file, name, open: None, full, under_way: None, spare: None, length: 0 })
+        Ok(Self {
+            file,
+            name,
+            open: None,
+            filled: 0,
+            full,
+            under_way: None,
+            spare: None,
+            scratch: Vec::new(),
+            length: 0,
+        })
     }
 
     pub(crate) fn name(&self) -> &FileName {
@@ -50,17 +66,54 @@ impl WriteBehindFile {
     }
 
     pub(crate) fn append(&mut self, mut bytes: &[u8]) {
-        self.length += bytes.len() as u64;
         while !bytes.is_empty() {
-            let spare = &mut self.spare;
-            let new = || spare.take().unwrap_or_else(|| PageBufferMut::with_capacity(PIECE_BYTES));
-            let open = self.open.get_or_insert_with(new);
-            let (part, rest) = bytes.split_at(bytes.len().min(open.capacity() - open.len()));
-            open.extend_from_slice(part);
-            if open.len() == open.capacity() {
-                self.full.extend(self.open.take());
-            }
+            let room = self.room();
+            let (part, rest) = bytes.split_at(bytes.len().min(room.len()));
+            room[..part.len()].copy_from_slice(part);
+            self.count(part.len());
             bytes = rest;
+        }
+    }
+
+    /// Appends what `make` makes: it is given `most` bytes that hold anything, and says how many it has made. Nothing is appended
+    /// if it fails.
+    pub(crate) fn append_with<E>(
+        &mut self,
+        most: usize,
+        make: impl FnOnce(&mut [u8]) -> std::result::Result<usize, E>,
+    ) -> std::result::Result<(), E> {
+        if let Some(room) = self.room().get_mut(..most) {
+            let made = make(room)?;
+            assert!(made <= most, "{made} bytes where {most} are the most");
+            self.count(made);
+            return Ok(());
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        if scratch.len() < most {
+            scratch.resize(most, 0);
+        }
+        let made = make(&mut scratch[..most]);
+        if let Ok(made) = made {
+            self.append(&scratch[..made]);
+        }
+        self.scratch = scratch;
+        made.map(|_| ())
+    }
+
+    /// What is left of the open piece, at least a byte.
+    fn room(&mut self) -> &mut [u8] {
+        let spare = &mut self.spare;
+        let new = || spare.take().unwrap_or_else(|| PageBufferMut::of_anything(PIECE_BYTES));
+        &mut self.open.get_or_insert_with(new)[self.filled..]
+    }
+
+    /// So many bytes more of the open piece are filled.
+    fn count(&mut self, bytes: usize) {
+        self.filled += bytes;
+        self.length += bytes as u64;
+        if self.open.as_ref().is_some_and(|open| open.len() == self.filled) {
+            self.full.extend(self.open.take());
+            self.filled = 0;
         }
     }
 
@@ -86,9 +139,7 @@ impl WriteBehindFile {
     /// Waits for the piece under way.
     async fn settle(&mut self) -> Result<()> {
         if let Some(under_way) = self.under_way.take() {
-            let mut piece = under_way.await?;
-            piece.clear();
-            self.spare = Some(piece);
+            self.spare = Some(under_way.await?);
         }
         Ok(())
     }
@@ -97,7 +148,8 @@ impl WriteBehindFile {
     pub(crate) async fn finish(mut self, is_durable: bool) -> Result<u64> {
         self.write_full().await?;
         self.settle().await?;
-        if let Some(last) = self.open.take() {
+        if let Some(mut last) = self.open.take() {
+            last.resize(self.filled);
             self.file.append(last).await?;
         }
         if is_durable {
@@ -131,8 +183,18 @@ mod tests {
 
     async fn write(file_system: &FileSystem, path: &Path) -> Result<u64> {
         let mut file = WriteBehindFile::create(file_system, path).await?;
-        for bytes in appends() {
-            file.append(&bytes);
+        for (index, bytes) in appends().into_iter().enumerate() {
+            match index % 2 {
+                0 => file.append(&bytes),
+                // With more room than it needs.
+                _ => file
+                    .append_with(bytes.len() + index * 999, |room| {
+                        room[..bytes.len()].copy_from_slice(&bytes);
+                        Ok::<_, FileError>(bytes.len())
+                    })
+                    .unwrap(),
+            }
+            assert!(file.append_with(10, |_| Err::<usize, _>("no")).is_err());
             file.flush_if_large().await?;
             assert!(file.full.is_empty());
         }

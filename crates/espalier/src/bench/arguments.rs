@@ -35,6 +35,9 @@ pub enum BenchCommand {
     /// Reads that come past deleted rows, and how long deletions hold the core
     Deletions(DeletionsArguments),
     /// Two files of which half the partitions are in both become one
+    ///
+    /// Prints MB of Data.db before compression, by the second that a core worked: what the compaction read and wrote; what a writer makes
+    /// of the same rows by itself, from memory to a sealed file of the version that tables have; and, on the blocks of that file, LZ4 alone.
     Compaction(CompactionArguments),
     /// The row cache: memory of a row, reads a second, how long its work holds the core, what a scan leaves of a hot set
     Cache(CacheArguments),

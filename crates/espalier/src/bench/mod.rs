@@ -20,6 +20,9 @@ pub enum BenchError {
     /// The engine.
     #[error(transparent)]
     Storage(#[from] espalier_storage::StorageError),
+    /// Files without a node.
+    #[error(transparent)]
+    SSTable(#[from] espalier_sstable::SSTableError),
     /// A statement.
     #[error("{0}")]
     Cql(#[from] espalier_cql::Error),

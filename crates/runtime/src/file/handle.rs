@@ -1,6 +1,6 @@
 //! An open file.
 
-use super::page_buffer::PageBuffer;
+use super::page_buffer::{PageBuffer, PageBufferMut};
 use super::real::RealFile;
 use super::simulated::SimulatedFile;
 use super::{IoBytes, Result};
@@ -51,14 +51,25 @@ impl File {
 
     /// Reads up to `length` bytes at `offset`; fewer only where the file ends.
     pub async fn read_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
-        dispatch!(self, file => file.read_at(offset, length).await)
+        dispatch!(self, file => file.read_at(offset, length, None).await)
     }
 
     /// Reads `length` bytes at `offset`; a file that ends before is an error
     /// ([`super::FileError::is_unexpected_end`]). A `length` from an untrusted source is safe here: it is
     /// compared with the file's length before memory is allocated.
     pub async fn read_exact_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
-        dispatch!(self, file => file.read_exact_at(offset, length).await)
+        self.read_exact_reusing(offset, length, None).await
+    }
+
+    /// The same, into `spare` if that is large enough: for those who read much, a piece after the other. New memory costs more than a
+    /// tenth of the read.
+    pub async fn read_exact_reusing(
+        &self,
+        offset: u64,
+        length: usize,
+        spare: Option<PageBufferMut>,
+    ) -> Result<PageBuffer> {
+        dispatch!(self, file => file.read_exact_at(offset, length, spare).await)
     }
 
     /// Writes all of `buffer` at `offset` and gives it back.

@@ -67,6 +67,16 @@ impl PageBuffer {
         self.block().references.load(Ordering::Acquire) == 1
     }
 
+    /// The memory to be filled again, empty; `None` if another view shares it.
+    pub fn into_empty(self) -> Option<PageBufferMut> {
+        if !self.is_unique() {
+            return None;
+        }
+        // What others did with the memory is behind: `is_unique` has acquired it, and nobody can clone a view but from this one.
+        let this = std::mem::ManuallyDrop::new(self);
+        Some(PageBufferMut { block: this.block, length: 0 })
+    }
+
     fn block(&self) -> &Block {
         // SAFETY: the block lives as long as a reference to it is counted, and this is one.
         unsafe { self.block.as_ref() }
@@ -148,6 +158,32 @@ impl PageBufferMut {
     /// An empty buffer that can hold `bytes`, rounded up to whole pages (at least one).
     pub fn with_capacity(bytes: usize) -> Self {
         PageBufferMut { block: pool::take(bytes), length: 0 }
+    }
+
+    /// The same, in the memory of `spare` if it can hold them.
+    pub fn reusing(spare: Option<PageBufferMut>, bytes: usize) -> Self {
+        match spare {
+            Some(mut spare) if spare.capacity() >= bytes => {
+                spare.clear();
+                spare
+            }
+            _ => Self::with_capacity(bytes),
+        }
+    }
+
+    /// A buffer of `length` bytes that hold anything: zeroes, or what the last user of the memory has left there. For those who will
+    /// write all of it through a slice, or cut off what they have not.
+    pub fn of_anything(length: usize) -> Self {
+        let mut buffer = Self::with_capacity(length);
+        let known = buffer.block().initialised;
+        if known < length {
+            buffer.length = known;
+            buffer.resize(length);
+            // SAFETY: this buffer alone reaches the block, and no reference to it is held.
+            unsafe { buffer.block.as_mut().initialised = length };
+        }
+        buffer.length = length;
+        buffer
     }
 
     /// How many bytes it can hold.
@@ -260,6 +296,30 @@ mod tests {
         fn spare_at(&self) -> *const u8 {
             self.block().memory.as_ptr()
         }
+    }
+
+    #[test]
+    fn memory_of_anything_is_cleared_once() {
+        let mut buffer = PageBufferMut::of_anything(5000);
+        assert_eq!((buffer.len(), &buffer[..3]), (5000, &[0; 3][..]));
+        let at = buffer.as_ptr();
+        buffer.fill(7);
+        drop(buffer);
+        let again = PageBufferMut::of_anything(6000);
+        assert_eq!(again.as_ptr(), at);
+        assert!(again[..5000].iter().all(|&byte| byte == 7));
+        assert!(again[5000..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn memory_that_nobody_shares_is_filled_again() {
+        let whole = PageBuffer::copy_from(&[7; 5000]);
+        let at = whole.as_ptr();
+        let part = whole.slice(4000..);
+        assert!(whole.into_empty().is_none());
+        let again = part.into_empty().unwrap();
+        assert_eq!((again.len(), again.capacity()), (0, 2 * PAGE_BYTES));
+        assert_eq!(again.freeze().as_ptr(), at);
     }
 
     #[test]

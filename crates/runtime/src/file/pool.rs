@@ -20,6 +20,8 @@ pub(super) struct Block {
     pub(super) references: AtomicUsize,
     pub(super) memory: NonNull<u8>,
     pub(super) capacity: usize,
+    /// So many bytes from the start on are initialised, whoever had them before; perhaps more.
+    pub(super) initialised: usize,
 }
 
 struct Pool {
@@ -103,7 +105,8 @@ fn allocate(pages: usize) -> NonNull<Block> {
     // SAFETY: the layout has at least one page.
     let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
     LIVE_BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
-    let block = Block { references: AtomicUsize::new(1), memory, capacity: layout.size() };
+    let block =
+        Block { references: AtomicUsize::new(1), memory, capacity: layout.size(), initialised: 0 };
     NonNull::from(Box::leak(Box::new(block)))
 }
 

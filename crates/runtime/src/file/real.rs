@@ -64,10 +64,16 @@ impl RealFile {
         self.end.set(offset);
     }
 
-    pub(super) async fn read_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
+    /// `spare` is memory to read into, if it is large enough.
+    pub(super) async fn read_at(
+        &self,
+        offset: u64,
+        length: usize,
+        mut spare: Option<PageBufferMut>,
+    ) -> Result<PageBuffer> {
         let failed = |source| FileError::at(&self.path, Operation::Read, offset, length, source);
         if self.direct.get() {
-            match self.read_direct(offset, length).await {
+            match self.read_direct(offset, length, spare.take()).await {
                 // The file system took O_DIRECT at the opening and refuses it now.
                 Err(error) if is_refused(&error) => {
                     self.stop_direct().map_err(failed)?;
@@ -75,18 +81,23 @@ impl RealFile {
                 result => return result.map_err(failed),
             }
         }
-        let buffer = PageBufferMut::with_capacity(length);
+        let buffer = PageBufferMut::reusing(spare, length);
         let buffer = self.fill(buffer, offset, length, 1).await.map_err(failed)?;
         Ok(buffer.freeze())
     }
 
-    async fn read_direct(&self, offset: u64, length: usize) -> io::Result<PageBuffer> {
+    async fn read_direct(
+        &self,
+        offset: u64,
+        length: usize,
+        spare: Option<PageBufferMut>,
+    ) -> io::Result<PageBuffer> {
         let page = PAGE_BYTES as u64;
         let before = (offset % page) as usize;
         let too_far = || io::Error::from(Errno::OVERFLOW);
         let wanted = before.checked_add(length).ok_or_else(too_far)?;
         let whole = wanted.checked_next_multiple_of(PAGE_BYTES).ok_or_else(too_far)?;
-        let buffer = PageBufferMut::with_capacity(whole);
+        let buffer = PageBufferMut::reusing(spare, whole);
         let buffer = self.fill(buffer, offset - before as u64, whole, PAGE_BYTES).await?.freeze();
         let end = wanted.min(buffer.len());
         Ok(buffer.slice(before.min(end)..end))
@@ -135,7 +146,12 @@ impl RealFile {
         Ok(())
     }
 
-    pub(super) async fn read_exact_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
+    pub(super) async fn read_exact_at(
+        &self,
+        offset: u64,
+        length: usize,
+        spare: Option<PageBufferMut>,
+    ) -> Result<PageBuffer> {
         let too_short = || {
             let source = io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends before");
             FileError::at(&self.path, Operation::Read, offset, length, source)
@@ -146,7 +162,7 @@ impl RealFile {
                 return Err(too_short());
             }
         }
-        let buffer = self.read_at(offset, length).await?;
+        let buffer = self.read_at(offset, length, spare).await?;
         if buffer.len() == length { Ok(buffer) } else { Err(too_short()) }
     }
 

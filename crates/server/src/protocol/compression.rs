@@ -104,8 +104,12 @@ pub(super) fn decompress_lz4(
     if length / 255 > block.len() {
         return Err(DecodeError::BrokenCompression);
     }
+    let Ok(most) = i32::try_from(length) else { return Err(DecodeError::BrokenCompression) };
+    if i32::try_from(block.len()).is_err() {
+        return Err(DecodeError::BrokenCompression);
+    }
     let mut plain = vec![0; length];
-    match lz4_flex::block::decompress_into(block, &mut plain) {
+    match lz4::block::decompress_to_buffer(block, Some(most), &mut plain) {
         Ok(written) if written == length => Ok(plain.into()),
         _ => Err(DecodeError::BrokenCompression),
     }
@@ -114,8 +118,8 @@ pub(super) fn decompress_lz4(
 /// Appends one LZ4 block to `out`; gives the new length of `out`.
 pub(super) fn compress_lz4(plain: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let start = out.len();
-    out.resize(start + lz4_flex::block::get_maximum_output_size(plain.len()), 0);
-    let written = lz4_flex::block::compress_into(plain, &mut out[start..]).ok()?;
+    out.resize(start + lz4::block::compress_bound(plain.len()).ok()?, 0);
+    let written = lz4::block::compress_to_buffer(plain, None, false, &mut out[start..]).ok()?;
     out.truncate(start + written);
     Some(out.len())
 }

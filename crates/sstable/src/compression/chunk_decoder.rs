@@ -8,7 +8,7 @@ use std::{cell::RefCell, fmt, rc::Rc};
 use bytes::Bytes;
 use zstd::zstd_safe::{DCtx, DDict, get_error_name};
 
-use super::{CompressionInfo, Compressor};
+use super::{CompressionInfo, Compressor, lz4};
 use crate::error::{FileName, Result, SSTableError};
 
 /// Decompresses chunks of a file. Clones share the dictionary.
@@ -40,35 +40,28 @@ impl ChunkDecoder {
         }
     }
 
-    /// Decompresses a chunk that is known to hold `length` bytes.
-    pub(crate) fn decompress(&self, stored: &[u8], length: usize) -> Result<Vec<u8>, String> {
-        let (plain, written) = match self {
-            Self::Alone(compressor) => return compressor.decompress(stored, length),
+    /// Decompresses a chunk that is known to hold as many bytes as `plain`.
+    pub(crate) fn decompress_into(&self, stored: &[u8], plain: &mut [u8]) -> Result<(), String> {
+        let length = plain.len();
+        let written = match self {
+            Self::Alone(compressor) => return compressor.decompress_into(stored, plain),
             Self::Lz4 { dictionary } => {
                 let (head, block) = stored.split_first_chunk::<4>().ok_or("has no length")?;
                 let said = u32::from_le_bytes(*head) as usize;
                 if said != length {
                     return Err(format!("says that it has {said} bytes, expected {length}"));
                 }
-                let mut plain = vec![0; length];
-                let written =
-                    lz4_flex::block::decompress_into_with_dict(block, &mut plain, dictionary)
-                        .map_err(|error| error.to_string())?;
-                (plain, written)
+                lz4::decompress_with_dictionary(block, plain, dictionary)?
             }
-            Self::Zstd { dictionary } => {
-                let mut plain = vec![0; length];
-                let written = ZSTD_CONTEXT.with_borrow_mut(|context| {
-                    context
-                        .get_or_insert_with(DCtx::create)
-                        .decompress_using_ddict(&mut plain[..], stored, dictionary)
-                        .map_err(|code| get_error_name(code).to_owned())
-                })?;
-                (plain, written)
-            }
+            Self::Zstd { dictionary } => ZSTD_CONTEXT.with_borrow_mut(|context| {
+                context
+                    .get_or_insert_with(DCtx::create)
+                    .decompress_using_ddict(plain, stored, dictionary)
+                    .map_err(|code| get_error_name(code).to_owned())
+            })?,
         };
         match written == length {
-            true => Ok(plain),
+            true => Ok(()),
             false => Err(format!("holds {written} bytes, expected {length}")),
         }
     }

@@ -13,9 +13,9 @@
 use std::{cell::RefCell, collections::BTreeMap};
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
-use lz4_flex::block::{CompressTable, compress_into_with_table};
 use zstd::zstd_safe::CParameter;
 
+use super::lz4;
 use crate::error::{FileName, Result, SSTableError};
 
 /// An algorithm with its level.
@@ -38,13 +38,13 @@ pub enum Compressor {
 
 const DEFAULT_ZSTD_LEVEL: i32 = 3;
 
+/// What stands before an LZ4 block.
+const LENGTH_BYTES: usize = 4;
+
 thread_local! {
     // A context takes longer to make than to use on a chunk.
     static ZSTD_DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
         const { RefCell::new(None) };
-    // As do tables.
-    static LZ4_SMALL_TABLE: RefCell<CompressTable> = RefCell::new(CompressTable::small());
-    static LZ4_LARGE_TABLE: RefCell<CompressTable> = RefCell::new(CompressTable::large());
     static ZSTD_COMPRESSOR: RefCell<Option<(i32, zstd::bulk::Compressor<'static>)>> =
         const { RefCell::new(None) };
 }
@@ -102,109 +102,101 @@ impl Compressor {
         }
     }
 
-    /// Compresses `plain` into `output`, whose old content is replaced.
-    pub fn compress(self, plain: &[u8], output: &mut Vec<u8>) -> Result<(), String> {
-        if self == Self::Lz4 {
-            return compress_lz4(plain, output);
-        }
-        output.clear();
+    /// The most that so many bytes become, whatever they are.
+    pub fn maximum_length(self, plain: usize) -> usize {
         match self {
-            Self::Lz4 => {}
+            Self::Lz4 => lz4::maximum_length(plain).saturating_add(LENGTH_BYTES),
+            Self::Snappy => snap::raw::max_compress_len(plain),
+            // Incompressible bytes grow by 5 for each block of 16 KiB, and there are a head and a tail.
+            Self::Deflate => plain + plain / 1000 + 64,
+            Self::Zstd { .. } => zstd::zstd_safe::compress_bound(plain),
+            Self::Noop => plain,
+        }
+    }
+
+    /// Compresses `plain` into `output`, which has [`Compressor::maximum_length`] bytes or more; gives how many were written.
+    pub fn compress_into(self, plain: &[u8], output: &mut [u8]) -> Result<usize, String> {
+        match self {
+            Self::Lz4 => compress_lz4(plain, output),
             Self::Snappy => {
-                output.resize(snap::raw::max_compress_len(plain.len()), 0);
-                let written = snap::raw::Encoder::new()
-                    .compress(plain, output)
-                    .map_err(|error| error.to_string())?;
-                output.truncate(written);
+                snap::raw::Encoder::new().compress(plain, output).map_err(|error| error.to_string())
             }
             Self::Deflate => {
-                // Incompressible bytes grow by 5 for each block of 16 KiB, and there are a head and a tail.
-                output.reserve(plain.len() + plain.len() / 1000 + 64);
-                let status = Compress::new(Compression::default(), true)
-                    .compress_vec(plain, output, FlushCompress::Finish)
+                let mut state = Compress::new(Compression::default(), true);
+                let status = state
+                    .compress(plain, output, FlushCompress::Finish)
                     .map_err(|error| error.to_string())?;
-                if status != Status::StreamEnd {
-                    return Err("a chunk does not fit where any should".into());
+                match status {
+                    Status::StreamEnd => Ok(state.total_out() as usize),
+                    _ => Err("a chunk does not fit where any should".into()),
                 }
             }
             Self::Zstd { level } => {
-                output.reserve(zstd::zstd_safe::compress_bound(plain.len()));
-                compress_zstd(level, plain, output).map_err(|error| error.to_string())?;
+                compress_zstd(level, plain, output).map_err(|error| error.to_string())
             }
-            Self::Noop => output.extend_from_slice(plain),
+            Self::Noop => match output.get_mut(..plain.len()) {
+                Some(output) => {
+                    output.copy_from_slice(plain);
+                    Ok(plain.len())
+                }
+                None => Err("has no room".into()),
+            },
         }
-        Ok(())
     }
 
-    /// Decompresses a chunk, without its checksum, that is known to hold `length` bytes; the error says what it holds instead.
-    /// Allocates `length` bytes: the caller has bounded them.
-    pub fn decompress(self, stored: &[u8], length: usize) -> Result<Vec<u8>, String> {
-        let (plain, written) = match self {
+    /// Decompresses a chunk, without its checksum, that is known to hold as many bytes as `plain`, which is filled; the error says
+    /// what it holds instead.
+    pub fn decompress_into(self, stored: &[u8], plain: &mut [u8]) -> Result<(), String> {
+        let length = plain.len();
+        let expect_said = |said: usize| match said == length {
+            true => Ok(()),
+            false => Err(format!("says that it has {said} bytes, expected {length}")),
+        };
+        let written = match self {
             Self::Lz4 => {
-                let (head, block) = stored.split_first_chunk::<4>().ok_or("has no length")?;
-                let said = u32::from_le_bytes(*head) as usize;
-                if said != length {
-                    return Err(format!("says that it has {said} bytes, expected {length}"));
-                }
-                let mut plain = vec![0; length];
-                let written = lz4_flex::block::decompress_into(block, &mut plain)
-                    .map_err(|error| error.to_string())?;
-                (plain, written)
+                let (head, block) = stored.split_first_chunk().ok_or("has no length")?;
+                expect_said(u32::from_le_bytes(*head) as usize)?;
+                lz4::decompress(block, plain)?
             }
             Self::Snappy => {
-                let said = snap::raw::decompress_len(stored).map_err(|error| error.to_string())?;
-                if said != length {
-                    return Err(format!("says that it has {said} bytes, expected {length}"));
-                }
-                let mut plain = vec![0; length];
-                let written = snap::raw::Decoder::new()
-                    .decompress(stored, &mut plain)
-                    .map_err(|error| error.to_string())?;
-                (plain, written)
+                expect_said(snap::raw::decompress_len(stored).map_err(|error| error.to_string())?)?;
+                snap::raw::Decoder::new()
+                    .decompress(stored, plain)
+                    .map_err(|error| error.to_string())?
             }
             Self::Deflate => {
-                let mut plain = vec![0; length];
                 let mut state = Decompress::new(true);
                 let status = state
-                    .decompress(stored, &mut plain, FlushDecompress::Finish)
+                    .decompress(stored, plain, FlushDecompress::Finish)
                     .map_err(|error| error.to_string())?;
                 if status != Status::StreamEnd {
                     return Err(format!("does not end after {length} bytes"));
                 }
-                (plain, state.total_out() as usize)
+                state.total_out() as usize
             }
-            Self::Zstd { .. } => {
-                let mut plain = vec![0; length];
-                let written = decompress_zstd(stored, &mut plain)?;
-                (plain, written)
+            Self::Zstd { .. } => decompress_zstd(stored, plain)?,
+            Self::Noop => {
+                if stored.len() == length {
+                    plain.copy_from_slice(stored);
+                }
+                stored.len()
             }
-            Self::Noop => (stored.to_vec(), stored.len()),
         };
         match written == length {
-            true => Ok(plain),
+            true => Ok(()),
             false => Err(format!("holds {written} bytes, expected {length}")),
         }
     }
 }
 
-fn compress_lz4(plain: &[u8], output: &mut Vec<u8>) -> Result<(), String> {
-    // What is in there already need not be zeroed to be written over.
-    output.resize(4 + lz4_flex::block::get_maximum_output_size(plain.len()), 0);
+fn compress_lz4(plain: &[u8], output: &mut [u8]) -> Result<usize, String> {
     let (head, block) = output.split_first_chunk_mut().ok_or("has no room")?;
     *head = (plain.len() as u32).to_le_bytes();
-    // The same choice as without a table at hand: it decides what comes out.
-    let table = match plain.len() < usize::from(u16::MAX) {
-        true => &LZ4_SMALL_TABLE,
-        false => &LZ4_LARGE_TABLE,
-    };
-    let written = table
-        .with_borrow_mut(|table| compress_into_with_table(plain, block, table))
-        .map_err(|error| error.to_string())?;
-    output.truncate(4 + written);
-    Ok(())
+    let written = lz4::compress(plain, block)?;
+    Ok(LENGTH_BYTES + written)
 }
 
-fn compress_zstd(level: i32, plain: &[u8], output: &mut Vec<u8>) -> std::io::Result<usize> {
+fn compress_zstd(level: i32, plain: &[u8], output: &mut [u8]) -> std::io::Result<usize> {
     ZSTD_COMPRESSOR.with_borrow_mut(|kept| {
         let (_, context) = match kept {
             Some(kept) if kept.0 == level => kept,
@@ -246,6 +238,22 @@ mod tests {
         Compressor::Noop,
     ];
 
+    fn compressed(compressor: Compressor, plain: &[u8]) -> Vec<u8> {
+        let mut stored = vec![0xA5; compressor.maximum_length(plain.len())];
+        let written = compressor.compress_into(plain, &mut stored).unwrap();
+        stored.truncate(written);
+        stored
+    }
+
+    fn decompressed(
+        compressor: Compressor,
+        stored: &[u8],
+        length: usize,
+    ) -> Result<Vec<u8>, String> {
+        let mut plain = vec![0xA5; length];
+        compressor.decompress_into(stored, &mut plain).map(|()| plain)
+    }
+
     #[test]
     fn options_are_checked_and_classes_have_names() {
         let file = FileName::new(Path::new("da-1-bti-Data.db"));
@@ -282,9 +290,8 @@ mod tests {
         let plain: Vec<u8> =
             (0..65_536u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for compressor in ALL {
-            let mut stored = Vec::new();
-            compressor.compress(&plain, &mut stored).unwrap();
-            assert_eq!(compressor.decompress(&stored, plain.len()).unwrap(), plain);
+            let stored = compressed(compressor, &plain);
+            assert_eq!(decompressed(compressor, &stored, plain.len()).unwrap(), plain);
         }
     }
 
@@ -293,12 +300,11 @@ mod tests {
         fn chunks_round_trip(seed in prop::collection::vec(any::<u8>(), 0..300), repeat in 1usize..40) {
             let plain = seed.repeat(repeat);
             for compressor in ALL {
-                let mut stored = Vec::new();
-                compressor.compress(&plain, &mut stored).unwrap();
-                prop_assert_eq!(compressor.decompress(&stored, plain.len()).unwrap(), plain.clone());
-                prop_assert!(compressor.decompress(&stored, plain.len() + 1).is_err());
+                let stored = compressed(compressor, &plain);
+                prop_assert_eq!(decompressed(compressor, &stored, plain.len()).unwrap(), plain.clone());
+                prop_assert!(decompressed(compressor, &stored, plain.len() + 1).is_err());
                 if let Some(less) = plain.len().checked_sub(1) {
-                    prop_assert!(compressor.decompress(&stored, less).is_err());
+                    prop_assert!(decompressed(compressor, &stored, less).is_err());
                 }
             }
         }
@@ -306,9 +312,8 @@ mod tests {
         #[test]
         fn garbage_is_an_error_or_some_bytes(stored in prop::collection::vec(any::<u8>(), 0..200), length in 0usize..5000) {
             for compressor in ALL {
-                if let Ok(plain) = compressor.decompress(&stored, length) {
-                    prop_assert_eq!(plain.len(), length);
-                }
+                // It must come back, whatever it says.
+                let _ = decompressed(compressor, &stored, length);
             }
         }
     }

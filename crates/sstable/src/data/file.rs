@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use bytes::Bytes;
 use espalier_runtime::{
-    file::{FileSystem, PageBuffer},
+    file::{FileSystem, PageBuffer, PageBufferMut},
     time::Instant,
     trace, trace_event,
 };
@@ -62,6 +62,13 @@ struct Extent {
     /// With the checksum behind it.
     length: usize,
     checksum: Option<u32>,
+}
+
+/// A chunk as stored whose checksum is right: so many bytes of it are what it holds.
+enum Checked<'a> {
+    /// As it is.
+    Plain(usize),
+    Compressed(&'a ChunkDecoder, usize),
 }
 
 /// The most that a look-up reads beyond the chunk that it wants, when it is known to want more. Two such reads are as much as
@@ -186,7 +193,14 @@ impl DataFile {
         }
     }
 
-    fn plain_length(&self, index: u64) -> usize {
+    /// The chunk whose first byte, before compression, is this one, if it is one's.
+    pub(crate) fn chunk_that_begins_at(&self, position: u64) -> Option<u64> {
+        let length = self.chunk_length();
+        (position.is_multiple_of(length) && position < self.length).then_some(position / length)
+    }
+
+    /// Bytes of a chunk before compression.
+    pub(crate) fn plain_length(&self, index: u64) -> usize {
         let start = index.saturating_mul(self.chunk_length());
         self.length.saturating_sub(start).min(self.chunk_length()) as usize
     }
@@ -246,44 +260,83 @@ impl DataFile {
         self.corrupt(index.saturating_mul(self.chunk_length()), reason)
     }
 
-    /// Checks a chunk and takes it out of its stored form.
+    /// Checks a chunk and takes it out of its stored form, for the cache.
     fn open_chunk(&self, index: u64, extent: Extent, stored: PageBuffer) -> Result<CachedPage> {
+        let memory = stored.memory_bytes();
+        match self.check_chunk(index, &extent, &stored)? {
+            Checked::Plain(length) => {
+                Ok(CachedPage { bytes: stored.slice(..length).into_bytes(), charge: memory })
+            }
+            Checked::Compressed(decoder, length) => {
+                let mut plain = vec![0; self.plain_length(index)];
+                let opened = decoder.decompress_into(&stored[..length], &mut plain);
+                opened.map_err(|reason| self.wrong_chunk(index, reason))?;
+                Ok(CachedPage { charge: plain.capacity(), bytes: Bytes::from(plain) })
+            }
+        }
+    }
+
+    /// The same for those who have it until they have read it, behind some bytes: in memory that is used again and again, and cleared
+    /// but once.
+    fn open_chunk_behind(
+        &self,
+        first: &[u8],
+        index: u64,
+        extent: Extent,
+        stored: PageBuffer,
+    ) -> Result<Bytes> {
+        let checked = self.check_chunk(index, &extent, &stored)?;
+        if let (Checked::Plain(length), true) = (&checked, first.is_empty()) {
+            return Ok(stored.slice(..*length).into_bytes());
+        }
+        let mut plain = PageBufferMut::of_anything(first.len() + self.plain_length(index));
+        let (before, chunk) = plain.split_at_mut(first.len());
+        before.copy_from_slice(first);
+        match checked {
+            Checked::Plain(length) => chunk.copy_from_slice(&stored[..length]),
+            Checked::Compressed(decoder, length) => {
+                let opened = decoder.decompress_into(&stored[..length], chunk);
+                opened.map_err(|reason| self.wrong_chunk(index, reason))?;
+            }
+        }
+        Ok(plain.freeze().into_bytes())
+    }
+
+    fn wrong_chunk(&self, index: u64, reason: String) -> SSTableError {
+        self.corrupt(index * self.chunk_length(), format!("chunk {index} {reason}"))
+    }
+
+    /// Compares a chunk as stored with its checksum.
+    fn check_chunk(&self, index: u64, extent: &Extent, stored: &[u8]) -> Result<Checked<'_>> {
         let plain_length = self.plain_length(index);
-        let wrong = |reason: String| {
-            self.corrupt(index * self.chunk_length(), format!("chunk {index} {reason}"))
-        };
+        let wrong = |reason: String| self.wrong_chunk(index, reason);
         let check = |body: &[u8], expected: u32| match crc32fast::hash(body) {
             actual if actual == expected => Ok(()),
             actual => Err(wrong(format!(
                 "at {} has the checksum {actual:08x}, expected {expected:08x}{}",
                 extent.offset,
-                self.end_if_last(&extent)
+                self.end_if_last(extent)
             ))),
         };
-        let memory = stored.memory_bytes();
         let (info, decoder) = match &self.layout {
-            Layout::Unchecked => {
-                return Ok(CachedPage { bytes: stored.into_bytes(), charge: memory });
-            }
+            Layout::Unchecked => return Ok(Checked::Plain(stored.len())),
             Layout::Plain { .. } => {
-                check(&stored, extent.checksum.unwrap_or_default())?;
-                return Ok(CachedPage { bytes: stored.into_bytes(), charge: memory });
+                check(stored, extent.checksum.unwrap_or_default())?;
+                return Ok(Checked::Plain(stored.len()));
             }
             Layout::Compressed { info, decoder, .. } => (info, decoder),
         };
         let (body, checksum) =
             stored.split_last_chunk::<4>().ok_or_else(|| wrong("has no checksum".into()))?;
         check(body, u32::from_be_bytes(*checksum))?;
-        if body.len() as u64 >= u64::from(info.max_compressed_length) {
-            // Stored raw; a short last chunk is padded up to the limit.
-            if body.len() < plain_length {
-                return Err(wrong(format!("holds {} bytes, expected {plain_length}", body.len())));
-            }
-            let bytes = stored.slice(..plain_length).into_bytes();
-            return Ok(CachedPage { bytes, charge: memory });
+        if (body.len() as u64) < u64::from(info.max_compressed_length) {
+            return Ok(Checked::Compressed(decoder, body.len()));
         }
-        let plain = decoder.decompress(body, plain_length).map_err(wrong)?;
-        Ok(CachedPage { charge: plain.capacity(), bytes: Bytes::from(plain) })
+        // Stored raw; a short last chunk is padded up to the limit.
+        match body.len() < plain_length {
+            true => Err(wrong(format!("holds {} bytes, expected {plain_length}", body.len()))),
+            false => Ok(Checked::Plain(plain_length)),
+        }
     }
 
     /// Nobody says how long the last chunk is, so that a file without its last bytes looks like one with wrong ones.
@@ -354,18 +407,18 @@ impl DataFile {
         wanted_end: u64,
     ) -> Result<Bytes> {
         let wanted = wanted_end.saturating_sub(index.saturating_mul(self.chunk_length()));
-        match ahead.holds(&self.extent(index).await?) {
-            true => {}
-            false => {
-                if let Some(bytes) = self.file.cache().peek(self.file.key(index)) {
-                    if trace::is_on() {
-                        self.tell_hit(index);
-                    }
-                    return Ok(bytes);
-                }
+        let extent = self.extent(index).await?;
+        if !ahead.holds(&extent)
+            && let Some(bytes) = self.file.cache().peek(self.file.key(index))
+        {
+            if trace::is_on() {
+                self.tell_hit(index);
             }
+            return Ok(bytes);
         }
-        self.chunk_by(index, ahead, wanted.min(LOOK_UP_BYTES) as usize).await
+        let at_once = wanted.min(LOOK_UP_BYTES) as usize;
+        let stored = self.stored_by(index, extent, ahead, at_once).await?;
+        self.open_chunk_behind(&[], index, extent, stored)
     }
 
     pub(crate) fn caching(&self) -> Caching {
@@ -382,7 +435,8 @@ impl DataFile {
         let first = self.extent(index).await?;
         let count = self.chunks_to(index, wanted_end);
         if count <= 1 {
-            let stored = self.read_stored(first.offset, first.length, "Data cache miss").await?;
+            let stored =
+                self.read_stored(first.offset, first.length, None, "Data cache miss").await?;
             return self.open_chunk(index, first, stored);
         }
         let mut extents = vec![first];
@@ -397,7 +451,7 @@ impl DataFile {
             extents.push(extent);
         }
         let length = (end - first.offset) as usize;
-        let all = self.read_stored(first.offset, length, "Data cache miss").await?;
+        let all = self.read_stored(first.offset, length, None, "Data cache miss").await?;
         let part = |extent: &Extent| {
             let start = (extent.offset - first.offset) as usize;
             all.get(start..start + extent.length).map(PageBuffer::copy_from)
@@ -448,10 +502,16 @@ impl DataFile {
         );
     }
 
-    /// Reads stored bytes; `why` is for traces.
-    async fn read_stored(&self, offset: u64, length: usize, why: &str) -> Result<PageBuffer> {
+    /// Reads stored bytes, into `spare` if that is large enough; `why` is for traces.
+    async fn read_stored(
+        &self,
+        offset: u64,
+        length: usize,
+        spare: Option<PageBufferMut>,
+        why: &str,
+    ) -> Result<PageBuffer> {
         let began = trace::is_on().then(Instant::now);
-        let stored = self.file.read_exact(offset, length).await?;
+        let stored = self.file.read_exact_reusing(offset, length, spare).await?;
         if let Some(began) = began {
             let (name, time_us) = (self.file.name().short(), began.elapsed().as_micros());
             trace_event!("{why}: {name}, read {length} bytes at offset {offset} in {time_us} µs");
@@ -475,28 +535,43 @@ impl DataFile {
 
     /// Chunk `index` for a reader that goes through the file: large reads, and the cache is left to others.
     pub(crate) async fn chunk_ahead(&self, index: u64, ahead: &mut ReadAhead) -> Result<Bytes> {
-        if ahead.at_once == 0 && ahead.range(&self.extent(index).await?).is_none() {
+        self.chunk_behind(&[], index, ahead).await
+    }
+
+    /// The same behind some bytes, which are those before it.
+    pub(crate) async fn chunk_behind(
+        &self,
+        first: &[u8],
+        index: u64,
+        ahead: &mut ReadAhead,
+    ) -> Result<Bytes> {
+        let extent = self.extent(index).await?;
+        if ahead.at_once == 0 && ahead.range(&extent).is_none() {
             ahead.last = (4 * ahead.last).clamp(FIRST_READ_AHEAD_BYTES, READ_AHEAD_BYTES);
         }
         let at_once = ahead.at_once.max(ahead.last);
-        self.chunk_by(index, ahead, at_once).await
+        let stored = self.stored_by(index, extent, ahead, at_once).await?;
+        self.open_chunk_behind(first, index, extent, stored)
     }
 
-    async fn chunk_by(&self, index: u64, ahead: &mut ReadAhead, at_once: usize) -> Result<Bytes> {
-        let extent = self.extent(index).await?;
-        let stored = match ahead.find(&extent) {
-            Some(stored) => stored,
-            None => {
-                let rest = self.file.length().saturating_sub(extent.offset);
-                let length = (at_once.max(extent.length) as u64).min(rest) as usize;
-                // Its memory is for the next one.
-                ahead.buffer = None;
-                let buffer = self.read_stored(extent.offset, length, "Reading ahead").await?;
-                (ahead.offset, ahead.buffer) = (extent.offset, Some(buffer));
-                ahead.find(&extent).ok_or_else(|| self.without_end(index, extent.offset))?
-            }
-        };
-        Ok(self.open_chunk(index, extent, stored)?.bytes)
+    /// A chunk as stored, out of a piece that is read if it does not hold it.
+    async fn stored_by(
+        &self,
+        index: u64,
+        extent: Extent,
+        ahead: &mut ReadAhead,
+        at_once: usize,
+    ) -> Result<PageBuffer> {
+        if let Some(stored) = ahead.find(&extent) {
+            return Ok(stored);
+        }
+        let rest = self.file.length().saturating_sub(extent.offset);
+        let length = (at_once.max(extent.length) as u64).min(rest) as usize;
+        // Its memory is for the next one, if nobody has kept a chunk as it lies there.
+        let spare = ahead.buffer.take().and_then(PageBuffer::into_empty);
+        let buffer = self.read_stored(extent.offset, length, spare, "Reading ahead").await?;
+        (ahead.offset, ahead.buffer) = (extent.offset, Some(buffer));
+        ahead.find(&extent).ok_or_else(|| self.without_end(index, extent.offset))
     }
 }
 

@@ -88,13 +88,13 @@ impl Baselines {
 
     #[inline]
     pub(crate) fn write_timestamp(&self, timestamp: i64, out: &mut Vec<u8>) {
-        vint::write_unsigned(timestamp.wrapping_sub(self.timestamp) as u64, out);
+        vint::write_unsigned(self.timestamp_delta(timestamp), out);
     }
 
-    /// Bytes that [`Baselines::write_timestamp`] takes.
+    /// What stands for a timestamp.
     #[inline]
-    pub(crate) fn timestamp_length(&self, timestamp: i64) -> usize {
-        vint::unsigned_length(timestamp.wrapping_sub(self.timestamp) as u64)
+    pub(crate) fn timestamp_delta(&self, timestamp: i64) -> u64 {
+        timestamp.wrapping_sub(self.timestamp) as u64
     }
 
     #[inline]

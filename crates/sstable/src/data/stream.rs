@@ -1,8 +1,9 @@
 //! The bytes of Data.db from a position on, across chunks.
 //!
-//! Mostly the window is a slice of one chunk and nothing is copied. A row that lies across chunks is put together in
-//! memory of its own; the next one is read from the chunk again. Memory: two chunks and what was asked for at once, which
-//! is never more than the file has.
+//! Mostly the window is a slice of one chunk and nothing is copied. Who reads in order has the end of one chunk and all of the next
+//! in one window: a chunk is decompressed behind what is left of the one before it. Otherwise, and if that is not enough, a row that
+//! lies across chunks is put together in memory of its own; the next one is read from the chunk again. Memory: two chunks and what
+//! was asked for at once, which is never more than the file has.
 
 use bytes::{Bytes, BytesMut};
 
@@ -173,6 +174,22 @@ impl DataStream {
         }
     }
 
+    /// Whether there are fewer bytes in the window behind the position than these, and more in the file.
+    #[inline]
+    pub(crate) fn is_short(&self, bytes: usize) -> bool {
+        self.available() < bytes
+            && self.window_start + (self.window.len() as u64) < self.file.length()
+    }
+
+    /// Makes the window longer by the next chunk, or by what is missing of the one that it ends in.
+    pub(crate) async fn lengthen(&mut self) -> Result<()> {
+        let end = self.window_start + self.window.len() as u64;
+        let chunk_length = self.file.chunk_length();
+        let rest = self.file.length().saturating_sub(end);
+        let more = (chunk_length - end % chunk_length).min(rest);
+        self.fill_slowly(self.available() + more as usize).await
+    }
+
     /// Makes the window longer, because what is in it was not enough. An error at the end of the file.
     pub(crate) async fn fill_more(&mut self) -> Result<()> {
         let available = self.available();
@@ -193,6 +210,15 @@ impl DataStream {
         }
         let first = self.window.slice(self.consumed..);
         let next = position + first.len() as u64;
+        if let Access::Sequential(ahead) = &mut self.access
+            && let Some(index) = self.file.chunk_that_begins_at(next)
+            && length - first.len() <= self.file.plain_length(index)
+        {
+            self.window = self.file.chunk_behind(&first, index, ahead).await?;
+            self.window_start = position;
+            self.consumed = 0;
+            return Ok(());
+        }
         let chunk = self.chunk_from(next).await?;
         if first.is_empty() && chunk.len() >= length {
             self.window = chunk;

@@ -1,6 +1,8 @@
 //! Writes Data.db in chunks, with the component that describes them, and computes the digest of the whole.
 //!
-//! Memory: one chunk plain and one compressed, and the buffers of two files, of which Data.db's are [`WriteBehindFile`]'s.
+//! A chunk is compressed into the place where it is written from.
+//!
+//! Memory: one chunk plain, and the buffers of two files, of which Data.db's are [`WriteBehindFile`]'s.
 
 use bytes::BytesMut;
 use espalier_mutation::schema::CompressionOptions;
@@ -35,6 +37,9 @@ impl ChunkFormat {
     pub const PLAIN: ChunkFormat = ChunkFormat::Plain { chunk_length: 4096 };
 }
 
+/// Bytes of a checksum behind a chunk.
+const CHECKSUM_BYTES: usize = 4;
+
 enum Chunks {
     Compressed { info: CompressionInfo, compressor: Compressor, head_length: usize },
     Plain { chunk_length: usize },
@@ -49,7 +54,6 @@ pub(crate) struct DataWriter {
     features: &'static VersionFeatures,
     /// Plain bytes that do not yet fill a chunk.
     pending: Vec<u8>,
-    compressed: Vec<u8>,
     /// Plain bytes in chunks that are written.
     flushed: u64,
     /// Stored bytes, checksums left out.
@@ -106,7 +110,6 @@ impl DataWriter {
             chunks,
             features,
             pending: Vec::new(),
-            compressed: Vec::new(),
             flushed: 0,
             stored: 0,
             digest: crc32fast::Hasher::new(),
@@ -121,6 +124,12 @@ impl DataWriter {
     /// Where plain bytes are appended; [`DataWriter::flush_chunks`] is to follow.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.pending
+    }
+
+    /// Where plain bytes are appended, the position of the first that is there, and from which length on
+    /// [`DataWriter::flush_chunks`] is to follow.
+    pub(crate) fn open_chunk(&mut self) -> (u64, usize, &mut Vec<u8>) {
+        (self.flushed, self.chunk_length(), &mut self.pending)
     }
 
     /// Whether [`DataWriter::flush_chunks`] would write something.
@@ -174,25 +183,25 @@ impl DataWriter {
             }
             Chunks::Compressed { info, compressor, .. } => (info, *compressor),
         };
-        compressor
-            .compress(plain, &mut self.compressed)
-            .map_err(|reason| SSTableError::rejected(self.file.name(), reason))?;
-        let limit = info.max_compressed_length as usize;
-        if self.compressed.len() >= limit {
-            self.compressed.clear();
-            self.compressed.extend_from_slice(plain);
-            // A short raw chunk is made so long that its length tells that it is raw.
-            if self.compressed.len() < limit {
-                self.compressed.resize(limit, 0);
-            }
-        }
         self.table.append(&self.file.position().to_be_bytes());
-        let checksum = crc32fast::hash(&self.compressed).to_be_bytes();
-        for part in [&self.compressed[..], &checksum] {
-            self.file.append(part);
-            self.digest.update(part);
-        }
-        self.stored += self.compressed.len() as u64;
+        let limit = info.max_compressed_length as usize;
+        let (digest, stored) = (&mut self.digest, &mut self.stored);
+        let most = compressor.maximum_length(plain.len()) + CHECKSUM_BYTES;
+        let written = self.file.append_with(most, |out| {
+            let mut length = compressor.compress_into(plain, out)?;
+            if length >= limit {
+                length = store_raw(plain, limit, out).ok_or("a chunk has no room as it is")?;
+            }
+            let (chunk, behind) = out.split_at_mut(length);
+            let checksum =
+                behind.first_chunk_mut().ok_or("a chunk has no room for its checksum")?;
+            *checksum = crc32fast::hash(chunk).to_be_bytes();
+            *stored += length as u64;
+            length += checksum.len();
+            digest.update(&out[..length]);
+            Ok::<_, String>(length)
+        });
+        written.map_err(|reason| SSTableError::rejected(self.file.name(), reason))?;
         info.chunk_count = info.chunk_count.checked_add(1).ok_or_else(|| {
             SSTableError::rejected(self.file.name(), "more chunks than the format can count")
         })?;
@@ -219,6 +228,15 @@ impl DataWriter {
         let digest = self.digest.finalize();
         Ok(WrittenData { length: self.flushed, stored_length, digest, compression_ratio, table })
     }
+}
+
+/// A chunk that compression would make too long. A short one is made so long that its length tells that it is raw.
+fn store_raw(plain: &[u8], limit: usize, out: &mut [u8]) -> Option<usize> {
+    let length = plain.len().max(limit);
+    let (chunk, padding) = out.get_mut(..length)?.split_at_mut(plain.len());
+    chunk.copy_from_slice(plain);
+    padding.fill(0);
+    Some(length)
 }
 
 fn compressed_chunks(

@@ -4,7 +4,7 @@ use std::{cell::RefCell, collections::VecDeque, path::Path, rc::Rc};
 
 use bytes::Bytes;
 use espalier_runtime::{
-    file::{File, FileSystem, PAGE_BYTES, PageBuffer},
+    file::{File, FileSystem, PAGE_BYTES, PageBuffer, PageBufferMut},
     time::Instant,
     trace, trace_event,
 };
@@ -132,12 +132,22 @@ impl CachedFile {
 
     /// Reads around the cache. The range must be inside the file.
     pub(crate) async fn read_exact(&self, offset: u64, length: usize) -> Result<PageBuffer> {
+        self.read_exact_reusing(offset, length, None).await
+    }
+
+    /// The same, into `spare` if that is large enough.
+    pub(crate) async fn read_exact_reusing(
+        &self,
+        offset: u64,
+        length: usize,
+        spare: Option<PageBufferMut>,
+    ) -> Result<PageBuffer> {
         let inside = offset.checked_add(length as u64).is_some_and(|end| end <= self.inner.length);
         if !inside {
             let reason = format!("{length} bytes are wanted, the file has {}", self.inner.length);
             return Err(SSTableError::corrupt(&self.inner.name, offset, reason));
         }
-        let buffer = self.inner.file.read_exact_at(offset, length).await?;
+        let buffer = self.inner.file.read_exact_reusing(offset, length, spare).await?;
         self.inner.cache.count_read(self.key(0).part(), buffer.memory_bytes());
         Ok(buffer)
     }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use espalier_mutation::{KeyBound, schema::TableMetadata};
 use espalier_runtime::file::FileSystem;
 
@@ -92,6 +93,15 @@ impl DataReader {
         let layout = FileLayout::new(&name, &self.statistics.header, table, self.features)?;
         self.layout = Arc::new(layout);
         Ok(())
+    }
+
+    /// What chunk `number` of Data.db holds, before compression; `None` behind the last one.
+    pub async fn read_chunk(&self, number: u64) -> Result<Option<Bytes>> {
+        let begins = number.saturating_mul(self.data.chunk_length());
+        match begins < self.data.length() {
+            true => self.data.chunk(number, 0).await.map(Some),
+            false => Ok(None),
+        }
     }
 
     /// All partitions as stretches.

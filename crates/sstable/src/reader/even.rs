@@ -5,15 +5,16 @@ use bytes::Bytes;
 use super::forward::ForwardRows;
 use crate::data::decode::{EvenRow, EvenStep};
 
-/// A partition in which no range deletion is open, up to what is not an even row or not in memory.
+/// A partition in which no range deletion is open, up to what is not an even row or not in memory. The scan itself stays where it was
+/// until [`EvenRows::settle`].
 pub(crate) struct EvenRows<'scan> {
     rows: &'scan mut ForwardRows,
-    /// The row that was looked at last, and the one before that was taken.
-    seen: &'scan mut [EvenRow; 2],
+    /// Offset in the window of what was not stepped over yet.
+    at: usize,
+    /// The row that was looked at last, and the one that was taken before.
+    seen: [EvenRow; 2],
     /// Which of them was looked at last.
     now: usize,
-    /// Where that one ends.
-    end: usize,
 }
 
 /// What is ahead.
@@ -26,18 +27,16 @@ pub(crate) enum EvenAhead {
 }
 
 impl<'scan> EvenRows<'scan> {
-    pub(super) fn new(rows: &'scan mut ForwardRows, seen: &'scan mut [EvenRow; 2]) -> Self {
-        Self { rows, seen, now: 0, end: 0 }
+    pub(super) fn new(rows: &'scan mut ForwardRows) -> Self {
+        let at = rows.source().stream.offset();
+        Self { rows, at, seen: [EvenRow::default(); 2], now: 0 }
     }
 
     /// Looks at what comes next.
     #[inline]
     pub(crate) fn look(&mut self) -> EvenAhead {
-        match self.rows.source().look_even(&mut self.seen[self.now & 1]) {
-            Some(EvenStep::Row(end)) => {
-                self.end = end;
-                EvenAhead::Row
-            }
+        match self.rows.source().look_even(self.at, &mut self.seen[self.now & 1]) {
+            Some(EvenStep::Row) => EvenAhead::Row,
             Some(EvenStep::End) => EvenAhead::End,
             None => EvenAhead::Other,
         }
@@ -64,13 +63,19 @@ impl<'scan> EvenRows<'scan> {
     /// Steps over the row that was looked at.
     #[inline]
     pub(crate) fn pass(&mut self) {
-        self.rows.pass(self.end);
+        self.at = self.row().rest.1;
     }
 
     /// Steps over the row that was looked at, which is the one that was taken then.
     #[inline]
     pub(crate) fn take(&mut self) {
-        self.now ^= 1;
         self.pass();
+        self.now ^= 1;
+    }
+
+    /// The scan goes where this is.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        self.rows.pass(self.at);
     }
 }

@@ -149,10 +149,10 @@ impl RowSource {
         view.read(self.stream.window(), self.stream.offset(), &self.decoder.layout)
     }
 
-    /// Looks at what is here, as far as it is in memory, if rows of this file may be even.
+    /// Looks at what is at an offset of the window, as far as it is in memory, if rows of this file may be even.
     #[inline]
-    pub(crate) fn look_even(&self, row: &mut EvenRow) -> Option<EvenStep> {
-        row.read(self.stream.window(), self.stream.offset(), &self.decoder.layout)
+    pub(crate) fn look_even(&self, at: usize, row: &mut EvenRow) -> Option<EvenStep> {
+        row.read(self.stream.window(), at, &self.decoder.layout)
     }
 
     /// How rows of this file are read.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     data::{
-        decode::{EvenRow, RowDecoder, RowView, may_have_even_rows},
+        decode::{RowDecoder, RowView, may_have_even_rows},
         encode::RowEncoder,
         stream::DataStream,
     },
@@ -30,6 +30,10 @@ use crate::{
 const SKIP_BYTES: u64 = 256 * 1024;
 /// The same for short scans, for which that would be dozens of pages.
 const SHORT_SKIP_BYTES: u64 = 4 * 1024;
+
+/// Rows are drawn near while so much of them is in memory: more than those who copy them do between two looks, if they are not
+/// long, and little beside a chunk, in front of which it is copied.
+const SHORT_BYTES: usize = 2048;
 
 /// A scan. Reads Data.db in large pieces, around the page cache; a short one by pages, through it, as look-ups do.
 #[derive(Debug)]
@@ -47,7 +51,8 @@ pub struct Scan {
     is_whole: bool,
     /// The same, by the cheaper look at even rows, of the writer with this number.
     is_even: Option<(u64, bool)>,
-    even: [EvenRow; 2],
+    /// Whether nothing has gone wrong with that so far.
+    may_draw_near: bool,
     /// The row that was looked at, and the offset behind it.
     view: RowView,
     view_end: usize,
@@ -121,7 +126,7 @@ impl Scan {
             partition_start: 0,
             is_whole,
             is_even: None,
-            even: Default::default(),
+            may_draw_near: true,
             view: RowView::new(),
             view_end: 0,
         })
@@ -277,6 +282,28 @@ impl Scan {
         }
     }
 
+    /// Whether so little is in memory of what comes that [`Scan::draw_near`] is worth it.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        match &self.state {
+            State::Inside(current) if self.may_draw_near => {
+                current.2.source().stream.is_short(SHORT_BYTES)
+            }
+            _ => false,
+        }
+    }
+
+    /// Brings more of what comes into memory, so that those who copy rows without waiting have them whole. If that fails, it is told to
+    /// whoever needs what could not be read, and this is not done any more.
+    pub async fn draw_near(&mut self) {
+        // It is somewhere else then.
+        self.view_end = 0;
+        if let State::Inside(current) = &mut self.state {
+            // In a box: it is seldom, and the future of all others stays small.
+            self.may_draw_near = Box::pin(current.2.lengthen()).await.is_ok();
+        }
+    }
+
     /// The rest of the partition for a writer that copies even rows, which is known by a number; `None` if it can do so with none of
     /// them.
     #[inline]
@@ -285,7 +312,7 @@ impl Scan {
         (writer, encoder): (u64, &RowEncoder),
     ) -> Option<EvenRows<'_>> {
         self.view_end = 0;
-        let Self { state: State::Inside(current), is_whole: true, is_even, even, .. } = self else {
+        let Self { state: State::Inside(current), is_whole: true, is_even, .. } = self else {
             return None;
         };
         let rows = &mut current.2;
@@ -297,7 +324,7 @@ impl Scan {
                 other.insert((writer, fits)).1
             }
         };
-        (is_even && rows.is_free()).then(|| EvenRows::new(rows, even))
+        (is_even && rows.is_free()).then(|| EvenRows::new(rows))
     }
 
     async fn enter(&mut self, mut source: RowSource) -> Result<()> {

@@ -98,7 +98,7 @@ pub struct StatisticsCollector {
     total_columns: u64,
     total_rows: u64,
     first_key: Option<Bytes>,
-    last_key: Bytes,
+    last_key: Vec<u8>,
 }
 
 impl StatisticsCollector {
@@ -121,14 +121,16 @@ impl StatisticsCollector {
             total_columns: 0,
             total_rows: 0,
             first_key: None,
-            last_key: Bytes::new(),
+            last_key: Vec::new(),
         }
     }
 
     /// A partition begins.
     pub fn start_partition(&mut self, key: &Bytes, deletion: DeletionTime) {
         self.first_key.get_or_insert_with(|| key.clone());
-        self.last_key = key.clone();
+        // Copied, which costs less than a share of the memory for each.
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
         self.cardinality.add_key(key);
         self.has_partition_deletions |= !deletion.is_live();
         self.add_deletion(deletion);
@@ -326,7 +328,7 @@ impl StatisticsCollector {
             originating_host_id: facts.originating_host_id,
             has_partition_deletions: self.has_partition_deletions,
             first_key: self.first_key.unwrap_or_default(),
-            last_key: self.last_key,
+            last_key: self.last_key.into(),
             token_space_coverage: f64::NAN,
         };
         Statistics {

@@ -3,11 +3,12 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
+use espalier_mutation::ClusteringComparator;
 use smallvec::SmallVec;
 
-use super::sstable_writer::SSTableWriter;
+use super::{index::IndexWriter, partition::OpenPartition, sstable_writer::SSTableWriter};
 use crate::{
-    data::decode::EvenRow,
+    data::{decode::EvenRow, encode::RowEncoder, values::ValueForm},
     error::Result,
     index::big::promoted_index::BlockPosition,
     reader::{EvenAhead, EvenRows, Scan},
@@ -77,9 +78,13 @@ impl SSTableWriter {
         if let Some(source) = taken.from.and_then(|from| sources.get(from))
             && let Some(current) = &mut self.current
         {
-            let values = source.taken().shared_values(source.bytes());
-            BlockPosition::set_row(&mut current.last, values);
+            if current.last.is_none() {
+                current.last = self.spare_position.take();
+            }
+            let place = source.taken().place(source.bytes(), self.encoder.forms());
+            BlockPosition::set_row(&mut current.last, place.shared_values());
         }
+        sources.iter_mut().for_each(EvenRows::settle);
         end
     }
 
@@ -96,20 +101,28 @@ impl SSTableWriter {
         most: u32,
         taken: &mut Taken,
     ) -> Result<EvenEnd> {
+        match source.look() {
+            EvenAhead::Row => self.before_rows(source)?,
+            EvenAhead::End => return Ok(EvenEnd::Partition),
+            EvenAhead::Other => return Ok(EvenEnd::Other),
+        }
+        let Some(mut run) = Run::new(self) else { return Ok(EvenEnd::Other) };
         for _ in 0..most {
-            match source.look() {
-                EvenAhead::Row if self.data.has_full_chunk() => return Ok(EvenEnd::Full),
-                EvenAhead::Row => {}
-                EvenAhead::End => return Ok(EvenEnd::Partition),
-                EvenAhead::Other => return Ok(EvenEnd::Other),
+            if run.has_full_chunk() {
+                return Ok(EvenEnd::Full);
             }
             let before = taken.from.map(|_| (source.taken(), source.bytes()));
-            if !self.add_even(source.row(), source.bytes(), before)? {
+            if !run.add(source.row(), source.bytes(), before)? {
                 return Ok(EvenEnd::Other);
             }
             taken.from = Some(0);
             taken.counts.add(source.row().timestamp, source.row().cell_count());
             source.take();
+            match source.look() {
+                EvenAhead::Row => {}
+                EvenAhead::End => return Ok(EvenEnd::Partition),
+                EvenAhead::Other => return Ok(EvenEnd::Other),
+            }
         }
         Ok(EvenEnd::Full)
     }
@@ -129,20 +142,25 @@ impl SSTableWriter {
                 EvenAhead::Other => return Ok(EvenEnd::Other),
             }
         }
+        if ahead == 0 {
+            return Ok(EvenEnd::Partition);
+        }
+        let comparator = self.options.table.comparator();
+        let mut least = least(sources, ahead, self.encoder.forms(), comparator);
+        match least.as_ref().and_then(|least| sources.get(least.winner)) {
+            Some(source) => self.before_rows(source)?,
+            None => return Ok(EvenEnd::Other),
+        }
+        let Some(mut run) = Run::new(self) else { return Ok(EvenEnd::Other) };
         for _ in 0..most {
-            if ahead == 0 {
-                return Ok(EvenEnd::Partition);
-            }
-            if self.data.has_full_chunk() {
+            if run.has_full_chunk() {
                 return Ok(EvenEnd::Full);
             }
-            let Some(Least { winner, mut standing }) = self.least(sources, ahead) else {
-                return Ok(EvenEnd::Other);
-            };
+            let Some(Least { winner, mut standing }) = least else { return Ok(EvenEnd::Other) };
             let before = taken.from.and_then(|from| sources.get(from));
             let before = before.map(|before| (before.taken(), before.bytes()));
             let Some(source) = sources.get(winner) else { return Ok(EvenEnd::Other) };
-            if !self.add_even(source.row(), source.bytes(), before)? {
+            if !run.add(source.row(), source.bytes(), before)? {
                 return Ok(EvenEnd::Other);
             }
             taken.from = Some(winner);
@@ -165,83 +183,139 @@ impl SSTableWriter {
             if is_other {
                 return Ok(EvenEnd::Other);
             }
+            if ahead == 0 {
+                return Ok(EvenEnd::Partition);
+            }
+            least = self::least(sources, ahead, run.forms(), run.comparator);
         }
         Ok(EvenEnd::Full)
     }
 
-    /// The rows at the least place of the sources in the set; `None` if none of them hides all others.
+    /// What comes before rows of which the first is the one that this source was looked at for.
     #[inline]
-    fn least(&self, sources: &[EvenRows<'_>], mut set: u64) -> Option<Least> {
-        let comparator = self.options.table.comparator();
-        let winner = set.trailing_zeros() as usize;
-        let mut least = Least { winner, standing: 1 << winner };
-        let mut hides_all = true;
+    fn before_rows(&mut self, source: &EvenRows<'_>) -> Result<()> {
+        let Some(current) = &self.current else { return Ok(()) };
+        if current.last.is_none() {
+            let place = source.row().place(source.bytes(), self.encoder.forms());
+            self.collector.cover_first_even(place.values(), || place.shared_values().collect());
+        }
+        match current.has_head {
+            true => Ok(()),
+            false => self.write_head(),
+        }
+    }
+}
+
+/// The rows at the least place of the sources in the set; `None` if none of them hides all others.
+#[inline]
+fn least(
+    sources: &[EvenRows<'_>],
+    mut set: u64,
+    forms: &[ValueForm],
+    comparator: &ClusteringComparator,
+) -> Option<Least> {
+    let winner = set.trailing_zeros() as usize;
+    let mut least = Least { winner, standing: 1 << winner };
+    let mut hides_all = true;
+    set &= set - 1;
+    while set != 0 {
+        let index = set.trailing_zeros() as usize;
         set &= set - 1;
-        while set != 0 {
-            let index = set.trailing_zeros() as usize;
-            set &= set - 1;
-            let (source, so_far) = (sources.get(index)?, sources.get(least.winner)?);
-            let (row, other) = (source.row(), so_far.row());
-            match row.compare(source.bytes(), (other, so_far.bytes()), comparator) {
-                Ordering::Greater => {}
-                Ordering::Less => {
-                    least = Least { winner: index, standing: 1 << index };
-                    hides_all = true;
-                }
-                Ordering::Equal => {
-                    least.standing |= 1 << index;
-                    match row.hides(other) {
-                        true => least.winner = index,
-                        false => hides_all &= other.hides(row),
-                    }
+        let (source, so_far) = (sources.get(index)?, sources.get(least.winner)?);
+        let (row, other) = (source.row(), so_far.row());
+        let place = row.place(source.bytes(), forms);
+        match place.compare(&other.place(so_far.bytes(), forms), comparator) {
+            Ordering::Greater => {}
+            Ordering::Less => {
+                least = Least { winner: index, standing: 1 << index };
+                hides_all = true;
+            }
+            Ordering::Equal => {
+                least.standing |= 1 << index;
+                match row.hides(other) {
+                    true => least.winner = index,
+                    false => hides_all &= other.hides(row),
                 }
             }
         }
-        hides_all.then_some(least)
+    }
+    hides_all.then_some(least)
+}
+
+/// Rows one behind the other, and what of the writer they need.
+struct Run<'w> {
+    comparator: &'w ClusteringComparator,
+    encoder: &'w RowEncoder,
+    index: &'w mut IndexWriter,
+    out: &'w mut Vec<u8>,
+    /// Where `out` begins, as an offset in the partition; it wraps, for the partition may begin within `out`.
+    out_start: u64,
+    chunk_length: usize,
+    previous_start: &'w mut u64,
+    /// Position of what is before the first row.
+    last: Option<&'w BlockPosition>,
+}
+
+impl<'w> Run<'w> {
+    fn new(writer: &'w mut SSTableWriter) -> Option<Self> {
+        let SSTableWriter { options, encoder, index, data, current, .. } = writer;
+        let OpenPartition { start, previous_start, last, .. } = current.as_mut()?;
+        let (out_start, chunk_length, out) = data.open_chunk();
+        Some(Self {
+            comparator: options.table.comparator(),
+            encoder,
+            index,
+            out,
+            out_start: out_start.wrapping_sub(*start),
+            chunk_length,
+            previous_start,
+            last: last.as_ref(),
+        })
+    }
+
+    fn forms(&self) -> &'w [ValueForm] {
+        self.encoder.forms()
+    }
+
+    #[inline]
+    fn has_full_chunk(&self) -> bool {
+        self.out.len() >= self.chunk_length
     }
 
     /// What [`add_plain`](SSTableWriter::add_plain) does of such a row, but for its statistics and its place; false if that is to be
-    /// asked. `before` is the row before, if it was copied in the same way.
+    /// asked. `before` is the row before, if it is of this run.
     #[inline]
-    fn add_even(
+    fn add(
         &mut self,
         row: &EvenRow,
         bytes: &Bytes,
         before: Option<(&EvenRow, &Bytes)>,
     ) -> Result<bool> {
-        let Some(current) = &self.current else { return Ok(false) };
-        let comparator = self.options.table.comparator();
-        let order = match (before, &current.last) {
-            (Some((before, its_bytes)), _) => row.compare(bytes, (before, its_bytes), comparator),
+        let forms = self.encoder.forms();
+        let place = row.place(bytes, forms);
+        let order = match (before, self.last) {
+            (Some((before, its_bytes)), _) => {
+                place.compare(&before.place(its_bytes, forms), self.comparator)
+            }
             (None, Some(last)) => {
-                comparator.compare_values(row.values_in(bytes), 0, last.position())
+                self.comparator.compare_values(place.values(), 0, last.position())
             }
             (None, None) => Ordering::Greater,
         };
-        let is_long = row.clustering.1 - row.clustering.0 > LONG_VALUE;
         // What is out of order is refused by those who say why.
-        if order.is_le() || is_long {
+        if order.is_le() || place.length() > LONG_VALUE {
             return Ok(false);
         }
-        if before.is_none() && current.last.is_none() {
-            let shared = || row.shared_values(bytes).collect();
-            self.collector.cover_first_even(row.values_in(bytes), shared);
-        }
-        if current.header.is_some() {
-            self.write_head()?;
-        }
-        let position = self.data.position();
-        let Some(current) = &mut self.current else { return Ok(false) };
-        let offset = position - current.start;
-        let previous = offset - current.previous_start;
-        current.previous_start = offset;
-        let end = offset + self.encoder.write_even(row, bytes, previous, self.data.buffer());
+        let offset = self.out_start.wrapping_add(self.out.len() as u64);
+        let previous = offset - *self.previous_start;
+        *self.previous_start = offset;
+        let end = offset + self.encoder.write_even(row, bytes, previous, self.out);
         let types = self.encoder.types();
         if self.index.is_between_blocks() {
-            self.index.begin_even(types, row, bytes, offset)?;
+            self.index.begin_even(types, &place, offset)?;
         }
         if self.index.is_block_full(end) {
-            self.index.end_even(types, row, bytes, end)?;
+            self.index.end_even(types, &place, end)?;
         }
         Ok(true)
     }

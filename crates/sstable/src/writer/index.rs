@@ -11,7 +11,7 @@ use super::row_index::BlockBuilder;
 use crate::{
     append_file::{AppendFile, WrittenFile},
     components::{Component, Descriptor},
-    data::decode::EvenRow,
+    data::decode::EvenPlace,
     error::{Result, SSTableError},
     index::{
         big::{
@@ -169,40 +169,38 @@ impl IndexWriter {
         }
     }
 
-    /// [`IndexWriter::begin`] for a row in `bytes` that begins a block where no range deletion is open.
+    /// [`IndexWriter::begin`] for a row at this place that begins a block where no range deletion is open.
     pub(super) fn begin_even(
         &mut self,
         types: &[(CqlType, bool)],
-        row: &EvenRow,
-        bytes: &Bytes,
+        row: &EvenPlace<'_>,
         offset: u64,
     ) -> Result<()> {
         match self {
             Self::Trie { blocks, .. } => {
-                blocks.begin_row(types, row.values_in(bytes), offset);
+                blocks.begin_row(types, row.values(), offset);
                 Ok(())
             }
             Self::Big { blocks, file, .. } => {
-                let values: Vec<_> = row.shared_values(bytes).collect();
+                let values: Vec<_> = row.shared_values().collect();
                 let place = BlockPositionRef { kind: PositionKind::Row, values: &values };
                 blocks.begin(types, place, offset).map_err(|error| rejected(file, error))
             }
         }
     }
 
-    /// [`IndexWriter::end`] for a row in `bytes` that fills a block where no range deletion is open.
+    /// [`IndexWriter::end`] for a row at this place that fills a block where no range deletion is open.
     /// [`IndexWriter::flush_blocks`] is to follow.
     pub(super) fn end_even(
         &mut self,
         types: &[(CqlType, bool)],
-        row: &EvenRow,
-        bytes: &Bytes,
+        row: &EvenPlace<'_>,
         offset: u64,
     ) -> Result<()> {
         match self {
-            Self::Trie { blocks, .. } => blocks.end_row(types, row.values_in(bytes)),
+            Self::Trie { blocks, .. } => blocks.end_row(types, row.values()),
             Self::Big { blocks, file, .. } => {
-                let values: Vec<_> = row.shared_values(bytes).collect();
+                let values: Vec<_> = row.shared_values().collect();
                 let place = BlockPositionRef { kind: PositionKind::Row, values: &values };
                 blocks
                     .end(types, place, offset, DeletionTime::LIVE)

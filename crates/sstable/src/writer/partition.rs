@@ -1,8 +1,6 @@
 //! The partition that is being written: what was announced, what is open, where it began.
 
-use espalier_mutation::{
-    ClusteringComparator, DecoratedKey, DeletionTime, PartitionHeader, Unfiltered,
-};
+use espalier_mutation::{ClusteringComparator, DecoratedKey, DeletionTime, Row, Unfiltered};
 
 use crate::index::big::promoted_index::BlockPosition;
 
@@ -12,8 +10,10 @@ pub(super) struct OpenPartition {
     pub(super) deletion: DeletionTime,
     /// Murmur3 of the key.
     pub(super) hash: (u64, u64),
-    /// The head, until something follows it: a partition that holds nothing is not written.
-    pub(super) header: Option<PartitionHeader>,
+    /// If it is not empty and not written yet.
+    pub(super) static_row: Option<Row>,
+    /// Whether the head is written: not before something follows it, for a partition that holds nothing is not written.
+    pub(super) has_head: bool,
     /// Position in Data.db.
     pub(super) start: u64,
     /// Start of the unfiltered before, from the partition's start; 0 before the first one.

@@ -51,6 +51,8 @@ pub struct SSTableWriter {
     pub(super) encoder: RowEncoder,
     scratch: Vec<u8>,
     pub(super) current: Option<OpenPartition>,
+    /// Where the partition before ended: memory for where this one does.
+    pub(super) spare_position: Option<BlockPosition>,
     /// Of the partition before the current one.
     last_key: Option<espalier_mutation::DecoratedKey>,
 }
@@ -104,6 +106,7 @@ impl SSTableWriter {
             serial: next_serial(),
             scratch: Vec::new(),
             current: None,
+            spare_position: None,
             last_key: None,
             options,
         })
@@ -154,12 +157,15 @@ impl SSTableWriter {
             return Err(self.rejected(reason));
         }
         self.check_storable(DeletionScope::Partition, header.deletion)?;
-        let holds_something = !header.deletion.is_live() || is_some_row(&header.static_row);
+        let PartitionHeader { key, deletion, static_row } = header;
+        let static_row = static_row.filter(|row| !row.is_empty());
+        let holds_something = !deletion.is_live() || static_row.is_some();
         self.current = Some(OpenPartition {
-            hash: murmur3::hash(&header.key.key),
-            key: header.key.clone(),
-            deletion: header.deletion,
-            header: Some(header),
+            hash: murmur3::hash(&key.key),
+            key,
+            deletion,
+            static_row,
+            has_head: false,
             start: self.data.position(),
             previous_start: 0,
             last: None,
@@ -172,16 +178,17 @@ impl SSTableWriter {
     }
 
     pub(super) fn write_head(&mut self) -> Result<()> {
-        let Some(header) = self.current.as_mut().and_then(|current| current.header.take()) else {
+        let Some(current) = self.current.as_mut().filter(|current| !current.has_head) else {
             return Ok(());
         };
-        let key = &header.key.key;
-        let static_row = header.static_row.filter(|row| !row.is_empty());
+        current.has_head = true;
+        let (key, deletion) = (&current.key.key, current.deletion);
+        let static_row = current.static_row.take();
         let out = self.data.buffer();
         let before = out.len();
         out.extend_from_slice(&(key.len() as u16).to_be_bytes());
         out.extend_from_slice(key);
-        deletion_time::write(header.deletion, self.features.deletion_time, out);
+        deletion_time::write(deletion, self.features.deletion_time, out);
         let written = if self.encoder.has_static_columns() {
             let empty = Row::empty(Clustering::empty());
             self.encoder.write_static_row(static_row.as_ref().unwrap_or(&empty), out)
@@ -196,7 +203,7 @@ impl SSTableWriter {
             self.last_key = self.current.take().map(|current| current.key);
             return Err(self.rejected(reason));
         }
-        self.collector.start_partition(key, header.deletion);
+        self.collector.start_partition(key, deletion);
         if let Some(row) = &static_row {
             self.collector.add_static_row(row);
             self.collect_counters(row);
@@ -272,7 +279,7 @@ impl SSTableWriter {
         if !current.open_deletion.is_live() {
             return Err(self.rejected("a range deletion is open at the end of a partition"));
         }
-        if current.header.is_some() {
+        if !current.has_head {
             self.last_key = Some(current.key);
             return Ok(());
         }
@@ -300,6 +307,7 @@ impl SSTableWriter {
             }
         }
         self.last_key = Some(current.key);
+        self.spare_position = current.last;
         self.data.flush_chunks().await
     }
 
@@ -380,8 +388,4 @@ async fn create_files(
     let index =
         IndexWriter::create(file_system, descriptor, features, index_size, interval, ratio).await?;
     Ok((data, index))
-}
-
-fn is_some_row(row: &Option<Row>) -> bool {
-    row.as_ref().is_some_and(|row| !row.is_empty())
 }

@@ -8,7 +8,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    DecoratedKey, Direction, KeyRange,
+    Direction, KeyRange,
     reconcile::{MergedPartition, merge_headers},
     schema::TableMetadata,
 };
@@ -27,6 +27,8 @@ use crate::{StorageError, purge::PurgeLimits, table::SSTable};
 
 /// Rows between two looks at the clock and at whether to stop.
 const ROWS_BETWEEN_LOOKS: u32 = 16;
+/// The same of those that are copied without any decision, which are short work and none longer than what is in memory of it.
+const EVEN_ROWS_BETWEEN_LOOKS: u32 = 64;
 
 /// Why the merge ended before its time.
 pub(super) enum Ended {
@@ -68,6 +70,7 @@ pub(super) struct Merge<'a> {
     partitions: BTreeMap<i32, i64>,
     pub(super) pace: Pace,
     pub(super) rows: u32,
+    even_rows: u32,
 }
 
 impl<'a> Merge<'a> {
@@ -79,7 +82,7 @@ impl<'a> Merge<'a> {
         pace: Pace,
     ) -> Self {
         let partitions = BTreeMap::new();
-        Self { running, metadata, limits, outside, partitions, pace, rows: 0 }
+        Self { running, metadata, limits, outside, partitions, pace, rows: 0, even_rows: 0 }
     }
 
     /// How many partitions came from how many files.
@@ -94,10 +97,10 @@ impl<'a> Merge<'a> {
         outputs: &mut Outputs,
     ) -> Result<(), Ended> {
         let mut scans = MergedScans::new(inputs, range).await?;
-        while let Some(key) = scans.next_partition().await? {
+        while scans.next_partition().await? {
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
             self.outside.refresh();
-            self.copy_partition(&mut scans, &key, outputs).await?;
+            self.copy_partition(&mut scans, outputs).await?;
             self.running.completed_bytes.set(scans.position());
             self.pace.keep_within(scans.position()).await;
         }
@@ -108,10 +111,10 @@ impl<'a> Merge<'a> {
     pub(super) async fn copy_partition(
         &mut self,
         scans: &mut MergedScans,
-        key: &DecoratedKey,
         outputs: &mut Outputs,
     ) -> Result<(), Ended> {
-        let writer = outputs.writer_for(key).await?;
+        let Some(token) = scans.key().map(|key| key.token) else { return Ok(()) };
+        let writer = outputs.writer_for(token).await?;
         let copied = {
             let mut standing: SmallVec<[&mut Scan; 8]> = scans.standing().collect();
             let count = i32::try_from(standing.len()).unwrap_or(i32::MAX);
@@ -179,16 +182,27 @@ impl<'a> Merge<'a> {
         writer: &mut SSTableWriter,
     ) -> Result<EvenEnd, Ended> {
         loop {
-            let most = ROWS_BETWEEN_LOOKS.saturating_sub(self.rows).max(1);
-            let end = writer.copy_even(scans, most, &mut self.rows)?;
+            for scan in scans.iter_mut() {
+                if scan.is_short() {
+                    scan.draw_near().await;
+                }
+            }
+            let most = EVEN_ROWS_BETWEEN_LOOKS.saturating_sub(self.even_rows).max(1);
+            let end = writer.copy_even(scans, most, &mut self.even_rows)?;
             if end == EvenEnd::Full {
                 writer.make_room().await?;
             }
-            if self.rows >= ROWS_BETWEEN_LOOKS {
-                self.rows = 0;
+            if self.even_rows >= EVEN_ROWS_BETWEEN_LOOKS {
+                (self.rows, self.even_rows) = (0, 0);
                 look(self.running, &mut self.pace).await?;
             }
-            if end != EvenEnd::Full {
+            let is_more_to_come = match end {
+                EvenEnd::Partition => false,
+                EvenEnd::Full => true,
+                // Perhaps it was only because of that.
+                EvenEnd::Other => scans.iter().any(|scan| scan.is_short()),
+            };
+            if !is_more_to_come {
                 return Ok(end);
             }
         }

@@ -1,6 +1,6 @@
 //! The partitions of several SSTables in order. Memory: of each file a piece of Data.db of 1 MiB and a row.
 
-use std::{cmp::Reverse, collections::BinaryHeap, rc::Rc, sync::Arc};
+use std::{cmp::Ordering, rc::Rc, sync::Arc};
 
 use espalier_mutation::{ClusteringSlices, DecoratedKey, KeyRange};
 use espalier_sstable::{ColumnSelection, Scan};
@@ -10,8 +10,7 @@ use crate::{StorageError, read::Source, table::SSTable};
 /// Scans that walk side by side, around the page cache.
 pub(crate) struct MergedScans {
     scans: Vec<Scan>,
-    heads: BinaryHeap<Reverse<(DecoratedKey, usize)>>,
-    /// Scans that stand at the partition given last.
+    /// Those that stand at the least partition, in order; before the first one, all.
     current: Vec<usize>,
 }
 
@@ -21,7 +20,7 @@ impl MergedScans {
         range: &KeyRange,
     ) -> Result<Self, StorageError> {
         let all = Arc::new(ClusteringSlices::all());
-        let mut merged = Self { scans: Vec::new(), heads: BinaryHeap::new(), current: Vec::new() };
+        let mut merged = Self { scans: Vec::new(), current: Vec::new() };
         for input in inputs {
             let reader = input.reader();
             let mut scan = reader.scan(range.clone(), all.clone(), &ColumnSelection::All).await?;
@@ -32,41 +31,39 @@ impl MergedScans {
         Ok(merged)
     }
 
-    /// Goes to the next partition.
-    pub(crate) async fn next_partition(&mut self) -> Result<Option<DecoratedKey>, StorageError> {
-        let standing = self.current.len();
-        for at in 0..standing {
-            let index = self.current[at];
-            let scan = &mut self.scans[index];
-            if !scan.next_at_hand() && scan.next_partition().await?.is_none() {
-                continue;
+    /// Goes to the next partition. False behind the last one.
+    pub(crate) async fn next_partition(&mut self) -> Result<bool, StorageError> {
+        for index in &self.current {
+            let scan = &mut self.scans[*index];
+            if !scan.next_at_hand() {
+                scan.next_partition().await?;
             }
-            let Some(header) = scan.header() else { continue };
-            let comes_first = |next: &Reverse<(DecoratedKey, usize)>| header.key < next.0.0;
-            // Where one file has several partitions before those of the others.
-            if standing == 1 && self.heads.peek().is_none_or(comes_first) {
-                return Ok(Some(header.key.clone()));
-            }
-            self.heads.push(Reverse((header.key.clone(), index)));
         }
+        // All of them are looked at each time: there are few, and their keys lie here. A heap would have to own copies.
         self.current.clear();
-        let Some(Reverse((key, first))) = self.heads.pop() else { return Ok(None) };
-        self.current.push(first);
-        while let Some(Reverse((next, _))) = self.heads.peek()
-            && *next == key
-            && let Some(Reverse((_, index))) = self.heads.pop()
-        {
-            self.current.push(index);
+        let mut least: Option<&DecoratedKey> = None;
+        for (index, scan) in self.scans.iter().enumerate() {
+            let Some(header) = scan.header() else { continue };
+            let order = least.map_or(Ordering::Less, |least| header.key.cmp(least));
+            if order.is_lt() {
+                least = Some(&header.key);
+                self.current.clear();
+            }
+            if order.is_le() {
+                self.current.push(index);
+            }
         }
-        self.current.sort_unstable();
-        Ok(Some(key))
+        Ok(!self.current.is_empty())
+    }
+
+    /// The key of the partition.
+    pub(crate) fn key(&self) -> Option<&DecoratedKey> {
+        let scan = self.scans.get(*self.current.first()?)?;
+        scan.header().map(|header| &header.key)
     }
 
     /// Goes to the partition that begins at `position` of Data.db, behind the one given last, where there is only one file.
-    pub(super) async fn go_to(
-        &mut self,
-        position: u64,
-    ) -> Result<Option<DecoratedKey>, StorageError> {
+    pub(super) async fn go_to(&mut self, position: u64) -> Result<bool, StorageError> {
         if let [scan] = self.scans.as_mut_slice() {
             scan.go_to(position);
         }

@@ -2,7 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use espalier_mutation::{DecoratedKey, schema::TableMetadata};
+use espalier_mutation::{Token, schema::TableMetadata};
 use espalier_sstable::{
     Descriptor, EncodingStats, PresentColumns, SSTableId, SSTableWriter, WriterOptions,
     WrittenSSTable,
@@ -63,10 +63,10 @@ impl Outputs {
         Self { database, table, metadata, template, split, transaction, writer, written }
     }
 
-    /// The writer for a partition. The one that it is not for is sealed.
+    /// The writer for a partition with this token. The one that it is not for is sealed.
     pub(crate) async fn writer_for(
         &mut self,
-        key: &DecoratedKey,
+        token: Token,
     ) -> Result<&mut SSTableWriter, StorageError> {
         let is_full = match (&self.writer, &self.split) {
             (None, _) | (_, Split::Never) => false,
@@ -74,13 +74,13 @@ impl Outputs {
                 let stored = writer.data_length() as f64 * self.template.compression_ratio;
                 stored >= *bytes as f64 && writer.partition_count() > 0
             }
-            (Some(_), Split::Tokens(ends)) => ends.first().is_some_and(|end| *end < key.token.0),
+            (Some(_), Split::Tokens(ends)) => ends.first().is_some_and(|end| *end < token.0),
         };
         if is_full {
             self.seal().await?;
         }
         if let Split::Tokens(ends) = &mut self.split {
-            ends.retain(|end| *end >= key.token.0);
+            ends.retain(|end| *end >= token.0);
         }
         let writer = match self.writer.take() {
             Some(writer) => writer,

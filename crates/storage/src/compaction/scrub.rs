@@ -124,13 +124,13 @@ impl Merge<'_> {
             let (running, pace) = (self.running, &mut self.pace);
             match read_whole(&mut inspection, &mut self.rows, running, pace).await? {
                 Ok(key) => {
-                    if scans.go_to(place.start).await?.as_ref() != Some(&key) {
+                    if !scans.go_to(place.start).await? || scans.key() != Some(&key) {
                         let reason = format!("read twice, {place:?} is not the same");
                         let what = reader.descriptor().path(&Component::Data);
                         let what = what.display().to_string();
                         return Err(StorageError::Corrupt { what, reason }.into());
                     }
-                    self.copy_partition(&mut scans, &key, outputs).await?;
+                    self.copy_partition(&mut scans, outputs).await?;
                 }
                 Err(error) => {
                     let fault = fault_of(reader, &place, inspection.entered_key(), error)?;

@@ -2,7 +2,7 @@
 
 use super::super::error::{FileError, Operation};
 use super::super::io_bytes::IoBytes;
-use super::super::page_buffer::PageBuffer;
+use super::super::page_buffer::{PageBuffer, PageBufferMut};
 use super::super::{PAGE_BYTES, Result};
 use super::SimulatedDisk;
 use super::disk::{Change, DiskState, NodeId};
@@ -55,7 +55,12 @@ impl SimulatedFile {
         self.end.set(offset);
     }
 
-    pub(in super::super) async fn read_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
+    pub(in super::super) async fn read_at(
+        &self,
+        offset: u64,
+        length: usize,
+        spare: Option<PageBufferMut>,
+    ) -> Result<PageBuffer> {
         self.disk.interleave().await;
         let mut state = self.disk.lock();
         let read = |state: &mut DiskState| {
@@ -73,22 +78,24 @@ impl SimulatedFile {
         let bytes = read(&mut state)
             .map_err(|why| FileError::at(&self.path, Operation::Read, offset, length, why))?;
         drop(state);
-        if !self.direct {
-            return Ok(PageBuffer::copy_from(&bytes));
-        }
         // As from the real disk, the bytes of a direct read lie at their offset within the page.
-        let before = (offset % PAGE_BYTES as u64) as usize;
-        let mut page = vec![0; before];
-        page.extend_from_slice(&bytes);
-        Ok(PageBuffer::copy_from(&page).slice(before..))
+        let before = match self.direct {
+            true => (offset % PAGE_BYTES as u64) as usize,
+            false => 0,
+        };
+        let mut buffer = PageBufferMut::reusing(spare, before + bytes.len());
+        buffer.resize(before);
+        buffer.extend_from_slice(&bytes);
+        Ok(buffer.freeze().slice(before..))
     }
 
     pub(in super::super) async fn read_exact_at(
         &self,
         offset: u64,
         length: usize,
+        spare: Option<PageBufferMut>,
     ) -> Result<PageBuffer> {
-        let buffer = self.read_at(offset, length).await?;
+        let buffer = self.read_at(offset, length, spare).await?;
         if buffer.len() == length {
             return Ok(buffer);
         }

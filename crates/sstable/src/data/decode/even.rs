@@ -13,7 +13,7 @@ use espalier_types::vint::unsigned_length;
 
 use super::{
     super::{
-        clustering_values::{EMPTY, GROUP, NULL, ValueSpans, values_in},
+        clustering_values::{EMPTY, GROUP, NULL},
         column_map::{FileColumn, FileLayout},
         cursor::Cursor,
         input::MAXIMUM_VALUE_LENGTH,
@@ -28,26 +28,31 @@ use super::{
 /// Columns are the bits of an integer, one bit of which stays free.
 const MAXIMUM_COLUMNS: usize = 63;
 
-/// The row that was read last. A place of its own for each scan: the values' places are kept from row to row.
-#[derive(Clone, Debug, Default)]
+/// A row in the bytes that it was read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EvenRow {
-    pub(crate) flags: u8,
     pub(crate) timestamp: i64,
     /// A bit for each column of the file that it has.
     pub(crate) columns: u64,
-    /// The clustering, with what stands before its values.
-    pub(crate) clustering: Span,
-    /// The clustering's values; `None` is null.
-    pub(crate) values: ValueSpans,
-    /// What is behind the timestamp: columns and cells.
+    /// Its flags and its clustering, with what stands before the clustering's values.
+    pub(crate) start: Span,
+    /// What is behind the timestamp: columns and cells, up to the end.
     pub(crate) rest: Span,
+}
+
+/// Where a row belongs: its clustering, as it lies there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EvenPlace<'a> {
+    pub(crate) bytes: &'a Bytes,
+    clustering: Span,
+    forms: &'a [ValueForm],
 }
 
 /// What stands at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EvenStep {
-    /// An even row, up to this offset.
-    Row(usize),
+    /// An even row.
+    Row,
     /// The byte that ends the partition.
     End,
 }
@@ -71,24 +76,23 @@ impl EvenRow {
         layout: &FileLayout,
     ) -> Option<EvenStep> {
         let mut cursor = Cursor::new(bytes, start);
-        self.flags = cursor.u8()?;
-        if self.flags & !HAS_ALL_COLUMNS != HAS_TIMESTAMP {
-            return (self.flags == END_OF_PARTITION).then_some(EvenStep::End);
+        let flags = cursor.u8()?;
+        if flags & !HAS_ALL_COLUMNS != HAS_TIMESTAMP {
+            return (flags == END_OF_PARTITION).then_some(EvenStep::End);
         }
-        let clustering = cursor.at;
-        self.read_clustering(&mut cursor, &layout.clustering)?;
-        self.clustering = (clustering, cursor.at);
+        pass_clustering(&mut cursor, &layout.clustering)?;
+        let clustering_end = cursor.at;
         let body_length = usize::try_from(cursor.vint()?).ok()?;
         let end = cursor.at.checked_add(body_length)?;
         cursor.vint()?; // the length of what is before it
-        self.timestamp = layout.baselines.timestamp(cursor.vint()?);
-        if Liveness::live(self.timestamp).is_none() {
+        let timestamp = layout.baselines.timestamp(cursor.vint()?);
+        if Liveness::live(timestamp).is_none() {
             return None;
         }
         let rest = cursor.at;
         let all = (1u64 << layout.regulars.len()) - 1;
-        self.columns = all;
-        if self.flags & HAS_ALL_COLUMNS != 0 {
+        let mut columns = all;
+        if flags & HAS_ALL_COLUMNS != 0 {
             for column in &layout.regulars {
                 pass_cell(&mut cursor, column)?;
             }
@@ -97,38 +101,25 @@ impl EvenRow {
             if missing == 0 || missing & !all != 0 {
                 return None;
             }
-            self.columns &= !missing;
-            let mut present = self.columns;
+            columns &= !missing;
+            let mut present = columns;
             while present != 0 {
                 pass_cell(&mut cursor, layout.regulars.get(present.trailing_zeros() as usize)?)?;
                 present &= present - 1;
             }
         }
-        self.rest = (rest, cursor.at);
-        (cursor.at == end).then_some(EvenStep::Row(end))
+        if cursor.at != end {
+            return None;
+        }
+        *self = Self { timestamp, columns, start: (start, clustering_end), rest: (rest, end) };
+        Some(EvenStep::Row)
     }
 
+    /// Where it belongs. `bytes` are those that it was read from, and `forms` the file's.
     #[inline]
-    fn read_clustering(&mut self, cursor: &mut Cursor<'_>, forms: &[ValueForm]) -> Option<()> {
-        self.values.clear();
-        let mut rest = forms;
-        while !rest.is_empty() {
-            let (group, behind) = rest.split_at(rest.len().min(GROUP));
-            let header = shortest_vint(cursor)?;
-            if group.len() < GROUP && header >> (2 * group.len()) != 0 {
-                return None;
-            }
-            for (index, form) in group.iter().enumerate() {
-                self.values.push(match header >> (2 * index) & 3 {
-                    0 => Some(pass_value(cursor, *form)?),
-                    EMPTY => Some((cursor.at, cursor.at)),
-                    NULL => None,
-                    _ => return None,
-                });
-            }
-            rest = behind;
-        }
-        Some(())
+    pub(crate) fn place<'a>(&self, bytes: &'a Bytes, forms: &'a [ValueForm]) -> EvenPlace<'a> {
+        let (flags, end) = self.start;
+        EvenPlace { bytes, clustering: (flags + 1, end), forms }
     }
 
     /// How many cells it has.
@@ -137,35 +128,54 @@ impl EvenRow {
         self.columns.count_ones()
     }
 
-    /// Clustering values, where they stand in `bytes`.
+    /// Whether a merge of both, at the same place and of files with the same columns, is this one as it is.
     #[inline]
-    pub(crate) fn values_in<'a>(
-        &'a self,
-        bytes: &'a [u8],
-    ) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone {
-        values_in(bytes, &self.values)
+    pub(crate) fn hides(&self, other: &Self) -> bool {
+        self.timestamp > other.timestamp && other.columns & !self.columns == 0
+    }
+}
+
+impl<'a> EvenPlace<'a> {
+    /// Bytes that its values take, with what stands before them.
+    #[inline]
+    pub(crate) fn length(&self) -> usize {
+        self.clustering.1 - self.clustering.0
     }
 
-    /// Clustering values that share the memory of `bytes`.
-    pub(crate) fn shared_values<'a>(
-        &'a self,
-        bytes: &'a Bytes,
-    ) -> impl ExactSizeIterator<Item = Option<Bytes>> + 'a {
-        self.values.iter().map(|span| span.map(|(from, to)| bytes.slice(from..to)))
+    /// The values, where they stand.
+    #[inline]
+    pub(crate) fn values(&self) -> EvenValues<'a> {
+        let cursor = Cursor::new(self.bytes, self.clustering.0);
+        EvenValues { cursor, bytes: self.bytes, forms: self.forms, index: 0, header: 0 }
     }
 
-    /// In clustering order, with a row of the same table that was read from other bytes.
+    /// The values, sharing the memory.
+    pub(crate) fn shared_values(&self) -> impl ExactSizeIterator<Item = Option<Bytes>> + 'a {
+        let bytes = self.bytes;
+        self.values().map(|value| value.map(|value| bytes.slice_ref(value)))
+    }
+
+    /// The value, if there is one and that is neither empty nor null.
+    #[inline(always)]
+    fn only_value(&self) -> Option<&'a [u8]> {
+        let [form] = self.forms else { return None };
+        let (&header, value) =
+            self.bytes.get(self.clustering.0..self.clustering.1)?.split_first()?;
+        match (header, form) {
+            (0, ValueForm::Fixed(_)) => Some(value),
+            (0, ValueForm::Prefixed) => value.get(1 + value.first()?.leading_ones() as usize..),
+            _ => None,
+        }
+    }
+
+    /// In clustering order, with another place of the same table.
     #[inline]
-    pub(crate) fn compare(
-        &self,
-        bytes: &[u8],
-        (other, other_bytes): (&Self, &[u8]),
-        comparator: &ClusteringComparator,
-    ) -> Ordering {
-        let value =
-            |bytes, span: Option<Span>| span.and_then(|(from, to)| <[u8]>::get(bytes, from..to));
-        for (index, (left, right)) in self.values.iter().zip(&other.values).enumerate() {
-            let (left, right) = (value(bytes, *left), value(other_bytes, *right));
+    pub(crate) fn compare(&self, other: &Self, comparator: &ClusteringComparator) -> Ordering {
+        // Mostly there is one clustering column.
+        if let Some((left, right)) = self.only_value().zip(other.only_value()) {
+            return comparator.compare_value(0, Some(left), Some(right));
+        }
+        for (index, (left, right)) in self.values().zip(other.values()).enumerate() {
             let order = comparator.compare_value(index, left, right);
             if order.is_ne() {
                 return order;
@@ -173,12 +183,69 @@ impl EvenRow {
         }
         Ordering::Equal
     }
+}
 
-    /// Whether a merge of both, at the same place and of files with the same columns, is this one as it is.
+/// Clustering values of a row that was looked at, so that nothing is wrong with them.
+#[derive(Clone, Debug)]
+pub(crate) struct EvenValues<'a> {
+    cursor: Cursor<'a>,
+    bytes: &'a [u8],
+    forms: &'a [ValueForm],
+    index: usize,
+    /// Two bits for each value of the group.
+    header: u64,
+}
+
+impl<'a> Iterator for EvenValues<'a> {
+    type Item = Option<&'a [u8]>;
+
     #[inline]
-    pub(crate) fn hides(&self, other: &Self) -> bool {
-        self.timestamp > other.timestamp && other.columns & !self.columns == 0
+    fn next(&mut self) -> Option<Self::Item> {
+        let form = *self.forms.get(self.index)?;
+        if self.index.is_multiple_of(GROUP) {
+            self.header = self.cursor.vint().unwrap_or_default();
+        }
+        let kind = self.header >> (2 * (self.index % GROUP)) & 3;
+        self.index += 1;
+        Some(match kind {
+            0 => {
+                let span = pass_value(&mut self.cursor, form);
+                span.and_then(|(from, to)| self.bytes.get(from..to))
+            }
+            EMPTY => Some(self.bytes.get(self.cursor.at..self.cursor.at).unwrap_or_default()),
+            _ => None,
+        })
     }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.forms.len() - self.index;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for EvenValues<'_> {}
+
+/// Steps over the values of a clustering.
+#[inline]
+fn pass_clustering(cursor: &mut Cursor<'_>, forms: &[ValueForm]) -> Option<()> {
+    let mut rest = forms;
+    while !rest.is_empty() {
+        let (group, behind) = rest.split_at(rest.len().min(GROUP));
+        let header = shortest_vint(cursor)?;
+        if group.len() < GROUP && header >> (2 * group.len()) != 0 {
+            return None;
+        }
+        for (index, form) in group.iter().enumerate() {
+            match header >> (2 * index) & 3 {
+                0 => _ = pass_value(cursor, *form)?,
+                EMPTY | NULL => {}
+                _ => return None,
+            }
+        }
+        rest = behind;
+    }
+    Some(())
 }
 
 #[inline(always)]

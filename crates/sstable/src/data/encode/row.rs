@@ -28,6 +28,7 @@ use crate::versions::Family;
 pub(crate) struct RowEncoder {
     baselines: Baselines,
     types: Vec<(CqlType, bool)>,
+    forms: Vec<ValueForm>,
     statics: Columns,
     regulars: Columns,
     family: Family,
@@ -61,9 +62,12 @@ impl Columns {
 impl RowEncoder {
     /// All columns of the layout belong to the table: the header was made from it.
     pub(crate) fn new(layout: FileLayout, family: Family) -> Self {
+        let types = &layout.table.comparator().types;
+        let forms = types.iter().map(|(column_type, _)| ValueForm::of(column_type));
         Self {
             baselines: layout.baselines,
-            types: layout.table.comparator().types.to_vec(),
+            forms: forms.collect(),
+            types: types.to_vec(),
             statics: Columns::new(layout.statics),
             regulars: Columns::new(layout.regulars),
             family,
@@ -107,15 +111,20 @@ impl RowEncoder {
     /// them: values have the same form and columns are the same ones.
     pub(crate) fn has_form_of(&self, layout: &FileLayout) -> bool {
         let columns = &self.regulars.columns;
-        let forms = self.types.iter().map(|(column_type, _)| ValueForm::of(column_type));
         let is_same = |(mine, theirs): (&FileColumn, &FileColumn)| {
             mine.target == theirs.target
                 && mine.form == theirs.form
                 && mine.is_complex == theirs.is_complex
         };
-        forms.eq(layout.clustering.iter().copied())
+        *self.forms == *layout.clustering
             && columns.len() == layout.regulars.len()
             && columns.iter().zip(&layout.regulars).all(is_same)
+    }
+
+    /// Forms of the clustering's values.
+    #[inline]
+    pub(crate) fn forms(&self) -> &[ValueForm] {
+        &self.forms
     }
 
     /// Appends an even row that lies in `bytes`; gives how long it has become.
@@ -127,13 +136,14 @@ impl RowEncoder {
         previous: u64,
         out: &mut Vec<u8>,
     ) -> u64 {
-        let part = |(from, to): Span| bytes.get(from..to).unwrap_or_default();
-        let rest = part(row.rest);
         let before = out.len();
-        out.push(row.flags);
-        out.extend_from_slice(part(row.clustering));
-        write_lengths(self.baselines.timestamp_length(row.timestamp) + rest.len(), previous, out);
-        self.baselines.write_timestamp(row.timestamp, out);
+        append_short(bytes, row.start, out);
+        let rest = bytes.get(row.rest.0..row.rest.1).unwrap_or_default();
+        let delta = self.baselines.timestamp_delta(row.timestamp);
+        let body = vint::unsigned_length(previous) + vint::unsigned_length(delta) + rest.len();
+        vint::write_unsigned(body as u64, out);
+        vint::write_unsigned(previous, out);
+        vint::write_unsigned(delta, out);
         out.extend_from_slice(rest);
         (out.len() - before) as u64
     }
@@ -146,6 +156,20 @@ impl RowEncoder {
         write_lengths(self.body.len(), 0, out);
         out.extend_from_slice(&self.body);
         Ok(())
+    }
+}
+
+/// Appends a part of `bytes`: sixteen bytes of which those that are too many go, if it is not longer. That is a load and a store, where a
+/// length that varies is a call.
+#[inline]
+fn append_short(bytes: &[u8], (from, to): Span, out: &mut Vec<u8>) {
+    let end = out.len() + (to - from);
+    match bytes.get(from..).and_then(|rest| rest.first_chunk::<16>()) {
+        Some(chunk) if to - from <= chunk.len() => {
+            out.extend_from_slice(chunk);
+            out.truncate(end);
+        }
+        _ => out.extend_from_slice(bytes.get(from..to).unwrap_or_default()),
     }
 }
 

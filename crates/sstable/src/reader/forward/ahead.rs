@@ -62,6 +62,11 @@ impl ForwardRows {
         self.open.is_live() && self.skip.is_none() && !self.is_finished
     }
 
+    /// Brings more of what comes into memory.
+    pub(in crate::reader) async fn lengthen(&mut self) -> Result<()> {
+        self.source.stream.lengthen().await
+    }
+
     #[inline]
     pub(in crate::reader) fn source(&self) -> &RowSource {
         &self.source

@@ -1,10 +1,16 @@
 //! `espalier bench compaction`: how fast two files become one of which half the partitions are in both.
 //!
-//! Figures are of bytes before compression, by the second that a core worked for it: what the disk takes and what others have
-//! of the core is left out. Beside them stands how fast the core compresses with LZ4 what the rows hold, in chunks as the
-//! file has them: no writer of such files can be faster.
+//! Figures are of bytes of Data.db before compression, by the second that a core worked for it: what the disk takes and what others
+//! have of the core is left out. Then the file that came of it is written again by itself, from rows that are in memory, and beside
+//! that stands how fast the core compresses the blocks of that file with LZ4: no writer of it can be faster.
 
-use std::{path::Path, rc::Rc, time::Duration};
+mod writing;
+
+use std::{
+    path::{Path, PathBuf},
+    rc::Rc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use espalier_cql::{QueryResult, Value};
@@ -16,7 +22,7 @@ use espalier_runtime::{
     random::Generator,
     time::{self, Instant},
 };
-use espalier_sstable::compression::Compressor;
+use espalier_sstable::{DataReader, Descriptor, PageCache, components::list_directory};
 
 use super::{
     BenchError, arguments::CompactionArguments, node::InProcessNode, print_line, progress::Progress,
@@ -28,8 +34,7 @@ const TABLE: &str = "t";
 const ROWS: u64 = 10;
 /// Bytes of a value, half of them random.
 const VALUE_BYTES: usize = 100;
-/// Bytes of a chunk of Data.db.
-const CHUNK_BYTES: usize = 16 << 10;
+const MEGA: f64 = 1e6;
 
 /// Measures and prints.
 pub fn run(arguments: &CompactionArguments) -> Result<(), BenchError> {
@@ -61,7 +66,7 @@ async fn measure(
         node.prepare(&format!("INSERT INTO {KEYSPACE}.{TABLE} (k, c, v) VALUES (?, ?, ?)"))?;
     let partitions = (arguments.rows / ROWS).max(2);
     let mut random = Generator::from_seed(1);
-    let (mut sample, mut written) = (Vec::new(), 0);
+    let mut written = 0;
     let mut step = progress.step("rows written", 2 * partitions * ROWS);
     for first in [0, partitions / 2] {
         for partition in first..first + partitions {
@@ -70,9 +75,6 @@ async fn measure(
                 value[..VALUE_BYTES / 2]
                     .iter_mut()
                     .for_each(|byte| *byte = random.next_u64() as u8);
-                if sample.len() < 64 << 20 {
-                    sample.extend_from_slice(&value);
-                }
                 let bigint =
                     |value: u64| Value::Bytes(Bytes::copy_from_slice(&value.to_be_bytes()));
                 let values = [bigint(partition), bigint(row), Value::Bytes(value.into())];
@@ -84,9 +86,12 @@ async fn measure(
         node.database().flush(KEYSPACE, Some(TABLE)).await?;
     }
     progress.clear();
+    let files = FileSystem::real();
+    let directory = table_directory(&files, node.directory()).await?;
     if let Some(inputs) = &arguments.inputs {
-        link_files(node.directory(), inputs).await?;
+        link_files(&files, &directory, inputs).await?;
     }
+    let (_, plain_in) = plain_bytes(&files, &directory).await?;
     // What is left of the flushes, which free their memtables bit by bit, is not the compaction's.
     time::sleep(Duration::from_secs(2)).await;
     let before = node.database().metrics();
@@ -106,40 +111,44 @@ async fn measure(
     if count(node).await? != rows + rows / 2 {
         return Err(BenchError::Wrong("the compaction lost rows, or made some".into()));
     }
-    // What a row takes before compression: keys and lengths beside the value are a few bytes.
-    let plain_in = (2 * partitions * ROWS) as f64 * (VALUE_BYTES + 12) as f64;
-    let lz4 = lz4_speed(&sample)?;
-    let mega = 1e6;
+    let (outputs, plain_out) = plain_bytes(&files, &directory).await?;
+    let [output] = outputs.as_slice() else {
+        return Err(BenchError::Wrong("the compaction left more than one file".into()));
+    };
+    let table = node.database().schema().table(KEYSPACE, TABLE).cloned();
+    let Some(table) = table else {
+        return Err(BenchError::Wrong("the table is not there any more".into()));
+    };
+    let column_index_size = node.database().configuration().column_index_size(output.features()?);
+    let original = writing::Original { descriptor: output.clone(), table, column_index_size };
+    let again = node.directory().join("written-again");
+    files.create_dir_all(&again).await?;
+    let alone = writing::measure(&files, &original, &again).await?;
+    let (stored_in, stored_out) = (stored_in as f64 / MEGA, stored_out as f64 / MEGA);
+    let (plain_in, plain_out) = (plain_in as f64 / MEGA, plain_out as f64 / MEGA);
     print_line(format_args!(
-        "two files of {} rows in partitions of {ROWS}, half of which are in both",
-        partitions * ROWS
+        "two files of {rows} rows in partitions of {ROWS}, half of which are in both"
     ))?;
     print_line(format_args!(
-        "{:.1} MB and {:.1} MB stored became {:.1} MB in {elapsed_s:.2} s, {seconds:.2} s of a core",
-        stored_in as f64 / 2.0 / mega,
-        stored_in as f64 / 2.0 / mega,
-        stored_out as f64 / mega
+        "{stored_in:.1} MB stored, {plain_in:.1} MB before compression, became {stored_out:.1} and {plain_out:.1} MB in \
+         {elapsed_s:.2} s, {seconds:.2} s of a core"
     ))?;
-    let plain_out = plain_in * 0.75;
+    print_line(format_args!("MB before compression, by the second that a core worked:"))?;
+    print_line(format_args!("  the compaction read         {:>8.0}", plain_in / seconds))?;
+    print_line(format_args!("  the compaction wrote        {:>8.0}", plain_out / seconds))?;
     print_line(format_args!(
-        "read     {:>8.0} MB/s of a core, before compression",
-        plain_in / seconds / mega
-    ))?;
-    print_line(format_args!(
-        "written  {:>8.0} MB/s of a core, before compression",
-        plain_out / seconds / mega
+        "  that file written alone     {:>8.0}   {:.0} % of LZ4; its rows are in memory, and it is sealed in the end",
+        alone.write / MEGA,
+        100.0 * alone.write / alone.compress
     ))?;
     print_line(format_args!(
-        "rows     {:>8.0} thousand/s",
-        (2 * partitions * ROWS) as f64 / seconds / 1e3
+        "  LZ4 on the file's blocks    {:>8.0}   and {:.0} back",
+        alone.compress / MEGA,
+        alone.decompress / MEGA
     ))?;
     print_line(format_args!(
-        "LZ4      {:>8.0} MB/s on this core; written is {:.0} % of it",
-        lz4 / mega,
-        100.0 * plain_out / seconds / lz4
-    ))?;
-    print_line(format_args!(
-        "stall    {stall_us:>8} us: the longest time for which a task held the core"
+        "rows read: {:.0} thousand by the second of a core; the longest that a task held the core: {stall_us} us",
+        (2 * rows) as f64 / seconds / 1e3
     ))
 }
 
@@ -155,25 +164,33 @@ async fn count(node: &InProcessNode) -> Result<u64, BenchError> {
     Ok(value.map_or(0, u64::from_be_bytes))
 }
 
-/// Links the table's files into a directory.
-async fn link_files(node: &Path, into: &Path) -> Result<(), BenchError> {
-    let files = FileSystem::real();
-    files.create_dir_all(into).await?;
-    let keyspace = node.join("data").join(KEYSPACE);
-    for table in files.read_dir(&keyspace).await? {
-        for file in files.read_dir(&table.path).await? {
-            files.hard_link(&file.path, into.join(&file.name)).await?;
-        }
+/// Where the table's files are.
+async fn table_directory(files: &FileSystem, node: &Path) -> Result<PathBuf, BenchError> {
+    let tables = files.read_dir(node.join("data").join(KEYSPACE)).await?;
+    match tables.into_iter().next() {
+        Some(table) => Ok(table.path),
+        None => Err(BenchError::Wrong("the table has no directory".into())),
     }
-    Ok(())
 }
 
-/// Bytes a second.
-fn lz4_speed(sample: &[u8]) -> Result<f64, BenchError> {
-    let started = process_time();
-    let mut compressed = Vec::new();
-    for chunk in sample.chunks(CHUNK_BYTES) {
-        Compressor::Lz4.compress(chunk, &mut compressed).map_err(BenchError::Wrong)?;
+/// The files, and what is in them before compression.
+async fn plain_bytes(
+    files: &FileSystem,
+    directory: &Path,
+) -> Result<(Vec<Descriptor>, u64), BenchError> {
+    let cache = PageCache::new(1 << 20);
+    let (sets, mut bytes) = (list_directory(files, directory).await?.sealed, 0);
+    for set in &sets {
+        bytes += DataReader::open(files, set.clone(), &cache).await?.data_length();
     }
-    Ok(sample.len() as f64 / (process_time() - started).as_secs_f64())
+    Ok((sets, bytes))
+}
+
+/// Links the table's files into a directory.
+async fn link_files(files: &FileSystem, table: &Path, into: &Path) -> Result<(), BenchError> {
+    files.create_dir_all(into).await?;
+    for file in files.read_dir(table).await? {
+        files.hard_link(&file.path, into.join(&file.name)).await?;
+    }
+    Ok(())
 }
