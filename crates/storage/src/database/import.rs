@@ -1,6 +1,6 @@
 //! SSTables from elsewhere become part of a table: files of a backup, of another node, of Cassandra or ScyllaDB.
 //!
-//! Every SSTable is verified and compared with the schema before anything is changed. Then all are copied into the table's
+//! Every SSTable is verified and compared with the schema before anything is changed. Then the table is flushed, and all are copied into the table's
 //! directory under numbers of this node, each with TOC.txt last, and opened by the shards that own a part. A crash meanwhile
 //! leaves some of them imported, each whole; importing again adds the same data once more, which changes nothing.
 
@@ -85,6 +85,9 @@ impl Database {
         }
         let found = find(&file_system, &source).await?;
         let partitions = self.check_imports(&metadata, &found).await?;
+        // Files of this node say which parts of its commit log they hold, and a start takes that for parts that the table does not need any
+        // more. Those parts lie behind us; so nothing of the table may be left in them when the first copy is seen.
+        self.flush_everywhere(id).await?;
         let copied = self.add_foreign_sstables(&table, &found, Becoming::Copies).await?;
         let imported = Imported { partitions, ..copied };
         if is_upload {

@@ -43,6 +43,7 @@ impl Database {
         let source = self.snapshot_directory(&keyspace, &name, tag).await?;
         let found = self.files_of_snapshot(&source).await?;
         let partitions = self.check_imports(&metadata, &found).await?;
+        // What is unflushed behind this is younger than the parts of the commit log that the snapshot's files say to hold.
         self.truncate_in_turn(metadata.id).await?;
         let table = self.table(metadata.id)?;
         let added = self.add_foreign_sstables(&table, &found, Becoming::Links).await?;

@@ -86,13 +86,7 @@ impl Database {
         }
         for SnapshotTable { id, schema } in tables {
             if with_memtables {
-                let flushed = self.on_all_shards(move |database| async move {
-                    match database.table(id) {
-                        Ok(table) => database.flush_table(&table).await,
-                        Err(_) => Ok(()),
-                    }
-                });
-                flushed.await.into_iter().collect::<Result<(), StorageError>>()?;
+                self.flush_everywhere(id).await?;
             }
             let table = self.table(id)?;
             self.make_directory(&table).await?;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use espalier_mutation::schema::Schema;
+use espalier_mutation::schema::{Schema, TableBuilder, TableId};
 use espalier_runtime::{file::FileSystem, random::Generator, spawn_local, yield_now};
-use espalier_storage::{Database, Imported, StorageConfiguration, StorageError};
+use espalier_storage::{Database, Imported, SnapshotTable, StorageConfiguration, StorageError};
+use espalier_types::CqlType;
 
 use crate::support::{shards::on_shards, *};
 
@@ -183,4 +184,53 @@ fn each_sstable_is_imported_whole_or_not_at_all_wherever_the_power_goes() {
         });
     }
     assert!(none > 2 && all > 2, "{none} {all}");
+}
+
+/// The files say which part of this node's log they hold. That is true of the table they come from alone: what the other one has
+/// in memory lies within, and is not in them.
+#[test]
+fn writes_that_are_not_flushed_survive_an_import_from_another_table_of_the_node() {
+    for shards in [1, 3] {
+        for is_compacted in [false, true] {
+            let file_system = FileSystem::simulated(shards as u64);
+            let disk = file_system.simulated_disk().unwrap().clone();
+            on_shards(shards, &file_system, configuration(), move |database| async move {
+                let other = TableBuilder::new("ks", "other", TableId(uuid::Uuid::from_u128(0xb1)))
+                    .partition_key("k", CqlType::Blob)
+                    .regular("v", CqlType::Blob)
+                    .build();
+                create(&database, vec![narrow_table(), other]).await;
+                let other = table(&database, "other");
+                for number in 0..40 {
+                    // Where the first and the last write of a shard lie around those of the other table, whichever it is.
+                    let written = insert(&other, &format!("k{number}"), None, 1, &[("v", "x")]);
+                    database.apply(written).await.unwrap();
+                    write_narrow(&database, &[&format!("own{number}")]).await;
+                }
+                for number in 40..60 {
+                    let written = insert(&other, &format!("k{number}"), None, 1, &[("v", "x")]);
+                    database.apply(written).await.unwrap();
+                }
+                let kept = SnapshotTable { id: other.id, schema: String::new() };
+                database.take_snapshot("kept".into(), vec![kept], true).await.unwrap();
+                let from = table_directory(&other).join("snapshots/kept");
+                let imported = database.import("ks", "narrow", Some(from)).await.unwrap();
+                assert_eq!(imported.sstables, shards as u64);
+                if is_compacted {
+                    database.compact("ks", Some("narrow"), false).await.unwrap();
+                }
+                write_narrow(&database, &["later"]).await;
+            })
+            .unwrap();
+            let file_system = FileSystem::on(disk.crash(1));
+            let found = on_shards(shards, &file_system, configuration(), |database| async move {
+                names_in_narrow(&database).await
+            });
+            let mut expected: Vec<String> = (0..60).map(|number| format!("k{number}")).collect();
+            expected.extend((0..40).map(|number| format!("own{number}")));
+            expected.push("later".into());
+            expected.sort();
+            assert_eq!(found.unwrap(), expected, "{shards} shards, compacted: {is_compacted}");
+        }
+    }
 }
