@@ -12,10 +12,7 @@ use espalier_sstable::components::components_found;
 use uuid::Uuid;
 
 use super::Database;
-use crate::{
-    StorageError,
-    table::{DROPPED_FILE_NAME, SNAPSHOTS, remove_dropped_directory},
-};
+use crate::{StorageError, table::SNAPSHOTS};
 
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const SCHEMA: &str = "schema.cql";
@@ -160,33 +157,6 @@ impl Database {
             }
         }
         Ok(found)
-    }
-
-    /// Removes snapshots: of one name or all, in some keyspaces or all, of one table or all. What is left of a table that was
-    /// dropped goes with its last one.
-    pub async fn clear_snapshots(
-        &self,
-        tag: Option<&str>,
-        keyspaces: &[&str],
-        table: Option<&str>,
-    ) -> Result<(), StorageError> {
-        let file_system = self.file_system();
-        for found in self.table_directories().await? {
-            let is_wanted = (keyspaces.is_empty() || keyspaces.contains(&found.keyspace.as_str()))
-                && table.is_none_or(|table| found.name == table);
-            if !is_wanted {
-                continue;
-            }
-            for entry in read_dir(file_system, &found.path.join(SNAPSHOTS)).await? {
-                if tag.is_none_or(|tag| entry.name == tag) {
-                    file_system.remove_dir_all(&entry.path).await?;
-                }
-            }
-            if file_system.exists(found.path.join(DROPPED_FILE_NAME)).await? {
-                remove_dropped_directory(file_system, &found.path).await?;
-            }
-        }
-        Ok(())
     }
 
     /// The directories of all tables that are or were there, in order.
