@@ -1,12 +1,9 @@
 //! Removing snapshots.
 
-use super::{
-    Database,
-    snapshots::{NamedDirectory, read_dir},
-};
+use super::{Database, snapshots::NamedDirectory};
 use crate::{
     StorageError,
-    table::{DROPPED_FILE_NAME, SNAPSHOTS, remove_dropped_directory},
+    table::{DROPPED_FILE_NAME, remove_dropped_directory},
 };
 
 /// Which snapshots; an empty list is all.
@@ -47,7 +44,7 @@ impl Database {
         let mut directories = self.table_directories().await?;
         directories.retain(|found| wanted.has_table(&found.keyspace, &found.name));
         for NamedDirectory { path, .. } in directories {
-            for entry in read_dir(file_system, &path.join(SNAPSHOTS)).await? {
+            for entry in self.snapshots_of(&path).await? {
                 if wanted.tag.as_ref().is_none_or(|tag| entry.name == *tag) {
                     file_system.remove_dir_all(&entry.path).await?;
                 }

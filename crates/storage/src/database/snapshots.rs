@@ -7,12 +7,18 @@ use std::{
 };
 
 use espalier_mutation::schema::TableId;
-use espalier_runtime::{file::FileSystem, maybe_yield, time};
+use espalier_runtime::{
+    file::{DirectoryEntry, FileSystem},
+    maybe_yield, time,
+};
 use espalier_sstable::components::components_found;
 use uuid::Uuid;
 
 use super::Database;
-use crate::{StorageError, table::SNAPSHOTS};
+use crate::{
+    StorageError,
+    table::{SNAPSHOTS, Table},
+};
 
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const SCHEMA: &str = "schema.cql";
@@ -45,7 +51,7 @@ pub struct SnapshotDetails {
 
 impl Database {
     /// Keeps the files of tables under a name; with `with_memtables`, what is in memory is written first. A table that has a
-    /// snapshot of this name already is an error, and then nothing is kept.
+    /// snapshot of this name already is an error, and nothing is kept then, nor after any other one.
     pub async fn take_snapshot(
         &self,
         tag: String,
@@ -74,13 +80,46 @@ impl Database {
         let _turn = self.inner.schema_turn.acquire(1).await;
         for table in &tables {
             let table = self.table(table.id)?;
-            if self.file_system().exists(table.directory.join(SNAPSHOTS).join(tag)).await? {
-                let name = table.metadata().name.clone();
-                return Err(StorageError::Snapshot(format!(
-                    "Snapshot {tag} of table {name} already exists."
-                )));
+            self.check_no_snapshot(&table, tag).await?;
+        }
+        let mut made = Vec::new();
+        let taken = self.take_in_turn(tag, tables, with_memtables, &mut made).await;
+        if taken.is_err() {
+            // A part of one would keep its name from the next attempt.
+            for directory in made {
+                match self.file_system().remove_dir_all(&directory).await {
+                    Err(error) if !error.is_not_found() => {
+                        tracing::warn!(%error, "a part of a snapshot that failed is left");
+                    }
+                    _ => {}
+                }
             }
         }
+        taken
+    }
+
+    async fn check_no_snapshot(&self, table: &Table, tag: &str) -> Result<(), StorageError> {
+        let directory = table.directory.join(SNAPSHOTS).join(tag);
+        if !self.file_system().exists(&directory).await? {
+            return Ok(());
+        }
+        let name = table.metadata().name.clone();
+        Err(StorageError::Snapshot(match self.file_system().exists(directory.join(MANIFEST)).await? {
+            true => format!("Snapshot {tag} of table {name} already exists."),
+            false => format!(
+                "There is something in the place of snapshot {tag} of table {name}, without {MANIFEST}: a crash has left it, perhaps. Clear it first"
+            ),
+        }))
+    }
+
+    /// Notes each directory before it makes it.
+    async fn take_in_turn(
+        &self,
+        tag: &str,
+        tables: Vec<SnapshotTable>,
+        with_memtables: bool,
+        made: &mut Vec<PathBuf>,
+    ) -> Result<(), StorageError> {
         for SnapshotTable { id, schema } in tables {
             if with_memtables {
                 self.flush_everywhere(id).await?;
@@ -88,6 +127,7 @@ impl Database {
             let table = self.table(id)?;
             self.make_directory(&table).await?;
             let directory = table.directory.join(SNAPSHOTS).join(tag);
+            made.push(directory.clone());
             self.file_system().create_dir_all(&directory).await?;
             let to = directory.clone();
             let linked = self.on_all_shards(move |database| {
@@ -136,27 +176,53 @@ impl Database {
     pub async fn snapshots(&self) -> Result<Vec<SnapshotDetails>, StorageError> {
         let mut found = Vec::new();
         for table in self.table_directories().await? {
-            for entry in read_dir(self.file_system(), &table.path.join(SNAPSHOTS)).await? {
-                let mut details = SnapshotDetails {
-                    tag: entry.name,
-                    keyspace: table.keyspace.clone(),
-                    table: table.name.clone(),
-                    total_bytes: 0,
-                    true_bytes: 0,
-                    created_ms: None,
-                };
-                for file in read_dir(self.file_system(), &entry.path).await? {
-                    let metadata = self.file_system().metadata(&file.path).await?;
-                    details.total_bytes += metadata.length;
-                    details.true_bytes += if metadata.links > 1 { 0 } else { metadata.length };
-                    if file.name == MANIFEST {
-                        details.created_ms = Some(metadata.modified_ms);
-                    }
-                }
-                found.push(details);
+            for entry in self.snapshots_of(&table.path).await? {
+                found.extend(self.details_of(&table, entry).await?);
             }
         }
         Ok(found)
+    }
+
+    /// The directories of a table's snapshots. What else somebody has put there is nobody's business.
+    pub(super) async fn snapshots_of(
+        &self,
+        table: &Path,
+    ) -> Result<Vec<DirectoryEntry>, StorageError> {
+        let mut entries = read_dir(self.file_system(), &table.join(SNAPSHOTS)).await?;
+        entries.retain(|entry| entry.is_directory);
+        Ok(entries)
+    }
+
+    /// `None` if it was removed meanwhile. Files come and go while it is taken or removed.
+    async fn details_of(
+        &self,
+        table: &NamedDirectory,
+        snapshot: DirectoryEntry,
+    ) -> Result<Option<SnapshotDetails>, StorageError> {
+        let mut details = SnapshotDetails {
+            tag: snapshot.name,
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+            total_bytes: 0,
+            true_bytes: 0,
+            created_ms: None,
+        };
+        let files = match self.file_system().read_dir(&snapshot.path).await {
+            Err(error) if error.is_not_found() => return Ok(None),
+            files => files?,
+        };
+        for file in files {
+            let metadata = match self.file_system().metadata(&file.path).await {
+                Err(error) if error.is_not_found() => continue,
+                metadata => metadata?,
+            };
+            details.total_bytes += metadata.length;
+            details.true_bytes += if metadata.links > 1 { 0 } else { metadata.length };
+            if file.name == MANIFEST {
+                details.created_ms = Some(metadata.modified_ms);
+            }
+        }
+        Ok(Some(details))
     }
 
     /// The directories of all tables that are or were there, in order.
@@ -190,7 +256,7 @@ pub(super) struct NamedDirectory {
 pub(super) async fn read_dir(
     file_system: &FileSystem,
     directory: &Path,
-) -> Result<Vec<espalier_runtime::file::DirectoryEntry>, StorageError> {
+) -> Result<Vec<DirectoryEntry>, StorageError> {
     match file_system.read_dir(directory).await {
         Err(error) if error.is_not_found() => Ok(Vec::new()),
         listed => Ok(listed?),

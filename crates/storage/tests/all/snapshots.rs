@@ -1,0 +1,117 @@
+//! Snapshots as they are taken, listed and removed.
+
+use std::{cell::Cell, rc::Rc};
+
+use espalier_runtime::{
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    spawn_local, yield_now,
+};
+use espalier_storage::{Database, SnapshotTable, StorageError};
+
+use crate::support::*;
+
+async fn take(database: &Database, tag: &str) -> Result<(), StorageError> {
+    let names = ["narrow", "wide"].into_iter();
+    let ids = names.filter_map(|name| Some(database.schema().table("ks", name)?.id));
+    let wanted = ids.map(|id| SnapshotTable { id, schema: "CREATE TABLE".into() }).collect();
+    database.take_snapshot(tag.into(), wanted, true).await
+}
+
+async fn tags(database: &Database) -> Vec<String> {
+    let found = database.snapshots().await.unwrap();
+    found.into_iter().map(|details| details.tag).collect()
+}
+
+async fn filled(file_system: &FileSystem) -> Database {
+    let database = open(file_system, configuration()).await.unwrap();
+    create(&database, vec![narrow_table(), wide_table()]).await;
+    write_narrow(&database, &["one", "two"]).await;
+    let wide = table(&database, "wide");
+    database.apply(insert(&wide, "p", Some(1), 1, &[("v", "x")])).await.unwrap();
+    database
+}
+
+#[test]
+fn what_is_no_directory_is_no_snapshot() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = filled(&file_system).await;
+        take(&database, "monday").await.unwrap();
+        let stray = table_directory(&narrow_table()).join("snapshots/.DS_Store");
+        file_system.write_atomically(&stray, vec![0; 3]).await.unwrap();
+        assert_eq!(tags(&database).await, ["monday", "monday"]);
+        let view = espalier_storage::system::table("system_views", "snapshots");
+        assert_eq!(read_all(&database, &view).await.partitions.len(), 1);
+        database.clear_snapshots(None, &[], &[]).await.unwrap();
+        assert_eq!(tags(&database).await, [""; 0]);
+        assert!(file_system.exists(&stray).await.unwrap());
+    });
+}
+
+#[test]
+fn they_are_listed_while_they_come_and_go() {
+    for seed in 0..10 {
+        let file_system = FileSystem::simulated(seed);
+        run(async {
+            let database = filled(&file_system).await;
+            let is_done = Rc::new(Cell::new(false));
+            let (other, done) = (database.clone(), is_done.clone());
+            let changing = spawn_local(async move {
+                for _ in 0..20 {
+                    take(&other, "monday").await.unwrap();
+                    other.clear_snapshots(Some("monday"), &[], &[]).await.unwrap();
+                }
+                done.set(true);
+            });
+            while !is_done.get() {
+                assert!(tags(&database).await.iter().all(|tag| tag == "monday"));
+                for _ in 0..seed {
+                    yield_now().await;
+                }
+            }
+            changing.await;
+        });
+    }
+}
+
+#[test]
+fn a_snapshot_that_fails_leaves_nothing_and_its_name_is_free() {
+    for operation in [Operation::HardLink, Operation::Sync, Operation::SyncDirectory] {
+        for nth in [0, 3, 9, 14] {
+            let file_system = FileSystem::simulated(nth);
+            let disk = file_system.simulated_disk().unwrap().clone();
+            run(async {
+                let database = filled(&file_system).await;
+                database.flush("ks", None).await.unwrap();
+                disk.inject(Fault::nth(operation, nth, Effect::NoSpace));
+                let taken = take(&database, "monday").await;
+                disk.clear_faults();
+                if taken.is_err() {
+                    assert_eq!(tags(&database).await, [""; 0], "{operation:?} {nth}");
+                    take(&database, "monday").await.unwrap();
+                }
+                assert!(taken.is_err() || operation != Operation::HardLink, "{nth}");
+                assert_eq!(tags(&database).await, ["monday", "monday"]);
+            });
+        }
+    }
+}
+
+#[test]
+fn what_a_crash_has_left_in_its_place_is_told() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = filled(&file_system).await;
+        let left = table_directory(&narrow_table()).join("snapshots/monday");
+        file_system.create_dir_all(&left).await.unwrap();
+        let refused = take(&database, "monday").await.unwrap_err().to_string();
+        assert!(refused.contains("without manifest.json"), "{refused}");
+        database.clear_snapshots(Some("monday"), &["ks"], &[]).await.unwrap();
+        take(&database, "monday").await.unwrap();
+        let refused = take(&database, "monday").await.unwrap_err().to_string();
+        assert!(refused.ends_with("already exists."), "{refused}");
+    });
+}
