@@ -152,7 +152,7 @@ pub(super) fn tables_wanted(
 }
 
 async fn clear_snapshots(database: &Database, request: &HttpRequest) -> HttpResponse {
-    let tag = request.parameter("tag").filter(|tag| !tag.is_empty());
+    let tag = request.parameter("tag");
     outcome(database.clear_snapshots(tag, &names(request, "kn"), &names(request, "cf")).await)
 }
 

@@ -226,3 +226,47 @@ fn a_table_is_scrubbed_on_demand() {
         },
     );
 }
+
+#[test]
+fn only_the_snapshots_that_are_named_are_removed() {
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            client
+                .must(
+                    "CREATE KEYSPACE ks WITH replication = \
+                 {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                )
+                .await;
+            for table in ["t", "u", "v"] {
+                client.must(&format!("CREATE TABLE ks.{table} (k int PRIMARY KEY, v text)")).await;
+            }
+            let path = "/storage_service/snapshots";
+            let made = ask(node.admin, "POST", &format!("{path}?tag=monday&kn=ks")).await;
+            assert_eq!(made, (200, String::new()));
+            let listed = async || ask(node.admin, "GET", path).await.1;
+            let all = listed().await;
+            for (wrong, message) in [
+                ("tag=", "'tag' is empty"),
+                ("tag=monday&kn=", "'kn' is empty"),
+                ("tag=monday&kn=ks&cf=", "'cf' is empty"),
+                ("kn=,", "'kn' is empty"),
+                ("tag=sunday", "There is no snapshot sunday"),
+                ("tag=monday&kn=no", "there is no keyspace no"),
+                ("tag=monday&kn=ks&cf=t,no", "There is no table no in ks"),
+            ] {
+                let refused = ask(node.admin, "DELETE", &format!("{path}?{wrong}")).await;
+                assert!(refused.0 == 400 && refused.1.contains(message), "{wrong}: {refused:?}");
+                assert_eq!(listed().await, all, "{wrong}");
+            }
+            let some = ask(node.admin, "DELETE", &format!("{path}?tag=monday&kn=ks&cf=t,u")).await;
+            assert_eq!(some, (200, String::new()));
+            let left = listed().await;
+            assert!(left.contains("\"cf\":\"v\"") && !left.contains("\"cf\":\"t\""), "{left}");
+            assert_eq!(ask(node.admin, "DELETE", path).await, (200, String::new()));
+            assert_eq!(listed().await, "[]");
+        },
+    );
+}

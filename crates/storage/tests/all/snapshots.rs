@@ -115,3 +115,37 @@ fn what_a_crash_has_left_in_its_place_is_told() {
         assert!(refused.ends_with("already exists."), "{refused}");
     });
 }
+
+#[test]
+fn only_what_is_named_is_removed() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = filled(&file_system).await;
+        take(&database, "monday").await.unwrap();
+        take(&database, "tuesday").await.unwrap();
+        let clear = async |tag, keyspaces: &[&str], tables: &[&str]| {
+            let cleared = database.clear_snapshots(tag, keyspaces, tables).await;
+            cleared.map_err(|error| error.to_string())
+        };
+        for (tag, keyspaces, tables, message) in [
+            (Some("sunday"), &[][..], &[][..], "There is no snapshot sunday"),
+            (Some("sunday"), &["ks"], &[], "There is no snapshot sunday of these"),
+            (Some("monday"), &["system"], &[], "There is no snapshot monday of these"),
+            (Some("monday"), &["ks", "no"], &[], "there is no keyspace no"),
+            (None, &["ks"], &["narrow", "no"], "There is no table no in ks"),
+            (None, &["system"], &["narrow"], "There is no table narrow in system"),
+            (None, &[], &["no"], "There is no table no in any keyspace"),
+        ] {
+            let refused = clear(tag, keyspaces, tables).await.unwrap_err();
+            assert!(refused.starts_with(message), "{refused}");
+        }
+        assert_eq!(tags(&database).await, ["monday", "tuesday", "monday", "tuesday"]);
+        clear(Some("monday"), &["ks"], &["narrow"]).await.unwrap();
+        assert_eq!(tags(&database).await, ["tuesday", "monday", "tuesday"]);
+        clear(Some("tuesday"), &[], &["narrow", "wide"]).await.unwrap();
+        assert_eq!(tags(&database).await, ["monday"]);
+        clear(None, &["ks"], &[]).await.unwrap();
+        clear(None, &[], &[]).await.unwrap();
+        assert_eq!(tags(&database).await, [""; 0]);
+    });
+}
