@@ -270,3 +270,32 @@ fn only_the_snapshots_that_are_named_are_removed() {
         },
     );
 }
+
+#[test]
+fn the_tables_that_a_node_starts_from_stay_as_they_are() {
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let kept = "/storage_service/snapshots?tag=kept&kn=system_schema,system";
+            assert_eq!(ask(node.admin, "POST", kept).await, (200, String::new()));
+            for (method, target) in [
+                (
+                    "POST",
+                    "/storage_service/restore?keyspace=system_schema&table=columns&snapshot=kept",
+                ),
+                ("POST", "/storage_service/restore?keyspace=system&table=local&snapshot=kept"),
+                ("POST", "/storage_service/sstables/system_schema?cf=tables&path=/backup"),
+                ("POST", "/storage_service/sstables/system?cf=local"),
+                ("GET", "/storage_service/keyspace_scrub/system_schema?scrub_mode=SKIP"),
+                ("GET", "/storage_service/keyspace_scrub/system?cf=local&scrub_mode=SKIP"),
+            ] {
+                let refused = ask(node.admin, method, target).await;
+                let is_told = refused.1.contains("is not possible in keyspace system");
+                assert!(refused.0 == 400 && is_told, "{target}: {refused:?}");
+            }
+            let validated = "/storage_service/keyspace_scrub/system_schema?scrub_mode=VALIDATE";
+            assert_eq!(ask(node.admin, "GET", validated).await, (200, "0".into()));
+        },
+    );
+}

@@ -62,6 +62,7 @@ impl Database {
             let reason = format!("nothing of {keyspace}.{table} is stored: it is a virtual table");
             return Err(StorageError::NotImportable(reason));
         }
+        StorageError::unless_needed_for_start("an import", keyspace)?;
         let lead =
             move |database: Database| async move { database.lead_import(id, directory).await };
         self.on_shard(0, lead).await

@@ -22,6 +22,7 @@ impl Database {
         table: &str,
         tag: &str,
     ) -> Result<Imported, StorageError> {
+        StorageError::unless_needed_for_start("a restore", keyspace)?;
         let (keyspace, table, tag) = (keyspace.to_owned(), table.to_owned(), tag.to_owned());
         self.on_shard(0, move |database| async move {
             database.lead_restore(keyspace, table, &tag).await
