@@ -121,6 +121,9 @@ pub enum StorageError {
         /// `system` or `system_schema`.
         keyspace: String,
     },
+    /// A file that is open has no name any more: another shard has compacted it, or somebody has removed it.
+    #[error("{}, or another file of its SSTable, is not there any more", .0.display())]
+    VanishedSSTable(PathBuf),
     /// Nothing that is open is named so.
     #[error("there is no SSTable with data file {}", .0.display())]
     UnknownSSTable(PathBuf),

@@ -86,9 +86,8 @@ impl Database {
             }
         }
         for name in &wanted.tables {
-            let is_it = |keyspace: &str, table: &str| {
-                table == name && wanted.has_table(keyspace, table)
-            };
+            let is_it =
+                |keyspace: &str, table: &str| table == name && wanted.has_table(keyspace, table);
             let is_left = directories.iter().any(|found| is_it(&found.keyspace, &found.name));
             if !is_left && !schema.tables().any(|table| is_it(&table.keyspace, &table.name)) {
                 return Err(StorageError::Snapshot(match wanted.keyspaces.as_slice() {

@@ -150,7 +150,9 @@ impl Database {
         let opened = self.open_incoming_everywhere(id, copies.clone()).await;
         let is_opened = opened.is_ok();
         let added = match opened {
-            Ok(()) => self.for_tables(vec![id], |_, table| async move { table.add_incoming() }).await,
+            Ok(()) => {
+                self.for_tables(vec![id], |_, table| async move { table.add_incoming() }).await
+            }
             Err(error) => Err(error),
         };
         // Not before all have them: the first compaction of a file removes it for all.
@@ -180,11 +182,7 @@ impl Database {
         .await
     }
 
-    async fn open_incoming(
-        &self,
-        table: &Table,
-        added: &[Descriptor],
-    ) -> Result<(), StorageError> {
+    async fn open_incoming(&self, table: &Table, added: &[Descriptor]) -> Result<(), StorageError> {
         // What compactions under way have found to cover nothing may cover something in these.
         let pause = table.compactions.pause().await;
         let metadata = table.metadata();

@@ -11,17 +11,23 @@ use espalier_runtime::{
     file::{DirectoryEntry, FileSystem},
     maybe_yield, time,
 };
-use espalier_sstable::components::components_found;
+use espalier_sstable::{
+    Component,
+    components::{components_found, list_directory, remove_sstable},
+};
 use uuid::Uuid;
 
 use super::Database;
 use crate::{
     StorageError,
-    table::{SNAPSHOTS, Table},
+    table::{SNAPSHOTS, Table, TableView},
 };
 
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const SCHEMA: &str = "schema.cql";
+
+/// How often a shard tries to link what it has open. Arbitrary: each split of a file may cost one.
+const LINK_ATTEMPTS: u32 = 16;
 
 /// A table to be kept.
 #[derive(Clone, Debug)]
@@ -104,12 +110,14 @@ impl Database {
             return Ok(());
         }
         let name = table.metadata().name.clone();
-        Err(StorageError::Snapshot(match self.file_system().exists(directory.join(MANIFEST)).await? {
-            true => format!("Snapshot {tag} of table {name} already exists."),
-            false => format!(
-                "There is something in the place of snapshot {tag} of table {name}, without {MANIFEST}: a crash has left it, perhaps. Clear it first"
-            ),
-        }))
+        Err(StorageError::Snapshot(
+            match self.file_system().exists(directory.join(MANIFEST)).await? {
+                true => format!("Snapshot {tag} of table {name} already exists."),
+                false => format!(
+                    "There is something in the place of snapshot {tag} of table {name}, without {MANIFEST}: a crash has left it, perhaps. Clear it first"
+                ),
+            },
+        ))
     }
 
     /// Notes each directory before it makes it.
@@ -140,6 +148,7 @@ impl Database {
             }
             files.sort();
             files.dedup();
+            self.remove_unlisted(&directory, &files).await?;
             let file_system = self.file_system();
             file_system.write_atomically(directory.join(SCHEMA), schema).await?;
             file_system.write_atomically(directory.join(MANIFEST), manifest(&files)).await?;
@@ -153,16 +162,35 @@ impl Database {
     async fn link_files(&self, id: TableId, to: &Path) -> Result<Vec<String>, StorageError> {
         let Ok(table) = self.table(id) else { return Ok(Vec::new()) };
         let _turn = table.exchange_lock.acquire(1).await;
-        let (file_system, view) = (self.file_system(), table.view());
+        let mut attempt = 1;
+        loop {
+            // A file of several shards may be split by another one, which puts the parts into this shard's view before it removes
+            // the file: then the next view has them.
+            let view = table.view();
+            match self.link_view(&view, to).await {
+                Err(StorageError::VanishedSSTable(_)) if attempt < LINK_ATTEMPTS => attempt += 1,
+                linked => return linked,
+            }
+        }
+    }
+
+    async fn link_view(&self, view: &TableView, to: &Path) -> Result<Vec<String>, StorageError> {
+        let file_system = self.file_system();
         let mut files = Vec::new();
         for sstable in view.sstables.iter() {
             let descriptor = sstable.descriptor();
-            for component in components_found(file_system, descriptor).await? {
+            let vanished = || StorageError::VanishedSSTable(descriptor.path(&Component::Data));
+            let components = components_found(file_system, descriptor).await?;
+            if ![Component::Data, Component::Toc].iter().all(|it| components.contains(it)) {
+                return Err(vanished());
+            }
+            for component in components {
                 let from = descriptor.path(&component);
                 let Some(name) = from.file_name() else { continue };
                 match file_system.hard_link(&from, to.join(name)).await {
                     // Another shard has a part of it, too.
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    Err(error) if error.is_not_found() => return Err(vanished()),
                     linked => linked?,
                 }
                 maybe_yield().await;
@@ -170,6 +198,18 @@ impl Database {
             files.push(format!("{descriptor}-Data.db"));
         }
         Ok(files)
+    }
+
+    /// Removes what was linked of files that were gone before a shard had all of one.
+    async fn remove_unlisted(&self, to: &Path, files: &[String]) -> Result<(), StorageError> {
+        let listing = list_directory(self.file_system(), to).await?;
+        let sets = listing.sealed.iter().chain(&listing.incomplete).chain(&listing.unsealed);
+        for descriptor in sets {
+            if !files.contains(&format!("{descriptor}-Data.db")) {
+                remove_sstable(self.file_system(), descriptor).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The snapshots of all tables, and of those that were dropped since.

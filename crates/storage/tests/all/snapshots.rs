@@ -11,7 +11,7 @@ use espalier_runtime::{
 };
 use espalier_storage::{Database, SnapshotTable, StorageError};
 
-use crate::support::*;
+use crate::support::{shards::on_shards, *};
 
 async fn take(database: &Database, tag: &str) -> Result<(), StorageError> {
     let names = ["narrow", "wide"].into_iter();
@@ -148,4 +148,63 @@ fn only_what_is_named_is_removed() {
         clear(None, &[], &[]).await.unwrap();
         assert_eq!(tags(&database).await, [""; 0]);
     });
+}
+
+#[test]
+fn a_file_that_somebody_has_removed_is_told() {
+    for component in ["-TOC.txt", "-Data.db", ""] {
+        let file_system = FileSystem::simulated(1);
+        run(async {
+            let database = filled(&file_system).await;
+            database.flush("ks", None).await.unwrap();
+            for entry in file_system.read_dir(table_directory(&narrow_table())).await.unwrap() {
+                if entry.name.ends_with(component) {
+                    file_system.remove_file(&entry.path).await.unwrap();
+                }
+            }
+            let refused = take(&database, "monday").await.unwrap_err().to_string();
+            assert!(refused.contains("is not there any more"), "{component}: {refused}");
+            assert_eq!(tags(&database).await, [""; 0], "{component}");
+        });
+    }
+}
+
+/// The shard that splits a file removes it while others link it.
+#[test]
+fn files_are_split_while_a_snapshot_is_taken() {
+    for seed in 0..24 {
+        let file_system = FileSystem::simulated(seed);
+        on_shards(1, &file_system, configuration(), |database| async move {
+            create(&database, vec![narrow_table()]).await;
+            for round in 0..6 {
+                let names: Vec<String> = (0..12).map(|at| format!("k{round}{at:02}")).collect();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                write_narrow(&database, &names).await;
+                database.flush("ks", None).await.unwrap();
+            }
+            database.shutdown().await.unwrap();
+        })
+        .unwrap();
+        on_shards(3, &file_system, configuration(), move |database| async move {
+            let all = names_in_narrow(&database).await;
+            assert_eq!(all.len(), 72);
+            let other = database.clone();
+            let splitting = spawn_local(async move {
+                other.compact("ks", Some("narrow"), false).await.unwrap();
+            });
+            for tag in 0..6 {
+                for _ in 0..seed * 4 {
+                    yield_now().await;
+                }
+                take(&database, &format!("s{tag}")).await.unwrap();
+            }
+            splitting.await;
+            for tag in 0..6 {
+                // It compares the files with the manifest.
+                database.restore("ks", "narrow", &format!("s{tag}")).await.unwrap();
+                assert_eq!(names_in_narrow(&database).await, all, "{seed} {tag}");
+            }
+        })
+        .unwrap();
+    }
 }
