@@ -299,3 +299,16 @@ fn the_tables_that_a_node_starts_from_stay_as_they_are() {
         },
     );
 }
+
+#[test]
+fn nothing_is_cached_of_a_virtual_table() {
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let explain = "/cache_service/row_cache/explain/system_views?cf=settings&key=x";
+            let (status, said) = ask(node.admin, "GET", explain).await;
+            assert!(status == 400 && said.contains("is a virtual table"), "{status}: {said}");
+        },
+    );
+}
