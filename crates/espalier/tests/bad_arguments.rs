@@ -48,6 +48,19 @@ fn bad_flags_end_with_the_usual_code() {
     );
 }
 
+/// As of a variable that is not set in somebody's script: without its name all snapshots would go.
+#[test]
+fn an_empty_name_of_a_snapshot_is_refused() {
+    for arguments in [&["-t", ""][..], &["--tag="], &["-t", "monday", ""]] {
+        // Nobody listens there: it must not come so far.
+        let node = ["nodetool", "--node", "127.0.0.1:1", "clearsnapshot"];
+        let output = run(&[&node[..], arguments].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("a value is required for"), "{arguments:?}: {said}");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
+}
+
 #[test]
 fn a_measurement_has_a_directory_of_its_own() {
     let directory = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ pub fn compiled_here(
         database.change_schema(|_| Ok::<_, ()>(None)).await?.ok();
         database.take_snapshot(String::new(), Vec::new(), true).await?;
         database.snapshots().await?;
-        database.clear_snapshots(None, &[], None).await?;
+        database.clear_snapshots(None, &[], &[]).await?;
         database.describe_system_keyspaces().await?;
         database.truncate(table).await?;
         database.shutdown().await

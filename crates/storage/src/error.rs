@@ -111,6 +111,19 @@ pub enum StorageError {
     /// A snapshot cannot be taken.
     #[error("{0}")]
     Snapshot(String),
+    /// Older or fewer rows in tables that the node starts from.
+    #[error(
+        "{what} is not possible in keyspace {keyspace}: the node starts from what its tables say, and may not do so any more"
+    )]
+    NeededForStart {
+        /// What was asked for.
+        what: &'static str,
+        /// `system` or `system_schema`.
+        keyspace: String,
+    },
+    /// A file that is open has no name any more: another shard has compacted it, or somebody has removed it.
+    #[error("{}, or another file of its SSTable, is not there any more", .0.display())]
+    VanishedSSTable(PathBuf),
     /// Nothing that is open is named so.
     #[error("there is no SSTable with data file {}", .0.display())]
     UnknownSSTable(PathBuf),
@@ -141,5 +154,15 @@ pub enum StorageError {
 impl From<FileError> for StorageError {
     fn from(error: FileError) -> Self {
         Self::File(Arc::new(error))
+    }
+}
+
+impl StorageError {
+    /// Refuses what would change the tables that the node starts from.
+    pub(crate) fn unless_needed_for_start(what: &'static str, keyspace: &str) -> Result<(), Self> {
+        match crate::system::is_needed_for_start(keyspace) {
+            true => Err(Self::NeededForStart { what, keyspace: keyspace.to_owned() }),
+            false => Ok(()),
+        }
     }
 }

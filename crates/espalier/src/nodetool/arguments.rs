@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
 use crate::admin_client::{NodeAddress, parse_node};
 
@@ -159,13 +159,13 @@ pub struct SnapshotArguments {
 #[derive(Args, Clone, Debug)]
 pub struct ClearSnapshotArguments {
     /// Its name
-    #[arg(long, short, value_name = "TAG", required_unless_present = "all")]
+    #[arg(long, short, value_name = "TAG", required_unless_present = "all", value_parser = NonEmptyStringValueParser::new())]
     pub tag: Option<String>,
     /// Of any name
     #[arg(long, conflicts_with = "tag")]
     pub all: bool,
     /// Keyspaces [default: all]
-    #[arg(value_name = "KEYSPACE")]
+    #[arg(value_name = "KEYSPACE", value_parser = NonEmptyStringValueParser::new())]
     pub keyspaces: Vec<String>,
 }
 

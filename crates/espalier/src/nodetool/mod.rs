@@ -8,13 +8,14 @@ mod watch;
 use std::io::ErrorKind;
 
 use espalier_runtime::{block_on, time};
+use espalier_storage::system::is_needed_for_start;
 use serde_json::Value;
 
 use crate::admin_client::{NodeAddress, NodeError, Request, ask, import_request, imported};
 use crate::sstable::print_line;
 use arguments::{
     ClearSnapshotArguments, CompactArguments, NodetoolArguments, NodetoolCommand, OrphansArguments,
-    RestoreArguments, ScrubArguments, SnapshotArguments, Tables, UpgradeArguments,
+    RestoreArguments, ScrubArguments, ScrubMode, SnapshotArguments, Tables, UpgradeArguments,
 };
 use watch::watched;
 
@@ -111,7 +112,16 @@ async fn keyspaces(node: &NodeAddress, tables: &Tables) -> Result<Vec<String>, N
 
 /// Sends a request for each keyspace. Empty answers are what is expected, and numbers, which ScyllaDB sends for some.
 async fn each(node: &NodeAddress, tables: &Tables, request: impl Fn(&str) -> Request) -> Done {
-    for keyspace in keyspaces(node, tables).await? {
+    each_of(node, keyspaces(node, tables).await?, tables, request).await
+}
+
+async fn each_of(
+    node: &NodeAddress,
+    keyspaces: Vec<String>,
+    tables: &Tables,
+    request: impl Fn(&str) -> Request,
+) -> Done {
+    for keyspace in keyspaces {
         let request = request(&keyspace).with_list("cf", &tables.tables);
         match ask::<Value>(node, &request).await?.as_u64() {
             Some(1) => return Err(NodetoolError::Stopped(keyspace)),
@@ -164,7 +174,12 @@ async fn upgraded(node: &NodeAddress, upgrade: &UpgradeArguments) -> Done {
 
 async fn scrubbed(node: &NodeAddress, scrub: &ScrubArguments) -> Done {
     let no_snapshot = if scrub.no_snapshot { "true" } else { "false" };
-    each(node, &scrub.tables, |keyspace| {
+    let mut keyspaces = keyspaces(node, &scrub.tables).await?;
+    if scrub.mode == ScrubMode::Skip && scrub.tables.keyspace.is_none() {
+        // The node refuses these.
+        keyspaces.retain(|keyspace| !is_needed_for_start(keyspace));
+    }
+    each_of(node, keyspaces, &scrub.tables, |keyspace| {
         let request = Request::get("/storage_service/keyspace_scrub").below(keyspace);
         request.with("scrub_mode", scrub.mode.name()).with("disable_snapshot", no_snapshot)
     })

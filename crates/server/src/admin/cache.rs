@@ -5,7 +5,7 @@ use std::rc::Rc;
 use espalier_mutation::{
     BoundKind, ClusteringBound, DecoratedKey, build_composite, schema::TableMetadata,
 };
-use espalier_storage::{CacheExplanation, KnownPartition, KnownRange};
+use espalier_storage::{CacheExplanation, KnownPartition, KnownRange, system::is_virtual};
 use espalier_types::literal::{from_text, to_json};
 
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
@@ -25,6 +25,10 @@ pub(super) async fn explain(
     let Some(table) = schema.table(keyspace, name) else {
         return HttpResponse::error(400, &format!("Column family '{keyspace}:{name}' not found"));
     };
+    if is_virtual(keyspace) {
+        let reason = format!("{keyspace}.{name} is a virtual table: nothing of it is cached");
+        return HttpResponse::error(400, &reason);
+    }
     let key = match parse_key(table, text) {
         Ok(key) => key,
         Err(reason) => return HttpResponse::error(400, &reason),

@@ -64,6 +64,7 @@ pub(super) fn failure(error: &StorageError) -> HttpResponse {
         | StorageError::NotImportable(_)
         | StorageError::NothingToImport(_)
         | StorageError::IncompleteSSTable(_)
+        | StorageError::NeededForStart { .. }
         | StorageError::Snapshot(_) => 400,
         StorageError::BusySSTable(_) => 409,
         _ => 500,

@@ -47,6 +47,19 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
     }
 }
 
+/// A name of what is to be removed that is there and empty, as of a variable that is not set in somebody's script.
+fn empty_name<'a>(request: &'a HttpRequest, path: &[&str]) -> Option<&'a str> {
+    if request.method != "DELETE" || path != ["storage_service", "snapshots"] {
+        return None;
+    }
+    let is_empty = |name: &str, value: &str| match name {
+        "kn" | "cf" => value.split(',').any(|part| part.trim().is_empty()),
+        _ => value.is_empty(),
+    };
+    let empty = request.query.iter().find(|(name, value)| is_empty(name, value));
+    empty.map(|(name, _)| name.as_str())
+}
+
 /// What is wrong with the parameters of a request.
 pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
@@ -57,6 +70,12 @@ pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
         return Ok(());
     }
     let Some(known) = known(&path) else { return Ok(()) };
+    if let Some(name) = empty_name(request, &path) {
+        return Err(format!(
+            "The parameter '{}' is empty, or has an empty name in its list: without it all would be removed, so leave it out if that is meant",
+            name.escape_debug()
+        ));
+    }
     let Some((name, _)) = request.query.iter().find(|(name, _)| !known.contains(&name.as_str()))
     else {
         return Ok(());
@@ -85,6 +104,10 @@ mod tests {
         for (method, target) in [
             ("DELETE", "/storage_service/snapshots?name=p"),
             ("POST", "/storage_service/snapshots?tag=p&keyspace=ks"),
+            ("DELETE", "/storage_service/snapshots?tag="),
+            ("DELETE", "/storage_service/snapshots?tag"),
+            ("DELETE", "/storage_service/snapshots?tag=p&kn="),
+            ("DELETE", "/storage_service/snapshots?tag=p&kn=ks&cf=t,"),
             ("POST", "/storage_service/keyspace_flush/ks?table=t"),
             ("POST", "/storage_service/keyspace_compaction/ks?cf=t&CF=u"),
             ("POST", "/lsa/compact?cf=t"),

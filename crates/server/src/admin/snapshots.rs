@@ -152,9 +152,8 @@ pub(super) fn tables_wanted(
 }
 
 async fn clear_snapshots(database: &Database, request: &HttpRequest) -> HttpResponse {
-    let tag = request.parameter("tag").filter(|tag| !tag.is_empty());
-    let table = request.parameter("cf").filter(|table| !table.is_empty());
-    outcome(database.clear_snapshots(tag, &names(request, "kn"), table).await)
+    let tag = request.parameter("tag");
+    outcome(database.clear_snapshots(tag, &names(request, "kn"), &names(request, "cf")).await)
 }
 
 /// By tag, as ScyllaDB lists them.

@@ -226,3 +226,89 @@ fn a_table_is_scrubbed_on_demand() {
         },
     );
 }
+
+#[test]
+fn only_the_snapshots_that_are_named_are_removed() {
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            client
+                .must(
+                    "CREATE KEYSPACE ks WITH replication = \
+                 {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                )
+                .await;
+            for table in ["t", "u", "v"] {
+                client.must(&format!("CREATE TABLE ks.{table} (k int PRIMARY KEY, v text)")).await;
+            }
+            let path = "/storage_service/snapshots";
+            let made = ask(node.admin, "POST", &format!("{path}?tag=monday&kn=ks")).await;
+            assert_eq!(made, (200, String::new()));
+            let listed = async || ask(node.admin, "GET", path).await.1;
+            let all = listed().await;
+            for (wrong, message) in [
+                ("tag=", "'tag' is empty"),
+                ("tag=monday&kn=", "'kn' is empty"),
+                ("tag=monday&kn=ks&cf=", "'cf' is empty"),
+                ("kn=,", "'kn' is empty"),
+                ("tag=sunday", "There is no snapshot sunday"),
+                ("tag=monday&kn=no", "there is no keyspace no"),
+                ("tag=monday&kn=ks&cf=t,no", "There is no table no in ks"),
+            ] {
+                let refused = ask(node.admin, "DELETE", &format!("{path}?{wrong}")).await;
+                assert!(refused.0 == 400 && refused.1.contains(message), "{wrong}: {refused:?}");
+                assert_eq!(listed().await, all, "{wrong}");
+            }
+            let some = ask(node.admin, "DELETE", &format!("{path}?tag=monday&kn=ks&cf=t,u")).await;
+            assert_eq!(some, (200, String::new()));
+            let left = listed().await;
+            assert!(left.contains("\"cf\":\"v\"") && !left.contains("\"cf\":\"t\""), "{left}");
+            assert_eq!(ask(node.admin, "DELETE", path).await, (200, String::new()));
+            assert_eq!(listed().await, "[]");
+        },
+    );
+}
+
+#[test]
+fn the_tables_that_a_node_starts_from_stay_as_they_are() {
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let kept = "/storage_service/snapshots?tag=kept&kn=system_schema,system";
+            assert_eq!(ask(node.admin, "POST", kept).await, (200, String::new()));
+            for (method, target) in [
+                (
+                    "POST",
+                    "/storage_service/restore?keyspace=system_schema&table=columns&snapshot=kept",
+                ),
+                ("POST", "/storage_service/restore?keyspace=system&table=local&snapshot=kept"),
+                ("POST", "/storage_service/sstables/system_schema?cf=tables&path=/backup"),
+                ("POST", "/storage_service/sstables/system?cf=local"),
+                ("GET", "/storage_service/keyspace_scrub/system_schema?scrub_mode=SKIP"),
+                ("GET", "/storage_service/keyspace_scrub/system?cf=local&scrub_mode=SKIP"),
+            ] {
+                let refused = ask(node.admin, method, target).await;
+                let is_told = refused.1.contains("is not possible in keyspace system");
+                assert!(refused.0 == 400 && is_told, "{target}: {refused:?}");
+            }
+            let validated = "/storage_service/keyspace_scrub/system_schema?scrub_mode=VALIDATE";
+            assert_eq!(ask(node.admin, "GET", validated).await, (200, "0".into()));
+        },
+    );
+}
+
+#[test]
+fn nothing_is_cached_of_a_virtual_table() {
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let explain = "/cache_service/row_cache/explain/system_views?cf=settings&key=x";
+            let (status, said) = ask(node.admin, "GET", explain).await;
+            assert!(status == 400 && said.contains("is a virtual table"), "{status}: {said}");
+        },
+    );
+}

@@ -57,6 +57,14 @@ impl Database {
         outcomes.await.into_iter().collect()
     }
 
+    /// Writes what a table has in memory on all shards to SSTables.
+    pub(super) async fn flush_everywhere(&self, id: TableId) -> Result<(), StorageError> {
+        let flush = |database: Database, table: Rc<Table>| async move {
+            database.flush_table(&table).await
+        };
+        self.for_tables(vec![id], flush).await
+    }
+
     /// Flushes all tables on this shard.
     pub(super) async fn flush_here(&self) -> Result<(), StorageError> {
         let mut outcome = Ok(());

@@ -1,8 +1,9 @@
 //! SSTables from elsewhere become part of a table: files of a backup, of another node, of Cassandra or ScyllaDB.
 //!
-//! Every SSTable is verified and compared with the schema before anything is changed. Then all are copied into the table's
-//! directory under numbers of this node, each with TOC.txt last, and opened by the shards that own a part. A crash meanwhile
-//! leaves some of them imported, each whole; importing again adds the same data once more, which changes nothing.
+//! Every SSTable is verified and compared with the schema before anything is changed. Then the table is flushed, and all are copied into the table's
+//! directory under numbers of this node, each with TOC.txt last, and opened by the shards that own a part. When all have them open they
+//! are added; a failure before that removes all copies. A crash meanwhile leaves some of them imported, each whole; importing again adds
+//! the same data once more, which changes nothing.
 
 use std::{
     path::{Path, PathBuf},
@@ -61,6 +62,7 @@ impl Database {
             let reason = format!("nothing of {keyspace}.{table} is stored: it is a virtual table");
             return Err(StorageError::NotImportable(reason));
         }
+        StorageError::unless_needed_for_start("an import", keyspace)?;
         let lead =
             move |database: Database| async move { database.lead_import(id, directory).await };
         self.on_shard(0, lead).await
@@ -85,6 +87,9 @@ impl Database {
         }
         let found = find(&file_system, &source).await?;
         let partitions = self.check_imports(&metadata, &found).await?;
+        // Files of this node say which parts of its commit log they hold, and a start takes that for parts that the table does not need any
+        // more. Those parts lie behind us; so nothing of the table may be left in them when the first copy is seen.
+        self.flush_everywhere(id).await?;
         let copied = self.add_foreign_sstables(&table, &found, Becoming::Copies).await?;
         let imported = Imported { partitions, ..copied };
         if is_upload {
@@ -142,30 +147,53 @@ impl Database {
             imported.sstables += 1;
             copies.push(copy);
         }
-        let outcomes = self.on_all_shards(move |database| {
-            let copies = copies.clone();
-            async move { database.add_sstables(id, copies).await }
+        let opened = self.open_incoming_everywhere(id, copies.clone()).await;
+        let is_opened = opened.is_ok();
+        let added = match opened {
+            Ok(()) => {
+                self.for_tables(vec![id], |_, table| async move { table.add_incoming() }).await
+            }
+            Err(error) => Err(error),
+        };
+        // Not before all have them: the first compaction of a file removes it for all.
+        let ended = self.for_tables(vec![id], |database, table| async move {
+            table.end_incoming();
+            database.compaction_wanted().notify_one();
+            Ok(())
         });
-        outcomes.await.into_iter().collect::<Result<(), StorageError>>()?;
-        Ok(imported)
+        ended.await?;
+        if !is_opened {
+            remove_all(file_system, &copies).await;
+        }
+        added.map(|()| imported)
     }
 
-    /// Opens SSTables that were put into the table's directory, as far as this shard owns a part of them.
-    async fn add_sstables(&self, id: TableId, added: Vec<Descriptor>) -> Result<(), StorageError> {
-        let table = self.table(id)?;
+    /// Opens SSTables that were put into the table's directory, on each shard that owns a part of them, and keeps compactions away.
+    async fn open_incoming_everywhere(
+        &self,
+        id: TableId,
+        added: Vec<Descriptor>,
+    ) -> Result<(), StorageError> {
+        let added = Arc::new(added);
+        self.for_tables(vec![id], move |database, table| {
+            let added = added.clone();
+            async move { database.open_incoming(&table, &added).await }
+        })
+        .await
+    }
+
+    async fn open_incoming(&self, table: &Table, added: &[Descriptor]) -> Result<(), StorageError> {
+        // What compactions under way have found to cover nothing may cover something in these.
+        let pause = table.compactions.pause().await;
         let metadata = table.metadata();
         let mut sstables = Vec::new();
         for descriptor in added {
-            let sstable = self.open_sstable(&metadata, descriptor).await?;
+            let sstable = self.open_sstable(&metadata, descriptor.clone()).await?;
             if self.may_own_part(&metadata, &sstable) {
                 sstables.push(sstable);
             }
         }
-        // What compactions under way have found to cover nothing may cover something in these.
-        let pause = table.compactions.pause().await;
-        table.add_foreign(sstables)?;
-        drop(pause);
-        self.compaction_wanted().notify_one();
+        table.hold_incoming(sstables, pause);
         Ok(())
     }
 

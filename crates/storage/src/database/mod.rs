@@ -13,6 +13,7 @@
 //! | `scrub` | files that may be damaged, on demand |
 //! | `schema_change`, `truncate`, `drop_table` | what all shards do together |
 
+mod clear_snapshots;
 mod compact;
 mod compaction;
 mod counters;

@@ -22,6 +22,7 @@ impl Database {
         table: &str,
         tag: &str,
     ) -> Result<Imported, StorageError> {
+        StorageError::unless_needed_for_start("a restore", keyspace)?;
         let (keyspace, table, tag) = (keyspace.to_owned(), table.to_owned(), tag.to_owned());
         self.on_shard(0, move |database| async move {
             database.lead_restore(keyspace, table, &tag).await
@@ -43,6 +44,7 @@ impl Database {
         let source = self.snapshot_directory(&keyspace, &name, tag).await?;
         let found = self.files_of_snapshot(&source).await?;
         let partitions = self.check_imports(&metadata, &found).await?;
+        // What is unflushed behind this is younger than the parts of the commit log that the snapshot's files say to hold.
         self.truncate_in_turn(metadata.id).await?;
         let table = self.table(metadata.id)?;
         let added = self.add_foreign_sstables(&table, &found, Becoming::Links).await?;

@@ -28,6 +28,13 @@ impl Database {
         with_snapshot: bool,
     ) -> Result<ScrubReport, StorageError> {
         let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
+        if mode == ScrubMode::Skip {
+            let schema = self.schema();
+            for table in ids.iter().filter_map(|id| schema.table_by_id(*id)) {
+                let what = "a scrub that leaves out what cannot be read";
+                StorageError::unless_needed_for_start(what, &table.keyspace)?;
+            }
+        }
         if mode == ScrubMode::Skip && with_snapshot && !tables.is_empty() {
             let tag = self.snapshot_tag(&ids).await?;
             tracing::info!(tag, "a snapshot is taken before a scrub");

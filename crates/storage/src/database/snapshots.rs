@@ -7,18 +7,27 @@ use std::{
 };
 
 use espalier_mutation::schema::TableId;
-use espalier_runtime::{file::FileSystem, maybe_yield, time};
-use espalier_sstable::components::components_found;
+use espalier_runtime::{
+    file::{DirectoryEntry, FileSystem},
+    maybe_yield, time,
+};
+use espalier_sstable::{
+    Component,
+    components::{components_found, list_directory, remove_sstable},
+};
 use uuid::Uuid;
 
 use super::Database;
 use crate::{
     StorageError,
-    table::{DROPPED_FILE_NAME, SNAPSHOTS, remove_dropped_directory},
+    table::{SNAPSHOTS, Table, TableView},
 };
 
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const SCHEMA: &str = "schema.cql";
+
+/// How often a shard tries to link what it has open. Arbitrary: each split of a file may cost one.
+const LINK_ATTEMPTS: u32 = 16;
 
 /// A table to be kept.
 #[derive(Clone, Debug)]
@@ -48,7 +57,7 @@ pub struct SnapshotDetails {
 
 impl Database {
     /// Keeps the files of tables under a name; with `with_memtables`, what is in memory is written first. A table that has a
-    /// snapshot of this name already is an error, and then nothing is kept.
+    /// snapshot of this name already is an error, and nothing is kept then, nor after any other one.
     pub async fn take_snapshot(
         &self,
         tag: String,
@@ -77,26 +86,56 @@ impl Database {
         let _turn = self.inner.schema_turn.acquire(1).await;
         for table in &tables {
             let table = self.table(table.id)?;
-            if self.file_system().exists(table.directory.join(SNAPSHOTS).join(tag)).await? {
-                let name = table.metadata().name.clone();
-                return Err(StorageError::Snapshot(format!(
-                    "Snapshot {tag} of table {name} already exists."
-                )));
+            self.check_no_snapshot(&table, tag).await?;
+        }
+        let mut made = Vec::new();
+        let taken = self.take_in_turn(tag, tables, with_memtables, &mut made).await;
+        if taken.is_err() {
+            // A part of one would keep its name from the next attempt.
+            for directory in made {
+                match self.file_system().remove_dir_all(&directory).await {
+                    Err(error) if !error.is_not_found() => {
+                        tracing::warn!(%error, "a part of a snapshot that failed is left");
+                    }
+                    _ => {}
+                }
             }
         }
+        taken
+    }
+
+    async fn check_no_snapshot(&self, table: &Table, tag: &str) -> Result<(), StorageError> {
+        let directory = table.directory.join(SNAPSHOTS).join(tag);
+        if !self.file_system().exists(&directory).await? {
+            return Ok(());
+        }
+        let name = table.metadata().name.clone();
+        Err(StorageError::Snapshot(
+            match self.file_system().exists(directory.join(MANIFEST)).await? {
+                true => format!("Snapshot {tag} of table {name} already exists."),
+                false => format!(
+                    "There is something in the place of snapshot {tag} of table {name}, without {MANIFEST}: a crash has left it, perhaps. Clear it first"
+                ),
+            },
+        ))
+    }
+
+    /// Notes each directory before it makes it.
+    async fn take_in_turn(
+        &self,
+        tag: &str,
+        tables: Vec<SnapshotTable>,
+        with_memtables: bool,
+        made: &mut Vec<PathBuf>,
+    ) -> Result<(), StorageError> {
         for SnapshotTable { id, schema } in tables {
             if with_memtables {
-                let flushed = self.on_all_shards(move |database| async move {
-                    match database.table(id) {
-                        Ok(table) => database.flush_table(&table).await,
-                        Err(_) => Ok(()),
-                    }
-                });
-                flushed.await.into_iter().collect::<Result<(), StorageError>>()?;
+                self.flush_everywhere(id).await?;
             }
             let table = self.table(id)?;
             self.make_directory(&table).await?;
             let directory = table.directory.join(SNAPSHOTS).join(tag);
+            made.push(directory.clone());
             self.file_system().create_dir_all(&directory).await?;
             let to = directory.clone();
             let linked = self.on_all_shards(move |database| {
@@ -109,6 +148,7 @@ impl Database {
             }
             files.sort();
             files.dedup();
+            self.remove_unlisted(&directory, &files).await?;
             let file_system = self.file_system();
             file_system.write_atomically(directory.join(SCHEMA), schema).await?;
             file_system.write_atomically(directory.join(MANIFEST), manifest(&files)).await?;
@@ -122,16 +162,35 @@ impl Database {
     async fn link_files(&self, id: TableId, to: &Path) -> Result<Vec<String>, StorageError> {
         let Ok(table) = self.table(id) else { return Ok(Vec::new()) };
         let _turn = table.exchange_lock.acquire(1).await;
-        let (file_system, view) = (self.file_system(), table.view());
+        let mut attempt = 1;
+        loop {
+            // A file of several shards may be split by another one, which puts the parts into this shard's view before it removes
+            // the file: then the next view has them.
+            let view = table.view();
+            match self.link_view(&view, to).await {
+                Err(StorageError::VanishedSSTable(_)) if attempt < LINK_ATTEMPTS => attempt += 1,
+                linked => return linked,
+            }
+        }
+    }
+
+    async fn link_view(&self, view: &TableView, to: &Path) -> Result<Vec<String>, StorageError> {
+        let file_system = self.file_system();
         let mut files = Vec::new();
         for sstable in view.sstables.iter() {
             let descriptor = sstable.descriptor();
-            for component in components_found(file_system, descriptor).await? {
+            let vanished = || StorageError::VanishedSSTable(descriptor.path(&Component::Data));
+            let components = components_found(file_system, descriptor).await?;
+            if ![Component::Data, Component::Toc].iter().all(|it| components.contains(it)) {
+                return Err(vanished());
+            }
+            for component in components {
                 let from = descriptor.path(&component);
                 let Some(name) = from.file_name() else { continue };
                 match file_system.hard_link(&from, to.join(name)).await {
                     // Another shard has a part of it, too.
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    Err(error) if error.is_not_found() => return Err(vanished()),
                     linked => linked?,
                 }
                 maybe_yield().await;
@@ -141,58 +200,69 @@ impl Database {
         Ok(files)
     }
 
+    /// Removes what was linked of files that were gone before a shard had all of one.
+    async fn remove_unlisted(&self, to: &Path, files: &[String]) -> Result<(), StorageError> {
+        let listing = list_directory(self.file_system(), to).await?;
+        let sets = listing.sealed.iter().chain(&listing.incomplete).chain(&listing.unsealed);
+        for descriptor in sets {
+            if !files.contains(&format!("{descriptor}-Data.db")) {
+                remove_sstable(self.file_system(), descriptor).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// The snapshots of all tables, and of those that were dropped since.
     pub async fn snapshots(&self) -> Result<Vec<SnapshotDetails>, StorageError> {
         let mut found = Vec::new();
         for table in self.table_directories().await? {
-            for entry in read_dir(self.file_system(), &table.path.join(SNAPSHOTS)).await? {
-                let mut details = SnapshotDetails {
-                    tag: entry.name,
-                    keyspace: table.keyspace.clone(),
-                    table: table.name.clone(),
-                    total_bytes: 0,
-                    true_bytes: 0,
-                    created_ms: None,
-                };
-                for file in read_dir(self.file_system(), &entry.path).await? {
-                    let metadata = self.file_system().metadata(&file.path).await?;
-                    details.total_bytes += metadata.length;
-                    details.true_bytes += if metadata.links > 1 { 0 } else { metadata.length };
-                    if file.name == MANIFEST {
-                        details.created_ms = Some(metadata.modified_ms);
-                    }
-                }
-                found.push(details);
+            for entry in self.snapshots_of(&table.path).await? {
+                found.extend(self.details_of(&table, entry).await?);
             }
         }
         Ok(found)
     }
 
-    /// Removes snapshots: of one name or all, in some keyspaces or all, of one table or all. What is left of a table that was
-    /// dropped goes with its last one.
-    pub async fn clear_snapshots(
+    /// The directories of a table's snapshots. What else somebody has put there is nobody's business.
+    pub(super) async fn snapshots_of(
         &self,
-        tag: Option<&str>,
-        keyspaces: &[&str],
-        table: Option<&str>,
-    ) -> Result<(), StorageError> {
-        let file_system = self.file_system();
-        for found in self.table_directories().await? {
-            let is_wanted = (keyspaces.is_empty() || keyspaces.contains(&found.keyspace.as_str()))
-                && table.is_none_or(|table| found.name == table);
-            if !is_wanted {
-                continue;
-            }
-            for entry in read_dir(file_system, &found.path.join(SNAPSHOTS)).await? {
-                if tag.is_none_or(|tag| entry.name == tag) {
-                    file_system.remove_dir_all(&entry.path).await?;
-                }
-            }
-            if file_system.exists(found.path.join(DROPPED_FILE_NAME)).await? {
-                remove_dropped_directory(file_system, &found.path).await?;
+        table: &Path,
+    ) -> Result<Vec<DirectoryEntry>, StorageError> {
+        let mut entries = read_dir(self.file_system(), &table.join(SNAPSHOTS)).await?;
+        entries.retain(|entry| entry.is_directory);
+        Ok(entries)
+    }
+
+    /// `None` if it was removed meanwhile. Files come and go while it is taken or removed.
+    async fn details_of(
+        &self,
+        table: &NamedDirectory,
+        snapshot: DirectoryEntry,
+    ) -> Result<Option<SnapshotDetails>, StorageError> {
+        let mut details = SnapshotDetails {
+            tag: snapshot.name,
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+            total_bytes: 0,
+            true_bytes: 0,
+            created_ms: None,
+        };
+        let files = match self.file_system().read_dir(&snapshot.path).await {
+            Err(error) if error.is_not_found() => return Ok(None),
+            files => files?,
+        };
+        for file in files {
+            let metadata = match self.file_system().metadata(&file.path).await {
+                Err(error) if error.is_not_found() => continue,
+                metadata => metadata?,
+            };
+            details.total_bytes += metadata.length;
+            details.true_bytes += if metadata.links > 1 { 0 } else { metadata.length };
+            if file.name == MANIFEST {
+                details.created_ms = Some(metadata.modified_ms);
             }
         }
-        Ok(())
+        Ok(Some(details))
     }
 
     /// The directories of all tables that are or were there, in order.
@@ -226,7 +296,7 @@ pub(super) struct NamedDirectory {
 pub(super) async fn read_dir(
     file_system: &FileSystem,
     directory: &Path,
-) -> Result<Vec<espalier_runtime::file::DirectoryEntry>, StorageError> {
+) -> Result<Vec<DirectoryEntry>, StorageError> {
     match file_system.read_dir(directory).await {
         Err(error) if error.is_not_found() => Ok(Vec::new()),
         listed => Ok(listed?),

@@ -30,6 +30,11 @@ pub const SCHEMA_KEYSPACE: &str = "system_schema";
 /// The keyspace of the node's own tables.
 pub const SYSTEM_KEYSPACE: &str = "system";
 
+/// Whether a keyspace is one whose tables the node starts from: what they hold must fit together, and to what the disk has.
+pub fn is_needed_for_start(keyspace: &str) -> bool {
+    keyspace == SCHEMA_KEYSPACE || keyspace == SYSTEM_KEYSPACE
+}
+
 /// The schema tables, in the order in which they are written and read.
 pub const SCHEMA_TABLES: [&str; 5] = ["keyspaces", "types", "tables", "columns", "dropped_columns"];
 

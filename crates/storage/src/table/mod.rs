@@ -2,6 +2,7 @@
 
 mod aside;
 mod directory;
+mod incoming;
 mod sstable;
 mod truncation;
 mod view;
@@ -24,6 +25,7 @@ pub(crate) use directory::{
     BACKUPS, DROPPED_FILE_NAME, SNAPSHOTS, TableDirectory, find_sstables, find_tables,
     remove_dropped_directory,
 };
+use incoming::Incoming;
 pub(crate) use sstable::{SSTable, set_commit_log_facts};
 pub(crate) use truncation::TruncationRecord;
 pub(crate) use view::TableView;
@@ -67,6 +69,7 @@ pub(crate) struct Table {
     dead_ranges: Rc<DeadRanges>,
     flush_clock: FlushClock,
     aside: RefCell<Aside>,
+    incoming: RefCell<Incoming>,
     is_dropped: Cell<bool>,
     /// `durable_writes` of the keyspace.
     is_durable: Cell<bool>,
@@ -104,6 +107,7 @@ impl Table {
             flush_lock: Semaphore::new(1),
             flush_failure: RefCell::default(),
             aside: RefCell::default(),
+            incoming: RefCell::default(),
             is_dropped: Cell::new(false),
             is_durable: Cell::new(true),
             is_schema,
@@ -238,14 +242,6 @@ impl Table {
     pub(crate) fn add_flushed(&self, sstable: Rc<SSTable>) {
         self.change_view(|view| view.with_sstables([sstable]));
         self.cache.begin_phase();
-    }
-
-    /// Files with data that the table did not have.
-    pub(crate) fn add_foreign(&self, sstables: Vec<Rc<SSTable>>) -> Result<(), StorageError> {
-        self.adopt(&sstables)?;
-        self.change_view(|view| view.with_sstables(sstables));
-        self.forget_read();
-        Ok(())
     }
 
     /// Forgets what was read of its files, because they do not hold the same any more.

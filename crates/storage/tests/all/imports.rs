@@ -2,9 +2,17 @@
 
 use std::path::PathBuf;
 
-use espalier_mutation::schema::Schema;
-use espalier_runtime::{file::FileSystem, random::Generator, spawn_local, yield_now};
-use espalier_storage::{Database, Imported, StorageConfiguration, StorageError};
+use espalier_mutation::schema::{Schema, TableBuilder, TableId};
+use espalier_runtime::{
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    random::Generator,
+    spawn_local, yield_now,
+};
+use espalier_storage::{Database, Imported, SnapshotTable, StorageConfiguration, StorageError};
+use espalier_types::CqlType;
 
 use crate::support::{shards::on_shards, *};
 
@@ -183,4 +191,119 @@ fn each_sstable_is_imported_whole_or_not_at_all_wherever_the_power_goes() {
         });
     }
     assert!(none > 2 && all > 2, "{none} {all}");
+}
+
+/// The files say which part of this node's log they hold. That is true of the table they come from alone: what the other one has
+/// in memory lies within, and is not in them.
+#[test]
+fn writes_that_are_not_flushed_survive_an_import_from_another_table_of_the_node() {
+    for shards in [1, 3] {
+        for is_compacted in [false, true] {
+            let file_system = FileSystem::simulated(shards as u64);
+            let disk = file_system.simulated_disk().unwrap().clone();
+            on_shards(shards, &file_system, configuration(), move |database| async move {
+                let other = TableBuilder::new("ks", "other", TableId(uuid::Uuid::from_u128(0xb1)))
+                    .partition_key("k", CqlType::Blob)
+                    .regular("v", CqlType::Blob)
+                    .build();
+                create(&database, vec![narrow_table(), other]).await;
+                let other = table(&database, "other");
+                for number in 0..40 {
+                    // Where the first and the last write of a shard lie around those of the other table, whichever it is.
+                    let written = insert(&other, &format!("k{number}"), None, 1, &[("v", "x")]);
+                    database.apply(written).await.unwrap();
+                    write_narrow(&database, &[&format!("own{number}")]).await;
+                }
+                for number in 40..60 {
+                    let written = insert(&other, &format!("k{number}"), None, 1, &[("v", "x")]);
+                    database.apply(written).await.unwrap();
+                }
+                let kept = SnapshotTable { id: other.id, schema: String::new() };
+                database.take_snapshot("kept".into(), vec![kept], true).await.unwrap();
+                let from = table_directory(&other).join("snapshots/kept");
+                let imported = database.import("ks", "narrow", Some(from)).await.unwrap();
+                assert_eq!(imported.sstables, shards as u64);
+                if is_compacted {
+                    database.compact("ks", Some("narrow"), false).await.unwrap();
+                }
+                write_narrow(&database, &["later"]).await;
+            })
+            .unwrap();
+            let file_system = FileSystem::on(disk.crash(1));
+            let found = on_shards(shards, &file_system, configuration(), |database| async move {
+                names_in_narrow(&database).await
+            });
+            let mut expected: Vec<String> = (0..60).map(|number| format!("k{number}")).collect();
+            expected.extend((0..40).map(|number| format!("own{number}")));
+            expected.push("later".into());
+            expected.sort();
+            assert_eq!(found.unwrap(), expected, "{shards} shards, compacted: {is_compacted}");
+        }
+    }
+}
+
+#[test]
+fn files_that_one_shard_cannot_open_are_on_none() {
+    // Each of the two has some files that each shard opens.
+    for nth in [0, 3, 6, 9, 12, 15] {
+        let file_system = FileSystem::simulated(nth);
+        let backup = backup(&file_system, "da", 40);
+        let (files, disk) = (file_system.clone(), file_system.simulated_disk().unwrap().clone());
+        on_shards(3, &file_system, configuration(), move |database| {
+            let (backup, files, disk) = (backup.clone(), files.clone(), disk.clone());
+            async move {
+                create(&database, vec![narrow_table()]).await;
+                write_narrow(&database, &["own"]).await;
+                database.flush("ks", None).await.unwrap();
+                let before = file_names(&files, &narrow_table()).await;
+                let fault = Fault::nth(Operation::Open, nth, Effect::InputOutput);
+                disk.inject(fault.on_path("node/data/ks/narrow"));
+                let refused = database.import("ks", "narrow", Some(backup.clone())).await;
+                disk.clear_faults();
+                assert!(refused.is_err(), "{nth}: {refused:?}");
+                assert_eq!(names(&database).await, ["own"], "{nth}");
+                assert_eq!(file_names(&files, &narrow_table()).await, before, "{nth}");
+                // Compactions are not held up for ever.
+                database.compact("ks", Some("narrow"), true).await.unwrap();
+                database.import("ks", "narrow", Some(backup)).await.unwrap();
+                let mut all = expected(40);
+                all.push("own".into());
+                assert_eq!(names(&database).await, all, "{nth}");
+            }
+        })
+        .unwrap();
+    }
+}
+
+/// A compaction on one shard takes away a file that another one has not opened yet.
+#[test]
+fn compactions_go_on_while_files_come_in() {
+    for seed in 0..12 {
+        let file_system = FileSystem::simulated(seed);
+        let backup = backup(&file_system, "da", 40);
+        on_shards(3, &file_system, configuration(), move |database| {
+            let backup = backup.clone();
+            async move {
+                create(&database, vec![narrow_table()]).await;
+                let is_done = std::rc::Rc::new(std::cell::Cell::new(false));
+                let (other, until) = (database.clone(), is_done.clone());
+                let compacting = spawn_local(async move {
+                    while !until.get() {
+                        other.compact("ks", Some("narrow"), true).await.unwrap();
+                        yield_now().await;
+                    }
+                });
+                for round in 0..4 {
+                    write_narrow(&database, &[&format!("own{round}")]).await;
+                    let imported = database.import("ks", "narrow", Some(backup.clone())).await;
+                    assert_eq!(imported.unwrap().partitions, 40, "{seed} {round}");
+                    let found = names(&database).await;
+                    assert_eq!(found.len(), 40 + round + 1, "{seed} {round}: {found:?}");
+                }
+                is_done.set(true);
+                compacting.await;
+            }
+        })
+        .unwrap();
+    }
 }

@@ -44,6 +44,7 @@ mod segments_are_recycled;
 mod several_shards;
 mod shadowable_rows;
 mod short_scans;
+mod snapshots;
 mod support;
 mod sync_modes;
 mod the_clock_goes_back;

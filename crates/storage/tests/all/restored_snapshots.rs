@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, rc::Rc};
 
-use espalier_runtime::{block_on, file::FileSystem, random::Generator};
+use espalier_runtime::{block_on, file::FileSystem, random::Generator, spawn_local, yield_now};
 use espalier_storage::{Database, SnapshotTable, StorageError};
 
 use crate::support::{shards::on_shards, *};
@@ -153,4 +153,43 @@ fn wherever_the_power_goes_it_can_be_done_again() {
         });
     }
     assert!(befores > 10 && parts > 10 && afters > 10, "{befores} {parts} {afters}");
+}
+
+/// It is removed before that, and nothing changes, or when the table has it.
+#[test]
+fn a_snapshot_is_not_removed_while_it_is_restored() {
+    let (mut befores, mut afters) = (0, 0);
+    for steps in (0..240).step_by(6) {
+        let file_system = FileSystem::simulated(steps);
+        run(async {
+            let database = prepared(&file_system).await;
+            let (other, cleared) = (database.clone(), steps % 12 == 0);
+            let clearing = spawn_local(async move {
+                for _ in 0..if cleared { 0 } else { steps } {
+                    yield_now().await;
+                }
+                other.clear_snapshots(Some("monday"), &["ks"], &["narrow"]).await.unwrap();
+            });
+            for _ in 0..if cleared { steps } else { 0 } {
+                yield_now().await;
+            }
+            let restored = database.restore("ks", "narrow", "monday").await;
+            clearing.await;
+            let found = names_in_narrow(&database).await;
+            match restored {
+                Ok(_) => {
+                    assert_eq!(found, ["kept", "moved"], "{steps}");
+                    afters += 1;
+                }
+                Err(error) => {
+                    let is_told = error.to_string().contains("There is no snapshot monday");
+                    assert!(is_told, "{steps}: {error}");
+                    assert_eq!(found, ["file", "kept", "memory", "moved"], "{steps}");
+                    befores += 1;
+                }
+            }
+            assert_eq!(database.snapshots().await.unwrap(), []);
+        });
+    }
+    assert!(befores > 2 && afters > 2, "{befores} {afters}");
 }
