@@ -1,8 +1,14 @@
 //! A file being written from front to back. Bytes are gathered and go to disk in large pieces; the buffer is reused.
+//!
+//! They go through the kernel's cache, which is told to write them out while the file is written: the index of a large SSTable has
+//! hundreds of megabytes, and all of them in one sync at its end kept the disk from reads for half a second.
 
 use std::path::Path;
 
-use espalier_runtime::file::{File, FileSystem};
+use espalier_runtime::{
+    file::{File, FileError, FileSystem},
+    task::{JoinHandle, spawn_local},
+};
 use espalier_trie::page::Sink;
 
 use crate::{
@@ -13,11 +19,17 @@ use crate::{
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 256 * 1024;
 
+/// Bytes between two syncs on the way. An arbitrary choice: some milliseconds of a disk.
+const SYNCED_AT_ONCE: u64 = 4 << 20;
+
 pub(crate) struct AppendFile {
     file: File,
     name: FileName,
     buffer: Vec<u8>,
     written: u64,
+    /// Of them, those that a sync has covered, or that one is under way for.
+    synced: u64,
+    syncing: Option<JoinHandle<std::result::Result<(), FileError>>>,
     checksums: PageChecksums,
 }
 
@@ -30,6 +42,8 @@ impl AppendFile {
             name: FileName::new(path),
             buffer: Vec::new(),
             written: 0,
+            synced: 0,
+            syncing: None,
             checksums: PageChecksums::default(),
         })
     }
@@ -56,7 +70,21 @@ impl AppendFile {
         self.written += buffer.len() as u64;
         buffer.clear();
         self.buffer = buffer;
+        if self.written - self.synced >= SYNCED_AT_ONCE {
+            self.settle().await?;
+            self.synced = self.written;
+            let file = self.file.clone();
+            self.syncing = Some(spawn_local(async move { file.sync_data().await }));
+        }
         Ok(())
+    }
+
+    /// Waits for the sync under way. What it could not write is told by no later one.
+    async fn settle(&mut self) -> Result<()> {
+        match self.syncing.take() {
+            Some(syncing) => Ok(syncing.await?),
+            None => Ok(()),
+        }
     }
 
     /// Writes over the beginning of the file, at most a page of it.
@@ -70,6 +98,7 @@ impl AppendFile {
     /// Writes the rest and, if it is to outlive a crash, makes all of it durable.
     pub(crate) async fn finish(mut self, is_durable: bool) -> Result<WrittenFile> {
         self.flush().await?;
+        self.settle().await?;
         if is_durable {
             self.file.sync_all().await?;
         }

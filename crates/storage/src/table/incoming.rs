@@ -9,14 +9,14 @@ use crate::{StorageError, compaction::CompactionPause};
 #[derive(Default)]
 pub(super) struct Incoming {
     /// Keeps compactions away.
-    pause: Option<CompactionPause>,
+    _pause: Option<CompactionPause>,
     sstables: Vec<Rc<SSTable>>,
 }
 
 impl Table {
     /// Keeps files for [`Table::add_incoming`], and compactions away until [`Table::end_incoming`].
     pub(crate) fn hold_incoming(&self, sstables: Vec<Rc<SSTable>>, pause: CompactionPause) {
-        *self.incoming.borrow_mut() = Incoming { pause: Some(pause), sstables };
+        *self.incoming.borrow_mut() = Incoming { _pause: Some(pause), sstables };
     }
 
     /// Puts them, which hold data that the table did not have, into the view.
