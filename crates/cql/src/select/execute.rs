@@ -257,12 +257,11 @@ impl Execution<'_> {
         for (index, mut partition) in partitions.into_iter().enumerate() {
             let components = key_components(&table, &partition.key)?;
             let is_last_partition = index + 1 == partition_count;
-            let same = |position: &Option<ReadPosition>| {
-                position.as_ref().is_some_and(|position| position.key == partition.key)
-            };
+            let is_here = |position: &ReadPosition| position.key == partition.key;
             // Where a page ended among dead rows, nothing of the partition was shown.
-            let resumed = self.resumed.as_ref().filter(|from| from.rows_of_partition > 0).cloned();
-            let continued = same(&self.last) || same(&resumed);
+            let has_shown = |from: &ReadPosition| from.rows_of_partition > 0 && is_here(from);
+            let continued = self.last.as_ref().is_some_and(is_here)
+                || self.resumed.as_ref().is_some_and(has_shown);
             if !continued {
                 self.partition_rows = 0;
             }

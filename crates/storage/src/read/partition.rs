@@ -3,12 +3,11 @@
 use espalier_mutation::{
     Clustering, DecoratedKey, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
 };
+use espalier_runtime::time::Instant;
 
 use super::{
     PartitionRows, ReadCommand, ReadLimits, ReadPosition, command::LONG_WALK, source::Source,
 };
-use espalier_runtime::time::Instant;
-
 use crate::{
     StorageError,
     dead_ranges::{DeadAtOpening, DeadWalk},
