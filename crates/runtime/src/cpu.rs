@@ -76,16 +76,17 @@ pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Frees a helper thread from the processor of the pinned shard that started it; the shard needs it.
-pub(crate) fn unpin_helper_thread() {
+/// Frees a helper thread from the processor of the pinned shard that started it, which needs that, and from its name.
+pub(crate) fn become_helper_thread() {
     thread_local! {
         static DONE: Cell<bool> = const { Cell::new(false) };
     }
-    if !DONE.replace(true)
-        && let Some(set) = UNPINNED.get()
-    {
-        // Best effort: where it fails, the helper only shares the processor.
-        let _ = sched_setaffinity(None, set);
+    if !DONE.replace(true) {
+        // Best effort, both: where it fails, the helper only shares the processor.
+        let _ = rustix::thread::set_name(c"helper");
+        if let Some(set) = UNPINNED.get() {
+            let _ = sched_setaffinity(None, set);
+        }
     }
 }
 

@@ -68,11 +68,6 @@ pub(crate) fn is_running() -> bool {
     CURRENT.with(|current| current.borrow().is_some())
 }
 
-/// Whether the calling thread is inside an event loop that takes new tasks.
-pub(crate) fn may_spawn() -> bool {
-    is_running() && !preempt::is_ending()
-}
-
 /// The state of the loop of the calling thread.
 pub(crate) fn current() -> Option<Rc<LoopState>> {
     CURRENT.with(|current| current.borrow().clone())

@@ -153,19 +153,27 @@ fn a_large_removed_file_is_closed_in_the_end() {
         let targets = descriptors.flatten().flat_map(|entry| std::fs::read_link(entry.path()));
         targets.filter(|target| target.starts_with(directory.path())).count()
     };
-    block_on(async {
-        let system = FileSystem::real();
-        let file = system.create(&path).await.unwrap();
-        file.append(vec![1; 8 << 20]).await.unwrap();
-        system.remove_file(&path).await.unwrap();
-        assert_eq!(still_open(), 1);
-        drop(file);
+    let is_open_so_often = async |times| {
         for _ in 0..1000 {
-            if still_open() == 0 {
+            if still_open() == times {
                 return;
             }
             espalier_runtime::time::sleep(std::time::Duration::from_millis(5)).await;
         }
-        panic!("the file stays open");
+        panic!("the file is open {} times", still_open());
+    };
+    block_on(async {
+        let system = FileSystem::real();
+        let file = system.create(&path).await.unwrap();
+        file.append(vec![1; 24 << 20]).await.unwrap();
+        let other = system.open_read(&path).await.unwrap();
+        system.remove_file(&path).await.unwrap();
+        drop(file);
+        is_open_so_often(1).await;
+        // Nothing is freed of what somebody can read.
+        let last = other.read_exact_at((24 << 20) - 1, 1).await.unwrap();
+        assert_eq!(last[..], [1]);
+        drop(other);
+        is_open_so_often(0).await;
     });
 }

@@ -16,6 +16,7 @@ mod lock;
 mod page_buffer;
 mod pool;
 mod real;
+mod release;
 pub mod simulated;
 mod system;
 

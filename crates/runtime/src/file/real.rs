@@ -6,10 +6,10 @@
 use super::error::{FileError, Operation};
 use super::io_bytes::{Filling, IoBytes, Sending, SendingVectored};
 use super::page_buffer::{PageBuffer, PageBufferMut};
+use super::release::{LARGE_BYTES, release, waiting_bytes};
 use super::system::parent_of;
 use super::{DirectoryEntry, File, Metadata, PAGE_BYTES, Result};
-use crate::event_loop;
-use crate::task::{spawn_blocking, spawn_local};
+use crate::task::spawn_blocking;
 use compio::BufResult;
 use compio::buf::IoBuf as _;
 use compio::io::{AsyncReadAt, AsyncWriteAt};
@@ -22,9 +22,6 @@ use std::path::{Path, PathBuf};
 
 /// From this length on, an exact read looks at the file's length before it allocates.
 const LARGE_READ: usize = 1 << 20;
-
-/// From this length on, a removed file is closed by a helper thread.
-const LARGE_REMOVED: i64 = 4 << 20;
 
 pub(super) struct RealFile {
     path: PathBuf,
@@ -257,15 +254,15 @@ impl RealFile {
 }
 
 impl Drop for RealFile {
-    /// Freeing the blocks of a large removed file can take the kernel many milliseconds, and whoever closes it
-    /// last waits for that: a helper thread, not the shard.
+    /// Who closes a large removed file last must not wait until its blocks are free.
     fn drop(&mut self) {
         let Ok(status) = rustix::fs::fstat(&self.file) else { return };
-        if status.st_nlink > 0 || status.st_size < LARGE_REMOVED || !event_loop::may_spawn() {
+        let length = u64::try_from(status.st_size).unwrap_or(0);
+        if status.st_nlink > 0 || length < LARGE_BYTES {
             return;
         }
         if let Ok(descriptor) = self.file.as_fd().try_clone_to_owned() {
-            spawn_local(spawn_blocking(move || drop(descriptor))).detach();
+            release(descriptor, length);
         }
     }
 }
@@ -357,7 +354,16 @@ pub(super) async fn hard_link(from: &Path, to: &Path) -> Result<()> {
 }
 
 pub(super) async fn remove_file(path: &Path) -> Result<()> {
-    compio::fs::remove_file(path).await.map_err(fail(path, Operation::Remove))
+    // Nobody may have a large one open: then it is this that closes it last.
+    let held = match metadata(path).await {
+        Ok(found) if !found.is_directory && found.length >= LARGE_BYTES => {
+            open_read(path, false).await.ok()
+        }
+        _ => None,
+    };
+    let removed = compio::fs::remove_file(path).await.map_err(fail(path, Operation::Remove));
+    drop(held);
+    removed
 }
 
 pub(super) async fn create_dir_all(path: &Path) -> Result<()> {
@@ -387,8 +393,28 @@ pub(super) async fn create_dir_all(path: &Path) -> Result<()> {
 
 pub(super) async fn remove_dir_all(path: &Path) -> Result<()> {
     let owned = path.to_owned();
-    let removed = spawn_blocking(move || std::fs::remove_dir_all(owned)).await;
-    removed.map_err(fail(path, Operation::RemoveDirectory))
+    let removed = spawn_blocking(move || {
+        remove_large_files(&owned)?;
+        std::fs::remove_dir_all(owned)
+    });
+    removed.await.map_err(fail(path, Operation::RemoveDirectory))
+}
+
+/// Of all that is in a directory, the files whose blocks are not to be freed in one go.
+fn remove_large_files(directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let found = entry.metadata()?;
+        if found.is_dir() {
+            remove_large_files(&entry.path())?;
+        } else if found.is_file() && found.nlink() == 1 && found.len() >= LARGE_BYTES {
+            let file = std::fs::File::open(entry.path())?;
+            std::fs::remove_file(entry.path())?;
+            release(file.into(), found.len());
+        }
+    }
+    Ok(())
 }
 
 pub(super) async fn remove_empty_dir(path: &Path) -> Result<()> {
@@ -441,5 +467,5 @@ pub(super) async fn available_bytes(path: &Path) -> Result<u64> {
     let owned = path.to_owned();
     let found = spawn_blocking(move || rustix::fs::statvfs(&owned).map_err(io::Error::from)).await;
     let found = found.map_err(fail(path, Operation::Metadata))?;
-    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    Ok(found.f_bavail.saturating_mul(found.f_frsize).saturating_add(waiting_bytes()))
 }

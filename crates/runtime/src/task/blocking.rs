@@ -1,6 +1,6 @@
 //! Work that blocks, on helper threads.
 
-use crate::cpu::unpin_helper_thread;
+use crate::cpu::become_helper_thread;
 use crate::driver::BLOCKING_THREADS;
 use crate::sync::Semaphore;
 use compio::BufResult;
@@ -19,7 +19,7 @@ pub async fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send +
     let places = PLACES.with(Semaphore::clone);
     let permit = places.acquire(1).await;
     let operation = Asyncify::new(move || {
-        unpin_helper_thread();
+        become_helper_thread();
         BufResult(Ok(0), catch_unwind(AssertUnwindSafe(work)))
     });
     let submitted = compio::runtime::submit(operation);
