@@ -188,6 +188,8 @@ def measure(name, server, count, most_seconds):
         receiving, sending = context.Pipe(duplex=False)
         prober = context.Process(target=probe, args=(server, rows, known, is_over, sending), daemon=True)
         prober.start()
+        # So that its end is seen here.
+        sending.close()
         blocks, samples, began = [], [], time.monotonic()
 
         def watch():

@@ -101,7 +101,8 @@ def columns_of(shape, rows, first):
     return [numbers % PARTITIONS, numbers // PARTITIONS]
 
 
-def write_all(name, server, statement, shape, rows, rate, value):
+def write_all(name, server, statement, shape, rows, rate, value, left):
+    """`left` is always a number of rows that are there for sure."""
     numbers = 1 if shape == "narrow" else 2
     links = [Connection(server, statement, numbers, value) for _ in range(CONNECTIONS)]
     began, told = time.monotonic(), 0
@@ -109,6 +110,10 @@ def write_all(name, server, statement, shape, rows, rate, value):
         link = links[turn % CONNECTIONS]
         if link.waiting:
             link.receive()
+            if value:
+                left.value = 1
+        if not value:
+            left.value = max(rows - first - BLOCK, 0)
         time.sleep(max(began + first / rate - time.monotonic(), 0))
         link.send(columns_of(shape, rows, first))
         if time.monotonic() - told > 1:
@@ -121,13 +126,13 @@ def write_all(name, server, statement, shape, rows, rate, value):
     print(f"\r{shape}: {name} {rows:,} rows in {time.monotonic() - began:.0f} s{' ' * 40}")
 
 
-def probe(server, phase, results):
+def probe(server, phase, left, results):
     """Asks for the first row, and tells in ms how long the pages took and all of them together, by phases, until the phase is negative."""
     longest, wrong = {}, []
     with Wire(server, timeout_s=600) as wire:
         select = wire.prepare("SELECT * FROM bench_dead.t LIMIT 1")
         while phase.value >= 0:
-            of = phase.value
+            of, were_left = phase.value, left.value
             began, state, rows, pages_ms = time.monotonic(), None, [], []
             while not pages_ms or (state is not None and not rows):
                 asked = time.monotonic()
@@ -139,6 +144,8 @@ def probe(server, phase, results):
             whole.append((time.monotonic() - began) * 1000)
             if rows and phase.value == 2 and of == 2:
                 wrong.append(f"a row was found after all were deleted: {rows!r}")
+            if not rows and were_left and left.value and phase.value == of:
+                wrong.append(f"no row was found, and there were {left.value:,}")
             time.sleep(PROBE_PAUSE_S)
     results.send((longest, wrong))
 
@@ -160,15 +167,17 @@ def measure(shape, rows, rate):
             for statement in (KEYSPACE, f"CREATE TABLE bench_dead.t ({definition}) WITH gc_grace_seconds = 0 AND compaction = {COMPACTION}"):
                 answer = wire.query(statement)
                 assert answer.code is None, f"{statement}: {answer.message}"
-        phase = context.RawValue("i", 0)
+        phase, rows_left = context.RawValue("i", 0), context.RawValue("q", 0)
         receiving, sending = context.Pipe(duplex=False)
-        prober = context.Process(target=probe, args=(server, phase, sending), daemon=True)
+        prober = context.Process(target=probe, args=(server, phase, rows_left, sending), daemon=True)
         prober.start()
+        # So that its end is seen here.
+        sending.close()
         # Who asks for the first row must not wait for the core with who writes: that would be no time of the server's.
         os.setpriority(os.PRIO_PROCESS, 0, 19)
-        write_all("inserting", server, f"INSERT INTO bench_dead.t {values}", shape, rows, rate, bytes(range(VALUE_BYTES)))
+        write_all("inserting", server, f"INSERT INTO bench_dead.t {values}", shape, rows, rate, bytes(range(VALUE_BYTES)), rows_left)
         phase.value = 1
-        write_all("deleting", server, f"DELETE FROM bench_dead.t WHERE {place}", shape, rows, rate, b"")
+        write_all("deleting", server, f"DELETE FROM bench_dead.t WHERE {place}", shape, rows, rate, b"", rows_left)
         phase.value = 2
         began = time.monotonic()
         emptied, left = began, 0
@@ -188,10 +197,14 @@ def measure(shape, rows, rate):
     shutil.rmtree(SCRATCH, ignore_errors=True)
     is_met = True
     for number, name in enumerate(("inserting", "deleting", "afterwards")):
-        took, whole = (numpy.array(times) for times in longest.get(number, ([0], [0])))
+        if number not in longest:
+            print(f"NOT met: {shape}, {name}: nobody asked for the first row")
+            is_met = False
+            continue
+        took, whole = (numpy.array(times) for times in longest[number])
         above = int((took > MOST_MS).sum())
-        is_met &= above == 0
-        print(f"{'met:    ' if not above else 'NOT met:'} {shape}, {name}: SELECT … LIMIT 1 took at most {took.max():.1f} ms ({MOST_MS}), the median {numpy.median(took):.2f} ms, "
+        is_met &= whole.max() <= MOST_MS
+        print(f"{'met:    ' if whole.max() <= MOST_MS else 'NOT met:'} {shape}, {name}: SELECT … LIMIT 1 took at most {took.max():.1f} ms ({MOST_MS}), the median {numpy.median(took):.2f} ms, "
               f"99th percentile {numpy.percentile(took, 99):.1f} ms; {above} of {len(took)} took longer; with all pages at most {whole.max():.1f} ms, "
               f"{int((whole > MOST_MS).sum())} of {len(whole)} took longer")
     for text in wrong[:5]:

@@ -67,6 +67,13 @@ impl StorageConfiguration {
         self.column_index_bytes.unwrap_or(default)
     }
 
+    /// Bytes of a partition from which on it has a row index in files of a version, unless `column_index_size` is given: a page, which
+    /// who looks for a row reads whole.
+    pub fn first_block_size(&self, features: &VersionFeatures) -> u32 {
+        let is_ours_to_choose = features.has_trie_index() && self.column_index_bytes.is_none();
+        if is_ours_to_choose { 4096 } else { 0 }
+    }
+
     /// The defaults, below a working directory.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();

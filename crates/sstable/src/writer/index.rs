@@ -70,7 +70,7 @@ impl IndexWriter {
         file_system: &FileSystem,
         descriptor: &Descriptor,
         features: &VersionFeatures,
-        column_index_size: u32,
+        (column_index_size, first_block_size): (u32, u32),
         min_index_interval: u32,
         summary_ratio: Option<f64>,
     ) -> Result<Self> {
@@ -82,7 +82,7 @@ impl IndexWriter {
                 blocks: BlockBuilder::new(
                     create(Component::Rows).await?,
                     features,
-                    column_index_size,
+                    (column_index_size, first_block_size),
                 ),
                 partitions: create(Component::Partitions).await?,
                 index: PartitionIndexWriter::new(),

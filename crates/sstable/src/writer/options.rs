@@ -78,6 +78,8 @@ pub struct WriterOptions {
     pub chunks: ChunkFormat,
     /// Bytes of rows from which on a block of the row index ends.
     pub column_index_size: u32,
+    /// Bytes of a partition from which on its first block in a trie may end, if that is more: shorter ones are not in Rows.db. 0: as all blocks.
+    pub first_block_size: u32,
     /// Partitions between samples of the BIG index.
     pub min_index_interval: u32,
     /// Bytes of samples of the BIG index for each byte of data, above 0; without it, the interval counts.
@@ -104,6 +106,7 @@ impl WriterOptions {
             bloom_filter_fp_chance: table.options.bloom_filter_fp_chance,
             chunks: compression.map_or(ChunkFormat::PLAIN, ChunkFormat::Compressed),
             column_index_size: features.default_column_index_size,
+            first_block_size: 0,
             min_index_interval: table.options.min_index_interval,
             summary_ratio: None,
             is_durable: true,

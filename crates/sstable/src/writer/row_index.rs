@@ -1,6 +1,8 @@
 //! Cuts a partition into blocks and gives them to the row index. Source: reference 15.2.
 //!
-//! A block is a run of unfiltereds that ends with the first one at which it has `column_index_size` bytes. It does not end
+//! A block is a run of unfiltereds that ends with the first one at which it has `column_index_size` bytes, the first one of a partition also
+//! `first_block_size`: who looks for a row reads a chunk or a page in any case, and a partition that has no more than that needs no
+//! entry, which would be another page to read. It does not end
 //! while a range deletion with a negative timestamp is open, for the version has no room for that at the start of a block.
 
 use espalier_mutation::{DeletionTime, PositionRef};
@@ -21,6 +23,7 @@ pub(super) struct BlockBuilder {
     file: AppendFile,
     index: RowIndexWriter,
     column_index_size: u64,
+    first_block_size: u64,
     holds_negative_deletions: bool,
     /// The block that is open: where it starts, and its first position.
     block: Option<BlockStart>,
@@ -32,13 +35,14 @@ impl BlockBuilder {
     pub(super) fn new(
         file: AppendFile,
         features: &VersionFeatures,
-        column_index_size: u32,
+        (column_index_size, first_block_size): (u32, u32),
     ) -> Self {
         let negative = features.negative_deletions;
         Self {
             file,
             index: RowIndexWriter::new(negative),
             column_index_size: u64::from(column_index_size.max(1)),
+            first_block_size: first_block_size.into(),
             holds_negative_deletions: negative == NegativeDeletions::Extended,
             block: None,
             first: Vec::new(),
@@ -101,8 +105,11 @@ impl BlockBuilder {
     /// Whether what ends at `offset` of the partition fills the block.
     #[inline]
     pub(super) fn is_block_full(&self, offset: u64) -> bool {
-        self.block
-            .is_some_and(|block| offset.saturating_sub(block.offset) >= self.column_index_size)
+        // Whether it is the first one does not matter: what others end at is behind that.
+        offset >= self.first_block_size
+            && self
+                .block
+                .is_some_and(|block| offset.saturating_sub(block.offset) >= self.column_index_size)
     }
 
     /// A row with these values, at `offset` of the partition, begins a block. No range deletion is open.

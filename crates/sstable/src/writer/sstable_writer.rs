@@ -383,9 +383,10 @@ async fn create_files(
         file_system.sync_dir(&descriptor.directory).await?;
     }
     let data = DataWriter::create(file_system, descriptor, features, &options.chunks).await?;
-    let (index_size, interval) = (options.column_index_size, options.min_index_interval);
+    let blocks = (options.column_index_size, options.first_block_size);
+    let interval = options.min_index_interval;
     let ratio = options.summary_ratio.filter(|ratio| *ratio > 0.0);
     let index =
-        IndexWriter::create(file_system, descriptor, features, index_size, interval, ratio).await?;
+        IndexWriter::create(file_system, descriptor, features, blocks, interval, ratio).await?;
     Ok((data, index))
 }

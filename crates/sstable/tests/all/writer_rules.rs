@@ -14,7 +14,7 @@ use espalier_mutation::{
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     ColumnSelection, PageCache, SSTableError, SSTableReader, SSTableWriter, WriterOptions,
-    components::{list_directory, remove_sstable},
+    components::{Component, list_directory, remove_sstable},
     verify::verify,
 };
 use espalier_types::CqlType;
@@ -469,4 +469,33 @@ fn a_crash_leaves_a_whole_sstable_or_garbage() {
         });
     }
     assert!(sealed > 5 && unsealed > 5, "{sealed} sealed, {unsealed} not: no crash in between");
+}
+
+/// Bytes of Rows.db of a partition with so many small rows.
+async fn row_index_bytes(rows: u32, first_block_size: u32) -> u64 {
+    let file_system = FileSystem::simulated(5);
+    file_system.create_dir_all(DIRECTORY).await.unwrap();
+    let descriptor = descriptor(Path::new(DIRECTORY), 1);
+    let mut options = WriterOptions::for_table(descriptor.clone(), table()).unwrap();
+    (options.column_index_size, options.first_block_size) = (1024, first_block_size);
+    let mut writer = SSTableWriter::create(&file_system, options).await.unwrap();
+    writer.start_partition(header(&keys()[0])).unwrap();
+    for number in 0..rows {
+        writer.add(row(number)).await.unwrap();
+    }
+    writer.end_partition().await.unwrap();
+    writer.finish().await.unwrap();
+    file_system.metadata(descriptor.path(&Component::Rows)).await.unwrap().length
+}
+
+#[test]
+fn a_partition_of_a_page_has_no_row_index() {
+    block_on(async {
+        // Some ten bytes each.
+        assert!(row_index_bytes(200, 0).await > 0);
+        assert_eq!(row_index_bytes(200, 4096).await, 0);
+        // Larger ones have all their blocks but those within the first page.
+        let (few, many) = (row_index_bytes(3000, 4096).await, row_index_bytes(3000, 0).await);
+        assert!(few > many / 2 && few < many, "{few} {many}");
+    });
 }

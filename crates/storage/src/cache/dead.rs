@@ -69,8 +69,10 @@ impl DeadRows {
             return Ok(());
         }
         let places = std::mem::take(&mut self.places);
-        // A counter that was deleted stays dead whatever is written later.
-        if !access.cache.is_valid(access.ticket) || table.is_counter() {
+        // A counter that was deleted stays dead whatever is written later. Of what the memtable in a frozen one's place holds,
+        // this reader knows nothing: the next one does.
+        if !access.cache.is_valid(access.ticket) || table.is_counter() || view.memtable.is_frozen()
+        {
             return Ok(());
         }
         let uncovered_below = view.oldest_in_memory(key, &mut Vec::new()).unwrap_or(i64::MAX);

@@ -10,12 +10,14 @@
 //! | `encode`, `decode`, `columns` | mutations and column mappings as records |
 //! | `log`, `round`, `segment`, `writer`, `allocator` | appending, waiting, files, the two background tasks |
 //! | `reader`, `replay` | reading back after a restart |
+//! | `intervals`, `settled` | parts of the log whose writes are in SSTables, or in none any more |
 
 mod allocator;
 mod columns;
 mod configuration;
 mod decode;
 mod encode;
+mod intervals;
 mod layout;
 mod log;
 mod position;
@@ -23,6 +25,7 @@ mod reader;
 mod replay;
 mod round;
 mod segment;
+mod settled;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -40,6 +43,8 @@ pub(crate) use round::Round;
 pub(crate) use columns::Translation;
 pub(crate) use decode::decode_mutation;
 pub(crate) use encode::EncodedMutation;
+pub(crate) use intervals::joined;
 pub(crate) use layout::{KIND_COLUMNS, KIND_MARKER, KIND_MUTATION};
 pub(crate) use replay::read_segment;
+pub(crate) use settled::{SettledNote, SettledWrites};
 pub(crate) use wire::{BodyError, BodyReader, put_bytes, put_values, put_vint};

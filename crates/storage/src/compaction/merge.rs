@@ -1,6 +1,6 @@
 //! The partitions of several SSTables in order. Memory: of each file a piece of Data.db of 1 MiB and a row.
 
-use std::{cmp::Ordering, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{ClusteringSlices, DecoratedKey, KeyRange};
 use espalier_sstable::{ColumnSelection, Scan};
@@ -12,6 +12,8 @@ pub(crate) struct MergedScans {
     scans: Vec<Scan>,
     /// Those that stand at the least partition, in order; before the first one, all.
     current: Vec<usize>,
+    /// Those that stand at others, the greatest key first. Their keys lie in the scans: a heap would have to own copies.
+    behind: Vec<usize>,
 }
 
 impl MergedScans {
@@ -20,7 +22,7 @@ impl MergedScans {
         range: &KeyRange,
     ) -> Result<Self, StorageError> {
         let all = Arc::new(ClusteringSlices::all());
-        let mut merged = Self { scans: Vec::new(), current: Vec::new() };
+        let mut merged = Self { scans: Vec::new(), current: Vec::new(), behind: Vec::new() };
         for input in inputs {
             let reader = input.reader();
             let mut scan = reader.scan(range.clone(), all.clone(), &ColumnSelection::All).await?;
@@ -39,21 +41,20 @@ impl MergedScans {
                 scan.next_partition().await?;
             }
         }
-        // All of them are looked at each time: there are few, and their keys lie here. A heap would have to own copies.
-        self.current.clear();
-        let mut least: Option<&DecoratedKey> = None;
-        for (index, scan) in self.scans.iter().enumerate() {
-            let Some(header) = scan.header() else { continue };
-            let order = least.map_or(Ordering::Less, |least| header.key.cmp(least));
-            if order.is_lt() {
-                least = Some(&header.key);
-                self.current.clear();
-            }
-            if order.is_le() {
-                self.current.push(index);
+        let Self { scans, current, behind } = self;
+        let key = |index: usize| scans.get(index)?.header().map(|header| &header.key);
+        for index in current.drain(..) {
+            if let Some(its) = key(index) {
+                let place = behind.partition_point(|other| key(*other) > Some(its));
+                behind.insert(place, index);
             }
         }
-        Ok(!self.current.is_empty())
+        let least = behind.last().and_then(|index| key(*index));
+        while let Some(index) = behind.pop_if(|index| key(*index) == least) {
+            current.push(index);
+        }
+        current.sort_unstable();
+        Ok(!current.is_empty())
     }
 
     /// The key of the partition.

@@ -11,12 +11,12 @@ use espalier_sstable::{
 use super::{strategy::Split, transaction::Transaction};
 use crate::{
     Database, StorageError,
-    commitlog::LogPosition,
+    commitlog::{LogPosition, joined},
     table::{SSTable, Table, set_commit_log_facts},
 };
 
-/// Intervals of the commit log that an output carries on even though their segments are gone: one that was removed may be
-/// there again after a crash. An arbitrary number, far beyond what can be on its way to the disk.
+/// Intervals of the commit log that an output carries on even though their segments are gone. An arbitrary number, far beyond what can
+/// be on its way to the disk.
 const KEPT_INTERVALS: usize = 256;
 
 /// The outputs so far.
@@ -30,6 +30,8 @@ pub(crate) struct Outputs {
     /// In a box, as it is taken out and put back for each partition.
     writer: Option<Box<SSTableWriter>>,
     written: Vec<WrittenSSTable>,
+    /// What is not in the outputs was dead. Not in a scrub, where it could not be read.
+    leaves_out_dead_only: bool,
 }
 
 /// What all outputs have in common.
@@ -59,8 +61,22 @@ impl Outputs {
     ) -> Self {
         let (database, table, metadata) = (database.clone(), table.clone(), metadata.clone());
         let template = Template::of(&database, &table, &metadata, (read, all), level);
-        let (writer, written) = (None, Vec::new());
-        Self { database, table, metadata, template, split, transaction, writer, written }
+        Self {
+            database,
+            table,
+            metadata,
+            template,
+            split,
+            transaction,
+            writer: None,
+            written: Vec::new(),
+            leaves_out_dead_only: true,
+        }
+    }
+
+    /// What is not in the outputs may be wanted still, if the commit log has it.
+    pub(crate) fn leave_out_unread(&mut self) {
+        self.leaves_out_dead_only = false;
     }
 
     /// The writer for a partition with this token. The one that it is not for is sealed.
@@ -110,6 +126,7 @@ impl Outputs {
         options.estimated_partitions = (partitions.ceil() as u64).max(1);
         let configuration = self.database.configuration();
         options.column_index_size = configuration.column_index_size(features);
+        options.first_block_size = configuration.first_block_size(features);
         options.summary_ratio = configuration.sstable_summary_ratio;
         options.facts.level = template.level;
         options.facts.repaired_at = template.repaired_at;
@@ -132,8 +149,24 @@ impl Outputs {
     pub(crate) async fn finish(
         mut self,
     ) -> (Result<Vec<WrittenSSTable>, StorageError>, Transaction) {
-        let sealed = self.seal().await;
+        let sealed = async {
+            self.seal().await?;
+            if self.written.is_empty() && self.leaves_out_dead_only {
+                self.note_settled().await?;
+            }
+            Ok(())
+        };
+        let sealed = sealed.await;
         (sealed.map(|()| self.written), self.transaction)
+    }
+
+    /// Has the commit log know which parts of it nothing holds any more, for there is no output that would say it.
+    async fn note_settled(&self) -> Result<(), StorageError> {
+        let intervals = &self.template.intervals;
+        match intervals.is_empty() {
+            true => Ok(()),
+            false => self.database.note_settled(&self.table, intervals).await,
+        }
     }
 
     /// Gives up. The transaction removes what there is.
@@ -166,9 +199,7 @@ impl Template {
         let host = database.host_id();
         // Of those that expired as a whole, too: their writes must not come back from the log.
         let intervals = all.iter().flat_map(|input| input.commit_log_intervals(host)).collect();
-        let oldest = database
-            .log_for(table)
-            .map(|log| log.oldest_segment().unwrap_or_else(|| log.position().segment));
+        let oldest = database.oldest_segment_for(table);
         let per = |count: u64| count as f64 / plain_bytes.max(1) as f64;
         Self {
             columns,
@@ -180,43 +211,7 @@ impl Template {
             level,
             // Repaired is what comes from repaired files only.
             repaired_at: repaired.min().unwrap_or(0),
-            intervals: joined(intervals, oldest),
+            intervals: joined(intervals, oldest, KEPT_INTERVALS),
         }
-    }
-}
-
-/// The intervals in order, those that touch as one; without those that were settled long ago.
-fn joined(
-    mut intervals: Vec<(LogPosition, LogPosition)>,
-    oldest_segment: Option<u64>,
-) -> Vec<(LogPosition, LogPosition)> {
-    intervals.sort_unstable();
-    let mut joined: Vec<(LogPosition, LogPosition)> = Vec::with_capacity(intervals.len());
-    for (start, end) in intervals {
-        match joined.last_mut().filter(|(_, last)| start <= *last) {
-            Some((_, last)) => *last = end.max(*last),
-            None => joined.push((start, end)),
-        }
-    }
-    let oldest = oldest_segment.unwrap_or(0);
-    let settled = joined.iter().take_while(|(_, end)| end.segment < oldest).count();
-    let surplus = joined.len().saturating_sub(KEPT_INTERVALS).min(settled);
-    joined.split_off(surplus)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn intervals_are_joined_and_old_ones_forgotten() {
-        let at = |segment, offset| LogPosition { segment, offset };
-        let touching = vec![(at(2, 5), at(2, 9)), (at(1, 0), at(1, 7)), (at(2, 1), at(2, 5))];
-        assert_eq!(joined(touching, None), [(at(1, 0), at(1, 7)), (at(2, 1), at(2, 9))]);
-        let many: Vec<_> = (0..1000).map(|segment| (at(segment, 0), at(segment, 9))).collect();
-        assert_eq!(joined(many.clone(), Some(2000)).len(), KEPT_INTERVALS);
-        assert_eq!(joined(many.clone(), Some(2000)).last(), many.last());
-        assert_eq!(joined(many.clone(), Some(100)).len(), 900);
-        assert_eq!(joined(many, Some(0)).len(), 1000);
     }
 }

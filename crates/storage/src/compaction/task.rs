@@ -68,6 +68,9 @@ pub(crate) async fn run(
     let plan = (job.level, job.split);
     let inputs = (read.as_slice(), running.inputs.as_slice());
     let mut outputs = Outputs::new(database, table, &metadata, inputs, plan, transaction);
+    if job.scrub.is_some() {
+        outputs.leave_out_unread();
+    }
     let pace = Pace::new(database);
     let mut merge = Merge::new(&running, &metadata, limits, outside, pace);
     let merged = match (&job.scrub, read.as_slice()) {

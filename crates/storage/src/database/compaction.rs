@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::Database;
 use crate::{
     StorageError,
+    commitlog::{LogPosition, SettledNote},
     compaction::{
         CompactionKind, CompactionOutcome, CompactionProgress, Running, TableArena, arena_of,
         history_update,
@@ -240,6 +241,27 @@ impl Database {
     /// The first and the last token of this shard.
     pub(crate) fn own_tokens(&self) -> (i64, i64) {
         self.inner.context.token_range()
+    }
+
+    /// Notes which parts of a table's commit log no SSTable speaks of any more, though their writes are dead. Durable when it returns.
+    pub(crate) async fn note_settled(
+        &self,
+        table: &Table,
+        intervals: &[(LogPosition, LogPosition)],
+    ) -> Result<(), StorageError> {
+        let inner = &self.inner;
+        let directory = &inner.configuration.commitlog_directory;
+        let note = SettledNote::new(directory, inner.context.index, self.host_id());
+        let id = table.borrow_metadata().id;
+        let oldest = |id| self.oldest_segment_for(&*self.table(id).ok()?);
+        let _turn = inner.settled_turn.acquire(1).await;
+        note.add(&inner.file_system, id, intervals, oldest).await
+    }
+
+    /// No older segment of a table's commit log is there; `None` if it has no log.
+    pub(crate) fn oldest_segment_for(&self, table: &Table) -> Option<u64> {
+        let log = self.log_for(table)?;
+        Some(log.oldest_segment().unwrap_or_else(|| log.position().segment))
     }
 
     pub(crate) fn note_compaction(&self, outcome: &CompactionOutcome) {

@@ -124,6 +124,8 @@ struct Inner {
     is_closing: Cell<bool>,
     /// On shard 0: who changes the schema.
     schema_turn: Semaphore,
+    /// Who notes what compactions have left nothing of.
+    settled_turn: Semaphore,
     /// Who updates counters.
     counter_turn: Semaphore,
     counters: Counters,

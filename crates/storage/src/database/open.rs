@@ -33,10 +33,16 @@ use super::{Database, Inner, registry};
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
-    commitlog::{CommitLog, CommitLogConfiguration, FoundSegment, LogKind, find_segments},
+    commitlog::{
+        CommitLog, CommitLogConfiguration, FoundSegment, LogKind, SettledNote, SettledWrites,
+        find_segments,
+    },
     memtable::{MemtableBudget, MemtableFactory},
     read::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget},
-    recovery::{Recovered, SchemaContents, TableRecovery, load_or_make_host_id, schema_of},
+    recovery::{
+        Recovered, SchemaContents, TableRecoveries, TableRecovery, add_settled,
+        load_or_make_host_id, schema_of,
+    },
     system::{self, SCHEMA_KEYSPACE},
     table::{TableDirectory, TruncationRecord, find_sstables, find_tables},
 };
@@ -135,6 +141,7 @@ impl Database {
             open_outcome: RefCell::new(Ok(())),
             is_closing: Cell::new(false),
             schema_turn: Semaphore::new(1),
+            settled_turn: Semaphore::new(1),
             counter_turn: Semaphore::new(1),
             counters: super::Counters::default(),
             clients: OnceCell::new(),
@@ -161,14 +168,15 @@ impl Database {
         let clock = u64::try_from(time::now_millis()).unwrap_or(0);
         let greatest = segments.greatest_id.max(schema_segments.greatest_id);
         self.inner.shared.segment_ids.store(clock.max(greatest + 1), Ordering::Relaxed);
+        let settled = self.load_settled().await?;
         let found = self.find_tables().await?;
-        self.open_schema(&found, schema_segments.segments).await?;
+        self.open_schema(&found, &settled, schema_segments.segments).await?;
         for path in segments.unused.iter().chain(&schema_segments.unused) {
             file_system.remove_file(path).await?;
         }
         let schema = self.inner.shared.schema();
         self.warn_of_unknown(&schema, &found);
-        let recovered = self.install_everywhere(&schema, &found).await?;
+        let recovered = self.install_everywhere(&schema, &found, &settled).await?;
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         self.finish_truncations(&found).await?;
         self.finish_logged_batches().await?;
@@ -180,6 +188,19 @@ impl Database {
         })
         .await;
         Ok(())
+    }
+
+    /// What the commit log has of writes of which compactions have left nothing.
+    async fn load_settled(&self) -> Result<SettledWrites, StorageError> {
+        let directory = &self.inner.configuration.commitlog_directory;
+        let (host, policy) = (self.host_id(), self.inner.configuration.commit_failure_policy);
+        let settled =
+            SettledNote::load_all(&self.inner.file_system, directory, host, policy).await?;
+        let ends = settled.values().flatten().map(|(_, end)| end.segment);
+        // As below: none of these places must be given out again.
+        let next = ends.max().unwrap_or(0).saturating_add(1);
+        self.inner.shared.segment_ids.fetch_max(next, Ordering::Relaxed);
+        Ok(settled)
     }
 
     async fn find_tables(&self) -> Result<FoundTables, StorageError> {
@@ -205,6 +226,7 @@ impl Database {
     async fn open_schema(
         &self,
         found: &FoundTables,
+        settled: &SettledWrites,
         segments: Vec<FoundSegment>,
     ) -> Result<(), StorageError> {
         let keyspaces = system::keyspaces().into_iter();
@@ -215,7 +237,9 @@ impl Database {
         let recovered = self.recover_tables(found, |table| {
             built_in.table_by_id(table).is_some_and(|table| table.keyspace == SCHEMA_KEYSPACE)
         });
-        let recovered = recovered.await?;
+        let mut recovered = recovered.await?;
+        add_settled(&mut recovered, settled);
+        let recovered = Arc::new(recovered);
         let summary = self.replay_here(segments, &built_in, &recovered, false).await?;
         let log = self.open_log(LogKind::Schema, summary.segments);
         let _ = self.inner.schema_log.set(log);
@@ -259,6 +283,7 @@ impl Database {
         &self,
         schema: &Arc<Schema>,
         found: &FoundTables,
+        settled: &SettledWrites,
     ) -> Result<Recovered, StorageError> {
         let (schema, found) = (schema.clone(), found.clone());
         let outcomes = self.on_all_shards(move |database| {
@@ -272,7 +297,7 @@ impl Database {
                 database.recover_tables(&found, |_| true).await
             }
         });
-        let mut all = hashbrown::HashMap::<TableId, TableRecovery, _>::default();
+        let mut all = TableRecoveries::default();
         for outcome in outcomes.await {
             for (table, recovery) in outcome?.iter() {
                 let joined = all.entry(*table).or_default();
@@ -280,6 +305,7 @@ impl Database {
                 joined.truncation.clone_from(&recovery.truncation);
             }
         }
+        add_settled(&mut all, settled);
         for recovery in all.values_mut() {
             recovery.flushed.sort_unstable();
             recovery.flushed.dedup();
@@ -291,8 +317,8 @@ impl Database {
         &self,
         found: &FoundTables,
         wanted: impl Fn(TableId) -> bool,
-    ) -> Result<Recovered, StorageError> {
-        let mut all = hashbrown::HashMap::<TableId, TableRecovery, _>::default();
+    ) -> Result<TableRecoveries, StorageError> {
+        let mut all = TableRecoveries::default();
         for FoundTable { directory, .. } in found.iter() {
             let Ok(table) = self.table(directory.id) else { continue };
             if !wanted(directory.id) || table.directory != directory.path {
@@ -317,7 +343,7 @@ impl Database {
             }
             all.insert(directory.id, recovery);
         }
-        Ok(Arc::new(all))
+        Ok(all)
     }
 
     async fn replay_everywhere(

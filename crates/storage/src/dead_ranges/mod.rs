@@ -27,7 +27,7 @@ mod walk;
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     ops::Bound,
     rc::Rc,
 };
@@ -55,8 +55,8 @@ const DELETIONS_BEFORE_LOOK: u64 = 8192;
 /// The same of rows deleted in one partition, where something is known already.
 const DELETIONS_IN_PARTITION: u32 = 512;
 
-/// Partitions of which deletions are counted. If there are more, the count begins anew.
-const MOST_COUNTED: usize = 4096;
+/// Counts of them, each of all partitions whose tokens end alike: where there are many, some are looked at early.
+const COUNTS_BY_TOKEN: usize = 4096;
 
 /// A range without a visible row.
 #[derive(Clone, Debug)]
@@ -101,8 +101,8 @@ struct Inner {
     wanted: BTreeSet<Place>,
     /// Where it was looked last: all have their turn.
     looked: Option<Place>,
-    /// Deletions by the token of their partition, since it was looked at.
-    deleted: BTreeMap<[u8; 8], u32>,
+    /// Deletions by the end of their partition's token, since it was looked at; none yet if it is empty.
+    deleted: Vec<u32>,
 }
 
 /// The ranges for one read, with what the table was when its view was taken.
@@ -464,10 +464,9 @@ impl Inner {
     fn is_much_deleted(&mut self, partition: &[u8]) -> bool {
         let Some((_, token)) = partition.split_first() else { return false };
         let Some(token) = token.first_chunk::<8>() else { return false };
-        if self.deleted.len() >= MOST_COUNTED {
-            self.deleted.clear();
-        }
-        let count = self.deleted.entry(*token).or_default();
+        self.deleted.resize(COUNTS_BY_TOKEN, 0);
+        let place = u64::from_be_bytes(*token) as usize % COUNTS_BY_TOKEN;
+        let Some(count) = self.deleted.get_mut(place) else { return false };
         *count += 1;
         let is_enough = *count >= DELETIONS_IN_PARTITION;
         if is_enough {

@@ -166,6 +166,7 @@ impl Database {
         options.encoding_stats = encoding_stats(&statistics);
         options.estimated_partitions = statistics.partitions;
         options.column_index_size = self.configuration().column_index_size(features);
+        options.first_block_size = self.configuration().first_block_size(features);
         options.summary_ratio = self.configuration().sstable_summary_ratio;
         let intervals = match memtable.positions() {
             Some((first, last)) => self.log_intervals(table, first, last),

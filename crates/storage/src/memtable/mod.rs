@@ -82,6 +82,8 @@ pub struct Memtable {
     budget: MemtableBudget,
     /// What it has taken from the budget.
     counted_bytes: Cell<usize>,
+    /// Whether another one takes writes in its place.
+    is_frozen: Cell<bool>,
 }
 
 impl Memtable {
@@ -104,12 +106,24 @@ impl Memtable {
             buffers: RefCell::default(),
             budget,
             counted_bytes: Cell::new(0),
+            is_frozen: Cell::new(false),
         }
     }
 
     /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.store.borrow().is_empty()
+    }
+
+    /// Another one takes writes from now on.
+    pub(crate) fn freeze(&self) {
+        self.is_frozen.set(true);
+    }
+
+    /// Whether another one takes writes in its place.
+    #[inline]
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.is_frozen.get()
     }
 
     /// All memory of structure and contents.

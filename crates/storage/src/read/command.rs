@@ -78,13 +78,14 @@ pub struct ReadLimits {
     pub rows_per_partition: usize,
     /// Bytes of values and keys; the row that reaches it is the last one.
     pub bytes: usize,
-    /// Fragments that are read and dropped, for they are dead: after some more the read ends where it is. It ends after a tenth of them if that
-    /// took [`LONG_WALK`].
+    /// Fragments that are read and dropped, for they are dead: after some more the read ends where it is. It ends after a tenth of them if the
+    /// first of these is [`LONG_WALK`] ago.
     pub tombstones: usize,
 }
 
-/// A page that has walked over dead rows for so long should end. An arbitrary choice, less than half of what an answer may take.
-pub(crate) const LONG_WALK: Duration = Duration::from_millis(2);
+/// A page that has walked over dead rows for so long should end. An arbitrary choice, a fifth of what an answer may take: on a busy core
+/// others have their turns meanwhile.
+pub(crate) const LONG_WALK: Duration = Duration::from_millis(1);
 
 impl ReadLimits {
     /// Everything.

@@ -22,17 +22,18 @@ pub(crate) struct Remaining {
     /// Fragments that were dropped, and that may be.
     dropped: u64,
     most_dropped: Option<u64>,
-    began: Instant,
+    /// When the first of them were.
+    first_dropped: Option<Instant>,
 }
 
 /// Dropped fragments between two looks at the clock.
-const DROPS_BETWEEN_LOOKS: u64 = 512;
+const DROPS_BETWEEN_LOOKS: u64 = 256;
 
 impl Remaining {
     pub(crate) fn of(limits: &ReadLimits) -> Self {
         let most_dropped = Some(limits.tombstones as u64).filter(|most| *most < usize::MAX as u64);
         let (rows, bytes) = (limits.rows, limits.bytes);
-        Self { rows, bytes, dropped: 0, most_dropped, began: Instant::now() }
+        Self { rows, bytes, dropped: 0, most_dropped, first_dropped: None }
     }
 
     pub(crate) fn drop_some(&mut self, count: u64) {
@@ -40,11 +41,11 @@ impl Remaining {
     }
 
     /// Whether a page should end that has dropped so many more.
-    pub(crate) fn has_dropped_enough(&self, more: u64) -> bool {
+    pub(crate) fn has_dropped_enough(&mut self, more: u64) -> bool {
         let dropped = self.dropped + more;
-        self.most_dropped.is_some_and(|most| {
-            dropped >= most || (dropped >= most / 10 && self.began.elapsed() >= LONG_WALK)
-        })
+        let Some(most) = self.most_dropped.filter(|_| dropped > 0) else { return false };
+        let first = *self.first_dropped.get_or_insert_with(Instant::now);
+        dropped >= most || (dropped >= (most / 10).max(1) && first.elapsed() >= LONG_WALK)
     }
 
     /// How many a merge may drop that has dropped so many, before it asks.

@@ -4,8 +4,8 @@
 //! to the shard that owns them now, everything is flushed, and the old segments are removed. Otherwise the old segments
 //! are kept as they are until ordinary flushes have made them unneeded, so that a restart writes nothing.
 //!
-//! What an SSTable of this node says to hold (commit log intervals in its statistics) is left out, and so is what came
-//! before a truncation, and what belongs to tables that are gone. Replaying something twice is harmless.
+//! What an SSTable of this node says to hold (commit log intervals in its statistics) is left out, and so is what compactions have
+//! left nothing of, what came before a truncation, and what belongs to tables that are gone. Replaying something twice is harmless.
 
 mod host_id;
 mod schema;
@@ -27,7 +27,7 @@ use crate::{
     StorageError,
     commitlog::{
         BodyError, BodyReader, FoundSegment, KIND_COLUMNS, KIND_MARKER, KIND_MUTATION, LogPosition,
-        ReplayPolicy, Translation, decode_mutation, read_segment,
+        ReplayPolicy, SettledWrites, Translation, decode_mutation, read_segment,
     },
     table::TruncationRecord,
 };
@@ -35,7 +35,7 @@ use crate::{
 /// What is known of a table before its writes are replayed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableRecovery {
-    /// Parts of the commit log whose writes are in SSTables.
+    /// Parts of the commit log whose writes are in SSTables, or were in some of which nothing was left.
     pub(crate) flushed: Vec<(LogPosition, LogPosition)>,
     pub(crate) truncation: Option<TruncationRecord>,
 }
@@ -56,7 +56,19 @@ impl TableRecovery {
 }
 
 /// What is known of all tables.
-pub(crate) type Recovered = Arc<HashMap<TableId, TableRecovery, foldhash::fast::FixedState>>;
+pub(crate) type TableRecoveries = HashMap<TableId, TableRecovery, foldhash::fast::FixedState>;
+
+/// The same, for all shards.
+pub(crate) type Recovered = Arc<TableRecoveries>;
+
+/// Adds the parts of the log of whose writes compactions have left nothing.
+pub(crate) fn add_settled(recovered: &mut TableRecoveries, settled: &SettledWrites) {
+    for (table, intervals) in settled {
+        if let Some(recovery) = recovered.get_mut(&TableId(*table)) {
+            recovery.flushed.extend(intervals);
+        }
+    }
+}
 
 /// What a shard's replay did.
 #[derive(Clone, Debug, Default)]

@@ -268,6 +268,7 @@ impl Table {
     /// An empty memtable in place of the present one, which is returned and stays readable.
     pub(crate) fn switch_memtable(&self) -> Rc<Memtable> {
         let frozen = self.memtable();
+        frozen.freeze();
         let fresh = self.memtables.make(&self.metadata());
         self.change_view(|view| view.with_frozen_memtable(fresh));
         self.dead_ranges.begin_memtable();

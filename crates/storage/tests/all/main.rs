@@ -41,6 +41,7 @@ mod rows_and_pages;
 mod scans_leave_caches;
 mod scrubs;
 mod segments_are_recycled;
+mod settled_writes;
 mod several_shards;
 mod shadowable_rows;
 mod short_scans;

@@ -119,8 +119,10 @@ async fn measure(
     let Some(table) = table else {
         return Err(BenchError::Wrong("the table is not there any more".into()));
     };
-    let column_index_size = node.database().configuration().column_index_size(output.features()?);
-    let original = writing::Original { descriptor: output.clone(), table, column_index_size };
+    let (configuration, features) = (node.database().configuration(), output.features()?);
+    let blocks =
+        (configuration.column_index_size(features), configuration.first_block_size(features));
+    let original = writing::Original { descriptor: output.clone(), table, blocks };
     let again = node.directory().join("written-again");
     files.create_dir_all(&again).await?;
     let alone = writing::measure(&files, &original, &again).await?;
@@ -136,11 +138,13 @@ async fn measure(
     print_line(format_args!("MB before compression, by the second that a core worked:"))?;
     print_line(format_args!("  the compaction read         {:>8.0}", plain_in / seconds))?;
     print_line(format_args!("  the compaction wrote        {:>8.0}", plain_out / seconds))?;
-    print_line(format_args!(
-        "  that file written alone     {:>8.0}   {:.0} % of LZ4; its rows are in memory, and it is sealed in the end",
-        alone.write / MEGA,
-        100.0 * alone.write / alone.compress
-    ))?;
+    for (write, rows) in alone.write.into_iter().zip(["in memory", "at hand"]) {
+        print_line(format_args!(
+            "  that file written alone     {:>8.0}   {:.0} % of LZ4; its rows are {rows}, and it is sealed in the end",
+            write / MEGA,
+            100.0 * write / alone.compress
+        ))?;
+    }
     print_line(format_args!(
         "  LZ4 on the file's blocks    {:>8.0}   and {:.0} back",
         alone.compress / MEGA,

@@ -17,8 +17,9 @@ use super::BenchError;
 
 /// How often each is measured, in turns; the best counts.
 const ROUNDS: u32 = 5;
-/// Rows that are read into memory before they are written, without the clock.
-const ROWS_AT_ONCE: usize = 20_000;
+/// Rows that are read into memory before they are written, without the clock: so many that the core has lost them by then, and so few that
+/// they are at hand, as where they come one after another.
+const ROWS_AT_ONCE: [usize; 2] = [20_000, 500];
 /// Chunks that are compressed, from all over the file.
 const SAMPLE_CHUNKS: u64 = 4096;
 /// For pages of the index and a few chunks.
@@ -26,8 +27,8 @@ const CACHE_BYTES: usize = 4 << 20;
 
 /// Bytes a second of a core, before compression.
 pub(super) struct Speeds {
-    /// Of a writer, from rows to a sealed file.
-    pub(super) write: f64,
+    /// Of a writer, from rows to a sealed file, for each number of rows at once.
+    pub(super) write: [f64; 2],
     /// Of LZ4 on the blocks of that file.
     pub(super) compress: f64,
     /// Of LZ4 back.
@@ -38,7 +39,8 @@ pub(super) struct Speeds {
 pub(super) struct Original {
     pub(super) descriptor: Descriptor,
     pub(super) table: Arc<TableMetadata>,
-    pub(super) column_index_size: u32,
+    /// Bytes of a block of the row index, and of the first one of a partition.
+    pub(super) blocks: (u32, u32),
 }
 
 /// Measures; what is written is gone afterwards.
@@ -50,12 +52,14 @@ pub(super) async fn measure(
     let cache = PageCache::new(CACHE_BYTES);
     let data = DataReader::open(files, original.descriptor.clone(), &cache).await?;
     let chunks = sample(&data).await?;
-    let mut best = Speeds { write: 0.0, compress: 0.0, decompress: 0.0 };
+    let mut best = Speeds { write: [0.0; 2], compress: 0.0, decompress: 0.0 };
     for round in 0..ROUNDS {
         let (compress, decompress) = lz4(&chunks).await?;
         best.compress = best.compress.max(compress);
         best.decompress = best.decompress.max(decompress);
-        best.write = best.write.max(write(files, original, directory, round, &cache).await?);
+        for (best, at_once) in best.write.iter_mut().zip(ROWS_AT_ONCE) {
+            *best = best.max(write(files, original, directory, (round, at_once), &cache).await?);
+        }
     }
     Ok(best)
 }
@@ -109,10 +113,10 @@ async fn write(
     files: &FileSystem,
     original: &Original,
     directory: &Path,
-    round: u32,
+    (round, rows_at_once): (u32, usize),
     cache: &PageCache,
 ) -> Result<f64, BenchError> {
-    let Original { descriptor, table, column_index_size } = original;
+    let Original { descriptor, table, blocks } = original;
     let reader = SSTableReader::open(files, descriptor.clone(), Some(table.clone()), cache).await?;
     let features = reader.features();
     let id = SSTableId::Generation(NonZeroU64::MIN.saturating_add(round.into()));
@@ -122,13 +126,13 @@ async fn write(
     options.columns.add_header(&reader.statistics().header, table);
     options.encoding_stats = reader.statistics().header.encoding_stats();
     options.estimated_partitions = reader.partition_count();
-    options.column_index_size = *column_index_size;
+    (options.column_index_size, options.first_block_size) = *blocks;
     let mut rows = Rows::of(&reader).await?;
     let started = process_time();
     let mut writer = SSTableWriter::create(files, options).await?;
     let mut seconds = (process_time() - started).as_secs_f64();
     loop {
-        let partitions = rows.next().await?;
+        let partitions = rows.next(rows_at_once).await?;
         if partitions.is_empty() {
             break;
         }
@@ -170,9 +174,9 @@ impl Rows {
         Ok(Self { scan })
     }
 
-    async fn next(&mut self) -> Result<Partitions, BenchError> {
+    async fn next(&mut self, rows_at_once: usize) -> Result<Partitions, BenchError> {
         let (mut partitions, mut rows) = (Vec::new(), 0);
-        while rows < ROWS_AT_ONCE {
+        while rows < rows_at_once {
             let Some(mut partition) = self.scan.next_partition().await? else { break };
             let header = partition.header().clone();
             let mut unfiltereds = Vec::new();

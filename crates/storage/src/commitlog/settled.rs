@@ -1,0 +1,167 @@
+//! The note of what the commit log still has of writes that no SSTable holds any more, because a compaction has left nothing of them.
+//!
+//! An SSTable says in its statistics which parts of the commit log it holds, and a compaction's outputs carry that on. Where there is no
+//! output, this small file does, lest a write be replayed without the deletion that has covered it: the deletion's segment may be gone
+//! long before the write's. One for each shard in the log's directory, replaced atomically before the inputs go:
+//!
+//! ```text
+//! espalier settled 1
+//! host 1b4e28ba-2fa1-11d2-883f-0016d3cca427   whose commit log it is about
+//! <table id> 1700000000001 33 1700000000002 7 writes of the table from here on to there are dead (segment, offset)
+//! crc 1a2b3c4d                                of all lines above
+//! ```
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use espalier_mutation::schema::TableId;
+use espalier_runtime::file::FileSystem;
+use uuid::Uuid;
+
+use super::{LogPosition, ReplayPolicy, joined};
+use crate::StorageError;
+
+const PREFIX: &str = "settled-";
+/// Intervals of a table that stay even though their segments are gone: more than can be on its way to the disk.
+const KEPT_INTERVALS: usize = 16;
+const FIRST_LINE: &str = "espalier settled 1";
+
+/// Parts of the commit log, by the table whose writes there are dead.
+pub(crate) type SettledWrites = BTreeMap<Uuid, Vec<(LogPosition, LogPosition)>>;
+
+/// The file of one shard.
+pub(crate) struct SettledNote {
+    path: PathBuf,
+    host: Uuid,
+}
+
+impl SettledNote {
+    pub(crate) fn new(directory: &Path, shard: usize, host: Uuid) -> Self {
+        Self { path: directory.join(format!("{PREFIX}{shard}")), host }
+    }
+
+    /// Adds to what is noted, and makes it durable. One at a time. `oldest_segment` tells of a table which of its log's segments is the oldest
+    /// one that is there; `None`: the table is gone, and so is what was noted of it.
+    pub(crate) async fn add(
+        &self,
+        file_system: &FileSystem,
+        table: TableId,
+        intervals: &[(LogPosition, LogPosition)],
+        oldest_segment: impl Fn(TableId) -> Option<u64>,
+    ) -> Result<(), StorageError> {
+        let mut settled = self.load(file_system).await?;
+        settled.entry(table.0).or_default().extend(intervals);
+        settled.retain(|table, intervals| {
+            let oldest = oldest_segment(TableId(*table));
+            *intervals = joined(std::mem::take(intervals), oldest, KEPT_INTERVALS);
+            oldest.is_some()
+        });
+        Ok(file_system.write_atomically(&self.path, to_text(self.host, &settled)).await?)
+    }
+
+    /// What is noted; nothing if there is no file, or one of another node.
+    async fn load(&self, file_system: &FileSystem) -> Result<SettledWrites, StorageError> {
+        let bytes = match file_system.read(&self.path).await {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_not_found() => return Ok(SettledWrites::new()),
+            Err(error) => return Err(error.into()),
+        };
+        match std::str::from_utf8(&bytes).ok().and_then(parse) {
+            Some((host, settled)) if host == self.host => Ok(settled),
+            Some(_) => Ok(SettledWrites::new()),
+            None => Err(StorageError::Corrupt {
+                what: self.path.display().to_string(),
+                reason: "not a note of settled parts of the commit log; without the file, or with commit_failure_policy: ignore, \
+                         what compactions have removed of late may come back from the log"
+                    .into(),
+            }),
+        }
+    }
+
+    /// What all shards have noted, as many as there ever were. A note that cannot be read is treated as the policy says of a segment.
+    pub(crate) async fn load_all(
+        file_system: &FileSystem,
+        directory: &Path,
+        host: Uuid,
+        policy: ReplayPolicy,
+    ) -> Result<SettledWrites, StorageError> {
+        let mut all = SettledWrites::new();
+        for entry in file_system.read_dir(directory).await? {
+            // Not what a crash has left of a file that was to become one: that has more behind the number.
+            let shard = entry.name.strip_prefix(PREFIX).and_then(|shard| shard.parse().ok());
+            let Some(shard) = shard else { continue };
+            let loaded = match Self::new(directory, shard, host).load(file_system).await {
+                Err(error @ StorageError::Corrupt { .. }) if policy == ReplayPolicy::Ignore => {
+                    tracing::error!(%error, "it is left out: what compactions have removed may come back");
+                    continue;
+                }
+                loaded => loaded?,
+            };
+            for (table, intervals) in loaded {
+                all.entry(table).or_default().extend(intervals);
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn to_text(host: Uuid, settled: &SettledWrites) -> String {
+    let mut text = format!("{FIRST_LINE}\nhost {host}\n");
+    for (table, intervals) in settled {
+        for (start, end) in intervals {
+            let [from, to] = [start, end].map(|at| format!("{} {}", at.segment, at.offset));
+            text += &format!("{table} {from} {to}\n");
+        }
+    }
+    let crc = crc32fast::hash(text.as_bytes());
+    text + &format!("crc {crc:08x}\n")
+}
+
+fn parse(text: &str) -> Option<(Uuid, SettledWrites)> {
+    let (body, crc) = text.strip_suffix('\n')?.rsplit_once('\n')?;
+    let crc = u32::from_str_radix(crc.strip_prefix("crc ")?, 16).ok()?;
+    if crc32fast::hash(format!("{body}\n").as_bytes()) != crc {
+        return None;
+    }
+    let mut lines = body.lines();
+    if lines.next() != Some(FIRST_LINE) {
+        return None;
+    }
+    let host = lines.next()?.strip_prefix("host ")?.parse().ok()?;
+    let mut settled = SettledWrites::new();
+    for line in lines {
+        let mut words = line.split(' ');
+        let table = words.next()?.parse().ok()?;
+        let mut position = || {
+            let (segment, offset) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            Some(LogPosition { segment, offset })
+        };
+        settled.entry(table).or_default().push((position()?, position()?));
+    }
+    Some((host, settled))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trip_and_damage() {
+        let host = Uuid::from_u128(7);
+        let at = |segment, offset| LogPosition { segment, offset };
+        let settled = SettledWrites::from([
+            (Uuid::from_u128(1), vec![(at(1, 2), at(3, 4)), (at(5, 0), at(5, 99))]),
+            (Uuid::from_u128(2), vec![(at(1, 2), at(3, 4))]),
+        ]);
+        let text = to_text(host, &settled);
+        assert_eq!(parse(&text), Some((host, settled)));
+        assert_eq!(parse(&text.replace("99", "98")), None);
+        for length in 0..text.len() {
+            assert_eq!(parse(&text[..length]), None, "{length}");
+        }
+        let nothing = SettledWrites::new();
+        assert_eq!(parse(&to_text(host, &nothing)), Some((host, nothing)));
+    }
+}

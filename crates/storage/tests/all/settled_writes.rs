@@ -1,0 +1,126 @@
+//! What a compaction has left nothing of does not come back from the commit log, even though the deletion is not in it any more.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    DeletionTime, Mutation, PartitionUpdate,
+    schema::{KeyspaceMetadata, Schema, TableOptions},
+};
+use espalier_runtime::file::{
+    FileSystem, Operation,
+    simulated::{Effect, Fault},
+};
+use espalier_storage::Database;
+
+use crate::{
+    compaction_crashes::{clock, quiet},
+    support::*,
+};
+
+async fn set_durable_writes(database: &Database, durable_writes: bool) {
+    let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
+        let keyspace = schema.keyspace("ks").unwrap();
+        let keyspace = KeyspaceMetadata { durable_writes, ..(**keyspace).clone() };
+        let mut keyspaces = schema.keyspaces.clone();
+        keyspaces.insert("ks".into(), Arc::new(keyspace));
+        Ok(Some(Schema::new(keyspaces, schema.version)))
+    };
+    database.change_schema(change).await.unwrap().unwrap();
+}
+
+/// A row in one file and in the log, its deletion in another file and not in the log.
+async fn fill(database: &Database) {
+    let mut narrow = narrow_table();
+    narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
+    create(database, vec![narrow]).await;
+    let narrow = table(database, "narrow");
+    database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap();
+    database.flush("ks", None).await.unwrap();
+    set_durable_writes(database, false).await;
+    let mut update = PartitionUpdate::new(narrow.id, key("a"));
+    update.deletion = DeletionTime::new(2, NOW - 10);
+    database.apply(Mutation { updates: vec![update] }).await.unwrap();
+    database.flush("ks", None).await.unwrap();
+    set_durable_writes(database, true).await;
+}
+
+async fn check(file_system: &FileSystem, context: &str) -> usize {
+    let database = open(file_system, quiet()).await.unwrap_or_else(|e| panic!("{context}: {e}"));
+    assert!(names_in_narrow(&database).await.is_empty(), "{context}");
+    let narrow = table(&database, "narrow");
+    let files = sstable_names(file_system, &narrow).await.len();
+    // What is written later is not settled by it.
+    database.apply(insert(&narrow, "b", None, 3, &[("v", "later")])).await.unwrap();
+    drop(database);
+    let crashed = FileSystem::on(file_system.simulated_disk().unwrap().crash(1));
+    let database = open(&crashed, quiet()).await.unwrap_or_else(|e| panic!("{context}: {e}"));
+    assert_eq!(names_in_narrow(&database).await, ["b"], "{context}");
+    files
+}
+
+#[test]
+fn nothing_comes_back_whenever_the_power_goes() {
+    let _installed = clock().install();
+    let (mut old, mut new) = (0, 0);
+    for operations in 0.. {
+        let file_system = FileSystem::simulated(operations);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        let is_done = run(async {
+            let database = open(&file_system, quiet()).await.unwrap();
+            fill(&database).await;
+            disk.power_off_after(operations);
+            database.compact("ks", Some("narrow"), false).await.is_ok()
+        });
+        for seed in 0..3 {
+            let crashed = FileSystem::on(disk.crash(operations * 10 + seed));
+            let context = format!("power off after {operations} operations, crash seed {seed}");
+            match run(check(&crashed, &context)) {
+                0 => new += 1,
+                2 => old += 1,
+                sets => panic!("{context}: {sets} files"),
+            }
+        }
+        if is_done && new > 12 {
+            break;
+        }
+        assert!(operations < 2000, "the compaction never ends");
+    }
+    assert!(old > 20 && new > 12, "{old} old, {new} new");
+}
+
+#[test]
+fn a_note_that_cannot_be_written_leaves_the_old_files() {
+    let _installed = clock().install();
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, quiet()).await.unwrap();
+        fill(&database).await;
+        disk.inject(Fault::always(Operation::Write, Effect::InputOutput).on_path("settled-"));
+        database.compact("ks", Some("narrow"), false).await.unwrap_err();
+        disk.clear_faults();
+        let narrow = table(&database, "narrow");
+        assert_eq!(sstable_names(&file_system, &narrow).await.len(), 2);
+        database.compact("ks", Some("narrow"), false).await.unwrap();
+        assert!(sstable_names(&file_system, &narrow).await.is_empty());
+    });
+    assert_eq!(run(check(&FileSystem::on(disk.crash(1)), "after a second try")), 0);
+}
+
+#[test]
+fn a_note_that_is_damaged_is_an_error_that_names_it() {
+    let _installed = clock().install();
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, quiet()).await.unwrap();
+        fill(&database).await;
+        database.compact("ks", Some("narrow"), false).await.unwrap();
+        let path = database.configuration().commitlog_directory.join("settled-0");
+        assert!(disk.flip_random_bit(&path).unwrap());
+        database.shutdown().await.unwrap();
+        drop(database);
+        let error = open(&file_system, quiet()).await.err().unwrap().to_string();
+        assert!(error.contains("settled-0"), "{error}");
+    });
+}
