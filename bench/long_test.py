@@ -12,7 +12,8 @@ hundred times a second, for latencies. All that is read is compared with what wa
 
 Prints a table, what is met of what is asked for (exit status 1: something is not); writes bench/results/long_test.json and .svg.
 
-Settings by environment: ESPALIER_BINARY, CORE=1 (the server's), CLIENT_CORE=0.
+Settings by environment: ESPALIER_BINARY, CORE=1 (the server's), CLIENT_CORE=0, MEMTABLE_MIB=512 (with less there are more flushes, and
+strategies have more to do).
 """
 import argparse
 import json
@@ -46,7 +47,7 @@ SCRATCH = ROOT / "bench" / "results" / "long_test"
 PEER = ROOT / ".deps" / "cassandra" / "long_test"
 VALUE_BYTES = 92
 ROW_BYTES = pipelined_load.KEY_BYTES + VALUE_BYTES
-MEMTABLE_MIB = 512
+MEMTABLE_MIB = int(os.environ.get("MEMTABLE_MIB", 512))
 PROBES_PER_S = 100
 KEYSPACE = "CREATE KEYSPACE bench_long WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
 INSERT, SELECT = "INSERT INTO bench_long.t (k, v) VALUES (?, ?)", "SELECT v FROM bench_long.t WHERE k = ?"

@@ -12,6 +12,7 @@ COLOURS = ("#2f7d4f", "#b0762f", "#5b7a9d", "#8d4f8d", "#7a7a3a")
 CASSANDRA = "cassandra"
 TIMES_FASTER, LEAST_SHARE, MOST_P99_TIMES, MOST_MEMORY_BYTES = 5, 0.5, 2, 2 << 30
 FANOUT = {"unified T4": 4, "unified L10": 10, "size-tiered": 4, "levelled": 10, "time-window": 4}
+LEVELLED = ("levelled", "unified L10")
 
 
 def percentile(values, percent):
@@ -37,7 +38,13 @@ def theory(name, server):
         return None
     levels = math.log(flushes, FANOUT[name])
     # Tiered: once for each level. Levelled: each level is written anew about half a fanout of times.
-    return 2 + levels * (FANOUT[name] / 2 if name in ("levelled", "unified L10") else 1)
+    return 2 + levels * (FANOUT[name] / 2 if name in LEVELLED else 1)
+
+
+def space_theory(name):
+    """The most that is stored, of rows written once: while the largest files are compacted, inputs and output. None where there is none."""
+    # Tiered: all of the table at once. Levelled: a file and what it meets of a level ten times as large.
+    return (1 + 1 / FANOUT[name] if name in LEVELLED else 2) if name in FANOUT else None
 
 
 def summary(server):
@@ -92,7 +99,7 @@ def tell(document):
         expected = theory(name, document["servers"][name])
         print(f"{name:12} {of['seconds']:8.0f} {of['median']:14,.0f} {of['least']:7,.0f} {of['p99_beside'] or 0:14,} ({of['reads_beside']:,})"
               f" {of['p99_alone'] or 0:10,} ({of['reads_alone']:,}) {of['write_amplification']:8.2f} x {of['space_end']:6.2f} x {of['space_most']:4.2f} x"
-              f" {of['files_most']:6} {of['memory'] / 2**20:6,.0f}" + (f"   theory: written {expected:.1f} x" if expected else ""))
+              f" {of['files_most']:6} {of['memory'] / 2**20:6,.0f}" + (f"   theory: written {expected:.1f} x, stored {space_theory(name):.1f} x" if expected else ""))
     print("\nwritten: bytes to the disk, the commit log's among them, for each byte of keys and values; stored: bytes of files for each\n"
           "of these in the end, and the most while it ran, of that share of what was written by then\n")
     outcomes = list(judge(found, document["servers"], bool(document.get("most_minutes"))))

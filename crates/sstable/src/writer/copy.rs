@@ -36,8 +36,8 @@ impl SSTableWriter {
         }
         self.collector.add_row_data(row.content());
         let end = self.data.position() - current.start;
-        self.index.end(types, place, end, open).await?;
-        self.data.flush_chunks().await
+        self.index.end(types, place, end, open)?;
+        self.make_room().await
     }
 
     fn check_plain(&self, row: &PlainRow<'_>) -> Result<()> {

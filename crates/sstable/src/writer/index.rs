@@ -134,9 +134,10 @@ impl IndexWriter {
         }
     }
 
-    /// The unfiltered ends at `offset` of the partition and leaves the range deletion `open` in force.
+    /// The unfiltered ends at `offset` of the partition and leaves the range deletion `open` in force. [`IndexWriter::flush_blocks`] is to
+    /// follow.
     #[inline]
-    pub(super) async fn end(
+    pub(super) fn end(
         &mut self,
         types: &[(CqlType, bool)],
         position: BlockPositionRef<'_>,
@@ -144,7 +145,7 @@ impl IndexWriter {
         open: DeletionTime,
     ) -> Result<()> {
         match self {
-            Self::Trie { blocks, .. } => blocks.end(types, position.position(), offset, open).await,
+            Self::Trie { blocks, .. } => blocks.end(types, position.position(), offset, open),
             Self::Big { blocks, file, .. } => {
                 blocks.end(types, position, offset, open).map_err(|error| rejected(file, error))
             }
@@ -206,6 +207,15 @@ impl IndexWriter {
                     .end(types, place, offset, DeletionTime::LIVE)
                     .map_err(|error| rejected(file, error))
             }
+        }
+    }
+
+    /// Whether [`IndexWriter::flush_blocks`] would write something.
+    #[inline]
+    pub(super) fn has_many_blocks(&self) -> bool {
+        match self {
+            Self::Trie { blocks, .. } => blocks.is_large(),
+            Self::Big { .. } => false,
         }
     }
 

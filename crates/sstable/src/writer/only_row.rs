@@ -35,7 +35,7 @@ impl SSTableWriter {
         self.collector.cover_first_row(&[]);
         self.collector.add_row_data(row);
         let end = self.data.position() - current.start;
-        self.index.end(&[], place, end, DeletionTime::LIVE).await?;
+        self.index.end(&[], place, end, DeletionTime::LIVE)?;
         BlockPosition::set_row(&mut current.last, std::iter::empty());
         self.end_partition().await
     }

@@ -66,8 +66,9 @@ impl BlockBuilder {
     }
 
     /// The unfiltered ends at `offset` of the partition and leaves the range deletion `open` in force.
+    /// [`flush_if_large`](Self::flush_if_large) is to follow.
     #[inline]
-    pub(super) async fn end(
+    pub(super) fn end(
         &mut self,
         types: &[(CqlType, bool)],
         position: PositionRef<'_>,
@@ -78,22 +79,23 @@ impl BlockBuilder {
         let can_begin_anew =
             self.holds_negative_deletions || open.is_live() || open.marked_for_delete_at >= 0;
         match is_full && can_begin_anew {
-            true => self.close_block(types, position).await,
+            true => self.close_block(types, position),
             false => Ok(()),
         }
     }
 
-    async fn close_block(
-        &mut self,
-        types: &[(CqlType, bool)],
-        last: PositionRef<'_>,
-    ) -> Result<()> {
+    fn close_block(&mut self, types: &[(CqlType, bool)], last: PositionRef<'_>) -> Result<()> {
         if self.block.is_none() {
             return Ok(());
         }
         encode_position(types, last, &mut self.last);
-        self.add_block()?;
-        self.file.flush_if_large().await
+        self.add_block()
+    }
+
+    /// Whether [`flush_if_large`](Self::flush_if_large) would write something.
+    #[inline]
+    pub(super) fn is_large(&self) -> bool {
+        self.file.is_large()
     }
 
     /// Whether the next row begins a block.
@@ -159,7 +161,7 @@ impl BlockBuilder {
     ) -> Result<Option<u64>> {
         // A partition that fits in one block has no index; the last block need not be full.
         match last {
-            Some(last) if self.index.block_count() > 0 => self.close_block(types, last).await?,
+            Some(last) if self.index.block_count() > 0 => self.close_block(types, last)?,
             _ => self.block = None,
         }
         let entry = self

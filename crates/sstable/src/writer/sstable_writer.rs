@@ -138,7 +138,10 @@ impl SSTableWriter {
     ) -> Result<(), StreamWriteError<S::Error>> {
         self.start_partition(stream.header().clone())?;
         while let Some(unfiltered) = stream.next().await.map_err(StreamWriteError::Read)? {
-            self.add(unfiltered).await?;
+            self.put(unfiltered)?;
+            if self.wants_room() {
+                self.make_room().await?;
+            }
         }
         Ok(self.end_partition().await?)
     }
@@ -213,6 +216,19 @@ impl SSTableWriter {
 
     /// Adds a row or marker to the partition, behind the one before.
     pub async fn add(&mut self, unfiltered: Unfiltered) -> Result<()> {
+        self.put(unfiltered)?;
+        self.make_room().await
+    }
+
+    /// Whether [`make_room`](Self::make_room) has something to do.
+    #[inline]
+    pub fn wants_room(&self) -> bool {
+        self.data.has_full_chunk() || self.index.has_many_blocks()
+    }
+
+    /// [`add`](Self::add) without waiting: [`make_room`](Self::make_room) is to follow where it [is wanted](Self::wants_room). For those who add
+    /// much: what is waited for is moved more often than what is called.
+    pub fn put(&mut self, unfiltered: Unfiltered) -> Result<()> {
         if matches!(&unfiltered, Unfiltered::Row(row) if row.is_empty()) {
             return Ok(());
         }
@@ -266,9 +282,9 @@ impl SSTableWriter {
         }
         current.previous_start = offset;
         let end = self.data.position() - current.start;
-        self.index.end(self.encoder.types(), place, end, current.open_deletion).await?;
+        self.index.end(self.encoder.types(), place, end, current.open_deletion)?;
         current.last = Some(unfiltered.into());
-        self.data.flush_chunks().await
+        Ok(())
     }
 
     /// Ends the partition.

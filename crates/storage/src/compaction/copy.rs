@@ -143,7 +143,10 @@ impl<'a> Merge<'a> {
             writer.start_partition(partition.header().clone())?;
         }
         while let Some(fragment) = partition.next().await? {
-            writer.add(fragment).await?;
+            writer.put(fragment)?;
+            if writer.wants_room() {
+                writer.make_room().await?;
+            }
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
         }
         Ok(())

@@ -127,7 +127,10 @@ impl<'a> Copy<'a> {
                 if let Unfiltered::Row(row) = &mut fragment {
                     remove_dropped(row, table);
                 }
-                self.writer.add(fragment).await?;
+                self.writer.put(fragment)?;
+                if self.writer.wants_room() {
+                    self.writer.make_room().await?;
+                }
             }
             self.writer.end_partition().await?;
         }

@@ -140,7 +140,10 @@ async fn write(
         for (header, unfiltereds) in partitions {
             writer.start_partition(header)?;
             for unfiltered in unfiltereds {
-                writer.add(unfiltered).await?;
+                writer.put(unfiltered)?;
+                if writer.wants_room() {
+                    writer.make_room().await?;
+                }
             }
             writer.end_partition().await?;
             maybe_yield().await;
