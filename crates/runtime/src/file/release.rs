@@ -7,11 +7,14 @@
 
 use std::{
     fs::OpenOptions,
-    os::fd::{AsRawFd, OwnedFd},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
     sync::{
         OnceLock,
         atomic::{AtomicU64, Ordering},
-        mpsc::{self, Sender},
+        mpsc::{self, SyncSender},
     },
     thread,
     time::Duration,
@@ -23,10 +26,12 @@ use crate::cpu::become_helper_thread;
 pub(super) const LARGE_BYTES: u64 = 4 << 20;
 /// Freed at once: one or two milliseconds of the device.
 const STEP_BYTES: u64 = 8 << 20;
+/// Files that wait at most, for each has a descriptor. Others are closed where they are.
+const MOST_WAITING: usize = 512;
 /// Between two steps.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Bytes of files that were handed over, and are not free yet.
+/// Bytes of files that were handed over by who alone had them open, and are not free yet.
 static WAITING_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// A file without a name.
@@ -57,22 +62,27 @@ pub(super) fn waiting_bytes() -> u64 {
 
 /// Frees a removed file of this length, whose descriptor this is, if nobody else has it open; else it is only closed. Does not wait.
 pub(super) fn release(descriptor: OwnedFd, length: u64) {
-    static RELEASER: OnceLock<Option<Sender<Removed>>> = OnceLock::new();
+    static RELEASER: OnceLock<Option<SyncSender<Removed>>> = OnceLock::new();
     let releaser = RELEASER.get_or_init(|| {
-        let (sender, receiver) = mpsc::channel();
+        ignore_broken_leases();
+        let (sender, receiver) = mpsc::sync_channel(MOST_WAITING);
         let work = move || {
             become_helper_thread();
-            ignore_broken_leases();
-            receiver.into_iter().for_each(shorten);
+            for removed in receiver {
+                shorten(removed);
+                thread::sleep(PAUSE);
+            }
         };
         let started = thread::Builder::new().spawn(work);
         started.is_ok().then_some(sender)
     });
-    WAITING_BYTES.fetch_add(length, Ordering::Relaxed);
-    let removed = Removed { descriptor, waiting_bytes: length };
-    // Without the thread it is closed here.
+    // Of several who have it open, none frees it for sure.
+    let waiting_bytes = if is_only_descriptor(&descriptor) { length } else { 0 };
+    WAITING_BYTES.fetch_add(waiting_bytes, Ordering::Relaxed);
+    let removed = Removed { descriptor, waiting_bytes };
+    // Without the thread, and where it has much to do, it is closed here.
     if let Some(releaser) = releaser {
-        let _ = releaser.send(removed);
+        let _ = releaser.try_send(removed);
     }
 }
 
@@ -91,7 +101,12 @@ fn shorten(mut removed: Removed) {
     // What was opened for reading cannot be shortened.
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let Ok(file) = OpenOptions::new().write(true).open(path) else { return };
-    let mut length = file.metadata().map_or(0, |found| found.len());
+    let Ok(found) = file.metadata() else { return };
+    // Somebody may have given it a name again while it had one.
+    if found.nlink() > 0 {
+        return;
+    }
+    let mut length = found.len();
     while length > STEP_BYTES {
         length -= STEP_BYTES;
         if file.set_len(length).is_err() {

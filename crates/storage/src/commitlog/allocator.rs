@@ -35,14 +35,20 @@ pub(super) async fn run(shared: Rc<Shared>) {
 }
 
 async fn make_ready(shared: &Shared) -> bool {
-    let recycled = shared.state.borrow_mut().recyclable.pop();
     let id = shared.next_id();
-    shared.state.borrow_mut().being_made = Some(id);
-    let made =
-        Segment::create(&shared.file_system, &shared.configuration, id, recycled.as_ref()).await;
+    // The oldest first: what is in it is read at a start, and settled only as long as that is known.
+    let recycled = {
+        let mut state = shared.state.borrow_mut();
+        let recycled = state.recyclable.pop_front();
+        state.being_recycled = recycled.as_ref().map(|(id, _)| *id);
+        state.being_made = Some(id);
+        recycled
+    };
+    let file = recycled.as_ref().map(|(_, path)| path);
+    let made = Segment::create(&shared.file_system, &shared.configuration, id, file).await;
     let counters = &shared.counters;
     let mut state = shared.state.borrow_mut();
-    state.being_made = None;
+    (state.being_made, state.being_recycled) = (None, None);
     let success = match made {
         Ok(segment) => {
             let counter = match recycled {
@@ -59,6 +65,8 @@ async fn make_ready(shared: &Shared) -> bool {
                 tracing::error!(%error, "no segment of the commit log can be made");
             }
             state.allocation_failure = Some(Arc::new(error));
+            // It may have its old name still.
+            state.obsolete.extend(recycled);
             false
         }
     };
@@ -70,10 +78,14 @@ async fn make_ready(shared: &Shared) -> bool {
 
 async fn remove_obsolete(shared: &Shared) {
     loop {
-        let path = shared.state.borrow_mut().obsolete.pop();
-        let Some(path) = path else { return };
-        if let Err(error) = shared.file_system.remove_file(&path).await {
-            tracing::warn!(%error, "a segment of the commit log cannot be removed");
+        let Some((id, path)) = shared.state.borrow().obsolete.last().cloned() else { return };
+        match shared.file_system.remove_file(&path).await {
+            Err(error) if !error.is_not_found() => {
+                tracing::warn!(%error, "a segment of the commit log cannot be removed");
+            }
+            _ => {}
         }
+        // Not before: until then its records are there.
+        shared.state.borrow_mut().obsolete.retain(|(other, _)| *other != id);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::LogPosition;
 
-/// The intervals in order, those that touch as one; without those whose segments, all older than `oldest_segment`, are gone, but for the
-/// last `kept` of all: a segment that was removed may be there again after a crash.
+/// The intervals in order, those that touch as one; without those whose segments, all older than `oldest_segment`, have no files, but for
+/// the last `kept` of all: a segment that was removed may be there again after a crash.
 pub(crate) fn joined(
     mut intervals: Vec<(LogPosition, LogPosition)>,
     oldest_segment: Option<u64>,

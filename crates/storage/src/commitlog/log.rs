@@ -94,10 +94,12 @@ pub(super) struct State {
     pub(super) active: Option<Rc<Segment>>,
     /// The next one.
     pub(super) ready: Option<Rc<Segment>>,
-    /// Files of segments that nobody needs any more, for the next ones.
-    pub(super) recyclable: Vec<PathBuf>,
-    /// Files to remove.
-    pub(super) obsolete: Vec<PathBuf>,
+    /// Segments that nobody needs any more, and their files for the next ones, oldest first: until then their records are there.
+    pub(super) recyclable: VecDeque<(u64, PathBuf)>,
+    /// The segment whose file is becoming another one.
+    pub(super) being_recycled: Option<u64>,
+    /// Segments whose files are to be removed.
+    pub(super) obsolete: Vec<(u64, PathBuf)>,
     /// Appended, not yet taken by the writer.
     pub(super) runs: Vec<Run>,
     pub(super) pending_bytes: usize,
@@ -318,6 +320,16 @@ impl CommitLog {
         (!is_active).then_some(oldest.id)
     }
 
+    /// The oldest segment whose records a start would find, needed or not; no less than what is said if there is none.
+    pub(crate) fn oldest_on_disk(&self) -> u64 {
+        let state = self.shared.state.borrow();
+        let live = state.live.front().map(|segment| segment.id);
+        let unneeded = state.recyclable.iter().chain(&state.obsolete).map(|(id, _)| *id);
+        let oldest = unneeded.chain(live).chain(state.being_recycled).min();
+        drop(state);
+        oldest.unwrap_or_else(|| self.position().segment)
+    }
+
     /// Where the next record would go, or a place that all later records lie behind.
     pub fn position(&self) -> LogPosition {
         let state = self.shared.state.borrow();
@@ -388,9 +400,10 @@ impl CommitLog {
             let recycle = segment.file.is_some()
                 && !segment.is_damaged.get()
                 && state.live.len() + state.recyclable.len() < kept;
+            let file = (segment.id, segment.path.clone());
             match recycle {
-                true => state.recyclable.push(segment.path.clone()),
-                false => state.obsolete.push(segment.path.clone()),
+                true => state.recyclable.push_back(file),
+                false => state.obsolete.push(file),
             }
         }
         drop(state);
@@ -427,11 +440,8 @@ impl CommitLog {
             state.active = None;
             let segments = state.live.drain(..).chain(state.ready.take());
             let paths: Vec<PathBuf> = segments.map(|segment| segment.path.clone()).collect();
-            paths
-                .into_iter()
-                .chain(state.recyclable.drain(..))
-                .chain(state.obsolete.drain(..))
-                .collect()
+            let unneeded = state.recyclable.drain(..).chain(state.obsolete.drain(..));
+            paths.into_iter().chain(unneeded.map(|(_, path)| path)).collect()
         };
         for path in paths {
             self.shared.file_system.remove_file(&path).await?;

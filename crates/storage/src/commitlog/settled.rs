@@ -24,8 +24,8 @@ use super::{LogPosition, ReplayPolicy, joined};
 use crate::StorageError;
 
 const PREFIX: &str = "settled-";
-/// Intervals of a table that stay even though their segments are gone: more than can be on its way to the disk.
-const KEPT_INTERVALS: usize = 16;
+/// Intervals of a table that stay even though the files of their segments are removed: more than can be on its way to the disk.
+const KEPT_INTERVALS: usize = 64;
 const FIRST_LINE: &str = "espalier settled 1";
 
 /// Parts of the commit log, by the table whose writes there are dead.
@@ -51,7 +51,13 @@ impl SettledNote {
         intervals: &[(LogPosition, LogPosition)],
         oldest_segment: impl Fn(TableId) -> Option<u64>,
     ) -> Result<(), StorageError> {
-        let mut settled = self.load(file_system).await?;
+        let mut settled = match self.load(file_system).await {
+            Err(error @ StorageError::Corrupt { .. }) => {
+                tracing::error!(%error, "the note begins anew");
+                SettledWrites::new()
+            }
+            loaded => loaded?,
+        };
         settled.entry(table.0).or_default().extend(intervals);
         settled.retain(|table, intervals| {
             let oldest = oldest_segment(TableId(*table));

@@ -15,8 +15,8 @@ use crate::{
     table::{SSTable, Table, set_commit_log_facts},
 };
 
-/// Intervals of the commit log that an output carries on even though their segments are gone. An arbitrary number, far beyond what can
-/// be on its way to the disk.
+/// Intervals of the commit log that an output carries on even though the files of their segments are removed. An arbitrary number, far
+/// beyond what can be on its way to the disk.
 const KEPT_INTERVALS: usize = 256;
 
 /// The outputs so far.

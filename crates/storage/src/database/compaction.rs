@@ -261,7 +261,7 @@ impl Database {
     /// No older segment of a table's commit log is there; `None` if it has no log.
     pub(crate) fn oldest_segment_for(&self, table: &Table) -> Option<u64> {
         let log = self.log_for(table)?;
-        Some(log.oldest_segment().unwrap_or_else(|| log.position().segment))
+        Some(log.oldest_on_disk())
     }
 
     pub(crate) fn note_compaction(&self, outcome: &CompactionOutcome) {

@@ -103,6 +103,8 @@ struct Inner {
     looked: Option<Place>,
     /// Deletions by the end of their partition's token, since it was looked at; none yet if it is empty.
     deleted: Vec<u32>,
+    /// What a count begins at.
+    looks: u32,
 }
 
 /// The ranges for one read, with what the table was when its view was taken.
@@ -470,7 +472,9 @@ impl Inner {
         *count += 1;
         let is_enough = *count >= DELETIONS_IN_PARTITION;
         if is_enough {
-            *count = 0;
+            // Not always the same, so that each of several partitions in turn is the one at which it is enough.
+            self.looks ^= 1;
+            *count = self.looks;
         }
         is_enough && self.want(Place::within(partition, &[path::BOTTOM]))
     }

@@ -10,7 +10,7 @@ use espalier_runtime::file::{
     FileSystem, Operation,
     simulated::{Effect, Fault},
 };
-use espalier_storage::Database;
+use espalier_storage::{Database, StorageConfiguration};
 
 use crate::{
     compaction_crashes::{clock, quiet},
@@ -86,6 +86,45 @@ fn nothing_comes_back_whenever_the_power_goes() {
         assert!(operations < 2000, "the compaction never ends");
     }
     assert!(old > 20 && new > 12, "{old} old, {new} new");
+}
+
+#[test]
+fn nothing_comes_back_from_segments_that_are_to_be_used_again() {
+    let _installed = clock().install();
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    let small = || StorageConfiguration { commitlog_segment_bytes: 16 << 10, ..quiet() };
+    const ROWS: u32 = 400;
+    run(async {
+        let database = open(&file_system, small()).await.unwrap();
+        let mut narrow = narrow_table();
+        narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
+        create(&database, vec![narrow]).await;
+        let narrow = table(&database, "narrow");
+        let value = "x".repeat(5000);
+        for number in 0..ROWS {
+            let name = number.to_string();
+            database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await.unwrap();
+        }
+        database.flush("ks", None).await.unwrap();
+        set_durable_writes(&database, false).await;
+        for number in 0..ROWS {
+            let mut update = PartitionUpdate::new(narrow.id, key(number.to_string()));
+            update.deletion = DeletionTime::new(2, NOW - 10);
+            database.apply(Mutation { updates: vec![update] }).await.unwrap();
+        }
+        database.flush("ks", None).await.unwrap();
+        database.compact("ks", Some("narrow"), false).await.unwrap();
+        assert!(sstable_names(&file_system, &narrow).await.is_empty());
+        let segments = file_system.read_dir(&database.configuration().commitlog_directory).await;
+        let segments = segments.unwrap().len();
+        assert!(segments > 100, "{segments}");
+    });
+    let crashed = FileSystem::on(disk.crash(1));
+    run(async {
+        let database = open(&crashed, small()).await.unwrap();
+        assert!(names_in_narrow(&database).await.is_empty());
+    });
 }
 
 #[test]
