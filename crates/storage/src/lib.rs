@@ -6,6 +6,7 @@
 //! ```
 
 mod cache;
+mod checked_text;
 pub mod commitlog;
 pub mod compaction;
 #[cfg(debug_assertions)]

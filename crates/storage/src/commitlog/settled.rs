@@ -21,7 +21,10 @@ use espalier_runtime::file::FileSystem;
 use uuid::Uuid;
 
 use super::{LogPosition, ReplayPolicy, joined};
-use crate::StorageError;
+use crate::{
+    StorageError,
+    checked_text::{checked_lines, with_checksum},
+};
 
 const PREFIX: &str = "settled-";
 /// Intervals of a table that stay even though the files of their segments are removed: more than can be on its way to the disk.
@@ -121,17 +124,11 @@ fn to_text(host: Uuid, settled: &SettledWrites) -> String {
             text += &format!("{table} {from} {to}\n");
         }
     }
-    let crc = crc32fast::hash(text.as_bytes());
-    text + &format!("crc {crc:08x}\n")
+    with_checksum(text)
 }
 
 fn parse(text: &str) -> Option<(Uuid, SettledWrites)> {
-    let (body, crc) = text.strip_suffix('\n')?.rsplit_once('\n')?;
-    let crc = u32::from_str_radix(crc.strip_prefix("crc ")?, 16).ok()?;
-    if crc32fast::hash(format!("{body}\n").as_bytes()) != crc {
-        return None;
-    }
-    let mut lines = body.lines();
+    let mut lines = checked_lines(text.strip_suffix('\n')?)?.lines();
     if lines.next() != Some(FIRST_LINE) {
         return None;
     }

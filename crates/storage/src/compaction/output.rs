@@ -30,8 +30,6 @@ pub(crate) struct Outputs {
     /// In a box, as it is taken out and put back for each partition.
     writer: Option<Box<SSTableWriter>>,
     written: Vec<WrittenSSTable>,
-    /// What is not in the outputs was dead. Not in a scrub, where it could not be read.
-    leaves_out_dead_only: bool,
 }
 
 /// What all outputs have in common.
@@ -61,22 +59,8 @@ impl Outputs {
     ) -> Self {
         let (database, table, metadata) = (database.clone(), table.clone(), metadata.clone());
         let template = Template::of(&database, &table, &metadata, (read, all), level);
-        Self {
-            database,
-            table,
-            metadata,
-            template,
-            split,
-            transaction,
-            writer: None,
-            written: Vec::new(),
-            leaves_out_dead_only: true,
-        }
-    }
-
-    /// What is not in the outputs may be wanted still, if the commit log has it.
-    pub(crate) fn leave_out_unread(&mut self) {
-        self.leaves_out_dead_only = false;
+        let (writer, written) = (None, Vec::new());
+        Self { database, table, metadata, template, split, transaction, writer, written }
     }
 
     /// The writer for a partition with this token. The one that it is not for is sealed.
@@ -148,10 +132,12 @@ impl Outputs {
     /// Seals the last one. Gives all that have something in them, and the transaction, not yet committed.
     pub(crate) async fn finish(
         mut self,
+        // Whether what is not in the outputs was dead: it may be wanted from the commit log otherwise.
+        has_left_out_dead_only: bool,
     ) -> (Result<Vec<WrittenSSTable>, StorageError>, Transaction) {
         let sealed = async {
             self.seal().await?;
-            if self.written.is_empty() && self.leaves_out_dead_only {
+            if self.written.is_empty() && has_left_out_dead_only {
                 self.note_settled().await?;
             }
             Ok(())

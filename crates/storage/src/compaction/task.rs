@@ -68,9 +68,6 @@ pub(crate) async fn run(
     let plan = (job.level, job.split);
     let inputs = (read.as_slice(), running.inputs.as_slice());
     let mut outputs = Outputs::new(database, table, &metadata, inputs, plan, transaction);
-    if job.scrub.is_some() {
-        outputs.leave_out_unread();
-    }
     let pace = Pace::new(database);
     let mut merge = Merge::new(&running, &metadata, limits, outside, pace);
     let merged = match (&job.scrub, read.as_slice()) {
@@ -85,7 +82,8 @@ pub(crate) async fn run(
             Ended::Failed(error) => Err(error),
         };
     }
-    let (written, transaction) = outputs.finish().await;
+    // A scrub leaves out what it cannot read.
+    let (written, transaction) = outputs.finish(job.scrub.is_none()).await;
     let opened = match written {
         Ok(written) if is_split => {
             stage(database, &metadata, &written, running.id).await.map(|()| (Vec::new(), written))

@@ -15,7 +15,11 @@ use std::path::Path;
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{Descriptor, SSTableId};
 
-use crate::{StorageError, commitlog::LogPosition};
+use crate::{
+    StorageError,
+    checked_text::{checked_lines, with_checksum},
+    commitlog::LogPosition,
+};
 
 /// File name in the table's directory.
 pub(crate) const FILE_NAME: &str = "truncated";
@@ -71,17 +75,11 @@ impl TruncationRecord {
         for name in &self.names {
             text += &format!("file {name}\n");
         }
-        let crc = crc32fast::hash(text.as_bytes());
-        text + &format!("crc {crc:08x}\n")
+        with_checksum(text)
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let (body, crc) = text.trim_end().rsplit_once('\n')?;
-        let crc = u32::from_str_radix(crc.strip_prefix("crc ")?, 16).ok()?;
-        if crc32fast::hash(format!("{body}\n").as_bytes()) != crc {
-            return None;
-        }
-        let mut lines = body.lines();
+        let mut lines = checked_lines(text.trim_end())?.lines();
         if lines.next() != Some(FIRST_LINE) {
             return None;
         }

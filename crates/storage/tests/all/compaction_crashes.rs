@@ -74,9 +74,13 @@ pub fn clock() -> ManualClock {
     ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle()
 }
 
-#[test]
-fn at_every_operation() {
-    let _installed = clock().install();
+/// Fills a table, and loses power after so many operations of its compaction, for all numbers of them. How often a check of what is left has
+/// found as many files as before, and as many as behind it, which is `files`.
+pub fn lose_power_at_every_operation(
+    fill: impl AsyncFn(&Database),
+    check: impl AsyncFn(&FileSystem, &str) -> usize,
+    files: [usize; 2],
+) -> (u32, u32) {
     let (mut old, mut new) = (0, 0);
     for operations in 0.. {
         let file_system = FileSystem::simulated(operations);
@@ -92,9 +96,9 @@ fn at_every_operation() {
             let crashed = FileSystem::on(disk.crash(operations * 10 + seed));
             let context = format!("power off after {operations} operations, crash seed {seed}");
             match run(check(&crashed, &context)) {
-                1 => new += 1,
-                3 => old += 1,
-                sets => panic!("{context}: {sets} files"),
+                found if found == files[0] => old += 1,
+                found if found == files[1] => new += 1,
+                found => panic!("{context}: {found} files"),
             }
         }
         if is_done && operations > 10 && new > 12 {
@@ -102,6 +106,13 @@ fn at_every_operation() {
         }
         assert!(operations < 2000, "the compaction never ends");
     }
+    (old, new)
+}
+
+#[test]
+fn at_every_operation() {
+    let _installed = clock().install();
+    let (old, new) = lose_power_at_every_operation(fill, check, [3, 1]);
     assert!(old > 100 && new > 12, "{old} old, {new} new");
 }
 

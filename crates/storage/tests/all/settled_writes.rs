@@ -1,11 +1,6 @@
 //! What a compaction has left nothing of does not come back from the commit log, even though the deletion is not in it any more.
 
-use std::sync::Arc;
-
-use espalier_mutation::{
-    DeletionTime, Mutation, PartitionUpdate,
-    schema::{KeyspaceMetadata, Schema, TableOptions},
-};
+use espalier_mutation::{DeletionTime, Mutation, PartitionUpdate, schema::TableOptions};
 use espalier_runtime::file::{
     FileSystem, Operation,
     simulated::{Effect, Fault},
@@ -13,20 +8,9 @@ use espalier_runtime::file::{
 use espalier_storage::{Database, StorageConfiguration};
 
 use crate::{
-    compaction_crashes::{clock, quiet},
+    compaction_crashes::{clock, lose_power_at_every_operation, quiet},
     support::*,
 };
-
-async fn set_durable_writes(database: &Database, durable_writes: bool) {
-    let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
-        let keyspace = schema.keyspace("ks").unwrap();
-        let keyspace = KeyspaceMetadata { durable_writes, ..(**keyspace).clone() };
-        let mut keyspaces = schema.keyspaces.clone();
-        keyspaces.insert("ks".into(), Arc::new(keyspace));
-        Ok(Some(Schema::new(keyspaces, schema.version)))
-    };
-    database.change_schema(change).await.unwrap().unwrap();
-}
 
 /// A row in one file and in the log, its deletion in another file and not in the log.
 async fn fill(database: &Database) {
@@ -61,30 +45,7 @@ async fn check(file_system: &FileSystem, context: &str) -> usize {
 #[test]
 fn nothing_comes_back_whenever_the_power_goes() {
     let _installed = clock().install();
-    let (mut old, mut new) = (0, 0);
-    for operations in 0.. {
-        let file_system = FileSystem::simulated(operations);
-        let disk = file_system.simulated_disk().unwrap().clone();
-        let is_done = run(async {
-            let database = open(&file_system, quiet()).await.unwrap();
-            fill(&database).await;
-            disk.power_off_after(operations);
-            database.compact("ks", Some("narrow"), false).await.is_ok()
-        });
-        for seed in 0..3 {
-            let crashed = FileSystem::on(disk.crash(operations * 10 + seed));
-            let context = format!("power off after {operations} operations, crash seed {seed}");
-            match run(check(&crashed, &context)) {
-                0 => new += 1,
-                2 => old += 1,
-                sets => panic!("{context}: {sets} files"),
-            }
-        }
-        if is_done && new > 12 {
-            break;
-        }
-        assert!(operations < 2000, "the compaction never ends");
-    }
+    let (old, new) = lose_power_at_every_operation(fill, check, [2, 0]);
     assert!(old > 20 && new > 12, "{old} old, {new} new");
 }
 

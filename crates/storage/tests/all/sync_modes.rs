@@ -84,20 +84,11 @@ fn a_window_makes_writes_wait_for_each_other() {
 
 #[test]
 fn tables_without_durable_writes_are_not_logged() {
-    use espalier_mutation::schema::{KeyspaceMetadata, Schema};
-    use std::sync::Arc;
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
         create(&database, vec![narrow_table()]).await;
-        let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
-            let keyspace = schema.keyspace("ks").unwrap();
-            let keyspace = KeyspaceMetadata { durable_writes: false, ..(**keyspace).clone() };
-            let mut keyspaces = schema.keyspaces.clone();
-            keyspaces.insert("ks".into(), Arc::new(keyspace));
-            Ok(Some(Schema::new(keyspaces, schema.version)))
-        };
-        database.change_schema(change).await.unwrap().unwrap();
+        set_durable_writes(&database, false).await;
         let narrow = table(&database, "narrow");
         let before = database.metrics().commit_log.records_appended;
         // Not even a log that cannot be written matters.

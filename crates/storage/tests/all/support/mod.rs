@@ -140,6 +140,17 @@ fn with_keyspace(schema: &Schema, tables: BTreeMap<String, Arc<TableMetadata>>) 
     Schema::new(keyspaces, espalier_runtime::random::uuid_v4())
 }
 
+pub async fn set_durable_writes(database: &Database, durable_writes: bool) {
+    let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
+        let keyspace = schema.keyspace("ks").unwrap();
+        let keyspace = KeyspaceMetadata { durable_writes, ..(**keyspace).clone() };
+        let mut keyspaces = schema.keyspaces.clone();
+        keyspaces.insert("ks".into(), Arc::new(keyspace));
+        Ok(Some(Schema::new(keyspaces, schema.version)))
+    };
+    database.change_schema(change).await.unwrap().unwrap();
+}
+
 pub fn table(database: &Database, name: &str) -> Arc<TableMetadata> {
     database.schema().table("ks", name).unwrap().clone()
 }
