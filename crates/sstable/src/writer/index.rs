@@ -210,15 +210,6 @@ impl IndexWriter {
         }
     }
 
-    /// Whether [`IndexWriter::flush_blocks`] would write something.
-    #[inline]
-    pub(super) fn has_many_blocks(&self) -> bool {
-        match self {
-            Self::Trie { blocks, .. } => blocks.is_large(),
-            Self::Big { .. } => false,
-        }
-    }
-
     /// Writes out blocks if there are many.
     #[inline]
     pub(super) async fn flush_blocks(&mut self) -> Result<()> {

@@ -92,12 +92,6 @@ impl BlockBuilder {
         self.add_block()
     }
 
-    /// Whether [`flush_if_large`](Self::flush_if_large) would write something.
-    #[inline]
-    pub(super) fn is_large(&self) -> bool {
-        self.file.is_large()
-    }
-
     /// Whether the next row begins a block.
     #[inline]
     pub(super) fn is_between_blocks(&self) -> bool {

@@ -139,9 +139,7 @@ impl SSTableWriter {
         self.start_partition(stream.header().clone())?;
         while let Some(unfiltered) = stream.next().await.map_err(StreamWriteError::Read)? {
             self.put(unfiltered)?;
-            if self.wants_room() {
-                self.make_room().await?;
-            }
+            self.make_room().await?;
         }
         Ok(self.end_partition().await?)
     }
@@ -220,14 +218,8 @@ impl SSTableWriter {
         self.make_room().await
     }
 
-    /// Whether [`make_room`](Self::make_room) has something to do.
-    #[inline]
-    pub fn wants_room(&self) -> bool {
-        self.data.has_full_chunk() || self.index.has_many_blocks()
-    }
-
-    /// [`add`](Self::add) without waiting: [`make_room`](Self::make_room) is to follow where it [is wanted](Self::wants_room). For those who add
-    /// much: what is waited for is moved more often than what is called.
+    /// [`add`](Self::add) without waiting: [`make_room`](Self::make_room) is to follow. For those who add much: what is waited for is moved
+    /// more often than what is called.
     pub fn put(&mut self, unfiltered: Unfiltered) -> Result<()> {
         if matches!(&unfiltered, Unfiltered::Row(row) if row.is_empty()) {
             return Ok(());

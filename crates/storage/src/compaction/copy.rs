@@ -144,9 +144,7 @@ impl<'a> Merge<'a> {
         }
         while let Some(fragment) = partition.next().await? {
             writer.put(fragment)?;
-            if writer.wants_room() {
-                writer.make_room().await?;
-            }
+            writer.make_room().await?;
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
         }
         Ok(())

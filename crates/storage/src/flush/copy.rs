@@ -128,9 +128,7 @@ impl<'a> Copy<'a> {
                     remove_dropped(row, table);
                 }
                 self.writer.put(fragment)?;
-                if self.writer.wants_room() {
-                    self.writer.make_room().await?;
-                }
+                self.writer.make_room().await?;
             }
             self.writer.end_partition().await?;
         }

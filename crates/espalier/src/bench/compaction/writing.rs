@@ -141,9 +141,7 @@ async fn write(
             writer.start_partition(header)?;
             for unfiltered in unfiltereds {
                 writer.put(unfiltered)?;
-                if writer.wants_room() {
-                    writer.make_room().await?;
-                }
+                writer.make_room().await?;
             }
             writer.end_partition().await?;
             maybe_yield().await;
