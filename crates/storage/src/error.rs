@@ -136,6 +136,14 @@ pub enum StorageError {
     /// No directory of a table that the schema does not have.
     #[error("{} is not among the directories without a table", .0.display())]
     UnknownOrphan(PathBuf),
+    /// Somebody asked for the compactions that run to end, or for another one of the same files, or has dropped or truncated the table.
+    #[error("a compaction of {0} that this needs was stopped: its files are as before")]
+    CompactionStopped(String),
+    /// The end of an earlier one is not known, so none may begin.
+    #[error(
+        "an earlier compaction of {0} may or may not take effect at the next start, and there is none before that"
+    )]
+    CompactionUndecided(String),
     /// A compaction would fill the disk.
     #[error(
         "a compaction needs up to {needed_bytes} bytes, and the disk has {available_bytes} left"

@@ -66,7 +66,7 @@ pub(super) fn failure(error: &StorageError) -> HttpResponse {
         | StorageError::IncompleteSSTable(_)
         | StorageError::NeededForStart { .. }
         | StorageError::Snapshot(_) => 400,
-        StorageError::BusySSTable(_) => 409,
+        StorageError::BusySSTable(_) | StorageError::CompactionStopped(_) => 409,
         _ => 500,
     };
     HttpResponse::error(status, &error.to_string())

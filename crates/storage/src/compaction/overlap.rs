@@ -4,7 +4,7 @@ use std::rc::{Rc, Weak};
 
 use espalier_mutation::DecoratedKey;
 
-use crate::table::{SSTable, Table, TableView};
+use crate::table::{SSTable, SSTableSet, Table, TableView};
 
 /// The memtables and files of a table that are not compacted, as they are at each moment.
 pub(crate) struct Outside {
@@ -32,15 +32,17 @@ impl Outside {
     }
 
     fn other_sstables(&self, view: &TableView) -> Vec<Rc<SSTable>> {
-        let is_input =
-            |other: &Rc<SSTable>| self.inputs.iter().any(|input| Rc::ptr_eq(input, other));
+        let inputs = SSTableSet::of(&self.inputs);
         let (mut first, mut last) = (i64::MAX, i64::MIN);
         for input in &self.inputs {
             let (from, to) = input.tokens();
             (first, last) = (first.min(from), last.max(to));
         }
         let sstables = view.sstables.iter();
-        sstables.filter(|other| !is_input(other) && other.overlaps(first, last)).cloned().collect()
+        sstables
+            .filter(|other| !inputs.has(other) && other.overlaps(first, last))
+            .cloned()
+            .collect()
     }
 
     /// Flushes and other compactions change what is outside; lets go of what is not any more.
@@ -81,18 +83,18 @@ impl Outside {
         let memtables = view.memtables().filter(|memtable| !memtable.is_empty());
         let in_memory = memtables.map(|memtable| memtable.minimum_timestamp()).min();
         loop {
-            let stays = |sstable: &&Rc<SSTable>| {
-                !candidates.iter().any(|candidate| Rc::ptr_eq(candidate, sstable))
-            };
-            let others: Vec<&Rc<SSTable>> =
-                self.inputs.iter().filter(stays).chain(&self.sstables).collect();
+            let may_go = SSTableSet::of(&candidates);
+            let staying = self.inputs.iter().filter(|input| !may_go.has(input));
+            let mut others: Vec<&Rc<SSTable>> = staying.chain(&self.sstables).collect();
+            // What has expired is old: few others, if any, begin as early.
+            others.sort_by_key(|other| other.minimum_timestamp());
             let covers_nothing = |candidate: &Rc<SSTable>| {
                 let newest = candidate.maximum_timestamp();
                 let (first, last) = candidate.tokens();
+                let mut older =
+                    others.iter().take_while(|other| other.minimum_timestamp() <= newest);
                 in_memory.is_none_or(|oldest| newest < oldest)
-                    && !others.iter().any(|other| {
-                        other.overlaps(first, last) && other.minimum_timestamp() <= newest
-                    })
+                    && !older.any(|other| other.overlaps(first, last))
             };
             let kept: Vec<Rc<SSTable>> =
                 candidates.iter().filter(|candidate| covers_nothing(candidate)).cloned().collect();

@@ -6,7 +6,7 @@ use espalier_mutation::schema::TableId;
 use espalier_runtime::sync::Notify;
 use uuid::Uuid;
 
-use crate::table::SSTable;
+use crate::table::{SSTable, SSTableSet};
 
 /// Why something is compacted; the names are Cassandra's operation types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,7 @@ pub(crate) struct Running {
     pub(crate) id: Uuid,
     pub(crate) kind: CompactionKind,
     pub(crate) inputs: Vec<Rc<SSTable>>,
+    held: SSTableSet,
     pub(crate) total_bytes: u64,
     pub(crate) completed_bytes: Cell<u64>,
     is_stopped: Cell<bool>,
@@ -136,6 +137,7 @@ impl TableCompactions {
         let running = Rc::new(Running {
             id,
             kind,
+            held: SSTableSet::of(&inputs),
             inputs,
             total_bytes,
             completed_bytes: Cell::new(0),
@@ -148,7 +150,7 @@ impl TableCompactions {
     /// Whether a compaction has the file.
     pub(crate) fn is_busy(&self, sstable: &Rc<SSTable>) -> bool {
         let running = self.running.borrow();
-        running.iter().any(|running| running.inputs.iter().any(|input| Rc::ptr_eq(input, sstable)))
+        running.iter().any(|running| running.held.has(sstable))
     }
 
     pub(crate) fn running(&self) -> Vec<Rc<Running>> {

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Database, StorageError,
     purge::PurgeLimits,
-    table::{SSTable, Table},
+    table::{SSTable, SSTableSet, Table},
 };
 
 /// Pause between two questions without a cause.
@@ -217,9 +217,8 @@ impl TableArena {
         strategy: &CompactionStrategy,
         inputs: &[Rc<SSTable>],
     ) -> (u32, Split) {
-        let is_input =
-            |index: &usize| inputs.iter().any(|input| Rc::ptr_eq(input, &self.idle[*index]));
-        let files = (0..self.idle.len()).filter(is_input).collect();
+        let inputs = SSTableSet::of(inputs);
+        let files = (0..self.idle.len()).filter(|index| inputs.has(&self.idle[*index])).collect();
         let pick = strategy.one_run(&self.facts(), files);
         (pick.level, pick.split)
     }

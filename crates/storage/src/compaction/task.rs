@@ -24,7 +24,7 @@ use super::{
 use crate::{
     Database, StorageError,
     purge::PurgeLimits,
-    table::{SSTable, Table},
+    table::{SSTable, SSTableSet, Table},
 };
 
 /// What is to be done.
@@ -53,9 +53,9 @@ pub(crate) async fn run(
     };
     let mut outside = Outside::new(table, &running.inputs);
     let expired = outside.expired_inputs(limits.gc_before_s);
-    let is_expired = |input: &&Rc<SSTable>| expired.iter().any(|gone| Rc::ptr_eq(gone, input));
+    let expired = SSTableSet::of(&expired);
     let read: Vec<Rc<SSTable>> =
-        running.inputs.iter().filter(|input| !is_expired(input)).cloned().collect();
+        running.inputs.iter().filter(|input| !expired.has(input)).cloned().collect();
     let version = database.sstable_features(table).version.to_string();
     let transaction = Transaction::begin(
         database.file_system(),

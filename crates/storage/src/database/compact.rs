@@ -115,7 +115,7 @@ impl Database {
                     let inputs = idle_of(&database, &table, |sstable| {
                         paths.contains(&sstable.descriptor().path(&Component::Data))
                     });
-                    database.compact_as_one(&table, inputs).await.map(|_| ())
+                    database.compact_as_one(&table, inputs).await
                 }
             })
             .await?;
@@ -156,9 +156,8 @@ impl Database {
                     let inputs = idle_of(&database, &table, |sstable| {
                         names.contains(&sstable.descriptor().to_string())
                     });
-                    let plan = (0, Split::Never);
-                    let kind = CompactionKind::Major;
-                    is_done |= database.compact_files(&table, kind, inputs, plan).await?;
+                    is_done |= !inputs.is_empty();
+                    database.compact_files(&table, inputs, (0, Split::Never)).await?;
                 }
                 Ok::<bool, StorageError>(is_done)
             }
@@ -172,7 +171,7 @@ impl Database {
         drop(table.compactions.pause().await);
         while let Some(job) = split_job(self, table) {
             if !perform(self, table, job).await? {
-                break;
+                return Err(self.stopped(table));
             }
         }
         Ok(())
@@ -186,7 +185,7 @@ impl Database {
         // Ends what runs, so that all files are free; nothing begins before this one has them.
         drop(table.compactions.pause().await);
         let inputs = idle_of(self, table, is_wanted);
-        self.compact_as_one(table, inputs).await.map(|_| ())
+        self.compact_as_one(table, inputs).await
     }
 
     /// Into one run, as the table's strategy writes it.
@@ -194,27 +193,50 @@ impl Database {
         &self,
         table: &Rc<Table>,
         inputs: Vec<Rc<SSTable>>,
-    ) -> Result<bool, StorageError> {
+    ) -> Result<(), StorageError> {
         let plan = arena_of(self, table).one_run(&table.compaction_strategy(), &inputs);
-        self.compact_files(table, CompactionKind::Major, inputs, plan).await
+        self.compact_files(table, inputs, plan).await
     }
 
-    pub(super) async fn compact_files(
+    /// Some idle files into one run; nothing if there are none.
+    async fn compact_files(
         &self,
         table: &Rc<Table>,
-        kind: CompactionKind,
         inputs: Vec<Rc<SSTable>>,
         (level, split): (u32, Split),
-    ) -> Result<bool, StorageError> {
-        if inputs.is_empty() || self.is_closing() {
-            return Ok(false);
+    ) -> Result<(), StorageError> {
+        if inputs.is_empty() {
+            return Ok(());
         }
-        let guard = table.compactions.begin(compaction_id(), kind, inputs);
-        let Some(guard) = guard else { return Ok(false) };
-        self.check_room(&guard.running.inputs).await?;
-        let done = perform(self, table, Job { guard, level, split, scrub: None }).await;
+        let guard = table.compactions.begin(compaction_id(), CompactionKind::Major, inputs);
+        let guard = guard.ok_or_else(|| self.stopped(table))?;
+        self.compact_taken(table, Job { guard, level, split, scrub: None }).await
+    }
+
+    /// Compacts, if the disk has room; an error if somebody stops it.
+    pub(super) async fn compact_taken(
+        &self,
+        table: &Rc<Table>,
+        job: Job,
+    ) -> Result<(), StorageError> {
+        if self.is_closing() {
+            return Err(StorageError::ShuttingDown);
+        }
+        self.check_room(&job.guard.running.inputs).await?;
+        let is_done = perform(self, table, job).await;
         self.compaction_wanted().notify_one();
-        done
+        if is_done? { Ok(()) } else { Err(self.stopped(table)) }
+    }
+
+    /// Why a compaction that was asked for has not been.
+    pub(super) fn stopped(&self, table: &Rc<Table>) -> StorageError {
+        let metadata = table.metadata();
+        let name = format!("{}.{}", metadata.keyspace, metadata.name);
+        match table.compactions.is_undecided() {
+            _ if self.is_closing() => StorageError::ShuttingDown,
+            true => StorageError::CompactionUndecided(name),
+            false => StorageError::CompactionStopped(name),
+        }
     }
 
     pub(super) async fn check_room(&self, inputs: &[Rc<SSTable>]) -> Result<(), StorageError> {

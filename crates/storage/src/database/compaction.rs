@@ -7,12 +7,12 @@ use espalier_runtime::{spawn_local, sync::Notify};
 use espalier_sstable::Descriptor;
 use uuid::Uuid;
 
-use super::Database;
+use super::{Database, one_file::Taken};
 use crate::{
     StorageError,
     commitlog::{LogPosition, SettledNote},
     compaction::{
-        CompactionKind, CompactionOutcome, CompactionProgress, Running, TableArena, arena_of,
+        CompactionKind, CompactionOutcome, CompactionProgress, Job, Running, arena_of,
         history_update,
     },
     table::{SSTable, Table},
@@ -210,18 +210,21 @@ impl Database {
         table: &Rc<Table>,
         only_others: bool,
     ) -> Result<(), StorageError> {
+        let stop_requests = self.stop_requests();
         let version = self.sstable_features(table).version;
-        let is_wanted = |arena: &TableArena, index: usize| {
-            !only_others || arena.idle[index].descriptor().version != version
-        };
+        let is_other = |sstable: &Rc<SSTable>| sstable.descriptor().version != version;
         // Those that are there now; what is written meanwhile is of today.
         let mut left: Vec<Rc<SSTable>> = table.view().sstables.to_vec();
+        left.retain(|sstable| !only_others || is_other(sstable));
         while let Some(sstable) = left.pop() {
-            let arena = arena_of(self, table);
-            let index = arena.idle.iter().position(|idle| Rc::ptr_eq(idle, &sstable));
-            let Some(index) = index.filter(|index| is_wanted(&arena, *index)) else { continue };
-            let plan = arena.rewrite(&table.compaction_strategy(), index);
-            self.compact_files(table, CompactionKind::Upgrade, vec![sstable], plan).await?;
+            let kind = CompactionKind::Upgrade;
+            match self.take_one(table, &sstable, kind, stop_requests).await? {
+                Taken::All(guard, (level, split)) => {
+                    self.compact_taken(table, Job { guard, level, split, scrub: None }).await?;
+                }
+                Taken::Stopped => return Err(self.stopped(table)),
+                Taken::Nothing => {}
+            }
         }
         Ok(())
     }

@@ -31,6 +31,7 @@ mod install;
 mod logged_batch;
 mod look_ahead;
 mod metrics;
+mod one_file;
 mod open;
 mod orphans;
 mod read;

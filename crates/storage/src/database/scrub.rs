@@ -5,13 +5,10 @@ use std::rc::Rc;
 use espalier_mutation::schema::TableId;
 use espalier_runtime::time;
 
-use super::{Database, SnapshotTable};
+use super::{Database, SnapshotTable, one_file::Taken};
 use crate::{
     StorageError,
-    compaction::{
-        CompactionKind, Job, Scrub, ScrubMode, ScrubReport, arena_of, compaction_id, perform,
-        validate,
-    },
+    compaction::{CompactionKind, Job, Scrub, ScrubMode, ScrubReport, perform, validate},
     table::{SNAPSHOTS, SSTable, Table},
 };
 
@@ -78,10 +75,6 @@ impl Database {
         Ok(tag)
     }
 
-    fn stop_requests(&self) -> u64 {
-        self.inner.counters.stop_requests.get()
-    }
-
     async fn scrub_all_of(
         &self,
         table: &Rc<Table>,
@@ -118,41 +111,11 @@ impl Database {
         stop_requests: u64,
     ) -> Result<ScrubReport, StorageError> {
         let stopped = |report| ScrubReport { is_stopped: true, ..report };
-        let (guard, (level, split)) = loop {
-            if self.is_closing() {
-                return Err(StorageError::ShuttingDown);
-            }
-            if self.stop_requests() != stop_requests {
-                return Ok(stopped(ScrubReport::default()));
-            }
-            // Compacted by others meanwhile, who read all of it.
-            let is_same = |other: &Rc<SSTable>| Rc::ptr_eq(other, sstable);
-            if !table.view().sstables.iter().any(is_same) {
-                return Ok(ScrubReport::default());
-            }
-            let arena = arena_of(self, table);
-            let Some(index) = arena.idle.iter().position(is_same) else {
-                if table.compactions.is_busy(sstable) {
-                    table.compactions.wait_for_end().await;
-                    continue;
-                }
-                let name = sstable.descriptor();
-                tracing::warn!(
-                    "scrub: {name} is not looked at: several shards have a part of it, and it was not split yet"
-                );
-                return Ok(ScrubReport::default());
-            };
-            let (kind, inputs) = (CompactionKind::Scrub, vec![sstable.clone()]);
-            match table.compactions.begin(compaction_id(), kind, inputs) {
-                Some(guard) => break (guard, arena.rewrite(&table.compaction_strategy(), index)),
-                None if table.compactions.is_undecided() => {
-                    return Err(StorageError::Corrupt {
-                        what: table.metadata().name.clone(),
-                        reason: "an earlier compaction may or may not take effect at the next start, and there is none before that".into(),
-                    });
-                }
-                None => table.compactions.wait_for_end().await,
-            }
+        let taken = self.take_one(table, sstable, CompactionKind::Scrub, stop_requests).await?;
+        let (guard, (level, split)) = match taken {
+            Taken::All(guard, plan) => (guard, plan),
+            Taken::Stopped => return Ok(stopped(ScrubReport::default())),
+            Taken::Nothing => return Ok(ScrubReport::default()),
         };
         let metadata = table.metadata();
         let name = format!("{}.{}", metadata.keyspace, metadata.name);

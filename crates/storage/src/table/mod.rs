@@ -4,6 +4,7 @@ mod aside;
 mod directory;
 mod incoming;
 mod sstable;
+mod sstable_set;
 mod truncation;
 mod view;
 
@@ -27,6 +28,7 @@ pub(crate) use directory::{
 };
 use incoming::Incoming;
 pub(crate) use sstable::{SSTable, set_commit_log_facts};
+pub(crate) use sstable_set::SSTableSet;
 pub(crate) use truncation::TruncationRecord;
 pub(crate) use view::TableView;
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 
-use super::SSTable;
+use super::{SSTable, SSTableSet};
 use crate::{
     StorageError,
     memtable::{Memtable, NextInMemory},
@@ -80,12 +80,12 @@ impl TableView {
 
     /// Without the SSTables and the flushing memtables that are named.
     pub(crate) fn without(&self, sstables: &[Rc<SSTable>], memtables: &[Rc<Memtable>]) -> Self {
-        let keep = |sstable: &&Rc<SSTable>| !sstables.iter().any(|gone| Rc::ptr_eq(gone, sstable));
+        let gone = SSTableSet::of(sstables);
         let stays = |memtable: &&Rc<Memtable>| !memtables.iter().any(|g| Rc::ptr_eq(g, memtable));
         Self {
             memtable: self.memtable.clone(),
             flushing: self.flushing.iter().filter(stays).cloned().collect(),
-            sstables: self.sstables.iter().filter(keep).cloned().collect(),
+            sstables: self.sstables.iter().filter(|sstable| !gone.has(sstable)).cloned().collect(),
         }
     }
 }

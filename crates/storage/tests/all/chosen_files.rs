@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::{file::FileSystem, spawn_local, yield_now};
 use espalier_storage::{Database, StorageConfiguration, StorageError, TokenRange};
 
 use crate::support::{shards::on_shards, *};
@@ -118,5 +118,37 @@ fn files_are_compacted_by_name() {
         assert!(!left.contains(&names[0]) && !left.contains(&names[1]));
         assert_eq!(sstable_names(&file_system, &wide).await.len(), 1);
         assert_eq!(show(&narrow, &read_all(&database, &narrow).await), before);
+    });
+}
+
+/// Who asks for a compaction is told when somebody else has ended it.
+#[test]
+fn a_compaction_that_is_stopped_fails() {
+    let file_system = FileSystem::simulated(4);
+    run(async {
+        let database = open(&file_system, by_hand()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        fill(&database, 2).await;
+        let narrow = table(&database, "narrow");
+        let names = sstable_names(&file_system, &narrow).await;
+        for is_upgrade in [false, true] {
+            let other = database.clone();
+            let asked = spawn_local(async move {
+                match is_upgrade {
+                    false => other.compact("ks", None, true).await,
+                    true => other.upgrade_sstables("ks", None, false).await,
+                }
+            });
+            while database.compactions().await.is_empty() {
+                yield_now().await;
+            }
+            database.stop_compactions().await;
+            let ended = asked.await;
+            assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");
+            assert_eq!(sstable_names(&file_system, &narrow).await, names);
+        }
+        database.upgrade_sstables("ks", None, false).await.unwrap();
+        database.compact("ks", None, true).await.unwrap();
+        assert_eq!(sstable_names(&file_system, &narrow).await.len(), 1);
     });
 }

@@ -8,7 +8,7 @@ use espalier_mutation::{
     schema::{TableMetadata, TableOptions},
 };
 use espalier_runtime::{file::FileSystem, spawn_local, time::ManualClock};
-use espalier_storage::{Database, ReadTarget, ScrubMode, SnapshotTable, TokenRange};
+use espalier_storage::{Database, ReadTarget, ScrubMode, SnapshotTable, StorageError, TokenRange};
 
 use crate::{
     model::{Model, Writer, forget_liveness, read_in_pages},
@@ -86,12 +86,17 @@ impl History {
         let mode = [ScrubMode::Abort, ScrubMode::Skip, ScrubMode::Validate][step as usize % 3];
         let (other, name) = (database.clone(), table.name.clone());
         let compaction = spawn_local(async move {
-            match kind {
-                0 => other.compact("ks", Some(&name), true).await.unwrap(),
-                2 => other.compact_range("ks", Some(&name), range, false).await.unwrap(),
-                1 => other.upgrade_sstables("ks", Some(&name), false).await.unwrap(),
-                3 => scrub(&other, &name, mode).await,
-                _ => _ = other.compact_sstables("ks", &name, kept).await.unwrap(),
+            let ended = match kind {
+                0 => other.compact("ks", Some(&name), true).await,
+                2 => other.compact_range("ks", Some(&name), range, false).await,
+                1 => other.upgrade_sstables("ks", Some(&name), false).await,
+                3 => return scrub(&other, &name, mode).await,
+                _ => other.compact_sstables("ks", &name, kept).await.map(|_| ()),
+            };
+            // Some steps stop what runs.
+            match ended {
+                Ok(()) | Err(StorageError::CompactionStopped(_)) => {}
+                Err(error) => panic!("{error}"),
             }
         });
         for _ in 0..self.writer.below(4) {

@@ -159,6 +159,8 @@ fn met_in(
     if arena.busy.iter().any(|file| is_near(file) && meets(file)) {
         return None;
     }
-    let of_level = levels.of.get(level)?;
-    Some(of_level.iter().copied().filter(|index| meets(&arena.idle[*index])).collect())
+    let of_level = levels.of.get(level)?.iter().copied();
+    // They lie one behind another.
+    let first = levels.of[level].partition_point(|index| arena.idle[*index].last_token < range.0);
+    Some(of_level.skip(first).take_while(|index| meets(&arena.idle[*index])).collect())
 }

@@ -1,5 +1,7 @@
 //! Files that overlap, directly or through others.
 
+use std::{cmp::Reverse, collections::BinaryHeap};
+
 use super::FileFacts;
 
 /// Files of which each overlaps some other, and how many of them at most hold one token.
@@ -14,15 +16,17 @@ pub(super) fn overlap_sets(files: &[FileFacts], among: &[usize]) -> Vec<OverlapS
     order.sort_by_key(|index| (files[*index].first_token, files[*index].number));
     let mut sets: Vec<OverlapSet> = Vec::new();
     // Ends of the files of the last set that reach to where the walk is.
-    let mut open: Vec<i64> = Vec::new();
+    let mut open: BinaryHeap<Reverse<i64>> = BinaryHeap::new();
     for index in order {
         let file = &files[index];
-        open.retain(|end| *end >= file.first_token);
+        while open.peek().is_some_and(|Reverse(end)| *end < file.first_token) {
+            open.pop();
+        }
         match sets.last_mut().filter(|_| !open.is_empty()) {
             Some(set) => set.files.push(index),
             None => sets.push(OverlapSet { files: vec![index], most: 0 }),
         }
-        open.push(file.last_token);
+        open.push(Reverse(file.last_token));
         if let Some(set) = sets.last_mut() {
             set.most = set.most.max(open.len());
         }

@@ -1,0 +1,72 @@
+//! One file for oneself, of those that are to be read or written one after another.
+
+use std::rc::Rc;
+
+use super::Database;
+use crate::{
+    StorageError,
+    compaction::{CompactionKind, RunningGuard, arena_of, compaction_id, strategy::Split},
+    table::{SSTable, Table},
+};
+
+/// What came of it.
+pub(super) enum Taken {
+    /// Nobody else has it, until the guard goes. With the level and the split by which it would be written anew.
+    All(RunningGuard, (u32, Split)),
+    /// Somebody asked for all that runs to end.
+    Stopped,
+    /// It is not there any more, or not for one shard alone.
+    Nothing,
+}
+
+impl Database {
+    /// How often somebody asked for all that runs to end.
+    pub(super) fn stop_requests(&self) -> u64 {
+        self.inner.counters.stop_requests.get()
+    }
+
+    /// Waits for those who have the file; unless more than `stop_requests` times somebody asked for an end.
+    pub(super) async fn take_one(
+        &self,
+        table: &Rc<Table>,
+        sstable: &Rc<SSTable>,
+        kind: CompactionKind,
+        stop_requests: u64,
+    ) -> Result<Taken, StorageError> {
+        loop {
+            if self.is_closing() {
+                return Err(StorageError::ShuttingDown);
+            }
+            if self.stop_requests() != stop_requests {
+                return Ok(Taken::Stopped);
+            }
+            // Compacted by others meanwhile, who read all of it.
+            let is_same = |other: &Rc<SSTable>| Rc::ptr_eq(other, sstable);
+            if !table.view().sstables.iter().any(is_same) {
+                return Ok(Taken::Nothing);
+            }
+            let arena = arena_of(self, table);
+            let Some(index) = arena.idle.iter().position(is_same) else {
+                if table.compactions.is_busy(sstable) {
+                    table.compactions.wait_for_end().await;
+                    continue;
+                }
+                let (kind, name) = (kind.name(), sstable.descriptor());
+                tracing::warn!(
+                    "{kind}: {name} is left as it is: several shards have a part of it, and it was not split yet"
+                );
+                return Ok(Taken::Nothing);
+            };
+            match table.compactions.begin(compaction_id(), kind, vec![sstable.clone()]) {
+                Some(guard) => {
+                    let plan = arena.rewrite(&table.compaction_strategy(), index);
+                    return Ok(Taken::All(guard, plan));
+                }
+                None if table.compactions.is_undecided() => {
+                    return Err(self.stopped(table));
+                }
+                None => table.compactions.wait_for_end().await,
+            }
+        }
+    }
+}
