@@ -146,13 +146,11 @@ pub enum StorageError {
     CompactionUndecided(String),
     /// A compaction would fill the disk.
     #[error(
-        "a compaction needs up to {needed_bytes} bytes, and the disk has {available_bytes} left"
+        "a compaction needs up to {needed_bytes} bytes, and with what others that run still write the disk has not so many left"
     )]
     NoDiskSpace {
         /// What the inputs take.
         needed_bytes: u64,
-        /// What is free.
-        available_bytes: u64,
     },
     /// The database is shutting down.
     #[error("the database is shutting down")]

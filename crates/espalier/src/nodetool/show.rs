@@ -35,6 +35,14 @@ fn table(head: &[&str], lines: &[Vec<String>]) -> String {
     out.trim_end().to_owned()
 }
 
+/// How long it takes still, as Cassandra's nodetool writes it.
+fn remaining(one: &Value) -> String {
+    match one.get("remaining_seconds").and_then(Value::as_u64) {
+        Some(s) => format!("{}h{:02}m{:02}s", s / 3600, s / 60 % 60, s % 60),
+        None => "n/a".to_owned(),
+    }
+}
+
 /// What is compacted, and what waits.
 pub fn compactions(pending: &Value, running: &Value) -> String {
     let waiting: u64 = all(pending).map(|one| number(one, "task")).sum();
@@ -55,6 +63,7 @@ pub fn compactions(pending: &Value, running: &Value) -> String {
                 &total.to_string(),
                 text(one, "unit"),
                 &format!("{progress:.2}%"),
+                &remaining(one),
             ]
             .map(str::to_owned)
             .to_vec()
@@ -70,6 +79,7 @@ pub fn compactions(pending: &Value, running: &Value) -> String {
             "total",
             "unit",
             "progress",
+            "remaining",
         ];
         let _ = write!(out, "\n{}", table(&head, &lines));
     }

@@ -27,10 +27,13 @@ pub(super) async fn answer(
         ("POST", ["compaction_manager", "force_user_defined_compaction"]) => {
             compact_files(database, request).await
         }
-        ("POST", ["compaction_manager", "stop_compaction"])
-        | ("POST", ["compaction_manager", "stop_keyspace_compaction", _]) => {
+        ("POST", ["compaction_manager", "stop_compaction"]) => {
             database.stop_compactions().await;
             HttpResponse::json("")
+        }
+        ("POST", ["compaction_manager", "stop_keyspace_compaction", keyspace]) => {
+            let tables = names(request, "tables");
+            outcome(database.stop_compactions_of(keyspace, &tables).await)
         }
         ("GET", ["compaction_manager", "compactions" | "compaction_info"]) => {
             HttpResponse::json(compactions(database).await)
@@ -153,13 +156,14 @@ async fn upgrade(database: &Database, keyspace: &str, request: &HttpRequest) -> 
 async fn compactions(database: &Database) -> String {
     let running = database.compactions().await.into_iter().map(|running| {
         format!(
-            "{{\"id\":{},\"task_type\":{},\"unit\":\"bytes\",\"ks\":{},\"cf\":{},\"completed\":{},\"total\":{},\"shard\":{},\"sstables\":{}}}",
+            "{{\"id\":{},\"task_type\":{},\"unit\":\"bytes\",\"ks\":{},\"cf\":{},\"completed\":{},\"total\":{},\"remaining_seconds\":{},\"shard\":{},\"sstables\":{}}}",
             json_string(&running.id.to_string()),
             json_string(running.kind.name()),
             json_string(&running.keyspace),
             json_string(&running.table),
             running.completed_bytes,
             running.total_bytes,
+            running.remaining.map_or("null".to_owned(), |left| left.as_secs().to_string()),
             running.shard,
             running.sstables
         )

@@ -63,9 +63,12 @@ fn empty_name<'a>(request: &'a HttpRequest, path: &[&str]) -> Option<&'a str> {
 /// What is wrong with the parameters of a request.
 pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
-    // A scrub is asked for with GET.
+    // A scrub and an upgrade are asked for with GET.
     let is_change = matches!(request.method.as_str(), "POST" | "DELETE")
-        || matches!(path.as_slice(), ["storage_service", "keyspace_scrub", _]);
+        || matches!(
+            path.as_slice(),
+            ["storage_service", "keyspace_scrub" | "keyspace_upgrade_sstables", _]
+        );
     if !is_change {
         return Ok(());
     }
@@ -112,6 +115,7 @@ mod tests {
             ("POST", "/storage_service/keyspace_compaction/ks?cf=t&CF=u"),
             ("POST", "/lsa/compact?cf=t"),
             ("GET", "/storage_service/keyspace_scrub/ks?table=t"),
+            ("GET", "/storage_service/keyspace_upgrade_sstables/ks?table=t"),
         ] {
             assert!(check(&request(method, target)).is_err(), "{target}");
         }

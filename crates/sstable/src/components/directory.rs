@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use espalier_runtime::file::{FileError, FileSystem};
+use espalier_runtime::file::{DirectoryEntry, FileError, FileSystem};
 
 use super::{Component, Descriptor};
 use crate::error::Result;
@@ -66,11 +66,9 @@ pub async fn components_found(
     file_system: &FileSystem,
     descriptor: &Descriptor,
 ) -> Result<BTreeSet<Component>> {
-    let mut present = BTreeSet::new();
+    let (mut present, prefix) = (BTreeSet::new(), prefix_of(descriptor));
     for entry in file_system.read_dir(&descriptor.directory).await? {
-        if let Ok((other, component)) = Descriptor::parse(&entry.path)
-            && other.to_string() == descriptor.to_string()
-        {
+        if let Some(component) = component_of(&prefix, &entry) {
             present.insert(component);
         }
     }
@@ -79,13 +77,13 @@ pub async fn components_found(
 
 /// Removes an SSTable, whole or garbage, with all files of its name. A crash meanwhile leaves the whole set or garbage.
 pub async fn remove_sstable(file_system: &FileSystem, descriptor: &Descriptor) -> Result<()> {
+    let prefix = prefix_of(descriptor);
     let (toc, temporary) =
         (descriptor.path(&Component::Toc), descriptor.path(&Component::TemporaryToc));
     ignore_missing(file_system.rename(&toc, &temporary).await)?;
     file_system.sync_dir(&descriptor.directory).await?;
     for entry in file_system.read_dir(&descriptor.directory).await? {
-        let of_set = Descriptor::parse(&entry.path)
-            .is_ok_and(|(other, _)| other.to_string() == descriptor.to_string());
+        let of_set = component_of(&prefix, &entry).is_some();
         if of_set && !entry.is_directory && entry.path != temporary {
             ignore_missing(file_system.remove_file(&entry.path).await)?;
         }
@@ -94,6 +92,19 @@ pub async fn remove_sstable(file_system: &FileSystem, descriptor: &Descriptor) -
     file_system.sync_dir(&descriptor.directory).await?;
     ignore_missing(file_system.remove_file(&temporary).await)?;
     Ok(file_system.sync_dir(&descriptor.directory).await?)
+}
+
+/// What the names of all files of an SSTable begin with.
+fn prefix_of(descriptor: &Descriptor) -> String {
+    format!("{descriptor}-")
+}
+
+/// Which component a file is, if it is one of those with the prefix. Only such names are looked into: there are thousands of others.
+fn component_of(prefix: &str, entry: &DirectoryEntry) -> Option<Component> {
+    if !entry.name.starts_with(prefix) {
+        return None;
+    }
+    Descriptor::parse(&entry.path).ok().map(|(_, component)| component)
 }
 
 fn ignore_missing(outcome: Result<(), FileError>) -> Result<()> {

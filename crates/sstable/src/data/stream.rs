@@ -8,7 +8,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    file::{DataFile, ReadAhead, WHOLE_READ_AHEAD_BYTES},
+    file::{DataFile, ReadAhead},
     input::DataInput,
 };
 use crate::error::{Result, SSTableError};
@@ -91,9 +91,9 @@ impl DataStream {
     }
 
     /// Says that all of the file will be read, if that is done in order.
-    pub(crate) fn expect_all(&mut self) {
+    pub(crate) fn expect_all(&mut self, at_once_bytes: usize) {
         if let Access::Sequential(ahead) = &mut self.access {
-            ahead.at_once = WHOLE_READ_AHEAD_BYTES;
+            ahead.at_once = at_once_bytes;
         }
     }
 

@@ -12,6 +12,7 @@ use super::{
     index::Index, index_entries::IndexEntries, row_source::RowSource, sstable_reader::SSTableReader,
 };
 use crate::{
+    data::file::WHOLE_READ_AHEAD_BYTES,
     data::{column_map::ColumnSelection, stream::DataStream},
     error::{Result, SSTableError},
     page_cache::Caching,
@@ -61,7 +62,7 @@ impl SSTableReader {
     /// The partitions of the index in order.
     pub fn inspect(&self) -> Inspection<'_> {
         let mut stream = DataStream::sequential(self.0.data.clone(), 0);
-        stream.expect_all();
+        stream.expect_all(WHOLE_READ_AHEAD_BYTES);
         Inspection {
             reader: self,
             entries: self.index_entries(Caching::Private),

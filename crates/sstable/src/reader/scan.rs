@@ -132,10 +132,10 @@ impl Scan {
         })
     }
 
-    /// Says, before the first partition, that all of them will be read: more of Data.db is read at once then, a MiB.
-    pub fn expect_all(&mut self) {
+    /// Says, before the first partition, that all of them will be read: so many bytes of Data.db, as they are stored, are read at once then.
+    pub fn expect_all(&mut self, at_once_bytes: usize) {
         if let State::Between(source) = &mut self.state {
-            source.stream.expect_all();
+            source.stream.expect_all(at_once_bytes);
         }
     }
 

@@ -76,16 +76,27 @@ async fn make_ready(shared: &Shared) -> bool {
     success
 }
 
+/// Removes what is not needed, the oldest first. What cannot be removed stays known, and is tried again at the next turn: a start
+/// would read its records.
 async fn remove_obsolete(shared: &Shared) {
+    let mut failed = Vec::new();
     loop {
-        let Some((id, path)) = shared.state.borrow().obsolete.last().cloned() else { return };
-        match shared.file_system.remove_file(&path).await {
+        let oldest = shared.state.borrow().obsolete.iter().min().cloned();
+        let Some((id, path)) = oldest else { break };
+        let removed = shared.file_system.remove_file(&path).await;
+        // Not before: until then its records are there.
+        let mut state = shared.state.borrow_mut();
+        state.obsolete.retain(|(other, _)| *other != id);
+        match removed {
             Err(error) if !error.is_not_found() => {
                 tracing::warn!(%error, "a segment of the commit log cannot be removed");
+                state.unremovable.push((id, path.clone()));
+                failed.push((id, path));
             }
             _ => {}
         }
-        // Not before: until then its records are there.
-        shared.state.borrow_mut().obsolete.retain(|(other, _)| *other != id);
     }
+    let mut state = shared.state.borrow_mut();
+    state.unremovable.clear();
+    state.obsolete.extend(failed);
 }

@@ -100,6 +100,8 @@ pub(super) struct State {
     pub(super) being_recycled: Option<u64>,
     /// Segments whose files are to be removed.
     pub(super) obsolete: Vec<(u64, PathBuf)>,
+    /// Those of them that could not be removed when it was tried last, until all others were tried.
+    pub(super) unremovable: Vec<(u64, PathBuf)>,
     /// Appended, not yet taken by the writer.
     pub(super) runs: Vec<Run>,
     pub(super) pending_bytes: usize,
@@ -324,7 +326,8 @@ impl CommitLog {
     pub(crate) fn oldest_on_disk(&self) -> u64 {
         let state = self.shared.state.borrow();
         let live = state.live.front().map(|segment| segment.id);
-        let unneeded = state.recyclable.iter().chain(&state.obsolete).map(|(id, _)| *id);
+        let unneeded = state.recyclable.iter().chain(&state.obsolete).chain(&state.unremovable);
+        let unneeded = unneeded.map(|(id, _)| *id);
         let oldest = unneeded.chain(live).chain(state.being_recycled).min();
         drop(state);
         oldest.unwrap_or_else(|| self.position().segment)

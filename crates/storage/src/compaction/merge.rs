@@ -1,4 +1,5 @@
-//! The partitions of several SSTables in order. Memory: of each file a piece of Data.db of 1 MiB and a row.
+//! The partitions of several SSTables in order. Memory: of each file a piece of Data.db and a row; the pieces are 64 MiB together at
+//! most, or 64 KiB each.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -6,6 +7,11 @@ use espalier_mutation::{ClusteringSlices, DecoratedKey, KeyRange};
 use espalier_sstable::{ColumnSelection, Scan};
 
 use crate::{StorageError, read::Source, table::SSTable};
+
+/// Bytes of Data.db that are read at once: of all files together, and of each at least and at most.
+const READ_AHEAD_BYTES: usize = 64 << 20;
+const LEAST_READ_AHEAD_BYTES: usize = 64 << 10;
+const MOST_READ_AHEAD_BYTES: usize = 1 << 20;
 
 /// Scans that walk side by side, around the page cache.
 pub(crate) struct MergedScans {
@@ -23,10 +29,12 @@ impl MergedScans {
     ) -> Result<Self, StorageError> {
         let all = Arc::new(ClusteringSlices::all());
         let mut merged = Self { scans: Vec::new(), current: Vec::new(), behind: Vec::new() };
+        let at_once = (READ_AHEAD_BYTES / inputs.len().max(1))
+            .clamp(LEAST_READ_AHEAD_BYTES, MOST_READ_AHEAD_BYTES);
         for input in inputs {
             let reader = input.reader();
             let mut scan = reader.scan(range.clone(), all.clone(), &ColumnSelection::All).await?;
-            scan.expect_all();
+            scan.expect_all(at_once);
             merged.current.push(merged.scans.len());
             merged.scans.push(scan);
         }

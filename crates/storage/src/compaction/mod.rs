@@ -34,7 +34,9 @@ pub(crate) use history::history_update;
 pub(crate) use outcome::CompactionOutcome;
 pub use progress::{CompactionKind, CompactionProgress};
 pub(crate) use progress::{CompactionPause, Running, RunningGuard, TableCompactions};
-pub(crate) use scheduler::{arena_of, perform, run as run_scheduler, split_job};
+pub(crate) use scheduler::{
+    RESERVED_BYTES, arena_of, perform, run as run_scheduler, split_job, split_plan,
+};
 pub(crate) use scrub::Scrub;
 pub use scrub::{ScrubMode, ScrubReport};
 pub(crate) use task::Job;

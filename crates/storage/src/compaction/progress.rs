@@ -1,9 +1,9 @@
 //! A compaction under way, as others see it.
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::Cell, rc::Rc, time::Duration};
 
 use espalier_mutation::schema::TableId;
-use espalier_runtime::sync::Notify;
+use espalier_runtime::{sync::Notify, time::Instant};
 use uuid::Uuid;
 
 use crate::table::{SSTable, SSTableSet};
@@ -64,6 +64,8 @@ pub struct CompactionProgress {
     pub sstables: usize,
     /// Bytes read so far, before compression.
     pub completed_bytes: u64,
+    /// How long it takes still, if it goes on as fast as until now; `None` before the first byte.
+    pub remaining: Option<Duration>,
     /// Bytes to be read.
     pub total_bytes: u64,
     /// The same as they are stored.
@@ -81,9 +83,24 @@ pub(crate) struct Running {
     pub(crate) total_bytes: u64,
     pub(crate) completed_bytes: Cell<u64>,
     is_stopped: Cell<bool>,
+    began: Instant,
 }
 
 impl Running {
+    /// What it may still write, as files are stored.
+    pub(crate) fn bytes_to_come(&self) -> u64 {
+        let stored: u64 = self.inputs.iter().map(|input| input.reader().bytes_on_disk()).sum();
+        let total = self.total_bytes.max(1);
+        let left = total.saturating_sub(self.completed_bytes.get());
+        (u128::from(stored) * u128::from(left) / u128::from(total)) as u64
+    }
+
+    pub(crate) fn remaining(&self) -> Option<Duration> {
+        let completed = Some(self.completed_bytes.get()).filter(|bytes| *bytes > 0)?;
+        let left = self.total_bytes.saturating_sub(completed);
+        Some(self.began.elapsed().mul_f64(left as f64 / completed as f64))
+    }
+
     pub(crate) fn total_stored_bytes(&self) -> u64 {
         self.inputs.iter().map(|input| input.reader().stored_data_length()).sum()
     }
@@ -107,7 +124,7 @@ pub(crate) struct TableCompactions {
     is_undecided: Cell<bool>,
     ended: Notify,
     /// Nothing begins by itself before this.
-    pub(crate) retry_at: Cell<Option<espalier_runtime::time::Instant>>,
+    pub(crate) retry_at: Cell<Option<Instant>>,
 }
 
 /// Ends with the compaction.
@@ -142,6 +159,7 @@ impl TableCompactions {
             total_bytes,
             completed_bytes: Cell::new(0),
             is_stopped: Cell::new(false),
+            began: Instant::now(),
         });
         self.running.borrow_mut().push(running.clone());
         Some(RunningGuard { compactions: self.clone(), running })

@@ -29,7 +29,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// Compactions of a shard at once: a long one must not keep the files of flushes waiting.
 const CONCURRENT: usize = 2;
 /// What stays free on the disk, for flushes and the commit log.
-const RESERVED_BYTES: u64 = 64 << 20;
+pub(crate) const RESERVED_BYTES: u64 = 64 << 20;
 
 /// Compacts until the database closes.
 pub(crate) async fn run(database: Database) {
@@ -43,16 +43,24 @@ pub(crate) async fn run(database: Database) {
 }
 
 async fn begin_wanted(database: &Database) {
-    let directory = &database.configuration().data_directory;
     while database.running_compactions().len() < CONCURRENT && !database.is_closing() {
-        let available = database.file_system().available_bytes(directory).await;
-        let available = available.unwrap_or(u64::MAX).saturating_sub(RESERVED_BYTES);
+        let available = database.bytes_for_compactions().await;
         let Some((table, job)) = next_job(database, available) else { return };
         let database = database.clone();
         spawn_local(async move {
+            let inputs = job.guard.running.inputs.clone();
             if let Err(error) = perform(&database, &table, job).await {
-                tracing::error!(%error, table = table.metadata().name, "a compaction failed");
-                table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
+                let name = &table.metadata().name;
+                match inputs.iter().find(|input| input.suspect(&error)) {
+                    // The others go on without it.
+                    Some(input) => {
+                        tracing::error!(%error, table = name, "a compaction failed: {} is left out of them until it is scrubbed, or the node starts again", input.descriptor());
+                    }
+                    None => {
+                        tracing::error!(%error, table = name, "a compaction failed");
+                        table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
+                    }
+                }
             }
             database.compaction_wanted().notify_one();
         })
@@ -92,7 +100,12 @@ pub(crate) async fn perform(
 /// The most pressing compaction of all tables, with its files taken.
 fn next_job(database: &Database, available_bytes: u64) -> Option<(Rc<Table>, Job)> {
     let mut tables = database.tables_here();
-    tables.sort_by_key(|table| std::cmp::Reverse(table.borrow_view().sstables.len()));
+    // Where most files lie over each other, reads and flushes wait for it most. The number of files says little: there are kinds of
+    // compaction that leave thousands.
+    tables.sort_by_cached_key(|table| {
+        let view = table.borrow_view();
+        std::cmp::Reverse(depth(view.sstables.iter().map(|sstable| sstable.tokens())))
+    });
     let now = Instant::now();
     tables.into_iter().find_map(|table| {
         let waits = table.compactions.retry_at.get().is_some_and(|at| now < at);
@@ -109,12 +122,12 @@ fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Opti
         let guard = table.compactions.begin(compaction_id(), CompactionKind::Compaction, inputs)?;
         Some(Job { guard, level, split, scrub: None })
     };
-    let arena = arena_of(database, table);
+    let arena = arena_of(database, table).without_suspects();
     let strategy = table.compaction_strategy();
     if !strategy.is_enabled() {
         return None;
     }
-    if let Some(job) = split_job(database, table) {
+    if let Some(job) = split_job(database, table, available_bytes) {
         return Some(job);
     }
     let limits = PurgeLimits::of(&table.metadata());
@@ -144,26 +157,50 @@ fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Opti
     })
 }
 
-/// The split of a file of which other shards have a part, if there is one that this shard leads: the one that owns the
-/// first partition does.
-pub(crate) fn split_job(database: &Database, table: &Rc<Table>) -> Option<Job> {
-    if table.is_schema() {
+/// The split of a file of which other shards have a part, if there is one that this shard leads and that the disk has room for.
+pub(crate) fn split_job(
+    database: &Database,
+    table: &Rc<Table>,
+    available_bytes: u64,
+) -> Option<Job> {
+    let view = table.view();
+    let has_room = |sstable: &SSTable| {
+        let needed_bytes = sstable.reader().bytes_on_disk();
+        if needed_bytes > available_bytes {
+            let name = sstable.descriptor();
+            tracing::warn!(
+                available_bytes,
+                needed_bytes,
+                "there is no room on the disk to split {name}"
+            );
+        }
+        needed_bytes <= available_bytes
+    };
+    let (sstable, (level, split)) = view.sstables.iter().find_map(|sstable| {
+        let is_free = !sstable.is_suspect() && !table.compactions.is_busy(sstable);
+        let plan = split_plan(database, table, sstable).filter(|_| is_free)?;
+        has_room(sstable).then_some((sstable, plan))
+    })?;
+    let kind = CompactionKind::Split;
+    let guard = table.compactions.begin(compaction_id(), kind, vec![sstable.clone()])?;
+    Some(Job { guard, level, split, scrub: None })
+}
+
+/// How a file of which other shards have a part is split, if this shard leads that: the one that owns the first partition does.
+pub(crate) fn split_plan(
+    database: &Database,
+    table: &Table,
+    sstable: &SSTable,
+) -> Option<(u32, Split)> {
+    let own = database.own_tokens();
+    let (first, last) = sstable.tokens();
+    if table.is_schema() || !(own.0..=own.1).contains(&first) || last <= own.1 {
         return None;
     }
-    let own = database.own_tokens();
-    let view = table.view();
-    let is_led = |sstable: &&Rc<SSTable>| {
-        let (first, last) = sstable.tokens();
-        (own.0..=own.1).contains(&first) && last > own.1 && !table.compactions.is_busy(sstable)
-    };
-    let sstable = view.sstables.iter().find(is_led)?;
-    let (first, last) = sstable.tokens();
     let count = database.shard().count;
     let ends = (0..count).map(|shard| token_range_of_shard(shard, count).1);
     let split = Split::Tokens(ends.filter(|end| (first..last).contains(end)).collect());
-    let (kind, level) = (CompactionKind::Split, sstable.level());
-    let guard = table.compactions.begin(compaction_id(), kind, vec![sstable.clone()])?;
-    Some(Job { guard, level, split, scrub: None })
+    Some((sstable.level(), split))
 }
 
 /// The pick without as many of its largest files as the disk has no room for. One of a levelled compaction has all its
@@ -207,8 +244,22 @@ impl TableArena {
 
     /// How many files at most may hold one partition.
     pub(crate) fn depth(&self) -> usize {
-        let all: Vec<FileFacts> = self.idle_facts.iter().chain(&self.busy_facts).cloned().collect();
-        depth(&all)
+        let all = self.idle_facts.iter().chain(&self.busy_facts);
+        depth(all.map(|file| (file.first_token, file.last_token)))
+    }
+
+    /// With the files that compactions cannot read as if others had them.
+    fn without_suspects(mut self) -> Self {
+        let idle = std::mem::take(&mut self.idle).into_iter();
+        for (sstable, facts) in idle.zip(std::mem::take(&mut self.idle_facts)) {
+            if sstable.is_suspect() {
+                self.busy_facts.push(facts);
+            } else {
+                self.idle.push(sstable);
+                self.idle_facts.push(facts);
+            }
+        }
+        self
     }
 
     /// How some of the idle files are compacted into one run.

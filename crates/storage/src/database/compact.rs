@@ -12,7 +12,7 @@ use super::Database;
 use crate::{
     StorageError,
     compaction::{
-        CompactionKind, Job, arena_of, compaction_id, perform, split_job, strategy::Split,
+        CompactionKind, Job, Running, arena_of, compaction_id, perform, split_job, strategy::Split,
     },
     table::{SSTable, Table},
 };
@@ -112,9 +112,20 @@ impl Database {
             self.for_tables(vec![id], move |database, table| {
                 let paths = paths.clone();
                 async move {
-                    let inputs = idle_of(&database, &table, |sstable| {
+                    let is_named = |sstable: &SSTable| {
                         paths.contains(&sstable.descriptor().path(&Component::Data))
-                    });
+                    };
+                    let inputs = idle_of(&database, &table, is_named);
+                    // One that is not here is another shard's; one that is here may have been taken meanwhile.
+                    let taken = table
+                        .view()
+                        .sstables
+                        .iter()
+                        .find(|sstable| is_named(sstable) && table.compactions.is_busy(sstable))
+                        .map(|sstable| sstable.descriptor().path(&Component::Data));
+                    if let Some(path) = taken {
+                        return Err(StorageError::BusySSTable(path));
+                    }
                     database.compact_as_one(&table, inputs).await
                 }
             })
@@ -169,7 +180,8 @@ impl Database {
     /// Ends what runs, and splits the files that shards share, which none of them can compact.
     async fn split_shared_files_of(&self, table: &Rc<Table>) -> Result<(), StorageError> {
         drop(table.compactions.pause().await);
-        while let Some(job) = split_job(self, table) {
+        let available_bytes = self.bytes_for_compactions().await;
+        while let Some(job) = split_job(self, table, available_bytes) {
             if !perform(self, table, job).await? {
                 return Err(self.stopped(table));
             }
@@ -222,7 +234,7 @@ impl Database {
         if self.is_closing() {
             return Err(StorageError::ShuttingDown);
         }
-        self.check_room(&job.guard.running.inputs).await?;
+        self.check_room(&job.guard.running).await?;
         let is_done = perform(self, table, job).await;
         self.compaction_wanted().notify_one();
         if is_done? { Ok(()) } else { Err(self.stopped(table)) }
@@ -239,15 +251,14 @@ impl Database {
         }
     }
 
-    pub(super) async fn check_room(&self, inputs: &[Rc<SSTable>]) -> Result<(), StorageError> {
-        let bytes: u64 = inputs.iter().map(|input| input.reader().bytes_on_disk()).sum();
-        let directory = &self.configuration().data_directory;
-        let available = self.file_system().available_bytes(directory).await.unwrap_or(u64::MAX);
-        match bytes <= available {
-            true => Ok(()),
-            false => {
-                Err(StorageError::NoDiskSpace { needed_bytes: bytes, available_bytes: available })
-            }
+    /// Whether the disk has room for a compaction that has its files already, and for all others that run.
+    pub(super) async fn check_room(&self, running: &Running) -> Result<(), StorageError> {
+        let own_bytes = running.bytes_to_come();
+        let available = self.bytes_for_compactions().await;
+        // Nothing is left if it is more than there is.
+        match available {
+            0 => Err(StorageError::NoDiskSpace { needed_bytes: own_bytes }),
+            _ => Ok(()),
         }
     }
 }

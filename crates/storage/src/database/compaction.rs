@@ -12,8 +12,8 @@ use crate::{
     StorageError,
     commitlog::{LogPosition, SettledNote},
     compaction::{
-        CompactionKind, CompactionOutcome, CompactionProgress, Job, Running, arena_of,
-        history_update,
+        CompactionKind, CompactionOutcome, CompactionProgress, Job, RESERVED_BYTES, Running,
+        arena_of, history_update,
     },
     table::{SSTable, Table},
 };
@@ -46,6 +46,45 @@ impl Database {
         .await;
     }
 
+    /// The same for one keyspace, or some tables of it.
+    pub async fn stop_compactions_of(
+        &self,
+        keyspace: &str,
+        tables: &[&str],
+    ) -> Result<(), StorageError> {
+        let mut ids = Vec::new();
+        for table in tables {
+            ids.extend(self.tables_named(keyspace, Some(table))?);
+        }
+        if tables.is_empty() {
+            ids = self.tables_named(keyspace, None)?;
+        }
+        self.on_all_shards(move |database| {
+            let ids = ids.clone();
+            async move {
+                for (table, running) in database.running_compactions() {
+                    if ids.contains(&table.metadata().id) {
+                        running.stop();
+                    }
+                }
+            }
+        })
+        .await;
+        Ok(())
+    }
+
+    /// Bytes that are free on the disk and that nothing that is being compacted will still write.
+    pub(crate) async fn bytes_for_compactions(&self) -> u64 {
+        let directory = &self.configuration().data_directory;
+        let available = self.file_system().available_bytes(directory).await.unwrap_or(u64::MAX);
+        let promised = self.on_all_shards(|database| async move {
+            let running = database.running_compactions().into_iter();
+            running.map(|(_, running)| running.bytes_to_come()).sum::<u64>()
+        });
+        let promised: u64 = promised.await.into_iter().sum();
+        available.saturating_sub(promised).saturating_sub(RESERVED_BYTES)
+    }
+
     /// What runs on all shards.
     pub async fn compactions(&self) -> Vec<CompactionProgress> {
         let all = self.on_all_shards(|database| async move { database.compactions_here() });
@@ -64,6 +103,7 @@ impl Database {
                 table_id: metadata.id,
                 sstables: running.inputs.len(),
                 completed_bytes: running.completed_bytes.get(),
+                remaining: running.remaining(),
                 total_bytes: running.total_bytes,
                 total_stored_bytes: running.total_stored_bytes(),
                 target_directory: table.directory.display().to_string(),
@@ -287,7 +327,10 @@ impl Database {
     /// How long to wait with a flush, because compactions cannot keep up: memtables fill up meanwhile, and writes wait for
     /// room in them, so that they come in as slowly as files can be compacted.
     pub(crate) fn flush_pause(&self, table: &Rc<Table>) -> Duration {
-        if !self.configuration().autocompaction || !table.compaction_strategy().is_enabled() {
+        let is_enabled =
+            self.configuration().autocompaction && table.compaction_strategy().is_enabled();
+        // Nothing would come of waiting.
+        if !is_enabled || table.compactions.is_undecided() {
             return Duration::ZERO;
         }
         flush_pause(arena_of(self, table).depth())

@@ -74,7 +74,7 @@ use uuid::Uuid;
 use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
-    commitlog::{CommitLog, EncodedMutation},
+    commitlog::{CommitLog, EncodedMutation, FoundSegment},
     flush::{FlushEstimate, WritePace},
     memtable::{MemtableBudget, MemtableFactory},
     table::Table,
@@ -95,6 +95,8 @@ struct Inner {
     log: OnceCell<CommitLog>,
     /// On shard 0: the log of the schema tables.
     schema_log: OnceCell<CommitLog>,
+    /// Segments that this shard has read last at the start.
+    replaying: RefCell<Vec<FoundSegment>>,
     /// Of all shards; installed here when `tables` is what it says.
     schema: RefCell<Arc<Schema>>,
     tables: RefCell<HashMap<TableId, Rc<Table>, foldhash::fast::FixedState>>,

@@ -5,17 +5,20 @@ use std::rc::Rc;
 use super::Database;
 use crate::{
     StorageError,
-    compaction::{CompactionKind, RunningGuard, arena_of, compaction_id, strategy::Split},
+    compaction::{
+        CompactionKind, RunningGuard, arena_of, compaction_id, split_plan, strategy::Split,
+    },
     table::{SSTable, Table},
 };
 
 /// What came of it.
 pub(super) enum Taken {
-    /// Nobody else has it, until the guard goes. With the level and the split by which it would be written anew.
+    /// Nobody else has it, until the guard goes. With the level and the split by which it would be written anew: one of which other
+    /// shards have a part is split by that.
     All(RunningGuard, (u32, Split)),
     /// Somebody asked for all that runs to end.
     Stopped,
-    /// It is not there any more, or not for one shard alone.
+    /// It is not there any more, or another shard leads.
     Nothing,
 }
 
@@ -46,22 +49,20 @@ impl Database {
                 return Ok(Taken::Nothing);
             }
             let arena = arena_of(self, table);
-            let Some(index) = arena.idle.iter().position(is_same) else {
-                if table.compactions.is_busy(sstable) {
+            let (kind, plan) = match arena.idle.iter().position(is_same) {
+                Some(index) => (kind, arena.rewrite(&table.compaction_strategy(), index)),
+                None if table.compactions.is_busy(sstable) => {
                     table.compactions.wait_for_end().await;
                     continue;
                 }
-                let (kind, name) = (kind.name(), sstable.descriptor());
-                tracing::warn!(
-                    "{kind}: {name} is left as it is: several shards have a part of it, and it was not split yet"
-                );
-                return Ok(Taken::Nothing);
+                None => match split_plan(self, table, sstable) {
+                    Some(plan) => (CompactionKind::Split, plan),
+                    // Several shards have a part of it, and another one leads.
+                    None => return Ok(Taken::Nothing),
+                },
             };
             match table.compactions.begin(compaction_id(), kind, vec![sstable.clone()]) {
-                Some(guard) => {
-                    let plan = arena.rewrite(&table.compaction_strategy(), index);
-                    return Ok(Taken::All(guard, plan));
-                }
+                Some(guard) => return Ok(Taken::All(guard, plan)),
                 None if table.compactions.is_undecided() => {
                     return Err(self.stopped(table));
                 }

@@ -119,6 +119,7 @@ impl Database {
             file_system,
             log: OnceCell::new(),
             schema_log: OnceCell::new(),
+            replaying: RefCell::default(),
             schema: RefCell::new(shared.schema()),
             tables: RefCell::default(),
             budget: budget.clone(),

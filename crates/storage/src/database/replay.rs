@@ -11,6 +11,8 @@ use crate::{
 
 /// Mutations of other shards that are sent together when the number of shards has changed.
 const BATCH: usize = 256;
+/// Behind all there may be in a segment, as Cassandra can read it: it takes positions for integers with a sign.
+const LAST_OFFSET: u32 = i32::MAX as u32;
 
 impl Database {
     /// Replays segments on this shard. Writes that another shard owns now go there; that happens only if the number of
@@ -23,6 +25,7 @@ impl Database {
         is_resharded: bool,
     ) -> Result<ReplaySummary, StorageError> {
         let policy = self.inner.configuration.commit_failure_policy;
+        self.inner.replaying.borrow_mut().clone_from(&segments);
         let mut others: Vec<Vec<Mutation>> = vec![Vec::new(); self.inner.context.count];
         let summary = replay_segments(
             &self.inner.file_system,
@@ -72,6 +75,25 @@ impl Database {
             );
         }
         Ok(summary)
+    }
+
+    /// What is between two positions in the segments that are replayed, as [`CommitLog::intervals`] has it of a log.
+    ///
+    /// [`CommitLog::intervals`]: crate::commitlog::CommitLog::intervals
+    pub(crate) fn replayed_intervals(
+        &self,
+        from: LogPosition,
+        to: LogPosition,
+    ) -> Vec<(LogPosition, LogPosition)> {
+        let segments = self.inner.replaying.borrow();
+        let inside = segments.iter().filter(|s| (from.segment..=to.segment).contains(&s.id));
+        let interval = |segment: &FoundSegment| {
+            let at = |offset| LogPosition { segment: segment.id, offset };
+            let end = segment.known_end.unwrap_or(LAST_OFFSET);
+            let start = if segment.id == from.segment { from } else { at(0) };
+            (start, if segment.id == to.segment { to } else { at(end) })
+        };
+        inside.map(interval).collect()
     }
 
     async fn send_replayed(&self, shard: usize, batch: Vec<Mutation>) -> Result<(), StorageError> {

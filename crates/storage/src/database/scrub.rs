@@ -123,7 +123,7 @@ impl Database {
         let done = match mode {
             ScrubMode::Validate => validate(self, &guard.running, &scrub).await,
             ScrubMode::Abort | ScrubMode::Skip => {
-                self.check_room(&guard.running.inputs).await?;
+                self.check_room(&guard.running).await?;
                 let job = Job { guard, level, split, scrub: Some(scrub.clone()) };
                 perform(self, table, job).await
             }

@@ -182,7 +182,12 @@ impl Database {
         first: LogPosition,
         last: LogPosition,
     ) -> Vec<(LogPosition, LogPosition)> {
-        self.log_for(table).map_or_else(Vec::new, |log| log.intervals(first, last))
+        // While it is replayed there is no log that is written to; a file that does not tell what it has of the old one would have
+        // it replayed once more, beside what was deleted and purged since.
+        match self.log_for(table) {
+            Some(log) => log.intervals(first, last),
+            None => self.replayed_intervals(first, last),
+        }
     }
 }
 

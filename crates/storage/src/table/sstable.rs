@@ -2,7 +2,10 @@
 //!
 //! A file whose keys span the ranges of several shards is opened by each of them; each looks only at its own part.
 
-use std::{cell::OnceCell, sync::Arc};
+use std::{
+    cell::{Cell, OnceCell},
+    sync::Arc,
+};
 
 use espalier_mutation::{
     ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, schema::TableMetadata,
@@ -22,6 +25,8 @@ pub(crate) struct SSTable {
     opened: Instant,
     /// Set by the first who asks.
     bytes_on_disk: OnceCell<u64>,
+    /// Whether a compaction could not read it.
+    is_suspect: Cell<bool>,
 }
 
 impl SSTable {
@@ -33,7 +38,12 @@ impl SSTable {
     ) -> Result<Self, StorageError> {
         let table = Some(table.clone());
         let reader = SSTableReader::open(file_system, descriptor, table, cache).await?;
-        Ok(Self { reader, opened: Instant::coarse(), bytes_on_disk: OnceCell::new() })
+        Ok(Self {
+            reader,
+            opened: Instant::coarse(),
+            bytes_on_disk: OnceCell::new(),
+            is_suspect: Cell::new(false),
+        })
     }
 
     pub(crate) fn reader(&self) -> &SSTableReader {
@@ -66,6 +76,21 @@ impl SSTable {
     /// The tokens of the first and the last partition.
     pub(crate) fn tokens(&self) -> (i64, i64) {
         (self.reader.first_key().token.0, self.reader.last_key().token.0)
+    }
+
+    /// Whether a compaction of its own accord would fail on it: it waits for a scrub, or for the next start.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.is_suspect.get()
+    }
+
+    /// Makes it a suspect if the error is about one of its files. Gives whether it is.
+    pub(crate) fn suspect(&self, error: &StorageError) -> bool {
+        let StorageError::SSTable(error) = error else { return false };
+        let mut components = self.reader.components().iter();
+        let is_meant =
+            components.any(|component| error.is_about(&self.descriptor().path(component)));
+        self.is_suspect.set(self.is_suspect.get() || is_meant);
+        is_meant
     }
 
     /// Since when this shard has it open.

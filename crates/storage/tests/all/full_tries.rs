@@ -9,14 +9,14 @@ use crate::support::*;
 
 const TRIE_BYTES: u64 = 256 << 10;
 /// Some times as many as a trie takes.
-const ROWS: usize = 12_000;
+pub const ROWS: usize = 12_000;
 
-fn near() -> StorageConfiguration {
+pub fn near() -> StorageConfiguration {
     StorageConfiguration { memtable_trie_bytes: TRIE_BYTES as usize, ..configuration() }
 }
 
 /// Writes all rows; gives the most that the memtable ever had.
-async fn write(database: &Database, narrow: &TableMetadata) -> u64 {
+pub async fn write(database: &Database, narrow: &TableMetadata) -> u64 {
     let mut most = 0;
     for number in 0..ROWS {
         let mutation = insert(narrow, &number.to_string(), None, 1, &[("v", "x")]);

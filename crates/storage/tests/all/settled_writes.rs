@@ -9,6 +9,7 @@ use espalier_storage::{Database, StorageConfiguration};
 
 use crate::{
     compaction_crashes::{clock, lose_power_at_every_operation, quiet},
+    full_tries::{ROWS, near, write},
     support::*,
 };
 
@@ -55,7 +56,7 @@ fn nothing_comes_back_from_segments_that_are_to_be_used_again() {
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();
     let small = || StorageConfiguration { commitlog_segment_bytes: 16 << 10, ..quiet() };
-    const ROWS: u32 = 400;
+    const FEW: u32 = 400;
     run(async {
         let database = open(&file_system, small()).await.unwrap();
         let mut narrow = narrow_table();
@@ -63,13 +64,13 @@ fn nothing_comes_back_from_segments_that_are_to_be_used_again() {
         create(&database, vec![narrow]).await;
         let narrow = table(&database, "narrow");
         let value = "x".repeat(5000);
-        for number in 0..ROWS {
+        for number in 0..FEW {
             let name = number.to_string();
             database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await.unwrap();
         }
         database.flush("ks", None).await.unwrap();
         set_durable_writes(&database, false).await;
-        for number in 0..ROWS {
+        for number in 0..FEW {
             let mut update = PartitionUpdate::new(narrow.id, key(number.to_string()));
             update.deletion = DeletionTime::new(2, NOW - 10);
             database.apply(Mutation { updates: vec![update] }).await.unwrap();
@@ -122,5 +123,48 @@ fn a_note_that_is_damaged_is_an_error_that_names_it() {
         drop(database);
         let error = open(&file_system, quiet()).await.err().unwrap().to_string();
         assert!(error.contains("settled-0"), "{error}");
+    });
+}
+
+/// What was flushed while the log was replayed is not replayed another time.
+#[test]
+fn nothing_comes_back_of_which_a_replay_has_made_files() {
+    let _installed = clock().install();
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    let replayed = || StorageConfiguration { autocompaction: false, ..near() };
+    run(async {
+        let database = open(&file_system, quiet()).await.unwrap();
+        let mut narrow = narrow_table();
+        narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
+        create(&database, vec![narrow, wide_table()]).await;
+        // It stays in memory, and its segment where it is.
+        let wide = table(&database, "wide");
+        database.apply(insert(&wide, "w", Some(1), 1, &[("v", "1")])).await.unwrap();
+        write(&database, &table(&database, "narrow")).await;
+    });
+    let crashed = FileSystem::on(disk.crash(1));
+    let disk = crashed.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&crashed, replayed()).await.unwrap();
+        assert!(database.metrics().flushes >= 2, "{:?}", database.metrics());
+        database.flush("ks", Some("narrow")).await.unwrap();
+        let narrow = table(&database, "narrow");
+        set_durable_writes(&database, false).await;
+        for number in 0..ROWS {
+            let mut update = PartitionUpdate::new(narrow.id, key(number.to_string()));
+            update.deletion = DeletionTime::new(2, NOW - 10);
+            database.apply(Mutation { updates: vec![update] }).await.unwrap();
+        }
+        database.flush("ks", Some("narrow")).await.unwrap();
+        database.compact("ks", Some("narrow"), false).await.unwrap();
+        assert!(sstable_names(&crashed, &narrow).await.is_empty());
+    });
+    let crashed = FileSystem::on(disk.crash(2));
+    run(async {
+        let database = open(&crashed, replayed()).await.unwrap();
+        assert!(names_in_narrow(&database).await.is_empty());
+        let wide = table(&database, "wide");
+        assert_eq!(read_all(&database, &wide).await.partitions.len(), 1);
     });
 }

@@ -11,7 +11,10 @@ mod size_tiered;
 mod time_window;
 mod unified;
 
-use std::collections::BTreeMap;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+};
 
 use leveled::Leveled;
 use options::{Common, Options};
@@ -271,10 +274,20 @@ fn has_older_overlap(arena: &Arena<'_>, file: &FileFacts) -> bool {
     arena.idle.iter().chain(arena.busy).any(|other| other.may_be_covered_by(file))
 }
 
-/// How many of some files at most hold one token.
-pub(crate) fn depth(files: &[FileFacts]) -> usize {
-    let all: Vec<usize> = (0..files.len()).collect();
-    overlaps::overlap_sets(files, &all).iter().map(|set| set.most).max().unwrap_or(0)
+/// How many of some ranges of tokens at most hold one token.
+pub(crate) fn depth(ranges: impl IntoIterator<Item = (i64, i64)>) -> usize {
+    let mut ranges: Vec<(i64, i64)> = ranges.into_iter().collect();
+    ranges.sort_unstable();
+    let mut ends = BinaryHeap::new();
+    let mut most = 0;
+    for (first, last) in ranges {
+        while ends.peek().is_some_and(|Reverse(end)| *end < first) {
+            ends.pop();
+        }
+        ends.push(Reverse(last));
+        most = most.max(ends.len());
+    }
+    most
 }
 
 impl FileFacts {

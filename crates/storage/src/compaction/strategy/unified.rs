@@ -236,7 +236,7 @@ fn parse_scaling(word: &str) -> Result<i32, String> {
         Some(b'N') if word.len() == 1 => Ok(0),
         Some(b'L') => Ok(2 - fan(&word[1..])?),
         Some(b'T') => Ok(fan(&word[1..])? - 2),
-        _ => word.parse().ok().filter(|w: &i32| w.abs() < 1_000_000).ok_or_else(wrong),
+        _ => word.parse().ok().filter(|w: &i32| w.unsigned_abs() < 1_000_000).ok_or_else(wrong),
     }
 }
 

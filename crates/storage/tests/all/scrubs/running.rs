@@ -78,7 +78,7 @@ fn the_power_goes_while_a_table_is_scrubbed() {
     }
 }
 
-/// Each shard has its own files; one that several have a part of waits until it is split.
+/// Each shard has its own files; one that several have a part of is split by that.
 #[test]
 fn each_shard_scrubs_its_own_files() {
     let file_system = FileSystem::simulated(17);
@@ -101,7 +101,41 @@ fn each_shard_scrubs_its_own_files() {
             (shared, split, show(&wide, &read_all(&database, &wide).await))
         })
         .unwrap();
-    assert_eq!((shared.sstables, split.sstables), (0, 2));
+    assert_eq!((shared.sstables, split.sstables), (1, 2));
     assert!(shared.faults.is_empty() && split.faults.is_empty());
     assert_eq!(after, whole);
+}
+
+/// A file that cannot be split as it is, because some of it cannot be read.
+#[test]
+fn a_damaged_file_that_shards_share_is_split_by_a_scrub() {
+    let file_system = FileSystem::simulated(18);
+    let whole = run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        fill(&database, LZ4).await;
+        let wide = table(&database, "wide");
+        let whole = read_all(&database, &wide).await.partitions.len();
+        database.shutdown().await.unwrap();
+        damage(&file_system, &wide, "Data.db").await;
+        whole
+    });
+    let other = file_system.clone();
+    on_shards(2, &file_system, configuration(), move |database| {
+        let disk = other.clone();
+        async move {
+            let wide = table(&database, "wide");
+            database.compact("ks", Some("wide"), true).await.unwrap_err();
+            let found = scrub(&database, "wide", ScrubMode::Validate).await.unwrap();
+            assert_eq!((found.sstables, found.damaged_sstables), (1, 1), "{found:?}");
+            scrub(&database, "wide", ScrubMode::Abort).await.unwrap_err();
+            assert_eq!(sstable_names(&disk, &wide).await.len(), 1);
+            let report = scrub(&database, "wide", ScrubMode::Skip).await.unwrap();
+            assert!(report.left_out_partitions > 0, "{report:?}");
+            assert_eq!(sstable_names(&disk, &wide).await.len(), 2);
+            let left = read_all(&database, &wide).await.partitions.len();
+            assert_eq!(left as u64 + report.left_out_partitions, whole as u64);
+            database.compact("ks", Some("wide"), true).await.unwrap();
+        }
+    })
+    .unwrap();
 }

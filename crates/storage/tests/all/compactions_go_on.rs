@@ -1,0 +1,93 @@
+//! Compactions that cannot be done do not keep others from being done.
+
+use espalier_mutation::schema::{TableMetadata, TableOptions};
+use espalier_runtime::{file::FileSystem, random::Generator, yield_now};
+use espalier_storage::{Database, StorageConfiguration, StorageError};
+
+use crate::support::{shards::on_shards, *};
+
+/// Compacts four files of a size.
+fn by_size() -> TableMetadata {
+    let mut narrow = narrow_table();
+    let options = [("class", "SizeTieredCompactionStrategy"), ("min_threshold", "4")];
+    let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    narrow.options = TableOptions { compaction: options.into(), ..TableOptions::default() };
+    narrow
+}
+
+/// A file of other partitions than those before. What is in it does not become shorter by compression.
+async fn write_file(database: &Database, number: usize) {
+    let narrow = table(database, "narrow");
+    let mut random = Generator::from_seed(number as u64);
+    for row in 0..100 {
+        let value: String = (0..200).map(|_| char::from(b'!' + random.below(90) as u8)).collect();
+        let name = format!("p{number} {row}");
+        database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await.unwrap();
+    }
+    database.flush("ks", Some("narrow")).await.unwrap();
+}
+
+/// Waits until compactions and failures of them are so many.
+async fn wait_for(database: &Database, compactions: u64, failures: u64) {
+    for _ in 0..1_000_000 {
+        let metrics = database.metrics();
+        if (metrics.compactions, metrics.failed_compactions) == (compactions, failures) {
+            return;
+        }
+        yield_now().await;
+    }
+    panic!("{:?}", database.metrics());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_left_out() {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![by_size()]).await;
+        for number in 0..4 {
+            write_file(&database, number).await;
+        }
+        database.shutdown().await.unwrap();
+    });
+    run(async {
+        let settings = StorageConfiguration { autocompaction: true, ..configuration() };
+        let narrow = table_directory(&narrow_table());
+        assert!(disk.flip_random_bit(&narrow.join("da-2-bti-Data.db")).unwrap());
+        let database = open(&file_system, settings).await.unwrap();
+        wait_for(&database, 0, 1).await;
+        write_file(&database, 4).await;
+        wait_for(&database, 1, 1).await;
+        let names = sstable_names(&file_system, &narrow_table()).await;
+        assert_eq!(names.len(), 2, "{names:?}");
+        assert!(names.contains(&"da-2-bti".to_owned()), "{names:?}");
+        // Asked for, it is tried, and told of.
+        let error = database.compact("ks", Some("narrow"), false).await.unwrap_err().to_string();
+        assert!(error.contains("da-2-bti-Data.db"), "{error}");
+    });
+}
+
+#[test]
+fn the_disk_has_to_have_room_for_all_that_run() {
+    let file_system = FileSystem::simulated(2);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    on_shards(2, &file_system.clone(), configuration(), move |database| {
+        let (disk, file_system) = (disk.clone(), file_system.clone());
+        async move {
+            create(&database, vec![by_size()]).await;
+            for number in 0..2 {
+                write_file(&database, number).await;
+            }
+            let used = u64::MAX - file_system.available_bytes("node").await.unwrap();
+            const RESERVED: u64 = 64 << 20;
+            // Enough for what one of the shards has, and not for both.
+            disk.set_capacity(used + RESERVED + 35_000);
+            let refused = database.compact("ks", Some("narrow"), false).await;
+            assert!(matches!(refused, Err(StorageError::NoDiskSpace { .. })), "{refused:?}");
+            disk.set_capacity(used + RESERVED + 100_000);
+            database.compact("ks", Some("narrow"), false).await.unwrap();
+        }
+    })
+    .unwrap();
+}
