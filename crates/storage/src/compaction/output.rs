@@ -80,7 +80,7 @@ impl Outputs {
             self.seal().await?;
         }
         if let Split::Tokens(ends) = &mut self.split {
-            ends.retain(|end| *end >= token.0);
+            ends.drain(..ends.partition_point(|end| *end < token.0));
         }
         let writer = match self.writer.take() {
             Some(writer) => writer,

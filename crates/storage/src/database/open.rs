@@ -40,8 +40,8 @@ use crate::{
     memtable::{MemtableBudget, MemtableFactory},
     read::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget},
     recovery::{
-        Recovered, SchemaContents, TableRecoveries, TableRecovery, add_settled,
-        load_or_make_host_id, schema_of,
+        Recovered, SchemaContents, TableRecoveries, TableRecovery, arrange, load_or_make_host_id,
+        schema_of,
     },
     system::{self, SCHEMA_KEYSPACE},
     table::{TableDirectory, TruncationRecord, find_sstables, find_tables},
@@ -239,7 +239,7 @@ impl Database {
             built_in.table_by_id(table).is_some_and(|table| table.keyspace == SCHEMA_KEYSPACE)
         });
         let mut recovered = recovered.await?;
-        add_settled(&mut recovered, settled);
+        arrange(&mut recovered, settled);
         let recovered = Arc::new(recovered);
         let summary = self.replay_here(segments, &built_in, &recovered, false).await?;
         let log = self.open_log(LogKind::Schema, summary.segments);
@@ -306,11 +306,7 @@ impl Database {
                 joined.truncation.clone_from(&recovery.truncation);
             }
         }
-        add_settled(&mut all, settled);
-        for recovery in all.values_mut() {
-            recovery.flushed.sort_unstable();
-            recovery.flushed.dedup();
-        }
+        arrange(&mut all, settled);
         Ok(Arc::new(all))
     }
 

@@ -27,7 +27,7 @@ use crate::{
     StorageError,
     commitlog::{
         BodyError, BodyReader, FoundSegment, KIND_COLUMNS, KIND_MARKER, KIND_MUTATION, LogPosition,
-        ReplayPolicy, SettledWrites, Translation, decode_mutation, read_segment,
+        ReplayPolicy, SettledWrites, Translation, decode_mutation, joined, read_segment,
     },
     table::TruncationRecord,
 };
@@ -35,7 +35,8 @@ use crate::{
 /// What is known of a table before its writes are replayed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableRecovery {
-    /// Parts of the commit log whose writes are in SSTables, or were in some of which nothing was left.
+    /// Parts of the commit log whose writes are in SSTables, or were in some of which nothing was left: in order and apart, see
+    /// [`arrange`].
     pub(crate) flushed: Vec<(LogPosition, LogPosition)>,
     pub(crate) truncation: Option<TruncationRecord>,
 }
@@ -50,7 +51,8 @@ impl TableRecovery {
 
     /// Whether a write at this place must not be replayed.
     fn is_settled(&self, shard: u32, position: LogPosition) -> bool {
-        self.flushed.iter().any(|(start, end)| *start <= position && position < *end)
+        let behind = self.flushed.partition_point(|(start, _)| *start <= position);
+        self.flushed[..behind].last().is_some_and(|(_, end)| position < *end)
             || self.truncation.as_ref().is_some_and(|record| record.covers(shard, position))
     }
 }
@@ -61,12 +63,15 @@ pub(crate) type TableRecoveries = HashMap<TableId, TableRecovery, foldhash::fast
 /// The same, for all shards.
 pub(crate) type Recovered = Arc<TableRecoveries>;
 
-/// Adds the parts of the log of whose writes compactions have left nothing.
-pub(crate) fn add_settled(recovered: &mut TableRecoveries, settled: &SettledWrites) {
+/// Adds the parts of the log of whose writes compactions have left nothing, and puts all parts in order.
+pub(crate) fn arrange(recovered: &mut TableRecoveries, settled: &SettledWrites) {
     for (table, intervals) in settled {
         if let Some(recovery) = recovered.get_mut(&TableId(*table)) {
             recovery.flushed.extend(intervals);
         }
+    }
+    for recovery in recovered.values_mut() {
+        recovery.flushed = joined(std::mem::take(&mut recovery.flushed), None, usize::MAX);
     }
 }
 

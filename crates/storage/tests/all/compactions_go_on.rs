@@ -54,7 +54,7 @@ fn a_file_that_cannot_be_read_is_left_out() {
     run(async {
         let settings = StorageConfiguration { autocompaction: true, ..configuration() };
         let narrow = table_directory(&narrow_table());
-        assert!(disk.flip_random_bit(&narrow.join("da-2-bti-Data.db")).unwrap());
+        assert!(disk.flip_random_bit(narrow.join("da-2-bti-Data.db")).unwrap());
         let database = open(&file_system, settings).await.unwrap();
         wait_for(&database, 0, 1).await;
         write_file(&database, 4).await;
