@@ -9,8 +9,8 @@ the order in which they were written, which is any order by token. Writes come a
 everything takes long.
 
 The client asks as drivers do, for pages of 5000 rows; where a page ends among tombstones without a row (`query_tombstone_page_limit`), it asks on.
-Prints the longest answer to SELECT … LIMIT 1 of each phase, and the longest time until its row was there, or known to be none; and how long it takes
-until no file is left. Exit status 1: an answer took more than 5 ms, or files are left after ten minutes.
+Prints how long the machine keeps the core from somebody who is alone on it, the longest answer to SELECT … LIMIT 1 of each phase, the longest time
+until its row was there, or known to be none, and how long it takes until no file is left. Exit status 1: an answer took more than 5 ms, or files are left after ten minutes.
 
 Settings by environment: ESPALIER_BINARY, CORE=1 (the server's), CLIENT_CORE=0.
 """
@@ -43,6 +43,7 @@ PAGE_ROWS = 5000  # a page, as drivers ask for it
 PARTITIONS = 100
 MOST_MS = 5
 MOST_WAIT_S = 600
+ALONE_S = 20  # the machine's own pauses are measured for so long, before the server starts
 QUIET_S = 45  # no file for so long: nothing more comes from memory, either
 PROBE_PAUSE_S = 0.005
 VOID = struct.pack(">Bii", RESULT, 4, 1)
@@ -154,8 +155,25 @@ def data_files(server):
     return sum(name.endswith("-Data.db") for _, _, names in os.walk(server.directory / "data" / "bench_dead") for name in names)
 
 
+def pauses_of(core, sending):
+    """How long the machine keeps the core from somebody who is alone on it and only looks at the clock: ms, the longest, and how many are above the limit."""
+    os.sched_setaffinity(0, {core})
+    longest, above, last = 0, 0, time.perf_counter()
+    end = last + ALONE_S
+    while last < end:
+        now = time.perf_counter()
+        pause_ms, last = (now - last) * 1000, now
+        longest = max(longest, pause_ms)
+        above += pause_ms > MOST_MS
+    sending.send((longest, above))
+
+
 def measure(shape, rows, rate):
     context = multiprocessing.get_context("fork")
+    receiving, sending = context.Pipe(duplex=False)
+    context.Process(target=pauses_of, args=(int(CORE), sending), daemon=True).start()
+    longest_ms, above = receiving.recv()
+    print(f"         {shape}: the core by itself, {ALONE_S} s of looking at the clock: taken away for at most {longest_ms:.1f} ms, {above} times for more than {MOST_MS}")
     shutil.rmtree(SCRATCH, ignore_errors=True)
     SCRATCH.mkdir(parents=True)
     server = Server(SCRATCH / "node", memory="4G", settings={

@@ -43,9 +43,16 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         }
         // All tokens are this node's: there is nothing to clean up.
         ("POST", ["storage_service", "keyspace_cleanup", keyspace]) => {
-            match server.processor.database().schema().keyspace(keyspace) {
-                Some(_) => HttpResponse::json("0"),
-                None => HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist")),
+            let schema = server.processor.database().schema();
+            let Some(known) = schema.keyspace(keyspace) else {
+                return HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"));
+            };
+            let named = super::compaction::names(request, "cf");
+            match named.into_iter().find(|name| !known.tables.contains_key(*name)) {
+                Some(name) => {
+                    HttpResponse::error(400, &format!("There is no table {keyspace}.{name}"))
+                }
+                None => HttpResponse::json("0"),
             }
         }
         ("POST", ["storage_service", "flush"]) => flush_all(server).await,
