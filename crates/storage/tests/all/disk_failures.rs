@@ -39,7 +39,14 @@ fn survive(fault: fn() -> Fault, seed: u64) {
                 60 => disk.inject(fault()),
                 140 => {
                     disk.clear_faults();
-                    time::sleep(Duration::from_millis(400)).await;
+                    // By itself, soon.
+                    for _ in 0..100 {
+                        time::sleep(Duration::from_millis(100)).await;
+                        let probe = insert(&narrow, "139", None, 1, &[("v", &value)]);
+                        if database.apply(probe).await.is_ok() {
+                            break;
+                        }
+                    }
                 }
                 _ => {}
             }
