@@ -55,6 +55,16 @@ pub struct CacheArguments {
     /// How long a task may hold the core, in microseconds; if the least of all rounds is longer it ends with an error
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub most_us: u64,
+    /// How many bytes a cached row may take, as they are counted and as the process grows; if it takes more it ends with an error
+    #[arg(long, value_name = "N", default_value_t = 120)]
+    pub most_row_bytes: u32,
+    /// How many cached rows a second must be read by a core that has several requests at hand, which is how a node serves a queue; if
+    /// they are fewer it ends with an error
+    #[arg(long, value_name = "N", default_value_t = 2_900_000)]
+    pub least_reads: u32,
+    /// How many percent of a hot set's reads must be hits beside a scan; if they are fewer it ends with an error
+    #[arg(long, value_name = "PERCENT", default_value_t = 95, value_parser = value_parser!(u32).range(0..=100))]
+    pub least_hits: u32,
     /// How many rounds of reads and of stalls: the best is told
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
     pub rounds: u32,

@@ -76,6 +76,9 @@ pub enum BenchError {
         /// What was done, and how long it was.
         what: String,
     },
+    /// A figure is on the wrong side of its bound.
+    #[error("not met: {0}")]
+    NotMet(String),
     /// What was read is not what was written.
     #[error("{0}")]
     Wrong(String),

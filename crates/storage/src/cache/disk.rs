@@ -4,7 +4,7 @@ use espalier_mutation::{
     ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, Direction, PartitionHeader, Row,
     Unfiltered, UnfilteredStream, reconcile::MergedPartition,
 };
-use espalier_runtime::{should_yield, trace, trace_event};
+use espalier_runtime::{maybe_yield, should_yield, trace, trace_event};
 
 use super::{
     partition::{CachedPartition, LARGEST_FILL, is_behind},
@@ -122,8 +122,9 @@ impl CachedPartition {
                     let (mut low, mut high) = (Vec::new(), Vec::new());
                     path::put_bound(comparator, &slice.start, &mut low);
                     path::put_bound(comparator, &slice.end, &mut high);
-                    let mut inner = self.access.cache.cache.0.borrow_mut();
-                    inner.add_range(&self.prefix, &low, &high, DeletionTime::LIVE);
+                    let filler = Filler { direction: Direction::Forward, ..self.filler() };
+                    filler.add_range(&low, &high, DeletionTime::LIVE).await;
+                    maybe_yield().await;
                 }
             }
         }
@@ -137,6 +138,7 @@ impl CachedPartition {
         };
         let wanted = self.next_fill.saturating_sub(1).max(1);
         self.next_fill = (self.next_fill * 4).min(LARGEST_FILL);
+        self.filled_bytes = 0;
         let direction = self.command.direction;
         let position = self.bound_at(&range.at)?;
         let mut disk = match self.disk.take() {
@@ -169,7 +171,7 @@ impl CachedPartition {
             };
             if is_at_end {
                 self.tell_deletion(&mut range, disk.open)?;
-                self.filler().add_range(&range.at, &gap.end, disk.open);
+                self.filler().add_range(&range.at, &gap.end, disk.open).await;
                 break Outcome::Over(gap);
             }
             let Some((place, fragment)) = disk.head.take() else { continue };
@@ -177,11 +179,13 @@ impl CachedPartition {
             match fragment {
                 Unfiltered::Row(row) => {
                     self.misses += 1;
-                    self.filler().add_row(&range.at, &place, disk.open, &row);
+                    let filler = self.filler();
+                    let bytes = filler.add_row(&range.at, &place, disk.open, &row).await;
+                    self.filled_bytes += bytes;
                     self.buffer.push_back(Unfiltered::Row(row));
                 }
                 Unfiltered::Marker(marker) => {
-                    self.filler().add_range(&range.at, &place, disk.open);
+                    self.filler().add_range(&range.at, &place, disk.open).await;
                     disk.open = marker.deletion_behind(direction);
                 }
             }
@@ -190,7 +194,7 @@ impl CachedPartition {
                 break Outcome::Given;
             }
             let is_pause = self.buffer.len() % ROWS_WITHOUT_PAUSE == ROWS_WITHOUT_PAUSE - 1;
-            if self.buffer.len() >= wanted || (is_pause && should_yield()) {
+            if self.is_filled(wanted) || (is_pause && should_yield()) {
                 break Outcome::More(gap);
             }
         };

@@ -67,10 +67,11 @@ impl RowCache {
         }
         drop(entries);
         for key in &keys {
+            let rows = inner.metrics.rows;
             if !inner.remove(key) {
                 return false;
             }
-            inner.metrics.row_removals += 1;
+            inner.metrics.row_removals += rows - inner.metrics.rows;
         }
         inner.trie.free_retired(FREED_AT_ONCE);
         inner.settle();
@@ -163,7 +164,7 @@ impl Inner {
         let Some(entry) = self.trie.get(key) else { return false };
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());
         let (is_row, is_partition) = (entry.is_row(), entry.is_partition());
-        let is_of_partitions = entry.is_of_partitions();
+        let (is_of_partitions, is_fence) = (entry.is_of_partitions(), entry.is_fence());
         let is_removed = match self.trie.has_readers() {
             false => self.trie.remove(key).unwrap_or(false),
             // Nothing of what a snapshot shows may change: copies of the nodes on the way do. The last entry of all stays.
@@ -173,7 +174,7 @@ impl Inner {
             return false;
         }
         if is_of_partitions {
-            self.forget_partitions_before(key);
+            self.forget_partitions_behind(key, is_fence);
         }
         self.live_heap_bytes -= heap_bytes;
         self.ages.remove(&age);

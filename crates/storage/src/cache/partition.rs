@@ -3,8 +3,8 @@
 //!
 //! The stream gives from memory what it finds without giving way, some fragments at a time; if it has to come back it takes a
 //! snapshot, so that it shows one state of the partition from first to last (rule 9). Its files are those of the view with which it was
-//! opened. What it finds in a gap it adds to the cache as long as its ticket is valid (rule 4). Memory: [`LARGEST_FILL`] fragments, and what a
-//! merge of the files takes.
+//! opened. What it finds in a gap it adds to the cache as long as its ticket is valid (rule 4). Memory: [`LARGEST_FILL`] fragments and
+//! [`LARGEST_FILL_BYTES`], but one row at least, and what a merge of the files takes.
 
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
@@ -32,6 +32,8 @@ use crate::{
 
 const SMALLEST_FILL: usize = 4;
 pub(super) const LARGEST_FILL: usize = 256;
+/// Rows are copied into the buffer; an arbitrary choice, as for memtables: some ten microseconds.
+pub(super) const LARGEST_FILL_BYTES: usize = 128 << 10;
 /// An arbitrary choice: some ten microseconds.
 const FREED_AT_ONCE: u32 = 512;
 
@@ -51,6 +53,8 @@ pub(crate) struct CachedPartition {
     is_from_files: bool,
     pub(super) buffer: VecDeque<Unfiltered>,
     pub(super) next_fill: usize,
+    /// Bytes of the rows that the present fill has read.
+    pub(super) filled_bytes: usize,
     pub(super) gap: Option<Gap>,
     pub(super) disk: Option<Disk>,
     hits: u64,
@@ -96,6 +100,7 @@ impl CachedPartition {
             is_from_files: false,
             buffer: VecDeque::new(),
             next_fill: wanted.saturating_add(1).clamp(SMALLEST_FILL, LARGEST_FILL),
+            filled_bytes: 0,
             gap: None,
             disk: None,
             hits: 0,
@@ -217,10 +222,11 @@ impl CachedPartition {
     ) -> Result<(), StorageError> {
         let wanted = self.next_fill;
         self.next_fill = (wanted * 4).min(LARGEST_FILL);
+        self.filled_bytes = 0;
         let before = self.buffer.len();
         // Places between rows, which give nothing, count as well.
         let mut steps = LARGEST_FILL;
-        while self.buffer.len() < wanted && steps > 0 && self.gap.is_none() && !self.is_done() {
+        while !self.is_filled(wanted) && steps > 0 && self.gap.is_none() && !self.is_done() {
             let mut range = match self.range.take() {
                 Some(range) => range,
                 None => self.enter_slice(),
@@ -236,6 +242,10 @@ impl CachedPartition {
             self.buffer.iter().skip(before).for_each(note_fragment);
         }
         Ok(())
+    }
+
+    pub(super) fn is_filled(&self, wanted: usize) -> bool {
+        self.buffer.len() >= wanted || self.filled_bytes >= LARGEST_FILL_BYTES
     }
 
     fn enter_slice(&self) -> Range {
@@ -285,7 +295,7 @@ impl CachedPartition {
     ) -> Result<bool, StorageError> {
         let (mut walk, here) = Walk::new(partition, self.command.direction, &range.at);
         here.into_iter().for_each(&mut *use_entry);
-        while self.buffer.len() < wanted && *steps > 0 {
+        while !self.is_filled(wanted) && *steps > 0 {
             *steps -= 1;
             let step = walk.next(&range.at);
             let (end, entry) = match &step.entry {
@@ -323,10 +333,11 @@ impl CachedPartition {
 
     /// The deletion at an entry, and its row.
     fn known(
-        &self,
+        &mut self,
         place: &[u8],
         entry: &Entry,
     ) -> Result<(DeletionTime, Option<Row>), StorageError> {
+        self.filled_bytes += entry.row_bytes().len();
         let table = &self.command.table;
         let row = match entry.is_row() {
             true => Some(self.access.cache.format().row_of(table, place, entry.row_bytes())?),

@@ -24,13 +24,22 @@ const LOOKED_AT_ONCE: usize = 32;
 
 /// Bytes of rows that are copied without giving way.
 const COPIED_BYTES: usize = 128 << 10;
-/// Entries that are passed: fences, one for each token that somebody's range began or ended at.
+/// Entries that are passed without giving way: fences, one for each token that somebody's range began or ended at.
 const PASSED_AT_ONCE: usize = 1024;
 
 /// A stretch of partitions of which all are known.
 pub(super) struct Stretch {
     pub(super) partitions: VecDeque<KnownPartition>,
     pub(super) end: StretchEnd,
+    /// Where it goes on, if it has nothing but fences so far.
+    pub(super) passed: Option<KeyBound>,
+}
+
+impl Stretch {
+    /// One that has nothing yet.
+    pub(super) fn to_be_read() -> Self {
+        Self { partitions: VecDeque::new(), end: StretchEnd::More, passed: None }
+    }
 }
 
 /// A partition that files have.
@@ -70,10 +79,10 @@ impl TableCache {
         range: &KeyRange,
         from: &KeyBound,
     ) -> Result<Stretch, StorageError> {
-        let (mut partitions, mut end) = (VecDeque::new(), StretchEnd::Unknown);
+        let (mut partitions, mut end, mut passed) = (VecDeque::new(), StretchEnd::Unknown, None);
         let inner = self.cache.0.borrow();
         if !self.is_valid(ticket) || !inner.has_partition_ranges {
-            return Ok(Stretch { partitions, end });
+            return Ok(Stretch { partitions, end, passed });
         }
         let mut at = Vec::with_capacity(32);
         path::put_key_bound(from, &mut at);
@@ -83,8 +92,18 @@ impl TableCache {
             inner.trie.subtrie(&ticket.number.to_be_bytes()).entries(Direction::Forward);
         entries.seek(&at);
         let mut copied_bytes = 0;
-        for _ in 0..PASSED_AT_ONCE {
-            let Some((key, entry)) = entries.next_entry() else { break };
+        let mut left = PASSED_AT_ONCE;
+        while let Some((key, entry)) = entries.next_entry() {
+            if left == 0 {
+                // The last one passed was known, and so is all before it; of the next one nothing was looked at.
+                if !partitions.is_empty() {
+                    end = StretchEnd::More;
+                } else if let Some(fence) = path::token_bound(&at) {
+                    (end, passed) = (StretchEnd::More, Some(fence));
+                }
+                break;
+            }
+            left -= 1;
             if !entry.is_of_partitions() {
                 // Rows of a partition: on to the next one.
                 at.push(BEHIND);
@@ -118,7 +137,7 @@ impl TableCache {
                 partitions.push_back(KnownPartition { key, only_row });
             }
         }
-        Ok(Stretch { partitions, end })
+        Ok(Stretch { partitions, end, passed })
     }
 
     /// The entry of the line at which a range begins, or behind which, if there is one. Without the number; empty at the table's
@@ -182,6 +201,15 @@ impl Inner {
             && let Some((_, entry)) = next_of_partitions(&self.trie, path)
         {
             entry.set_partitions_known(false);
+        }
+    }
+
+    /// The same for what follows an entry of the line that is gone, at this path. A partition's rows may still be there: they are
+    /// passed by a seek, however many they are. A fence has none, and at one before a token that token's partitions begin with its path.
+    pub(super) fn forget_partitions_behind(&self, path: &[u8], is_fence: bool) {
+        match is_fence {
+            true => self.forget_partitions_before(path),
+            false => self.forget_partitions_before(&[path, &[BEHIND]].concat()),
         }
     }
 

@@ -3,7 +3,10 @@
 //! Whatever is added here is true of the files of the present phase; callers look at their ticket first. An entry that is there
 //! already stays as it is (rule 5): it may be newer.
 
+use std::borrow::Cow;
+
 use espalier_mutation::{DeletionTime, Direction, Row};
+use espalier_runtime::maybe_yield;
 use espalier_trie::cursor::Direction as WalkDirection;
 
 use super::{
@@ -22,7 +25,7 @@ pub(super) struct Filler<'a> {
 
 impl Filler<'_> {
     /// The next row: between `near` and it there is nothing. Gives its length in bytes.
-    pub(super) fn add_row(
+    pub(super) async fn add_row(
         &self,
         near: &[u8],
         place: &[u8],
@@ -34,25 +37,48 @@ impl Filler<'_> {
         }
         let mut bytes = Vec::new();
         self.access.cache.format().store_row(row, &mut bytes);
-        let mut inner = self.access.cache.cache.0.borrow_mut();
-        let is_forward = self.direction == Direction::Forward;
-        if !(is_forward && inner.add_next_row(self.prefix, near, place, deletion, &bytes)) {
-            inner.add_row(self.prefix, place, deletion, &bytes);
-            drop(inner);
-            self.add_range(near, place, deletion);
+        if !self.add_row_at_once(near, place, deletion, &bytes) {
+            self.add_range(near, place, deletion).await;
         }
         bytes.len()
     }
 
-    /// Nothing is between two places, given in the direction of the walk.
-    pub(super) fn add_range(&self, near: &[u8], far: &[u8], deletion: DeletionTime) {
+    /// `false`: what is between `near` and the row is still to be told.
+    fn add_row_at_once(
+        &self,
+        near: &[u8],
+        place: &[u8],
+        deletion: DeletionTime,
+        row: &[u8],
+    ) -> bool {
+        let mut inner = self.access.cache.cache.0.borrow_mut();
+        let is_forward = self.direction == Direction::Forward;
+        if is_forward && inner.add_next_row(self.prefix, near, place, deletion, row) {
+            return true;
+        }
+        inner.add_row(self.prefix, place, deletion, row);
+        false
+    }
+
+    /// Nothing is between two places, given in the direction of the walk. Others may have put any number of places between: gives way,
+    /// and ends when the table's files have others.
+    pub(super) async fn add_range(&self, near: &[u8], far: &[u8], deletion: DeletionTime) {
         let (low, high) = self.direction.order(near, far);
-        if self.access.may_add() {
-            self.access.cache.cache.0.borrow_mut().add_range(self.prefix, low, high, deletion);
+        let mut low = Cow::Borrowed(low);
+        while self.access.may_add() {
+            let cache = &self.access.cache.cache;
+            let reached = cache.0.borrow_mut().add_some_of_range(self.prefix, &low, high, deletion);
+            match reached {
+                Some(reached) => low = Cow::Owned(reached),
+                None => return,
+            }
+            maybe_yield().await;
         }
     }
 }
 
+/// Places within a range that are changed at a time.
+const CHANGED_AT_ONCE: usize = 16;
 /// Rows beyond this part of the cache are not kept. An arbitrary choice.
 const LARGEST_ROW_PART: usize = 16;
 
@@ -91,9 +117,6 @@ impl Inner {
         if self.successor(prefix, place).is_some_and(|(_, is_continuous, _)| is_continuous) {
             return false;
         }
-        if row.len() > self.limit_bytes / LARGEST_ROW_PART {
-            return false;
-        }
         self.add(prefix, place, Entry::row(false, deletion, row))
     }
 
@@ -108,9 +131,6 @@ impl Inner {
         row: &[u8],
     ) -> bool {
         self.make_room();
-        if row.len() > self.limit_bytes / LARGEST_ROW_PART {
-            return false;
-        }
         let mut entries = self.trie.subtrie(prefix).entries(WalkDirection::Forward);
         entries.seek(low);
         // An entry is not there without the partition's own.
@@ -128,21 +148,21 @@ impl Inner {
         is_low_known && self.add(prefix, place, Entry::row(true, deletion, row))
     }
 
-    /// Between two places there is nothing, under `deletion`. Both are in the cache afterwards, unless there is no room.
-    pub(super) fn add_range(
+    /// Between two places there is nothing, under `deletion`. Both are in the cache afterwards, unless there is no room. Does a part at
+    /// a time: gives the place reached, from which it goes on, as long as this is true of the files. `None`: all is done, or there is
+    /// no room.
+    fn add_some_of_range(
         &mut self,
         prefix: &[u8],
         low: &[u8],
         high: &[u8],
         deletion: DeletionTime,
-    ) {
+    ) -> Option<Vec<u8>> {
         if low >= high || are_adjacent(low, high) {
-            return;
+            return None;
         }
         self.make_room();
-        if self.get(prefix, &[]).is_none() {
-            return;
-        }
+        self.get(prefix, &[])?;
         // A row that is not there any more says nothing; the place beside it does.
         let mut low = low.to_vec();
         if is_row(&low) && self.get(prefix, &low).is_none() {
@@ -153,21 +173,26 @@ impl Inner {
             high = before(&high);
         }
         if low >= high || !self.ensure_place(prefix, &low) || !self.ensure_place(prefix, &high) {
-            return;
+            return None;
         }
         // Mostly `high` alone; places between that others have put there, too.
         let mut at = low;
-        while let Some((place, is_continuous, present)) = self.successor(prefix, &at) {
+        for _ in 0..CHANGED_AT_ONCE {
+            let (place, is_continuous, present) = self.successor(prefix, &at)?;
             if place > high {
-                return;
+                return None;
             }
             let is_new = !is_continuous || deletion.supersedes(&present);
             let deletion = present.max(deletion);
             if is_new && !self.change(prefix, &place, |entry| entry.made_continuous(deletion)) {
-                return;
+                return None;
+            }
+            if place == high {
+                return None;
             }
             at = place;
         }
+        Some(at)
     }
 
     /// Sees to it that there is an entry at a place between rows, or that none is needed.
@@ -206,8 +231,17 @@ impl Inner {
         }
     }
 
-    /// Puts a new entry where there is none. Nothing is evicted for it: callers make room before they look at what there is.
+    /// Whether the cache keeps no row of this length, wherever it comes from (rule 18). Static rows are rows here.
+    pub(super) fn is_too_large(&self, row: &[u8]) -> bool {
+        row.len() > self.limit_bytes / LARGEST_ROW_PART
+    }
+
+    /// Puts a new entry where there is none. Nothing is evicted for it: callers make room before they look at what there is. Of a row
+    /// that is too large there will be no entry.
     pub(super) fn add(&mut self, prefix: &[u8], place: &[u8], entry: Entry) -> bool {
+        if self.is_too_large(entry.row_bytes()) {
+            return false;
+        }
         if self.is_over(0) {
             self.metrics.refusals += 1;
             return false;

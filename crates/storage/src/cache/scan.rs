@@ -3,9 +3,10 @@
 //! There is no snapshot of the line of partitions: at each look what is known is known of the files of the view, as long as the ticket is
 //! valid. Each partition on its own shows one state.
 
-use std::{cell::Cell, collections::VecDeque, rc::Rc};
+use std::{cell::Cell, rc::Rc};
 
 use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
+use espalier_runtime::maybe_yield;
 
 use super::{
     TableCache, Ticket,
@@ -93,7 +94,7 @@ impl<'a> KnownScan<'a> {
         range: KeyRange,
     ) -> Self {
         let at = range.start.clone();
-        let stretch = Stretch { partitions: VecDeque::new(), end: StretchEnd::More };
+        let stretch = Stretch::to_be_read();
         Self { access: access.clone(), view, command, range, at, stretch, of_memtables: None }
     }
 
@@ -105,7 +106,7 @@ impl<'a> KnownScan<'a> {
     /// Goes on at a bound that lies behind.
     pub(crate) fn skip_to(&mut self, bound: KeyBound) {
         self.at = bound;
-        self.stretch = Stretch { partitions: VecDeque::new(), end: StretchEnd::More };
+        self.stretch = Stretch::to_be_read();
         self.of_memtables = None;
     }
 
@@ -117,10 +118,18 @@ impl<'a> KnownScan<'a> {
         let CacheAccess { cache, ticket, scan } = &self.access;
         // One partition is less to ask for than all that follow.
         let has_missed = scan.as_ref().is_some_and(|scan| scan.has_missed.get());
-        if self.stretch.partitions.is_empty() && self.stretch.end == StretchEnd::More && !has_missed
+        while self.stretch.partitions.is_empty()
+            && self.stretch.end == StretchEnd::More
+            && !has_missed
         {
-            let table = &self.command.table;
-            self.stretch = cache.stretch(*ticket, table, &self.range, &self.at)?;
+            let from = match self.stretch.passed.take() {
+                Some(passed) => {
+                    maybe_yield().await;
+                    passed
+                }
+                None => self.at.clone(),
+            };
+            self.stretch = cache.stretch(*ticket, &self.command.table, &self.range, &from)?;
         }
         let is_known = match self.stretch.partitions.front() {
             Some(first) => first.only_row.is_some() || !has_missed,

@@ -170,7 +170,7 @@ pub(crate) struct FilledPartition<'scan> {
 }
 
 impl FilledPartition<'_> {
-    fn learn(&mut self, fragment: Option<&Unfiltered>) {
+    async fn learn(&mut self, fragment: Option<&Unfiltered>) {
         self.is_learning = self.access.may_add() && self.left_bytes.get() > 0;
         if !self.is_learning {
             return;
@@ -185,7 +185,7 @@ impl FilledPartition<'_> {
                 if place < self.at {
                     return;
                 }
-                let bytes = filler.add_row(&self.at, &place, self.open, row);
+                let bytes = filler.add_row(&self.at, &place, self.open, row).await;
                 take(&self.left_bytes, bytes + ROW_BYTES as usize);
             }
             Some(Unfiltered::Marker(marker)) => {
@@ -195,10 +195,10 @@ impl FilledPartition<'_> {
                 if place <= self.at {
                     return;
                 }
-                filler.add_range(&self.at, &place, open);
+                filler.add_range(&self.at, &place, open).await;
                 take(&self.left_bytes, ROW_BYTES as usize);
             }
-            None => filler.add_range(&self.at, LAST, self.open),
+            None => filler.add_range(&self.at, LAST, self.open).await,
         }
         self.at = place;
     }
@@ -215,7 +215,7 @@ impl UnfilteredStream for FilledPartition<'_> {
         let fragment = Box::pin(self.stream.next()).await?;
         self.rows += u64::from(matches!(fragment, Some(Unfiltered::Row(_))));
         if self.is_learning {
-            self.learn(fragment.as_ref());
+            self.learn(fragment.as_ref()).await;
         }
         Ok(fragment)
     }

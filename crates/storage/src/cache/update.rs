@@ -171,16 +171,23 @@ impl TableCache {
         inner.renew(change.prefix);
         let Some(present) = inner.get(change.prefix, &[]) else { return };
         let deletion = present.deletion().max(header.deletion);
-        let mut static_row = present.row_bytes().to_vec();
-        if let Some(row) = &header.static_row {
-            let mut bytes = Vec::new();
-            self.format().store_row(row, &mut bytes);
-            static_row = match static_row.is_empty() {
-                true => bytes,
-                false => inner.merged(change, &static_row, &bytes, deletion),
-            };
-        }
-        let is_changed = inner.change(change.prefix, &[], |old| old.with(deletion, &static_row));
+        let present = present.row_bytes().to_vec();
+        let static_row = match &header.static_row {
+            None => Some(present),
+            Some(row) => {
+                let mut bytes = Vec::new();
+                self.format().store_row(row, &mut bytes);
+                match present.is_empty() {
+                    true => Some(bytes),
+                    false => inner.merged(change, &present, &bytes, deletion),
+                }
+            }
+        };
+        // A header cannot go before its rows: where it may not hold its static row, all of the table does.
+        let is_changed = static_row.is_some_and(|static_row| {
+            !inner.is_too_large(&static_row)
+                && inner.change(change.prefix, &[], |old| old.with(deletion, &static_row))
+        });
         drop(inner);
         if !is_changed {
             // It must not stay as it was.
@@ -235,15 +242,19 @@ impl Inner {
                 let partition = partition.map_or(DeletionTime::LIVE, Entry::deletion);
                 let merged = self.merged(change, &old, row, active.max(present).max(partition));
                 self.metrics.row_merges += 1;
-                // One that has grown beyond what is left is read again.
-                let kept = if self.trie.has_readers() { 0 } else { old.len() };
-                let grown = merged.len().saturating_sub(kept);
-                (grown == 0 || !self.is_over(grown))
-                    && self.change(change.prefix, place, |entry| entry.with_row(&merged))
+                merged.is_some_and(|merged| {
+                    // One that has grown beyond what is left is read again.
+                    let kept = if self.trie.has_readers() { 0 } else { old.len() };
+                    let grown = merged.len().saturating_sub(kept);
+                    !self.is_too_large(&merged)
+                        && (grown == 0 || !self.is_over(grown))
+                        && self.change(change.prefix, place, |entry| entry.with_row(&merged))
+                })
             }
             // It was known that there is none.
             Some((false, ..)) => {
-                let is_changed = self.change(change.prefix, place, |old| old.made_row(row));
+                let is_changed = !self.is_too_large(row)
+                    && self.change(change.prefix, place, |old| old.made_row(row));
                 self.metrics.rows += u64::from(is_changed);
                 is_changed
             }
@@ -274,25 +285,23 @@ impl Inner {
         }
     }
 
-    /// The reconciliation of two stored rows under a deletion, as it is stored.
+    /// The reconciliation of two stored rows under a deletion, as it is stored. `None`: one of them cannot be read.
     fn merged(
         &mut self,
         change: &Change<'_>,
         old: &[u8],
         new: &[u8],
         active: DeletionTime,
-    ) -> Vec<u8> {
+    ) -> Option<Vec<u8>> {
         let (old_packed, new_packed) =
             (split_stored(change.is_exact, old).1, split_stored(change.is_exact, new).1);
         let kept = &old[..old.len() - old_packed.len()];
         if replaces(change.table, old_packed, new_packed) {
-            return [kept, new_packed].concat();
+            return Some([kept, new_packed].concat());
         }
-        match merge_packed(change.table, old_packed, new_packed, active, &mut self.merged) {
-            Ok(()) => [kept, self.merged.as_slice()].concat(),
-            // Both were packed here. The new one is in the memtable and in its file as well.
-            Err(_) => old.to_vec(),
-        }
+        // Both were packed here. The files have what they were packed from.
+        merge_packed(change.table, old_packed, new_packed, active, &mut self.merged).ok()?;
+        Some([kept, self.merged.as_slice()].concat())
     }
 
     /// What stands at a place is not true any more. `false`: it cannot be removed, as the last entry of a trie that is read.
@@ -365,5 +374,44 @@ impl Inner {
             self.remove(&[change.prefix, place].concat());
             self.metrics.row_removals += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_mutation::{
+        pack_row,
+        schema::{TableBuilder, TableId},
+    };
+    use espalier_sstable::PageCache;
+    use espalier_types::CqlType;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{cache::RowCache, memtable::MemtableBudget};
+
+    #[test]
+    fn what_cannot_be_merged_is_known_no_more() {
+        let table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
+            .partition_key("k", CqlType::Blob)
+            .clustering("c", CqlType::Int, false)
+            .regular("v", CqlType::Blob)
+            .build();
+        let budget = MemtableBudget::new(1 << 20, 1 << 20);
+        let cache = RowCache::new(1 << 20, PageCache::new(0), 1 << 20, budget);
+        let inner = &mut *cache.0.borrow_mut();
+        let (prefix, live) = (&[0, 0, 0, 1, b'k'], DeletionTime::LIVE);
+        let mut place = Vec::new();
+        path::put_row(table.comparator(), &[Some(7_i32.to_be_bytes())], &mut place);
+        assert!(inner.add_header(prefix, live, &[]));
+        assert!(inner.add(prefix, &place, Entry::row(true, live, &[0xFF; 3])));
+        assert!(inner.add(prefix, LAST, Entry::bound(true, live)));
+        let mut row = Vec::new();
+        pack_row(&Row::empty(Clustering::empty()), &mut row);
+        let change = Change { table: &table, is_exact: true, prefix };
+        assert!(inner.merge_row(&change, &place, &row, live));
+        assert!(inner.get(prefix, &place).is_none());
+        assert!(!inner.get(prefix, LAST).unwrap().is_continuous());
+        assert_eq!(inner.metrics.rows, 0);
     }
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use espalier_mutation::{
-    Cell, Clustering, ClusteringBound, ColumnData, DeletionTime, Mutation, PartitionUpdate,
-    RangeTombstone, Row,
+    Cell, Clustering, ClusteringBound, ColumnData, DeletionTime, Liveness, Mutation,
+    PartitionUpdate, RangeTombstone, Row,
     counter::{self, CounterShard},
     schema::TableMetadata,
 };
@@ -213,4 +213,89 @@ fn deleted_shares_of_counters_stay_deleted() {
             });
         }
     }
+}
+
+/// Rule 18, for each way by which rows come in.
+#[test]
+fn rows_beyond_a_16th_of_the_cache_are_not_kept() {
+    const LARGE: usize = 100_000;
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, settings(1 << 20)).await.unwrap();
+        create(&database, vec![wide_table(), narrow_table()]).await;
+        let (wide, narrow) = (table(&database, "wide"), table(&database, "narrow"));
+        let large = "v".repeat(LARGE);
+        let write = async |table: &TableMetadata, partition, clustering, timestamp, value: &str| {
+            let insert = insert(table, partition, clustering, timestamp, &[("v", value)]);
+            database.apply(insert).await.unwrap();
+        };
+        let write_static = async |partition, timestamp| {
+            let mut update = PartitionUpdate::new(wide.id, key(partition));
+            let mut row = row(&wide, None, timestamp, &[("s", &large)]);
+            row.liveness = Liveness::NONE;
+            update.static_row = Some(row);
+            database.apply(Mutation { updates: vec![update] }).await.unwrap();
+        };
+        let compare_all = async |table, context: &str| {
+            database.flush("ks", None).await.unwrap();
+            for partition in ["p", "q", "r", "s"] {
+                let command = command(table, ReadTarget::Partition(key(partition)));
+                compare(&database, &command, 1, context).await;
+            }
+            let metrics = database.row_cache_metrics();
+            assert!(metrics.used_bytes < LARGE as u64 / 2, "{context}: {metrics:?}");
+            metrics.rows
+        };
+        write(&narrow, "p", None, 1, &large).await;
+        write(&narrow, "q", None, 1, "small").await;
+        let rows = compare_all(&narrow, "a partition of one row that is read").await;
+        assert_eq!(rows, 1);
+        write(&narrow, "r", None, 2, &large).await;
+        compare_all(&narrow, "one that is flushed where it was known that there is none").await;
+        write(&narrow, "q", None, 2, &large).await;
+        let rows = compare_all(&narrow, "one that grows by a flush").await;
+        assert_eq!(rows, 0);
+
+        write(&wide, "p", Some(1), 1, &large).await;
+        write(&wide, "p", Some(2), 1, "small").await;
+        write(&wide, "q", Some(1), 1, "small").await;
+        let rows = compare_all(&wide, "a row that is read").await;
+        assert_eq!(rows, 2);
+        write(&wide, "q", Some(2), 2, &large).await;
+        let rows = compare_all(&wide, "a row that is flushed into a known range").await;
+        assert_eq!(rows, 2);
+        write(&wide, "q", Some(1), 3, &large).await;
+        let rows = compare_all(&wide, "a row that grows by a flush").await;
+        assert_eq!(rows, 1);
+        write_static("r", 1).await;
+        compare_all(&wide, "a static row that is flushed").await;
+        write_static("s", 1).await;
+        write(&wide, "s", Some(1), 1, "small").await;
+        database.flush("ks", None).await.unwrap();
+        database.forget_cached_rows().await;
+        compare_all(&wide, "a static row that is read").await;
+        database.shutdown().await.unwrap();
+    });
+}
+
+/// A header, a place behind all rows and one between them are not rows.
+#[test]
+fn what_is_forgotten_counts_by_rows() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, settings(1 << 20)).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        insert_rows(&database, &wide, 0..100, 1, 10).await;
+        database.flush("ks", None).await.unwrap();
+        read_partition(&database, &wide, "p").await.unwrap();
+        let before = database.row_cache_metrics();
+        assert_eq!((before.rows, before.row_removals), (100, 0), "{before:?}");
+        database.forget_cached_rows().await;
+        while database.row_cache_metrics().partitions + database.row_cache_metrics().rows > 0 {
+            preempt::yield_now().await;
+        }
+        assert_eq!(database.row_cache_metrics().row_removals, 100);
+        database.shutdown().await.unwrap();
+    });
 }

@@ -9,8 +9,8 @@
 use std::{future::Future, pin::Pin, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    BoundKind, ClusteringBound, DeletionTime, Mutation, PartitionUpdate, RangeTombstone,
-    schema::TableMetadata,
+    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, DeletionTime, Mutation,
+    PartitionUpdate, RangeTombstone, schema::TableMetadata,
 };
 use espalier_runtime::{
     file::FileSystem,
@@ -24,6 +24,12 @@ use crate::{row_cache::settings, support::*};
 const ROWS: i32 = 20_000;
 /// Rows under one range tombstone of which users have told (scylladb#8626).
 const COVERED_ROWS: i32 = 137_000;
+
+/// As many as are looked at in one go, if they are small.
+const LARGE_ROWS: i32 = 256;
+const LARGE_ROW_BYTES: usize = 128 << 10;
+/// Each leaves two places in the cache.
+const EMPTY_SLICES: i32 = 10_000;
 
 /// Ten times the budget of a task.
 const MOST_US: u64 = 5_000;
@@ -95,6 +101,19 @@ impl Fixture {
         self.flush().await;
         assert_eq!(self.count(partition, usize::MAX).await, rows as usize);
         assert!(self.metrics().rows >= rows as u64, "{:?}", self.metrics());
+    }
+
+    /// A scan of a small table: from then on the shard knows a range of partitions, and keeps that true.
+    async fn teach_a_range_of_partitions(&self) {
+        create(&self.database, vec![narrow_table()]).await;
+        let narrow = table(&self.database, "narrow");
+        self.database.apply(insert(&narrow, "p", None, 1, &[("v", "x")])).await.unwrap();
+        self.flush().await;
+        let misses = async || {
+            read_all(&self.database, &narrow).await;
+            self.metrics().reads_with_misses
+        };
+        assert_eq!(misses().await, misses().await, "the second scan knows all");
     }
 
     async fn forget(&self) {
@@ -190,6 +209,59 @@ fn forgetting_many_rows_gives_way() {
     check(ROWS as u64, 64, async |fixture| {
         fixture.cache("p", ROWS).await;
         Work::new(async move { fixture.forget().await })
+    });
+}
+
+/// What is known of partitions changes where one goes, and its rows are still behind it then.
+#[test]
+fn forgetting_many_rows_gives_way_where_ranges_of_partitions_are_known() {
+    check(COVERED_ROWS as u64, 64, async |fixture| {
+        fixture.teach_a_range_of_partitions().await;
+        fixture.cache("p", COVERED_ROWS).await;
+        Work::new(async move { fixture.forget().await })
+    });
+}
+
+#[test]
+fn a_read_of_large_cached_rows_gives_way() {
+    check(LARGE_ROWS as u64, LARGE_ROWS as u64, async |fixture| {
+        let value = "v".repeat(LARGE_ROW_BYTES);
+        for at in 0..LARGE_ROWS {
+            let insert = insert(&fixture.wide, "p", Some(at), 1, &[("v", &value)]);
+            fixture.database.apply(insert).await.unwrap();
+        }
+        fixture.flush().await;
+        assert_eq!(fixture.count("p", usize::MAX).await, LARGE_ROWS as usize);
+        assert_eq!(fixture.metrics().rows, LARGE_ROWS as u64);
+        Work::new(async move {
+            let misses = fixture.metrics().reads_with_misses;
+            assert_eq!(fixture.count("p", usize::MAX).await, LARGE_ROWS as usize);
+            assert_eq!(fixture.metrics().reads_with_misses, misses);
+        })
+    });
+}
+
+/// A scan does not look at what the cache has of a partition; it learns it as a whole.
+#[test]
+fn a_scan_over_many_known_places_gives_way() {
+    check(1, 64, async |fixture| {
+        let last = insert(&fixture.wide, "p", Some(i32::MAX), 1, &[("v", "x")]);
+        fixture.database.apply(last).await.unwrap();
+        fixture.flush().await;
+        let mut command = command(&fixture.wide, ReadTarget::Partition(key("p")));
+        let slices =
+            (0..EMPTY_SLICES).map(|at| ClusteringSlice::prefix([Some(int(2 * at))].into()));
+        command.slices = Arc::new(ClusteringSlices { slices: slices.collect() });
+        let empty = fixture.metrics().used_bytes;
+        assert!(fixture.database.read(command).await.unwrap().partitions.is_empty());
+        let used = fixture.metrics().used_bytes - empty;
+        assert!(used > EMPTY_SLICES as u64 * 64, "{used}");
+        Work::new(async move {
+            read_all(&fixture.database, &fixture.wide).await;
+            let misses = fixture.metrics().reads_with_misses;
+            assert_eq!(fixture.count("p", usize::MAX).await, 1);
+            assert_eq!(fixture.metrics().reads_with_misses, misses);
+        })
     });
 }
 

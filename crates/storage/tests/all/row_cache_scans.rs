@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::{KeyBound, KeyRange, schema::TableMetadata};
+use espalier_mutation::{KeyBound, KeyRange, Token, schema::TableMetadata};
 use espalier_runtime::file::{
     FileSystem, Operation,
     simulated::{Effect, Fault, SimulatedDisk},
@@ -96,6 +96,31 @@ fn a_scan_by_pages_is_kept_as_one_that_is_not() {
             });
         }
     }
+}
+
+/// Each range that somebody asked for has left a fence at its ends.
+#[test]
+fn any_number_of_fences_in_a_row_is_passed() {
+    with_table(narrow_table, 1 << 20, async |database, table, disk| {
+        let expected = database.read(scan(&table)).await.unwrap();
+        database.forget_cached_rows().await;
+        let token = expected.partitions[40].key.token.0;
+        let bound = |at| KeyBound::BeforeToken(Token(token + 1 + at));
+        for at in 0..2500 {
+            let range = KeyRange { start: bound(at), end: bound(at + 1) };
+            let part = command(&table, ReadTarget::Range(range));
+            assert!(database.read(part).await.unwrap().partitions.is_empty());
+        }
+        assert_eq!(database.read(scan(&table)).await.unwrap(), expected);
+        // What is in memory alone lies between them as well.
+        let insert = insert(&table, "m", None, 10, &[("v", "x")]);
+        database.apply(insert).await.unwrap();
+        let around = ReadCommand { bypass_cache: true, ..scan(&table) };
+        let expected = database.read(around).await.unwrap();
+        break_files(&disk);
+        assert_eq!(database.read(scan(&table)).await.unwrap(), expected);
+        assert_eq!(read_in_pages(&database, scan(&table), 7).await, expected.partitions);
+    });
 }
 
 #[test]

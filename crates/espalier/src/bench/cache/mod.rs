@@ -5,6 +5,7 @@
 mod points;
 mod scan;
 mod stalls;
+mod verdicts;
 
 use std::{rc::Rc, sync::Arc};
 
@@ -12,6 +13,8 @@ use bytes::Bytes;
 use espalier_cql::{PreparedCache, Value};
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
 use espalier_storage::{SharedDatabase, StorageConfiguration};
+
+use verdicts::Verdicts;
 
 use super::{
     BenchError, arguments::CacheArguments, node::InProcessNode, print_line, progress::Progress,
@@ -24,13 +27,15 @@ pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
             return Err(BenchError::Exists(arguments.workdir.clone()));
         }
         let mut progress = Progress::new();
-        let mut verdict = Ok(());
+        let (mut of_stalls, mut verdicts) = (Ok(()), Verdicts::default());
         let wants = |part: &str| !arguments.skip.iter().any(|skipped| skipped == part);
         if wants("points") {
             let node = open(arguments, CACHE_BYTES).await?;
             let outcome = Box::pin(points::measure(&node, arguments, &mut progress)).await;
             progress.clear();
-            outcome.and(InProcessNode::close_shared(node).await)?;
+            let closed = InProcessNode::close_shared(node).await;
+            outcome?.print(arguments, &mut verdicts)?;
+            closed?;
         }
         if wants("stalls") {
             let mut changes = Vec::new();
@@ -49,15 +54,17 @@ pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
             let closed = InProcessNode::close_shared(node).await;
             let large = large?;
             closed?;
-            verdict = stalls::print(&[&changes, &large], arguments.most_us);
+            of_stalls = stalls::print(&[&changes, &large], arguments.most_us);
         }
         if wants("scan") {
             let node = open(arguments, CACHE_BYTES).await?;
             let outcome = Box::pin(scan::measure(&node, &mut progress)).await;
             progress.clear();
-            outcome.and(InProcessNode::close_shared(node).await)?;
+            let closed = InProcessNode::close_shared(node).await;
+            outcome?.print(arguments, &mut verdicts)?;
+            closed?;
         }
-        verdict
+        of_stalls.and(verdicts.finish())
     })
 }
 

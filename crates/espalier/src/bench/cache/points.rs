@@ -3,21 +3,38 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_cql::{Prepared, Value};
-use espalier_runtime::{maybe_yield, random::Generator};
+use espalier_runtime::{maybe_yield, memory::resident_bytes, random::Generator};
+use espalier_storage::RowCacheMetrics;
 
 use super::{
     super::{node::Found, watch::Round, watch::Watch},
-    BenchError, CacheArguments, InProcessNode, Progress, answer, bigint, print_line, scramble,
+    BenchError, CacheArguments, InProcessNode, Progress, Verdicts, answer, bigint, print_line,
+    scramble,
 };
 
 /// Requests that one has at hand at a time, where they look ahead.
 const PIPELINED: usize = 16;
+/// Rows are flushed in so many parts: what the allocator keeps of a flushed memtable the cache would take without a trace.
+const FLUSHES: u64 = 16;
+
+/// What was measured.
+pub(super) struct Figures {
+    /// When each row had been read once.
+    metrics: RowCacheMetrics,
+    /// By which the process has grown meanwhile, pages not counted.
+    grown_bytes: u64,
+    fills_s: f64,
+    reads_s: f64,
+    reads_ahead_s: f64,
+    /// Of the reads that came after, in percent.
+    hits: f64,
+}
 
 pub(super) async fn measure(
     node: &Rc<InProcessNode>,
     arguments: &CacheArguments,
     progress: &mut Progress,
-) -> Result<(), BenchError> {
+) -> Result<Figures, BenchError> {
     let rows = arguments.rows;
     node.query("CREATE TABLE bench_cache.points (k bigint PRIMARY KEY, v bigint)").await?;
     let insert = node.prepare("INSERT INTO bench_cache.points (k, v) VALUES (?, ?)")?;
@@ -27,9 +44,13 @@ pub(super) async fn measure(
         node.write(&insert, &[bigint(scramble(number)), bigint(number)]).await?;
         maybe_yield().await;
         step.at(number);
+        if number % (rows / FLUSHES) == 0 {
+            node.database().flush("bench_cache", None).await?;
+        }
     }
-    node.database().flush("bench_cache", None).await?;
+    node.database().compact("bench_cache", None, true).await?;
     let mut step = progress.step("each row is read once", rows);
+    let (resident, pages) = (resident_bytes(), node.database().metrics().page_cache_bytes);
     let mut first = Round::default();
     let watch = Watch::start();
     for number in 0..rows {
@@ -39,6 +60,9 @@ pub(super) async fn measure(
     }
     first.add(rows, &watch);
     let metrics = node.database().row_cache_metrics();
+    // What pages take is the same with and without the cache of rows.
+    let pages = node.database().metrics().page_cache_bytes.saturating_sub(pages);
+    let grown_bytes = resident_bytes().saturating_sub(resident).saturating_sub(pages);
     let mut best = 0.0_f64;
     let reads = 1_000_000.max(rows);
     let mut random = Generator::from_seed(1);
@@ -54,26 +78,44 @@ pub(super) async fn measure(
         round.add(reads, &watch);
         best = best.max(round.per_core_s());
     }
-    let ahead_best = measure_ahead(node, arguments, &select, progress).await?;
-    progress.clear();
+    let reads_ahead_s = measure_ahead(node, arguments, &select, progress).await?;
     let after = node.database().row_cache_metrics();
     let hits = after.reads_without_misses - metrics.reads_without_misses;
     let all = 2 * u64::from(arguments.rounds) * reads;
-    print_line(format_args!(
-        "{rows} partitions of one row, keys and values of 8 bytes\n\
-         memory of a cached row      {:>12.1} bytes ({} rows, {} bytes in use)\n\
-         reads that fill the cache   {:>12.0} a core second\n\
-         reads of cached rows        {:>12.0} a core second (best of {}); {:.3} % from the cache\n\
-         the same, {PIPELINED} at a time      {:>12.0} a core second",
-        metrics.used_bytes as f64 / metrics.rows.max(1) as f64,
-        metrics.rows,
-        metrics.used_bytes,
-        first.per_core_s(),
-        best,
-        arguments.rounds,
-        100.0 * hits as f64 / all as f64,
-        ahead_best,
-    ))
+    Ok(Figures {
+        metrics,
+        grown_bytes,
+        fills_s: first.per_core_s(),
+        reads_s: best,
+        reads_ahead_s,
+        hits: 100.0 * hits as f64 / all as f64,
+    })
+}
+
+impl Figures {
+    pub(super) fn print(
+        &self,
+        arguments: &CacheArguments,
+        verdicts: &mut Verdicts,
+    ) -> Result<(), BenchError> {
+        let Self { metrics, grown_bytes, fills_s, reads_s, reads_ahead_s, hits } = self;
+        let of_each = |bytes: u64| bytes as f64 / metrics.rows.max(1) as f64;
+        let (counted, grown) = (of_each(metrics.used_bytes), of_each(*grown_bytes));
+        print_line(format_args!(
+            "{} partitions of one row, keys and values of 8 bytes\n\
+             memory of a cached row      {counted:>12.1} bytes ({} rows, {} bytes in use)\n\
+             by which the process grew   {grown:>12.1} bytes for each ({grown_bytes} bytes, beside pages)\n\
+             reads that fill the cache   {fills_s:>12.0} a core second\n\
+             reads of cached rows        {reads_s:>12.0} a core second (best of {}); {hits:.3} % from the cache\n\
+             the same, {PIPELINED} at a time      {reads_ahead_s:>12.0} a core second",
+            arguments.rows, metrics.rows, metrics.used_bytes, arguments.rounds,
+        ))?;
+        let most = f64::from(arguments.most_row_bytes);
+        verdicts.at_most("bytes of a cached row, counted", counted, most)?;
+        verdicts.at_most("bytes of a cached row, by which the process grew", grown, most)?;
+        let what = format!("reads of cached rows a core second, {PIPELINED} at a time");
+        verdicts.at_least(&what, *reads_ahead_s, f64::from(arguments.least_reads))
+    }
 }
 
 /// The same for one who has several requests at hand, as a connection has those that arrived together: the best round.

@@ -1,11 +1,15 @@
 //! What a scan leaves of a hot set: the experiment of scylladb#29391, with clustering keys. A skewed client reads 60,000 rows while
-//! 300,000 others are read once, through a cache that holds 100,000.
+//! 300,000 others are read once, through a cache that holds 100,000: partition by partition, and by `SELECT` of the whole table.
 
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
+use espalier_cql::Prepared;
 use espalier_runtime::{maybe_yield, random::Generator};
 
-use super::{super::node::Found, BenchError, InProcessNode, Progress, answer, bigint, print_line};
+use super::{
+    super::node::Found, BenchError, CacheArguments, InProcessNode, Progress, Verdicts, answer,
+    bigint, print_line,
+};
 
 const HOT: u64 = 60_000;
 const SCANNED: u64 = 300_000;
@@ -13,15 +17,34 @@ const HELD: u64 = 100_000;
 /// Rows of a partition.
 const WIDTH: u64 = 1000;
 
+/// What was measured: hits of the client, in percent.
+pub(super) struct Figures {
+    limit_bytes: usize,
+    hits_alone: f64,
+    hits_beside_keys: f64,
+    hits_beside_scan: f64,
+    evictions: u64,
+}
+
+/// What goes on beside the client.
+enum Beside {
+    Nothing,
+    /// Each partition of the others, by its key.
+    Keys(Arc<Prepared>),
+    /// All of the table, page by page.
+    Scan(Arc<Prepared>),
+}
+
 pub(super) async fn measure(
     node: &Rc<InProcessNode>,
     progress: &mut Progress,
-) -> Result<(), BenchError> {
+) -> Result<Figures, BenchError> {
     let columns = "k bigint, c bigint, v bigint, PRIMARY KEY (k, c)";
     node.query(&format!("CREATE TABLE bench_cache.scan ({columns})")).await?;
     let insert = node.prepare("INSERT INTO bench_cache.scan (k, c, v) VALUES (?, ?, ?)")?;
     let select = node.prepare("SELECT v FROM bench_cache.scan WHERE k = ? AND c = ?")?;
     let select_all = node.prepare("SELECT v FROM bench_cache.scan WHERE k = ?")?;
+    let scan = node.prepare("SELECT v FROM bench_cache.scan")?;
     let mut step = progress.step("rows are written", HOT + SCANNED);
     for row in 0..HOT + SCANNED {
         node.write(&insert, &[bigint(row / WIDTH), bigint(row % WIDTH), bigint(row)]).await?;
@@ -60,18 +83,37 @@ pub(super) async fn measure(
         read(scattered(hot())).await?;
         maybe_yield().await;
     }
-    let hits_alone = hit_rate(node, &read, &mut hot, 5 * HOT, None, &select_all).await?;
-    let hits_beside = hit_rate(node, &read, &mut hot, 5 * HOT, Some(SCANNED), &select_all).await?;
-    let metrics = node.database().row_cache_metrics();
-    progress.clear();
-    print_line(format_args!(
-        "{HOT} hot rows read by a skewed client, {SCANNED} others read once, room for {HELD} ({limit} bytes)\n\
-         hits of the client alone          {:>8.3} %\n\
-         hits of the client during a scan  {:>8.3} %   (rows evicted in all: {})",
-        hits_alone * 100.0,
-        hits_beside * 100.0,
-        metrics.row_evictions,
-    ))
+    let mut rates = [0.0; 3];
+    let all = [Beside::Nothing, Beside::Keys(select_all), Beside::Scan(scan)];
+    for (rate, beside) in rates.iter_mut().zip(all) {
+        *rate = 100.0 * hit_rate(node, &read, &mut hot, 5 * HOT, &beside).await?;
+    }
+    let [hits_alone, hits_beside_keys, hits_beside_scan] = rates;
+    let evictions = node.database().row_cache_metrics().row_evictions;
+    Ok(Figures { limit_bytes: limit, hits_alone, hits_beside_keys, hits_beside_scan, evictions })
+}
+
+impl Figures {
+    pub(super) fn print(
+        &self,
+        arguments: &CacheArguments,
+        verdicts: &mut Verdicts,
+    ) -> Result<(), BenchError> {
+        let Self { limit_bytes, hits_alone, hits_beside_keys, hits_beside_scan, evictions } = self;
+        print_line(format_args!(
+            "{HOT} hot rows read by a skewed client, {SCANNED} others read once, room for {HELD} ({limit_bytes} bytes)\n\
+             hits of the client alone                    {hits_alone:>8.3} %\n\
+             hits while others are read by their keys    {hits_beside_keys:>8.3} %\n\
+             hits while all of the table is scanned      {hits_beside_scan:>8.3} %   (rows evicted in all: {evictions})",
+        ))?;
+        let least = f64::from(arguments.least_hits);
+        verdicts.at_least(
+            "hits in percent, beside reads of others by their keys",
+            *hits_beside_keys,
+            least,
+        )?;
+        verdicts.at_least("hits in percent, beside a scan of the table", *hits_beside_scan, least)
+    }
 }
 
 /// Popular rows lie everywhere among the hot ones.
@@ -79,31 +121,44 @@ fn scattered(rank: u64) -> u64 {
     rank.wrapping_mul(7919) % HOT
 }
 
-/// The share of the client's reads that were answered from memory, while a scan goes on beside.
+/// The share of the client's reads that were answered from memory, while something goes on beside.
 async fn hit_rate(
     node: &Rc<InProcessNode>,
     read: &impl AsyncFn(u64) -> Result<(), BenchError>,
     hot: &mut impl FnMut() -> u64,
     reads: u64,
-    scanned: Option<u64>,
-    select_all: &std::sync::Arc<espalier_cql::Prepared>,
+    beside: &Beside,
 ) -> Result<f64, BenchError> {
-    let partitions = scanned.map_or(0, |rows| rows / WIDTH);
-    let mut misses = 0;
-    let mut next = 0;
+    let pages = match beside {
+        Beside::Nothing => 0,
+        Beside::Keys(_) => SCANNED / WIDTH,
+        Beside::Scan(_) => (HOT + SCANNED) / WIDTH,
+    };
+    let (mut misses, mut next, mut rows) = (0, 0, 0);
+    let mut paging: Option<Vec<u8>> = None;
     for number in 0..reads {
         let before = node.database().row_cache_metrics().reads_with_misses;
         read(scattered(hot())).await?;
         misses += node.database().row_cache_metrics().reads_with_misses - before;
-        while next < partitions && next * reads < number * partitions {
-            let partition = HOT / WIDTH + next;
-            let page = node.page(select_all, &[bigint(partition)], WIDTH as i32 + 1, None).await?;
-            if page.row_count as u64 != WIDTH {
-                return Err(BenchError::Wrong(format!("{} rows", page.row_count)));
-            }
+        while next < pages && next * reads < number * pages {
+            let page = match beside {
+                Beside::Nothing => break,
+                Beside::Keys(select) => {
+                    let partition = [bigint(HOT / WIDTH + next)];
+                    node.page(select, &partition, WIDTH as i32 + 1, None).await?
+                }
+                Beside::Scan(select) => {
+                    node.page(select, &[], WIDTH as i32, paging.as_deref()).await?
+                }
+            };
+            rows += page.row_count as u64;
+            paging = page.paging_state.as_ref().map(|state| state.to_vec());
             next += 1;
         }
         maybe_yield().await;
     }
-    Ok(1.0 - misses as f64 / reads as f64)
+    match rows == pages * WIDTH {
+        true => Ok(1.0 - misses as f64 / reads as f64),
+        false => Err(BenchError::Wrong(format!("{rows} rows of {}", pages * WIDTH))),
+    }
 }

@@ -34,6 +34,27 @@ impl Wide {
         }))
     }
 
+    /// Scans a small table: from then on the shard knows a range of partitions, and keeps that true whatever is done.
+    pub(super) async fn teach_a_range_of_partitions(&self) -> Result<(), BenchError> {
+        let node = &self.node;
+        node.query("CREATE TABLE bench_cache.small (k bigint PRIMARY KEY, v bigint)").await?;
+        node.query("INSERT INTO bench_cache.small (k, v) VALUES (1, 1)").await?;
+        self.flush().await?;
+        let select = node.prepare("SELECT v FROM bench_cache.small")?;
+        let mut misses = Vec::new();
+        for _ in 0..2 {
+            let page = node.page(&select, &[], 100, None).await?;
+            if page.content[..] != answer(1)[..] {
+                return Err(BenchError::Wrong("the small table".to_owned()));
+            }
+            misses.push(node.database().row_cache_metrics().reads_with_misses);
+        }
+        match misses[0] == misses[1] {
+            true => Ok(()),
+            false => Err(BenchError::Wrong("a scan of a small table was not kept".to_owned())),
+        }
+    }
+
     /// Forgets what is cached, until nothing of it is left.
     pub(super) async fn forget(&self) -> Result<(), BenchError> {
         self.node.database().forget_cached_rows().await;

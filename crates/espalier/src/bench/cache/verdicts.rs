@@ -1,0 +1,95 @@
+//! What is demanded of the figures: each is told whether it is met, and the command ends with an error if one is not.
+
+use std::fmt::{Display, Formatter};
+
+use super::{super::print_line, BenchError};
+
+/// What was looked at so far.
+#[derive(Debug, Default)]
+pub(super) struct Verdicts {
+    not_met: Vec<String>,
+}
+
+/// A figure beside its bound.
+struct Verdict<'a> {
+    what: &'a str,
+    figure: f64,
+    /// "at least" or "at most".
+    relation: &'static str,
+    bound: f64,
+}
+
+impl Display for Verdict<'_> {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self { what, figure, relation, bound } = self;
+        write!(formatter, "{what}: {figure:.1}, {relation} {bound:.1}")
+    }
+}
+
+impl Verdicts {
+    pub(super) fn at_least(
+        &mut self,
+        what: &str,
+        figure: f64,
+        bound: f64,
+    ) -> Result<(), BenchError> {
+        let relation = "at least";
+        self.look(figure >= bound, &Verdict { what, figure, relation, bound })
+    }
+
+    pub(super) fn at_most(
+        &mut self,
+        what: &str,
+        figure: f64,
+        bound: f64,
+    ) -> Result<(), BenchError> {
+        let relation = "at most";
+        self.look(figure <= bound, &Verdict { what, figure, relation, bound })
+    }
+
+    fn look(&mut self, is_met: bool, verdict: &Verdict<'_>) -> Result<(), BenchError> {
+        if !is_met {
+            self.not_met.push(verdict.to_string());
+        }
+        print_line(format_args!("{} {verdict}", if is_met { "met:" } else { "NOT met:" }))
+    }
+
+    /// An error if something was not met.
+    pub(super) fn finish(self) -> Result<(), BenchError> {
+        match self.not_met.is_empty() {
+            true => Ok(()),
+            false => Err(BenchError::NotMet(self.not_met.join("; "))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_not_met_is_an_error() {
+        let mut verdicts = Verdicts::default();
+        verdicts.at_least("reads", 10.0, 10.0).unwrap();
+        verdicts.at_most("bytes", 120.0, 120.0).unwrap();
+        verdicts.finish().unwrap();
+        for is_least in [true, false] {
+            let mut verdicts = Verdicts::default();
+            match is_least {
+                true => verdicts.at_least("reads", 9.9, 10.0).unwrap(),
+                false => verdicts.at_most("bytes", 120.1, 120.0).unwrap(),
+            }
+            verdicts.at_least("hits", 99.0, 95.0).unwrap();
+            let error = verdicts.finish().unwrap_err().to_string();
+            assert!(
+                error.contains(if is_least { "reads: 9.9" } else { "bytes: 120.1" }),
+                "{error}"
+            );
+            assert!(!error.contains("hits"), "{error}");
+        }
+        // What could not be measured is not met.
+        let mut verdicts = Verdicts::default();
+        verdicts.at_most("bytes", f64::NAN, 120.0).unwrap();
+        assert!(verdicts.finish().is_err());
+    }
+}
