@@ -6,6 +6,7 @@
 mod alter_table;
 mod create_table;
 mod keyspace;
+mod option_values;
 mod options;
 mod type_size;
 mod user_type;

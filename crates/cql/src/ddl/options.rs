@@ -6,6 +6,7 @@ use espalier_mutation::schema::{SSTABLE_FORMAT, TableOptions};
 use espalier_sstable::versions::Version;
 use espalier_storage::{CompactionStrategy, MemtableConfigurations};
 
+use super::option_values::{check_caching, is_read_repair, is_retry_policy};
 use crate::{
     Error, ErrorCode, Result,
     grammar::ast::{Property, PropertyValue},
@@ -55,7 +56,9 @@ pub fn set_options(
 
 fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>) -> Result<()> {
     match name {
-        "additional_write_policy" => options.additional_write_policy = text(name, value)?,
+        "additional_write_policy" => {
+            options.additional_write_policy = checked_text(name, value, is_retry_policy)?;
+        }
         "allow_auto_snapshot" => options.allow_auto_snapshot = parse(name, value)?,
         "bloom_filter_fp_chance" => {
             let chance: f64 = parse(name, value)?;
@@ -67,7 +70,11 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
             }
             options.bloom_filter_fp_chance = chance;
         }
-        "caching" => options.caching = map(name, value)?,
+        "caching" => {
+            let caching = map(name, value)?;
+            check_caching(&caching).map_err(Error::configuration)?;
+            options.caching = caching;
+        }
         "cdc" => options.cdc = parse(name, value)?,
         "comment" => options.comment = text(name, value)?,
         "compaction" => {
@@ -148,8 +155,12 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
             options.memtable_flush_period_in_ms = parse_int(name, value)?;
         }
         "min_index_interval" => options.min_index_interval = parse_int(name, value)?,
-        "read_repair" => options.read_repair = text(name, value)?,
-        "speculative_retry" => options.speculative_retry = text(name, value)?,
+        "read_repair" => {
+            options.read_repair = checked_text(name, value, is_read_repair)?;
+        }
+        "speculative_retry" => {
+            options.speculative_retry = checked_text(name, value, is_retry_policy)?;
+        }
         "id" => {}
         // Options of older versions that 5.0 still takes and ignores.
         "dclocal_read_repair_chance" | "read_repair_chance" => {}
@@ -161,6 +172,21 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         }
     }
     Ok(())
+}
+
+fn checked_text(
+    name: &str,
+    value: &PropertyValue<'_>,
+    is_valid: impl Fn(&str) -> bool,
+) -> Result<String> {
+    let text = text(name, value)?;
+    match is_valid(&text) {
+        true => Ok(text),
+        false => Err(Error::configuration(format!(
+            "Invalid value '{}' for option '{name}'",
+            text.escape_debug()
+        ))),
+    }
 }
 
 fn check_version(version: &str) -> Result<()> {

@@ -53,7 +53,7 @@ pub(super) async fn answer(
         ("GET", ["storage_service", "keyspace_compaction", _]) => {
             HttpResponse::error(405, "This needs POST")
         }
-        _ => HttpResponse::error(404, "Not found"),
+        _ => super::routes::not_found(),
     }
 }
 

@@ -47,14 +47,16 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
     }
 }
 
-/// A name of what is to be removed that is there and empty, as of a variable that is not set in somebody's script.
+/// Parameters that are `true` or `false`.
+const FLAGS: [&str; 5] =
+    ["flush_memtables", "exclude_current_version", "disable_snapshot", "skip_corrupted", "sf"];
+
+/// A name of what is meant that is there and empty, as of a variable that is not set in somebody's script.
 fn empty_name<'a>(request: &'a HttpRequest, path: &[&str]) -> Option<&'a str> {
-    if request.method != "DELETE" || path != ["storage_service", "snapshots"] {
-        return None;
-    }
+    let removes_snapshots = request.method == "DELETE" && path == ["storage_service", "snapshots"];
     let is_empty = |name: &str, value: &str| match name {
-        "kn" | "cf" => value.split(',').any(|part| part.trim().is_empty()),
-        _ => value.is_empty(),
+        "kn" | "cf" | "tables" => value.split(',').any(|part| part.trim().is_empty()),
+        _ => removes_snapshots && value.is_empty(),
     };
     let empty = request.query.iter().find(|(name, value)| is_empty(name, value));
     empty.map(|(name, _)| name.as_str())
@@ -75,19 +77,35 @@ pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
     let Some(known) = known(&path) else { return Ok(()) };
     if let Some(name) = empty_name(request, &path) {
         return Err(format!(
-            "The parameter '{}' is empty, or has an empty name in its list: without it all would be removed, so leave it out if that is meant",
+            "The parameter '{}' is empty, or has an empty name in its list: without it all are meant, so leave it out if that is so",
             name.escape_debug()
         ));
     }
-    let Some((name, _)) = request.query.iter().find(|(name, _)| !known.contains(&name.as_str()))
-    else {
-        return Ok(());
-    };
+    let unknown = request.query.iter().find(|(name, _)| !known.contains(&name.as_str()));
+    let Some((name, _)) = unknown else { return check_flags(request) };
     let name = name.escape_debug();
     Err(match known {
         [] => format!("There is no parameter '{name}' here: this takes none"),
         known => format!("There is no parameter '{name}' here: this takes {}", known.join(", ")),
     })
+}
+
+fn check_flags(request: &HttpRequest) -> Result<(), String> {
+    let is_wrong = |name: &str, value: &str| {
+        FLAGS.contains(&name)
+            && !["true", "false"].iter().any(|word| value.eq_ignore_ascii_case(word))
+    };
+    match request.query.iter().find(|(name, value)| is_wrong(name, value)) {
+        None => Ok(()),
+        Some((name, value)) => {
+            Err(format!("{name}={} is neither true nor false", value.escape_debug()))
+        }
+    }
+}
+
+/// Whether there is something that a request with this path and another method changes.
+pub(super) fn is_known(path: &[&str]) -> bool {
+    known(path).is_some()
 }
 
 #[cfg(test)]
@@ -116,6 +134,10 @@ mod tests {
             ("POST", "/lsa/compact?cf=t"),
             ("GET", "/storage_service/keyspace_scrub/ks?table=t"),
             ("GET", "/storage_service/keyspace_upgrade_sstables/ks?table=t"),
+            ("POST", "/storage_service/keyspace_flush/ks?cf="),
+            ("GET", "/storage_service/keyspace_scrub/ks?scrub_mode=VALIDATE&cf="),
+            ("POST", "/storage_service/snapshots?tag=p&sf=perhaps"),
+            ("POST", "/compaction_manager/stop_keyspace_compaction/ks?tables="),
         ] {
             assert!(check(&request(method, target)).is_err(), "{target}");
         }

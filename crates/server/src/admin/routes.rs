@@ -71,11 +71,11 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("GET", ["cache_service", "row_cache", "explain", keyspace]) => {
             super::cache::explain(server, keyspace, request).await
         }
-        ("GET", ["storage_service", "keyspace_flush", _]) => {
+        ("GET", path) if super::parameters::is_known(path) => {
             HttpResponse::error(405, "This needs POST")
         }
         ("GET" | "POST", _) => not_found(),
-        _ => HttpResponse::error(405, "Only GET and POST are served here"),
+        _ => HttpResponse::error(405, "This is not served here: most paths take GET or POST"),
     }
 }
 
@@ -115,11 +115,12 @@ async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
     HttpResponse::json("")
 }
 
-fn not_found() -> HttpResponse {
+pub(super) fn not_found() -> HttpResponse {
     const MESSAGE: &str = "Not found. There are, with ?cf=TABLE for one table of a keyspace: \
         GET /metrics; POST /storage_service/keyspace_flush/KEYSPACE; POST /storage_service/keyspace_compaction/KEYSPACE (with \
         &startToken=TOKEN&endToken=TOKEN for the files of a range); POST /compaction_manager/force_user_defined_compaction?data_files=FILES; \
-        GET /compaction_manager/compactions; POST /compaction_manager/stop_compaction; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
+        GET /compaction_manager/compactions; GET /compaction_manager/metrics/pending_tasks_by_table; POST /compaction_manager/stop_compaction; \
+        POST /compaction_manager/stop_keyspace_compaction/KEYSPACE (with ?tables=TABLES); POST /storage_service/keyspace_cleanup/KEYSPACE; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
         GET /storage_service/keyspace_scrub/KEYSPACE (with scrub_mode=ABORT, SKIP or VALIDATE); \
         GET and DELETE /storage_service/orphans (with ?path=DIRECTORY); GET, POST and DELETE /storage_service/snapshots; POST /storage_service/restore?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; \
         POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY; POST /lsa/compact (forgets cached rows); \

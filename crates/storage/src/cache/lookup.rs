@@ -4,6 +4,7 @@ use espalier_mutation::{
     DecoratedKey, DecoratedKeyRef, DeletionTime, PackError, PackedRow, PartitionHeader,
     schema::TableMetadata,
 };
+use espalier_runtime::trace_event;
 
 use super::{Inner, TableCache, Ticket, entry::Entry, partitions::are_known};
 use crate::{
@@ -123,5 +124,14 @@ fn packed(header: &Entry, is_exact: bool) -> Result<Option<PackedRow<'_>>, PackE
     match header.row_bytes() {
         [] => Ok(None),
         bytes => PackedRow::new(split_stored(is_exact, bytes).1).map(Some),
+    }
+}
+
+/// Tells the trace of the request what a look for a partition has found: it, that no file has it, or nothing.
+pub(super) fn trace_look<T>(found: &Option<Option<T>>) {
+    match found {
+        Some(Some(_)) => trace_event!("Partition found in row cache"),
+        Some(None) => trace_event!("Partition found in row cache: no file has it"),
+        None => trace_event!("Partition not found in row cache"),
     }
 }

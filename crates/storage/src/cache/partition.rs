@@ -12,7 +12,7 @@ use espalier_mutation::{
     BoundKind, ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, Direction,
     PartitionHeader, RangeTombstoneMarker, Row, Unfiltered, UnfilteredStream,
 };
-use espalier_runtime::{maybe_yield, trace, trace_event};
+use espalier_runtime::{maybe_yield, trace};
 use espalier_trie::memory::{Snapshot, Subtrie};
 
 use super::{
@@ -20,6 +20,7 @@ use super::{
     dead::DeadRows,
     disk::{Disk, Gap},
     entry::Entry,
+    lookup::trace_look,
     place::{are_adjacent, is_row},
     walk::Walk,
 };
@@ -107,10 +108,7 @@ impl CachedPartition {
             misses: 0,
             dead_rows: DeadRows::new(&command.table),
         };
-        if trace::is_on() {
-            let found = if header.is_some() { "found" } else { "not found" };
-            trace_event!("Partition {found} in row cache");
-        }
+        trace_look(&header);
         partition.header = match header {
             Some(Some(header)) => header,
             // No file has it.

@@ -8,10 +8,12 @@ use espalier_mutation::{
     PackedRow, Row, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
     schema::TableMetadata,
 };
-use espalier_runtime::{trace, trace_event};
+use espalier_runtime::trace;
 use espalier_sstable::{PointRow, PointScratch};
 
-use super::{CacheAccess, Inner, TableCache, entry::Entry, partitions::are_known};
+use super::{
+    CacheAccess, Inner, TableCache, entry::Entry, lookup::trace_look, partitions::are_known,
+};
 use crate::{
     StorageError,
     memtable::path,
@@ -31,10 +33,7 @@ pub(crate) async fn read_single_row(
         true => cache.single_row(&command.table, key)?,
         false => None,
     };
-    if trace::is_on() {
-        let found = if known.is_some() { "found" } else { "not found" };
-        trace_event!("Partition {found} in row cache");
-    }
+    trace_look(&known);
     let row = match known {
         Some(row) => {
             cache.count(|metrics| {
