@@ -187,13 +187,15 @@ pub(crate) struct Writer {
     now: i64,
     /// Second of the wall clock.
     pub(crate) now_s: u32,
+    /// What expires does so that long after it was written. Where the clock decides what is purged, no history may take so long.
+    pub(crate) ttl_s: u32,
     /// No write has a timestamp up to this one.
     pub(crate) floor: i64,
 }
 
 impl Writer {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { random: Generator::from_seed(seed), now: 0, now_s: NOW, floor: 0 }
+        Self { random: Generator::from_seed(seed), now: 0, now_s: NOW, ttl_s: 10, floor: 0 }
     }
 
     /// From now on writes are newer than all so far: what is behind a tombstone that is gone is not deleted by it.
@@ -226,8 +228,8 @@ impl Writer {
         let default_ttl = table.options.default_time_to_live;
         match self.below(8) {
             0 => Cell::tombstone(timestamp, self.now_s - 5),
-            1 => Cell::expiring(timestamp, 10, self.now_s - 1, value),
-            2 => Cell::expiring(timestamp, 10, self.now_s + 9, value),
+            1 => Cell::expiring(timestamp, self.ttl_s, self.now_s - 1, value),
+            2 => Cell::expiring(timestamp, self.ttl_s, self.now_s - 1 + self.ttl_s, value),
             _ if default_ttl > 0 => {
                 Cell::expiring(timestamp, default_ttl, self.now_s + default_ttl, value)
             }
@@ -270,11 +272,9 @@ impl Writer {
             match self.below(6) {
                 0 => {}
                 1 => {
-                    row.liveness = Liveness {
-                        timestamp,
-                        ttl: 10,
-                        local_expiration: self.now_s + 9 - 10 * (self.below(2) as u32),
-                    };
+                    let ttl = self.ttl_s;
+                    let local_expiration = self.now_s - 1 + ttl * (1 - self.below(2) as u32);
+                    row.liveness = Liveness { timestamp, ttl, local_expiration };
                 }
                 _ => row.liveness = Liveness::live(timestamp),
             }

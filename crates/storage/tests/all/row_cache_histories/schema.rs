@@ -111,7 +111,7 @@ pub(super) fn table(random: &mut Generator, purges: bool) -> TableMetadata {
     let options = &mut table.options;
     options.gc_grace_seconds = if purges { 0 } else { i32::MAX as u32 };
     if !is_counter && random.below(4) == 0 {
-        options.default_time_to_live = 1000;
+        options.default_time_to_live = 20_000;
     }
     let strategy = one_of(random, &STRATEGIES);
     options.compaction = [("class".into(), strategy.into())].into();
