@@ -36,6 +36,7 @@ mod row_cache_dead_rows;
 mod row_cache_explained;
 mod row_cache_gives_way;
 mod row_cache_heads;
+mod row_cache_histories;
 mod row_cache_races;
 mod row_cache_scans;
 mod rows_and_pages;

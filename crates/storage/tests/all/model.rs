@@ -9,14 +9,18 @@ use espalier_mutation::{
     ComplexColumn, DecoratedKey, DeletionTime, Direction, KeyBound, KeyRange, Liveness, Mutation,
     PartitionUpdate, RangeTombstone, Row,
     reconcile::cell_wins,
-    schema::{ColumnId, ColumnKind, TableMetadata},
+    schema::{ColumnDefinition, ColumnId, ColumnKind, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, random::Generator};
 use espalier_storage::{
     ColumnSelection, Database, PartitionRows, ReadCommand, ReadLimits, ReadTarget,
 };
+use espalier_types::CqlType;
 
-use crate::support::*;
+use crate::support::{
+    values::{partition_key, value},
+    *,
+};
 
 /// Everything that was written, looked through anew for each read.
 pub(crate) struct Model {
@@ -183,13 +187,15 @@ pub(crate) struct Writer {
     now: i64,
     /// Second of the wall clock.
     pub(crate) now_s: u32,
+    /// What expires does so that long after it was written. Where the clock decides what is purged, no history may take so long.
+    pub(crate) ttl_s: u32,
     /// No write has a timestamp up to this one.
-    floor: i64,
+    pub(crate) floor: i64,
 }
 
 impl Writer {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { random: Generator::from_seed(seed), now: 0, now_s: NOW, floor: 0 }
+        Self { random: Generator::from_seed(seed), now: 0, now_s: NOW, ttl_s: 10, floor: 0 }
     }
 
     /// From now on writes are newer than all so far: what is behind a tombstone that is gone is not deleted by it.
@@ -208,29 +214,67 @@ impl Writer {
         (self.now / 4 - self.below(4) as i64).max(self.floor + 1)
     }
 
-    fn cell(&mut self, timestamp: i64) -> Cell {
+    fn cell(&mut self, table: &TableMetadata, column_type: &CqlType, timestamp: i64) -> Cell {
         let length = self.below(40) as usize;
-        let value = vec![b'a' + self.below(3) as u8; length];
+        let letters = vec![b'a' + self.below(3) as u8; length];
+        let value: Bytes = match column_type {
+            CqlType::Blob | CqlType::Text | CqlType::Ascii => letters.into(),
+            // The elements of a set are paths.
+            CqlType::Set { frozen: false, .. } => Bytes::new(),
+            // What is added.
+            CqlType::Counter => return Cell::live(timestamp, value(column_type, length as i64)),
+            _ => value(column_type, length as i64 % 5),
+        };
+        let default_ttl = table.options.default_time_to_live;
         match self.below(8) {
             0 => Cell::tombstone(timestamp, self.now_s - 5),
-            1 => Cell::expiring(timestamp, 10, self.now_s - 1, value.into()),
-            2 => Cell::expiring(timestamp, 10, self.now_s + 9, value.into()),
-            _ => Cell::live(timestamp, value.into()),
+            1 => Cell::expiring(timestamp, self.ttl_s, self.now_s - 1, value),
+            2 => Cell::expiring(timestamp, self.ttl_s, self.now_s - 1 + self.ttl_s, value),
+            _ if default_ttl > 0 => {
+                Cell::expiring(timestamp, default_ttl, self.now_s + default_ttl, value)
+            }
+            _ => Cell::live(timestamp, value),
         }
+    }
+
+    /// Some cells of a collection or UDT, in their order.
+    fn complex_cells(
+        &mut self,
+        table: &TableMetadata,
+        column: &ColumnDefinition,
+        timestamp: i64,
+    ) -> Vec<(Bytes, Cell)> {
+        let mut cells = Vec::new();
+        let first = self.below(4) as i64 - 2;
+        for number in first..first + self.below(3) as i64 {
+            let (path, cell_type) = match &column.column_type {
+                CqlType::Map { key, value: of, .. } => (value(key, number), &**of),
+                CqlType::List { element, .. } => (value(&CqlType::Timeuuid, number), &**element),
+                CqlType::UserDefined { definition, .. } => {
+                    let field = number.rem_euclid(definition.fields.len() as i64);
+                    let path = value(&CqlType::Smallint, field);
+                    (path, &definition.fields[field as usize].1)
+                }
+                CqlType::Set { element, .. } => (value(element, number), &column.column_type),
+                other => panic!("{other:?} has no cells"),
+            };
+            cells.push((path, self.cell(table, cell_type, timestamp)));
+        }
+        cells.sort_by(|(a, _), (b, _)| table.compare_paths(column.id, a, b));
+        cells.dedup_by(|(a, _), (b, _)| a == b);
+        cells
     }
 
     fn row(&mut self, table: &TableMetadata, kind: ColumnKind, clustering: Clustering) -> Row {
         let timestamp = self.timestamp();
         let mut row = Row::empty(clustering);
-        if kind == ColumnKind::Regular {
+        if kind == ColumnKind::Regular && !table.is_counter() {
             match self.below(6) {
                 0 => {}
                 1 => {
-                    row.liveness = Liveness {
-                        timestamp,
-                        ttl: 10,
-                        local_expiration: self.now_s + 9 - 10 * (self.below(2) as u32),
-                    };
+                    let ttl = self.ttl_s;
+                    let local_expiration = self.now_s - 1 + ttl * (1 - self.below(2) as u32);
+                    row.liveness = Liveness { timestamp, ttl, local_expiration };
                 }
                 _ => row.liveness = Liveness::live(timestamp),
             }
@@ -249,16 +293,13 @@ impl Writer {
                 if self.below(4) == 0 {
                     complex.deletion = DeletionTime::new(timestamp - 1, self.now_s - 3);
                 }
-                let first = self.below(4) as i32 - 2;
-                for path in 0..self.below(3) as i32 {
-                    complex.cells.push((int(first + path), self.cell(timestamp)));
-                }
+                complex.cells = self.complex_cells(table, column, timestamp);
                 if complex.cells.is_empty() && complex.deletion.is_live() {
                     continue;
                 }
                 ColumnData::Complex(complex)
             } else {
-                ColumnData::Simple(self.cell(timestamp))
+                ColumnData::Simple(self.cell(table, &column.column_type, timestamp))
             };
             row.columns.push((column.id, data));
         }
@@ -266,11 +307,11 @@ impl Writer {
     }
 
     pub(crate) fn clustering(&mut self, table: &TableMetadata, spread: u64) -> Clustering {
-        let columns = table.clustering_columns().len();
-        Clustering::new((0..columns).map(|index| {
+        let columns = table.clustering_columns();
+        Clustering::new(columns.iter().enumerate().map(|(index, column)| {
             // Few values in the first column, so that prefixes have several rows.
-            let spread = if index + 1 == columns { spread } else { 3 };
-            int(self.below(spread) as i32 - 2)
+            let spread = if index + 1 == columns.len() { spread } else { 3 };
+            value(&column.column_type, self.below(spread) as i64 - 2)
         }))
     }
 
@@ -292,8 +333,8 @@ impl Writer {
         partitions: u64,
         spread: u64,
     ) -> PartitionUpdate {
-        let name = format!("p{}", self.below(partitions));
-        let mut update = PartitionUpdate::new(table.id, key(name));
+        let key = partition_key(table, self.below(partitions));
+        let mut update = PartitionUpdate::new(table.id, key);
         if self.below(20) == 0 {
             update.deletion = DeletionTime::new(self.timestamp(), self.now_s - 2);
         }
@@ -326,9 +367,9 @@ impl Writer {
         partitions: u64,
         spread: u64,
     ) -> ReadCommand {
-        let partition = key(format!("p{}", self.below(partitions)));
+        let partition = partition_key(table, self.below(partitions));
         let target = match self.below(3) {
-            0 => ReadTarget::Range(self.range(partitions)),
+            0 => ReadTarget::Range(self.range(table, partitions)),
             _ => ReadTarget::Partition(partition),
         };
         let mut command = command(table, target);
@@ -360,12 +401,12 @@ impl Writer {
     }
 
     /// All partitions, or those between two tokens.
-    fn range(&mut self, partitions: u64) -> KeyRange {
+    fn range(&mut self, table: &TableMetadata, partitions: u64) -> KeyRange {
         if self.below(2) == 0 {
             return KeyRange::full();
         }
         let mut bound = || {
-            let token = key(format!("p{}", self.below(partitions))).token;
+            let token = partition_key(table, self.below(partitions)).token;
             match self.below(3) {
                 0 => KeyBound::Unbounded,
                 1 => KeyBound::BeforeToken(token),
@@ -376,8 +417,12 @@ impl Writer {
     }
 }
 
-/// That a row is returned says that it exists; by its liveness or by a cell, a reader cannot tell.
+/// That a row is returned says that it exists; by its liveness or by a cell, a reader cannot tell. The same for a static row of which no
+/// column was asked for, beside other rows: reads of one row do not look for it.
 pub(crate) fn forget_liveness(partitions: &mut [PartitionRows]) {
+    for partition in partitions.iter_mut().filter(|partition| !partition.rows.is_empty()) {
+        partition.static_row.take_if(|row| row.columns.is_empty());
+    }
     for row in partitions.iter_mut().flat_map(|partition| &mut partition.rows) {
         row.liveness = Liveness::NONE;
     }

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod shards;
+pub mod values;
 
 use std::{collections::BTreeMap, future::Future, sync::Arc};
 
