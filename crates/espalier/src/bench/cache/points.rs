@@ -14,15 +14,18 @@ use super::{
 
 /// Requests that one has at hand at a time, where they look ahead.
 const PIPELINED: usize = 16;
-/// Rows are flushed in so many parts: what the allocator keeps of a flushed memtable the cache would take without a trace.
+/// Rows are flushed in so many parts, so that what memtables took is little beside what the cache takes.
 const FLUSHES: u64 = 16;
 
 /// What was measured.
 pub(super) struct Figures {
     /// When each row had been read once.
     metrics: RowCacheMetrics,
-    /// By which the process has grown meanwhile, pages not counted.
+    /// By which the process has grown meanwhile, pages not counted. What the allocator kept of memtables and a compaction the cache
+    /// takes first, without a trace here.
     grown_bytes: u64,
+    /// By which it has grown since nothing was written, pages not counted: filters, and what the allocator keeps, are in it.
+    grown_in_all_bytes: u64,
     fills_s: f64,
     reads_s: f64,
     reads_ahead_s: f64,
@@ -36,6 +39,7 @@ pub(super) async fn measure(
     progress: &mut Progress,
 ) -> Result<Figures, BenchError> {
     let rows = arguments.rows;
+    let empty = resident_bytes();
     node.query("CREATE TABLE bench_cache.points (k bigint PRIMARY KEY, v bigint)").await?;
     let insert = node.prepare("INSERT INTO bench_cache.points (k, v) VALUES (?, ?)")?;
     let select = node.prepare("SELECT v FROM bench_cache.points WHERE k = ?")?;
@@ -61,8 +65,10 @@ pub(super) async fn measure(
     first.add(rows, &watch);
     let metrics = node.database().row_cache_metrics();
     // What pages take is the same with and without the cache of rows.
-    let pages = node.database().metrics().page_cache_bytes.saturating_sub(pages);
-    let grown_bytes = resident_bytes().saturating_sub(resident).saturating_sub(pages);
+    let (now, all_pages) = (resident_bytes(), node.database().metrics().page_cache_bytes);
+    let grown = |since: u64, pages: u64| now.saturating_sub(since).saturating_sub(pages);
+    let grown_bytes = grown(resident, all_pages.saturating_sub(pages));
+    let grown_in_all_bytes = grown(empty, all_pages);
     let mut best = 0.0_f64;
     let reads = 1_000_000.max(rows);
     let mut random = Generator::from_seed(1);
@@ -85,6 +91,7 @@ pub(super) async fn measure(
     Ok(Figures {
         metrics,
         grown_bytes,
+        grown_in_all_bytes,
         fills_s: first.per_core_s(),
         reads_s: best,
         reads_ahead_s,
@@ -98,13 +105,14 @@ impl Figures {
         arguments: &CacheArguments,
         verdicts: &mut Verdicts,
     ) -> Result<(), BenchError> {
-        let Self { metrics, grown_bytes, fills_s, reads_s, reads_ahead_s, hits } = self;
+        let Self { metrics, grown_bytes, fills_s, reads_s, reads_ahead_s, hits, .. } = self;
         let of_each = |bytes: u64| bytes as f64 / metrics.rows.max(1) as f64;
         let (counted, grown) = (of_each(metrics.used_bytes), of_each(*grown_bytes));
+        let in_all = of_each(self.grown_in_all_bytes);
         print_line(format_args!(
             "{} partitions of one row, keys and values of 8 bytes\n\
              memory of a cached row      {counted:>12.1} bytes ({} rows, {} bytes in use)\n\
-             by which the process grew   {grown:>12.1} bytes for each ({grown_bytes} bytes, beside pages)\n\
+             by which the process grew   {grown:>12.1} bytes for each ({grown_bytes} bytes, beside pages; {in_all:.1} since before rows were written)\n\
              reads that fill the cache   {fills_s:>12.0} a core second\n\
              reads of cached rows        {reads_s:>12.0} a core second (best of {}); {hits:.3} % from the cache\n\
              the same, {PIPELINED} at a time      {reads_ahead_s:>12.0} a core second",
