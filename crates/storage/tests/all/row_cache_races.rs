@@ -128,6 +128,59 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
     });
 }
 
+/// Rule 9 of docs/cache.md. A read of many known rows takes longer than a write of the first and the last one and its flush, which brings
+/// both into the cache while the read is between them: it must give the last one as old as the first.
+#[test]
+fn a_long_read_of_known_rows_shows_one_state() {
+    const ROWS: i32 = 3000;
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, settings(64 << 20)).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        let versioned = |clustering, version: i64| {
+            row(&wide, Some(clustering), version, &[("v", &version.to_string())])
+        };
+        let mut whole = insert(&wide, "p", Some(0), 1, &[("v", "1")]);
+        whole.updates[0].rows.extend((1..ROWS).map(|clustering| versioned(clustering, 1)));
+        database.apply(whole).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        read_partition(&database, &wide, "p").await.unwrap();
+        preempt::force_every_yield(true);
+        let flushed = Rc::new(Cell::new(1));
+        let is_over = Rc::new(Cell::new(false));
+        let reader = {
+            let (database, wide) = (database.clone(), wide.clone());
+            let (flushed, is_over) = (flushed.clone(), is_over.clone());
+            spawn_local(async move {
+                let mut overtaken = 0;
+                while !is_over.get() {
+                    let before = flushed.get();
+                    let rows = read_partition(&database, &wide, "p").await.unwrap().rows;
+                    assert_eq!(rows.len(), ROWS as usize);
+                    let [first, last] = [&rows[0], &rows[rows.len() - 1]];
+                    assert_eq!(text(&wide, first, "v"), text(&wide, last, "v"));
+                    overtaken += u32::from(flushed.get() > before + 1);
+                }
+                overtaken
+            })
+        };
+        for version in 2..20 {
+            let mut both = insert(&wide, "p", Some(0), version, &[("v", &version.to_string())]);
+            both.updates[0].rows.push(versioned(ROWS - 1, version));
+            database.apply(both).await.unwrap();
+            database.flush("ks", None).await.unwrap();
+            flushed.set(version);
+        }
+        is_over.set(true);
+        // Otherwise it tells nothing: a write and its flush came and went while a read was under way.
+        assert!(reader.await > 0);
+        preempt::force_every_yield(false);
+        let metrics = database.row_cache_metrics();
+        assert!(metrics.reads_without_misses > 0 && metrics.row_merges > 0, "{metrics:?}");
+    });
+}
+
 #[test]
 fn readers_of_wide_partitions_agree() {
     (0..20).for_each(|seed| check(seed, wide_table, 3, 12));

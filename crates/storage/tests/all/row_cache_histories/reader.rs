@@ -8,6 +8,9 @@ use espalier_storage::{Database, ReadCommand, ReadLimits};
 use super::states::{Page, States};
 use crate::{model::forget_liveness, support::*};
 
+/// Pages of a read. An arbitrary choice: a long partition in pages of some bytes would take most of the time.
+pub(super) const MOST_PAGES: usize = 20;
+
 /// Limits on rows and bytes, or none; those of one partition stay.
 pub(super) fn limit(command: &mut ReadCommand, random: &mut Generator) {
     let rows_per_partition = command.limits.rows_per_partition;
@@ -30,7 +33,7 @@ pub(super) async fn walk(
     let mut random = Generator::from_seed(seed);
     let mut left = if random.below(2) == 0 { 1 + random.below(12) as usize } else { usize::MAX };
     let mut pages = Vec::new();
-    loop {
+    for _ in 0..MOST_PAGES {
         limit(&mut command, &mut random);
         command.limits.rows = command.limits.rows.min(left);
         command.limits.tombstones = [usize::MAX, usize::MAX, 1, 3, 10][random.below(5) as usize];
@@ -44,10 +47,11 @@ pub(super) async fn walk(
         pages.push(states.borrow().end_page(begin, command.clone(), result, &now));
         match next {
             Some(next) if left > 0 => command.resume = Some(next),
-            _ => return pages,
+            _ => break,
         }
         for _ in 0..random.below(4) {
             preempt::yield_now().await;
         }
     }
+    pages
 }
