@@ -151,13 +151,14 @@ mod tests {
     fn compactions_are_shown_with_their_progress() {
         let pending = json(r#"[{"ks":"a","cf":"t","task":2},{"ks":"a","cf":"u","task":1}]"#);
         let running = json(
-            r#"[{"id":"1-2","task_type":"Compaction","unit":"bytes","ks":"a","cf":"t","completed":25,"total":100}]"#,
+            r#"[{"id":"1-2","task_type":"Compaction","unit":"bytes","ks":"a","cf":"t","completed":25,"total":100,"remaining_seconds":4205}]"#,
         );
         let shown = compactions(&pending, &running);
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[..3], ["pending tasks: 3", "- a.t: 2", "- a.u: 1"]);
         assert!(lines[3].starts_with("id  compaction type keyspace table completed"), "{shown}");
-        assert_eq!(lines[4], "1-2 Compaction      a        t     25        100   bytes 25.00%");
+        let first = "1-2 Compaction      a        t     25        100   bytes 25.00%   1h10m05s";
+        assert_eq!(lines[4], first);
         assert_eq!(compactions(&json("[]"), &json("[]")), "pending tasks: 0");
     }
 
