@@ -34,7 +34,7 @@ const UNCHECKED_CHUNK_LENGTH: u64 = 4096;
 const FIRST_READ_AHEAD_BYTES: usize = 32 * 1024;
 pub(crate) const READ_AHEAD_BYTES: usize = 256 * 1024;
 /// The same for those who will read all of it: fewer reads, and fewer chunks that lie across two.
-pub(crate) const WHOLE_READ_AHEAD_BYTES: usize = 1024 * 1024;
+pub const WHOLE_READ_AHEAD_BYTES: usize = 1024 * 1024;
 
 #[derive(Clone, Debug)]
 pub(super) enum Layout {

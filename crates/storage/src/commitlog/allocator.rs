@@ -79,7 +79,6 @@ async fn make_ready(shared: &Shared) -> bool {
 /// Removes what is not needed, the oldest first. What cannot be removed stays known, and is tried again at the next turn: a start
 /// would read its records.
 async fn remove_obsolete(shared: &Shared) {
-    let mut failed = Vec::new();
     loop {
         let oldest = shared.state.borrow().obsolete.iter().min().cloned();
         let Some((id, path)) = oldest else { break };
@@ -90,13 +89,12 @@ async fn remove_obsolete(shared: &Shared) {
         match removed {
             Err(error) if !error.is_not_found() => {
                 tracing::warn!(%error, "a segment of the commit log cannot be removed");
-                state.unremovable.push((id, path.clone()));
-                failed.push((id, path));
+                state.unremovable.push((id, path));
             }
             _ => {}
         }
     }
-    let mut state = shared.state.borrow_mut();
-    state.unremovable.clear();
-    state.obsolete.extend(failed);
+    let mut guard = shared.state.borrow_mut();
+    let state = &mut *guard;
+    state.obsolete.append(&mut state.unremovable);
 }

@@ -23,6 +23,22 @@ pub(crate) fn joined(
     joined.split_off(surplus)
 }
 
+/// The parts of segments, each given by its id and its end, between two positions. One interval for each: segments of other shards lie
+/// between the ids, so a single one would claim theirs too.
+pub(crate) fn between(
+    segments: impl Iterator<Item = (u64, u32)>,
+    from: LogPosition,
+    to: LogPosition,
+) -> Vec<(LogPosition, LogPosition)> {
+    let inside = segments.filter(|(id, _)| (from.segment..=to.segment).contains(id));
+    let interval = |(segment, end)| {
+        let at = |offset| LogPosition { segment, offset };
+        let start = if segment == from.segment { from } else { at(0) };
+        (start, if segment == to.segment { to } else { at(end) })
+    };
+    inside.map(interval).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,7 +27,7 @@ use espalier_runtime::{
 };
 
 use super::{
-    ColumnMapping, CommitLogConfiguration, CommitLogSync, CommitTicket, LogPosition,
+    ColumnMapping, CommitLogConfiguration, CommitLogSync, CommitTicket, LogPosition, between,
     layout::{self, MARKER_BYTES, RECORD_OVERHEAD},
     round::Round,
     segment::Segment,
@@ -363,20 +363,10 @@ impl CommitLog {
         self.shared.state.borrow().is_closing
     }
 
-    /// The parts of this log between two positions, one interval for each segment: segments of other shards lie
-    /// between the ids, so a single interval would claim theirs too.
+    /// The parts of this log between two positions.
     pub fn intervals(&self, from: LogPosition, to: LogPosition) -> Vec<(LogPosition, LogPosition)> {
         let state = self.shared.state.borrow();
-        let inside =
-            state.live.iter().filter(|segment| (from.segment..=to.segment).contains(&segment.id));
-        inside
-            .map(|segment| {
-                let at = |offset| LogPosition { segment: segment.id, offset };
-                let start = if segment.id == from.segment { from } else { at(0) };
-                let end = if segment.id == to.segment { to } else { at(segment.end.get()) };
-                (start, end)
-            })
-            .collect()
+        between(state.live.iter().map(|segment| (segment.id, segment.end.get())), from, to)
     }
 
     /// Gives up the segments before the one with id `oldest_needed`: nothing in them is unflushed.

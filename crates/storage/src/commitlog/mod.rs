@@ -43,7 +43,7 @@ pub(crate) use round::Round;
 pub(crate) use columns::Translation;
 pub(crate) use decode::decode_mutation;
 pub(crate) use encode::EncodedMutation;
-pub(crate) use intervals::joined;
+pub(crate) use intervals::{between, joined};
 pub(crate) use layout::{KIND_COLUMNS, KIND_MARKER, KIND_MUTATION};
 pub(crate) use replay::read_segment;
 pub(crate) use settled::{SettledNote, SettledWrites};

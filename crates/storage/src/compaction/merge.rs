@@ -4,14 +4,13 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{ClusteringSlices, DecoratedKey, KeyRange};
-use espalier_sstable::{ColumnSelection, Scan};
+use espalier_sstable::{ColumnSelection, Scan, WHOLE_READ_AHEAD_BYTES};
 
 use crate::{StorageError, read::Source, table::SSTable};
 
-/// Bytes of Data.db that are read at once: of all files together, and of each at least and at most.
+/// Bytes of Data.db that are read at once: of all files together at most, and of each at least.
 const READ_AHEAD_BYTES: usize = 64 << 20;
 const LEAST_READ_AHEAD_BYTES: usize = 64 << 10;
-const MOST_READ_AHEAD_BYTES: usize = 1 << 20;
 
 /// Scans that walk side by side, around the page cache.
 pub(crate) struct MergedScans {
@@ -30,7 +29,7 @@ impl MergedScans {
         let all = Arc::new(ClusteringSlices::all());
         let mut merged = Self { scans: Vec::new(), current: Vec::new(), behind: Vec::new() };
         let at_once = (READ_AHEAD_BYTES / inputs.len().max(1))
-            .clamp(LEAST_READ_AHEAD_BYTES, MOST_READ_AHEAD_BYTES);
+            .clamp(LEAST_READ_AHEAD_BYTES, WHOLE_READ_AHEAD_BYTES);
         for input in inputs {
             let reader = input.reader();
             let mut scan = reader.scan(range.clone(), all.clone(), &ColumnSelection::All).await?;

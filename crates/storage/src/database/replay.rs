@@ -5,7 +5,7 @@ use espalier_mutation::{Mutation, schema::Schema};
 use super::Database;
 use crate::{
     StorageError,
-    commitlog::{FoundSegment, LogPosition},
+    commitlog::{FoundSegment, LogPosition, between},
     recovery::{Recovered, ReplaySummary, replay_segments},
 };
 
@@ -77,23 +77,15 @@ impl Database {
         Ok(summary)
     }
 
-    /// What is between two positions in the segments that are replayed, as [`CommitLog::intervals`] has it of a log.
-    ///
-    /// [`CommitLog::intervals`]: crate::commitlog::CommitLog::intervals
+    /// The parts of the segments that are replayed between two positions.
     pub(crate) fn replayed_intervals(
         &self,
         from: LogPosition,
         to: LogPosition,
     ) -> Vec<(LogPosition, LogPosition)> {
         let segments = self.inner.replaying.borrow();
-        let inside = segments.iter().filter(|s| (from.segment..=to.segment).contains(&s.id));
-        let interval = |segment: &FoundSegment| {
-            let at = |offset| LogPosition { segment: segment.id, offset };
-            let end = segment.known_end.unwrap_or(LAST_OFFSET);
-            let start = if segment.id == from.segment { from } else { at(0) };
-            (start, if segment.id == to.segment { to } else { at(end) })
-        };
-        inside.map(interval).collect()
+        let end = |segment: &FoundSegment| segment.known_end.unwrap_or(LAST_OFFSET);
+        between(segments.iter().map(|segment| (segment.id, end(segment))), from, to)
     }
 
     async fn send_replayed(&self, shard: usize, batch: Vec<Mutation>) -> Result<(), StorageError> {

@@ -10,7 +10,8 @@ use espalier_mutation::{
 use espalier_runtime::{cpu::process_time, file::FileSystem, maybe_yield};
 use espalier_sstable::{
     ColumnSelection, DataReader, Descriptor, PageCache, PresentColumns, SSTableId, SSTableReader,
-    SSTableWriter, WriterOptions, components::remove_sstable, compression::Compressor,
+    SSTableWriter, WHOLE_READ_AHEAD_BYTES, WriterOptions, components::remove_sstable,
+    compression::Compressor,
 };
 
 use super::BenchError;
@@ -22,8 +23,6 @@ const ROUNDS: u32 = 5;
 const ROWS_AT_ONCE: [usize; 2] = [20_000, 500];
 /// Chunks that are compressed, from all over the file.
 const SAMPLE_CHUNKS: u64 = 4096;
-/// Of Data.db, at once.
-const READ_AHEAD_BYTES: usize = 1 << 20;
 /// For pages of the index and a few chunks.
 const CACHE_BYTES: usize = 4 << 20;
 
@@ -173,7 +172,7 @@ impl Rows {
     async fn of(reader: &SSTableReader) -> Result<Self, BenchError> {
         let all = Arc::new(ClusteringSlices::all());
         let mut scan = reader.scan(KeyRange::full(), all, &ColumnSelection::All).await?;
-        scan.expect_all(READ_AHEAD_BYTES);
+        scan.expect_all(WHOLE_READ_AHEAD_BYTES);
         Ok(Self { scan })
     }
 

@@ -11,10 +11,7 @@ mod size_tiered;
 mod time_window;
 mod unified;
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-};
+use std::collections::BTreeMap;
 
 use leveled::Leveled;
 use options::{Common, Options};
@@ -278,16 +275,8 @@ fn has_older_overlap(arena: &Arena<'_>, file: &FileFacts) -> bool {
 pub(crate) fn depth(ranges: impl IntoIterator<Item = (i64, i64)>) -> usize {
     let mut ranges: Vec<(i64, i64)> = ranges.into_iter().collect();
     ranges.sort_unstable();
-    let mut ends = BinaryHeap::new();
-    let mut most = 0;
-    for (first, last) in ranges {
-        while ends.peek().is_some_and(|Reverse(end)| *end < first) {
-            ends.pop();
-        }
-        ends.push(Reverse(last));
-        most = most.max(ends.len());
-    }
-    most
+    let mut reaching = overlaps::Reaching::default();
+    ranges.into_iter().map(|(first, last)| reaching.enter(first, last)).max().unwrap_or(0)
 }
 
 impl FileFacts {

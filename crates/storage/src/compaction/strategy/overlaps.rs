@@ -4,6 +4,21 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::FileFacts;
 
+/// The ranges of tokens that reach to where a walk along the ring is.
+#[derive(Default)]
+pub(super) struct Reaching(BinaryHeap<Reverse<i64>>);
+
+impl Reaching {
+    /// Goes on to the next range, by its first token. Gives how many reach there, with it.
+    pub(super) fn enter(&mut self, first: i64, last: i64) -> usize {
+        while self.0.peek().is_some_and(|Reverse(end)| *end < first) {
+            self.0.pop();
+        }
+        self.0.push(Reverse(last));
+        self.0.len()
+    }
+}
+
 /// Files of which each overlaps some other, and how many of them at most hold one token.
 pub(super) struct OverlapSet {
     pub(super) files: Vec<usize>,
@@ -15,20 +30,16 @@ pub(super) fn overlap_sets(files: &[FileFacts], among: &[usize]) -> Vec<OverlapS
     let mut order = among.to_vec();
     order.sort_by_key(|index| (files[*index].first_token, files[*index].number));
     let mut sets: Vec<OverlapSet> = Vec::new();
-    // Ends of the files of the last set that reach to where the walk is.
-    let mut open: BinaryHeap<Reverse<i64>> = BinaryHeap::new();
+    let mut reaching = Reaching::default();
     for index in order {
         let file = &files[index];
-        while open.peek().is_some_and(|Reverse(end)| *end < file.first_token) {
-            open.pop();
-        }
-        match sets.last_mut().filter(|_| !open.is_empty()) {
-            Some(set) => set.files.push(index),
-            None => sets.push(OverlapSet { files: vec![index], most: 0 }),
-        }
-        open.push(Reverse(file.last_token));
-        if let Some(set) = sets.last_mut() {
-            set.most = set.most.max(open.len());
+        let count = reaching.enter(file.first_token, file.last_token);
+        match sets.last_mut().filter(|_| count > 1) {
+            Some(set) => {
+                set.files.push(index);
+                set.most = set.most.max(count);
+            }
+            None => sets.push(OverlapSet { files: vec![index], most: count }),
         }
     }
     sets
