@@ -8,7 +8,7 @@ use espalier_mutation::{
     schema::{TableMetadata, TableOptions},
 };
 use espalier_runtime::{file::FileSystem, spawn_local, time::ManualClock};
-use espalier_storage::{Database, ReadTarget, ScrubMode, SnapshotTable, StorageError, TokenRange};
+use espalier_storage::{Database, ReadTarget, ScrubMode, SnapshotTable, TokenRange};
 
 use crate::{
     model::{Model, Writer, forget_liveness, read_in_pages},
@@ -94,10 +94,7 @@ impl History {
                 _ => other.compact_sstables("ks", &name, kept).await.map(|_| ()),
             };
             // Some steps stop what runs.
-            match ended {
-                Ok(()) | Err(StorageError::CompactionStopped(_)) => {}
-                Err(error) => panic!("{error}"),
-            }
+            done_or_stopped(ended);
         });
         for _ in 0..self.writer.below(4) {
             match self.writer.below(4) {

@@ -15,12 +15,12 @@ fn by_size() -> TableMetadata {
     narrow
 }
 
-/// A file of other partitions than those before. What is in it does not become shorter by compression.
+/// A file of other partitions than those before.
 async fn write_file(database: &Database, number: usize) {
     let narrow = table(database, "narrow");
     let mut random = Generator::from_seed(number as u64);
     for row in 0..100 {
-        let value: String = (0..200).map(|_| char::from(b'!' + random.below(90) as u8)).collect();
+        let value = incompressible_text(&mut random, 200);
         let name = format!("p{number} {row}");
         database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await.unwrap();
     }

@@ -26,11 +26,6 @@ async fn scrub(
     database.scrub(tables, mode, true).await
 }
 
-/// Text that does not become shorter by compression.
-fn value(random: &mut Generator, length: usize) -> String {
-    (0..length).map(|_| char::from(b'!' + random.below(90) as u8)).collect()
-}
-
 /// One file of many partitions, of which one, `wide`, has many rows.
 async fn fill(database: &Database, compression: &[(&str, &str)]) {
     let mut wide = wide_table();
@@ -41,13 +36,13 @@ async fn fill(database: &Database, compression: &[(&str, &str)]) {
     let mut random = Generator::from_seed(5);
     for number in 0..300 {
         for clustering in 0..2 {
-            let (name, text) = (format!("p{number:03}"), value(&mut random, 120));
+            let (name, text) = (format!("p{number:03}"), incompressible_text(&mut random, 120));
             let mutation = insert(&table, &name, Some(clustering), 1, &[("v", &text)]);
             database.apply(mutation).await.unwrap();
         }
     }
     for clustering in 0..400 {
-        let text = value(&mut random, 120);
+        let text = incompressible_text(&mut random, 120);
         let mutation = insert(&table, "wide", Some(clustering), 1, &[("v", &text)]);
         database.apply(mutation).await.unwrap();
     }

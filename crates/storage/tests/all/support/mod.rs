@@ -12,7 +12,7 @@ use espalier_mutation::{
     Mutation, PartitionUpdate, Row,
     schema::{KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata},
 };
-use espalier_runtime::{ShardContext, block_on, file::FileSystem};
+use espalier_runtime::{ShardContext, block_on, file::FileSystem, random::Generator};
 use espalier_storage::{
     ColumnSelection, Database, MemtableKind, PartitionRows, ReadCommand, ReadLimits, ReadResult,
     ReadTarget, SharedDatabase, StorageConfiguration, StorageError,
@@ -293,6 +293,22 @@ pub async fn names_in_narrow(database: &Database) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// Text that does not become shorter by compression.
+pub fn incompressible_text(
+    random: &mut espalier_runtime::random::Generator,
+    length: usize,
+) -> String {
+    (0..length).map(|_| char::from(b'!' + random.below(90) as u8)).collect()
+}
+
+/// What was asked for is done, or somebody else has stopped it.
+pub fn done_or_stopped(ended: Result<(), StorageError>) {
+    match ended {
+        Ok(()) | Err(StorageError::CompactionStopped(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// The names of a table's SSTables, as `da-1-bti`.
