@@ -296,10 +296,7 @@ pub async fn names_in_narrow(database: &Database) -> Vec<String> {
 }
 
 /// Text that does not become shorter by compression.
-pub fn incompressible_text(
-    random: &mut espalier_runtime::random::Generator,
-    length: usize,
-) -> String {
+pub fn incompressible_text(random: &mut Generator, length: usize) -> String {
     (0..length).map(|_| char::from(b'!' + random.below(90) as u8)).collect()
 }
 
