@@ -72,9 +72,22 @@ pub(super) fn allocate(layout: Layout, has_huge_pages: bool) -> Option<NonNull<u
     // SAFETY: the layout has a size.
     let memory = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
     if has_huge_pages && layout.size() >= HUGE_PAGE {
-        advise_huge_pages(memory.as_ptr().cast(), layout.size());
+        advise_huge_pages(memory.as_ptr().cast(), layout.size(), true);
     }
     Some(memory)
+}
+
+/// Gives back what [`allocate`] gave. Whoever gets this memory next did not ask for huge pages, and would wait for each at its first
+/// touch: an allocator may keep the addresses, and the advice would stay with them.
+///
+/// # Safety
+/// The memory was allocated with this layout, and nobody uses it.
+pub(super) unsafe fn free(memory: *mut u8, layout: Layout) {
+    if layout.size() >= HUGE_PAGE {
+        advise_huge_pages(memory.cast(), layout.size(), false);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::alloc::dealloc(memory, layout) };
 }
 
 /// The layout of a chunk of the largest size.
@@ -151,7 +164,7 @@ impl<T> Arena<T> {
             }
         }
         // SAFETY: as above.
-        unsafe { std::alloc::dealloc(memory, layout) };
+        unsafe { free(memory, layout) };
         true
     }
 
@@ -161,13 +174,17 @@ impl<T> Arena<T> {
     }
 }
 
-/// Asks the system to back memory by huge pages. It may decline; nothing depends on it.
-fn advise_huge_pages(memory: *mut std::ffi::c_void, size: usize) {
+/// Asks the system to back memory by huge pages, or not to. It may decline; nothing depends on it.
+fn advise_huge_pages(memory: *mut std::ffi::c_void, size: usize, are_wanted: bool) {
     #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: the range is one allocation, and this advice changes nothing that can be observed.
-    let _ = unsafe { rustix::mm::madvise(memory, size, rustix::mm::Advice::LinuxHugepage) };
+    {
+        use rustix::mm::{Advice, madvise};
+        let advice = if are_wanted { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+        // SAFETY: the range is one allocation, and this advice changes nothing that can be observed.
+        let _ = unsafe { madvise(memory, size, advice) };
+    }
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (memory, size);
+    let _ = (memory, size, are_wanted);
 }
 
 impl<T> Drop for Arena<T> {

@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::arena::{allocate, largest_chunk};
+use super::arena::{allocate, free, largest_chunk};
 use super::node::Block;
 
 /// Of the smallest pages.
@@ -136,7 +136,7 @@ impl SpareChunks {
         // SAFETY: the caller's promise, for both.
         unsafe {
             if !self.give(memory, Self::layout()) {
-                std::alloc::dealloc(memory.as_ptr(), Self::layout());
+                free(memory.as_ptr(), Self::layout());
             }
         }
     }
@@ -146,7 +146,7 @@ impl Drop for SpareChunks {
     fn drop(&mut self) {
         for chunk in std::mem::take(&mut *self.chunks()) {
             // SAFETY: `give` was promised this layout.
-            unsafe { std::alloc::dealloc(chunk.0.as_ptr(), Self::layout()) };
+            unsafe { free(chunk.0.as_ptr(), Self::layout()) };
         }
     }
 }
