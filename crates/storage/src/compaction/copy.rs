@@ -71,6 +71,8 @@ pub(super) struct Merge<'a> {
     pub(super) pace: Pace,
     pub(super) rows: u32,
     even_rows: u32,
+    /// When the partition began: bytes that were read, and what the writer had.
+    began: (u64, u64),
 }
 
 impl<'a> Merge<'a> {
@@ -82,7 +84,8 @@ impl<'a> Merge<'a> {
         pace: Pace,
     ) -> Self {
         let partitions = BTreeMap::new();
-        Self { running, metadata, limits, outside, partitions, pace, rows: 0, even_rows: 0 }
+        let (rows, even_rows, began) = (0, 0, (0, 0));
+        Self { running, metadata, limits, outside, partitions, pace, rows, even_rows, began }
     }
 
     /// How many partitions came from how many files.
@@ -115,6 +118,7 @@ impl<'a> Merge<'a> {
     ) -> Result<(), Ended> {
         let Some(token) = scans.key().map(|key| key.token) else { return Ok(()) };
         let writer = outputs.writer_for(token).await?;
+        self.began = (self.running.completed_bytes.get(), writer.data_length());
         let copied = {
             let mut standing: SmallVec<[&mut Scan; 8]> = scans.standing().collect();
             let count = i32::try_from(standing.len()).unwrap_or(i32::MAX);
@@ -146,6 +150,7 @@ impl<'a> Merge<'a> {
             writer.put(fragment)?;
             writer.make_room().await?;
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
+            tell(self.running, self.began, writer);
         }
         Ok(())
     }
@@ -173,6 +178,7 @@ impl<'a> Merge<'a> {
             if let Some(copied) = self.copy_row(scans, writer).await? {
                 return Ok(copied);
             }
+            tell(self.running, self.began, writer);
         }
     }
 
@@ -196,6 +202,7 @@ impl<'a> Merge<'a> {
             if self.even_rows >= EVEN_ROWS_BETWEEN_LOOKS {
                 (self.rows, self.even_rows) = (0, 0);
                 look(self.running, &mut self.pace).await?;
+                tell(self.running, self.began, writer);
             }
             let is_more_to_come = match end {
                 EvenEnd::Partition => false,
@@ -266,6 +273,12 @@ impl<'a> Merge<'a> {
         };
         Some(Least { standing, winner })
     }
+}
+
+/// Notes how far it is within a partition: at least as much was read as was written.
+fn tell(running: &Running, (read, written): (u64, u64), writer: &SSTableWriter) {
+    let more = writer.data_length().saturating_sub(written);
+    running.completed_bytes.set(read.saturating_add(more));
 }
 
 /// Counts a row, and looks around after some.

@@ -19,6 +19,8 @@ pub(crate) struct MergedScans {
     current: Vec<usize>,
     /// Those that stand at others, the greatest key first. Their keys lie in the scans: a heap would have to own copies.
     behind: Vec<usize>,
+    /// Bytes of Data.db before compression that are behind in all but those that stand at the least.
+    passed_bytes: u64,
 }
 
 impl MergedScans {
@@ -27,7 +29,8 @@ impl MergedScans {
         range: &KeyRange,
     ) -> Result<Self, StorageError> {
         let all = Arc::new(ClusteringSlices::all());
-        let mut merged = Self { scans: Vec::new(), current: Vec::new(), behind: Vec::new() };
+        let (scans, current, behind) = (Vec::new(), Vec::new(), Vec::new());
+        let mut merged = Self { scans, current, behind, passed_bytes: 0 };
         let at_once = (READ_AHEAD_BYTES / inputs.len().max(1))
             .clamp(LEAST_READ_AHEAD_BYTES, WHOLE_READ_AHEAD_BYTES);
         for input in inputs {
@@ -48,9 +51,10 @@ impl MergedScans {
                 scan.next_partition().await?;
             }
         }
-        let Self { scans, current, behind } = self;
+        let Self { scans, current, behind, passed_bytes } = self;
         let key = |index: usize| scans.get(index)?.header().map(|header| &header.key);
         for index in current.drain(..) {
+            *passed_bytes += position_in(scans, index);
             if let Some(its) = key(index) {
                 let place = behind.partition_point(|other| key(*other) > Some(its));
                 behind.insert(place, index);
@@ -58,6 +62,7 @@ impl MergedScans {
         }
         let least = behind.last().and_then(|index| key(*index));
         while let Some(index) = behind.pop_if(|index| key(*index) == least) {
+            *passed_bytes -= position_in(scans, index);
             current.push(index);
         }
         current.sort_unstable();
@@ -80,9 +85,14 @@ impl MergedScans {
 
     /// The scans that stand at the partition.
     pub(super) fn standing(&mut self) -> impl Iterator<Item = &mut Scan> {
-        let Self { scans, current, .. } = self;
-        let scans = scans.iter_mut().enumerate();
-        scans.filter(|(index, _)| current.binary_search(index).is_ok()).map(|(_, scan)| scan)
+        let mut rest = self.scans.as_mut_slice();
+        let mut first = 0;
+        self.current.iter().filter_map(move |index| {
+            let (before, behind) =
+                std::mem::take(&mut rest).split_at_mut_checked(index + 1 - first)?;
+            (rest, first) = (behind, index + 1);
+            before.last_mut()
+        })
     }
 
     /// The streams of the partition.
@@ -92,6 +102,11 @@ impl MergedScans {
 
     /// Bytes of Data.db before compression that are behind.
     pub(crate) fn position(&self) -> u64 {
-        self.scans.iter().map(Scan::position).sum()
+        let current = self.current.iter().map(|index| position_in(&self.scans, *index));
+        self.passed_bytes + current.sum::<u64>()
     }
+}
+
+fn position_in(scans: &[Scan], index: usize) -> u64 {
+    scans.get(index).map_or(0, Scan::position)
 }

@@ -35,7 +35,7 @@ pub(crate) use outcome::CompactionOutcome;
 pub use progress::{CompactionKind, CompactionProgress};
 pub(crate) use progress::{CompactionPause, Running, RunningGuard, TableCompactions};
 pub(crate) use scheduler::{
-    RESERVED_BYTES, arena_of, perform, run as run_scheduler, split_job, split_plan,
+    RESERVED_BYTES, arena_of, perform, rewrite_plan, run as run_scheduler, split_plan,
 };
 pub(crate) use scrub::Scrub;
 pub use scrub::{ScrubMode, ScrubReport};

@@ -71,37 +71,30 @@ impl Outside {
         }
     }
 
-    /// Which of the inputs have nothing in them but what has expired and may go, and cover nothing outside of themselves.
+    /// Which of the inputs have nothing in them but what has expired and may go, and cover nothing but that. What they cover in files
+    /// like them is dead by itself, whether these go too or not.
     pub(crate) fn expired_inputs(&mut self, gc_before_s: u32) -> Vec<Rc<SSTable>> {
         self.refresh();
-        let is_candidate = |input: &&Rc<SSTable>| {
-            input.maximum_local_deletion_time() < gc_before_s && !self.is_counter
-        };
-        let mut candidates: Vec<Rc<SSTable>> =
-            self.inputs.iter().filter(is_candidate).cloned().collect();
+        if self.is_counter {
+            return Vec::new();
+        }
+        let is_dead = |sstable: &Rc<SSTable>| sstable.maximum_local_deletion_time() < gc_before_s;
+        let (mut candidates, alive): (Vec<Rc<SSTable>>, Vec<_>) =
+            self.inputs.iter().cloned().partition(is_dead);
         let view = self.table.borrow_view();
         let memtables = view.memtables().filter(|memtable| !memtable.is_empty());
         let in_memory = memtables.map(|memtable| memtable.minimum_timestamp()).min();
-        loop {
-            let may_go = SSTableSet::of(&candidates);
-            let staying = self.inputs.iter().filter(|input| !may_go.has(input));
-            let mut others: Vec<&Rc<SSTable>> = staying.chain(&self.sstables).collect();
-            // What has expired is old: few others, if any, begin as early.
-            others.sort_by_key(|other| other.minimum_timestamp());
-            let covers_nothing = |candidate: &Rc<SSTable>| {
-                let newest = candidate.maximum_timestamp();
-                let (first, last) = candidate.tokens();
-                let mut older =
-                    others.iter().take_while(|other| other.minimum_timestamp() <= newest);
-                in_memory.is_none_or(|oldest| newest < oldest)
-                    && !older.any(|other| other.overlaps(first, last))
-            };
-            let kept: Vec<Rc<SSTable>> =
-                candidates.iter().filter(|candidate| covers_nothing(candidate)).cloned().collect();
-            if kept.len() == candidates.len() {
-                return kept;
-            }
-            candidates = kept;
-        }
+        let outside = self.sstables.iter().filter(|sstable| !is_dead(sstable));
+        let mut others: Vec<&Rc<SSTable>> = alive.iter().chain(outside).collect();
+        // What has expired is old: few others, if any, begin as early.
+        others.sort_by_key(|other| other.minimum_timestamp());
+        candidates.retain(|candidate| {
+            let newest = candidate.maximum_timestamp();
+            let (first, last) = candidate.tokens();
+            let mut older = others.iter().take_while(|other| other.minimum_timestamp() <= newest);
+            in_memory.is_none_or(|oldest| newest < oldest)
+                && !older.any(|other| other.overlaps(first, last))
+        });
+        candidates
     }
 }

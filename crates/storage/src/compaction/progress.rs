@@ -80,25 +80,52 @@ pub(crate) struct Running {
     pub(crate) kind: CompactionKind,
     pub(crate) inputs: Vec<Rc<SSTable>>,
     held: SSTableSet,
-    pub(crate) total_bytes: u64,
+    /// Bytes of Data.db that are read, before compression.
+    pub(crate) total_bytes: Cell<u64>,
     pub(crate) completed_bytes: Cell<u64>,
+    /// Bytes of all files at most that are written for that.
+    output_bytes: Cell<u64>,
+    /// Whether the disk was found to have room for it.
+    has_room: Cell<bool>,
     is_stopped: Cell<bool>,
     began: Instant,
 }
 
 impl Running {
+    /// Only these of its inputs are read, and written again.
+    pub(crate) fn reads_only(&self, inputs: &[Rc<SSTable>]) {
+        self.total_bytes.set(inputs.iter().map(|input| input.reader().data_length()).sum());
+        self.output_bytes.set(bytes_on_disk(inputs));
+    }
+
+    /// From now on.
+    pub(crate) fn writes_nothing(&self) {
+        self.output_bytes.set(0);
+    }
+
     /// What it may still write, as files are stored.
     pub(crate) fn bytes_to_come(&self) -> u64 {
-        let stored: u64 = self.inputs.iter().map(|input| input.reader().bytes_on_disk()).sum();
-        let total = self.total_bytes.max(1);
+        let total = self.total_bytes.get().max(1);
         let left = total.saturating_sub(self.completed_bytes.get());
-        (u128::from(stored) * u128::from(left) / u128::from(total)) as u64
+        (u128::from(self.output_bytes.get()) * u128::from(left) / u128::from(total)) as u64
+    }
+
+    /// The same as far as another one with this id has to leave it free. Of two that ask for room at once the one that is earlier in
+    /// the order of ids has it.
+    pub(crate) fn bytes_to_come_before(&self, id: Uuid) -> u64 {
+        let is_before = self.has_room.get() || self.id < id;
+        if is_before && self.id != id { self.bytes_to_come() } else { 0 }
+    }
+
+    pub(crate) fn set_has_room(&self) {
+        self.has_room.set(true);
     }
 
     pub(crate) fn remaining(&self) -> Option<Duration> {
         let completed = Some(self.completed_bytes.get()).filter(|bytes| *bytes > 0)?;
-        let left = self.total_bytes.saturating_sub(completed);
-        Some(self.began.elapsed().mul_f64(left as f64 / completed as f64))
+        let left = self.total_bytes.get().saturating_sub(completed);
+        let remaining_s = self.began.elapsed().as_secs_f64() * left as f64 / completed as f64;
+        Duration::try_from_secs_f64(remaining_s).ok()
     }
 
     pub(crate) fn total_stored_bytes(&self) -> u64 {
@@ -115,6 +142,10 @@ impl Running {
     }
 }
 
+fn bytes_on_disk(sstables: &[Rc<SSTable>]) -> u64 {
+    sstables.iter().map(|sstable| sstable.reader().bytes_on_disk()).sum()
+}
+
 /// The compactions of a table on a shard, and whether there may be any.
 #[derive(Default)]
 pub(crate) struct TableCompactions {
@@ -122,9 +153,13 @@ pub(crate) struct TableCompactions {
     pauses: Cell<usize>,
     /// A commit of which nobody knows the outcome: the files there are must stay until the next start.
     is_undecided: Cell<bool>,
+    /// The number, of all requests on this shard that something end, of the last one that meant this table.
+    stopped_by: Cell<u64>,
     ended: Notify,
     /// Nothing begins by itself before this.
     pub(crate) retry_at: Cell<Option<Instant>>,
+    /// Nobody is told again before this that the disk has no room.
+    pub(super) tell_at: Cell<Option<Instant>>,
 }
 
 /// Ends with the compaction.
@@ -150,17 +185,19 @@ impl TableCompactions {
         {
             return None;
         }
-        let total_bytes = inputs.iter().map(|input| input.reader().data_length()).sum();
         let running = Rc::new(Running {
             id,
             kind,
             held: SSTableSet::of(&inputs),
             inputs,
-            total_bytes,
-            completed_bytes: Cell::new(0),
-            is_stopped: Cell::new(false),
+            total_bytes: Cell::default(),
+            completed_bytes: Cell::default(),
+            output_bytes: Cell::default(),
+            has_room: Cell::default(),
+            is_stopped: Cell::default(),
             began: Instant::now(),
         });
+        running.reads_only(&running.inputs);
         self.running.borrow_mut().push(running.clone());
         Some(RunningGuard { compactions: self.clone(), running })
     }
@@ -173,6 +210,17 @@ impl TableCompactions {
 
     pub(crate) fn running(&self) -> Vec<Rc<Running>> {
         self.running.borrow().clone()
+    }
+
+    /// Somebody asks, as the `request`th on this shard, that all compactions of this table end.
+    pub(crate) fn stop(&self, request: u64) {
+        self.stopped_by.set(request);
+        self.running.borrow().iter().for_each(|running| running.stop());
+    }
+
+    /// Whether somebody did so behind the `request`th.
+    pub(crate) fn is_stopped_since(&self, request: u64) -> bool {
+        self.stopped_by.get() > request
     }
 
     pub(crate) fn set_undecided(&self) {

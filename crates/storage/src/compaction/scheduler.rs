@@ -46,6 +46,11 @@ async fn begin_wanted(database: &Database) {
     while database.running_compactions().len() < CONCURRENT && !database.is_closing() {
         let available = database.bytes_for_compactions().await;
         let Some((table, job)) = next_job(database, available) else { return };
+        // Other shards may have begun something since then.
+        if let Err(error) = database.check_room(&job.guard.running).await {
+            tell_of_room(&table, &error.to_string());
+            return;
+        }
         let database = database.clone();
         spawn_local(async move {
             let inputs = job.guard.running.inputs.clone();
@@ -137,19 +142,18 @@ fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Opti
     if !candidates.is_empty() {
         let expired = Outside::new(table, &candidates).expired_inputs(limits.gc_before_s);
         if !expired.is_empty() {
-            return begin(expired, 0, Split::Never);
+            let job = begin(expired, 0, Split::Never);
+            job.iter().for_each(|job| job.guard.running.reads_only(&[]));
+            return job;
         }
     }
     let picks = strategy.picks(&arena.facts());
     picks.into_iter().find_map(|pick| {
         let wanted = pick.files.len();
-        let pick = within(pick, &arena.idle_facts, available_bytes);
+        let pick = within(pick, &arena.idle, available_bytes);
         if pick.files.is_empty() || (wanted > 1 && pick.files.len() < 2) {
-            tracing::warn!(
-                table = table.metadata().name,
-                available_bytes,
-                "there is no room on the disk for a compaction"
-            );
+            let what = format!("{available_bytes} bytes are free for a compaction");
+            tell_of_room(table, &what);
             return None;
         }
         let inputs = pick.files.iter().map(|index| arena.idle[*index].clone()).collect();
@@ -157,22 +161,25 @@ fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Opti
     })
 }
 
+/// Tells, now and then, that the disk has no room.
+fn tell_of_room(table: &Table, what: &str) {
+    let (now, tell_at) = (Instant::now(), &table.compactions.tell_at);
+    if tell_at.get().is_none_or(|at| at <= now) {
+        tell_at.set(Some(now + TICK));
+        let table = &table.borrow_metadata().name;
+        tracing::warn!(table, "there is no room on the disk: {what}");
+    }
+}
+
 /// The split of a file of which other shards have a part, if there is one that this shard leads and that the disk has room for.
-pub(crate) fn split_job(
-    database: &Database,
-    table: &Rc<Table>,
-    available_bytes: u64,
-) -> Option<Job> {
+fn split_job(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Option<Job> {
     let view = table.view();
     let has_room = |sstable: &SSTable| {
         let needed_bytes = sstable.reader().bytes_on_disk();
         if needed_bytes > available_bytes {
             let name = sstable.descriptor();
-            tracing::warn!(
-                available_bytes,
-                needed_bytes,
-                "there is no room on the disk to split {name}"
-            );
+            let what = format!("{name} has to be split, which takes {needed_bytes} bytes");
+            tell_of_room(table, &format!("{what}, and {available_bytes} are free"));
         }
         needed_bytes <= available_bytes
     };
@@ -205,13 +212,13 @@ pub(crate) fn split_plan(
 
 /// The pick without as many of its largest files as the disk has no room for. One of a levelled compaction has all its
 /// files or none, or the levels would come to overlap.
-fn within(mut pick: Pick, files: &[FileFacts], available_bytes: u64) -> Pick {
-    let bytes = |pick: &Pick| pick.files.iter().map(|index| files[*index].bytes).sum::<u64>();
-    while bytes(&pick) > available_bytes {
+fn within(mut pick: Pick, files: &[Rc<SSTable>], available_bytes: u64) -> Pick {
+    let bytes_of = |index: &usize| files[*index].reader().bytes_on_disk();
+    while pick.files.iter().map(bytes_of).sum::<u64>() > available_bytes {
         if pick.level > 0 {
             pick.files.clear();
         }
-        let largest = (0..pick.files.len()).max_by_key(|at| files[pick.files[*at]].bytes);
+        let largest = (0..pick.files.len()).max_by_key(|at| bytes_of(&pick.files[*at]));
         match largest {
             Some(at) => _ = pick.files.remove(at),
             None => break,
@@ -225,6 +232,7 @@ pub(crate) struct TableArena {
     pub(crate) idle: Vec<Rc<SSTable>>,
     idle_facts: Vec<FileFacts>,
     busy_facts: Vec<FileFacts>,
+    suspect_facts: Vec<FileFacts>,
     tokens: (i64, i64),
     shards: usize,
     flush_bytes: u64,
@@ -235,6 +243,7 @@ impl TableArena {
         Arena {
             idle: &self.idle_facts,
             busy: &self.busy_facts,
+            left_out: &self.suspect_facts,
             tokens: self.tokens,
             shards: self.shards,
             flush_bytes: self.flush_bytes,
@@ -244,16 +253,16 @@ impl TableArena {
 
     /// How many files at most may hold one partition.
     pub(crate) fn depth(&self) -> usize {
-        let all = self.idle_facts.iter().chain(&self.busy_facts);
+        let all = self.idle_facts.iter().chain(&self.busy_facts).chain(&self.suspect_facts);
         depth(all.map(|file| (file.first_token, file.last_token)))
     }
 
-    /// With the files that compactions cannot read as if others had them.
-    fn without_suspects(mut self) -> Self {
+    /// Without the files that compactions of their own accord cannot read.
+    pub(crate) fn without_suspects(mut self) -> Self {
         let idle = std::mem::take(&mut self.idle).into_iter();
         for (sstable, facts) in idle.zip(std::mem::take(&mut self.idle_facts)) {
             if sstable.is_suspect() {
-                self.busy_facts.push(facts);
+                self.suspect_facts.push(facts);
             } else {
                 self.idle.push(sstable);
                 self.idle_facts.push(facts);
@@ -273,22 +282,34 @@ impl TableArena {
         let pick = strategy.one_run(&self.facts(), files);
         (pick.level, pick.split)
     }
+}
 
-    /// How one of the idle files is written anew.
-    pub(crate) fn rewrite(&self, strategy: &CompactionStrategy, index: usize) -> (u32, Split) {
-        strategy.rewrite(&self.idle_facts[index])
-    }
+/// How a file is written anew; `None` if other shards have a part of it.
+pub(crate) fn rewrite_plan(
+    database: &Database,
+    table: &Table,
+    sstable: &SSTable,
+) -> Option<(u32, Split)> {
+    let gc_before_s = PurgeLimits::of(&table.metadata()).gc_before_s;
+    let rewrite = || table.compaction_strategy().rewrite(&facts_of(sstable, gc_before_s));
+    is_inside(sstable, tokens_of(database, table)).then(rewrite)
+}
+
+/// The tokens that a shard has of a table.
+fn tokens_of(database: &Database, table: &Table) -> (i64, i64) {
+    if table.is_schema() { (i64::MIN, i64::MAX) } else { database.own_tokens() }
 }
 
 /// Looks at the files of a table. Those that other shards have a part of are not compacted before they are split.
 pub(crate) fn arena_of(database: &Database, table: &Rc<Table>) -> TableArena {
     let view = table.view();
-    let tokens = if table.is_schema() { (i64::MIN, i64::MAX) } else { database.own_tokens() };
+    let tokens = tokens_of(database, table);
     let limits = PurgeLimits::of(&table.metadata());
     let mut arena = TableArena {
         idle: Vec::new(),
         idle_facts: Vec::new(),
         busy_facts: Vec::new(),
+        suspect_facts: Vec::new(),
         tokens,
         shards: if table.is_schema() { 1 } else { database.shard().count },
         flush_bytes: table.flush_bytes(),

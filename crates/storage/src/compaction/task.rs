@@ -56,6 +56,7 @@ pub(crate) async fn run(
     let expired = SSTableSet::of(&expired);
     let read: Vec<Rc<SSTable>> =
         running.inputs.iter().filter(|input| !expired.has(input)).cloned().collect();
+    running.reads_only(&read);
     let version = database.sstable_features(table).version.to_string();
     let transaction = Transaction::begin(
         database.file_system(),
@@ -84,6 +85,7 @@ pub(crate) async fn run(
     }
     // A scrub leaves out what it cannot read.
     let (written, transaction) = outputs.finish(job.scrub.is_none()).await;
+    running.writes_nothing();
     let opened = match written {
         Ok(written) if is_split => {
             stage(database, &metadata, &written, running.id).await.map(|()| (Vec::new(), written))
@@ -136,17 +138,18 @@ pub(crate) async fn run(
         partitions_merged: rows_merged,
         duration: started.elapsed(),
     };
+    let has_left_out = job.scrub.is_some_and(|scrub| scrub.has_left_out());
     let exchanged = match is_split {
-        true => exchange_staged(database, &metadata, &removed, running.id).await,
-        false => exchange(table, &running.inputs, opened),
+        true => {
+            let id = metadata.id;
+            database.exchange_everywhere(id, running.id, removed.clone(), has_left_out).await
+        }
+        false => exchange(table, &running.inputs, opened, has_left_out),
     };
     if let Err(error) = exchanged {
         // What is on the disk is not what is read here: nothing may be built on it before the next start.
         table.compactions.set_undecided();
         return Err(error);
-    }
-    if job.scrub.is_some_and(|scrub| scrub.has_left_out()) {
-        table.forget_read();
     }
     if let Err(error) = transaction.finish(&removed).await {
         tracing::warn!(%error, "compacted files are left until the next start");
@@ -154,14 +157,18 @@ pub(crate) async fn run(
     Ok(Outcome::Done(Box::new(outcome)))
 }
 
-/// Puts the outputs in place of the inputs, without giving way.
+/// Puts the outputs in place of the inputs, without giving way. With `has_left_out`, they do not hold all that reads may remember.
 fn exchange(
     table: &Table,
     inputs: &[Rc<SSTable>],
     outputs: Vec<Rc<SSTable>>,
+    has_left_out: bool,
 ) -> Result<(), StorageError> {
     table.adopt(&outputs)?;
     table.change_view(|view| view.without(inputs, &[]).with_sstables(outputs));
+    if has_left_out {
+        table.forget_read();
+    }
     Ok(())
 }
 
@@ -198,13 +205,4 @@ async fn unstage(database: &Database, metadata: &TableMetadata, is_split: bool, 
     if is_split {
         database.unstage_everywhere(metadata.id, split).await;
     }
-}
-
-async fn exchange_staged(
-    database: &Database,
-    metadata: &TableMetadata,
-    removed: &[Descriptor],
-    split: Uuid,
-) -> Result<(), StorageError> {
-    database.exchange_everywhere(metadata.id, split, removed.to_vec()).await
 }

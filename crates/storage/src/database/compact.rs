@@ -8,11 +8,11 @@ use std::{
 use espalier_mutation::schema::TableId;
 use espalier_sstable::Component;
 
-use super::Database;
+use super::{Database, compaction::StopRequests, one_file::Taken};
 use crate::{
     StorageError,
     compaction::{
-        CompactionKind, Job, Running, arena_of, compaction_id, perform, split_job, strategy::Split,
+        CompactionKind, Job, arena_of, compaction_id, perform, split_plan, strategy::Split,
     },
     table::{SSTable, Table},
 };
@@ -66,16 +66,20 @@ impl Database {
         with_memtables: bool,
         is_wanted: impl Fn(&SSTable) -> bool + Copy + Send + 'static,
     ) -> Result<(), StorageError> {
+        let ids = self.tables_named(keyspace, table)?;
+        let seen = self.stop_requests().await;
         if with_memtables {
             self.flush(keyspace, table).await?;
         }
-        let ids = self.tables_named(keyspace, table)?;
-        self.for_tables(ids.clone(), |database, table| async move {
-            database.split_shared_files_of(&table).await
+        let of_them = seen.clone();
+        self.for_tables(ids.clone(), move |database, table| {
+            let seen = of_them.clone();
+            async move { database.split_shared_files_of(&table, &seen).await }
         })
         .await?;
-        self.for_tables(ids, move |database, table| async move {
-            database.compact_those_of(&table, is_wanted).await
+        self.for_tables(ids, move |database, table| {
+            let seen = seen.clone();
+            async move { database.compact_those_of(&table, is_wanted, &seen).await }
         })
         .await
     }
@@ -92,41 +96,35 @@ impl Database {
         found.sort();
         found.dedup();
         for file in &files {
-            let mut those = found.iter().filter(|found| is_named(&found.path, file));
-            match (those.next(), those.next()) {
-                (None, _) => {
-                    return Err(StorageError::UnknownSSTable(file.clone()));
-                }
-                (Some(_), Some(_)) => {
-                    return Err(StorageError::AmbiguousSSTable(file.clone()));
-                }
-                (Some(NamedFile { is_idle: false, path, .. }), None) => {
-                    return Err(StorageError::BusySSTable(path.clone()));
-                }
-                (Some(_), None) => {}
+            let those = || found.iter().filter(|found| is_named(&found.path, file));
+            let Some(first) = those().next() else {
+                return Err(StorageError::UnknownSSTable(file.clone()));
+            };
+            if those().any(|other| other.path != first.path) {
+                return Err(StorageError::AmbiguousSSTable(file.clone()));
+            }
+            if those().any(|other| !other.is_idle) {
+                return Err(StorageError::BusySSTable(first.path.clone()));
             }
         }
         for group in found.chunk_by(|left, right| left.table == right.table) {
             let Some(id) = group.first().map(|file| file.table) else { continue };
-            let paths: Vec<PathBuf> = group.iter().map(|file| file.path.clone()).collect();
+            let group = group.to_vec();
             self.for_tables(vec![id], move |database, table| {
-                let paths = paths.clone();
+                let here = database.shard().index;
+                let mut paths: Vec<PathBuf> = Vec::new();
+                paths.extend(group.iter().filter(|f| f.shard == here).map(|f| f.path.clone()));
                 async move {
-                    let is_named = |sstable: &SSTable| {
-                        paths.contains(&sstable.descriptor().path(&Component::Data))
-                    };
-                    let inputs = idle_of(&database, &table, is_named);
-                    // One that is not here is another shard's; one that is here may have been taken meanwhile.
-                    let taken = table
-                        .view()
-                        .sstables
-                        .iter()
-                        .find(|sstable| is_named(sstable) && table.compactions.is_busy(sstable))
-                        .map(|sstable| sstable.descriptor().path(&Component::Data));
-                    if let Some(path) = taken {
-                        return Err(StorageError::BusySSTable(path));
+                    let path_of = |sstable: &SSTable| sstable.descriptor().path(&Component::Data);
+                    let inputs =
+                        idle_of(&database, &table, |sstable| paths.contains(&path_of(sstable)));
+                    // Somebody may have taken one meanwhile, and even be done with it.
+                    let is_there =
+                        |path: &&PathBuf| inputs.iter().any(|input| path_of(input) == **path);
+                    match paths.iter().find(|path| !is_there(path)) {
+                        Some(path) => Err(StorageError::BusySSTable(path.clone())),
+                        None => database.compact_as_one(&table, inputs).await,
                     }
-                    database.compact_as_one(&table, inputs).await
                 }
             })
             .await?;
@@ -142,7 +140,8 @@ impl Database {
                 let path = sstable.descriptor().path(&Component::Data);
                 if wanted.iter().any(|wanted| is_named(&path, wanted)) {
                     let is_idle = idle.iter().any(|idle| Rc::ptr_eq(idle, sstable));
-                    found.push(NamedFile { table: table.metadata().id, path, is_idle });
+                    let (table, shard) = (table.metadata().id, self.shard().index);
+                    found.push(NamedFile { table, path, shard, is_idle });
                 }
             }
         }
@@ -177,13 +176,21 @@ impl Database {
         Ok(done.contains(&true))
     }
 
-    /// Ends what runs, and splits the files that shards share, which none of them can compact.
-    async fn split_shared_files_of(&self, table: &Rc<Table>) -> Result<(), StorageError> {
-        drop(table.compactions.pause().await);
-        let available_bytes = self.bytes_for_compactions().await;
-        while let Some(job) = split_job(self, table, available_bytes) {
-            if !perform(self, table, job).await? {
-                return Err(self.stopped(table));
+    /// Splits the files that shards share, which none of them can compact, or waits for those who do.
+    async fn split_shared_files_of(
+        &self,
+        table: &Rc<Table>,
+        seen: &StopRequests,
+    ) -> Result<(), StorageError> {
+        let mut shared = table.view().sstables.to_vec();
+        shared.retain(|sstable| split_plan(self, table, sstable).is_some());
+        for sstable in shared {
+            match self.take_one(table, &sstable, CompactionKind::Split, seen).await? {
+                Taken::All(guard, (level, split)) => {
+                    self.compact_taken(table, Job { guard, level, split, scrub: None }).await?;
+                }
+                Taken::Stopped => return Err(self.stopped(table)),
+                Taken::Nothing => {}
             }
         }
         Ok(())
@@ -193,9 +200,14 @@ impl Database {
         &self,
         table: &Rc<Table>,
         is_wanted: impl Fn(&SSTable) -> bool,
+        seen: &StopRequests,
     ) -> Result<(), StorageError> {
         // Ends what runs, so that all files are free; nothing begins before this one has them.
         drop(table.compactions.pause().await);
+        if self.is_stopped_since(seen, table) {
+            self.compaction_wanted().notify_one();
+            return Err(self.stopped(table));
+        }
         let inputs = idle_of(self, table, is_wanted);
         self.compact_as_one(table, inputs).await
     }
@@ -218,6 +230,8 @@ impl Database {
         (level, split): (u32, Split),
     ) -> Result<(), StorageError> {
         if inputs.is_empty() {
+            // What was stopped for it may go on.
+            self.compaction_wanted().notify_one();
             return Ok(());
         }
         let guard = table.compactions.begin(compaction_id(), CompactionKind::Major, inputs);
@@ -234,8 +248,10 @@ impl Database {
         if self.is_closing() {
             return Err(StorageError::ShuttingDown);
         }
-        self.check_room(&job.guard.running).await?;
-        let is_done = perform(self, table, job).await;
+        let is_done = match self.check_room(&job.guard.running).await {
+            Ok(()) => perform(self, table, job).await,
+            Err(error) => Err(error),
+        };
         self.compaction_wanted().notify_one();
         if is_done? { Ok(()) } else { Err(self.stopped(table)) }
     }
@@ -250,17 +266,6 @@ impl Database {
             false => StorageError::CompactionStopped(name),
         }
     }
-
-    /// Whether the disk has room for a compaction that has its files already, and for all others that run.
-    pub(super) async fn check_room(&self, running: &Running) -> Result<(), StorageError> {
-        let own_bytes = running.bytes_to_come();
-        let available = self.bytes_for_compactions().await;
-        // Nothing is left if it is more than there is.
-        match available {
-            0 => Err(StorageError::NoDiskSpace { needed_bytes: own_bytes }),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// A file that somebody named.
@@ -268,6 +273,8 @@ impl Database {
 struct NamedFile {
     table: TableId,
     path: PathBuf,
+    shard: usize,
+    /// Not if it is being compacted, or other shards have a part of it.
     is_idle: bool,
 }
 

@@ -1,6 +1,6 @@
 //! What is told of compactions, and what they share between shards.
 
-use std::{rc::Rc, time::Duration};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{spawn_local, sync::Notify};
@@ -28,8 +28,10 @@ impl Database {
         only_others: bool,
     ) -> Result<(), StorageError> {
         let ids = self.tables_named(keyspace, table)?;
-        self.for_tables(ids, move |database, table| async move {
-            database.upgrade_all_of(&table, only_others).await
+        let seen = self.stop_requests().await;
+        self.for_tables(ids, move |database, table| {
+            let seen = seen.clone();
+            async move { database.upgrade_all_of(&table, only_others, &seen).await }
         })
         .await
     }
@@ -37,10 +39,9 @@ impl Database {
     /// Stops the compactions that run; what they have written is removed. Later ones begin as ever.
     pub async fn stop_compactions(&self) {
         self.on_all_shards(|database| async move {
-            let requests = &database.inner.counters.stop_requests;
-            requests.set(requests.get() + 1);
-            for (_, running) in database.running_compactions() {
-                running.stop();
+            let request = database.count_stop_request();
+            for table in database.tables_here() {
+                table.compactions.stop(request);
             }
         })
         .await;
@@ -62,10 +63,9 @@ impl Database {
         self.on_all_shards(move |database| {
             let ids = ids.clone();
             async move {
-                for (table, running) in database.running_compactions() {
-                    if ids.contains(&table.metadata().id) {
-                        running.stop();
-                    }
+                let request = database.count_stop_request();
+                for table in ids.into_iter().filter_map(|id| database.table(id).ok()) {
+                    table.compactions.stop(request);
                 }
             }
         })
@@ -73,16 +73,56 @@ impl Database {
         Ok(())
     }
 
+    /// Counts one that begins now; its number.
+    fn count_stop_request(&self) -> u64 {
+        let requests = &self.inner.counters.stop_requests;
+        requests.set(requests.get() + 1);
+        requests.get()
+    }
+
+    /// How often somebody asked for compactions to end, by shard. Who asks for one now ends it if that becomes more.
+    pub(super) async fn stop_requests(&self) -> StopRequests {
+        let seen = self
+            .on_all_shards(|database| async move { database.inner.counters.stop_requests.get() });
+        StopRequests(seen.await.into())
+    }
+
+    /// Whether somebody asked for compactions of a table to end since then.
+    pub(super) fn is_stopped_since(&self, seen: &StopRequests, table: &Table) -> bool {
+        let seen = seen.0.get(self.shard().index).copied();
+        table.compactions.is_stopped_since(seen.unwrap_or_default())
+    }
+
     /// Bytes that are free on the disk and that nothing that is being compacted will still write.
     pub(crate) async fn bytes_for_compactions(&self) -> u64 {
+        self.bytes_without(Running::bytes_to_come).await
+    }
+
+    /// Bytes that are free on the disk without what `reserves` says of each compaction.
+    async fn bytes_without(
+        &self,
+        reserves: impl Fn(&Running) -> u64 + Copy + Send + 'static,
+    ) -> u64 {
         let directory = &self.configuration().data_directory;
         let available = self.file_system().available_bytes(directory).await.unwrap_or(u64::MAX);
-        let promised = self.on_all_shards(|database| async move {
+        let reserved = self.on_all_shards(move |database| async move {
             let running = database.running_compactions().into_iter();
-            running.map(|(_, running)| running.bytes_to_come()).sum::<u64>()
+            running.map(|(_, running)| reserves(&running)).sum::<u64>()
         });
-        let promised: u64 = promised.await.into_iter().sum();
-        available.saturating_sub(promised).saturating_sub(RESERVED_BYTES)
+        let reserved: u64 = reserved.await.into_iter().sum();
+        available.saturating_sub(reserved).saturating_sub(RESERVED_BYTES)
+    }
+
+    /// Whether the disk has room for a compaction that has its files already, beside all others that have it.
+    pub(crate) async fn check_room(&self, running: &Running) -> Result<(), StorageError> {
+        let id = running.id;
+        let available = self.bytes_without(move |other| other.bytes_to_come_before(id)).await;
+        let needed_bytes = running.bytes_to_come();
+        if needed_bytes > available {
+            return Err(StorageError::NoDiskSpace { needed_bytes });
+        }
+        running.set_has_room();
+        Ok(())
     }
 
     /// What runs on all shards.
@@ -104,7 +144,7 @@ impl Database {
                 sstables: running.inputs.len(),
                 completed_bytes: running.completed_bytes.get(),
                 remaining: running.remaining(),
-                total_bytes: running.total_bytes,
+                total_bytes: running.total_bytes.get(),
                 total_stored_bytes: running.total_stored_bytes(),
                 target_directory: table.directory.display().to_string(),
             }
@@ -119,7 +159,8 @@ impl Database {
     }
 
     pub(crate) fn pending_compactions_of(&self, table: &Rc<Table>) -> usize {
-        table.compaction_strategy().picks(&arena_of(self, table).facts()).len()
+        let arena = arena_of(self, table).without_suspects();
+        table.compaction_strategy().picks(&arena.facts()).len()
     }
 
     /// The same on all shards, by keyspace and table.
@@ -221,12 +262,14 @@ impl Database {
         forgotten.await;
     }
 
-    /// Puts them in place of the file, shard by shard: each reads its own partitions only, and those are the same.
+    /// Puts them in place of the file, shard by shard: each reads its own partitions only, and those are the same, unless something
+    /// was left out of them.
     pub(crate) async fn exchange_everywhere(
         &self,
         id: TableId,
         split: Uuid,
         removed: Vec<Descriptor>,
+        has_left_out: bool,
     ) -> Result<(), StorageError> {
         let exchanged = self.on_all_shards(move |database| {
             let removed = removed.clone();
@@ -238,6 +281,9 @@ impl Database {
                 let is_removed = |sstable: &&Rc<SSTable>| removed.contains(sstable.descriptor());
                 let gone: Vec<_> = view.sstables.iter().filter(is_removed).cloned().collect();
                 table.change_view(|view| view.without(&gone, &[]).with_sstables(staged));
+                if has_left_out {
+                    table.forget_read();
+                }
                 database.compaction_wanted().notify_one();
                 Ok(())
             }
@@ -249,8 +295,8 @@ impl Database {
         &self,
         table: &Rc<Table>,
         only_others: bool,
+        seen: &StopRequests,
     ) -> Result<(), StorageError> {
-        let stop_requests = self.stop_requests();
         let version = self.sstable_features(table).version;
         let is_other = |sstable: &Rc<SSTable>| sstable.descriptor().version != version;
         // Those that are there now; what is written meanwhile is of today.
@@ -258,7 +304,7 @@ impl Database {
         left.retain(|sstable| !only_others || is_other(sstable));
         while let Some(sstable) = left.pop() {
             let kind = CompactionKind::Upgrade;
-            match self.take_one(table, &sstable, kind, stop_requests).await? {
+            match self.take_one(table, &sstable, kind, seen).await? {
                 Taken::All(guard, (level, split)) => {
                     self.compact_taken(table, Job { guard, level, split, scrub: None }).await?;
                 }
@@ -351,6 +397,10 @@ impl Database {
         stopped.set(stopped.get() + 1);
     }
 }
+
+/// How often compactions were to end, by shard, when somebody asked for one.
+#[derive(Clone)]
+pub(super) struct StopRequests(Arc<[u64]>);
 
 /// Files that may hold one partition, beyond what any strategy leaves when it keeps up.
 const DEEP_FILES: usize = 48;

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use super::Database;
+use super::{Database, compaction::StopRequests};
 use crate::{
     StorageError,
     compaction::{
-        CompactionKind, RunningGuard, arena_of, compaction_id, split_plan, strategy::Split,
+        CompactionKind, RunningGuard, compaction_id, rewrite_plan, split_plan, strategy::Split,
     },
     table::{SSTable, Table},
 };
@@ -23,24 +23,19 @@ pub(super) enum Taken {
 }
 
 impl Database {
-    /// How often somebody asked for all that runs to end.
-    pub(super) fn stop_requests(&self) -> u64 {
-        self.inner.counters.stop_requests.get()
-    }
-
-    /// Waits for those who have the file; unless more than `stop_requests` times somebody asked for an end.
+    /// Waits for those who have the file; unless somebody asked for an end since `seen`.
     pub(super) async fn take_one(
         &self,
         table: &Rc<Table>,
         sstable: &Rc<SSTable>,
         kind: CompactionKind,
-        stop_requests: u64,
+        seen: &StopRequests,
     ) -> Result<Taken, StorageError> {
         loop {
             if self.is_closing() {
                 return Err(StorageError::ShuttingDown);
             }
-            if self.stop_requests() != stop_requests {
+            if self.is_stopped_since(seen, table) {
                 return Ok(Taken::Stopped);
             }
             // Compacted by others meanwhile, who read all of it.
@@ -48,13 +43,12 @@ impl Database {
             if !table.view().sstables.iter().any(is_same) {
                 return Ok(Taken::Nothing);
             }
-            let arena = arena_of(self, table);
-            let (kind, plan) = match arena.idle.iter().position(is_same) {
-                Some(index) => (kind, arena.rewrite(&table.compaction_strategy(), index)),
-                None if table.compactions.is_busy(sstable) => {
-                    table.compactions.wait_for_end().await;
-                    continue;
-                }
+            if table.compactions.is_busy(sstable) {
+                table.compactions.wait_for_end().await;
+                continue;
+            }
+            let (kind, plan) = match rewrite_plan(self, table, sstable) {
+                Some(plan) => (kind, plan),
                 None => match split_plan(self, table, sstable) {
                     Some(plan) => (CompactionKind::Split, plan),
                     // Several shards have a part of it, and another one leads.

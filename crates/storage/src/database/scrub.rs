@@ -5,7 +5,7 @@ use std::rc::Rc;
 use espalier_mutation::schema::TableId;
 use espalier_runtime::time;
 
-use super::{Database, SnapshotTable, one_file::Taken};
+use super::{Database, SnapshotTable, compaction::StopRequests, one_file::Taken};
 use crate::{
     StorageError,
     compaction::{CompactionKind, Job, Scrub, ScrubMode, ScrubReport, perform, validate},
@@ -16,8 +16,7 @@ impl Database {
     /// Looks through all files of tables on all shards, and writes them anew, by the mode. `with_snapshot`: before anything is left
     /// out, all there is of the tables is kept as a snapshot `pre-scrub-<ms>`.
     ///
-    /// Files that several shards have a part of are not looked at before they are split. What is left out is told in the report and
-    /// in the log. After the first failure there are, by `Abort`, no more files; by the other modes the failure is told at the end.
+    /// Files that several shards have a part of are split by that. What is left out is told in the report and in the log. After the first failure there are, by `Abort`, no more files; by the other modes the failure is told at the end.
     pub async fn scrub(
         &self,
         tables: Vec<SnapshotTable>,
@@ -37,15 +36,15 @@ impl Database {
             tracing::info!(tag, "a snapshot is taken before a scrub");
             self.take_snapshot(tag, tables, true).await?;
         }
+        let seen = self.stop_requests().await;
         let reports = self.on_all_shards(move |database| {
-            let ids = ids.clone();
+            let (ids, seen) = (ids.clone(), seen.clone());
             async move {
                 let mut report = ScrubReport::default();
-                let stop_requests = database.stop_requests();
                 for id in ids {
                     // Not here: dropped meanwhile, or of another shard alone.
                     let Ok(table) = database.table(id) else { continue };
-                    let more = database.scrub_all_of(&table, mode, stop_requests).await?;
+                    let more = database.scrub_all_of(&table, mode, &seen).await?;
                     report.add(more);
                     if report.is_stopped {
                         break;
@@ -79,13 +78,13 @@ impl Database {
         &self,
         table: &Rc<Table>,
         mode: ScrubMode,
-        stop_requests: u64,
+        seen: &StopRequests,
     ) -> Result<ScrubReport, StorageError> {
         // Those that are there now; what is written meanwhile is right.
         let sstables = table.view().sstables.to_vec();
         let (mut report, mut failure) = (ScrubReport::default(), None);
         for sstable in sstables {
-            match self.scrub_one(table, &sstable, mode, stop_requests).await {
+            match self.scrub_one(table, &sstable, mode, seen).await {
                 Ok(more) => report.add(more),
                 Err(error) => {
                     let name = sstable.descriptor();
@@ -108,10 +107,10 @@ impl Database {
         table: &Rc<Table>,
         sstable: &Rc<SSTable>,
         mode: ScrubMode,
-        stop_requests: u64,
+        seen: &StopRequests,
     ) -> Result<ScrubReport, StorageError> {
         let stopped = |report| ScrubReport { is_stopped: true, ..report };
-        let taken = self.take_one(table, sstable, CompactionKind::Scrub, stop_requests).await?;
+        let taken = self.take_one(table, sstable, CompactionKind::Scrub, seen).await?;
         let (guard, (level, split)) = match taken {
             Taken::All(guard, plan) => (guard, plan),
             Taken::Stopped => return Ok(stopped(ScrubReport::default())),
@@ -121,12 +120,17 @@ impl Database {
         let name = format!("{}.{}", metadata.keyspace, metadata.name);
         let scrub = Rc::new(Scrub::new(mode, name));
         let done = match mode {
-            ScrubMode::Validate => validate(self, &guard.running, &scrub).await,
-            ScrubMode::Abort | ScrubMode::Skip => {
-                self.check_room(&guard.running).await?;
-                let job = Job { guard, level, split, scrub: Some(scrub.clone()) };
-                perform(self, table, job).await
+            ScrubMode::Validate => {
+                guard.running.writes_nothing();
+                validate(self, &guard.running, &scrub).await
             }
+            ScrubMode::Abort | ScrubMode::Skip => match self.check_room(&guard.running).await {
+                Err(error) => Err(error),
+                Ok(()) => {
+                    let job = Job { guard, level, split, scrub: Some(scrub.clone()) };
+                    perform(self, table, job).await
+                }
+            },
         };
         self.compaction_wanted().notify_one();
         let report = scrub.report();

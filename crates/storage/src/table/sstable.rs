@@ -83,6 +83,11 @@ impl SSTable {
         self.is_suspect.get()
     }
 
+    /// It has been looked through, and nothing is wrong.
+    pub(crate) fn set_right(&self) {
+        self.is_suspect.set(false);
+    }
+
     /// Makes it a suspect if the error is about one of its files. Gives whether it is.
     pub(crate) fn suspect(&self, error: &StorageError) -> bool {
         let StorageError::SSTable(error) = error else { return false };

@@ -79,6 +79,12 @@ fn files_that_shards_share_are_split_before_a_range_of_them_is_compacted() {
             let narrow = table(&database, "narrow");
             let before = show(&narrow, &read_all(&database, &narrow).await);
             let range = TokenRange { after: i64::MIN, through: i64::MIN + 1 };
+            let full = disk.simulated_disk().unwrap();
+            let used = u64::MAX - disk.available_bytes("node").await.unwrap();
+            full.set_capacity(used + (64 << 20));
+            let refused = database.compact_range("ks", None, range, true).await;
+            assert!(matches!(refused, Err(StorageError::NoDiskSpace { .. })), "{refused:?}");
+            full.set_capacity(u64::MAX);
             database.compact_range("ks", None, range, true).await.unwrap();
             assert_eq!(sstable_names(&disk, &narrow).await.len(), 2);
             assert_eq!(show(&narrow, &read_all(&database, &narrow).await), before);
@@ -150,5 +156,56 @@ fn a_compaction_that_is_stopped_fails() {
         database.upgrade_sstables("ks", None, false).await.unwrap();
         database.compact("ks", None, true).await.unwrap();
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 1);
+
+        // One that waits for a file that another one has.
+        for is_of_all in [false, true] {
+            let names = sstable_names(&file_system, &narrow).await;
+            let asked = [(); 2].map(|()| {
+                let other = database.clone();
+                spawn_local(async move { other.upgrade_sstables("ks", None, false).await })
+            });
+            while database.compactions().await.is_empty() {
+                yield_now().await;
+            }
+            match is_of_all {
+                false => database.stop_compactions_of("ks", &["narrow"]).await.unwrap(),
+                true => database.stop_compactions().await,
+            }
+            for asked in asked {
+                let ended = asked.await;
+                assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");
+            }
+            assert_eq!(sstable_names(&file_system, &narrow).await, names);
+        }
+    });
+}
+
+/// How far a compaction is can be seen within a partition, too.
+#[test]
+fn a_large_partition_is_seen_to_be_compacted() {
+    let file_system = FileSystem::simulated(5);
+    run(async {
+        let database = open(&file_system, by_hand()).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        for round in 0..2 {
+            for clustering in 0..4000 {
+                let row = insert(&wide, "p", Some(clustering * 2 + round), 1, &[("v", "text")]);
+                database.apply(row).await.unwrap();
+            }
+            database.flush("ks", None).await.unwrap();
+        }
+        let other = database.clone();
+        let asked = spawn_local(async move { other.compact("ks", None, true).await });
+        let mut seen = std::collections::BTreeSet::new();
+        while !asked.is_finished() {
+            for running in database.compactions().await {
+                assert!(running.completed_bytes <= running.total_bytes);
+                seen.insert(running.completed_bytes);
+            }
+            yield_now().await;
+        }
+        asked.await.unwrap();
+        assert!(seen.len() > 3, "{seen:?}");
     });
 }

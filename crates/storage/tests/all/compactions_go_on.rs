@@ -1,6 +1,9 @@
 //! Compactions that cannot be done do not keep others from being done.
 
-use espalier_mutation::schema::{TableMetadata, TableOptions};
+use espalier_mutation::{
+    DeletionTime, Mutation, PartitionUpdate,
+    schema::{TableMetadata, TableOptions},
+};
 use espalier_runtime::{file::FileSystem, random::Generator, yield_now};
 use espalier_storage::{Database, StorageConfiguration, StorageError};
 
@@ -65,6 +68,48 @@ fn a_file_that_cannot_be_read_is_left_out() {
         // Asked for, it is tried, and told of.
         let error = database.compact("ks", Some("narrow"), false).await.unwrap_err().to_string();
         assert!(error.contains("da-2-bti-Data.db"), "{error}");
+    });
+}
+
+/// Files one behind the other, each with deletions as late as the first of the next one, as several clients with clocks of their own leave them; only
+/// the last has something that lives.
+#[test]
+fn what_has_expired_goes_though_it_meets_what_has_not() {
+    let file_system = FileSystem::simulated(3);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        let mut narrow = narrow_table();
+        let class = ("class".to_owned(), "LeveledCompactionStrategy".to_owned());
+        narrow.options = TableOptions {
+            compaction: [class].into(),
+            gc_grace_seconds: 0,
+            ..TableOptions::default()
+        };
+        create(&database, vec![narrow]).await;
+        let narrow = table(&database, "narrow");
+        for window in 0..5 {
+            for (name, timestamp) in [("a", window * 10), ("b", window * 10 + 10)] {
+                let mut update = PartitionUpdate::new(narrow.id, key(name));
+                update.deletion = DeletionTime::new(timestamp, NOW - 10);
+                database.apply(Mutation { updates: vec![update] }).await.unwrap();
+            }
+            database.flush("ks", None).await.unwrap();
+        }
+        for (name, timestamp) in [("a", 50), ("b", 60)] {
+            let row = insert(&narrow, name, None, timestamp, &[("v", "1")]);
+            database.apply(row).await.unwrap();
+        }
+        database.flush("ks", None).await.unwrap();
+        database.shutdown().await.unwrap();
+    });
+    run(async {
+        let settings = StorageConfiguration { autocompaction: true, ..configuration() };
+        let database = open(&file_system, settings).await.unwrap();
+        wait_for(&database, 1, 0).await;
+        let mut names = sstable_names(&file_system, &narrow_table()).await;
+        names.sort();
+        assert_eq!(names, ["da-5-bti", "da-6-bti"]);
+        assert_eq!(names_in_narrow(&database).await, ["a", "b"]);
     });
 }
 

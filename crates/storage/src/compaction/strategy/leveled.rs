@@ -12,7 +12,6 @@ pub(super) struct Leveled {
     tiers: SizeTiered,
     file_bytes: u64,
     fanout: u64,
-    tiers_in_level_0: bool,
 }
 
 const LEVELS: usize = 9;
@@ -30,11 +29,10 @@ impl Leveled {
             return Err(format!("fanout_size must be larger than 0, but was {fanout}"));
         }
         options.flag("single_sstable_uplevel", true)?;
-        let tiers_in_level_0 = true;
         let tiers = SizeTiered::read(options)?;
         let file_bytes = mebibytes.unsigned_abs().saturating_mul(1 << 20);
         above_zero("fanout_size", fanout, fanout > 0)?;
-        Ok(Self { tiers, file_bytes, fanout: fanout.unsigned_abs(), tiers_in_level_0 })
+        Ok(Self { tiers, file_bytes, fanout: fanout.unsigned_abs() })
     }
 
     pub(super) fn split(&self) -> Split {
@@ -52,8 +50,7 @@ impl Leveled {
     pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
         let levels = levels(arena.idle, arena.busy);
         let mut picks = Vec::new();
-        let is_level_0_crowded = levels.of[0].len() > MAXIMUM_LEVEL_0;
-        if is_level_0_crowded && self.tiers_in_level_0 {
+        if levels.of[0].len() > MAXIMUM_LEVEL_0 {
             let tiers = self.tiers.pick_among(arena.idle, &levels.of[0]);
             let pick = |files| Pick { files, level: 0, split: Split::Never };
             picks.extend(tiers.into_iter().take(1).map(pick));
@@ -103,8 +100,8 @@ impl Leveled {
     }
 
     /// All goes to the lowest level that has room for it.
-    /// All files make a level; some of them would lie over others there.
     pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
+        // All files make a level; some of them would lie over others there.
         if files.len() < arena.idle.len() + arena.busy.len() {
             return Pick { files, level: 0, split: self.split() };
         }

@@ -53,6 +53,8 @@ pub struct Arena<'a> {
     pub idle: &'a [FileFacts],
     /// Those that are being compacted.
     pub busy: &'a [FileFacts],
+    /// Those that cannot be compacted: nobody waits for them.
+    pub left_out: &'a [FileFacts],
     /// The first and the last token of the shard.
     pub tokens: (i64, i64),
     /// How many shards there are.
@@ -228,7 +230,8 @@ impl CompactionStrategy {
             return None;
         }
         let sets = arena.idle.iter().filter(|file| self.is_garbage(file)).filter_map(|garbage| {
-            if arena.busy.iter().any(|other| other.may_be_covered_by(garbage)) {
+            let mut others = arena.busy.iter().chain(arena.left_out);
+            if others.any(|other| other.may_be_covered_by(garbage)) {
                 return None;
             }
             let is_in =
@@ -268,7 +271,8 @@ impl CompactionStrategy {
 
 /// Whether another file may hold what the deletions of this one cover, so that they could not go.
 fn has_older_overlap(arena: &Arena<'_>, file: &FileFacts) -> bool {
-    arena.idle.iter().chain(arena.busy).any(|other| other.may_be_covered_by(file))
+    let all = arena.idle.iter().chain(arena.busy).chain(arena.left_out);
+    all.into_iter().any(|other| other.may_be_covered_by(file))
 }
 
 /// How many of some ranges of tokens at most hold one token.

@@ -43,7 +43,8 @@ fn all(files: &[FileFacts]) -> Vec<usize> {
 
 fn arena<'a>(idle: &'a [FileFacts], busy: &'a [FileFacts]) -> Arena<'a> {
     let tokens = (i64::MIN, i64::MAX);
-    Arena { idle, busy, tokens, shards: 1, flush_bytes: 10 * MIB, now_s: 100 * 86_400 }
+    let (flush_bytes, now_s) = (10 * MIB, 100 * 86_400);
+    Arena { idle, busy, left_out: &[], tokens, shards: 1, flush_bytes, now_s }
 }
 
 fn picked(strategy: &CompactionStrategy, idle: &[FileFacts], busy: &[FileFacts]) -> Vec<Vec<u64>> {
@@ -204,6 +205,13 @@ fn level_0_goes_up_with_all_that_it_meets() {
     // What it meets is being compacted.
     let busy = [files.remove(4)];
     assert!(picked(&levels, &files, &busy).is_empty());
+    // Nobody waits for what cannot be compacted.
+    let broken = [at(file(13, 1), 0, 0, 100), busy[0].clone()];
+    let others = [files[4].clone(), at(file(14, 10), 1, 0, 40)];
+    let idle: Vec<_> = files[..4].iter().chain(&others).cloned().collect();
+    let picks = levels.picks(&Arena { left_out: &broken, ..arena(&idle, &[]) });
+    let numbers: Vec<u64> = picks[0].files.iter().map(|index| idle[*index].number).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 14]);
     // Little is only made one.
     let small: Vec<_> = (1..=4).map(|n| file(n, 1)).collect();
     assert_eq!(levels.picks(&arena(&small, &[]))[0].level, 0);

@@ -73,12 +73,22 @@ async fn only_set(file_system: &FileSystem, table: &TableMetadata) -> String {
 
 /// Turns bits of the byte in the middle of a file.
 async fn damage(file_system: &FileSystem, table: &TableMetadata, component: &str) {
+    damage_at(file_system, table, component, |length| length / 2).await;
+}
+
+/// Turns bits of the byte at the place that is chosen of a file's length.
+async fn damage_at(
+    file_system: &FileSystem,
+    table: &TableMetadata,
+    component: &str,
+    place: impl Fn(usize) -> usize,
+) {
     let name = format!("{}-{component}", only_set(file_system, table).await);
     let path = table_directory(table).join(name);
     let bytes = file_system.read(&path).await.unwrap();
-    let middle = bytes.len() / 2;
+    let place = place(bytes.len());
     let file = file_system.open_write(&path).await.unwrap();
-    file.write_at(middle as u64, vec![bytes[middle] ^ 0x5a]).await.unwrap();
+    file.write_at(place as u64, vec![bytes[place] ^ 0x5a]).await.unwrap();
 }
 
 /// Where each partition of the only file lies, told by a scan.

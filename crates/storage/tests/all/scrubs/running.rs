@@ -1,7 +1,7 @@
 //! Scrubs beside compactions, other shards, and the end of the power.
 
 use espalier_runtime::{file::FileSystem, spawn_local, yield_now};
-use espalier_storage::{CompactionKind, ScrubMode, SnapshotTable};
+use espalier_storage::{CompactionKind, ReadTarget, ScrubMode, SnapshotTable};
 
 use super::*;
 use crate::{compaction_crashes, support::shards::on_shards};
@@ -104,6 +104,62 @@ fn each_shard_scrubs_its_own_files() {
     assert_eq!((shared.sstables, split.sstables), (1, 2));
     assert!(shared.faults.is_empty() && split.faults.is_empty());
     assert_eq!(after, whole);
+}
+
+/// What was read of it before is forgotten by all of them.
+#[test]
+fn shards_forget_what_a_scrub_has_left_out_of_a_file_that_they_share() {
+    let file_system = FileSystem::simulated(19);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        fill(&database, LZ4).await;
+        database.shutdown().await.unwrap();
+    });
+    let other = file_system.clone();
+    on_shards(2, &file_system, configuration(), move |database| {
+        let disk = other.clone();
+        async move {
+            let wide = table(&database, "wide");
+            let whole = read_all(&database, &wide).await.partitions.len();
+            // Of the second half of the tokens, which the shard has that does not lead.
+            damage_at(&disk, &wide, "Data.db", |length| length / 4 * 3).await;
+            assert_eq!(read_all(&database, &wide).await.partitions.len(), whole, "by the cache");
+            let report = scrub(&database, "wide", ScrubMode::Skip).await.unwrap();
+            assert!(report.left_out_partitions > 0, "{report:?}");
+            let mut around = command(&wide, ReadTarget::Range(KeyRange::full()));
+            around.bypass_cache = true;
+            let left = database.read(around).await.unwrap();
+            assert_eq!(left.partitions.len() as u64 + report.left_out_partitions, whole as u64);
+            let cached = read_all(&database, &wide).await;
+            assert_eq!(show(&wide, &cached), show(&wide, &left));
+        }
+    })
+    .unwrap();
+}
+
+/// What is only looked at needs no room, and so does not take it from others.
+#[test]
+fn a_validation_leaves_the_room_on_the_disk_to_others() {
+    let file_system = FileSystem::simulated(20);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        fill(&database, LZ4).await;
+        create(&database, vec![narrow_table()]).await;
+        write_narrow(&database, &["a", "b"]).await;
+        database.flush("ks", None).await.unwrap();
+        let used = u64::MAX - file_system.available_bytes("node").await.unwrap();
+        disk.set_capacity(used + (64 << 20) + 20_000);
+        let other = database.clone();
+        let asked = spawn_local(async move { scrub(&other, "wide", ScrubMode::Validate).await });
+        while database.compactions().await.is_empty() {
+            yield_now().await;
+        }
+        database.compact("ks", Some("narrow"), false).await.unwrap();
+        assert_eq!(asked.await.unwrap().sstables, 1);
+        let refused = database.compact("ks", Some("wide"), false).await;
+        assert!(matches!(refused, Err(StorageError::NoDiskSpace { .. })), "{refused:?}");
+    });
 }
 
 /// A file that cannot be split as it is, because some of it cannot be read.
