@@ -172,6 +172,7 @@ def measure(shape, rows, rate):
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
     context.Process(target=pauses_of, args=(int(CORE), sending), daemon=True).start()
+    sending.close()
     longest_ms, above = receiving.recv()
     print(f"         {shape}: the core by itself, {ALONE_S} s of looking at the clock: taken away for at most {longest_ms:.1f} ms, {above} times for more than {MOST_MS}")
     shutil.rmtree(SCRATCH, ignore_errors=True)

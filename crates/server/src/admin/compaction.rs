@@ -50,10 +50,7 @@ pub(super) async fn answer(
                 format!("{{\"ks\":{keyspace},\"cf\":{table},\"task\":{count}}}")
             })))
         }
-        ("GET", ["storage_service", "keyspace_compaction", _]) => {
-            HttpResponse::error(405, "This needs POST")
-        }
-        _ => super::routes::not_found(),
+        (method, path) => super::routes::unanswered(method, path),
     }
 }
 
@@ -75,6 +72,7 @@ pub(super) fn failure(error: &StorageError) -> HttpResponse {
     HttpResponse::error(status, &error.to_string())
 }
 
+/// ScyllaDB answers what has no result with an empty body.
 pub(super) fn outcome(result: Result<(), StorageError>) -> HttpResponse {
     match result {
         Ok(()) => HttpResponse::json(""),

@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use espalier_runtime::submit_to_all;
-use espalier_storage::{StorageError, system::is_virtual};
+use espalier_storage::system::is_virtual;
 
+use super::compaction::outcome;
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
 use crate::metrics::render;
 use crate::shard::ShardServer;
@@ -71,10 +72,15 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("GET", ["cache_service", "row_cache", "explain", keyspace]) => {
             super::cache::explain(server, keyspace, request).await
         }
-        ("GET", path) if super::parameters::is_known(path) => {
-            HttpResponse::error(405, "This needs POST")
-        }
-        ("GET" | "POST", _) => not_found(),
+        (method, path) => unanswered(method, path),
+    }
+}
+
+/// Of a method that a path does not take, or a path that is not there.
+pub(super) fn unanswered(method: &str, path: &[&str]) -> HttpResponse {
+    match method {
+        "GET" if super::parameters::is_known(path) => HttpResponse::error(405, "This needs POST"),
+        "GET" | "POST" => not_found(),
         _ => HttpResponse::error(405, "This is not served here: most paths take GET or POST"),
     }
 }
@@ -96,7 +102,7 @@ fn storage_service(server: &ShardServer, what: &str) -> HttpResponse {
         "release_version" => text(env!("CARGO_PKG_VERSION")),
         "schema_version" => text(&server.processor.database().schema().version.to_string()),
         "keyspaces" => keyspaces(server),
-        _ => not_found(),
+        _ => unanswered("GET", &["storage_service", what]),
     }
 }
 
@@ -115,7 +121,7 @@ async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
     HttpResponse::json("")
 }
 
-pub(super) fn not_found() -> HttpResponse {
+fn not_found() -> HttpResponse {
     const MESSAGE: &str = "Not found. There are, with ?cf=TABLE for one table of a keyspace: \
         GET /metrics; POST /storage_service/keyspace_flush/KEYSPACE; POST /storage_service/keyspace_compaction/KEYSPACE (with \
         &startToken=TOKEN&endToken=TOKEN for the files of a range); POST /compaction_manager/force_user_defined_compaction?data_files=FILES; \
@@ -205,12 +211,4 @@ async fn flush_all(server: &ShardServer) -> HttpResponse {
         }
     }
     outcome(Ok(()))
-}
-
-/// ScyllaDB answers what has no result with an empty body.
-fn outcome(result: Result<(), StorageError>) -> HttpResponse {
-    match result {
-        Ok(()) => HttpResponse::json(""),
-        Err(error) => HttpResponse::error(500, &error.to_string()),
-    }
 }

@@ -77,7 +77,13 @@ fn paths() {
             assert_eq!(get("/storage_service/native_transport").await, (200, "true".into()));
             assert_eq!(get("/storage_service/operation_mode").await, (200, "\"NORMAL\"".into()));
             assert_eq!(get("/nothing").await.0, 404);
-            assert_eq!(ask(node.admin, "DELETE", "/metrics").await.0, 405);
+            assert_eq!(get("/compaction_manager/nothing").await.0, 404);
+            for path in ["/storage_service/flush", "/compaction_manager/stop_compaction"] {
+                assert_eq!(get(path).await.0, 405, "{path} wants POST");
+            }
+            for path in ["/metrics", "/compaction_manager/stop_compaction"] {
+                assert_eq!(ask(node.admin, "DELETE", path).await.0, 405);
+            }
             assert_eq!(
                 ask(node.admin, "POST", "/storage_service/keyspace_compaction/ks").await.0,
                 400
