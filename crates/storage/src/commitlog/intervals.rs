@@ -2,6 +2,9 @@
 
 use super::LogPosition;
 
+/// Behind all there may be in a segment, as Cassandra can read it: it takes offsets for integers with a sign. Segments are smaller.
+const LAST_OFFSET: u32 = i32::MAX as u32;
+
 /// The intervals in order, those that touch as one; without those whose segments, all older than `oldest_segment`, have no files, but for
 /// the last `kept` of all: a segment that was removed may be there again after a crash.
 pub(crate) fn joined(
@@ -23,25 +26,47 @@ pub(crate) fn joined(
     joined.split_off(surplus)
 }
 
-/// The parts of segments, each given by its id and its end, between two positions. One interval for each: segments of other shards lie
-/// between the ids, so a single one would claim theirs too.
+/// The parts of segments between two positions of one log, of which the segments are given by their ids. One interval for each: segments of
+/// other shards lie between the ids, so a single one would claim theirs too.
+///
+/// All but the last are taken to their very end, whatever is known of where their records end: where a write to the log has failed, or nobody
+/// had time to say how far it was durable, there may be whole records behind, and a replay takes them. What the table has of them was in
+/// the memtable, too, for that went on in a later segment.
 pub(crate) fn between(
-    segments: impl Iterator<Item = (u64, u32)>,
+    segments: impl Iterator<Item = u64>,
     from: LogPosition,
     to: LogPosition,
 ) -> Vec<(LogPosition, LogPosition)> {
-    let inside = segments.filter(|(id, _)| (from.segment..=to.segment).contains(id));
-    let interval = |(segment, end)| {
+    let inside = segments.filter(|id| (from.segment..=to.segment).contains(id));
+    let interval = |segment| {
         let at = |offset| LogPosition { segment, offset };
         let start = if segment == from.segment { from } else { at(0) };
-        (start, if segment == to.segment { to } else { at(end) })
+        (start, if segment == to.segment { to } else { at(LAST_OFFSET) })
     };
-    inside.map(interval).collect()
+    // Cassandra asserts that an interval does not end before it begins.
+    inside.map(interval).filter(|(start, end)| start < end).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segments_between_are_taken_to_their_very_end() {
+        let at = |segment, offset| LogPosition { segment, offset };
+        let all = || [3, 5, 6, 9].into_iter();
+        assert_eq!(between(all(), at(5, 40), at(5, 70)), [(at(5, 40), at(5, 70))]);
+        let whole = [
+            (at(5, 600), at(5, LAST_OFFSET)),
+            (at(6, 0), at(6, LAST_OFFSET)),
+            (at(9, 0), at(9, 70)),
+        ];
+        assert_eq!(between(all(), at(5, 600), at(9, 70)), whole);
+        // One after another they stay apart: other logs' segments may be between.
+        assert_eq!(joined(whole.to_vec(), None, 256), whole);
+        assert_eq!(between(all(), at(5, 40), at(5, 40)), []);
+        assert_eq!(between(all(), at(5, 40), at(5, 30)), []);
+    }
 
     #[test]
     fn intervals_are_joined_and_old_ones_forgotten() {

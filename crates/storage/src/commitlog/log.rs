@@ -366,7 +366,7 @@ impl CommitLog {
     /// The parts of this log between two positions.
     pub fn intervals(&self, from: LogPosition, to: LogPosition) -> Vec<(LogPosition, LogPosition)> {
         let state = self.shared.state.borrow();
-        between(state.live.iter().map(|segment| (segment.id, segment.end.get())), from, to)
+        between(state.live.iter().map(|segment| segment.id), from, to)
     }
 
     /// Gives up the segments before the one with id `oldest_needed`: nothing in them is unflushed.
@@ -434,6 +434,7 @@ impl CommitLog {
             let segments = state.live.drain(..).chain(state.ready.take());
             let paths: Vec<PathBuf> = segments.map(|segment| segment.path.clone()).collect();
             let unneeded = state.recyclable.drain(..).chain(state.obsolete.drain(..));
+            let unneeded = unneeded.chain(state.unremovable.drain(..));
             paths.into_iter().chain(unneeded.map(|(_, path)| path)).collect()
         };
         for path in paths {

@@ -11,8 +11,6 @@ use crate::{
 
 /// Mutations of other shards that are sent together when the number of shards has changed.
 const BATCH: usize = 256;
-/// Behind all there may be in a segment, as Cassandra can read it: it takes positions for integers with a sign.
-const LAST_OFFSET: u32 = i32::MAX as u32;
 
 impl Database {
     /// Replays segments on this shard. Writes that another shard owns now go there; that happens only if the number of
@@ -84,8 +82,7 @@ impl Database {
         to: LogPosition,
     ) -> Vec<(LogPosition, LogPosition)> {
         let segments = self.inner.replaying.borrow();
-        let end = |segment: &FoundSegment| segment.known_end.unwrap_or(LAST_OFFSET);
-        between(segments.iter().map(|segment| (segment.id, end(segment))), from, to)
+        between(segments.iter().map(|segment| segment.id), from, to)
     }
 
     async fn send_replayed(&self, shard: usize, batch: Vec<Mutation>) -> Result<(), StorageError> {

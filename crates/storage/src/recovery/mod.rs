@@ -5,7 +5,9 @@
 //! are kept as they are until ordinary flushes have made them unneeded, so that a restart writes nothing.
 //!
 //! What an SSTable of this node says to hold (commit log intervals in its statistics) is left out, and so is what compactions have
-//! left nothing of, what came before a truncation, and what belongs to tables that are gone. Replaying something twice is harmless.
+//! left nothing of, what came before a truncation, and what belongs to tables that are gone. Replaying something twice is harmless as long as the
+//! deletions that cover it are there. Where compactions have purged them it would come back for good; so all files tell what they have of the
+//! log, those that are flushed while it is replayed, too.
 
 mod host_id;
 mod schema;

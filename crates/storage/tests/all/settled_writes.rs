@@ -1,9 +1,14 @@
 //! What a compaction has left nothing of does not come back from the commit log, even though the deletion is not in it any more.
 
+use std::time::Duration;
+
 use espalier_mutation::{DeletionTime, Mutation, PartitionUpdate, schema::TableOptions};
-use espalier_runtime::file::{
-    FileSystem, Operation,
-    simulated::{Effect, Fault},
+use espalier_runtime::{
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    time,
 };
 use espalier_storage::{Database, StorageConfiguration};
 
@@ -164,6 +169,59 @@ fn nothing_comes_back_of_which_a_replay_has_made_files() {
     run(async {
         let database = open(&crashed, replayed()).await.unwrap();
         assert!(names_in_narrow(&database).await.is_empty());
+        let wide = table(&database, "wide");
+        assert_eq!(read_all(&database, &wide).await.partitions.len(), 1);
+    });
+}
+
+/// A write to the log fails, but some of its records are whole: they are replayed, unless the files say to have them.
+#[test]
+fn nothing_comes_back_of_which_the_log_has_failed_to_write_all() {
+    let _installed = clock().install();
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    const FEW: u32 = 40;
+    run(async {
+        let database = open(&file_system, quiet()).await.unwrap();
+        let mut narrow = narrow_table();
+        narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
+        create(&database, vec![narrow, wide_table()]).await;
+        let (narrow, wide) = (table(&database, "narrow"), table(&database, "wide"));
+        // It stays in memory, and its segment where it is.
+        database.apply(insert(&wide, "w", Some(1), 1, &[("v", "1")])).await.unwrap();
+        database.apply(insert(&narrow, "first", None, 1, &[("v", "1")])).await.unwrap();
+        // The closing marker has been written.
+        time::sleep(Duration::from_millis(100)).await;
+        disk.inject(Fault::nth(Operation::Write, 0, Effect::Torn).on_path("commitlog-0"));
+        let mut tickets = Vec::new();
+        for number in 0..FEW {
+            let write = insert(&narrow, &number.to_string(), None, 1, &[("v", "1")]);
+            tickets.push(database.try_apply(&write).unwrap().unwrap());
+        }
+        for ticket in tickets {
+            ticket.wait().await.unwrap_err();
+        }
+        disk.clear_faults();
+        // The memtable goes on in the next segment.
+        database.apply(insert(&narrow, "last", None, 1, &[("v", "1")])).await.unwrap();
+        database.flush("ks", Some("narrow")).await.unwrap();
+        let names = names_in_narrow(&database).await;
+        assert_eq!(names.len(), FEW as usize + 2);
+        set_durable_writes(&database, false).await;
+        for name in names {
+            let mut update = PartitionUpdate::new(narrow.id, key(name));
+            update.deletion = DeletionTime::new(2, NOW - 10);
+            database.apply(Mutation { updates: vec![update] }).await.unwrap();
+        }
+        database.flush("ks", Some("narrow")).await.unwrap();
+        database.compact("ks", Some("narrow"), false).await.unwrap();
+        assert!(sstable_names(&file_system, &narrow).await.is_empty());
+        // Killed here.
+    });
+    run(async {
+        let database = open(&file_system, quiet()).await.unwrap();
+        let metrics = database.metrics();
+        assert_eq!(names_in_narrow(&database).await, [""; 0], "{metrics:?}");
         let wide = table(&database, "wide");
         assert_eq!(read_all(&database, &wide).await.partitions.len(), 1);
     });
