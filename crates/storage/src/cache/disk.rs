@@ -14,6 +14,7 @@ use super::{
 use crate::{
     StorageError,
     memtable::path,
+    purge::row_bytes,
     read::{ReadCommand, Source, file_sources, slices_behind},
     table::TableView,
 };
@@ -21,6 +22,8 @@ use std::sync::Arc;
 
 /// Rows that are added without a look at the clock: some ten microseconds if others are evicted for them.
 const ROWS_WITHOUT_PAUSE: usize = 16;
+/// And bytes of them, so that large rows are looked at one by one.
+const BYTES_WITHOUT_PAUSE: usize = 16 << 10;
 
 /// A range that is not known: from the place reached to `end`, where the cache has an entry (its deletion, its row) or the slice
 /// ends.
@@ -155,6 +158,7 @@ impl CachedPartition {
             }
         };
         disk.skip_to(&position, &position_path(&range.at, direction), direction).await?;
+        let (mut rows_since_pause, mut bytes_since_pause) = (0, 0);
         let outcome = loop {
             let is_at_end = match disk.look(&self.command).await? {
                 None => true,
@@ -179,9 +183,12 @@ impl CachedPartition {
             match fragment {
                 Unfiltered::Row(row) => {
                     self.misses += 1;
-                    let filler = self.filler();
-                    let bytes = filler.add_row(&range.at, &place, disk.open, &row).await;
+                    self.filler().add_row(&range.at, &place, disk.open, &row).await;
+                    // Whether or not it was added: it waits here.
+                    let bytes = row_bytes(&row);
                     self.filled_bytes += bytes;
+                    (rows_since_pause, bytes_since_pause) =
+                        (rows_since_pause + 1, bytes_since_pause + bytes);
                     self.buffer.push_back(Unfiltered::Row(row));
                 }
                 Unfiltered::Marker(marker) => {
@@ -193,9 +200,13 @@ impl CachedPartition {
             if range.at == gap.end {
                 break Outcome::Given;
             }
-            let is_pause = self.buffer.len() % ROWS_WITHOUT_PAUSE == ROWS_WITHOUT_PAUSE - 1;
+            let is_pause =
+                rows_since_pause >= ROWS_WITHOUT_PAUSE || bytes_since_pause >= BYTES_WITHOUT_PAUSE;
             if self.is_filled(wanted) || (is_pause && should_yield()) {
                 break Outcome::More(gap);
+            }
+            if is_pause {
+                (rows_since_pause, bytes_since_pause) = (0, 0);
             }
         };
         self.disk = Some(disk);

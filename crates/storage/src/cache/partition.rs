@@ -3,8 +3,11 @@
 //!
 //! The stream gives from memory what it finds without giving way, some fragments at a time; if it has to come back it takes a
 //! snapshot, so that it shows one state of the partition from first to last (rule 9). Its files are those of the view with which it was
-//! opened. What it finds in a gap it adds to the cache as long as its ticket is valid (rule 4). Memory: [`LARGEST_FILL`] fragments and
-//! [`LARGEST_FILL_BYTES`], but one row at least, and what a merge of the files takes.
+//! opened. What it finds in a gap it adds to the cache as long as its ticket is valid (rule 4).
+//!
+//! Memory: what waits to be given, at most [`LARGEST_FILL`] fragments and a deletion before the last one, passes [`LARGEST_FILL_BYTES`] of values
+//! and clusterings by no more than one row, whether or not it is added to the cache; and the row behind a gap, and what a merge of the files
+//! takes.
 
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
@@ -54,7 +57,7 @@ pub(crate) struct CachedPartition {
     is_from_files: bool,
     pub(super) buffer: VecDeque<Unfiltered>,
     pub(super) next_fill: usize,
-    /// Bytes of the rows that the present fill has read.
+    /// Bytes of the fragments that the present fill has read.
     pub(super) filled_bytes: usize,
     pub(super) gap: Option<Gap>,
     pub(super) disk: Option<Disk>,
@@ -278,6 +281,7 @@ impl CachedPartition {
         let open = std::mem::replace(&mut range.open, deletion);
         let direction = self.command.direction;
         let marker = RangeTombstoneMarker::of_change(position, open, deletion, direction);
+        self.filled_bytes += range.at.len();
         self.buffer.push_back(Unfiltered::Marker(marker));
         Ok(())
     }
@@ -335,7 +339,7 @@ impl CachedPartition {
         place: &[u8],
         entry: &Entry,
     ) -> Result<(DeletionTime, Option<Row>), StorageError> {
-        self.filled_bytes += entry.row_bytes().len();
+        self.filled_bytes += place.len() + entry.row_bytes().len();
         let table = &self.command.table;
         let row = match entry.is_row() {
             true => Some(self.access.cache.format().row_of(table, place, entry.row_bytes())?),

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use espalier_mutation::{DeletionTime, Direction, Row};
+use espalier_mutation::{ColumnData, DeletionTime, Direction, Row};
 use espalier_runtime::maybe_yield;
 use espalier_trie::cursor::Direction as WalkDirection;
 
@@ -24,7 +24,8 @@ pub(super) struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    /// The next row: between `near` and it there is nothing. Gives its length in bytes.
+    /// The next row: between `near` and it there is nothing. Gives its length in bytes, or of one that is too large at least how long
+    /// it is; 0 where nothing may be added.
     pub(super) async fn add_row(
         &self,
         near: &[u8],
@@ -34,6 +35,11 @@ impl Filler<'_> {
     ) -> usize {
         if !self.access.may_add() {
             return 0;
+        }
+        let least = least_bytes(row);
+        if self.access.cache.cache.0.borrow().is_too_long(least) {
+            self.add_range(near, place, deletion).await;
+            return least;
         }
         let mut bytes = Vec::new();
         self.access.cache.format().store_row(row, &mut bytes);
@@ -77,8 +83,19 @@ impl Filler<'_> {
     }
 }
 
-/// Places within a range that are changed at a time.
-const CHANGED_AT_ONCE: usize = 16;
+/// What a row takes in any case, as it is stored: so that a large one need not be packed to be refused.
+pub(super) fn least_bytes(row: &Row) -> usize {
+    let of_column = |data: &ColumnData| match data {
+        ColumnData::Simple(cell) => cell.value.len(),
+        ColumnData::Complex(column) => {
+            column.cells.iter().map(|(path, cell)| path.len() + cell.value.len()).sum()
+        }
+    };
+    row.columns.iter().map(|(_, data)| of_column(data)).sum()
+}
+
+/// Entries of a range that are changed at a time.
+pub(super) const CHANGED_AT_ONCE: usize = 16;
 /// Rows beyond this part of the cache are not kept. An arbitrary choice.
 const LARGEST_ROW_PART: usize = 16;
 
@@ -233,7 +250,12 @@ impl Inner {
 
     /// Whether the cache keeps no row of this length, wherever it comes from (rule 18). Static rows are rows here.
     pub(super) fn is_too_large(&self, row: &[u8]) -> bool {
-        row.len() > self.limit_bytes / LARGEST_ROW_PART
+        self.is_too_long(row.len())
+    }
+
+    /// The same of a length in bytes.
+    pub(super) fn is_too_long(&self, row_bytes: usize) -> bool {
+        row_bytes > self.limit_bytes / LARGEST_ROW_PART
     }
 
     /// Puts a new entry where there is none. Nothing is evicted for it: callers make room before they look at what there is. Of a row

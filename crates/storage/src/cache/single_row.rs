@@ -13,6 +13,7 @@ use espalier_sstable::{PointRow, PointScratch};
 
 use super::{
     CacheAccess, Inner, TableCache, entry::Entry, lookup::trace_look, partitions::are_known,
+    populate::least_bytes,
 };
 use crate::{
     StorageError,
@@ -156,10 +157,14 @@ impl TableCache {
         self.format().row_of(table, &[], entry.row_bytes()).map(|row| Some(Some(row)))
     }
 
-    /// Adds all of a partition of one row. Gives its length in bytes.
+    /// Adds all of a partition of one row. Gives its length in bytes, or of one that is too large at least how long it is.
     pub(super) fn add_single_row(&self, key: DecoratedKeyRef<'_>, row: Option<&Row>) -> usize {
         let mut buffer = self.path.borrow_mut();
         self.put_partition(self.ticket().number, key, &mut buffer);
+        let least = row.map_or(0, least_bytes);
+        if self.cache.0.borrow().is_too_long(least) {
+            return least + buffer.len();
+        }
         let mut bytes = Vec::new();
         if let Some(row) = row {
             self.format().store_row(row, &mut bytes);

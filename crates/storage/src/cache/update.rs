@@ -11,6 +11,7 @@ use super::{
     entry::Entry,
     partitions::Standing,
     place::{FIRST, LAST},
+    populate::CHANGED_AT_ONCE,
 };
 use crate::{
     StorageError,
@@ -23,9 +24,6 @@ use espalier_mutation::{
     Row, Unfiltered, UnfilteredStream, schema::TableMetadata,
 };
 use espalier_runtime::maybe_yield;
-
-/// Entries under a range deletion that are changed at a time.
-const CHANGED_AT_ONCE: usize = 16;
 
 /// What changes all that is there.
 struct Change<'a> {
@@ -172,6 +170,7 @@ impl TableCache {
         let Some(present) = inner.get(change.prefix, &[]) else { return };
         let deletion = present.deletion().max(header.deletion);
         let present = present.row_bytes().to_vec();
+        let present_length = present.len();
         let static_row = match &header.static_row {
             None => Some(present),
             Some(row) => {
@@ -183,9 +182,11 @@ impl TableCache {
                 }
             }
         };
-        // A header cannot go before its rows: where it may not hold its static row, all of the table does.
+        // A header cannot go before its rows: where it may not hold its static row, all of the table does. Not for one that was there
+        // before the limit went down: each flush would forget the table again.
         let is_changed = static_row.is_some_and(|static_row| {
-            !inner.is_too_large(&static_row)
+            let has_grown = static_row.len() > present_length;
+            !(has_grown && inner.is_too_large(&static_row))
                 && inner.change(change.prefix, &[], |old| old.with(deletion, &static_row))
         });
         drop(inner);

@@ -13,7 +13,7 @@ use espalier_mutation::{
     schema::TableMetadata,
 };
 use espalier_runtime::{file::FileSystem, preempt};
-use espalier_storage::{Database, ReadTarget};
+use espalier_storage::{Database, ReadLimits, ReadTarget};
 
 use crate::{
     row_cache::{compare, settings},
@@ -274,6 +274,89 @@ fn rows_beyond_a_16th_of_the_cache_are_not_kept() {
         database.flush("ks", None).await.unwrap();
         database.forget_cached_rows().await;
         compare_all(&wide, "a static row that is read").await;
+        database.shutdown().await.unwrap();
+    });
+}
+
+/// What flushes bring was decided before the limit went down: only what a flush makes larger is refused for it.
+#[test]
+fn static_rows_that_have_become_too_large_stay_until_they_grow() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, settings(1 << 20)).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        let write_static = async |length, timestamp| {
+            let mut update = PartitionUpdate::new(wide.id, key("p"));
+            let value = "v".repeat(length);
+            let mut row = row(&wide, None, timestamp, &[("s", &value)]);
+            row.liveness = Liveness::NONE;
+            update.static_row = Some(row);
+            database.apply(Mutation { updates: vec![update] }).await.unwrap();
+            database.flush("ks", None).await.unwrap();
+        };
+        let misses_of_another = async || {
+            let before = database.row_cache_metrics().reads_with_misses;
+            assert_eq!(read_partition(&database, &wide, "q").await.unwrap().rows.len(), 1);
+            database.row_cache_metrics().reads_with_misses - before
+        };
+        write_static(50_000, 1).await;
+        let other = insert(&wide, "q", Some(1), 1, &[("v", "x")]);
+        database.apply(other).await.unwrap();
+        insert_rows(&database, &wide, 0..1, 1, 10).await;
+        database.flush("ks", None).await.unwrap();
+        let all = command(&wide, ReadTarget::Partition(key("p")));
+        compare(&database, &all, 1, "before").await;
+        misses_of_another().await;
+        assert_eq!(misses_of_another().await, 0);
+
+        // A 16th of it is less than the static row.
+        database.set_row_cache_limit(640 << 10);
+        insert_rows(&database, &wide, 1..2, 1, 10).await;
+        database.flush("ks", None).await.unwrap();
+        assert_eq!(misses_of_another().await, 0, "a flush without a static row");
+        compare(&database, &all, 1, "a flush without a static row").await;
+        write_static(50_000, 2).await;
+        assert_eq!(misses_of_another().await, 0, "a flush with one of the same length");
+        compare(&database, &all, 1, "a flush with one of the same length").await;
+        write_static(50_001, 3).await;
+        assert_eq!(misses_of_another().await, 1, "a flush that makes it larger");
+        compare(&database, &all, 1, "a flush that makes it larger").await;
+        database.shutdown().await.unwrap();
+    });
+}
+
+/// What is read ahead of a reader is bounded by its bytes also where it is not added to the cache.
+#[test]
+fn large_rows_that_may_not_be_added_are_read_few_at_a_time() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, settings(16 << 20)).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let wide = table(&database, "wide");
+        insert_rows(&database, &wide, 0..200, 1, 40_000).await;
+        database.flush("ks", None).await.unwrap();
+        let mut first_row = command(&wide, ReadTarget::Partition(key("p")));
+        first_row.limits = ReadLimits { bytes: 1, ..ReadLimits::NONE };
+        let mut polls = 0;
+        loop {
+            polls += 1;
+            let before = database.row_cache_metrics().row_misses;
+            let mut reading = pin!(database.read(first_row.clone()));
+            preempt::force_yields(Some(1));
+            let mut context = Context::from_waker(Waker::noop());
+            let is_over = (0..polls).any(|_| reading.as_mut().poll(&mut context).is_ready());
+            preempt::force_yields(None);
+            if is_over {
+                break;
+            }
+            // What the read finds from here on is not added.
+            database.forget_cached_rows().await;
+            assert_eq!(reading.await.unwrap().partitions[0].rows.len(), 1);
+            let misses = database.row_cache_metrics().row_misses - before;
+            assert!((1..10).contains(&misses), "{misses} rows after {polls} polls");
+        }
+        assert!(polls > 3, "{polls} polls");
         database.shutdown().await.unwrap();
     });
 }
