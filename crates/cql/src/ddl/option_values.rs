@@ -31,29 +31,59 @@ pub(super) fn check_caching(caching: &BTreeMap<String, String>) -> Result<(), St
     Ok(())
 }
 
-pub(super) fn is_read_repair(text: &str) -> bool {
-    ["NONE", "BLOCKING"].iter().any(|word| text.eq_ignore_ascii_case(word))
+pub(super) fn check_read_repair(text: &str) -> Result<(), String> {
+    let is_valid = ["NONE", "BLOCKING"].iter().any(|word| text.eq_ignore_ascii_case(word));
+    if is_valid { Ok(()) } else { Err("only NONE and BLOCKING are allowed".into()) }
 }
 
-/// `NEVER`, `ALWAYS`, `99p`, `99PERCENTILE`, `50ms`, or the lesser or greater of two of these: `MIN(99p, 50ms)`.
-pub(super) fn is_retry_policy(text: &str) -> bool {
-    let text = text.trim().to_ascii_lowercase();
-    if ["none", "never", "always"].contains(&text.as_str()) || is_threshold(&text) {
-        return true;
+/// When something is tried once more elsewhere. Cassandra takes neither blanks but beside the comma, nor signs, nor exponents.
+pub(super) fn check_retry_policy(text: &str) -> Result<(), String> {
+    let lower = text.to_ascii_lowercase();
+    if ["none", "never", "always"].contains(&lower.as_str()) {
+        return Ok(());
     }
-    let inside = ["min", "max"].iter().find_map(|word| text.strip_prefix(word));
-    let inside = inside.and_then(|rest| rest.trim().strip_prefix('(')?.strip_suffix(')'));
-    let both = inside.and_then(|inside| inside.split_once(','));
-    both.is_some_and(|(one, other)| is_threshold(one.trim()) && is_threshold(other.trim()))
+    let inside = ["min(", "max("].iter().find_map(|word| lower.strip_prefix(word));
+    let Some(inside) = inside.and_then(|rest| rest.strip_suffix(')')) else {
+        return Threshold::parse(&lower).map(|_| ());
+    };
+    let (one, other) = inside.split_once(',').ok_or_else(|| ALLOWED.to_owned())?;
+    let (one, other) = (one.trim_end_matches(is_blank), other.trim_start_matches(is_blank));
+    match Threshold::parse(one)? == Threshold::parse(other)? {
+        true => Err("of MIN() and MAX() one argument must be a percentile, the other milliseconds, as in MIN(99p,50ms)".into()),
+        false => Ok(()),
+    }
 }
 
-fn is_threshold(text: &str) -> bool {
-    let number = |text: &str| text.parse::<f64>().ok().filter(|number| *number >= 0.0);
-    if let Some(milliseconds) = text.strip_suffix("ms") {
-        return number(milliseconds).is_some_and(f64::is_finite);
+const ALLOWED: &str = "allowed are NEVER, ALWAYS, a percentile like 99p or 99.9PERCENTILE, milliseconds like 50ms, and MIN or MAX of both \
+                       like MIN(99p,50ms)";
+
+/// What the comma may have beside it.
+fn is_blank(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\n' | '\x0B' | '\x0C' | '\r')
+}
+
+/// How long is waited.
+#[derive(PartialEq)]
+enum Threshold {
+    Percentile,
+    Milliseconds,
+}
+
+impl Threshold {
+    /// Of a text in small letters.
+    fn parse(text: &str) -> Result<Self, String> {
+        let end = text.find(|character: char| !character.is_ascii_digit() && character != '.');
+        let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+        let number: f64 = number.parse().map_err(|_| ALLOWED.to_owned())?;
+        match unit {
+            "ms" => Ok(Self::Milliseconds),
+            "p" | "percentile" if number > 0.0 && number < 100.0 => Ok(Self::Percentile),
+            "p" | "percentile" => {
+                Err("a percentile must be greater than 0 and less than 100".into())
+            }
+            _ => Err(ALLOWED.into()),
+        }
     }
-    let percentile = text.strip_suffix("percentile").or_else(|| text.strip_suffix('p'));
-    percentile.and_then(number).is_some_and(|number| number <= 100.0)
 }
 
 #[cfg(test)]
@@ -62,14 +92,71 @@ mod tests {
 
     #[test]
     fn what_cassandra_takes_is_taken() {
-        for text in ["99p", "99PERCENTILE", "99.9percentile", "50ms", "1.5ms", "NEVER", "always"] {
-            assert!(is_retry_policy(text), "{text}");
+        let all = [
+            "99p",
+            "99PERCENTILE",
+            "99.9percentile",
+            "50ms",
+            "1.5MS",
+            "0ms",
+            ".5p",
+            "5.ms",
+            "NEVER",
+            "none",
+            "always",
+            "MIN(99p,50ms)",
+            "MIN(99p, 50ms)",
+            "max(10ms \t,95PERCENTILE)",
+        ];
+        for text in all {
+            assert_eq!(check_retry_policy(text), Ok(()), "{text}");
         }
-        assert!(is_retry_policy("MIN(99p, 50ms)") && is_retry_policy("max(10ms,95PERCENTILE)"));
-        for text in ["bogus", "", "p", "101p", "-1ms", "min(99p)", "MIN(99p,bogus)", "infms"] {
-            assert!(!is_retry_policy(text), "{text}");
+        for text in ["none", "BLOCKING"] {
+            assert_eq!(check_read_repair(text), Ok(()));
         }
-        assert!(is_read_repair("none") && is_read_repair("BLOCKING") && !is_read_repair("bogus"));
+    }
+
+    /// Each with a part of what is said of it.
+    #[test]
+    fn what_cassandra_refuses_is_refused() {
+        let all = [
+            "bogus",
+            "",
+            "p",
+            ".p",
+            "1.2.3p",
+            "-1ms",
+            "+5ms",
+            "1e1p",
+            "1e3ms",
+            "infms",
+            "nanp",
+            "5",
+            "5 ms",
+            " 99p",
+            "99p ",
+            " NEVER",
+            "min(99p)",
+            "MIN(99p,bogus)",
+            "MIN (99p,50ms)",
+            "MIN( 99p,50ms)",
+            "MIN(99p,50ms )",
+            "MIN(99p,50ms) ",
+            "MIN(99p,50ms,1ms)",
+            "MIN(99p,NEVER)",
+            "MIN(MIN(99p,50ms),50ms)",
+            "MIN(99p\u{a0},50ms)",
+        ];
+        let of_percentiles = ["0p", "0.0percentile", "100p", "101p", "MIN(100p,50ms)"];
+        let of_kinds = ["MIN(99p,95p)", "MAX(1ms,2ms)"];
+        let all = all.map(|text| (text, "like 99p"));
+        let of_percentiles = of_percentiles.map(|text| (text, "less than 100"));
+        let of_kinds = of_kinds.map(|text| (text, "one argument must be a percentile"));
+        for (text, reason) in all.into_iter().chain(of_percentiles).chain(of_kinds) {
+            let error = check_retry_policy(text).expect_err(text);
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+        assert!(check_read_repair("bogus").unwrap_err().contains("BLOCKING"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use espalier_mutation::schema::{SSTABLE_FORMAT, TableOptions};
 use espalier_sstable::versions::Version;
 use espalier_storage::{CompactionStrategy, MemtableConfigurations};
 
-use super::option_values::{check_caching, is_read_repair, is_retry_policy};
+use super::option_values::{check_caching, check_read_repair, check_retry_policy};
 use crate::{
     Error, ErrorCode, Result,
     grammar::ast::{Property, PropertyValue},
@@ -57,7 +57,7 @@ pub fn set_options(
 fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>) -> Result<()> {
     match name {
         "additional_write_policy" => {
-            options.additional_write_policy = checked_text(name, value, is_retry_policy)?;
+            options.additional_write_policy = checked_text(name, value, check_retry_policy)?;
         }
         "allow_auto_snapshot" => options.allow_auto_snapshot = parse(name, value)?,
         "bloom_filter_fp_chance" => {
@@ -156,10 +156,10 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         }
         "min_index_interval" => options.min_index_interval = parse_int(name, value)?,
         "read_repair" => {
-            options.read_repair = checked_text(name, value, is_read_repair)?;
+            options.read_repair = checked_text(name, value, check_read_repair)?;
         }
         "speculative_retry" => {
-            options.speculative_retry = checked_text(name, value, is_retry_policy)?;
+            options.speculative_retry = checked_text(name, value, check_retry_policy)?;
         }
         "id" => {}
         // Options of older versions that 5.0 still takes and ignores.
@@ -177,13 +177,13 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
 fn checked_text(
     name: &str,
     value: &PropertyValue<'_>,
-    is_valid: impl Fn(&str) -> bool,
+    check: impl Fn(&str) -> std::result::Result<(), String>,
 ) -> Result<String> {
     let text = text(name, value)?;
-    match is_valid(&text) {
-        true => Ok(text),
-        false => Err(Error::configuration(format!(
-            "Invalid value '{}' for option '{name}'",
+    match check(&text) {
+        Ok(()) => Ok(text),
+        Err(reason) => Err(Error::configuration(format!(
+            "Invalid value '{}' for option '{name}': {reason}",
             text.escape_debug()
         ))),
     }
