@@ -61,6 +61,16 @@ enum Copied {
     },
 }
 
+/// What there was when a partition began, in bytes of Data.db.
+#[derive(Clone, Copy, Default)]
+struct Began {
+    /// That all scans had read.
+    read: u64,
+    /// That those at the partition had.
+    of_standing: u64,
+    written: u64,
+}
+
 pub(super) struct Merge<'a> {
     pub(super) running: &'a Running,
     metadata: &'a Arc<TableMetadata>,
@@ -71,8 +81,8 @@ pub(super) struct Merge<'a> {
     pub(super) pace: Pace,
     pub(super) rows: u32,
     even_rows: u32,
-    /// When the partition began: bytes that were read, and what the writer had.
-    began: (u64, u64),
+    /// Where the partition began.
+    began: Began,
 }
 
 impl<'a> Merge<'a> {
@@ -84,7 +94,7 @@ impl<'a> Merge<'a> {
         pace: Pace,
     ) -> Self {
         let partitions = BTreeMap::new();
-        let (rows, even_rows, began) = (0, 0, (0, 0));
+        let (rows, even_rows, began) = (0, 0, Began::default());
         Self { running, metadata, limits, outside, partitions, pace, rows, even_rows, began }
     }
 
@@ -118,9 +128,11 @@ impl<'a> Merge<'a> {
     ) -> Result<(), Ended> {
         let Some(token) = scans.key().map(|key| key.token) else { return Ok(()) };
         let writer = outputs.writer_for(token).await?;
-        self.began = (self.running.completed_bytes.get(), writer.data_length());
+        let read = self.running.completed_bytes.get();
+        self.began = Began { read, of_standing: 0, written: writer.data_length() };
         let copied = {
             let mut standing: SmallVec<[&mut Scan; 8]> = scans.standing().collect();
+            self.began.of_standing = positions(&standing);
             let count = i32::try_from(standing.len()).unwrap_or(i32::MAX);
             *self.partitions.entry(count).or_default() += 1;
             self.copy_plain(&mut standing, writer).await?
@@ -150,9 +162,17 @@ impl<'a> Merge<'a> {
             writer.put(fragment)?;
             writer.make_room().await?;
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
-            tell(self.running, self.began, writer);
+            // The scans are lent; of what is merged there is not much more than was read.
+            let more = writer.data_length().saturating_sub(self.began.written);
+            tell(self.running, self.began.read, more);
         }
         Ok(())
+    }
+
+    /// Notes how far the scans are within a partition.
+    fn tell(&self, scans: &[&mut Scan]) {
+        let more = positions(scans).saturating_sub(self.began.of_standing);
+        tell(self.running, self.began.read, more);
     }
 
     /// Copies rows as long as nothing about them is to be decided that needs more than their timestamps.
@@ -178,7 +198,7 @@ impl<'a> Merge<'a> {
             if let Some(copied) = self.copy_row(scans, writer).await? {
                 return Ok(copied);
             }
-            tell(self.running, self.began, writer);
+            self.tell(scans);
         }
     }
 
@@ -202,7 +222,7 @@ impl<'a> Merge<'a> {
             if self.even_rows >= EVEN_ROWS_BETWEEN_LOOKS {
                 (self.rows, self.even_rows) = (0, 0);
                 look(self.running, &mut self.pace).await?;
-                tell(self.running, self.began, writer);
+                self.tell(scans);
             }
             let is_more_to_come = match end {
                 EvenEnd::Partition => false,
@@ -275,10 +295,14 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// Notes how far it is within a partition: at least as much was read as was written.
-fn tell(running: &Running, (read, written): (u64, u64), writer: &SSTableWriter) {
-    let more = writer.data_length().saturating_sub(written);
-    running.completed_bytes.set(read.saturating_add(more));
+fn positions(scans: &[&mut Scan]) -> u64 {
+    scans.iter().map(|scan| scan.position()).sum()
+}
+
+/// Notes that so many bytes more were read, without going back.
+fn tell(running: &Running, read: u64, more: u64) {
+    let completed = read.saturating_add(more).min(running.total_bytes.get());
+    running.completed_bytes.set(completed.max(running.completed_bytes.get()));
 }
 
 /// Counts a row, and looks around after some.

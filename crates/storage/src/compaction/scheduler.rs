@@ -24,7 +24,7 @@ use crate::{
 
 /// Pause between two questions without a cause.
 const TICK: Duration = Duration::from_secs(60);
-/// Pause of a table after a compaction of it has failed.
+/// Pause of a table after a compaction of it has failed, or had no room.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// Compactions of a shard at once: a long one must not keep the files of flushes waiting.
 const CONCURRENT: usize = 2;
@@ -49,7 +49,8 @@ async fn begin_wanted(database: &Database) {
         // Other shards may have begun something since then.
         if let Err(error) = database.check_room(&job.guard.running).await {
             tell_of_room(&table, &error.to_string());
-            return;
+            table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
+            continue;
         }
         let database = database.clone();
         spawn_local(async move {

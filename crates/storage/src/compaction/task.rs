@@ -56,6 +56,10 @@ pub(crate) async fn run(
     let expired = SSTableSet::of(&expired);
     let read: Vec<Rc<SSTable>> =
         running.inputs.iter().filter(|input| !expired.has(input)).cloned().collect();
+    if running.total_bytes.get() == 0 && !read.is_empty() {
+        // All of it had expired when room was asked for, and then somebody wrote something older.
+        return Ok(Outcome::Stopped);
+    }
     running.reads_only(&read);
     let version = database.sstable_features(table).version.to_string();
     let transaction = Transaction::begin(

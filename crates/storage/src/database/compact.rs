@@ -71,17 +71,21 @@ impl Database {
         if with_memtables {
             self.flush(keyspace, table).await?;
         }
-        let of_them = seen.clone();
-        self.for_tables(ids.clone(), move |database, table| {
-            let seen = of_them.clone();
-            async move { database.split_shared_files_of(&table, &seen).await }
-        })
-        .await?;
-        self.for_tables(ids, move |database, table| {
+        let of_all = (ids.clone(), seen.clone());
+        let split = self.on_all_shards(move |database| {
+            let (ids, seen) = of_all.clone();
+            async move { database.split_shared_files(ids, &seen).await }
+        });
+        let split: Result<(), StorageError> = split.await.into_iter().collect();
+        if let Err(StorageError::CompactionStopped(_) | StorageError::ShuttingDown) = split {
+            return split;
+        }
+        let compacted = self.for_tables(ids, move |database, table| {
             let seen = seen.clone();
             async move { database.compact_those_of(&table, is_wanted, &seen).await }
-        })
-        .await
+        });
+        // What could not be split is told when all else is done.
+        compacted.await.and(split)
     }
 
     /// Compacts some files, each given by the name of its Data.db or by the end of its path; those of each table become one run.
@@ -176,24 +180,42 @@ impl Database {
         Ok(done.contains(&true))
     }
 
-    /// Splits the files that shards share, which none of them can compact, or waits for those who do.
-    async fn split_shared_files_of(
+    /// Splits the files that shards share, which none of them can compact, or waits for those who do. Those that cannot be split are left
+    /// as they are; the error is of the first of them.
+    async fn split_shared_files(
         &self,
-        table: &Rc<Table>,
+        ids: Vec<TableId>,
         seen: &StopRequests,
     ) -> Result<(), StorageError> {
-        let mut shared = table.view().sstables.to_vec();
-        shared.retain(|sstable| split_plan(self, table, sstable).is_some());
-        for sstable in shared {
-            match self.take_one(table, &sstable, CompactionKind::Split, seen).await? {
-                Taken::All(guard, (level, split)) => {
-                    self.compact_taken(table, Job { guard, level, split, scrub: None }).await?;
+        let mut first = Ok(());
+        // Not here: dropped meanwhile, or of another shard alone.
+        for table in ids.into_iter().filter_map(|id| self.table(id).ok()) {
+            let mut shared = table.view().sstables.to_vec();
+            shared.retain(|sstable| split_plan(self, &table, sstable).is_some());
+            for sstable in shared {
+                let split = self.split_shared(&table, &sstable, seen).await;
+                if let Err(StorageError::CompactionStopped(_)) = split {
+                    return split;
                 }
-                Taken::Stopped => return Err(self.stopped(table)),
-                Taken::Nothing => {}
+                first = first.and(split);
             }
         }
-        Ok(())
+        first
+    }
+
+    async fn split_shared(
+        &self,
+        table: &Rc<Table>,
+        sstable: &Rc<SSTable>,
+        seen: &StopRequests,
+    ) -> Result<(), StorageError> {
+        match self.take_one(table, sstable, CompactionKind::Split, seen).await? {
+            Taken::All(guard, (level, split)) => {
+                self.compact_taken(table, Job { guard, level, split, scrub: None }).await
+            }
+            Taken::Stopped => Err(self.stopped(table)),
+            Taken::Nothing => Ok(()),
+        }
     }
 
     async fn compact_those_of(
@@ -202,6 +224,9 @@ impl Database {
         is_wanted: impl Fn(&SSTable) -> bool,
         seen: &StopRequests,
     ) -> Result<(), StorageError> {
+        if self.is_stopped_since(seen, table) {
+            return Err(self.stopped(table));
+        }
         // Ends what runs, so that all files are free; nothing begins before this one has them.
         drop(table.compactions.pause().await);
         if self.is_stopped_since(seen, table) {

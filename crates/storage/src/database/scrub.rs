@@ -16,7 +16,7 @@ impl Database {
     /// Looks through all files of tables on all shards, and writes them anew, by the mode. `with_snapshot`: before anything is left
     /// out, all there is of the tables is kept as a snapshot `pre-scrub-<ms>`.
     ///
-    /// Files that several shards have a part of are split by that. What is left out is told in the report and in the log. After the first failure there are, by `Abort`, no more files; by the other modes the failure is told at the end.
+    /// Files that several shards have a part of are split where they are written. What is left out is told in the report and in the log. After the first failure there are, by `Abort`, no more files; by the other modes the failure is told at the end.
     pub async fn scrub(
         &self,
         tables: Vec<SnapshotTable>,

@@ -190,22 +190,29 @@ fn a_large_partition_is_seen_to_be_compacted() {
         let wide = table(&database, "wide");
         for round in 0..2 {
             for clustering in 0..4000 {
-                let row = insert(&wide, "p", Some(clustering * 2 + round), 1, &[("v", "text")]);
+                // What is later takes more bytes beside what was there first.
+                let timestamp = 1 + i64::from(round) * (1 << 50) + i64::from(clustering);
+                let place = Some(clustering * 2 + round);
+                let row = insert(&wide, "p", place, timestamp, &[("v", "text")]);
                 database.apply(row).await.unwrap();
             }
             database.flush("ks", None).await.unwrap();
         }
         let other = database.clone();
         let asked = spawn_local(async move { other.compact("ks", None, true).await });
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = vec![0];
         while !asked.is_finished() {
             for running in database.compactions().await {
                 assert!(running.completed_bytes <= running.total_bytes);
-                seen.insert(running.completed_bytes);
+                let last = *seen.last().unwrap();
+                assert!(running.completed_bytes >= last, "{seen:?}");
+                if running.completed_bytes > last {
+                    seen.push(running.completed_bytes);
+                }
             }
             yield_now().await;
         }
         asked.await.unwrap();
-        assert!(seen.len() > 3, "{seen:?}");
+        assert!(seen.len() > 4, "{seen:?}");
     });
 }

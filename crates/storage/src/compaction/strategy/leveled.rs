@@ -1,11 +1,7 @@
 //! LeveledCompactionStrategy: within a level above 0 no two files overlap, and each level may have `fanout_size` times
 //! the bytes of the one below.
 
-use super::{
-    Arena, FileFacts, Pick, Split,
-    options::{Options, above_zero},
-    size_tiered::SizeTiered,
-};
+use super::{Arena, FileFacts, Pick, Split, options::Options, size_tiered::SizeTiered};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Leveled {
@@ -31,7 +27,6 @@ impl Leveled {
         options.flag("single_sstable_uplevel", true)?;
         let tiers = SizeTiered::read(options)?;
         let file_bytes = mebibytes.unsigned_abs().saturating_mul(1 << 20);
-        above_zero("fanout_size", fanout, fanout > 0)?;
         Ok(Self { tiers, file_bytes, fanout: fanout.unsigned_abs() })
     }
 

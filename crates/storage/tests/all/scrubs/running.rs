@@ -180,7 +180,17 @@ fn a_damaged_file_that_shards_share_is_split_by_a_scrub() {
         let disk = other.clone();
         async move {
             let wide = table(&database, "wide");
-            database.compact("ks", Some("wide"), true).await.unwrap_err();
+            create(&database, vec![narrow_table()]).await;
+            for _ in 0..2 {
+                write_narrow(&database, &["a", "b", "c", "d", "e", "f", "g", "h"]).await;
+                database.flush("ks", None).await.unwrap();
+            }
+            let narrow = table(&database, "narrow");
+            assert_eq!(sstable_names(&disk, &narrow).await.len(), 4, "two of each shard");
+            // It is told of, and all others are compacted.
+            let error = database.compact("ks", None, true).await.unwrap_err().to_string();
+            assert!(error.contains("Data.db"), "{error}");
+            assert_eq!(sstable_names(&disk, &narrow).await.len(), 2);
             let found = scrub(&database, "wide", ScrubMode::Validate).await.unwrap();
             assert_eq!((found.sstables, found.damaged_sstables), (1, 1), "{found:?}");
             scrub(&database, "wide", ScrubMode::Abort).await.unwrap_err();
