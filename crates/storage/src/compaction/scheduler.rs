@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Database, StorageError,
     purge::PurgeLimits,
-    table::{SSTable, SSTableSet, Table},
+    table::{Droppable, SSTable, SSTableSet, Table},
 };
 
 /// Pause between two questions without a cause.
@@ -152,7 +152,11 @@ fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Opti
     picks.into_iter().find_map(|pick| {
         let wanted = pick.files.len();
         let pick = within(pick, &arena.idle, available_bytes);
-        if pick.files.is_empty() || (wanted > 1 && pick.files.len() < 2) {
+        let is_cut = pick.files.len() < wanted;
+        let tokens = pick.files.iter().map(|index| arena.idle[*index].tokens());
+        // Files that do not lie over each other would only be written again as they are.
+        let is_useless = pick.split != Split::Never && depth(tokens) < 2;
+        if is_cut && (pick.files.len() < 2 || is_useless) {
             let what = format!("{available_bytes} bytes are free for a compaction");
             tell_of_room(table, &what);
             return None;
@@ -252,12 +256,6 @@ impl TableArena {
         }
     }
 
-    /// How many files at most may hold one partition.
-    pub(crate) fn depth(&self) -> usize {
-        let all = self.idle_facts.iter().chain(&self.busy_facts).chain(&self.suspect_facts);
-        depth(all.map(|file| (file.first_token, file.last_token)))
-    }
-
     /// Without the files that compactions of their own accord cannot read.
     pub(crate) fn without_suspects(mut self) -> Self {
         let idle = std::mem::take(&mut self.idle).into_iter();
@@ -334,7 +332,7 @@ pub(crate) fn is_inside(sstable: &SSTable, tokens: (i64, i64)) -> bool {
 
 fn facts_of(sstable: &SSTable, gc_before_s: u32) -> FileFacts {
     let (first_token, last_token) = sstable.tokens();
-    let (cells, droppable_ratio) = sstable.droppable(gc_before_s);
+    let Droppable { cells, ratio, large_deletions } = sstable.droppable(gc_before_s);
     FileFacts {
         number: sstable.number(),
         bytes: sstable.reader().stored_data_length(),
@@ -345,7 +343,10 @@ fn facts_of(sstable: &SSTable, gc_before_s: u32) -> FileFacts {
         minimum_timestamp: sstable.minimum_timestamp(),
         maximum_timestamp: sstable.maximum_timestamp(),
         cells,
-        droppable_ratio,
-        age_s: sstable.opened().elapsed().as_secs(),
+        droppable_ratio: ratio,
+        large_deletions,
+        rows: sstable.row_count(),
+        partitions: sstable.reader().partition_count().max(1),
+        age_s: sstable.age_s(),
     }
 }

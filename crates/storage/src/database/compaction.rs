@@ -379,7 +379,14 @@ impl Database {
         if !is_enabled || table.compactions.is_undecided() {
             return Duration::ZERO;
         }
-        flush_pause(arena_of(self, table).depth())
+        let (strategy, arena) = (table.compaction_strategy(), arena_of(self, table));
+        let pause = flush_pause(strategy.surplus(&arena.facts()));
+        // Nor if there is nothing to be done.
+        let is_wanted = || !strategy.picks(&arena.without_suspects().facts()).is_empty();
+        match pause.is_zero() || !table.compactions.running().is_empty() || is_wanted() {
+            true => pause,
+            false => Duration::ZERO,
+        }
     }
 
     pub(crate) fn count_delayed_flush(&self) {
@@ -402,7 +409,7 @@ impl Database {
 #[derive(Clone)]
 pub(super) struct StopRequests(Arc<[u64]>);
 
-/// Files that may hold one partition, beyond what any strategy leaves when it keeps up.
+/// Files that may hold one partition, beyond what strategies leave when they keep up.
 const DEEP_FILES: usize = 48;
 /// The longest pause: writes wait no longer than `write_request_timeout`, and half a memtable is still free when a flush begins.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1000);

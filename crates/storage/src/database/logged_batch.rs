@@ -2,7 +2,8 @@
 //!
 //! What one shard owns is one record of its commit log, and so is all or nothing by itself. A mutation of several shards
 //! is first written as a whole to `system.batches`; then it is applied; then the note is deleted. A node that stops in
-//! between applies what the notes say when it starts; applying a write twice is harmless. How durable the note is when
+//! between applies what the notes say when it starts; applying a write twice is harmless. What belongs to a table that was
+//! dropped or truncated since the note is left out then. How durable the note is when
 //! the parts are written is up to `commitlog_sync`, as for every other write.
 //!
 //! ```text
@@ -19,6 +20,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::{random, spawn_local, time};
 use hashbrown::HashMap;
+use uuid::Uuid;
 
 use super::{Database, storable::check_storable};
 use crate::{
@@ -28,6 +30,7 @@ use crate::{
         Translation, decode_mutation, put_bytes, put_vint,
     },
     read::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget},
+    table::TruncationRecord,
 };
 
 const TABLE: (&str, &str) = ("system", "batches");
@@ -78,6 +81,9 @@ impl Database {
             time::sleep(RETRY_PAUSE).await;
             let schema = self.schema();
             mutation.updates.retain(|update| schema.table_by_id(update.table).is_some());
+            if self.leave_out_truncated(&mut mutation, &key).await.is_err() {
+                continue;
+            }
             if self.apply(mutation.clone()).await.is_ok() {
                 if let Err(error) = self.remove_note(table, key).await {
                     tracing::warn!(%error, "a finished batch will be applied again at the next start");
@@ -85,6 +91,27 @@ impl Database {
                 return;
             }
         }
+    }
+
+    /// Takes out what was written to tables before they were truncated.
+    async fn leave_out_truncated(
+        &self,
+        mutation: &mut Mutation,
+        key: &DecoratedKey,
+    ) -> Result<(), StorageError> {
+        let Some(noted_us) = noted_us(key) else { return Ok(()) };
+        let mut truncated = Vec::new();
+        for update in &mutation.updates {
+            // Dropped meanwhile: it is told of when it is applied.
+            let Ok(table) = self.table(update.table) else { continue };
+            let directory = table.directory.clone();
+            let record = TruncationRecord::load(&self.inner.file_system, &directory).await?;
+            if record.is_some_and(|record| record.at_us >= noted_us) {
+                truncated.push(update.table);
+            }
+        }
+        mutation.updates.retain(|update| !truncated.contains(&update.table));
+        Ok(())
     }
 
     async fn remove_note(
@@ -116,10 +143,12 @@ impl Database {
         'batches: for partition in self.read(command).await?.partitions {
             for row in &partition.rows {
                 let Some(content) = content(table, row) else { continue };
-                let mutation = decode(content, &schema).map_err(|error| StorageError::Corrupt {
-                    what: "a batch in system.batches".into(),
-                    reason: error.to_string(),
-                })?;
+                let mut mutation =
+                    decode(content, &schema).map_err(|error| StorageError::Corrupt {
+                        what: "a batch in system.batches".into(),
+                        reason: error.to_string(),
+                    })?;
+                self.leave_out_truncated(&mut mutation, &partition.key).await?;
                 match self.apply(mutation).await {
                     // It was taken under another `sstable_format`, and waits until that one is back.
                     Err(StorageError::Unstorable(reason)) => {
@@ -133,6 +162,13 @@ impl Database {
         }
         Ok(())
     }
+}
+
+/// When a batch was noted, in µs since 1970, by its id.
+fn noted_us(key: &DecoratedKey) -> Option<i64> {
+    let (seconds, nanoseconds) = Uuid::from_slice(&key.key).ok()?.get_timestamp()?.to_unix();
+    let us = seconds.checked_mul(1_000_000)?.checked_add(u64::from(nanoseconds) / 1000)?;
+    i64::try_from(us).ok()
 }
 
 /// The row of `system.batches` that holds a batch.

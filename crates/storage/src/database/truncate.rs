@@ -9,6 +9,7 @@
 use std::path::Path;
 
 use espalier_mutation::schema::TableId;
+use espalier_runtime::time;
 use espalier_sstable::{
     Descriptor, SSTableId,
     components::{list_directory, remove_sstable},
@@ -50,7 +51,8 @@ impl Database {
         names.sort_unstable();
         // Shards share some.
         names.dedup();
-        let record = TruncationRecord { generations, positions, names };
+        let at_us = time::now_micros();
+        let record = TruncationRecord { at_us, generations, positions, names };
         let saved = self.replace_record(&record, &directory).await;
         let is_done = saved.is_ok();
         let ended = self.on_all_shards(move |database| async move {

@@ -27,7 +27,7 @@ pub(crate) use directory::{
     remove_dropped_directory,
 };
 use incoming::Incoming;
-pub(crate) use sstable::{SSTable, set_commit_log_facts};
+pub(crate) use sstable::{Droppable, SSTable, set_commit_log_facts};
 pub(crate) use sstable_set::SSTableSet;
 pub(crate) use truncation::TruncationRecord;
 pub(crate) use view::TableView;

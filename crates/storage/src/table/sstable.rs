@@ -10,19 +10,31 @@ use std::{
 use espalier_mutation::{
     ClusteringSlices, DecoratedKey, DecoratedKeyRef, DeletionTime, schema::TableMetadata,
 };
-use espalier_runtime::{file::FileSystem, time::Instant};
+use espalier_runtime::{file::FileSystem, time};
 use espalier_sstable::{
-    ColumnSelection, Descriptor, PageCache, PartitionStream, SSTableId, SSTableReader, WriterFacts,
+    ColumnSelection, Component, Descriptor, PageCache, PartitionStream, SSTableId, SSTableReader,
+    WriterFacts,
     statistics::{CommitLogInterval, CommitLogPosition, StatsComponent},
 };
 use uuid::Uuid;
 
 use crate::{StorageError, commitlog::LogPosition, read::ReadCommand};
 
+/// What of a file is old enough at some second to go, estimated.
+pub(crate) struct Droppable {
+    /// All cells and deletions.
+    pub(crate) cells: u64,
+    /// The share of them.
+    pub(crate) ratio: f64,
+    /// How many are deletions of rows or more, at least: there are no cells for them.
+    pub(crate) large_deletions: u64,
+}
+
 /// An opened SSTable, and what reads ask of it before they touch the disk.
 pub(crate) struct SSTable {
     reader: SSTableReader,
-    opened: Instant,
+    /// When Data.db was written, in milliseconds since 1970.
+    made_ms: i64,
     /// Set by the first who asks.
     bytes_on_disk: OnceCell<u64>,
     /// Whether a compaction could not read it.
@@ -37,13 +49,14 @@ impl SSTable {
         cache: &PageCache,
     ) -> Result<Self, StorageError> {
         let table = Some(table.clone());
+        let data = descriptor.path(&Component::Data);
         let reader = SSTableReader::open(file_system, descriptor, table, cache).await?;
-        Ok(Self {
-            reader,
-            opened: Instant::coarse(),
-            bytes_on_disk: OnceCell::new(),
-            is_suspect: Cell::new(false),
-        })
+        let made_ms = match file_system.metadata(data).await {
+            Ok(metadata) => metadata.modified_ms,
+            // Open, and removed already.
+            Err(_) => time::now_millis(),
+        };
+        Ok(Self { reader, made_ms, bytes_on_disk: OnceCell::new(), is_suspect: Cell::new(false) })
     }
 
     pub(crate) fn reader(&self) -> &SSTableReader {
@@ -98,9 +111,9 @@ impl SSTable {
         is_meant
     }
 
-    /// Since when this shard has it open.
-    pub(crate) fn opened(&self) -> Instant {
-        self.opened
+    /// Seconds since it was made.
+    pub(crate) fn age_s(&self) -> u64 {
+        u64::try_from(time::now_millis().saturating_sub(self.made_ms)).unwrap_or(0) / 1000
     }
 
     /// The number in its name; files with other names count as the oldest.
@@ -138,8 +151,11 @@ impl SSTable {
         self.stats().level
     }
 
-    /// Estimates of the cells and deletions, and of the share of them that are old enough at second `before_s` to go.
-    pub(crate) fn droppable(&self, before_s: u32) -> (u64, f64) {
+    pub(crate) fn row_count(&self) -> u64 {
+        self.stats().total_rows
+    }
+
+    pub(crate) fn droppable(&self, before_s: u32) -> Droppable {
         let stats = self.stats();
         let bins = &stats.drop_times.bins;
         let old = bins.iter().take_while(|(second, _)| *second < u64::from(before_s));
@@ -147,10 +163,9 @@ impl SSTable {
         // The histogram of cells has one entry for each partition: its sum is an estimate.
         let cells = stats.cell_counts.offsets.iter().zip(&stats.cell_counts.counts);
         let cells: u64 = cells.map(|(cells, partitions)| cells.saturating_mul(*partitions)).sum();
-        match cells.max(old) {
-            0 => (0, 0.0),
-            all => (all, old as f64 / all as f64),
-        }
+        let all = cells.max(old);
+        let ratio = if all == 0 { 0.0 } else { old as f64 / all as f64 };
+        Droppable { cells: all, ratio, large_deletions: old.saturating_sub(cells) }
     }
 
     /// Whether the key range and the filter allow the partition to be inside.

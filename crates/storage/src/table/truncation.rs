@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! espalier truncation 1
+//! at 1700000000000000       when, in µs; not in those of older versions
 //! generations 12            SSTables with this number or less are dead; 0 once they are removed
 //! shard 0 1700000000001 33  writes of shard 0 before this place of the commit log are dead (segment, offset)
 //! file da-3h2k…-bti         this SSTable, whose name has no number, is dead; none once they are removed
@@ -28,6 +29,8 @@ const FIRST_LINE: &str = "espalier truncation 1";
 /// When and where a table was truncated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TruncationRecord {
+    /// When, in µs since 1970: batches that were noted until then are dead. 0 if nobody knows.
+    pub(crate) at_us: i64,
     /// SSTables up to this generation number are dead; 0 for none.
     pub(crate) generations: u64,
     /// Of each shard, the place in its commit log before which writes are dead.
@@ -68,7 +71,11 @@ impl TruncationRecord {
     }
 
     fn to_text(&self) -> String {
-        let mut text = format!("{FIRST_LINE}\ngenerations {}\n", self.generations);
+        let mut text = format!("{FIRST_LINE}\n");
+        if self.at_us != 0 {
+            text += &format!("at {}\n", self.at_us);
+        }
+        text += &format!("generations {}\n", self.generations);
         for (shard, position) in self.positions.iter().enumerate() {
             text += &format!("shard {shard} {} {}\n", position.segment, position.offset);
         }
@@ -83,8 +90,12 @@ impl TruncationRecord {
         if lines.next() != Some(FIRST_LINE) {
             return None;
         }
-        let generations = lines.next()?.strip_prefix("generations ")?.parse().ok()?;
-        let mut record = Self { generations, ..Self::default() };
+        let (mut line, mut at_us) = (lines.next()?, 0);
+        if let Some(at) = line.strip_prefix("at ") {
+            (line, at_us) = (lines.next()?, at.parse().ok()?);
+        }
+        let generations = line.strip_prefix("generations ")?.parse().ok()?;
+        let mut record = Self { at_us, generations, ..Self::default() };
         for line in lines {
             if let Some(name) = line.strip_prefix("file ") {
                 record.names.push(name.into());
@@ -151,6 +162,7 @@ mod tests {
     #[test]
     fn text_round_trip_and_damage() {
         let record = TruncationRecord {
+            at_us: 1_700_000_000_000_001,
             generations: 12,
             positions: vec![
                 LogPosition { segment: 100, offset: 33 },
@@ -161,6 +173,8 @@ mod tests {
         let text = record.to_text();
         assert_eq!(TruncationRecord::parse(&text), Some(record.clone()));
         assert_eq!(TruncationRecord::parse(&text.replace("12", "13")), None);
+        let older = TruncationRecord { at_us: 0, ..record.clone() };
+        assert_eq!(TruncationRecord::parse(&older.to_text()), Some(older));
         let at = |segment, offset| LogPosition { segment, offset };
         assert!(record.covers(0, at(100, 32)) && !record.covers(0, at(100, 33)));
         assert!(record.covers(1, at(98, 50)) && !record.covers(1, at(100, 0)));

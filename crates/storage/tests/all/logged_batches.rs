@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use espalier_mutation::{DeletionTime, Mutation, PartitionUpdate};
-use espalier_runtime::{file::FileSystem, random::Generator};
+use espalier_mutation::{ColumnData, DeletionTime, Liveness, Mutation, PartitionUpdate};
+use espalier_runtime::{file::FileSystem, random::Generator, spawn_local, time, yield_now};
 
 use crate::support::{shards::on_shards, *};
 
@@ -112,4 +112,68 @@ fn a_batch_with_a_part_that_is_refused_is_refused_as_a_whole() {
         assert_eq!(read_all(&database, &batches).await.partitions.len(), 0);
     })
     .unwrap();
+}
+
+/// A batch whose note is still there when the node starts, though its table was truncated since.
+#[test]
+fn what_a_note_says_does_not_come_back_after_a_truncation() {
+    for is_truncated in [true, false] {
+        let file_system = FileSystem::simulated(2);
+        on_shards(3, &file_system, configuration(), move |database| async move {
+            create(&database, vec![narrow_table()]).await;
+            let (narrow, other) = (table(&database, "narrow"), database.clone());
+            let batches = database.schema().table("system", "batches").unwrap().clone();
+            let mut mutation = Mutation::default();
+            for part in 0..PARTS {
+                let one = insert(&narrow, &part.to_string(), None, 1, &[("v", "1")]);
+                mutation.updates.extend(one.updates);
+            }
+            let noted = loop {
+                let (other, again) = (other.clone(), mutation.clone());
+                let batch = spawn_local(async move { other.apply_logged_batch(again).await });
+                let mut noted = None;
+                while !batch.is_finished() {
+                    let seen = read_all(&database, &batches).await.partitions.pop();
+                    noted = noted.or(seen);
+                    yield_now().await;
+                }
+                batch.await.unwrap();
+                if let Some(noted) = noted {
+                    break noted;
+                }
+            };
+            if is_truncated {
+                database.truncate(narrow.id).await.unwrap();
+            }
+            // As if its removal had been lost.
+            let timestamp = time::next_timestamp_micros();
+            let mut again = PartitionUpdate::new(batches.id, noted.key);
+            for mut row in noted.rows {
+                row.liveness = Liveness::live(timestamp);
+                for (_, data) in &mut row.columns {
+                    match data {
+                        ColumnData::Simple(cell) => cell.timestamp = timestamp,
+                        ColumnData::Complex(column) => {
+                            column
+                                .cells
+                                .iter_mut()
+                                .for_each(|(_, cell)| cell.timestamp = timestamp);
+                        }
+                    }
+                }
+                again.rows.push(row);
+            }
+            database.apply(Mutation { updates: vec![again] }).await.unwrap();
+            database.shutdown().await.unwrap();
+        })
+        .unwrap();
+        on_shards(3, &file_system, configuration(), move |database| async move {
+            let narrow = table(&database, "narrow");
+            let found = read_all(&database, &narrow).await.partitions.len();
+            assert_eq!(found, if is_truncated { 0 } else { PARTS });
+            let batches = database.schema().table("system", "batches").unwrap().clone();
+            assert_eq!(read_all(&database, &batches).await.partitions.len(), 0);
+        })
+        .unwrap();
+    }
 }

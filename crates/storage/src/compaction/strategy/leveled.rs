@@ -94,6 +94,41 @@ impl Leveled {
         Some(Pick { files, level: 1, split: self.split() })
     }
 
+    /// A file of which much can go with what it covers in deeper levels, and what it meets in the next one, into that; of level 0 all
+    /// files. So it comes to what it covers.
+    pub(super) fn downwards(
+        &self,
+        arena: &Arena<'_>,
+        is_garbage: impl Fn(&FileFacts) -> bool,
+        is_worth: impl Fn(&[usize], usize) -> bool,
+    ) -> Option<Pick> {
+        let levels = levels(arena.idle, arena.busy);
+        (0..LEVELS - 1).find_map(|level| {
+            let of_level = &levels.of[level];
+            let covers = |index: usize| {
+                let garbage = &arena.idle[index];
+                let mut deeper = levels.of[level + 1..].iter().flatten();
+                deeper.any(|other| arena.idle[*other].may_be_covered_by(garbage))
+            };
+            let garbage = of_level.iter().copied().filter(|index| is_garbage(&arena.idle[*index]));
+            garbage.filter(|index| covers(*index)).find_map(|index| {
+                let mut files = match level {
+                    // None may be left that is older and lies over it.
+                    0 if arena.busy.iter().any(|file| file.level == 0) => return None,
+                    0 => of_level.clone(),
+                    _ => vec![index],
+                };
+                let range =
+                    |ends: fn(&FileFacts) -> i64| files.iter().map(move |i| ends(&arena.idle[*i]));
+                let first = range(|file| file.first_token).min()?;
+                let last = range(|file| file.last_token).max()?;
+                files.extend(met_in(arena, &levels, level + 1, (first, last))?);
+                let next = u32::try_from(level + 1).ok()?;
+                is_worth(&files, index).then(|| Pick { files, level: next, split: self.split() })
+            })
+        })
+    }
+
     /// All goes to the lowest level that has room for it.
     pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         // All files make a level; some of them would lie over others there.

@@ -42,7 +42,13 @@ pub struct FileFacts {
     pub cells: u64,
     /// Estimated share of them that are old enough to go.
     pub droppable_ratio: f64,
-    /// Seconds since the file was made or the node started.
+    /// How many of those are deletions of more than a cell, at least.
+    pub large_deletions: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Partitions, at least one.
+    pub partitions: u64,
+    /// Seconds since the file was made.
     pub age_s: u64,
 }
 
@@ -197,6 +203,17 @@ impl CompactionStrategy {
         }
     }
 
+    /// How many files lie over one token beyond those that this strategy leaves there when it keeps up.
+    pub fn surplus(&self, arena: &Arena<'_>) -> usize {
+        let all = || arena.idle.iter().chain(arena.busy).chain(arena.left_out);
+        let all: Vec<&FileFacts> = match &self.kind {
+            // One of each window that is over.
+            Kind::TimeWindow(strategy) => strategy.unsettled(arena, all()),
+            _ => all().collect(),
+        };
+        depth(all.into_iter().map(|file| (file.first_token, file.last_token)))
+    }
+
     /// How some of the idle files, or all, are written when they are compacted into one run, and the level of it.
     pub fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         match &self.kind {
@@ -224,12 +241,22 @@ impl CompactionStrategy {
 
     /// A file with what it may cover in others, so that both can go: where that is as large a share of all of them as a file alone must
     /// have. Cassandra waits until as many files as for any other compaction are there, and so never ends with a table of which all
-    /// was deleted. Only where files may be put together freely, which levels and time windows forbid.
+    /// was deleted. In levels it goes down with what it meets there. Time windows stay apart.
     fn covered_pick(&self, arena: &Arena<'_>) -> Option<Pick> {
-        if !matches!(self.kind, Kind::SizeTiered(_) | Kind::Unified(_)) {
-            return None;
+        match &self.kind {
+            Kind::TimeWindow(_) => return None,
+            Kind::Leveled(strategy) => {
+                let is_garbage = |file: &FileFacts| self.is_garbage(file);
+                let is_worth = |files: &[usize], index: usize| {
+                    let dead = dead_cells(arena, files, index);
+                    dead.is_some_and(|dead| dead > self.common.tombstone_threshold)
+                };
+                return strategy.downwards(arena, is_garbage, is_worth);
+            }
+            Kind::SizeTiered(_) | Kind::Unified(_) => {}
         }
-        let sets = arena.idle.iter().filter(|file| self.is_garbage(file)).filter_map(|garbage| {
+        let garbage = arena.idle.iter().enumerate().filter(|(_, file)| self.is_garbage(file));
+        let sets = garbage.filter_map(|(at, garbage)| {
             let mut others = arena.busy.iter().chain(arena.left_out);
             if others.any(|other| other.may_be_covered_by(garbage)) {
                 return None;
@@ -238,12 +265,8 @@ impl CompactionStrategy {
                 |file: &FileFacts| file.number == garbage.number || file.may_be_covered_by(garbage);
             let files: Vec<usize> =
                 (0..arena.idle.len()).filter(|index| is_in(&arena.idle[*index])).collect();
-            let of = |index: &usize| &arena.idle[*index];
-            let cells: f64 = files.iter().map(|index| of(index).cells as f64).sum();
-            let droppable =
-                |file: &FileFacts| file.droppable_ratio.clamp(0.0, 1.0) * file.cells as f64;
-            let droppable: f64 = files.iter().map(|index| droppable(of(index))).sum();
-            (droppable > self.common.tombstone_threshold * cells).then_some((droppable, files))
+            let dead = dead_cells(arena, &files, at)?;
+            (dead > self.common.tombstone_threshold).then_some((dead, files))
         });
         let (_, files) = sets.max_by(|(left, _), (right, _)| left.total_cmp(right))?;
         Some(match &self.kind {
@@ -269,6 +292,25 @@ impl CompactionStrategy {
     }
 }
 
+/// The share of the cells of some files that may go if they are compacted together: those that are old enough, and what the deletions of
+/// the one at `garbage` are likely to cover in the others: one of a row as many as a row has there, one of more as many as a partition.
+fn dead_cells(arena: &Arena<'_>, files: &[usize], garbage: usize) -> Option<f64> {
+    let of = |index: &usize| &arena.idle[*index];
+    let sum =
+        |count: fn(&FileFacts) -> f64| files.iter().map(|index| count(of(index))).sum::<f64>();
+    let cells = sum(|file| file.cells as f64);
+    let old = sum(|file| file.droppable_ratio.clamp(0.0, 1.0) * file.cells as f64);
+    let garbage = arena.idle.get(garbage)?;
+    let others = (cells - garbage.cells as f64).max(0.0);
+    let rows = sum(|file| file.rows as f64) - garbage.rows as f64;
+    let partitions = sum(|file| file.partitions as f64) - garbage.partitions as f64;
+    let deletions = garbage.large_deletions as f64;
+    let of_rows = deletions.min(garbage.rows as f64);
+    let covered =
+        of_rows * others / rows.max(1.0) + (deletions - of_rows) * others / partitions.max(1.0);
+    Some((old + covered.min(others)).min(cells) / cells.max(1.0))
+}
+
 /// Whether another file may hold what the deletions of this one cover, so that they could not go.
 fn has_older_overlap(arena: &Arena<'_>, file: &FileFacts) -> bool {
     let all = arena.idle.iter().chain(arena.busy).chain(arena.left_out);
@@ -285,7 +327,7 @@ pub(crate) fn depth(ranges: impl IntoIterator<Item = (i64, i64)>) -> usize {
 
 impl FileFacts {
     /// Whether deletions of `newer` may cover something in it.
-    fn may_be_covered_by(&self, newer: &FileFacts) -> bool {
+    pub(super) fn may_be_covered_by(&self, newer: &FileFacts) -> bool {
         self.number != newer.number
             && self.overlaps(newer)
             && self.minimum_timestamp <= newer.maximum_timestamp

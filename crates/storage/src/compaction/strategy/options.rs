@@ -51,6 +51,14 @@ impl<'a> Options<'a> {
         }
     }
 
+    /// A part of one: `0.5` or `50%`.
+    pub(super) fn share(&mut self, name: &'static str, default: f64) -> Result<f64, String> {
+        let text = self.left.get(name).copied().unwrap_or_default();
+        let Some(percent) = text.trim().strip_suffix('%') else { return self.float(name, default) };
+        self.left.insert(name, percent);
+        self.float(name, default).map(|percent| percent / 100.0)
+    }
+
     pub(super) fn flag(&mut self, name: &str, default: bool) -> Result<bool, String> {
         match self.text(name) {
             None => Ok(default),

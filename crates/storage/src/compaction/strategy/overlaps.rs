@@ -44,3 +44,24 @@ pub(super) fn overlap_sets(files: &[FileFacts], among: &[usize]) -> Vec<OverlapS
     }
     sets
 }
+
+/// Those of some files, taken in this order, that can be taken without more than `most` over one token.
+pub(super) fn within_depth(files: &[FileFacts], order: Vec<usize>, most: usize) -> Vec<usize> {
+    // Where the number of files over a token may change.
+    let mut firsts: Vec<i64> = order.iter().map(|index| files[*index].first_token).collect();
+    firsts.sort_unstable();
+    firsts.dedup();
+    let mut depths = vec![0; firsts.len()];
+    let mut taken = order;
+    taken.retain(|index| {
+        let file = &files[*index];
+        let from = firsts.partition_point(|first| *first < file.first_token);
+        let to = firsts.partition_point(|first| *first <= file.last_token);
+        let has_room = depths[from..to].iter().all(|depth| *depth < most);
+        if has_room {
+            depths[from..to].iter_mut().for_each(|depth| *depth += 1);
+        }
+        has_room
+    });
+    taken
+}

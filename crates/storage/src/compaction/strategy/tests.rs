@@ -28,6 +28,9 @@ fn file(number: u64, mebibytes: u64) -> FileFacts {
         maximum_timestamp: number as i64,
         cells: mebibytes * 1000,
         droppable_ratio: 0.0,
+        large_deletions: 0,
+        rows: mebibytes * 1000,
+        partitions: mebibytes * 1000,
         age_s: 0,
     }
 }
@@ -337,4 +340,101 @@ fn a_file_full_of_tombstones_is_compacted_alone() {
         assert!(picked(&strategy, std::slice::from_ref(&dead), &[file(1, 10)]).is_empty());
         assert_eq!(picked(&strategy, &[dead, file(9, 10)], &[]), [vec![7]]);
     }
+}
+
+/// A deletion of a row covers all its cells, one of a partition all of its rows.
+#[test]
+fn deletions_are_worth_what_they_cover() {
+    for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
+        let strategy = strategy(class, &[]);
+        let old = FileFacts { cells: 6000, rows: 1000, partitions: 100, ..file(1, 10) };
+        let dead = FileFacts { droppable_ratio: 1.0, age_s: 90_000, ..file(7, 1) };
+        let rows = |count: u64| FileFacts {
+            cells: count,
+            large_deletions: count,
+            rows: count,
+            partitions: 100,
+            ..dead.clone()
+        };
+        assert_eq!(picked(&strategy, &[rows(1000), old.clone()], &[]), [vec![1, 7]]);
+        assert_eq!(picked(&strategy, &[rows(300), old.clone()], &[]), [vec![1, 7]]);
+        assert!(picked(&strategy, &[rows(100), old.clone()], &[]).is_empty());
+        let partitions = |count: u64| FileFacts { rows: 0, partitions: count, ..rows(count) };
+        assert_eq!(picked(&strategy, &[partitions(50), old.clone()], &[]), [vec![1, 7]]);
+        assert!(picked(&strategy, &[partitions(10), old.clone()], &[]).is_empty());
+        // Cells alone are worth themselves.
+        let cells = FileFacts { large_deletions: 0, ..rows(1000) };
+        assert!(picked(&strategy, &[cells, old], &[]).is_empty());
+    }
+}
+
+#[test]
+fn garbage_goes_down_to_the_level_that_it_covers() {
+    let levels = strategy("LeveledCompactionStrategy", &[("sstable_size_in_mb", "10")]);
+    let garbage = |number, level| FileFacts {
+        droppable_ratio: 1.0,
+        age_s: 90_000,
+        large_deletions: 3000,
+        rows: 3000,
+        cells: 3000,
+        ..at(file(number, 1), level, 0, 100)
+    };
+    let old = [at(file(1, 10), 3, 0, 100), at(file(2, 10), 3, 101, 200)];
+    let beside = at(file(3, 10), 1, 101, 200);
+    let go = |idle: &[FileFacts]| {
+        let picks = levels.picks(&arena(idle, &[]));
+        let numbers =
+            |pick: &Pick| pick.files.iter().map(|index| idle[*index].number).collect::<Vec<u64>>();
+        picks.iter().map(|pick| (numbers(pick), pick.level)).collect::<Vec<_>>()
+    };
+    let all = |garbage: FileFacts| [garbage, old[0].clone(), old[1].clone(), beside.clone()];
+    assert_eq!(go(&all(garbage(9, 0))), [(vec![9], 1)]);
+    assert_eq!(go(&all(garbage(9, 1))), [(vec![9], 2)]);
+    assert_eq!(go(&all(garbage(9, 2))), [(vec![9, 1], 3)]);
+    // Nothing deeper is older: it goes by itself.
+    let newer = at(file(10, 10), 3, 0, 100);
+    assert_eq!(go(&[garbage(9, 2), newer]), [(vec![9], 2)]);
+}
+
+/// However many files there are: what is written must lie over less than what was read.
+#[test]
+fn the_most_files_are_counted_over_one_token() {
+    let step = i128::from(u64::MAX / 32);
+    let part = |number: i128| {
+        let first = i128::from(i64::MIN) + (number - 1) * step;
+        let span = (first as i64, (first + step - 1) as i64);
+        let part = at(file(number as u64, 1), 0, span.0, span.1);
+        FileFacts { bytes: 20 * MIB / 32, ..part }
+    };
+    let mut files: Vec<FileFacts> = (1..=32).map(part).collect();
+    files.extend((40..43).map(|number| file(number, 20)));
+    for most in ["32", "2"] {
+        let unified = strategy("UnifiedCompactionStrategy", &[("max_sstables_to_compact", most)]);
+        assert_eq!(picked(&unified, &files, &[])[0].len(), 35, "{most}");
+    }
+    // Four at most over each token: the oldest.
+    let unified = strategy("UnifiedCompactionStrategy", &[("max_sstables_to_compact", "2")]);
+    let wide: Vec<FileFacts> = (1..=7).map(|number| file(number, 20)).collect();
+    assert_eq!(picked(&unified, &wide, &[]), [[1, 2, 3, 4]]);
+}
+
+#[test]
+fn windows_that_are_over_are_no_surplus() {
+    let day =
+        |number: u64, day: i64| FileFacts { maximum_timestamp: day * DAY_US, ..file(number, 10) };
+    let files: Vec<FileFacts> = (0..100).map(|number| day(number, number as i64)).collect();
+    let windows = strategy("TimeWindowCompactionStrategy", &[]);
+    assert_eq!(windows.surplus(&arena(&files, &[])), 0);
+    let more: Vec<FileFacts> =
+        (0..3).map(|number| day(200 + number, 100)).chain([day(300, 7)]).collect();
+    let all: Vec<FileFacts> = files.iter().chain(&more).cloned().collect();
+    assert_eq!(windows.surplus(&arena(&all, &[])), 4);
+    let tiers = strategy("SizeTieredCompactionStrategy", &[]);
+    assert_eq!(tiers.surplus(&arena(&files, &[])), 100);
+}
+
+#[test]
+fn a_growth_may_be_told_in_percent() {
+    let percent = strategy("UnifiedCompactionStrategy", &[("sstable_growth", "50%")]);
+    assert_eq!(percent, strategy("UnifiedCompactionStrategy", &[("sstable_growth", "0.5")]));
 }

@@ -50,6 +50,24 @@ impl TimeWindow {
         second.div_euclid(i64::try_from(self.window_s).unwrap_or(i64::MAX))
     }
 
+    /// The files without the largest of each window that is over: it stays.
+    pub(super) fn unsettled<'f>(
+        &self,
+        arena: &Arena<'_>,
+        files: impl Iterator<Item = &'f FileFacts>,
+    ) -> Vec<&'f FileFacts> {
+        let mut windows: BTreeMap<i64, Vec<&FileFacts>> = BTreeMap::new();
+        files.for_each(|file| windows.entry(self.window_of(file)).or_default().push(file));
+        let now = i64::try_from(arena.now_s / self.window_s).unwrap_or(i64::MAX);
+        let present = windows.last_key_value().map_or(now, |(newest, _)| now.max(*newest));
+        let rest = windows.into_iter().flat_map(|(window, mut files)| {
+            files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
+            let settled = usize::from(window < present);
+            files.into_iter().skip(settled)
+        });
+        rest.collect()
+    }
+
     pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
         let mut windows: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
         for (index, file) in arena.idle.iter().enumerate() {

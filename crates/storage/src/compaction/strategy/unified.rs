@@ -8,7 +8,7 @@
 use super::{
     Arena, FileFacts, Pick, Split,
     options::Options,
-    overlaps::{OverlapSet, overlap_sets},
+    overlaps::{OverlapSet, overlap_sets, within_depth},
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -82,7 +82,7 @@ impl Unified {
                 "Invalid configuration, base_shard_count should be at most {MOST_BASE_SHARDS}: {base_shards}"
             ));
         }
-        let growth = options.float("sstable_growth", 1.0 / 3.0)?;
+        let growth = options.share("sstable_growth", 1.0 / 3.0)?;
         if !(0.0..=1.0).contains(&growth) {
             return Err(format!(
                 "Invalid configuration, sstable_growth {growth} must be between 0 and 1"
@@ -163,16 +163,22 @@ impl Unified {
             let mut sets = overlap_sets(arena.idle, files);
             sets.retain(|set| set.most as u64 >= self.threshold(level));
             sets.sort_by_key(|set| std::cmp::Reverse(set.most));
-            picks.extend(sets.into_iter().map(|set| self.pick(arena, set)));
+            let most = self.most_files.max(usize::try_from(self.fan_factor(level)).unwrap_or(2));
+            picks.extend(sets.into_iter().map(|set| self.pick(arena, set, most)));
         }
         picks
     }
 
-    fn pick(&self, arena: &Arena<'_>, set: OverlapSet) -> Pick {
+    /// All files of a set; or, where more than `most` hold one token, the oldest, so many over each token. So what is written overlaps less than
+    /// what was there.
+    fn pick(&self, arena: &Arena<'_>, set: OverlapSet, most: usize) -> Pick {
         let mut files = set.files;
-        files
-            .sort_by_key(|index| (arena.idle[*index].maximum_timestamp, arena.idle[*index].number));
-        files.truncate(self.most_files.max(2));
+        if set.most > most {
+            files.sort_by_key(|index| {
+                (arena.idle[*index].maximum_timestamp, arena.idle[*index].number)
+            });
+            files = within_depth(arena.idle, files, most);
+        }
         self.planned(arena, files)
     }
 
