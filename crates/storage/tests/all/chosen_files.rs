@@ -133,10 +133,10 @@ fn a_compaction_that_is_stopped_fails() {
     let file_system = FileSystem::simulated(4);
     run(async {
         let database = open(&file_system, by_hand()).await.unwrap();
-        create(&database, vec![narrow_table()]).await;
-        fill(&database, 2).await;
-        let narrow = table(&database, "narrow");
-        let names = sstable_names(&file_system, &narrow).await;
+        create(&database, vec![wide_table()]).await;
+        fill_a_partition(&database, 2).await;
+        let wide = table(&database, "wide");
+        let names = sstable_names(&file_system, &wide).await;
         for is_upgrade in [false, true] {
             let other = database.clone();
             let asked = spawn_local(async move {
@@ -151,15 +151,15 @@ fn a_compaction_that_is_stopped_fails() {
             database.stop_compactions().await;
             let ended = asked.await;
             assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");
-            assert_eq!(sstable_names(&file_system, &narrow).await, names);
+            assert_eq!(sstable_names(&file_system, &wide).await, names);
         }
         database.upgrade_sstables("ks", None, false).await.unwrap();
         database.compact("ks", None, true).await.unwrap();
-        assert_eq!(sstable_names(&file_system, &narrow).await.len(), 1);
+        assert_eq!(sstable_names(&file_system, &wide).await.len(), 1);
 
         // One that waits for a file that another one has.
         for is_of_all in [false, true] {
-            let names = sstable_names(&file_system, &narrow).await;
+            let names = sstable_names(&file_system, &wide).await;
             let asked = [(); 2].map(|()| {
                 let other = database.clone();
                 spawn_local(async move { other.upgrade_sstables("ks", None, false).await })
@@ -167,17 +167,36 @@ fn a_compaction_that_is_stopped_fails() {
             while database.compactions().await.is_empty() {
                 yield_now().await;
             }
+            // The other one comes to where it waits.
+            for _ in 0..10 {
+                yield_now().await;
+            }
             match is_of_all {
-                false => database.stop_compactions_of("ks", &["narrow"]).await.unwrap(),
+                false => database.stop_compactions_of("ks", &["wide"]).await.unwrap(),
                 true => database.stop_compactions().await,
             }
             for asked in asked {
                 let ended = asked.await;
                 assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");
             }
-            assert_eq!(sstable_names(&file_system, &narrow).await, names);
+            assert_eq!(sstable_names(&file_system, &wide).await, names);
         }
     });
+}
+
+/// Files of one partition, so large that a compaction gives way often before it is done.
+async fn fill_a_partition(database: &Database, files: i32) {
+    let wide = table(database, "wide");
+    for file in 0..files {
+        for clustering in 0..4000 {
+            // What is later takes more bytes beside what was there first.
+            let timestamp = 1 + i64::from(file) * (1 << 50) + i64::from(clustering);
+            let place = Some(clustering * files + file);
+            let row = insert(&wide, "p", place, timestamp, &[("v", "text")]);
+            database.apply(row).await.unwrap();
+        }
+        database.flush("ks", None).await.unwrap();
+    }
 }
 
 /// How far a compaction is can be seen within a partition, too.
@@ -187,17 +206,7 @@ fn a_large_partition_is_seen_to_be_compacted() {
     run(async {
         let database = open(&file_system, by_hand()).await.unwrap();
         create(&database, vec![wide_table()]).await;
-        let wide = table(&database, "wide");
-        for round in 0..2 {
-            for clustering in 0..4000 {
-                // What is later takes more bytes beside what was there first.
-                let timestamp = 1 + i64::from(round) * (1 << 50) + i64::from(clustering);
-                let place = Some(clustering * 2 + round);
-                let row = insert(&wide, "p", place, timestamp, &[("v", "text")]);
-                database.apply(row).await.unwrap();
-            }
-            database.flush("ks", None).await.unwrap();
-        }
+        fill_a_partition(&database, 2).await;
         let other = database.clone();
         let asked = spawn_local(async move { other.compact("ks", None, true).await });
         let mut seen = vec![0];
