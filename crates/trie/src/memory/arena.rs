@@ -28,7 +28,7 @@ const CHUNK_ALIGNMENT: usize = 64;
 /// The size of a huge page. Chunks of at least this size are aligned to it, and the system is asked
 /// to use huge pages: look-ups go to random places, and were measured to spend half of their time on
 /// translating addresses.
-pub(super) const HUGE_PAGE: usize = 2 << 20;
+const HUGE_PAGE: usize = 2 << 20;
 
 /// The number of the chunk that holds a unit.
 const fn chunk_of(index: u32) -> u32 {

@@ -15,17 +15,12 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use super::arena::{HUGE_PAGE, allocate, free, largest_chunk};
+use super::arena::{allocate, free, largest_chunk};
 use super::node::Block;
 
 /// Of the smallest pages.
 const PAGE_BYTES: usize = 4096;
-
-/// After so many the maker pauses: it may have the core of somebody who has work to do, and a scheduler lets it go on for milliseconds.
-const BYTES_AT_ONCE: usize = HUGE_PAGE;
-const PAUSE: Duration = Duration::from_micros(100);
 
 /// How many should be there for those in a hurry: making one takes half as long as filling one at full speed, or longer.
 const AHEAD: usize = 2;
@@ -87,9 +82,6 @@ impl SpareChunks {
         let layout = Self::layout();
         let Some(memory) = allocate(layout, true) else { return };
         for offset in (0..layout.size()).step_by(PAGE_BYTES) {
-            if offset != 0 && offset % BYTES_AT_ONCE == 0 {
-                std::thread::sleep(PAUSE);
-            }
             // SAFETY: inside the allocation, which is this thread's alone. Volatile, or nothing would be written.
             unsafe { memory.add(offset).write_volatile(0) };
         }
