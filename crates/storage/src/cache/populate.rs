@@ -37,7 +37,7 @@ impl Filler<'_> {
             return 0;
         }
         let least = least_bytes(row);
-        if self.access.cache.cache.0.borrow().is_too_long(least) {
+        if self.access.cache.cache.0.borrow().is_too_large(least) {
             self.add_range(near, place, deletion).await;
             return least;
         }
@@ -248,20 +248,15 @@ impl Inner {
         }
     }
 
-    /// Whether the cache keeps no row of this length, wherever it comes from (rule 18). Static rows are rows here.
-    pub(super) fn is_too_large(&self, row: &[u8]) -> bool {
-        self.is_too_long(row.len())
-    }
-
-    /// The same of a length in bytes.
-    pub(super) fn is_too_long(&self, row_bytes: usize) -> bool {
+    /// Whether the cache keeps no row of this length in bytes, wherever it comes from (rule 18). Static rows are rows here.
+    pub(super) fn is_too_large(&self, row_bytes: usize) -> bool {
         row_bytes > self.limit_bytes / LARGEST_ROW_PART
     }
 
     /// Puts a new entry where there is none. Nothing is evicted for it: callers make room before they look at what there is. Of a row
     /// that is too large there will be no entry.
     pub(super) fn add(&mut self, prefix: &[u8], place: &[u8], entry: Entry) -> bool {
-        if self.is_too_large(entry.row_bytes()) {
+        if self.is_too_large(entry.row_bytes().len()) {
             return false;
         }
         if self.is_over(0) {

@@ -162,7 +162,7 @@ impl TableCache {
         let mut buffer = self.path.borrow_mut();
         self.put_partition(self.ticket().number, key, &mut buffer);
         let least = row.map_or(0, least_bytes);
-        if self.cache.0.borrow().is_too_long(least) {
+        if self.cache.0.borrow().is_too_large(least) {
             return least + buffer.len();
         }
         let mut bytes = Vec::new();

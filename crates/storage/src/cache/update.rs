@@ -186,7 +186,7 @@ impl TableCache {
         // before the limit went down: each flush would forget the table again.
         let is_changed = static_row.is_some_and(|static_row| {
             let has_grown = static_row.len() > present_length;
-            !(has_grown && inner.is_too_large(&static_row))
+            !(has_grown && inner.is_too_large(static_row.len()))
                 && inner.change(change.prefix, &[], |old| old.with(deletion, &static_row))
         });
         drop(inner);
@@ -247,14 +247,14 @@ impl Inner {
                     // One that has grown beyond what is left is read again.
                     let kept = if self.trie.has_readers() { 0 } else { old.len() };
                     let grown = merged.len().saturating_sub(kept);
-                    !self.is_too_large(&merged)
+                    !self.is_too_large(merged.len())
                         && (grown == 0 || !self.is_over(grown))
                         && self.change(change.prefix, place, |entry| entry.with_row(&merged))
                 })
             }
             // It was known that there is none.
             Some((false, ..)) => {
-                let is_changed = !self.is_too_large(row)
+                let is_changed = !self.is_too_large(row.len())
                     && self.change(change.prefix, place, |old| old.made_row(row));
                 self.metrics.rows += u64::from(is_changed);
                 is_changed

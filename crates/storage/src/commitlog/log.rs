@@ -434,7 +434,6 @@ impl CommitLog {
             let segments = state.live.drain(..).chain(state.ready.take());
             let paths: Vec<PathBuf> = segments.map(|segment| segment.path.clone()).collect();
             let unneeded = state.recyclable.drain(..).chain(state.obsolete.drain(..));
-            let unneeded = unneeded.chain(state.unremovable.drain(..));
             paths.into_iter().chain(unneeded.map(|(_, path)| path)).collect()
         };
         for path in paths {

@@ -289,8 +289,7 @@ pub(crate) fn rewrite_plan(
     table: &Table,
     sstable: &SSTable,
 ) -> Option<(u32, Split)> {
-    let gc_before_s = PurgeLimits::of(&table.metadata()).gc_before_s;
-    let rewrite = || table.compaction_strategy().rewrite(&facts_of(sstable, gc_before_s));
+    let rewrite = || table.compaction_strategy().rewrite(sstable.level());
     is_inside(sstable, tokens_of(database, table)).then(rewrite)
 }
 

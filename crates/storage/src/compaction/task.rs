@@ -148,7 +148,7 @@ pub(crate) async fn run(
             let id = metadata.id;
             database.exchange_everywhere(id, running.id, removed.clone(), has_left_out).await
         }
-        false => exchange(table, &running.inputs, opened, has_left_out),
+        false => table.exchange(&running.inputs, opened, has_left_out),
     };
     if let Err(error) = exchanged {
         // What is on the disk is not what is read here: nothing may be built on it before the next start.
@@ -159,21 +159,6 @@ pub(crate) async fn run(
         tracing::warn!(%error, "compacted files are left until the next start");
     }
     Ok(Outcome::Done(Box::new(outcome)))
-}
-
-/// Puts the outputs in place of the inputs, without giving way. With `has_left_out`, they do not hold all that reads may remember.
-fn exchange(
-    table: &Table,
-    inputs: &[Rc<SSTable>],
-    outputs: Vec<Rc<SSTable>>,
-    has_left_out: bool,
-) -> Result<(), StorageError> {
-    table.adopt(&outputs)?;
-    table.change_view(|view| view.without(inputs, &[]).with_sstables(outputs));
-    if has_left_out {
-        table.forget_read();
-    }
-    Ok(())
 }
 
 async fn open(

@@ -193,7 +193,8 @@ impl Database {
             let mut shared = table.view().sstables.to_vec();
             shared.retain(|sstable| split_plan(self, &table, sstable).is_some());
             for sstable in shared {
-                let split = self.split_shared(&table, &sstable, seen).await;
+                let kind = CompactionKind::Split;
+                let split = self.compact_one(&table, &sstable, kind, seen).await;
                 if let Err(StorageError::CompactionStopped(_)) = split {
                     return split;
                 }
@@ -203,13 +204,15 @@ impl Database {
         first
     }
 
-    async fn split_shared(
+    /// Writes a file anew by itself, if it is still there and this shard leads.
+    pub(super) async fn compact_one(
         &self,
         table: &Rc<Table>,
         sstable: &Rc<SSTable>,
+        kind: CompactionKind,
         seen: &StopRequests,
     ) -> Result<(), StorageError> {
-        match self.take_one(table, sstable, CompactionKind::Split, seen).await? {
+        match self.take_one(table, sstable, kind, seen).await? {
             Taken::All(guard, (level, split)) => {
                 self.compact_taken(table, Job { guard, level, split, scrub: None }).await
             }

@@ -7,13 +7,13 @@ use espalier_runtime::{spawn_local, sync::Notify};
 use espalier_sstable::Descriptor;
 use uuid::Uuid;
 
-use super::{Database, one_file::Taken};
+use super::Database;
 use crate::{
     StorageError,
     commitlog::{LogPosition, SettledNote},
     compaction::{
-        CompactionKind, CompactionOutcome, CompactionProgress, Job, RESERVED_BYTES, Running,
-        arena_of, history_update,
+        CompactionKind, CompactionOutcome, CompactionProgress, RESERVED_BYTES, Running, arena_of,
+        history_update,
     },
     table::{SSTable, Table},
 };
@@ -276,14 +276,10 @@ impl Database {
             async move {
                 let Ok(table) = database.table(id) else { return Ok(()) };
                 let staged = table.staged.borrow_mut().remove(&split).unwrap_or_default();
-                table.adopt(&staged)?;
                 let view = table.view();
                 let is_removed = |sstable: &&Rc<SSTable>| removed.contains(sstable.descriptor());
                 let gone: Vec<_> = view.sstables.iter().filter(is_removed).cloned().collect();
-                table.change_view(|view| view.without(&gone, &[]).with_sstables(staged));
-                if has_left_out {
-                    table.forget_read();
-                }
+                table.exchange(&gone, staged, has_left_out)?;
                 database.compaction_wanted().notify_one();
                 Ok(())
             }
@@ -303,14 +299,7 @@ impl Database {
         let mut left: Vec<Rc<SSTable>> = table.view().sstables.to_vec();
         left.retain(|sstable| !only_others || is_other(sstable));
         while let Some(sstable) = left.pop() {
-            let kind = CompactionKind::Upgrade;
-            match self.take_one(table, &sstable, kind, seen).await? {
-                Taken::All(guard, (level, split)) => {
-                    self.compact_taken(table, Job { guard, level, split, scrub: None }).await?;
-                }
-                Taken::Stopped => return Err(self.stopped(table)),
-                Taken::Nothing => {}
-            }
+            self.compact_one(table, &sstable, CompactionKind::Upgrade, seen).await?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@
 //! note  vint count of mappings, each vint length and body of a columns record; vint length and body of a mutation record
 //! ```
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -100,17 +100,16 @@ impl Database {
         key: &DecoratedKey,
     ) -> Result<(), StorageError> {
         let Some(noted_us) = noted_us(key) else { return Ok(()) };
-        let mut truncated = Vec::new();
-        for update in &mutation.updates {
+        let tables: BTreeSet<_> = mutation.updates.iter().map(|update| update.table).collect();
+        for id in tables {
             // Dropped meanwhile: it is told of when it is applied.
-            let Ok(table) = self.table(update.table) else { continue };
-            let directory = table.directory.clone();
-            let record = TruncationRecord::load(&self.inner.file_system, &directory).await?;
+            let Ok(table) = self.table(id) else { continue };
+            let directory = &table.directory;
+            let record = TruncationRecord::load(&self.inner.file_system, directory).await?;
             if record.is_some_and(|record| record.at_us >= noted_us) {
-                truncated.push(update.table);
+                mutation.updates.retain(|update| update.table != id);
             }
         }
-        mutation.updates.retain(|update| !truncated.contains(&update.table));
         Ok(())
     }
 

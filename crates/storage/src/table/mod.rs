@@ -246,6 +246,22 @@ impl Table {
         self.cache.begin_phase();
     }
 
+    /// Puts the outputs of a compaction in place of its inputs, without giving way. With `has_left_out`, they do not hold all that reads may
+    /// remember.
+    pub(crate) fn exchange(
+        &self,
+        inputs: &[Rc<SSTable>],
+        outputs: Vec<Rc<SSTable>>,
+        has_left_out: bool,
+    ) -> Result<(), StorageError> {
+        self.adopt(&outputs)?;
+        self.change_view(|view| view.without(inputs, &[]).with_sstables(outputs));
+        if has_left_out {
+            self.forget_read();
+        }
+        Ok(())
+    }
+
     /// Forgets what was read of its files, because they do not hold the same any more.
     pub(crate) fn forget_read(&self) {
         self.cache.begin_phase();

@@ -87,10 +87,7 @@ impl Leveled {
         if bytes <= self.file_bytes {
             return Some(Pick { files, level: 0, split: Split::Never });
         }
-        let tokens = files.iter().map(|index| &arena.idle[*index]);
-        let first = tokens.clone().map(|file| file.first_token).min()?;
-        let last = tokens.map(|file| file.last_token).max()?;
-        files.extend(met_in(arena, levels, 1, (first, last))?);
+        files.extend(met_in(arena, levels, 1, span(arena, &files)?)?);
         Some(Pick { files, level: 1, split: self.split() })
     }
 
@@ -118,11 +115,7 @@ impl Leveled {
                     0 => of_level.clone(),
                     _ => vec![index],
                 };
-                let range =
-                    |ends: fn(&FileFacts) -> i64| files.iter().map(move |i| ends(&arena.idle[*i]));
-                let first = range(|file| file.first_token).min()?;
-                let last = range(|file| file.last_token).max()?;
-                files.extend(met_in(arena, &levels, level + 1, (first, last))?);
+                files.extend(met_in(arena, &levels, level + 1, span(arena, &files)?)?);
                 let next = u32::try_from(level + 1).ok()?;
                 is_worth(&files, index).then(|| Pick { files, level: next, split: self.split() })
             })
@@ -168,6 +161,13 @@ fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
     }
     busy.iter().for_each(|file| levels.bytes[level_of(file)] += file.bytes);
     levels
+}
+
+/// The tokens from the first to the last of some idle files.
+fn span(arena: &Arena<'_>, files: &[usize]) -> Option<(i64, i64)> {
+    let files = files.iter().map(|index| &arena.idle[*index]);
+    let first = files.clone().map(|file| file.first_token).min()?;
+    Some((first, files.map(|file| file.last_token).max()?))
 }
 
 /// The idle files of a level that meet a range of tokens; `None` if some file that meets it is being compacted, or is

@@ -71,6 +71,13 @@ pub struct Arena<'a> {
     pub now_s: u64,
 }
 
+impl<'a> Arena<'a> {
+    /// All files.
+    fn all(&self) -> impl Iterator<Item = &'a FileFacts> {
+        self.idle.iter().chain(self.busy).chain(self.left_out)
+    }
+}
+
 /// Where an output ends and the next one begins; always between partitions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Split {
@@ -205,13 +212,12 @@ impl CompactionStrategy {
 
     /// How many files lie over one token beyond those that this strategy leaves there when it keeps up.
     pub fn surplus(&self, arena: &Arena<'_>) -> usize {
-        let all = || arena.idle.iter().chain(arena.busy).chain(arena.left_out);
-        let all: Vec<&FileFacts> = match &self.kind {
+        let files: Vec<&FileFacts> = match &self.kind {
             // One of each window that is over.
-            Kind::TimeWindow(strategy) => strategy.unsettled(arena, all()),
-            _ => all().collect(),
+            Kind::TimeWindow(strategy) => strategy.unsettled(arena),
+            _ => arena.all().collect(),
         };
-        depth(all.into_iter().map(|file| (file.first_token, file.last_token)))
+        depth(files.into_iter().map(|file| (file.first_token, file.last_token)))
     }
 
     /// How some of the idle files, or all, are written when they are compacted into one run, and the level of it.
@@ -225,11 +231,11 @@ impl CompactionStrategy {
         }
     }
 
-    /// How one file is written anew by itself.
-    pub fn rewrite(&self, file: &FileFacts) -> (u32, Split) {
+    /// How one file of a level is written anew by itself.
+    pub fn rewrite(&self, level: u32) -> (u32, Split) {
         match &self.kind {
-            Kind::Leveled(strategy) => (file.level, strategy.split()),
-            _ => (file.level, Split::Never),
+            Kind::Leveled(strategy) => (level, strategy.split()),
+            _ => (level, Split::Never),
         }
     }
 
@@ -243,15 +249,14 @@ impl CompactionStrategy {
     /// have. Cassandra waits until as many files as for any other compaction are there, and so never ends with a table of which all
     /// was deleted. In levels it goes down with what it meets there. Time windows stay apart.
     fn covered_pick(&self, arena: &Arena<'_>) -> Option<Pick> {
+        let is_worth = |share: f64| share > self.common.tombstone_threshold;
         match &self.kind {
             Kind::TimeWindow(_) => return None,
             Kind::Leveled(strategy) => {
                 let is_garbage = |file: &FileFacts| self.is_garbage(file);
-                let is_worth = |files: &[usize], index: usize| {
-                    let dead = dead_cells(arena, files, index);
-                    dead.is_some_and(|dead| dead > self.common.tombstone_threshold)
-                };
-                return strategy.downwards(arena, is_garbage, is_worth);
+                return strategy.downwards(arena, is_garbage, |files, index| {
+                    is_worth(dead_share(arena, files, index))
+                });
             }
             Kind::SizeTiered(_) | Kind::Unified(_) => {}
         }
@@ -265,8 +270,8 @@ impl CompactionStrategy {
                 |file: &FileFacts| file.number == garbage.number || file.may_be_covered_by(garbage);
             let files: Vec<usize> =
                 (0..arena.idle.len()).filter(|index| is_in(&arena.idle[*index])).collect();
-            let dead = dead_cells(arena, &files, at)?;
-            (dead > self.common.tombstone_threshold).then_some((dead, files))
+            let share = dead_share(arena, &files, at);
+            is_worth(share).then_some((share, files))
         });
         let (_, files) = sets.max_by(|(left, _), (right, _)| left.total_cmp(right))?;
         Some(match &self.kind {
@@ -287,20 +292,20 @@ impl CompactionStrategy {
             let ratio = |index: &usize| arena.idle[*index].droppable_ratio;
             ratio(left).total_cmp(&ratio(right))
         })?;
-        let (level, split) = self.rewrite(&arena.idle[index]);
+        let (level, split) = self.rewrite(arena.idle[index].level);
         Some(Pick { files: vec![index], level, split })
     }
 }
 
 /// The share of the cells of some files that may go if they are compacted together: those that are old enough, and what the deletions of
 /// the one at `garbage` are likely to cover in the others: one of a row as many as a row has there, one of more as many as a partition.
-fn dead_cells(arena: &Arena<'_>, files: &[usize], garbage: usize) -> Option<f64> {
+fn dead_share(arena: &Arena<'_>, files: &[usize], garbage: usize) -> f64 {
     let of = |index: &usize| &arena.idle[*index];
     let sum =
         |count: fn(&FileFacts) -> f64| files.iter().map(|index| count(of(index))).sum::<f64>();
     let cells = sum(|file| file.cells as f64);
     let old = sum(|file| file.droppable_ratio.clamp(0.0, 1.0) * file.cells as f64);
-    let garbage = arena.idle.get(garbage)?;
+    let garbage = of(&garbage);
     let others = (cells - garbage.cells as f64).max(0.0);
     let rows = sum(|file| file.rows as f64) - garbage.rows as f64;
     let partitions = sum(|file| file.partitions as f64) - garbage.partitions as f64;
@@ -308,13 +313,12 @@ fn dead_cells(arena: &Arena<'_>, files: &[usize], garbage: usize) -> Option<f64>
     let of_rows = deletions.min(garbage.rows as f64);
     let covered =
         of_rows * others / rows.max(1.0) + (deletions - of_rows) * others / partitions.max(1.0);
-    Some((old + covered.min(others)).min(cells) / cells.max(1.0))
+    (old + covered.min(others)).min(cells) / cells.max(1.0)
 }
 
 /// Whether another file may hold what the deletions of this one cover, so that they could not go.
 fn has_older_overlap(arena: &Arena<'_>, file: &FileFacts) -> bool {
-    let all = arena.idle.iter().chain(arena.busy).chain(arena.left_out);
-    all.into_iter().any(|other| other.may_be_covered_by(file))
+    arena.all().any(|other| other.may_be_covered_by(file))
 }
 
 /// How many of some ranges of tokens at most hold one token.

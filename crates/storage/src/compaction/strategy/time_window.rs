@@ -50,16 +50,17 @@ impl TimeWindow {
         second.div_euclid(i64::try_from(self.window_s).unwrap_or(i64::MAX))
     }
 
-    /// The files without the largest of each window that is over: it stays.
-    pub(super) fn unsettled<'f>(
-        &self,
-        arena: &Arena<'_>,
-        files: impl Iterator<Item = &'f FileFacts>,
-    ) -> Vec<&'f FileFacts> {
-        let mut windows: BTreeMap<i64, Vec<&FileFacts>> = BTreeMap::new();
-        files.for_each(|file| windows.entry(self.window_of(file)).or_default().push(file));
+    /// The window of now, or the newest of some files if their clocks are ahead.
+    fn present<'f>(&self, arena: &Arena<'_>, files: impl Iterator<Item = &'f FileFacts>) -> i64 {
         let now = i64::try_from(arena.now_s / self.window_s).unwrap_or(i64::MAX);
-        let present = windows.last_key_value().map_or(now, |(newest, _)| now.max(*newest));
+        files.map(|file| self.window_of(file)).fold(now, i64::max)
+    }
+
+    /// The files without the largest of each window that is over: it stays.
+    pub(super) fn unsettled<'f>(&self, arena: &Arena<'f>) -> Vec<&'f FileFacts> {
+        let mut windows: BTreeMap<i64, Vec<&FileFacts>> = BTreeMap::new();
+        arena.all().for_each(|file| windows.entry(self.window_of(file)).or_default().push(file));
+        let present = self.present(arena, arena.all());
         let rest = windows.into_iter().flat_map(|(window, mut files)| {
             files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
             let settled = usize::from(window < present);
@@ -73,9 +74,7 @@ impl TimeWindow {
         for (index, file) in arena.idle.iter().enumerate() {
             windows.entry(self.window_of(file)).or_default().push(index);
         }
-        let now = i64::try_from(arena.now_s / self.window_s).unwrap_or(i64::MAX);
-        let newest = arena.idle.iter().chain(arena.busy).map(|file| self.window_of(file)).max();
-        let present = newest.unwrap_or(now).max(now);
+        let present = self.present(arena, arena.idle.iter().chain(arena.busy));
         let mut picks = Vec::new();
         for (window, mut files) in windows.into_iter().rev() {
             let pick = |files| Pick { files, level: 0, split: Split::Never };
