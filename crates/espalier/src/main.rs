@@ -4,6 +4,7 @@ mod admin_client;
 mod bench;
 mod command_line;
 mod configuration;
+mod heap;
 mod logging;
 mod nodetool;
 mod serve;
@@ -13,15 +14,14 @@ mod svg;
 use std::process::ExitCode;
 
 use command_line::{Command, parse_from};
-use espalier_runtime::{allocation::Counted, time::Instant};
+use espalier_runtime::{heap::fill_ahead, time::Instant};
 use sstable::{INTERRUPTED, ToolError, tell};
-
-/// Many small objects are made and dropped on the same core, which mimalloc does well. `bench` counts them.
-#[global_allocator]
-static ALLOCATOR: Counted<mimalloc::MiMalloc> = Counted(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     let began = Instant::now();
+    if let Err(error) = fill_ahead() {
+        tell(format_args!("huge pages are not filled ahead: {error}"));
+    }
     let command = match parse_from(std::env::args_os()) {
         Ok(command) => command,
         Err(error) => error.exit(),

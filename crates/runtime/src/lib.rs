@@ -18,6 +18,7 @@ pub mod cpu;
 mod driver;
 mod event_loop;
 pub mod file;
+pub mod heap;
 pub mod mailbox;
 pub mod memory;
 pub mod net;

@@ -1,0 +1,321 @@
+//! Which huge pages of an area are in use, and which to fill next.
+//!
+//! An allocator takes memory by slices of 64 KiB and looks for it region by region, within a region from the lowest address up, and
+//! begins a region that nobody uses when those for its size of objects are full. So the pages that are about to be used are the first free
+//! ones of a region in which one has just been taken, and those of the next region if that is almost full.
+//!
+//! What is noted here are hints: the memory is right whatever they say, and any thread may take and leave while another tends.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+
+/// The smallest huge page there is.
+pub(super) const HUGE_PAGE: usize = 2 << 20;
+/// What an allocator takes at least.
+const SLICE: usize = HUGE_PAGE / u32::BITS as usize;
+/// Huge pages of a region.
+const PAGES: usize = 16;
+/// Of a part of the area in which an allocator looks for objects of one size.
+pub(super) const REGION: usize = PAGES * HUGE_PAGE;
+
+/// The page has small pages, or none.
+const SMALL: u8 = 0;
+/// The page was filled, or is about to be.
+const HUGE: u8 = 1;
+/// All of a page that was [`HUGE`] has been left: its next first touch would bring a huge page.
+const EMPTIED: u8 = 2;
+
+/// So many pages are filled ahead of who takes from a region where 96 are in use, and fewer where fewer are.
+const MOST_AHEAD: usize = 8;
+/// With so many pages in use none is filled ahead, so that an idle process stays small.
+const IDLE: usize = 32;
+
+/// The state of `REGIONS` regions, of which the first ones may be there.
+pub(super) struct Area<const REGIONS: usize> {
+    regions: [Region; REGIONS],
+    /// How many are there.
+    count: AtomicUsize,
+    /// Pages of which anything is in use.
+    used: AtomicUsize,
+}
+
+struct Region {
+    pages: [Page; PAGES],
+    /// A page was taken since it was tended.
+    is_taken: AtomicBool,
+    /// A page was left since it was tended.
+    is_left: AtomicBool,
+}
+
+struct Page {
+    /// A bit for each slice in use.
+    slices: AtomicU32,
+    state: AtomicU8,
+}
+
+impl Region {
+    const fn new() -> Self {
+        let (is_taken, is_left) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { pages: [const { Page::new() }; PAGES], is_taken, is_left }
+    }
+}
+
+impl Page {
+    const fn new() -> Self {
+        Self { slices: AtomicU32::new(0), state: AtomicU8::new(SMALL) }
+    }
+
+    fn is_free(&self) -> bool {
+        self.slices.load(Ordering::Relaxed) == 0
+    }
+
+    /// False if it is in another state than `from`.
+    fn turn(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// What can be done with a huge page, by its number.
+pub(super) trait HugePages {
+    /// Brings it, as one. Milliseconds.
+    fn fill(&mut self, page: usize);
+    /// Lets what is touched next be small pages.
+    fn make_small(&mut self, page: usize);
+}
+
+impl<const REGIONS: usize> Area<REGIONS> {
+    /// Nothing is there.
+    pub(super) const fn new() -> Self {
+        let (count, used) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { regions: [const { Region::new() }; REGIONS], count, used }
+    }
+
+    /// That many regions are there from now on, at most all.
+    pub(super) fn set_count(&self, count: usize) {
+        self.count.store(count.min(REGIONS), Ordering::Relaxed);
+    }
+
+    /// How many regions are there.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn regions(&self) -> &[Region] {
+        &self.regions[..self.count()]
+    }
+
+    /// The pages of a range of bytes, and which slices of each are in it.
+    fn pages(&self, bytes: Range<usize>) -> impl Iterator<Item = (&Region, &Page, u32)> {
+        let slices = bytes.start / SLICE..bytes.end.div_ceil(SLICE);
+        let bits = u32::BITS as usize;
+        let last = slices.end.div_ceil(bits).min(self.regions().len() * PAGES);
+        (slices.start / bits..last).map(move |page| {
+            let first = slices.start.saturating_sub(page * bits);
+            let end = (slices.end - page * bits).min(bits);
+            let mask = (u32::MAX >> (bits - (end - first))) << first;
+            let region = &self.regions[page / PAGES];
+            (region, &region.pages[page % PAGES], mask)
+        })
+    }
+
+    /// Somebody is about to use these bytes. True if there is something to tend.
+    pub(super) fn take(&self, bytes: Range<usize>) -> bool {
+        let mut has_news = false;
+        for (region, page, mask) in self.pages(bytes) {
+            if page.slices.fetch_or(mask, Ordering::Relaxed) == 0 {
+                self.used.fetch_add(1, Ordering::Relaxed);
+                page.turn(EMPTIED, HUGE);
+                region.is_taken.store(true, Ordering::Release);
+                has_news = true;
+            }
+        }
+        has_news
+    }
+
+    /// Nobody uses these bytes any more, and they were given back to the system. True if there is something to tend.
+    pub(super) fn leave(&self, bytes: Range<usize>) -> bool {
+        let mut has_news = false;
+        for (region, page, mask) in self.pages(bytes) {
+            let before = page.slices.fetch_and(!mask, Ordering::Relaxed);
+            if before != 0 && before & !mask == 0 {
+                self.used.fetch_sub(1, Ordering::Relaxed);
+                if page.turn(HUGE, EMPTIED) {
+                    region.is_left.store(true, Ordering::Release);
+                    has_news = true;
+                }
+            }
+        }
+        has_news
+    }
+
+    /// Fills what is about to be used, and lets what was left be small pages.
+    pub(super) fn tend(&self, memory: &mut impl HugePages) {
+        let used = self.used.load(Ordering::Relaxed);
+        let ahead = used.saturating_sub(IDLE).div_ceil(8).min(MOST_AHEAD);
+        let regions = self.regions();
+        for (index, region) in regions.iter().enumerate() {
+            if region.is_left.swap(false, Ordering::Acquire) {
+                for (page, at) in region.pages.iter().zip(index * PAGES..) {
+                    if page.turn(EMPTIED, SMALL) {
+                        memory.make_small(at);
+                    }
+                }
+            }
+            if region.is_taken.swap(false, Ordering::Acquire) {
+                let missing = ahead - fill(region, index, ahead, memory);
+                let others = (index + 1..regions.len()).chain(0..index);
+                let unused = |&other: &usize| regions[other].pages.iter().all(Page::is_free);
+                if let Some(other) = others.into_iter().find(unused).filter(|_| missing > 0) {
+                    fill(&regions[other], other, missing, memory);
+                }
+            }
+        }
+    }
+}
+
+/// Fills the first `ahead` free pages of a region. Returns how many it has.
+fn fill(region: &Region, index: usize, ahead: usize, memory: &mut impl HugePages) -> usize {
+    let pages = region.pages.iter().zip(index * PAGES..);
+    let free = pages.filter(|(page, _)| page.is_free()).take(ahead);
+    free.map(|(page, at)| {
+        if page.turn(SMALL, HUGE) || page.turn(EMPTIED, HUGE) {
+            memory.fill(at);
+        }
+    })
+    .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What was done.
+    #[derive(Default, Debug, PartialEq)]
+    struct Done {
+        filled: Vec<usize>,
+        made_small: Vec<usize>,
+    }
+
+    impl HugePages for Done {
+        fn fill(&mut self, page: usize) {
+            self.filled.push(page);
+        }
+
+        fn make_small(&mut self, page: usize) {
+            self.made_small.push(page);
+        }
+    }
+
+    fn idle_area() -> Box<Area<8>> {
+        let area = Box::new(Area::new());
+        area.set_count(8);
+        area
+    }
+
+    /// Regions 4 and 5 are in use.
+    fn area() -> Box<Area<8>> {
+        let area = idle_area();
+        area.take(bytes_of(4 * PAGES..4 * PAGES + IDLE));
+        assert_eq!(tend(&area), Done::default(), "an idle process");
+        area
+    }
+
+    fn tend(area: &Area<8>) -> Done {
+        let mut done = Done::default();
+        area.tend(&mut done);
+        done
+    }
+
+    const fn bytes_of(pages: Range<usize>) -> Range<usize> {
+        pages.start * HUGE_PAGE..pages.end * HUGE_PAGE
+    }
+
+    #[test]
+    fn the_next_page_is_filled_when_one_is_taken() {
+        let area = area();
+        assert!(area.take(0..SLICE));
+        assert_eq!(tend(&area).filled, [1]);
+        assert!(!area.take(SLICE..HUGE_PAGE), "nothing is new");
+        assert!(area.take(HUGE_PAGE..HUGE_PAGE + 1));
+        assert_eq!(tend(&area).filled, [2]);
+        assert_eq!(tend(&area), Done::default());
+    }
+
+    #[test]
+    fn the_last_page_of_a_region_is_followed_by_the_first_of_an_unused_one() {
+        let area = area();
+        area.take(bytes_of(PAGES..PAGES + 1));
+        assert_eq!(tend(&area).filled, [PAGES + 1]);
+        area.take(bytes_of(0..PAGES - 1));
+        assert_eq!(tend(&area).filled, [PAGES - 1, 2 * PAGES], "two, for 16 more are used");
+        area.take(bytes_of(PAGES - 1..PAGES));
+        assert_eq!(tend(&area).filled, [2 * PAGES + 1, 2 * PAGES + 2]);
+        area.take(bytes_of(7 * PAGES..8 * PAGES));
+        area.take(bytes_of(0..7 * PAGES));
+        assert_eq!(tend(&area), Done::default(), "none is left");
+    }
+
+    #[test]
+    fn more_are_filled_where_more_are_used() {
+        let area = area();
+        area.take(bytes_of(0..6));
+        assert_eq!(tend(&area).filled, [6]);
+        area.take(bytes_of(2 * PAGES..2 * PAGES + 12));
+        assert_eq!(tend(&area).filled, [44, 45, 46], "18 more are used");
+        area.take(bytes_of(3 * PAGES..8 * PAGES));
+        assert_eq!(tend(&area).filled, (16..24).collect::<Vec<_>>(), "eight at most");
+    }
+
+    #[test]
+    fn what_is_left_becomes_small_when_it_is_empty() {
+        let area = area();
+        area.take(0..3 * SLICE);
+        area.take(bytes_of(0..1));
+        assert_eq!(tend(&area).filled, [1]);
+        assert!(!area.leave(0..HUGE_PAGE), "it was not filled");
+        area.take(bytes_of(1..2));
+        assert_eq!(tend(&area).filled, [0], "the first free page");
+        assert!(!area.leave(HUGE_PAGE..2 * HUGE_PAGE - SLICE));
+        assert!(area.leave(2 * HUGE_PAGE - SLICE..2 * HUGE_PAGE));
+        assert!(!area.leave(bytes_of(1..2)), "it was left before");
+        assert_eq!(tend(&area).made_small, [1]);
+        area.take(bytes_of(0..1));
+        assert_eq!(tend(&area).filled, [1]);
+    }
+
+    #[test]
+    fn bytes_that_are_not_there_are_left_out() {
+        let area = area();
+        area.set_count(1);
+        assert!(area.take(bytes_of(PAGES - 1..3 * PAGES)));
+        assert!(!area.take(bytes_of(PAGES..PAGES + 1)));
+        assert_eq!(tend(&area).filled, [0]);
+    }
+
+    proptest! {
+        /// Against a set of slices.
+        #[test]
+        fn pages_in_use_are_those_with_a_slice_in_use(
+            steps in prop::collection::vec((any::<bool>(), 0..8 * PAGES * 32, 1..100usize, any::<bool>()), 1..200)
+        ) {
+            let area = idle_area();
+            let all = 8 * PAGES * 32;
+            let mut model = vec![false; all];
+            for (is_taken, first, count, is_tended) in steps {
+                let slices = first..(first + count).min(all);
+                let bytes = slices.start * SLICE..slices.end * SLICE;
+                if is_taken { area.take(bytes) } else { area.leave(bytes) };
+                model[slices].fill(is_taken);
+                if is_tended {
+                    let done = tend(&area);
+                    for page in done.filled.iter().chain(&done.made_small) {
+                        prop_assert!(!model[page * 32..][..32].contains(&true));
+                    }
+                }
+                let used = model.chunks(32).filter(|page| page.contains(&true)).count();
+                prop_assert_eq!(area.used.load(Ordering::Relaxed), used);
+            }
+        }
+    }
+}
