@@ -20,12 +20,15 @@ pub(super) const REGION: usize = PAGES * HUGE_PAGE;
 
 /// The page has small pages, or none.
 const SMALL: u8 = 0;
-/// The page was filled, or is about to be.
-const HUGE: u8 = 1;
+/// The page was filled, or is about to be, and nobody has taken any of it since then.
+const SPARE: u8 = 1;
+/// A page that was [`SPARE`] is in use.
+const HUGE: u8 = 2;
 /// All of a page that was [`HUGE`] has been left: its next first touch would bring a huge page.
-const EMPTIED: u8 = 2;
+const EMPTIED: u8 = 3;
 
-/// So many pages are filled ahead of who takes from a region where 96 are in use, and fewer where fewer are.
+/// So many pages are filled ahead of who takes from a region where 96 are in use, and fewer where fewer are. In all at most so many and an
+/// eighth of those in use are spare, wherever they are taken from.
 const MOST_AHEAD: usize = 8;
 /// With so many pages in use none is filled ahead, so that an idle process stays small.
 const IDLE: usize = 32;
@@ -37,6 +40,8 @@ pub(super) struct Area<const REGIONS: usize> {
     count: AtomicUsize,
     /// Pages of which anything is in use.
     used: AtomicUsize,
+    /// Pages that are [`SPARE`].
+    spare: AtomicUsize,
 }
 
 struct Region {
@@ -86,8 +91,12 @@ pub(super) trait HugePages {
 impl<const REGIONS: usize> Area<REGIONS> {
     /// Nothing is there.
     pub(super) const fn new() -> Self {
-        let (count, used) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { regions: [const { Region::new() }; REGIONS], count, used }
+        Self {
+            regions: [const { Region::new() }; REGIONS],
+            count: AtomicUsize::new(0),
+            used: AtomicUsize::new(0),
+            spare: AtomicUsize::new(0),
+        }
     }
 
     /// That many regions are there from now on, at most all.
@@ -124,7 +133,11 @@ impl<const REGIONS: usize> Area<REGIONS> {
         for (region, page, mask) in self.pages(bytes) {
             if page.slices.fetch_or(mask, Ordering::Relaxed) == 0 {
                 self.used.fetch_add(1, Ordering::Relaxed);
-                page.turn(EMPTIED, HUGE);
+                if page.turn(SPARE, HUGE) {
+                    self.spare.fetch_sub(1, Ordering::Relaxed);
+                } else {
+                    page.turn(EMPTIED, HUGE);
+                }
                 region.is_taken.store(true, Ordering::Release);
                 has_news = true;
             }
@@ -139,7 +152,12 @@ impl<const REGIONS: usize> Area<REGIONS> {
             let before = page.slices.fetch_and(!mask, Ordering::Relaxed);
             if before != 0 && before & !mask == 0 {
                 self.used.fetch_sub(1, Ordering::Relaxed);
-                if page.turn(HUGE, EMPTIED) {
+                // It was taken just before it was filled.
+                let was_spare = page.turn(SPARE, EMPTIED);
+                if was_spare {
+                    self.spare.fetch_sub(1, Ordering::Relaxed);
+                }
+                if was_spare || page.turn(HUGE, EMPTIED) {
                     region.is_left.store(true, Ordering::Release);
                     has_news = true;
                 }
@@ -162,27 +180,30 @@ impl<const REGIONS: usize> Area<REGIONS> {
                 }
             }
             if region.is_taken.swap(false, Ordering::Acquire) {
-                let missing = ahead - fill(region, index, ahead, memory);
+                let missing = ahead - self.fill(index, ahead, memory);
                 let others = (index + 1..regions.len()).chain(0..index);
                 let unused = |&other: &usize| regions[other].pages.iter().all(Page::is_free);
                 if let Some(other) = others.into_iter().find(unused).filter(|_| missing > 0) {
-                    fill(&regions[other], other, missing, memory);
+                    self.fill(other, missing, memory);
                 }
             }
         }
     }
-}
 
-/// Fills the first `ahead` free pages of a region. Returns how many it has.
-fn fill(region: &Region, index: usize, ahead: usize, memory: &mut impl HugePages) -> usize {
-    let pages = region.pages.iter().zip(index * PAGES..);
-    let free = pages.filter(|(page, _)| page.is_free()).take(ahead);
-    free.map(|(page, at)| {
-        if page.turn(SMALL, HUGE) || page.turn(EMPTIED, HUGE) {
-            memory.fill(at);
-        }
-    })
-    .count()
+    /// Fills the first `ahead` free pages of a region, unless too many are spare. Returns how many are free, at most `ahead`.
+    fn fill(&self, region: usize, ahead: usize, memory: &mut impl HugePages) -> usize {
+        let most = self.used.load(Ordering::Relaxed) / 8 + MOST_AHEAD;
+        let pages = self.regions[region].pages.iter().zip(region * PAGES..);
+        let free = pages.filter(|(page, _)| page.is_free()).take(ahead);
+        free.map(|(page, at)| {
+            let has_room = self.spare.load(Ordering::Relaxed) < most;
+            if has_room && (page.turn(SMALL, SPARE) || page.turn(EMPTIED, SPARE)) {
+                self.spare.fetch_add(1, Ordering::Relaxed);
+                memory.fill(at);
+            }
+        })
+        .count()
+    }
 }
 
 #[cfg(test)]
@@ -293,6 +314,20 @@ mod tests {
         assert_eq!(tend(&area).filled, [0]);
     }
 
+    #[test]
+    fn not_more_than_an_eighth_is_spare() {
+        let area = area();
+        area.take(bytes_of(4 * PAGES..8 * PAGES));
+        assert_eq!(tend(&area).filled, [0, 1, 2, 3]);
+        for region in 0..4 {
+            area.take(bytes_of(region * PAGES..region * PAGES + 1));
+        }
+        assert_eq!(tend(&area).filled.len(), 13, "of 20, for one of four was taken");
+        assert_eq!(area.spare.load(Ordering::Relaxed), 68 / 8 + MOST_AHEAD);
+        area.take(bytes_of(0..8 * PAGES));
+        assert_eq!(area.spare.load(Ordering::Relaxed), 0);
+    }
+
     proptest! {
         /// Against a set of slices.
         #[test]
@@ -315,6 +350,9 @@ mod tests {
                 }
                 let used = model.chunks(32).filter(|page| page.contains(&true)).count();
                 prop_assert_eq!(area.used.load(Ordering::Relaxed), used);
+                let pages = || area.regions.iter().flat_map(|region| &region.pages);
+                let spare = pages().filter(|page| page.state.load(Ordering::Relaxed) == SPARE);
+                prop_assert_eq!(area.spare.load(Ordering::Relaxed), spare.count());
             }
         }
     }

@@ -5,7 +5,7 @@
 //! not let go of the core meanwhile: a stall for whoever happens to touch it. So here no page is huge unless the thread made by
 //! [`fill_ahead`] has touched it before; whoever is faster than this thread gets small pages, which cost microseconds each.
 //!
-//! Memory bound: what the allocator takes, and 16 MiB ahead for each of a handful of sizes of objects; nothing ahead below 64 MiB.
+//! Memory bound: what the allocator takes, an eighth and 16 MiB ahead; nothing ahead below 64 MiB.
 
 mod area;
 
@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 
 use area::{Area, HUGE_PAGE, HugePages, REGION};
+use rustix::fs::{Mode, OFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 /// 60 GiB. An allocator gets what it needs beyond that by itself.
@@ -38,15 +39,28 @@ pub fn reserve() -> Option<NonNull<[u8]>> {
     }
     let machine_bytes = usize::try_from(crate::memory::machine_bytes()).ok()?;
     let regions = (machine_bytes / REGION).clamp(1, MOST_REGIONS);
+    if is_committed_when_mapped() {
+        return None;
+    }
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the system chooses addresses that nothing has.
     let mapped =
         unsafe { mmap_anonymous(null_mut(), (regions + 1) * REGION, access, flags) }.ok()?;
     let start = mapped.cast::<u8>().wrapping_add(mapped.cast::<u8>().align_offset(REGION));
+    // SAFETY: it was just mapped, and has nothing in it. Else all of it would be huge where the system makes all memory so.
+    let _ = unsafe { madvise(start.cast(), regions * REGION, Advice::LinuxNoHugepage) };
     AREA.set_count(regions);
     START.store(start.expose_provenance(), Ordering::Relaxed);
     NonNull::new(std::ptr::slice_from_raw_parts_mut(start, regions * REGION))
+}
+
+/// Whether the system counts addresses as memory (`vm.overcommit_memory` is 2). Then others would have none.
+fn is_committed_when_mapped() -> bool {
+    let mut mode = [0];
+    let path = c"/proc/sys/vm/overcommit_memory";
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    file.is_ok_and(|file| rustix::io::read(file, &mut mode).is_ok()) && mode == *b"2"
 }
 
 /// Whether an address is in what was reserved.
