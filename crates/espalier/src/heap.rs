@@ -12,7 +12,7 @@ use espalier_runtime::{allocation::Counted, heap};
 static ALLOCATOR: Counted<mimalloc::MiMalloc> = Counted(mimalloc::MiMalloc);
 
 /// Parts in which memory is given to the allocator: what it notes about each must fit into 32 MiB, two for each GiB.
-const PART_BYTES: usize = 15 << 30;
+const PART_BYTES: usize = 14 << 30;
 
 /// Makes memory usable, or tells that it is not used any more. Called in the middle of an allocation, so it must not allocate.
 type Commit = extern "C" fn(bool, *mut c_void, usize, *mut bool, *mut c_void) -> bool;
