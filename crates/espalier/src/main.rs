@@ -19,13 +19,13 @@ use sstable::{INTERRUPTED, ToolError, tell};
 
 fn main() -> ExitCode {
     let began = Instant::now();
-    if let Err(error) = fill_ahead() {
-        tell(format_args!("huge pages are not filled ahead: {error}"));
-    }
     let command = match parse_from(std::env::args_os()) {
         Ok(command) => command,
         Err(error) => error.exit(),
     };
+    if let Err(error) = fill_ahead() {
+        tell(format_args!("huge pages are not filled ahead: {error}"));
+    }
     let failure = |error: &dyn std::error::Error| (error.to_string(), ExitCode::FAILURE);
     let outcome = match command {
         Command::Serve(arguments) => {

@@ -181,9 +181,11 @@ impl<const REGIONS: usize> Area<REGIONS> {
             }
             if region.is_taken.swap(false, Ordering::Acquire) {
                 let missing = ahead - self.fill(index, ahead, memory);
-                let others = (index + 1..regions.len()).chain(0..index);
-                let unused = |&other: &usize| regions[other].pages.iter().all(Page::is_free);
-                if let Some(other) = others.into_iter().find(unused).filter(|_| missing > 0) {
+                let mut others = (index + 1..regions.len()).chain(0..index);
+                let is_unused = |&other: &usize| regions[other].pages.iter().all(Page::is_free);
+                if missing > 0
+                    && let Some(other) = others.find(is_unused)
+                {
                     self.fill(other, missing, memory);
                 }
             }

@@ -3,7 +3,7 @@
 //! Small objects in huge pages are read faster: looking up a row goes to random places. But a huge page comes at its first touch, zeroed, which
 //! takes 100 µs where the machine has it at hand and milliseconds where the host of a virtual machine must find it first, and the kernel does
 //! not let go of the core meanwhile: a stall for whoever happens to touch it. So here no page is huge unless the thread made by
-//! [`fill_ahead`] has touched it before; whoever is faster than this thread gets small pages, which cost microseconds each.
+//! [`fill_ahead`] has touched it before (decision 0025 says where that does not hold yet); whoever is faster than this thread gets small pages, which cost microseconds each.
 //!
 //! Memory bound: what the allocator takes, an eighth and 16 MiB ahead; nothing ahead below 64 MiB.
 
@@ -37,11 +37,11 @@ pub fn reserve() -> Option<NonNull<[u8]>> {
     if IS_RESERVED.swap(true, Ordering::Relaxed) {
         return None;
     }
-    let machine_bytes = usize::try_from(crate::memory::machine_bytes()).ok()?;
-    let regions = (machine_bytes / REGION).clamp(1, MOST_REGIONS);
     if is_committed_when_mapped() {
         return None;
     }
+    let machine_bytes = usize::try_from(crate::memory::machine_bytes()).ok()?;
+    let regions = (machine_bytes / REGION).clamp(1, MOST_REGIONS);
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the system chooses addresses that nothing has.
