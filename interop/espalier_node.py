@@ -4,6 +4,7 @@ Time limits are generous, because the machine that runs the tests may do much el
 """
 
 import os
+import random
 import re
 import select
 import signal
@@ -23,11 +24,25 @@ START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 120
 
 
+# The system gives the ports from here on to outgoing connections, of which tests make thousands: a port of those may be taken
+# between the look at it and its use, or while a node restarts.
+LEAST_EPHEMERAL_PORT = 32768
+_given_ports = set()
+
+
 def free_port():
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on now, that no outgoing connection gets, and that was not given before."""
+    while True:
+        port = random.randrange(10000, LEAST_EPHEMERAL_PORT)
+        if port in _given_ports:
+            continue
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        _given_ports.add(port)
+        return port
 
 
 class Node:
