@@ -47,9 +47,12 @@ pub(crate) async fn run(database: Database) {
 
 /// The table to flush next, if one must be.
 fn victim(database: &Database) -> Option<Rc<Table>> {
-    // What failed before is tried again first: its memory and its segments are the oldest.
+    // What failed before is tried again first: its memory and its segments are the oldest. A flush under way needs no second one, which
+    // would write the little that has come meanwhile; if it fails, it says so.
     let tables = database.tables_here();
-    if let Some(failed) = tables.iter().find(|table| !table.view().flushing.is_empty()) {
+    let has_failed =
+        |table: &&Rc<Table>| !table.view().flushing.is_empty() && table.flush_lock.available() > 0;
+    if let Some(failed) = tables.iter().find(has_failed) {
         return Some(failed.clone());
     }
     if let Some(full) = tables.iter().find(|table| table.memtable().wants_flush()) {

@@ -16,6 +16,7 @@ mod dead_ranges;
 mod dead_rows;
 mod disk_failures;
 mod dropped_and_truncated_tables;
+mod flushes_under_way;
 mod full_tries;
 mod imports;
 mod kinds_of_memtables;
