@@ -4,6 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use espalier_runtime::{allocation::Counted, heap};
 
@@ -39,13 +40,16 @@ unsafe extern "C" {
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = give_memory;
 
+/// Parts that the allocator did not take.
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+
 extern "C" fn give_memory() {
     let Some(memory) = heap::reserve() else { return };
     for offset in (0..memory.len()).step_by(PART_BYTES) {
         let size = PART_BYTES.min(memory.len() - offset);
         let start = memory.cast::<u8>().as_ptr().wrapping_add(offset).cast::<c_void>();
         // SAFETY: it was mapped for this, is zero, and stays for as long as the process. If the allocator does not take it, it gets what it needs by itself.
-        let _ = unsafe {
+        let is_taken = unsafe {
             mi_manage_memory(
                 start,
                 size,
@@ -59,7 +63,9 @@ extern "C" fn give_memory() {
                 null_mut(),
             )
         };
+        REFUSED.fetch_add(usize::from(!is_taken), Ordering::Relaxed);
     }
+    heap::note_allocators_own();
 }
 
 extern "C" fn commit(
@@ -93,5 +99,10 @@ mod tests {
         assert!(espalier_runtime::heap::has(object.as_ptr()));
         let large = vec![1u8; 5 << 20];
         assert!(espalier_runtime::heap::has(large.as_ptr()));
+        assert_eq!(
+            super::REFUSED.load(std::sync::atomic::Ordering::Relaxed),
+            0,
+            "all parts are taken"
+        );
     }
 }

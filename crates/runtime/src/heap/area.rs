@@ -18,19 +18,15 @@ const PAGES: usize = 16;
 /// Of a part of the area in which an allocator looks for objects of one size.
 pub(super) const REGION: usize = PAGES * HUGE_PAGE;
 
-/// The page has small pages, or none.
-const SMALL: u8 = 0;
+/// Nobody waits for the page to be taken: it is in use, or was never filled.
+const KNOWN: u8 = 0;
 /// The page was filled, or is about to be, and nobody has taken any of it since then.
 const SPARE: u8 = 1;
-/// A page that was [`SPARE`] is in use.
-const HUGE: u8 = 2;
-/// All of a page that was [`HUGE`] has been left: its next first touch would bring a huge page.
-const EMPTIED: u8 = 3;
 
-/// So many pages are filled ahead of who takes from a region where 96 are in use, and fewer where fewer are. In all at most so many and an
-/// eighth of those in use are spare, wherever they are taken from.
+/// So many pages are filled ahead of who takes from a region where 96 are in use, and fewer where fewer are. In all none is filled
+/// while so many and an eighth of those in use are spare, wherever they are taken from.
 const MOST_AHEAD: usize = 8;
-/// With so many pages in use none is filled ahead, so that an idle process stays small.
+/// With so many pages in use besides the allocator's own none is filled ahead, so that an idle process stays small.
 const IDLE: usize = 32;
 
 /// The state of `REGIONS` regions, of which the first ones may be there.
@@ -42,14 +38,14 @@ pub(super) struct Area<const REGIONS: usize> {
     used: AtomicUsize,
     /// Pages that are [`SPARE`].
     spare: AtomicUsize,
+    /// Pages that the allocator took for itself.
+    of_allocator: AtomicUsize,
 }
 
 struct Region {
     pages: [Page; PAGES],
     /// A page was taken since it was tended.
     is_taken: AtomicBool,
-    /// A page was left since it was tended.
-    is_left: AtomicBool,
 }
 
 struct Page {
@@ -60,14 +56,13 @@ struct Page {
 
 impl Region {
     const fn new() -> Self {
-        let (is_taken, is_left) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { pages: [const { Page::new() }; PAGES], is_taken, is_left }
+        Self { pages: [const { Page::new() }; PAGES], is_taken: AtomicBool::new(false) }
     }
 }
 
 impl Page {
     const fn new() -> Self {
-        Self { slices: AtomicU32::new(0), state: AtomicU8::new(SMALL) }
+        Self { slices: AtomicU32::new(0), state: AtomicU8::new(KNOWN) }
     }
 
     fn is_free(&self) -> bool {
@@ -82,10 +77,8 @@ impl Page {
 
 /// What can be done with a huge page, by its number.
 pub(super) trait HugePages {
-    /// Brings it, as one. Milliseconds.
+    /// Brings it, as one. Milliseconds. When it is given back to the system, what is touched there next are small pages.
     fn fill(&mut self, page: usize);
-    /// Lets what is touched next be small pages.
-    fn make_small(&mut self, page: usize);
 }
 
 impl<const REGIONS: usize> Area<REGIONS> {
@@ -96,7 +89,13 @@ impl<const REGIONS: usize> Area<REGIONS> {
             count: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
             spare: AtomicUsize::new(0),
+            of_allocator: AtomicUsize::new(0),
         }
+    }
+
+    /// What is in use now is the allocator's own.
+    pub(super) fn note_allocators_own(&self) {
+        self.of_allocator.store(self.used.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// That many regions are there from now on, at most all.
@@ -133,11 +132,7 @@ impl<const REGIONS: usize> Area<REGIONS> {
         for (region, page, mask) in self.pages(bytes) {
             if page.slices.fetch_or(mask, Ordering::Relaxed) == 0 {
                 self.used.fetch_add(1, Ordering::Relaxed);
-                if page.turn(SPARE, HUGE) {
-                    self.spare.fetch_sub(1, Ordering::Relaxed);
-                } else {
-                    page.turn(EMPTIED, HUGE);
-                }
+                self.forget_spare(page);
                 region.is_taken.store(true, Ordering::Release);
                 has_news = true;
             }
@@ -145,40 +140,31 @@ impl<const REGIONS: usize> Area<REGIONS> {
         has_news
     }
 
-    /// Nobody uses these bytes any more, and they were given back to the system. True if there is something to tend.
-    pub(super) fn leave(&self, bytes: Range<usize>) -> bool {
-        let mut has_news = false;
-        for (region, page, mask) in self.pages(bytes) {
+    /// Nobody uses these bytes any more, and they were given back to the system.
+    pub(super) fn leave(&self, bytes: Range<usize>) {
+        for (_, page, mask) in self.pages(bytes) {
             let before = page.slices.fetch_and(!mask, Ordering::Relaxed);
             if before != 0 && before & !mask == 0 {
                 self.used.fetch_sub(1, Ordering::Relaxed);
                 // It was taken just before it was filled.
-                let was_spare = page.turn(SPARE, EMPTIED);
-                if was_spare {
-                    self.spare.fetch_sub(1, Ordering::Relaxed);
-                }
-                if was_spare || page.turn(HUGE, EMPTIED) {
-                    region.is_left.store(true, Ordering::Release);
-                    has_news = true;
-                }
+                self.forget_spare(page);
             }
         }
-        has_news
     }
 
-    /// Fills what is about to be used, and lets what was left be small pages.
+    fn forget_spare(&self, page: &Page) {
+        if page.turn(SPARE, KNOWN) {
+            self.spare.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Fills what is about to be used.
     pub(super) fn tend(&self, memory: &mut impl HugePages) {
         let used = self.used.load(Ordering::Relaxed);
-        let ahead = used.saturating_sub(IDLE).div_ceil(8).min(MOST_AHEAD);
+        let idle = IDLE + self.of_allocator.load(Ordering::Relaxed);
+        let ahead = used.saturating_sub(idle).div_ceil(8).min(MOST_AHEAD);
         let regions = self.regions();
         for (index, region) in regions.iter().enumerate() {
-            if region.is_left.swap(false, Ordering::Acquire) {
-                for (page, at) in region.pages.iter().zip(index * PAGES..) {
-                    if page.turn(EMPTIED, SMALL) {
-                        memory.make_small(at);
-                    }
-                }
-            }
             if region.is_taken.swap(false, Ordering::Acquire) {
                 let missing = ahead - self.fill(index, ahead, memory);
                 let mut others = (index + 1..regions.len()).chain(0..index);
@@ -199,7 +185,7 @@ impl<const REGIONS: usize> Area<REGIONS> {
         let free = pages.filter(|(page, _)| page.is_free()).take(ahead);
         free.map(|(page, at)| {
             let has_room = self.spare.load(Ordering::Relaxed) < most;
-            if has_room && (page.turn(SMALL, SPARE) || page.turn(EMPTIED, SPARE)) {
+            if has_room && page.turn(KNOWN, SPARE) {
                 self.spare.fetch_add(1, Ordering::Relaxed);
                 memory.fill(at);
             }
@@ -213,20 +199,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What was done.
+    /// What was filled.
     #[derive(Default, Debug, PartialEq)]
     struct Done {
         filled: Vec<usize>,
-        made_small: Vec<usize>,
     }
 
     impl HugePages for Done {
         fn fill(&mut self, page: usize) {
             self.filled.push(page);
-        }
-
-        fn make_small(&mut self, page: usize) {
-            self.made_small.push(page);
         }
     }
 
@@ -291,20 +272,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_becomes_small_when_it_is_empty() {
+    fn what_is_left_is_filled_again() {
         let area = area();
-        area.take(0..3 * SLICE);
         area.take(bytes_of(0..1));
         assert_eq!(tend(&area).filled, [1]);
-        assert!(!area.leave(0..HUGE_PAGE), "it was not filled");
         area.take(bytes_of(1..2));
+        area.leave(bytes_of(0..1));
         assert_eq!(tend(&area).filled, [0], "the first free page");
-        assert!(!area.leave(HUGE_PAGE..2 * HUGE_PAGE - SLICE));
-        assert!(area.leave(2 * HUGE_PAGE - SLICE..2 * HUGE_PAGE));
-        assert!(!area.leave(bytes_of(1..2)), "it was left before");
-        assert_eq!(tend(&area).made_small, [1]);
+        area.leave(HUGE_PAGE..2 * HUGE_PAGE - SLICE);
         area.take(bytes_of(0..1));
+        assert_eq!(tend(&area).filled, [2], "of the other a slice is in use");
+        area.leave(2 * HUGE_PAGE - SLICE..2 * HUGE_PAGE);
+        area.leave(bytes_of(1..2));
+        assert_eq!(tend(&area), Done::default(), "nothing was taken");
+        area.take(bytes_of(2..3));
         assert_eq!(tend(&area).filled, [1]);
+    }
+
+    #[test]
+    fn what_the_allocator_has_for_itself_does_not_count() {
+        let area = idle_area();
+        area.take(bytes_of(4 * PAGES..4 * PAGES + 20));
+        area.note_allocators_own();
+        area.take(bytes_of(0..PAGES));
+        area.take(bytes_of(2 * PAGES..3 * PAGES));
+        assert_eq!(tend(&area), Done::default(), "an idle process");
+        area.take(bytes_of(3 * PAGES..3 * PAGES + 1));
+        assert_eq!(tend(&area).filled, [3 * PAGES + 1]);
     }
 
     #[test]
@@ -342,11 +336,14 @@ mod tests {
             for (is_taken, first, count, is_tended) in steps {
                 let slices = first..(first + count).min(all);
                 let bytes = slices.start * SLICE..slices.end * SLICE;
-                if is_taken { area.take(bytes) } else { area.leave(bytes) };
+                if is_taken {
+                    area.take(bytes);
+                } else {
+                    area.leave(bytes);
+                }
                 model[slices].fill(is_taken);
                 if is_tended {
-                    let done = tend(&area);
-                    for page in done.filled.iter().chain(&done.made_small) {
+                    for page in &tend(&area).filled {
                         prop_assert!(!model[page * 32..][..32].contains(&true));
                     }
                 }

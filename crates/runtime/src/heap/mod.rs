@@ -5,7 +5,7 @@
 //! not let go of the core meanwhile: a stall for whoever happens to touch it. So here no page is huge unless the thread made by
 //! [`fill_ahead`] has touched it before (decision 0025 says where that does not hold yet); whoever is faster than this thread gets small pages, which cost microseconds each.
 //!
-//! Memory bound: what the allocator takes, an eighth and 16 MiB ahead; nothing ahead below 64 MiB.
+//! Memory bound: what the allocator takes, and ahead an eighth of the most that it ever took and 16 MiB; nothing ahead below 64 MiB.
 
 mod area;
 
@@ -20,6 +20,7 @@ use std::thread::{self, Thread};
 use area::{Area, HUGE_PAGE, HugePages, REGION};
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use rustix::process::{Resource, getrlimit};
 
 /// 60 GiB. An allocator gets what it needs beyond that by itself.
 const MOST_REGIONS: usize = 1920;
@@ -37,7 +38,7 @@ pub fn reserve() -> Option<NonNull<[u8]>> {
     if IS_RESERVED.swap(true, Ordering::Relaxed) {
         return None;
     }
-    if is_committed_when_mapped() {
+    if is_committed_when_mapped() || is_limited() {
         return None;
     }
     let machine_bytes = usize::try_from(crate::memory::machine_bytes()).ok()?;
@@ -63,6 +64,16 @@ fn is_committed_when_mapped() -> bool {
     file.is_ok_and(|file| rustix::io::read(file, &mut mode).is_ok()) && mode == *b"2"
 }
 
+/// Whether the process may have only so many addresses, or so much memory (`ulimit -v` and `-d`). What is reserved would count.
+fn is_limited() -> bool {
+    [Resource::As, Resource::Data].into_iter().any(|resource| getrlimit(resource).current.is_some())
+}
+
+/// Notes that what was taken so far is the allocator's own: it says nothing about how much the process needs.
+pub fn note_allocators_own() {
+    AREA.note_allocators_own();
+}
+
 /// Whether an address is in what was reserved.
 pub fn has(address: *const u8) -> bool {
     let offset = address.addr().wrapping_sub(START.load(Ordering::Relaxed));
@@ -83,9 +94,7 @@ pub fn take(start: NonNull<u8>, bytes: usize) {
 pub unsafe fn leave(start: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.
     let _ = unsafe { madvise(start.as_ptr().cast::<c_void>(), bytes, Advice::LinuxDontNeed) };
-    if AREA.leave(offsets(start, bytes)) {
-        wake();
-    }
+    AREA.leave(offsets(start, bytes));
 }
 
 fn offsets(start: NonNull<u8>, bytes: usize) -> Range<usize> {
@@ -138,14 +147,14 @@ impl Memory {
 
 impl HugePages for Memory {
     fn fill(&mut self, page: usize) {
+        // A touch from elsewhere meanwhile brings it as well, as this one would.
         self.advise(page, Advice::LinuxHugepage);
         // SAFETY: the page is in what was reserved. Somebody may use it by now, without atomics; the processor puts this in front of what they
         // write or behind it, and what is there stays. (The kernel can do the same, but would hold the lock of all mappings meanwhile.)
         let first = unsafe { AtomicU8::from_ptr(self.page(page).cast()) };
         let _ = first.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    fn make_small(&mut self, page: usize) {
+        // It stays huge until it is given back. What is touched then is not for a huge page to come at once, nor for the kernel's own thread to make
+        // one of, whoever waits for it.
         self.advise(page, Advice::LinuxNoHugepage);
     }
 }
