@@ -33,14 +33,15 @@ fn since(clock: &Cell<Option<(u64, Instant)>>, value: u64, now: Instant) -> Dura
 
 /// The tables to flush now.
 pub(super) fn due(database: &Database) -> Vec<Rc<Table>> {
-    let now = Instant::now();
-    let autocompaction = database.configuration().autocompaction;
     let mut tables = database.tables_here();
-    tables.retain(|table| is_due(table, now, autocompaction));
+    tables.retain(|table| is_due(database, table));
     tables
 }
 
-fn is_due(table: &Table, now: Instant, autocompaction: bool) -> bool {
+/// Whether a table is to be flushed now.
+pub(super) fn is_due(database: &Database, table: &Table) -> bool {
+    let now = Instant::now();
+    let autocompaction = database.configuration().autocompaction;
     let (clock, memtable) = (table.flush_clock(), table.memtable());
     if memtable.is_empty() {
         clock.dirty.set(None);

@@ -2,7 +2,7 @@
 
 use std::{rc::Rc, time::Duration};
 
-use espalier_runtime::time;
+use espalier_runtime::time::{self, Instant};
 
 use super::by_time;
 use crate::{Database, table::Table};
@@ -29,14 +29,12 @@ pub(crate) async fn run(database: Database) {
                 let _waiting = database.flush_estimate().begin(0);
                 time::sleep(pause).await;
             }
-            if database.flush_table(&table).await.is_err() {
-                time::sleep(RETRY_PAUSE).await;
-            }
+            flush(&database, &table).await;
         }
         for table in by_time::due(&database) {
-            if !database.is_closing() {
-                // What failed is tried again.
-                let _ = database.flush_table(&table).await;
+            // Others before it took their time.
+            if !database.is_closing() && by_time::is_due(&database, &table) {
+                flush(&database, &table).await;
             }
         }
         if database.is_closing() {
@@ -45,11 +43,19 @@ pub(crate) async fn run(database: Database) {
     }
 }
 
+/// One that fails is tried again after a pause, in which others have their turn: their disk may be another one.
+async fn flush(database: &Database, table: &Table) {
+    let outcome = database.flush_table(table).await;
+    table.flush_retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
+}
+
 /// The table to flush next, if one must be.
 fn victim(database: &Database) -> Option<Rc<Table>> {
     // What failed before is tried again first: its memory and its segments are the oldest. A flush under way needs no second one, which
     // would write the little that has come meanwhile; if it fails, it says so.
-    let tables = database.tables_here();
+    let mut tables = database.tables_here();
+    let now = Instant::now();
+    tables.retain(|table| table.flush_retry_at.get().is_none_or(|at| at <= now));
     let has_failed =
         |table: &&Rc<Table>| !table.view().flushing.is_empty() && table.flush_lock.available() > 0;
     if let Some(failed) = tables.iter().find(has_failed) {
@@ -74,7 +80,8 @@ fn victim(database: &Database) -> Option<Rc<Table>> {
         }
         let oldest = log.oldest_segment()?;
         let holds = |table: &&Rc<Table>| {
-            table.oldest_unflushed().is_some_and(|position| position.segment <= oldest)
+            table.flush_lock.available() > 0
+                && table.oldest_unflushed().is_some_and(|position| position.segment <= oldest)
         };
         tables
             .iter()

@@ -22,7 +22,7 @@ use crate::{
 
 impl Database {
     /// Writes all that the table has in memory on this shard to SSTables. Waits for a flush of it that is under way.
-    pub(crate) async fn flush_table(&self, table: &Rc<Table>) -> Result<(), StorageError> {
+    pub(crate) async fn flush_table(&self, table: &Table) -> Result<(), StorageError> {
         let _turn = table.flush_lock.acquire(1).await;
         if table.is_dropped() {
             return Ok(());
@@ -67,7 +67,7 @@ impl Database {
     /// A file comes in place of the memtable that was written to it. Until the row cache has what is in it, both are there.
     async fn exchange_flushed(
         &self,
-        table: &Rc<Table>,
+        table: &Table,
         memtable: &Rc<Memtable>,
         sstable: Option<Rc<SSTable>>,
     ) {
@@ -83,7 +83,7 @@ impl Database {
 
     async fn flush_memtable(
         &self,
-        table: &Rc<Table>,
+        table: &Table,
         memtable: &Rc<Memtable>,
         progress: &FlushProgress<'_>,
     ) -> Result<Option<Rc<SSTable>>, StorageError> {

@@ -17,7 +17,7 @@ use std::{
 };
 
 use espalier_mutation::schema::TableMetadata;
-use espalier_runtime::sync::Semaphore;
+use espalier_runtime::{sync::Semaphore, time::Instant};
 use espalier_sstable::versions::{Version, VersionFeatures};
 use uuid::Uuid;
 
@@ -67,6 +67,8 @@ pub(crate) struct Table {
     flush_bytes: Cell<u64>,
     /// Why the last flush failed, if it did.
     flush_failure: RefCell<Option<String>>,
+    /// When the scheduler may try again what failed.
+    pub(crate) flush_retry_at: Cell<Option<Instant>>,
     cache: Rc<TableCache>,
     dead_ranges: Rc<DeadRanges>,
     flush_clock: FlushClock,
@@ -108,6 +110,7 @@ impl Table {
             has_durable_directory: Cell::new(false),
             flush_lock: Semaphore::new(1),
             flush_failure: RefCell::default(),
+            flush_retry_at: Cell::default(),
             aside: RefCell::default(),
             incoming: RefCell::default(),
             is_dropped: Cell::new(false),

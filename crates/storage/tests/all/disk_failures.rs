@@ -114,6 +114,41 @@ fn writes_are_torn_by_a_full_disk() {
     (0..10).for_each(|seed| survive(fault, seed));
 }
 
+/// Tables may be on different disks.
+#[test]
+fn a_table_that_cannot_be_flushed_keeps_no_other_from_it() {
+    let file_system = FileSystem::simulated(4);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let mut configuration = configuration();
+        configuration.memtable_bytes = 2 << 20;
+        let database = open(&file_system, configuration).await.unwrap();
+        create(&database, vec![narrow_table(), wide_table()]).await;
+        let (narrow, wide) = (table(&database, "narrow"), table(&database, "wide"));
+        database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap();
+        disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("narrow-"));
+        database.flush("ks", Some("narrow")).await.unwrap_err();
+        let value = "v".repeat(2000);
+        for number in 0..4000 {
+            let one = insert(&wide, &number.to_string(), Some(1), 1, &[("v", &value)]);
+            database.apply(one).await.unwrap();
+        }
+        let metrics = database.metrics();
+        assert!(metrics.flushes >= 3 && metrics.sstables >= 3, "{metrics:?}");
+        disk.clear_faults();
+        let failed = metrics.failed_flushes;
+        assert!(failed >= 1);
+        // By itself, within a second or two.
+        for _ in 0..100 {
+            if sstable_names(&file_system, &narrow).await.len() == 1 {
+                return;
+            }
+            time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("the flush that failed was not tried again");
+    });
+}
+
 #[test]
 fn a_flush_that_fails_is_tried_again_and_loses_nothing() {
     let file_system = FileSystem::simulated(3);
