@@ -4,6 +4,7 @@
 //! dropped; the next start removes it. Readers that are under way keep their files open.
 
 use espalier_mutation::schema::{Schema, TableId, TableMetadata};
+use espalier_runtime::time;
 
 use super::{
     Database,
@@ -91,7 +92,10 @@ impl Database {
             let log = database.inner.log.get();
             log.map_or(LogPosition::NONE, |log| log.truncation_position())
         });
-        let record = TruncationRecord { positions: positions.await, ..TruncationRecord::default() };
+        let positions = positions.await;
+        // Also batches that were noted before have nothing for this one.
+        let at_us = time::now_micros();
+        let record = TruncationRecord { at_us, positions, ..TruncationRecord::default() };
         record.save(file_system, &directory).await
     }
 }

@@ -3,7 +3,8 @@
 //! What one shard owns is one record of its commit log, and so is all or nothing by itself. A mutation of several shards
 //! is first written as a whole to `system.batches`; then it is applied; then the note is deleted. A node that stops in
 //! between applies what the notes say when it starts; applying a write twice is harmless. What belongs to a table that was
-//! dropped or truncated since the note is left out then. How durable the note is when
+//! dropped or truncated since the note is left out then, and all of a batch so old that deletions which came after it may have
+//! been forgotten: it would bring back what they deleted. How durable the note is when
 //! the parts are written is up to `commitlog_sync`, as for every other write.
 //!
 //! ```text
@@ -39,6 +40,11 @@ const CONTENT_COLUMN: &str = "mutations";
 /// Pause before the parts of a batch that failed are tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+/// A batch is finished at any rate so long after it was noted. By `gc_grace_seconds = 0` alone each crash would leave halves of batches; that a
+/// deletion comes, goes to a file and is compacted away while its shard still refuses what was written before it, is not to be expected. An
+/// arbitrary choice.
+const LEAST_GRACE: Duration = Duration::from_secs(3600);
+
 impl Database {
     /// Writes all of a mutation, or, if the node stops before this resolves, perhaps all of it or nothing. An error
     /// means that it is not acknowledged; the node goes on to try.
@@ -63,10 +69,16 @@ impl Database {
         let id = random::timeuuid_now();
         let key = DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()));
         let note = note(&table, &key, encode(&mutation, &schema)?);
-        self.apply(Mutation { updates: vec![note] }).await?;
+        if let Err(error) = self.apply(Mutation { updates: vec![note] }).await {
+            // It may be there, and say weeks later what was refused now.
+            if let StorageError::CommitLogWrite(_) = error {
+                self.remove_note(&table, key, i64::MIN).await;
+            }
+            return Err(error);
+        }
         let outcome = self.apply(mutation.clone()).await;
         match outcome {
-            Ok(()) => self.remove_note(&table, key).await?,
+            Ok(()) => self.remove_note(&table, key, i64::MIN).await,
             Err(_) => {
                 let database = self.clone();
                 let retry = async move { database.retry_batch(&table, key, mutation).await };
@@ -81,26 +93,35 @@ impl Database {
             time::sleep(RETRY_PAUSE).await;
             let schema = self.schema();
             mutation.updates.retain(|update| schema.table_by_id(update.table).is_some());
-            if self.leave_out_truncated(&mut mutation, &key).await.is_err() {
+            if self.leave_out_dead(&mut mutation, &key).await.is_err() {
                 continue;
             }
             if self.apply(mutation.clone()).await.is_ok() {
-                if let Err(error) = self.remove_note(table, key).await {
-                    tracing::warn!(%error, "a finished batch will be applied again at the next start");
-                }
-                return;
+                return self.remove_note(table, key, i64::MIN).await;
             }
         }
     }
 
-    /// Takes out what was written to tables before they were truncated.
-    async fn leave_out_truncated(
+    /// Takes out what was written to tables before they were truncated, and all if deletions may have been forgotten since.
+    async fn leave_out_dead(
         &self,
         mutation: &mut Mutation,
         key: &DecoratedKey,
     ) -> Result<(), StorageError> {
         let Some(noted_us) = noted_us(key) else { return Ok(()) };
         let tables: BTreeSet<_> = mutation.updates.iter().map(|update| update.table).collect();
+        let schema = self.schema();
+        let graces = tables.iter().filter_map(|id| schema.table_by_id(*id));
+        let grace_s = graces.map(|table| u64::from(table.options.gc_grace_seconds)).min();
+        let grace = grace_s.map_or(Duration::MAX, Duration::from_secs).max(LEAST_GRACE);
+        let age_us = u64::try_from(time::now_micros().saturating_sub(noted_us)).unwrap_or(0);
+        if Duration::from_micros(age_us) >= grace {
+            tracing::error!(
+                noted_us,
+                "a batch was never finished and is given up: its tables have forgotten deletions that came after it (gc_grace_seconds)"
+            );
+            mutation.updates.clear();
+        }
         for id in tables {
             // Dropped meanwhile: it is told of when it is applied.
             let Ok(table) = self.table(id) else { continue };
@@ -113,15 +134,26 @@ impl Database {
         Ok(())
     }
 
-    async fn remove_note(
-        &self,
-        table: &TableMetadata,
-        key: DecoratedKey,
-    ) -> Result<(), StorageError> {
+    /// A batch is finished. Its note must not stay: whatever is deleted meanwhile, at the next start it would be applied again. It is
+    /// deleted with a timestamp that is no less than `least`.
+    async fn remove_note(&self, table: &TableMetadata, key: DecoratedKey, least: i64) {
         let mut removal = PartitionUpdate::new(table.id, key);
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-        removal.deletion = DeletionTime::new(time::next_timestamp_micros(), now_s);
-        self.apply(Mutation { updates: vec![removal] }).await
+        removal.deletion = DeletionTime::new(time::next_timestamp_micros().max(least), now_s);
+        let removal = Mutation { updates: vec![removal] };
+        if self.apply(removal.clone()).await.is_ok() {
+            return;
+        }
+        let database = self.clone();
+        let retry = async move {
+            while !database.is_closing() {
+                time::sleep(RETRY_PAUSE).await;
+                if database.apply(removal.clone()).await.is_ok() {
+                    return;
+                }
+            }
+        };
+        spawn_local(retry).detach();
     }
 
     /// At start: applies the batches that were noted and not finished.
@@ -140,6 +172,7 @@ impl Database {
             bypass_cache: false,
         };
         'batches: for partition in self.read(command).await?.partitions {
+            let mut noted_at = i64::MIN;
             for row in &partition.rows {
                 let Some(content) = content(table, row) else { continue };
                 let mut mutation =
@@ -147,17 +180,22 @@ impl Database {
                         what: "a batch in system.batches".into(),
                         reason: error.to_string(),
                     })?;
-                self.leave_out_truncated(&mut mutation, &partition.key).await?;
+                self.leave_out_dead(&mut mutation, &partition.key).await?;
                 match self.apply(mutation).await {
-                    // It was taken under another `sstable_format`, and waits until that one is back.
-                    Err(StorageError::Unstorable(reason)) => {
-                        tracing::error!(reason, "an unfinished batch cannot be stored and is left");
+                    // It was taken under other settings, and waits until they are back: `sstable_format`, or the size of segments.
+                    Err(
+                        error @ (StorageError::Unstorable(_)
+                        | StorageError::MutationTooLarge { .. }),
+                    ) => {
+                        tracing::error!(%error, "an unfinished batch cannot be stored and is left");
                         continue 'batches;
                     }
                     outcome => outcome?,
                 }
+                noted_at = noted_at.max(row.liveness.timestamp);
             }
-            self.remove_note(table, partition.key).await?;
+            // The clock may have been set back since.
+            self.remove_note(table, partition.key, noted_at).await;
         }
         Ok(())
     }

@@ -1,9 +1,22 @@
 //! A logged batch over several shards is applied whole, also when the node stops in the middle.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use espalier_mutation::{ColumnData, DeletionTime, Liveness, Mutation, PartitionUpdate};
-use espalier_runtime::{file::FileSystem, random::Generator, spawn_local, time, yield_now};
+use espalier_mutation::{
+    ColumnData, DecoratedKey, DeletionTime, Liveness, Mutation, PartitionUpdate, schema::Schema,
+};
+use espalier_runtime::{
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    random::Generator,
+    spawn_local, time, yield_now,
+};
 
 use crate::support::{shards::on_shards, *};
 
@@ -114,10 +127,21 @@ fn a_batch_with_a_part_that_is_refused_is_refused_as_a_whole() {
     .unwrap();
 }
 
-/// A batch whose note is still there when the node starts, though its table was truncated since.
+/// What happened between the note of a batch and the start at which it is still there.
+#[derive(Clone, Copy, PartialEq)]
+enum Since {
+    Nothing,
+    Truncated,
+    /// The table was dropped, and another one has its id.
+    MadeAgain,
+    /// Longer than tombstones are kept.
+    Grace,
+}
+
+/// A batch whose note is still there when the node starts.
 #[test]
-fn what_a_note_says_does_not_come_back_after_a_truncation() {
-    for is_truncated in [true, false] {
+fn what_a_note_says_does_not_come_back_after_what_has_ended_it() {
+    for since in [Since::Nothing, Since::Truncated, Since::MadeAgain, Since::Grace] {
         let file_system = FileSystem::simulated(2);
         on_shards(3, &file_system, configuration(), move |database| async move {
             create(&database, vec![narrow_table()]).await;
@@ -142,12 +166,28 @@ fn what_a_note_says_does_not_come_back_after_a_truncation() {
                     break noted;
                 }
             };
-            if is_truncated {
-                database.truncate(narrow.id).await.unwrap();
+            // The parts are gone for another reason than the note's.
+            match since {
+                Since::Nothing => {}
+                Since::Truncated | Since::Grace => database.truncate(narrow.id).await.unwrap(),
+                Since::MadeAgain => {
+                    let drop = |schema: &Schema| -> Result<_, ()> {
+                        Ok(Some(with_keyspace(schema, BTreeMap::new())))
+                    };
+                    database.change_schema(drop).await.unwrap().unwrap();
+                    create(&database, vec![narrow_table()]).await;
+                }
             }
+            let noted_key = match since {
+                Since::Grace => {
+                    let age_s = i64::from(narrow.options.gc_grace_seconds) + 1;
+                    key_of_time(time::now_micros() - age_s * 1_000_000)
+                }
+                _ => noted.key,
+            };
             // As if its removal had been lost.
             let timestamp = time::next_timestamp_micros();
-            let mut again = PartitionUpdate::new(batches.id, noted.key);
+            let mut again = PartitionUpdate::new(batches.id, noted_key);
             for mut row in noted.rows {
                 row.liveness = Liveness::live(timestamp);
                 for (_, data) in &mut row.columns {
@@ -170,10 +210,58 @@ fn what_a_note_says_does_not_come_back_after_a_truncation() {
         on_shards(3, &file_system, configuration(), move |database| async move {
             let narrow = table(&database, "narrow");
             let found = read_all(&database, &narrow).await.partitions.len();
-            assert_eq!(found, if is_truncated { 0 } else { PARTS });
+            assert_eq!(found, if since == Since::Nothing { PARTS } else { 0 });
             let batches = database.schema().table("system", "batches").unwrap().clone();
             assert_eq!(read_all(&database, &batches).await.partitions.len(), 0);
         })
         .unwrap();
     }
+}
+
+/// The key of a batch that was noted at a time, in µs since 1970.
+fn key_of_time(us: i64) -> DecoratedKey {
+    let (seconds, us) = (us / 1_000_000, us % 1_000_000);
+    let context = uuid::timestamp::context::NoContext;
+    let at = uuid::Timestamp::from_unix(context, seconds as u64, us as u32 * 1000);
+    let id = uuid::Uuid::new_v1(at, &[1, 2, 3, 4, 5, 6]);
+    DecoratedKey::new(bytes::Bytes::copy_from_slice(id.as_bytes()))
+}
+
+/// Notes are removed as soon as the log can be written again, not only at the next start.
+#[test]
+fn notes_do_not_stay_when_the_log_fails_for_a_while() {
+    let file_system = FileSystem::simulated(3);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    on_shards(3, &file_system, configuration(), move |database| {
+        let disk = disk.clone();
+        async move {
+            create(&database, vec![narrow_table()]).await;
+            let narrow = table(&database, "narrow");
+            let batches = database.schema().table("system", "batches").unwrap().clone();
+            let mut refused = 0;
+            for failing in 1..10 {
+                let mut mutation = Mutation::default();
+                for part in 0..PARTS {
+                    let name = format!("{failing}/{part}");
+                    mutation.updates.extend(insert(&narrow, &name, None, 1, &[("v", "1")]).updates);
+                }
+                let mut fault = Fault::nth(Operation::Sync, failing, Effect::InputOutput);
+                fault = fault.on_path("commitlog-");
+                disk.inject(fault);
+                refused += usize::from(database.apply_logged_batch(mutation).await.is_err());
+                disk.clear_faults();
+                let mut left = usize::MAX;
+                for _ in 0..100 {
+                    left = read_all(&database, &batches).await.partitions.len();
+                    if left == 0 {
+                        break;
+                    }
+                    time::sleep(Duration::from_millis(100)).await;
+                }
+                assert_eq!(left, 0, "with the {failing}th sync failing");
+            }
+            assert!(refused > 0, "no fault was met");
+        }
+    })
+    .unwrap();
 }

@@ -128,7 +128,7 @@ pub fn without_table(schema: &Schema, name: &str) -> Schema {
     with_keyspace(schema, tables)
 }
 
-fn with_keyspace(schema: &Schema, tables: BTreeMap<String, Arc<TableMetadata>>) -> Schema {
+pub fn with_keyspace(schema: &Schema, tables: BTreeMap<String, Arc<TableMetadata>>) -> Schema {
     let keyspace = KeyspaceMetadata {
         name: "ks".into(),
         replication: BTreeMap::from([("class".into(), "SimpleStrategy".into())]),
