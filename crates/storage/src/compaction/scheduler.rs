@@ -331,7 +331,8 @@ pub(crate) fn is_inside(sstable: &SSTable, tokens: (i64, i64)) -> bool {
 
 fn facts_of(sstable: &SSTable, gc_before_s: u32) -> FileFacts {
     let (first_token, last_token) = sstable.tokens();
-    let Droppable { cells, ratio, large_deletions } = sstable.droppable(gc_before_s);
+    let Droppable { cells, ratio, row_deletions, partition_deletions } =
+        sstable.droppable(gc_before_s);
     FileFacts {
         number: sstable.number(),
         bytes: sstable.reader().stored_data_length(),
@@ -343,7 +344,8 @@ fn facts_of(sstable: &SSTable, gc_before_s: u32) -> FileFacts {
         maximum_timestamp: sstable.maximum_timestamp(),
         cells,
         droppable_ratio: ratio,
-        large_deletions,
+        row_deletions,
+        partition_deletions,
         rows: sstable.row_count(),
         partitions: sstable.reader().partition_count().max(1),
         age_s: sstable.age_s(),

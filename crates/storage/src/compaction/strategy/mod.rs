@@ -42,8 +42,10 @@ pub struct FileFacts {
     pub cells: u64,
     /// Estimated share of them that are old enough to go.
     pub droppable_ratio: f64,
-    /// How many of those are deletions of more than a cell, at least.
-    pub large_deletions: u64,
+    /// How many of those are deletions of rows, or of ranges, at least.
+    pub row_deletions: u64,
+    /// How many are deletions of partitions.
+    pub partition_deletions: u64,
     /// Rows.
     pub rows: u64,
     /// Partitions, at least one.
@@ -298,7 +300,7 @@ impl CompactionStrategy {
 }
 
 /// The share of the cells of some files that may go if they are compacted together: those that are old enough, and what the deletions of
-/// the one at `garbage` are likely to cover in the others: one of a row as many as a row has there, one of more as many as a partition.
+/// the one at `garbage` are likely to cover in the others: one of a row as many as a row has there, one of a partition as many as a partition.
 fn dead_share(arena: &Arena<'_>, files: &[usize], garbage: usize) -> f64 {
     let of = |index: &usize| &arena.idle[*index];
     let sum =
@@ -309,10 +311,8 @@ fn dead_share(arena: &Arena<'_>, files: &[usize], garbage: usize) -> f64 {
     let others = (cells - garbage.cells as f64).max(0.0);
     let rows = sum(|file| file.rows as f64) - garbage.rows as f64;
     let partitions = sum(|file| file.partitions as f64) - garbage.partitions as f64;
-    let deletions = garbage.large_deletions as f64;
-    let of_rows = deletions.min(garbage.rows as f64);
-    let covered =
-        of_rows * others / rows.max(1.0) + (deletions - of_rows) * others / partitions.max(1.0);
+    let covered = garbage.row_deletions as f64 * others / rows.max(1.0)
+        + garbage.partition_deletions as f64 * others / partitions.max(1.0);
     (old + covered.min(others)).min(cells) / cells.max(1.0)
 }
 

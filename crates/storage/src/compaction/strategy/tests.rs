@@ -28,7 +28,8 @@ fn file(number: u64, mebibytes: u64) -> FileFacts {
         maximum_timestamp: number as i64,
         cells: mebibytes * 1000,
         droppable_ratio: 0.0,
-        large_deletions: 0,
+        row_deletions: 0,
+        partition_deletions: 0,
         rows: mebibytes * 1000,
         partitions: mebibytes * 1000,
         age_s: 0,
@@ -351,7 +352,7 @@ fn deletions_are_worth_what_they_cover() {
         let dead = FileFacts { droppable_ratio: 1.0, age_s: 90_000, ..file(7, 1) };
         let rows = |count: u64| FileFacts {
             cells: count,
-            large_deletions: count,
+            row_deletions: count,
             rows: count,
             partitions: 100,
             ..dead.clone()
@@ -359,11 +360,17 @@ fn deletions_are_worth_what_they_cover() {
         assert_eq!(picked(&strategy, &[rows(1000), old.clone()], &[]), [vec![1, 7]]);
         assert_eq!(picked(&strategy, &[rows(300), old.clone()], &[]), [vec![1, 7]]);
         assert!(picked(&strategy, &[rows(100), old.clone()], &[]).is_empty());
-        let partitions = |count: u64| FileFacts { rows: 0, partitions: count, ..rows(count) };
+        let partitions = |count: u64| FileFacts {
+            row_deletions: 0,
+            partition_deletions: count,
+            rows: 0,
+            partitions: count,
+            ..rows(count)
+        };
         assert_eq!(picked(&strategy, &[partitions(50), old.clone()], &[]), [vec![1, 7]]);
         assert!(picked(&strategy, &[partitions(10), old.clone()], &[]).is_empty());
         // Cells alone are worth themselves.
-        let cells = FileFacts { large_deletions: 0, ..rows(1000) };
+        let cells = FileFacts { row_deletions: 0, ..rows(1000) };
         assert!(picked(&strategy, &[cells, old], &[]).is_empty());
     }
 }
@@ -374,7 +381,7 @@ fn garbage_goes_down_to_the_level_that_it_covers() {
     let garbage = |number, level| FileFacts {
         droppable_ratio: 1.0,
         age_s: 90_000,
-        large_deletions: 3000,
+        row_deletions: 3000,
         rows: 3000,
         cells: 3000,
         ..at(file(number, 1), level, 0, 100)
