@@ -91,7 +91,7 @@ impl Leveled {
         Some(Pick { files, level: 1, split: self.split() })
     }
 
-    /// A file of which much can go with what it covers in deeper levels, and what it meets in the next one, into that; of level 0 all
+    /// A file of which much can go with what it covers in deeper levels or in level 0, and what it meets in the next one, into that; of level 0 all
     /// files. So it comes to what it covers.
     pub(super) fn downwards(
         &self,
@@ -104,8 +104,10 @@ impl Leveled {
             let of_level = &levels.of[level];
             let covers = |index: usize| {
                 let garbage = &arena.idle[index];
-                let mut deeper = levels.of[level + 1..].iter().flatten();
-                deeper.any(|other| arena.idle[*other].may_be_covered_by(garbage))
+                // Files of level 0 lie over each other, and all of them go.
+                let from = if level == 0 { 0 } else { level + 1 };
+                let mut others = levels.of[from..].iter().flatten();
+                others.any(|other| arena.idle[*other].may_be_covered_by(garbage))
             };
             let garbage = of_level.iter().copied().filter(|index| is_garbage(&arena.idle[*index]));
             garbage.filter(|index| covers(*index)).find_map(|index| {

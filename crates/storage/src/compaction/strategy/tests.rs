@@ -403,6 +403,16 @@ fn garbage_goes_down_to_the_level_that_it_covers() {
     assert_eq!(go(&[garbage(9, 2), newer]), [(vec![9], 2)]);
 }
 
+/// A small table has no other level.
+#[test]
+fn garbage_of_level_0_goes_with_what_it_covers_there() {
+    let levels = strategy("LeveledCompactionStrategy", &[]);
+    let garbage = FileFacts { droppable_ratio: 1.0, age_s: 90_000, ..file(2, 10) };
+    assert_eq!(picked(&levels, &[file(1, 10), garbage.clone()], &[]), [vec![1, 2]]);
+    assert!(picked(&levels, &[file(1, 100), garbage.clone()], &[]).is_empty(), "not worth it");
+    assert!(picked(&levels, &[garbage], &[file(1, 10)]).is_empty(), "being compacted");
+}
+
 /// However many files there are: what is written must lie over less than what was read.
 #[test]
 fn the_most_files_are_counted_over_one_token() {
