@@ -285,6 +285,10 @@ impl CompactionStrategy {
     /// A file that is worth compacting alone, for what may go of it.
     fn tombstone_pick(&self, arena: &Arena<'_>) -> Option<Pick> {
         let common = &self.common;
+        // A window goes as a whole when all of it has expired: before that it is written anew only for a table that asks for it.
+        if matches!(self.kind, Kind::TimeWindow(_)) && !common.names_tombstones {
+            return None;
+        }
         let is_worth = |file: &FileFacts| {
             self.is_garbage(file)
                 && (common.unchecked_tombstones || !has_older_overlap(arena, file))

@@ -343,6 +343,20 @@ fn a_file_full_of_tombstones_is_compacted_alone() {
     }
 }
 
+#[test]
+fn a_window_is_written_anew_for_its_tombstones_only_if_that_is_asked_for() {
+    let dead = FileFacts { droppable_ratio: 0.9, age_s: 90_000, ..file(7, 10) };
+    let go = |pairs: &[(&str, &str)]| {
+        let windows = strategy("TimeWindowCompactionStrategy", pairs);
+        !picked(&windows, std::slice::from_ref(&dead), &[]).is_empty()
+    };
+    assert!(!go(&[]));
+    assert!(!go(&[("unchecked_tombstone_compaction", "false")]));
+    assert!(go(&[("tombstone_threshold", "0.2")]));
+    assert!(go(&[("tombstone_compaction_interval", "86400")]));
+    assert!(go(&[("unchecked_tombstone_compaction", "true")]));
+}
+
 /// A deletion of a row covers all its cells, one of a partition all of its rows.
 #[test]
 fn deletions_are_worth_what_they_cover() {
