@@ -22,7 +22,7 @@ use unified::Unified;
 /// What a strategy knows of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileFacts {
-    /// Files are numbered as they are made.
+    /// Files are numbered as they are made. Those that have names of another kind are all 0: it tells their order, not which is which.
     pub number: u64,
     /// Bytes of Data.db as stored.
     pub bytes: u64,
@@ -269,9 +269,8 @@ impl CompactionStrategy {
                 return None;
             }
             let is_in =
-                |file: &FileFacts| file.number == garbage.number || file.may_be_covered_by(garbage);
-            let files: Vec<usize> =
-                (0..arena.idle.len()).filter(|index| is_in(&arena.idle[*index])).collect();
+                |index: &usize| *index == at || arena.idle[*index].may_be_covered_by(garbage);
+            let files: Vec<usize> = (0..arena.idle.len()).filter(is_in).collect();
             let share = dead_share(arena, &files, at);
             is_worth(share).then_some((share, files))
         });
@@ -334,9 +333,9 @@ pub(crate) fn depth(ranges: impl IntoIterator<Item = (i64, i64)>) -> usize {
 }
 
 impl FileFacts {
-    /// Whether deletions of `newer` may cover something in it.
+    /// Whether deletions of `newer`, of the same arena, may cover something in it.
     pub(super) fn may_be_covered_by(&self, newer: &FileFacts) -> bool {
-        self.number != newer.number
+        !std::ptr::eq(self, newer)
             && self.overlaps(newer)
             && self.minimum_timestamp <= newer.maximum_timestamp
     }

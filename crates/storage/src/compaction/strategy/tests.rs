@@ -343,6 +343,23 @@ fn a_file_full_of_tombstones_is_compacted_alone() {
     }
 }
 
+/// Cassandra may give them names without a number.
+#[test]
+fn files_without_numbers_are_not_one() {
+    for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
+        let strategy = strategy(class, &[]);
+        let taken = |files: &[FileFacts]| -> Vec<Vec<usize>> {
+            let files: Vec<_> =
+                files.iter().map(|file| FileFacts { number: 0, ..file.clone() }).collect();
+            let picks = strategy.picks(&arena(&files, &[])).into_iter();
+            picks.map(|pick| pick.files).collect()
+        };
+        let dead = FileFacts { droppable_ratio: 0.5, age_s: 90_000, ..file(7, 10) };
+        assert_eq!(taken(&[dead.clone(), file(1, 10), file(9, 10)]), [[0, 1]]);
+        assert!(taken(&[dead, file(1, 20)]).is_empty());
+    }
+}
+
 #[test]
 fn a_window_is_written_anew_for_its_tombstones_only_if_that_is_asked_for() {
     let dead = FileFacts { droppable_ratio: 0.9, age_s: 90_000, ..file(7, 10) };
