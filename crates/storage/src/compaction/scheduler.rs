@@ -105,30 +105,43 @@ pub(crate) async fn perform(
 
 /// The most pressing compaction of all tables, with its files taken.
 fn next_job(database: &Database, available_bytes: u64) -> Option<(Rc<Table>, Job)> {
-    let mut tables = database.tables_here();
-    // Where most files lie over each other, reads and flushes wait for it most. The number of files says little: there are kinds of
-    // compaction that leave thousands.
-    tables.sort_by_cached_key(|table| {
-        let view = table.borrow_view();
-        std::cmp::Reverse(depth(view.sstables.iter().map(|sstable| sstable.tokens())))
-    });
     let now = Instant::now();
-    tables.into_iter().find_map(|table| {
+    let mut tables = database.tables_here();
+    tables.retain(|table| {
         let waits = table.compactions.retry_at.get().is_some_and(|at| now < at);
-        if waits || table.is_dropped() || table.borrow_view().sstables.is_empty() {
-            return None;
-        }
-        let job = next_of(database, &table, available_bytes)?;
+        !waits && !table.is_dropped() && !table.borrow_view().sstables.is_empty()
+    });
+    let arenas = tables.into_iter().map(|table| {
+        let arena = arena_of(database, &table).without_suspects();
+        (backlog(database, &table, &arena), table, arena)
+    });
+    let mut arenas: Vec<_> = arenas.collect();
+    arenas.sort_by_key(|(backlog, ..)| std::cmp::Reverse(*backlog));
+    arenas.into_iter().find_map(|(_, table, arena)| {
+        let job = next_of(database, &table, &arena, available_bytes)?;
         Some((table, job))
     })
 }
 
-fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Option<Job> {
+/// How much reads and flushes of a table wait for its compactions. How many files there are, or lie over each other, says little: there are
+/// kinds of compaction that leave thousands side by side, and some that leave one for each day.
+fn backlog(database: &Database, table: &Table, arena: &TableArena) -> usize {
+    let (view, tokens) = (table.borrow_view(), tokens_of(database, table));
+    let to_split = view.sstables.iter().filter(|sstable| !is_inside(sstable, tokens));
+    let to_split = depth(to_split.map(|sstable| sstable.tokens()));
+    table.compaction_strategy().surplus(&arena.facts()) + to_split
+}
+
+fn next_of(
+    database: &Database,
+    table: &Rc<Table>,
+    arena: &TableArena,
+    available_bytes: u64,
+) -> Option<Job> {
     let begin = |inputs, level, split| {
         let guard = table.compactions.begin(compaction_id(), CompactionKind::Compaction, inputs)?;
         Some(Job { guard, level, split, scrub: None })
     };
-    let arena = arena_of(database, table).without_suspects();
     let strategy = table.compaction_strategy();
     if !strategy.is_enabled() {
         return None;
@@ -351,3 +364,6 @@ fn facts_of(sstable: &SSTable, gc_before_s: u32) -> FileFacts {
         age_s: sstable.age_s(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use espalier_mutation::{
     BoundKind, Cell, Clustering, ClusteringBound, ColumnData, ComplexColumn, DecoratedKey,
     DeletionTime, Liveness, Mutation, PartitionUpdate, RangeTombstone, Row,
-    schema::{KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata},
+    schema::{TableBuilder, TableId, TableMetadata},
 };
-use espalier_runtime::{ShardContext, block_on, file::FileSystem};
+use espalier_runtime::{block_on, file::FileSystem};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
 use super::Droppable;
-use crate::{Database, SharedDatabase, StorageConfiguration};
+use crate::test_database::{create, open, table};
 
 const THEN: u32 = 1_700_000_000;
 const PARTITIONS: u64 = 40;
@@ -41,28 +41,8 @@ fn row(clustering: i32) -> Row {
 fn written(change: impl Fn(&TableMetadata, &mut PartitionUpdate)) -> Droppable {
     let file_system = FileSystem::simulated(1);
     block_on(async {
-        let mut configuration = StorageConfiguration::new("node");
-        configuration.autocompaction = false;
-        let context = ShardContext { index: 0, count: 1 };
-        let shared = SharedDatabase::new();
-        let database =
-            Database::open(context, file_system, Arc::new(configuration), shared).await.unwrap();
-        let metadata = Arc::new(metadata());
-        let tables = [("wide".to_owned(), metadata.clone())].into();
-        let keyspace = KeyspaceMetadata {
-            name: "ks".into(),
-            replication: [("class".into(), "SimpleStrategy".into())].into(),
-            durable_writes: true,
-            tables,
-            types: Default::default(),
-        };
-        let create = |schema: &Schema| -> Result<Option<Schema>, ()> {
-            let mut keyspaces = schema.keyspaces.clone();
-            keyspaces.insert("ks".into(), Arc::new(keyspace));
-            Ok(Some(Schema::new(keyspaces, Uuid::from_u128(1))))
-        };
-        database.change_schema(create).await.unwrap().unwrap();
-        let metadata = database.schema().table("ks", "wide").unwrap().clone();
+        let database = open(file_system).await;
+        let metadata = create(&database, metadata()).await;
         for number in 0..PARTITIONS {
             let key = DecoratedKey::new(Bytes::copy_from_slice(&number.to_be_bytes()));
             let mut update = PartitionUpdate::new(metadata.id, key);
@@ -70,9 +50,7 @@ fn written(change: impl Fn(&TableMetadata, &mut PartitionUpdate)) -> Droppable {
             database.apply(Mutation { updates: vec![update] }).await.unwrap();
         }
         database.flush("ks", None).await.unwrap();
-        let mut tables = database.tables_here().into_iter();
-        let table = tables.find(|table| table.metadata().id == metadata.id).unwrap();
-        let view = table.view();
+        let view = table(&database, &metadata).view();
         let droppable = view.sstables[0].droppable(THEN + 1000);
         database.shutdown().await.unwrap();
         droppable
