@@ -164,7 +164,8 @@ fn next_of(
     let picks = strategy.picks(&arena.facts());
     picks.into_iter().find_map(|pick| {
         let wanted = pick.files.len();
-        let pick = within(pick, &arena.idle, available_bytes);
+        let bytes_of = |index: usize| arena.idle[index].reader().bytes_on_disk();
+        let pick = within(pick, bytes_of, available_bytes);
         let is_cut = pick.files.len() < wanted;
         let tokens = pick.files.iter().map(|index| arena.idle[*index].tokens());
         // Files that do not lie over each other would only be written again as they are.
@@ -229,16 +230,17 @@ pub(crate) fn split_plan(
 }
 
 /// The pick without as many of its largest files as the disk has no room for. One of a levelled compaction has all its
-/// files or none, or the levels would come to overlap.
-fn within(mut pick: Pick, files: &[Rc<SSTable>], available_bytes: u64) -> Pick {
-    let bytes_of = |index: &usize| files[*index].reader().bytes_on_disk();
+/// files or none, or the levels would come to overlap; and one for garbage has that, or nothing of it could go.
+fn within(mut pick: Pick, bytes_of: impl Fn(usize) -> u64, available_bytes: u64) -> Pick {
+    let bytes_of = |index: &usize| bytes_of(*index);
     while pick.files.iter().map(bytes_of).sum::<u64>() > available_bytes {
         if pick.level > 0 {
             pick.files.clear();
         }
         let largest = (0..pick.files.len()).max_by_key(|at| bytes_of(&pick.files[*at]));
-        match largest {
-            Some(at) => _ = pick.files.remove(at),
+        match largest.map(|at| pick.files.remove(at)) {
+            Some(index) if pick.garbage == Some(index) => pick.files.clear(),
+            Some(_) => {}
             None => break,
         }
     }

@@ -9,9 +9,10 @@ use espalier_runtime::{block_on, file::FileSystem};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
-use super::next_job;
+use super::{next_job, within};
 use crate::{
     Database,
+    compaction::strategy::{Pick, Split},
     test_database::{create, open},
 };
 
@@ -62,4 +63,21 @@ fn a_table_of_many_windows_that_are_over_does_not_come_first() {
         let (table, job) = next_job(&database, u64::MAX).unwrap();
         assert_eq!((&*table.metadata().name, job.guard.running.inputs.len()), ("windows", 2));
     });
+}
+
+#[test]
+fn what_is_too_large_for_the_disk_is_cut_but_for_the_garbage_it_is_for() {
+    let bytes = [10, 50, 20, 5];
+    let cut = |garbage, level, available_bytes| {
+        let pick = Pick { files: vec![0, 1, 2, 3], level, split: Split::Never, garbage };
+        within(pick, |index| bytes[index], available_bytes).files
+    };
+    assert_eq!(cut(None, 0, 85), [0, 1, 2, 3]);
+    assert_eq!(cut(None, 0, 84), [0, 2, 3]);
+    assert_eq!(cut(None, 0, 30), [0, 3]);
+    assert!(cut(None, 1, 84).is_empty());
+    // The largest goes first, and the garbage only with all.
+    assert_eq!(cut(Some(2), 0, 84), [0, 2, 3]);
+    assert!(cut(Some(2), 0, 30).is_empty());
+    assert!(cut(Some(1), 0, 84).is_empty());
 }

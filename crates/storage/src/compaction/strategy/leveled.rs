@@ -1,7 +1,9 @@
 //! LeveledCompactionStrategy: within a level above 0 no two files overlap, and each level may have `fanout_size` times
 //! the bytes of the one below.
 
-use super::{Arena, FileFacts, Pick, Split, options::Options, size_tiered::SizeTiered};
+use super::{
+    Arena, FileFacts, Pick, Split, garbage::MOST_PICKS, options::Options, size_tiered::SizeTiered,
+};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Leveled {
@@ -47,7 +49,7 @@ impl Leveled {
         let mut picks = Vec::new();
         if levels.of[0].len() > MAXIMUM_LEVEL_0 {
             let tiers = self.tiers.pick_among(arena.idle, &levels.of[0]);
-            let pick = |files| Pick { files, level: 0, split: Split::Never };
+            let pick = |files| Pick::new(files, 0, Split::Never);
             picks.extend(tiers.into_iter().take(1).map(pick));
         }
         for level in (1..LEVELS - 1).rev() {
@@ -70,7 +72,7 @@ impl Leveled {
             Some((bytes as f64 / file.bytes.max(1) as f64, files))
         });
         let cheapest = candidates.min_by(|(left, _), (right, _)| left.total_cmp(right));
-        cheapest.map(|(_, files)| Pick { files, level: next, split: self.split() })
+        cheapest.map(|(_, files)| Pick::new(files, next, self.split()))
     }
 
     fn out_of_level_0(&self, arena: &Arena<'_>, levels: &Levels) -> Option<Pick> {
@@ -85,55 +87,75 @@ impl Leveled {
         files.truncate(MAXIMUM_LEVEL_0);
         let bytes: u64 = files.iter().map(|index| arena.idle[*index].bytes).sum();
         if bytes <= self.file_bytes {
-            return Some(Pick { files, level: 0, split: Split::Never });
+            return Some(Pick::new(files, 0, Split::Never));
         }
         files.extend(met_in(arena, levels, 1, span(arena, &files)?)?);
-        Some(Pick { files, level: 1, split: self.split() })
+        Some(Pick::new(files, 1, self.split()))
     }
 
-    /// A file of which much can go with what it covers in deeper levels or in level 0, and what it meets in the next one, into that; of level 0 all
-    /// files. So it comes to what it covers.
+    /// Files of which much can go with what they cover in deeper levels or in level 0, each with what it meets in the next one, into that;
+    /// of level 0 all files. So they come to what they cover.
     pub(super) fn downwards(
         &self,
         arena: &Arena<'_>,
         is_garbage: impl Fn(&FileFacts) -> bool,
         is_worth: impl Fn(&[usize], usize) -> bool,
-    ) -> Option<Pick> {
+    ) -> Vec<Pick> {
         let levels = levels(arena.idle, arena.busy);
-        (0..LEVELS - 1).find_map(|level| {
-            let of_level = &levels.of[level];
-            let covers = |index: usize| {
-                let garbage = &arena.idle[index];
-                // Files of level 0 lie over each other, and all of them go.
-                let from = if level == 0 { 0 } else { level + 1 };
-                let mut others = levels.of[from..].iter().flatten();
-                others.any(|other| arena.idle[*other].may_be_covered_by(garbage))
-            };
-            let garbage = of_level.iter().copied().filter(|index| is_garbage(&arena.idle[*index]));
-            garbage.filter(|index| covers(*index)).find_map(|index| {
-                let mut files = match level {
-                    // None may be left that is older and lies over it.
-                    0 if arena.busy.iter().any(|file| file.level == 0) => return None,
-                    0 => of_level.clone(),
-                    _ => vec![index],
-                };
-                files.extend(met_in(arena, &levels, level + 1, span(arena, &files)?)?);
-                let next = u32::try_from(level + 1).ok()?;
-                is_worth(&files, index).then(|| Pick { files, level: next, split: self.split() })
-            })
-        })
+        let mut picks: Vec<Pick> = Vec::new();
+        for level in 0..LEVELS - 1 {
+            let garbage = levels.of[level].iter().filter(|index| is_garbage(&arena.idle[**index]));
+            for index in garbage {
+                let files = self.with_met(arena, &levels, level, *index);
+                let Some(files) = files.filter(|files| is_worth(files, *index)) else { continue };
+                let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
+                picks.push(Pick { garbage: Some(*index), ..Pick::new(files, next, self.split()) });
+                // Of level 0 it would be the same files again.
+                if level == 0 || picks.len() == MOST_PICKS {
+                    break;
+                }
+            }
+            if picks.len() == MOST_PICKS {
+                break;
+            }
+        }
+        picks
+    }
+
+    /// The files that have to go down with one of a level, if it covers something.
+    fn with_met(
+        &self,
+        arena: &Arena<'_>,
+        levels: &Levels,
+        level: usize,
+        index: usize,
+    ) -> Option<Vec<usize>> {
+        // Files of level 0 lie over each other, and all of them go.
+        let from = if level == 0 { 0 } else { level + 1 };
+        let mut others = levels.of[from..].iter().flatten();
+        if !others.any(|other| arena.idle[*other].may_be_covered_by(&arena.idle[index])) {
+            return None;
+        }
+        let mut files = match level {
+            // None may be left that is older and lies over it.
+            0 if arena.busy.iter().any(|file| file.level == 0) => return None,
+            0 => levels.of[0].clone(),
+            _ => vec![index],
+        };
+        files.extend(met_in(arena, levels, level + 1, span(arena, &files)?)?);
+        Some(files)
     }
 
     /// All goes to the lowest level that has room for it.
     pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         // All files make a level; some of them would lie over others there.
         if files.len() < arena.idle.len() + arena.busy.len() {
-            return Pick { files, level: 0, split: self.split() };
+            return Pick::new(files, 0, self.split());
         }
         let bytes: u64 = files.iter().map(|index| arena.idle[*index].bytes).sum();
         let level = (1..LEVELS - 1).find(|level| bytes <= self.maximum_bytes(*level));
         let level = u32::try_from(level.unwrap_or(LEVELS - 1)).unwrap_or(0);
-        Pick { files, level, split: self.split() }
+        Pick::new(files, level, self.split())
     }
 }
 

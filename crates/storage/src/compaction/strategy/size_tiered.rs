@@ -33,7 +33,7 @@ impl SizeTiered {
     pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
         let all: Vec<usize> = (0..arena.idle.len()).collect();
         let picked = self.pick_among(arena.idle, &all);
-        picked.into_iter().map(|files| Pick { files, level: 0, split: Split::Never }).collect()
+        picked.into_iter().map(|files| Pick::new(files, 0, Split::Never)).collect()
     }
 
     /// Which of some files to compact: of the buckets that are full enough the one with the most files, for it

@@ -343,6 +343,35 @@ fn a_file_full_of_tombstones_is_compacted_alone() {
     }
 }
 
+/// The disk may have no room for the best.
+#[test]
+fn there_are_several_picks_for_garbage_and_the_best_comes_first() {
+    let token = |n: u64| n as i64 * 1000;
+    let part = |n: u64, ratio: f64| FileFacts {
+        droppable_ratio: ratio,
+        age_s: 90_000,
+        ..at(file(n, 1), 0, token(n), token(n) + 999)
+    };
+    let unified = strategy("UnifiedCompactionStrategy", &[]);
+    let apart = [part(1, 0.5), part(2, 0.9), part(3, 0.1)];
+    assert_eq!(picked(&unified, &apart, &[]), [[2], [1]]);
+    let many: Vec<_> = (0..20).map(|n| part(n, 0.5)).collect();
+    assert_eq!(picked(&unified, &many, &[]).len(), 8);
+    // Each covers one.
+    let below = |n: u64| FileFacts { minimum_timestamp: 0, ..part(n, 0.0) };
+    let pairs = [part(1, 0.5), below(1), part(2, 0.9), below(2)];
+    let picks = unified.picks(&arena(&pairs, &[]));
+    let parts: Vec<_> = picks.iter().map(|pick| (&pick.files[..], pick.garbage)).collect();
+    assert_eq!(parts, [(&[2, 3][..], Some(2)), (&[0, 1], Some(0))]);
+    let levels = strategy("LeveledCompactionStrategy", &[]);
+    let level = |n: u64, file: FileFacts| FileFacts { level: n as u32, ..file };
+    let leveled =
+        [level(1, part(1, 0.9)), level(2, below(1)), level(1, part(2, 0.9)), level(2, below(2))];
+    let picks = levels.picks(&arena(&leveled, &[]));
+    let parts: Vec<_> = picks.iter().map(|pick| (&pick.files[..], pick.garbage)).collect();
+    assert_eq!(parts, [(&[0, 1][..], Some(0)), (&[2, 3], Some(2))]);
+}
+
 /// Cassandra may give them names without a number.
 #[test]
 fn files_without_numbers_are_not_one() {

@@ -77,7 +77,7 @@ impl TimeWindow {
         let present = self.present(arena, arena.idle.iter().chain(arena.busy));
         let mut picks = Vec::new();
         for (window, mut files) in windows.into_iter().rev() {
-            let pick = |files| Pick { files, level: 0, split: Split::Never };
+            let pick = |files| Pick::new(files, 0, Split::Never);
             if window >= present {
                 picks.extend(self.tiers.pick_among(arena.idle, &files).into_iter().map(pick));
             } else if files.len() >= 2 {

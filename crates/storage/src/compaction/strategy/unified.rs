@@ -196,7 +196,7 @@ impl Unified {
         let ends: Vec<i64> =
             boundaries(arena.tokens, parts).filter(|end| (first..last).contains(end)).collect();
         let split = if ends.is_empty() { Split::Never } else { Split::Tokens(ends) };
-        Pick { files, level: 0, split }
+        Pick::new(files, 0, split)
     }
 
     /// Into how many parts the shard's range is split for outputs of this density.
