@@ -98,14 +98,13 @@ impl Leveled {
     pub(super) fn downwards(
         &self,
         arena: &Arena<'_>,
-        is_garbage: impl Fn(&FileFacts) -> bool,
+        garbage: &[usize],
         is_worth: impl Fn(&[usize], usize) -> bool,
     ) -> Vec<Pick> {
         let levels = levels(arena.idle, arena.busy);
         let mut picks: Vec<Pick> = Vec::new();
         for level in 0..LEVELS - 1 {
-            let garbage = levels.of[level].iter().filter(|index| is_garbage(&arena.idle[**index]));
-            for index in garbage {
+            for index in levels.of[level].iter().filter(|index| garbage.contains(index)) {
                 let files = self.with_met(arena, &levels, level, *index);
                 let Some(files) = files.filter(|files| is_worth(files, *index)) else { continue };
                 let next = u32::try_from(level + 1).unwrap_or(u32::MAX);

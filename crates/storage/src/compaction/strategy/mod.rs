@@ -21,7 +21,7 @@ use time_window::TimeWindow;
 use unified::Unified;
 
 /// What a strategy knows of a file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileFacts {
     /// Files are numbered as they are made. Those that have names of another kind are all 0: it tells their order, not which is which.
     pub number: u64,

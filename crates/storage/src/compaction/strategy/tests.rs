@@ -372,6 +372,38 @@ fn there_are_several_picks_for_garbage_and_the_best_comes_first() {
     assert_eq!(parts, [(&[0, 1][..], Some(0)), (&[2, 3], Some(2))]);
 }
 
+/// Each pair of them would take minutes.
+#[test]
+fn many_files_of_garbage_are_looked_through_at_once() {
+    let token = |n: u64| i64::MIN + n as i64 * 1000;
+    let part = |n: u64| FileFacts {
+        droppable_ratio: 0.5,
+        age_s: 90_000,
+        ..at(file(n, 1), 0, token(n), token(n) + 999)
+    };
+    let files: Vec<_> = (0..200_000).map(part).collect();
+    let unified = strategy("UnifiedCompactionStrategy", &[]);
+    let began = espalier_runtime::time::Instant::now();
+    assert_eq!(picked(&unified, &files, &[]).len(), 8);
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
+
+/// However many files there are that cover nothing, the disk may have room for others only.
+#[test]
+fn what_covers_something_is_found_among_what_does_not() {
+    let token = |n: u64| n as i64 * 1000;
+    let part = |n: u64, mebibytes: u64| FileFacts {
+        droppable_ratio: 0.5,
+        age_s: 90_000,
+        ..at(file(n, mebibytes), 0, token(n), token(n) + 999)
+    };
+    let mut files: Vec<_> = (0..40).map(|n| part(n, 9)).collect();
+    let below = FileFacts { minimum_timestamp: 0, droppable_ratio: 0.0, ..part(40, 1) };
+    files.extend([part(40, 1), below]);
+    let unified = strategy("UnifiedCompactionStrategy", &[]);
+    assert!(picked(&unified, &files, &[]).contains(&vec![40, 40]));
+}
+
 /// Cassandra may give them names without a number.
 #[test]
 fn files_without_numbers_are_not_one() {
