@@ -2,7 +2,8 @@
 //! the bytes of the one below.
 
 use super::{
-    Arena, FileFacts, Pick, Split, garbage::MOST_PICKS, options::Options, size_tiered::SizeTiered,
+    Arena, FileFacts, Pick, Split, depth_of, garbage::MOST_PICKS, options::Options,
+    size_tiered::SizeTiered,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -145,6 +146,14 @@ impl Leveled {
         Some(files)
     }
 
+    /// How many files of level 0 lie over one token beyond those that are too few to go up. In the other levels one lies over it.
+    pub(super) fn surplus(&self, arena: &Arena<'_>) -> usize {
+        let files: Vec<&FileFacts> = arena.all().collect();
+        let levels = levels_of(&files).into_iter().zip(&files);
+        let level_0 = levels.filter(|(level, _)| *level == 0).map(|(_, file)| *file);
+        depth_of(level_0).saturating_sub(self.tiers.thresholds.minimum - 1)
+    }
+
     /// All goes to the lowest level that has room for it.
     pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         // All files make a level; some of them would lie over others there.
@@ -165,22 +174,37 @@ struct Levels {
     bytes: Vec<u64>,
 }
 
-/// The idle files by level. One that overlaps another of its level, because it came from elsewhere, counts as of level 0.
-fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
-    let mut levels = Levels { of: vec![Vec::new(); LEVELS], bytes: vec![0; LEVELS] };
-    let level_of = |file: &FileFacts| (file.level as usize).min(LEVELS - 1);
-    let mut order: Vec<usize> = (0..idle.len()).collect();
-    order.sort_by_key(|index| (idle[*index].first_token, idle[*index].number));
+/// The level that each of some files counts as of: of 0 if it overlaps another of its level, because it came from elsewhere.
+fn levels_of(files: &[&FileFacts]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..files.len()).collect();
+    order.sort_by_key(|index| (files[*index].first_token, files[*index].number));
     let mut ends: Vec<Option<i64>> = vec![None; LEVELS];
+    let mut levels = vec![0; files.len()];
     for index in order {
-        let file = &idle[index];
-        let mut level = level_of(file);
+        let file = files[index];
+        let level = level_of(file);
         if level > 0 && ends[level].is_some_and(|end| end >= file.first_token) {
-            level = 0;
+            continue;
         }
         ends[level] = ends[level].max(Some(file.last_token));
-        levels.of[level].push(index);
-        levels.bytes[level] += file.bytes;
+        levels[index] = level;
+    }
+    levels
+}
+
+fn level_of(file: &FileFacts) -> usize {
+    (file.level as usize).min(LEVELS - 1)
+}
+
+/// The idle files by level, each in the order of the ring.
+fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
+    let mut levels = Levels { of: vec![Vec::new(); LEVELS], bytes: vec![0; LEVELS] };
+    let of = levels_of(&idle.iter().collect::<Vec<_>>());
+    let mut order: Vec<usize> = (0..idle.len()).collect();
+    order.sort_by_key(|index| (idle[*index].first_token, idle[*index].number));
+    for index in order {
+        levels.of[of[index]].push(index);
+        levels.bytes[of[index]] += idle[index].bytes;
     }
     busy.iter().for_each(|file| levels.bytes[level_of(file)] += file.bytes);
     levels

@@ -219,12 +219,14 @@ impl CompactionStrategy {
 
     /// How many files lie over one token beyond those that this strategy leaves there when it keeps up.
     pub fn surplus(&self, arena: &Arena<'_>) -> usize {
-        let files: Vec<&FileFacts> = match &self.kind {
-            // One of each window that is over.
-            Kind::TimeWindow(strategy) => strategy.unsettled(arena),
-            _ => arena.all().collect(),
-        };
-        depth(files.into_iter().map(|file| (file.first_token, file.last_token)))
+        match &self.kind {
+            Kind::SizeTiered(strategy) => {
+                depth_of(strategy.unsettled(&arena.all().collect::<Vec<_>>()))
+            }
+            Kind::Leveled(strategy) => strategy.surplus(arena),
+            Kind::TimeWindow(strategy) => depth_of(strategy.unsettled(arena)),
+            Kind::Unified(strategy) => strategy.surplus(arena),
+        }
     }
 
     /// How some of the idle files, or all, are written when they are compacted into one run, and the level of it.
@@ -251,6 +253,10 @@ pub(crate) fn depth(ranges: impl IntoIterator<Item = (i64, i64)>) -> usize {
     ranges.sort_unstable();
     let mut reaching = overlaps::Reaching::default();
     ranges.into_iter().map(|(first, last)| reaching.enter(first, last)).max().unwrap_or(0)
+}
+
+fn depth_of<'a>(files: impl IntoIterator<Item = &'a FileFacts>) -> usize {
+    depth(files.into_iter().map(|file| (file.first_token, file.last_token)))
 }
 
 impl FileFacts {

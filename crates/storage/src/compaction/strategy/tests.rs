@@ -537,9 +537,33 @@ fn windows_that_are_over_are_no_surplus() {
     let more: Vec<FileFacts> =
         (0..3).map(|number| day(200 + number, 100)).chain([day(300, 7)]).collect();
     let all: Vec<FileFacts> = files.iter().chain(&more).cloned().collect();
-    assert_eq!(windows.surplus(&arena(&all, &[])), 4);
-    let tiers = strategy("SizeTieredCompactionStrategy", &[]);
-    assert_eq!(tiers.surplus(&arena(&files, &[])), 100);
+    assert_eq!(windows.surplus(&arena(&all, &[])), 1, "three of today are too few");
+    let today: Vec<FileFacts> = (0..10).map(|number| day(200 + number, 100)).collect();
+    assert_eq!(windows.surplus(&arena(&today, &[])), 10 - 3);
+}
+
+#[test]
+fn what_a_strategy_leaves_is_no_surplus() {
+    let surplus = |class: &str, pairs: &[(&str, &str)], files: &[FileFacts]| {
+        strategy(&format!("{class}CompactionStrategy"), pairs).surplus(&arena(files, &[]))
+    };
+    let files: Vec<_> = (0..63).map(|number| file(number, 10)).collect();
+    let sixty_four = &[("min_threshold", "64"), ("max_threshold", "64")][..];
+    let unified = &[("scaling_parameters", "T64")][..];
+    let classes = [("SizeTiered", sixty_four), ("Leveled", sixty_four), ("Unified", unified)];
+    for (class, pairs) in classes {
+        assert_eq!(surplus(class, pairs, &files), 0, "{class}");
+        assert_eq!(surplus(class, &[], &files), 60, "{class}");
+    }
+    // Three of each size, or level.
+    let sizes: Vec<_> = (0..15).map(|number| file(number, 60 << (number / 3 * 2))).collect();
+    assert_eq!(surplus("SizeTiered", &[], &sizes), 0);
+    assert_eq!(surplus("Unified", &[], &sizes), 0);
+    // One of each level, and files that came from elsewhere and overlap there.
+    let mut levels: Vec<_> = (0..8).map(|level| at(file(level, 10), level as u32, 0, 9)).collect();
+    assert_eq!(surplus("Leveled", &[], &levels), 0);
+    levels.extend((10..15).map(|number| at(file(number, 10), 3, 0, 9)));
+    assert_eq!(surplus("Leveled", &[], &levels), 6 - 3);
 }
 
 #[test]
