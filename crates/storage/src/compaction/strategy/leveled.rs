@@ -78,9 +78,8 @@ impl Leveled {
 
     fn out_of_level_0(&self, arena: &Arena<'_>, levels: &Levels) -> Option<Pick> {
         // One at a time, so that files of level 1 cannot come to overlap.
-        let is_under_way = arena.busy.iter().any(|file| file.level == 0);
         let mut files = levels.of[0].clone();
-        if files.len() < self.tiers.thresholds.minimum || is_under_way {
+        if files.len() < self.tiers.thresholds.minimum || levels.is_level_0_busy {
             return None;
         }
         files
@@ -138,7 +137,7 @@ impl Leveled {
         }
         let mut files = match level {
             // None may be left that is older and lies over it.
-            0 if arena.busy.iter().any(|file| file.level == 0) => return None,
+            0 if levels.is_level_0_busy => return None,
             0 => levels.of[0].clone(),
             _ => vec![index],
         };
@@ -172,6 +171,8 @@ struct Levels {
     of: Vec<Vec<usize>>,
     /// Bytes of all files of each level.
     bytes: Vec<u64>,
+    /// Whether some that counts as of level 0 is being compacted.
+    is_level_0_busy: bool,
 }
 
 /// The level that each of some files counts as of: of 0 if it overlaps another of its level, because it came from elsewhere.
@@ -196,17 +197,21 @@ fn level_of(file: &FileFacts) -> usize {
     (file.level as usize).min(LEVELS - 1)
 }
 
-/// The idle files by level, each in the order of the ring.
+/// The idle files by level, each in the order of the ring. A file counts as of the same level while it, or another, is being compacted.
 fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
-    let mut levels = Levels { of: vec![Vec::new(); LEVELS], bytes: vec![0; LEVELS] };
-    let of = levels_of(&idle.iter().collect::<Vec<_>>());
+    let of = levels_of(&idle.iter().chain(busy).collect::<Vec<_>>());
+    let (of_idle, of_busy) = of.split_at(idle.len());
+    let mut levels = Levels {
+        of: vec![Vec::new(); LEVELS],
+        bytes: vec![0; LEVELS],
+        is_level_0_busy: of_busy.contains(&0),
+    };
+    for (file, level) in idle.iter().chain(busy).zip(&of) {
+        levels.bytes[*level] += file.bytes;
+    }
     let mut order: Vec<usize> = (0..idle.len()).collect();
     order.sort_by_key(|index| (idle[*index].first_token, idle[*index].number));
-    for index in order {
-        levels.of[of[index]].push(index);
-        levels.bytes[of[index]] += idle[index].bytes;
-    }
-    busy.iter().for_each(|file| levels.bytes[level_of(file)] += file.bytes);
+    order.into_iter().for_each(|index| levels.of[of_idle[index]].push(index));
     levels
 }
 

@@ -221,6 +221,19 @@ fn level_0_goes_up_with_all_that_it_meets() {
     assert_eq!(levels.picks(&arena(&small, &[]))[0].level, 0);
 }
 
+/// It counts as of level 0, whatever its level says: what is made of it in level 1 must not come to overlap.
+#[test]
+fn one_compaction_at_a_time_takes_what_overlaps_in_its_level() {
+    let levels = strategy("LeveledCompactionStrategy", &[("sstable_size_in_mb", "10")]);
+    let mut files: Vec<_> = (1..=4).map(|n| at(file(n, 5), 0, 0, 100)).collect();
+    files.push(at(file(11, 10), 3, 200, 300));
+    assert_eq!(picked(&levels, &files, &[at(file(12, 10), 3, 301, 350)]), [vec![1, 2, 3, 4]]);
+    assert!(picked(&levels, &files, &[at(file(12, 10), 3, 250, 350)]).is_empty());
+    // Of the two the other one counts as of level 0: it waits for others.
+    let first = at(file(12, 10), 3, 150, 250);
+    assert_eq!(picked(&levels, &files, &[first]), [vec![1, 2, 3, 4, 11]]);
+}
+
 #[test]
 fn a_level_that_is_too_large_gives_its_cheapest_file_up() {
     let levels = strategy(
