@@ -217,6 +217,19 @@ impl CompactionStrategy {
         }
     }
 
+    /// How many compactions are wanted: those that share files with a more pressing one are other ways to do the same.
+    pub fn pending(&self, arena: &Arena<'_>) -> usize {
+        let mut is_taken = vec![false; arena.idle.len()];
+        let apart = self.picks(arena).into_iter().filter(|pick| {
+            let is_apart = !pick.files.iter().any(|index| is_taken[*index]);
+            if is_apart {
+                pick.files.iter().for_each(|index| is_taken[*index] = true);
+            }
+            is_apart
+        });
+        apart.count()
+    }
+
     /// How many files lie over one token beyond those that this strategy leaves there when it keeps up.
     pub fn surplus(&self, arena: &Arena<'_>) -> usize {
         match &self.kind {

@@ -584,3 +584,17 @@ fn a_growth_may_be_told_in_percent() {
     let percent = strategy("UnifiedCompactionStrategy", &[("sstable_growth", "50%")]);
     assert_eq!(percent, strategy("UnifiedCompactionStrategy", &[("sstable_growth", "0.5")]));
 }
+
+#[test]
+fn picks_that_share_files_are_pending_once() {
+    let tiers = strategy("SizeTieredCompactionStrategy", &[]);
+    let garbage = |number: u64| FileFacts {
+        droppable_ratio: 0.9,
+        age_s: 90_000,
+        minimum_timestamp: 2,
+        ..file(number, 10)
+    };
+    let files = [file(1, 10), garbage(2), garbage(3)];
+    assert_eq!(picked(&tiers, &files, &[]).len(), 2);
+    assert_eq!(tiers.pending(&arena(&files, &[])), 1);
+}
