@@ -24,6 +24,8 @@ mod recovery;
 mod shared;
 pub mod system;
 mod table;
+#[cfg(test)]
+mod test_database;
 
 pub use cache::{CacheExplanation, KnownPartition, KnownRange, RowCacheMetrics};
 pub use commitlog::{CommitLogSync, CommitTicket, ReplayPolicy};

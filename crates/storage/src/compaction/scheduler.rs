@@ -105,30 +105,43 @@ pub(crate) async fn perform(
 
 /// The most pressing compaction of all tables, with its files taken.
 fn next_job(database: &Database, available_bytes: u64) -> Option<(Rc<Table>, Job)> {
-    let mut tables = database.tables_here();
-    // Where most files lie over each other, reads and flushes wait for it most. The number of files says little: there are kinds of
-    // compaction that leave thousands.
-    tables.sort_by_cached_key(|table| {
-        let view = table.borrow_view();
-        std::cmp::Reverse(depth(view.sstables.iter().map(|sstable| sstable.tokens())))
-    });
     let now = Instant::now();
-    tables.into_iter().find_map(|table| {
+    let mut tables = database.tables_here();
+    tables.retain(|table| {
         let waits = table.compactions.retry_at.get().is_some_and(|at| now < at);
-        if waits || table.is_dropped() || table.borrow_view().sstables.is_empty() {
-            return None;
-        }
-        let job = next_of(database, &table, available_bytes)?;
+        !waits && !table.is_dropped() && !table.borrow_view().sstables.is_empty()
+    });
+    let arenas = tables.into_iter().map(|table| {
+        let arena = arena_of(database, &table).without_suspects();
+        (backlog(database, &table, &arena), table, arena)
+    });
+    let mut arenas: Vec<_> = arenas.collect();
+    arenas.sort_by_key(|(backlog, ..)| std::cmp::Reverse(*backlog));
+    arenas.into_iter().find_map(|(_, table, arena)| {
+        let job = next_of(database, &table, &arena, available_bytes)?;
         Some((table, job))
     })
 }
 
-fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Option<Job> {
+/// How much reads and flushes of a table wait for its compactions. How many files there are, or lie over each other, says little: there are
+/// kinds of compaction that leave thousands side by side, and some that leave one for each day.
+fn backlog(database: &Database, table: &Table, arena: &TableArena) -> usize {
+    let (view, tokens) = (table.borrow_view(), tokens_of(database, table));
+    let to_split = view.sstables.iter().filter(|sstable| !is_inside(sstable, tokens));
+    let to_split = depth(to_split.map(|sstable| sstable.tokens()));
+    table.compaction_strategy().surplus(&arena.facts()) + to_split
+}
+
+fn next_of(
+    database: &Database,
+    table: &Rc<Table>,
+    arena: &TableArena,
+    available_bytes: u64,
+) -> Option<Job> {
     let begin = |inputs, level, split| {
         let guard = table.compactions.begin(compaction_id(), CompactionKind::Compaction, inputs)?;
         Some(Job { guard, level, split, scrub: None })
     };
-    let arena = arena_of(database, table).without_suspects();
     let strategy = table.compaction_strategy();
     if !strategy.is_enabled() {
         return None;
@@ -151,7 +164,8 @@ fn next_of(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Opti
     let picks = strategy.picks(&arena.facts());
     picks.into_iter().find_map(|pick| {
         let wanted = pick.files.len();
-        let pick = within(pick, &arena.idle, available_bytes);
+        let bytes_of = |index: usize| arena.idle[index].reader().bytes_on_disk();
+        let pick = within(pick, bytes_of, available_bytes);
         let is_cut = pick.files.len() < wanted;
         let tokens = pick.files.iter().map(|index| arena.idle[*index].tokens());
         // Files that do not lie over each other would only be written again as they are.
@@ -216,16 +230,17 @@ pub(crate) fn split_plan(
 }
 
 /// The pick without as many of its largest files as the disk has no room for. One of a levelled compaction has all its
-/// files or none, or the levels would come to overlap.
-fn within(mut pick: Pick, files: &[Rc<SSTable>], available_bytes: u64) -> Pick {
-    let bytes_of = |index: &usize| files[*index].reader().bytes_on_disk();
+/// files or none, or the levels would come to overlap; and one for garbage has that, or nothing of it could go.
+fn within(mut pick: Pick, bytes_of: impl Fn(usize) -> u64, available_bytes: u64) -> Pick {
+    let bytes_of = |index: &usize| bytes_of(*index);
     while pick.files.iter().map(bytes_of).sum::<u64>() > available_bytes {
         if pick.level > 0 {
             pick.files.clear();
         }
         let largest = (0..pick.files.len()).max_by_key(|at| bytes_of(&pick.files[*at]));
-        match largest {
-            Some(at) => _ = pick.files.remove(at),
+        match largest.map(|at| pick.files.remove(at)) {
+            Some(index) if pick.garbage == Some(index) => pick.files.clear(),
+            Some(_) => {}
             None => break,
         }
     }
@@ -331,7 +346,8 @@ pub(crate) fn is_inside(sstable: &SSTable, tokens: (i64, i64)) -> bool {
 
 fn facts_of(sstable: &SSTable, gc_before_s: u32) -> FileFacts {
     let (first_token, last_token) = sstable.tokens();
-    let Droppable { cells, ratio, large_deletions } = sstable.droppable(gc_before_s);
+    let Droppable { cells, ratio, row_deletions, partition_deletions } =
+        sstable.droppable(gc_before_s);
     FileFacts {
         number: sstable.number(),
         bytes: sstable.reader().stored_data_length(),
@@ -343,9 +359,13 @@ fn facts_of(sstable: &SSTable, gc_before_s: u32) -> FileFacts {
         maximum_timestamp: sstable.maximum_timestamp(),
         cells,
         droppable_ratio: ratio,
-        large_deletions,
+        row_deletions,
+        partition_deletions,
         rows: sstable.row_count(),
         partitions: sstable.reader().partition_count().max(1),
         age_s: sstable.age_s(),
     }
 }
+
+#[cfg(test)]
+mod tests;

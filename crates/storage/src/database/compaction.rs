@@ -160,7 +160,7 @@ impl Database {
 
     pub(crate) fn pending_compactions_of(&self, table: &Rc<Table>) -> usize {
         let arena = arena_of(self, table).without_suspects();
-        table.compaction_strategy().picks(&arena.facts()).len()
+        table.compaction_strategy().pending(&arena.facts())
     }
 
     /// The same on all shards, by keyspace and table.

@@ -2,6 +2,7 @@
 
 mod aside;
 mod directory;
+mod droppable;
 mod incoming;
 mod sstable;
 mod sstable_set;
@@ -26,8 +27,9 @@ pub(crate) use directory::{
     BACKUPS, DROPPED_FILE_NAME, SNAPSHOTS, TableDirectory, find_sstables, find_tables,
     remove_dropped_directory,
 };
+pub(crate) use droppable::Droppable;
 use incoming::Incoming;
-pub(crate) use sstable::{Droppable, SSTable, set_commit_log_facts};
+pub(crate) use sstable::{SSTable, set_commit_log_facts};
 pub(crate) use sstable_set::SSTableSet;
 pub(crate) use truncation::TruncationRecord;
 pub(crate) use view::TableView;

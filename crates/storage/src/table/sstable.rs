@@ -18,17 +18,8 @@ use espalier_sstable::{
 };
 use uuid::Uuid;
 
+use super::Droppable;
 use crate::{StorageError, commitlog::LogPosition, read::ReadCommand};
-
-/// What of a file is old enough at some second to go, estimated.
-pub(crate) struct Droppable {
-    /// All cells and deletions.
-    pub(crate) cells: u64,
-    /// The share of them.
-    pub(crate) ratio: f64,
-    /// How many are deletions of rows or more, at least: there are no cells for them.
-    pub(crate) large_deletions: u64,
-}
 
 /// An opened SSTable, and what reads ask of it before they touch the disk.
 pub(crate) struct SSTable {
@@ -156,16 +147,7 @@ impl SSTable {
     }
 
     pub(crate) fn droppable(&self, before_s: u32) -> Droppable {
-        let stats = self.stats();
-        let bins = &stats.drop_times.bins;
-        let old = bins.iter().take_while(|(second, _)| *second < u64::from(before_s));
-        let old: u64 = old.map(|(_, count)| u64::from(*count)).sum();
-        // The histogram of cells has one entry for each partition: its sum is an estimate.
-        let cells = stats.cell_counts.offsets.iter().zip(&stats.cell_counts.counts);
-        let cells: u64 = cells.map(|(cells, partitions)| cells.saturating_mul(*partitions)).sum();
-        let all = cells.max(old);
-        let ratio = if all == 0 { 0.0 } else { old as f64 / all as f64 };
-        Droppable { cells: all, ratio, large_deletions: old.saturating_sub(cells) }
+        Droppable::of(self.reader.statistics(), before_s)
     }
 
     /// Whether the key range and the filter allow the partition to be inside.

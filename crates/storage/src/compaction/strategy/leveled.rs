@@ -1,7 +1,10 @@
 //! LeveledCompactionStrategy: within a level above 0 no two files overlap, and each level may have `fanout_size` times
 //! the bytes of the one below.
 
-use super::{Arena, FileFacts, Pick, Split, options::Options, size_tiered::SizeTiered};
+use super::{
+    Arena, FileFacts, Pick, Split, depth_of, garbage::MOST_PICKS, options::Options,
+    size_tiered::SizeTiered,
+};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Leveled {
@@ -47,7 +50,7 @@ impl Leveled {
         let mut picks = Vec::new();
         if levels.of[0].len() > MAXIMUM_LEVEL_0 {
             let tiers = self.tiers.pick_among(arena.idle, &levels.of[0]);
-            let pick = |files| Pick { files, level: 0, split: Split::Never };
+            let pick = |files| Pick::new(files, 0, Split::Never);
             picks.extend(tiers.into_iter().take(1).map(pick));
         }
         for level in (1..LEVELS - 1).rev() {
@@ -70,14 +73,13 @@ impl Leveled {
             Some((bytes as f64 / file.bytes.max(1) as f64, files))
         });
         let cheapest = candidates.min_by(|(left, _), (right, _)| left.total_cmp(right));
-        cheapest.map(|(_, files)| Pick { files, level: next, split: self.split() })
+        cheapest.map(|(_, files)| Pick::new(files, next, self.split()))
     }
 
     fn out_of_level_0(&self, arena: &Arena<'_>, levels: &Levels) -> Option<Pick> {
         // One at a time, so that files of level 1 cannot come to overlap.
-        let is_under_way = arena.busy.iter().any(|file| file.level == 0);
         let mut files = levels.of[0].clone();
-        if files.len() < self.tiers.thresholds.minimum || is_under_way {
+        if files.len() < self.tiers.thresholds.minimum || levels.is_level_0_busy {
             return None;
         }
         files
@@ -85,53 +87,82 @@ impl Leveled {
         files.truncate(MAXIMUM_LEVEL_0);
         let bytes: u64 = files.iter().map(|index| arena.idle[*index].bytes).sum();
         if bytes <= self.file_bytes {
-            return Some(Pick { files, level: 0, split: Split::Never });
+            return Some(Pick::new(files, 0, Split::Never));
         }
         files.extend(met_in(arena, levels, 1, span(arena, &files)?)?);
-        Some(Pick { files, level: 1, split: self.split() })
+        Some(Pick::new(files, 1, self.split()))
     }
 
-    /// A file of which much can go with what it covers in deeper levels, and what it meets in the next one, into that; of level 0 all
-    /// files. So it comes to what it covers.
+    /// Files of which much can go with what they cover in deeper levels or in level 0, each with what it meets in the next one, into that;
+    /// of level 0 all files. So they come to what they cover.
     pub(super) fn downwards(
         &self,
         arena: &Arena<'_>,
-        is_garbage: impl Fn(&FileFacts) -> bool,
+        garbage: &[usize],
         is_worth: impl Fn(&[usize], usize) -> bool,
-    ) -> Option<Pick> {
+    ) -> Vec<Pick> {
         let levels = levels(arena.idle, arena.busy);
-        (0..LEVELS - 1).find_map(|level| {
-            let of_level = &levels.of[level];
-            let covers = |index: usize| {
-                let garbage = &arena.idle[index];
-                let mut deeper = levels.of[level + 1..].iter().flatten();
-                deeper.any(|other| arena.idle[*other].may_be_covered_by(garbage))
-            };
-            let garbage = of_level.iter().copied().filter(|index| is_garbage(&arena.idle[*index]));
-            garbage.filter(|index| covers(*index)).find_map(|index| {
-                let mut files = match level {
-                    // None may be left that is older and lies over it.
-                    0 if arena.busy.iter().any(|file| file.level == 0) => return None,
-                    0 => of_level.clone(),
-                    _ => vec![index],
-                };
-                files.extend(met_in(arena, &levels, level + 1, span(arena, &files)?)?);
-                let next = u32::try_from(level + 1).ok()?;
-                is_worth(&files, index).then(|| Pick { files, level: next, split: self.split() })
-            })
-        })
+        let mut picks: Vec<Pick> = Vec::new();
+        for level in 0..LEVELS - 1 {
+            for index in levels.of[level].iter().filter(|index| garbage.contains(index)) {
+                let files = self.with_met(arena, &levels, level, *index);
+                let Some(files) = files.filter(|files| is_worth(files, *index)) else { continue };
+                let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
+                picks.push(Pick { garbage: Some(*index), ..Pick::new(files, next, self.split()) });
+                // Of level 0 it would be the same files again.
+                if level == 0 || picks.len() == MOST_PICKS {
+                    break;
+                }
+            }
+            if picks.len() == MOST_PICKS {
+                break;
+            }
+        }
+        picks
+    }
+
+    /// The files that have to go down with one of a level, if it covers something.
+    fn with_met(
+        &self,
+        arena: &Arena<'_>,
+        levels: &Levels,
+        level: usize,
+        index: usize,
+    ) -> Option<Vec<usize>> {
+        // Files of level 0 lie over each other, and all of them go.
+        let from = if level == 0 { 0 } else { level + 1 };
+        let mut others = levels.of[from..].iter().flatten();
+        if !others.any(|other| arena.idle[*other].may_be_covered_by(&arena.idle[index])) {
+            return None;
+        }
+        let mut files = match level {
+            // None may be left that is older and lies over it.
+            0 if levels.is_level_0_busy => return None,
+            0 => levels.of[0].clone(),
+            _ => vec![index],
+        };
+        files.extend(met_in(arena, levels, level + 1, span(arena, &files)?)?);
+        Some(files)
+    }
+
+    /// How many files of level 0 lie over one token beyond those that are too few to go up. In the other levels one lies over it.
+    pub(super) fn surplus(&self, arena: &Arena<'_>) -> usize {
+        let files: Vec<&FileFacts> = arena.all().collect();
+        let levels = levels_of(&files).into_iter().zip(&files);
+        let level_0 = levels.filter(|(level, _)| *level == 0).map(|(_, file)| *file);
+        depth_of(level_0).saturating_sub(self.tiers.thresholds.minimum - 1)
     }
 
     /// All goes to the lowest level that has room for it.
     pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         // All files make a level; some of them would lie over others there.
         if files.len() < arena.idle.len() + arena.busy.len() {
-            return Pick { files, level: 0, split: self.split() };
+            return Pick::new(files, 0, self.split());
         }
         let bytes: u64 = files.iter().map(|index| arena.idle[*index].bytes).sum();
         let level = (1..LEVELS - 1).find(|level| bytes <= self.maximum_bytes(*level));
         let level = u32::try_from(level.unwrap_or(LEVELS - 1)).unwrap_or(0);
-        Pick { files, level, split: self.split() }
+        Pick::new(files, level, self.split())
     }
 }
 
@@ -140,26 +171,47 @@ struct Levels {
     of: Vec<Vec<usize>>,
     /// Bytes of all files of each level.
     bytes: Vec<u64>,
+    /// Whether some that counts as of level 0 is being compacted.
+    is_level_0_busy: bool,
 }
 
-/// The idle files by level. One that overlaps another of its level, because it came from elsewhere, counts as of level 0.
-fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
-    let mut levels = Levels { of: vec![Vec::new(); LEVELS], bytes: vec![0; LEVELS] };
-    let level_of = |file: &FileFacts| (file.level as usize).min(LEVELS - 1);
-    let mut order: Vec<usize> = (0..idle.len()).collect();
-    order.sort_by_key(|index| (idle[*index].first_token, idle[*index].number));
+/// The level that each of some files counts as of: of 0 if it overlaps another of its level, because it came from elsewhere.
+fn levels_of(files: &[&FileFacts]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..files.len()).collect();
+    order.sort_by_key(|index| (files[*index].first_token, files[*index].number));
     let mut ends: Vec<Option<i64>> = vec![None; LEVELS];
+    let mut levels = vec![0; files.len()];
     for index in order {
-        let file = &idle[index];
-        let mut level = level_of(file);
+        let file = files[index];
+        let level = level_of(file);
         if level > 0 && ends[level].is_some_and(|end| end >= file.first_token) {
-            level = 0;
+            continue;
         }
         ends[level] = ends[level].max(Some(file.last_token));
-        levels.of[level].push(index);
-        levels.bytes[level] += file.bytes;
+        levels[index] = level;
     }
-    busy.iter().for_each(|file| levels.bytes[level_of(file)] += file.bytes);
+    levels
+}
+
+fn level_of(file: &FileFacts) -> usize {
+    (file.level as usize).min(LEVELS - 1)
+}
+
+/// The idle files by level, each in the order of the ring. A file counts as of the same level while it, or another, is being compacted.
+fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
+    let of = levels_of(&idle.iter().chain(busy).collect::<Vec<_>>());
+    let (of_idle, of_busy) = of.split_at(idle.len());
+    let mut levels = Levels {
+        of: vec![Vec::new(); LEVELS],
+        bytes: vec![0; LEVELS],
+        is_level_0_busy: of_busy.contains(&0),
+    };
+    for (file, level) in idle.iter().chain(busy).zip(&of) {
+        levels.bytes[*level] += file.bytes;
+    }
+    let mut order: Vec<usize> = (0..idle.len()).collect();
+    order.sort_by_key(|index| (idle[*index].first_token, idle[*index].number));
+    order.into_iter().for_each(|index| levels.of[of_idle[index]].push(index));
     levels
 }
 

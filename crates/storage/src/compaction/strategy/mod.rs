@@ -4,6 +4,7 @@
 //! compactions that it wants, the most pressing one first. It keeps nothing between two questions, so that a change of it, or
 //! a restart, needs no care. Source: the documentation of each strategy in Cassandra 5.0.
 
+mod garbage;
 mod leveled;
 mod options;
 mod overlaps;
@@ -20,9 +21,9 @@ use time_window::TimeWindow;
 use unified::Unified;
 
 /// What a strategy knows of a file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileFacts {
-    /// Files are numbered as they are made.
+    /// Files are numbered as they are made. Those that have names of another kind are all 0: it tells their order, not which is which.
     pub number: u64,
     /// Bytes of Data.db as stored.
     pub bytes: u64,
@@ -42,8 +43,10 @@ pub struct FileFacts {
     pub cells: u64,
     /// Estimated share of them that are old enough to go.
     pub droppable_ratio: f64,
-    /// How many of those are deletions of more than a cell, at least.
-    pub large_deletions: u64,
+    /// How many of those are deletions of rows, or of ranges, at least.
+    pub row_deletions: u64,
+    /// How many are deletions of partitions.
+    pub partition_deletions: u64,
     /// Rows.
     pub rows: u64,
     /// Partitions, at least one.
@@ -98,6 +101,14 @@ pub struct Pick {
     pub level: u32,
     /// How it is split.
     pub split: Split,
+    /// Which of them it is for, if it is for garbage: without that one nothing is gained.
+    pub garbage: Option<usize>,
+}
+
+impl Pick {
+    fn new(files: Vec<usize>, level: u32, split: Split) -> Self {
+        Self { files, level, split, garbage: None }
+    }
 }
 
 /// A strategy and its options.
@@ -201,31 +212,40 @@ impl CompactionStrategy {
             Kind::Unified(strategy) => strategy.picks(arena),
         };
         match picks.is_empty() {
-            true => self
-                .tombstone_pick(arena)
-                .or_else(|| self.covered_pick(arena))
-                .into_iter()
-                .collect(),
+            true => self.garbage_picks(arena),
             false => picks,
         }
     }
 
+    /// How many compactions are wanted: those that share files with a more pressing one are other ways to do the same.
+    pub fn pending(&self, arena: &Arena<'_>) -> usize {
+        let mut is_taken = vec![false; arena.idle.len()];
+        let apart = self.picks(arena).into_iter().filter(|pick| {
+            let is_apart = !pick.files.iter().any(|index| is_taken[*index]);
+            if is_apart {
+                pick.files.iter().for_each(|index| is_taken[*index] = true);
+            }
+            is_apart
+        });
+        apart.count()
+    }
+
     /// How many files lie over one token beyond those that this strategy leaves there when it keeps up.
     pub fn surplus(&self, arena: &Arena<'_>) -> usize {
-        let files: Vec<&FileFacts> = match &self.kind {
-            // One of each window that is over.
-            Kind::TimeWindow(strategy) => strategy.unsettled(arena),
-            _ => arena.all().collect(),
-        };
-        depth(files.into_iter().map(|file| (file.first_token, file.last_token)))
+        match &self.kind {
+            Kind::SizeTiered(strategy) => {
+                depth_of(strategy.unsettled(&arena.all().collect::<Vec<_>>()))
+            }
+            Kind::Leveled(strategy) => strategy.surplus(arena),
+            Kind::TimeWindow(strategy) => depth_of(strategy.unsettled(arena)),
+            Kind::Unified(strategy) => strategy.surplus(arena),
+        }
     }
 
     /// How some of the idle files, or all, are written when they are compacted into one run, and the level of it.
     pub fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         match &self.kind {
-            Kind::SizeTiered(_) | Kind::TimeWindow(_) => {
-                Pick { files, level: 0, split: Split::Never }
-            }
+            Kind::SizeTiered(_) | Kind::TimeWindow(_) => Pick::new(files, 0, Split::Never),
             Kind::Leveled(strategy) => strategy.one_run(arena, files),
             Kind::Unified(strategy) => strategy.one_run(arena, files),
         }
@@ -238,87 +258,6 @@ impl CompactionStrategy {
             _ => (level, Split::Never),
         }
     }
-
-    /// Whether enough of a file may go, and it has waited for it.
-    fn is_garbage(&self, file: &FileFacts) -> bool {
-        file.droppable_ratio > self.common.tombstone_threshold
-            && file.age_s >= self.common.tombstone_interval_s
-    }
-
-    /// A file with what it may cover in others, so that both can go: where that is as large a share of all of them as a file alone must
-    /// have. Cassandra waits until as many files as for any other compaction are there, and so never ends with a table of which all
-    /// was deleted. In levels it goes down with what it meets there. Time windows stay apart.
-    fn covered_pick(&self, arena: &Arena<'_>) -> Option<Pick> {
-        let is_worth = |share: f64| share > self.common.tombstone_threshold;
-        match &self.kind {
-            Kind::TimeWindow(_) => return None,
-            Kind::Leveled(strategy) => {
-                let is_garbage = |file: &FileFacts| self.is_garbage(file);
-                return strategy.downwards(arena, is_garbage, |files, index| {
-                    is_worth(dead_share(arena, files, index))
-                });
-            }
-            Kind::SizeTiered(_) | Kind::Unified(_) => {}
-        }
-        let garbage = arena.idle.iter().enumerate().filter(|(_, file)| self.is_garbage(file));
-        let sets = garbage.filter_map(|(at, garbage)| {
-            let mut others = arena.busy.iter().chain(arena.left_out);
-            if others.any(|other| other.may_be_covered_by(garbage)) {
-                return None;
-            }
-            let is_in =
-                |file: &FileFacts| file.number == garbage.number || file.may_be_covered_by(garbage);
-            let files: Vec<usize> =
-                (0..arena.idle.len()).filter(|index| is_in(&arena.idle[*index])).collect();
-            let share = dead_share(arena, &files, at);
-            is_worth(share).then_some((share, files))
-        });
-        let (_, files) = sets.max_by(|(left, _), (right, _)| left.total_cmp(right))?;
-        Some(match &self.kind {
-            Kind::Unified(strategy) => strategy.one_run(arena, files),
-            _ => Pick { files, level: 0, split: Split::Never },
-        })
-    }
-
-    /// A file that is worth compacting alone, for what may go of it.
-    fn tombstone_pick(&self, arena: &Arena<'_>) -> Option<Pick> {
-        let common = &self.common;
-        let is_worth = |file: &FileFacts| {
-            self.is_garbage(file)
-                && (common.unchecked_tombstones || !has_older_overlap(arena, file))
-        };
-        let worth = (0..arena.idle.len()).filter(|index| is_worth(&arena.idle[*index]));
-        let index = worth.max_by(|left, right| {
-            let ratio = |index: &usize| arena.idle[*index].droppable_ratio;
-            ratio(left).total_cmp(&ratio(right))
-        })?;
-        let (level, split) = self.rewrite(arena.idle[index].level);
-        Some(Pick { files: vec![index], level, split })
-    }
-}
-
-/// The share of the cells of some files that may go if they are compacted together: those that are old enough, and what the deletions of
-/// the one at `garbage` are likely to cover in the others: one of a row as many as a row has there, one of more as many as a partition.
-fn dead_share(arena: &Arena<'_>, files: &[usize], garbage: usize) -> f64 {
-    let of = |index: &usize| &arena.idle[*index];
-    let sum =
-        |count: fn(&FileFacts) -> f64| files.iter().map(|index| count(of(index))).sum::<f64>();
-    let cells = sum(|file| file.cells as f64);
-    let old = sum(|file| file.droppable_ratio.clamp(0.0, 1.0) * file.cells as f64);
-    let garbage = of(&garbage);
-    let others = (cells - garbage.cells as f64).max(0.0);
-    let rows = sum(|file| file.rows as f64) - garbage.rows as f64;
-    let partitions = sum(|file| file.partitions as f64) - garbage.partitions as f64;
-    let deletions = garbage.large_deletions as f64;
-    let of_rows = deletions.min(garbage.rows as f64);
-    let covered =
-        of_rows * others / rows.max(1.0) + (deletions - of_rows) * others / partitions.max(1.0);
-    (old + covered.min(others)).min(cells) / cells.max(1.0)
-}
-
-/// Whether another file may hold what the deletions of this one cover, so that they could not go.
-fn has_older_overlap(arena: &Arena<'_>, file: &FileFacts) -> bool {
-    arena.all().any(|other| other.may_be_covered_by(file))
 }
 
 /// How many of some ranges of tokens at most hold one token.
@@ -329,10 +268,14 @@ pub(crate) fn depth(ranges: impl IntoIterator<Item = (i64, i64)>) -> usize {
     ranges.into_iter().map(|(first, last)| reaching.enter(first, last)).max().unwrap_or(0)
 }
 
+fn depth_of<'a>(files: impl IntoIterator<Item = &'a FileFacts>) -> usize {
+    depth(files.into_iter().map(|file| (file.first_token, file.last_token)))
+}
+
 impl FileFacts {
-    /// Whether deletions of `newer` may cover something in it.
+    /// Whether deletions of `newer`, of the same arena, may cover something in it.
     pub(super) fn may_be_covered_by(&self, newer: &FileFacts) -> bool {
-        self.number != newer.number
+        !std::ptr::eq(self, newer)
             && self.overlaps(newer)
             && self.minimum_timestamp <= newer.maximum_timestamp
     }

@@ -15,6 +15,11 @@ impl<'a> Options<'a> {
         Self { class, left }
     }
 
+    /// Whether it was given, and not read yet.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.left.contains_key(name)
+    }
+
     pub(super) fn text(&mut self, name: &str) -> Option<&'a str> {
         self.left.remove(name)
     }
@@ -119,6 +124,8 @@ pub(super) struct Common {
     pub(super) tombstone_threshold: f64,
     pub(super) tombstone_interval_s: u64,
     pub(super) unchecked_tombstones: bool,
+    /// Whether the table says anything of when tombstones alone are reason enough.
+    pub(super) names_tombstones: bool,
 }
 
 impl Default for Common {
@@ -128,6 +135,7 @@ impl Default for Common {
             tombstone_threshold: 0.2,
             tombstone_interval_s: 86_400,
             unchecked_tombstones: false,
+            names_tombstones: false,
         }
     }
 }
@@ -135,6 +143,8 @@ impl Default for Common {
 impl Common {
     pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
         let enabled = options.flag("enabled", true)?;
+        let is_named =
+            options.has("tombstone_threshold") || options.has("tombstone_compaction_interval");
         let tombstone_threshold = options.float("tombstone_threshold", 0.2)?;
         above_zero("tombstone_threshold", tombstone_threshold, tombstone_threshold > 0.0)?;
         let tombstone_interval_s = options.positive_int("tombstone_compaction_interval", 86_400)?;
@@ -149,7 +159,13 @@ impl Common {
                 "Invalid value for 'provide_overlapping_tombstones' compaction sub-option - must be one of the following [NONE, ROW, CELL]: {text}"
             ));
         }
-        Ok(Self { enabled, tombstone_threshold, tombstone_interval_s, unchecked_tombstones })
+        Ok(Self {
+            enabled,
+            tombstone_threshold,
+            tombstone_interval_s,
+            unchecked_tombstones,
+            names_tombstones: is_named || unchecked_tombstones,
+        })
     }
 }
 

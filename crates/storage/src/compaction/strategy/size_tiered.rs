@@ -33,14 +33,14 @@ impl SizeTiered {
     pub(super) fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
         let all: Vec<usize> = (0..arena.idle.len()).collect();
         let picked = self.pick_among(arena.idle, &all);
-        picked.into_iter().map(|files| Pick { files, level: 0, split: Split::Never }).collect()
+        picked.into_iter().map(|files| Pick::new(files, 0, Split::Never)).collect()
     }
 
     /// Which of some files to compact: of the buckets that are full enough the one with the most files, for it
     /// relieves reads most, and of equal ones the one with the smallest files.
     pub(super) fn pick_among(&self, files: &[FileFacts], among: &[usize]) -> Vec<Vec<usize>> {
         let mut full: Vec<(f64, Vec<usize>)> = self
-            .buckets(files, among)
+            .buckets(among.iter().map(|index| (&files[*index], *index)))
             .into_iter()
             .filter(|(_, bucket)| bucket.len() >= self.thresholds.minimum)
             .collect();
@@ -51,14 +51,27 @@ impl SizeTiered {
         full.into_iter().map(|(_, bucket)| bucket).collect()
     }
 
-    /// Files of like size with their mean, smallest first.
-    fn buckets(&self, files: &[FileFacts], among: &[usize]) -> Vec<(f64, Vec<usize>)> {
-        let mut by_size = among.to_vec();
-        by_size.sort_by_key(|index| (files[*index].bytes, files[*index].number));
-        let mut buckets: Vec<(f64, Vec<usize>)> = Vec::new();
+    /// The files without those that stay: the largest of each bucket, one less than make a compaction.
+    pub(super) fn unsettled<'f>(&self, files: &[&'f FileFacts]) -> Vec<&'f FileFacts> {
+        let buckets = self.buckets(files.iter().map(|file| (*file, *file)));
+        let rest = buckets.into_iter().flat_map(|(_, bucket)| {
+            let beyond = (bucket.len() + 1).saturating_sub(self.thresholds.minimum);
+            bucket.into_iter().take(beyond)
+        });
+        rest.collect()
+    }
+
+    /// What stands for files of like size, with their mean, smallest first.
+    fn buckets<'f, T>(
+        &self,
+        files: impl Iterator<Item = (&'f FileFacts, T)>,
+    ) -> Vec<(f64, Vec<T>)> {
+        let mut by_size: Vec<(&FileFacts, T)> = files.collect();
+        by_size.sort_by_key(|(file, _)| (file.bytes, file.number));
+        let mut buckets: Vec<(f64, Vec<T>)> = Vec::new();
         let minimum = self.minimum_bytes as f64;
-        for index in by_size {
-            let bytes = files[index].bytes as f64;
+        for (file, index) in by_size {
+            let bytes = file.bytes as f64;
             let fits = |mean: f64| {
                 (bytes > mean * self.bucket_low && bytes < mean * self.bucket_high)
                     || (bytes < minimum && mean < minimum)

@@ -28,7 +28,8 @@ fn file(number: u64, mebibytes: u64) -> FileFacts {
         maximum_timestamp: number as i64,
         cells: mebibytes * 1000,
         droppable_ratio: 0.0,
-        large_deletions: 0,
+        row_deletions: 0,
+        partition_deletions: 0,
         rows: mebibytes * 1000,
         partitions: mebibytes * 1000,
         age_s: 0,
@@ -220,6 +221,19 @@ fn level_0_goes_up_with_all_that_it_meets() {
     assert_eq!(levels.picks(&arena(&small, &[]))[0].level, 0);
 }
 
+/// It counts as of level 0, whatever its level says: what is made of it in level 1 must not come to overlap.
+#[test]
+fn one_compaction_at_a_time_takes_what_overlaps_in_its_level() {
+    let levels = strategy("LeveledCompactionStrategy", &[("sstable_size_in_mb", "10")]);
+    let mut files: Vec<_> = (1..=4).map(|n| at(file(n, 5), 0, 0, 100)).collect();
+    files.push(at(file(11, 10), 3, 200, 300));
+    assert_eq!(picked(&levels, &files, &[at(file(12, 10), 3, 301, 350)]), [vec![1, 2, 3, 4]]);
+    assert!(picked(&levels, &files, &[at(file(12, 10), 3, 250, 350)]).is_empty());
+    // Of the two the other one counts as of level 0: it waits for others.
+    let first = at(file(12, 10), 3, 150, 250);
+    assert_eq!(picked(&levels, &files, &[first]), [vec![1, 2, 3, 4, 11]]);
+}
+
 #[test]
 fn a_level_that_is_too_large_gives_its_cheapest_file_up() {
     let levels = strategy(
@@ -342,6 +356,98 @@ fn a_file_full_of_tombstones_is_compacted_alone() {
     }
 }
 
+/// The disk may have no room for the best.
+#[test]
+fn there_are_several_picks_for_garbage_and_the_best_comes_first() {
+    let token = |n: u64| n as i64 * 1000;
+    let part = |n: u64, ratio: f64| FileFacts {
+        droppable_ratio: ratio,
+        age_s: 90_000,
+        ..at(file(n, 1), 0, token(n), token(n) + 999)
+    };
+    let unified = strategy("UnifiedCompactionStrategy", &[]);
+    let apart = [part(1, 0.5), part(2, 0.9), part(3, 0.1)];
+    assert_eq!(picked(&unified, &apart, &[]), [[2], [1]]);
+    let many: Vec<_> = (0..20).map(|n| part(n, 0.5)).collect();
+    assert_eq!(picked(&unified, &many, &[]).len(), 8);
+    // Each covers one.
+    let below = |n: u64| FileFacts { minimum_timestamp: 0, ..part(n, 0.0) };
+    let pairs = [part(1, 0.5), below(1), part(2, 0.9), below(2)];
+    let picks = unified.picks(&arena(&pairs, &[]));
+    let parts: Vec<_> = picks.iter().map(|pick| (&pick.files[..], pick.garbage)).collect();
+    assert_eq!(parts, [(&[2, 3][..], Some(2)), (&[0, 1], Some(0))]);
+    let levels = strategy("LeveledCompactionStrategy", &[]);
+    let level = |n: u64, file: FileFacts| FileFacts { level: n as u32, ..file };
+    let leveled =
+        [level(1, part(1, 0.9)), level(2, below(1)), level(1, part(2, 0.9)), level(2, below(2))];
+    let picks = levels.picks(&arena(&leveled, &[]));
+    let parts: Vec<_> = picks.iter().map(|pick| (&pick.files[..], pick.garbage)).collect();
+    assert_eq!(parts, [(&[0, 1][..], Some(0)), (&[2, 3], Some(2))]);
+}
+
+/// Each pair of them would take minutes.
+#[test]
+fn many_files_of_garbage_are_looked_through_at_once() {
+    let token = |n: u64| i64::MIN + n as i64 * 1000;
+    let part = |n: u64| FileFacts {
+        droppable_ratio: 0.5,
+        age_s: 90_000,
+        ..at(file(n, 1), 0, token(n), token(n) + 999)
+    };
+    let files: Vec<_> = (0..200_000).map(part).collect();
+    let unified = strategy("UnifiedCompactionStrategy", &[]);
+    let began = espalier_runtime::time::Instant::now();
+    assert_eq!(picked(&unified, &files, &[]).len(), 8);
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
+
+/// However many files there are that cover nothing, the disk may have room for others only.
+#[test]
+fn what_covers_something_is_found_among_what_does_not() {
+    let token = |n: u64| n as i64 * 1000;
+    let part = |n: u64, mebibytes: u64| FileFacts {
+        droppable_ratio: 0.5,
+        age_s: 90_000,
+        ..at(file(n, mebibytes), 0, token(n), token(n) + 999)
+    };
+    let mut files: Vec<_> = (0..40).map(|n| part(n, 9)).collect();
+    let below = FileFacts { minimum_timestamp: 0, droppable_ratio: 0.0, ..part(40, 1) };
+    files.extend([part(40, 1), below]);
+    let unified = strategy("UnifiedCompactionStrategy", &[]);
+    assert!(picked(&unified, &files, &[]).contains(&vec![40, 40]));
+}
+
+/// Cassandra may give them names without a number.
+#[test]
+fn files_without_numbers_are_not_one() {
+    for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
+        let strategy = strategy(class, &[]);
+        let taken = |files: &[FileFacts]| -> Vec<Vec<usize>> {
+            let files: Vec<_> =
+                files.iter().map(|file| FileFacts { number: 0, ..file.clone() }).collect();
+            let picks = strategy.picks(&arena(&files, &[])).into_iter();
+            picks.map(|pick| pick.files).collect()
+        };
+        let dead = FileFacts { droppable_ratio: 0.5, age_s: 90_000, ..file(7, 10) };
+        assert_eq!(taken(&[dead.clone(), file(1, 10), file(9, 10)]), [[0, 1]]);
+        assert!(taken(&[dead, file(1, 20)]).is_empty());
+    }
+}
+
+#[test]
+fn a_window_is_written_anew_for_its_tombstones_only_if_that_is_asked_for() {
+    let dead = FileFacts { droppable_ratio: 0.9, age_s: 90_000, ..file(7, 10) };
+    let go = |pairs: &[(&str, &str)]| {
+        let windows = strategy("TimeWindowCompactionStrategy", pairs);
+        !picked(&windows, std::slice::from_ref(&dead), &[]).is_empty()
+    };
+    assert!(!go(&[]));
+    assert!(!go(&[("unchecked_tombstone_compaction", "false")]));
+    assert!(go(&[("tombstone_threshold", "0.2")]));
+    assert!(go(&[("tombstone_compaction_interval", "86400")]));
+    assert!(go(&[("unchecked_tombstone_compaction", "true")]));
+}
+
 /// A deletion of a row covers all its cells, one of a partition all of its rows.
 #[test]
 fn deletions_are_worth_what_they_cover() {
@@ -351,7 +457,7 @@ fn deletions_are_worth_what_they_cover() {
         let dead = FileFacts { droppable_ratio: 1.0, age_s: 90_000, ..file(7, 1) };
         let rows = |count: u64| FileFacts {
             cells: count,
-            large_deletions: count,
+            row_deletions: count,
             rows: count,
             partitions: 100,
             ..dead.clone()
@@ -359,11 +465,17 @@ fn deletions_are_worth_what_they_cover() {
         assert_eq!(picked(&strategy, &[rows(1000), old.clone()], &[]), [vec![1, 7]]);
         assert_eq!(picked(&strategy, &[rows(300), old.clone()], &[]), [vec![1, 7]]);
         assert!(picked(&strategy, &[rows(100), old.clone()], &[]).is_empty());
-        let partitions = |count: u64| FileFacts { rows: 0, partitions: count, ..rows(count) };
+        let partitions = |count: u64| FileFacts {
+            row_deletions: 0,
+            partition_deletions: count,
+            rows: 0,
+            partitions: count,
+            ..rows(count)
+        };
         assert_eq!(picked(&strategy, &[partitions(50), old.clone()], &[]), [vec![1, 7]]);
         assert!(picked(&strategy, &[partitions(10), old.clone()], &[]).is_empty());
         // Cells alone are worth themselves.
-        let cells = FileFacts { large_deletions: 0, ..rows(1000) };
+        let cells = FileFacts { row_deletions: 0, ..rows(1000) };
         assert!(picked(&strategy, &[cells, old], &[]).is_empty());
     }
 }
@@ -374,7 +486,7 @@ fn garbage_goes_down_to_the_level_that_it_covers() {
     let garbage = |number, level| FileFacts {
         droppable_ratio: 1.0,
         age_s: 90_000,
-        large_deletions: 3000,
+        row_deletions: 3000,
         rows: 3000,
         cells: 3000,
         ..at(file(number, 1), level, 0, 100)
@@ -394,6 +506,16 @@ fn garbage_goes_down_to_the_level_that_it_covers() {
     // Nothing deeper is older: it goes by itself.
     let newer = at(file(10, 10), 3, 0, 100);
     assert_eq!(go(&[garbage(9, 2), newer]), [(vec![9], 2)]);
+}
+
+/// A small table has no other level.
+#[test]
+fn garbage_of_level_0_goes_with_what_it_covers_there() {
+    let levels = strategy("LeveledCompactionStrategy", &[]);
+    let garbage = FileFacts { droppable_ratio: 1.0, age_s: 90_000, ..file(2, 10) };
+    assert_eq!(picked(&levels, &[file(1, 10), garbage.clone()], &[]), [vec![1, 2]]);
+    assert!(picked(&levels, &[file(1, 100), garbage.clone()], &[]).is_empty(), "not worth it");
+    assert!(picked(&levels, &[garbage], &[file(1, 10)]).is_empty(), "being compacted");
 }
 
 /// However many files there are: what is written must lie over less than what was read.
@@ -428,13 +550,51 @@ fn windows_that_are_over_are_no_surplus() {
     let more: Vec<FileFacts> =
         (0..3).map(|number| day(200 + number, 100)).chain([day(300, 7)]).collect();
     let all: Vec<FileFacts> = files.iter().chain(&more).cloned().collect();
-    assert_eq!(windows.surplus(&arena(&all, &[])), 4);
-    let tiers = strategy("SizeTieredCompactionStrategy", &[]);
-    assert_eq!(tiers.surplus(&arena(&files, &[])), 100);
+    assert_eq!(windows.surplus(&arena(&all, &[])), 1, "three of today are too few");
+    let today: Vec<FileFacts> = (0..10).map(|number| day(200 + number, 100)).collect();
+    assert_eq!(windows.surplus(&arena(&today, &[])), 10 - 3);
+}
+
+#[test]
+fn what_a_strategy_leaves_is_no_surplus() {
+    let surplus = |class: &str, pairs: &[(&str, &str)], files: &[FileFacts]| {
+        strategy(&format!("{class}CompactionStrategy"), pairs).surplus(&arena(files, &[]))
+    };
+    let files: Vec<_> = (0..63).map(|number| file(number, 10)).collect();
+    let sixty_four = &[("min_threshold", "64"), ("max_threshold", "64")][..];
+    let unified = &[("scaling_parameters", "T64")][..];
+    let classes = [("SizeTiered", sixty_four), ("Leveled", sixty_four), ("Unified", unified)];
+    for (class, pairs) in classes {
+        assert_eq!(surplus(class, pairs, &files), 0, "{class}");
+        assert_eq!(surplus(class, &[], &files), 60, "{class}");
+    }
+    // Three of each size, or level.
+    let sizes: Vec<_> = (0..15).map(|number| file(number, 60 << (number / 3 * 2))).collect();
+    assert_eq!(surplus("SizeTiered", &[], &sizes), 0);
+    assert_eq!(surplus("Unified", &[], &sizes), 0);
+    // One of each level, and files that came from elsewhere and overlap there.
+    let mut levels: Vec<_> = (0..8).map(|level| at(file(level, 10), level as u32, 0, 9)).collect();
+    assert_eq!(surplus("Leveled", &[], &levels), 0);
+    levels.extend((10..15).map(|number| at(file(number, 10), 3, 0, 9)));
+    assert_eq!(surplus("Leveled", &[], &levels), 6 - 3);
 }
 
 #[test]
 fn a_growth_may_be_told_in_percent() {
     let percent = strategy("UnifiedCompactionStrategy", &[("sstable_growth", "50%")]);
     assert_eq!(percent, strategy("UnifiedCompactionStrategy", &[("sstable_growth", "0.5")]));
+}
+
+#[test]
+fn picks_that_share_files_are_pending_once() {
+    let tiers = strategy("SizeTieredCompactionStrategy", &[]);
+    let garbage = |number: u64| FileFacts {
+        droppable_ratio: 0.9,
+        age_s: 90_000,
+        minimum_timestamp: 2,
+        ..file(number, 10)
+    };
+    let files = [file(1, 10), garbage(2), garbage(3)];
+    assert_eq!(picked(&tiers, &files, &[]).len(), 2);
+    assert_eq!(tiers.pending(&arena(&files, &[])), 1);
 }

@@ -56,15 +56,17 @@ impl TimeWindow {
         files.map(|file| self.window_of(file)).fold(now, i64::max)
     }
 
-    /// The files without the largest of each window that is over: it stays.
+    /// The files without those that stay: the largest of each window that is over, and what the tiers leave of the present one.
     pub(super) fn unsettled<'f>(&self, arena: &Arena<'f>) -> Vec<&'f FileFacts> {
         let mut windows: BTreeMap<i64, Vec<&FileFacts>> = BTreeMap::new();
         arena.all().for_each(|file| windows.entry(self.window_of(file)).or_default().push(file));
         let present = self.present(arena, arena.all());
         let rest = windows.into_iter().flat_map(|(window, mut files)| {
+            if window >= present {
+                return self.tiers.unsettled(&files);
+            }
             files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
-            let settled = usize::from(window < present);
-            files.into_iter().skip(settled)
+            files.split_off(1)
         });
         rest.collect()
     }
@@ -77,7 +79,7 @@ impl TimeWindow {
         let present = self.present(arena, arena.idle.iter().chain(arena.busy));
         let mut picks = Vec::new();
         for (window, mut files) in windows.into_iter().rev() {
-            let pick = |files| Pick { files, level: 0, split: Split::Never };
+            let pick = |files| Pick::new(files, 0, Split::Never);
             if window >= present {
                 picks.extend(self.tiers.pick_among(arena.idle, &files).into_iter().map(pick));
             } else if files.len() >= 2 {

@@ -5,8 +5,10 @@
 //!
 //! A shard is a world of its own: the share of the ring is that of the shard's part, and it has its share of `base_shard_count`.
 
+use std::collections::BTreeMap;
+
 use super::{
-    Arena, FileFacts, Pick, Split,
+    Arena, FileFacts, Pick, Split, depth_of,
     options::Options,
     overlaps::{OverlapSet, overlap_sets, within_depth},
 };
@@ -169,6 +171,20 @@ impl Unified {
         picks
     }
 
+    /// How many files lie over one token beyond those that are too few for a compaction there, of all levels together. The deepest places of
+    /// levels need not be the same: it is that many at most.
+    pub(super) fn surplus(&self, arena: &Arena<'_>) -> usize {
+        let mut levels: BTreeMap<usize, Vec<&FileFacts>> = BTreeMap::new();
+        for file in arena.all() {
+            levels.entry(self.level_of(arena, file)).or_default().push(file);
+        }
+        let beyond = levels.into_iter().map(|(level, files)| {
+            let fewer = usize::try_from(self.threshold(level) - 1).unwrap_or(usize::MAX);
+            depth_of(files).saturating_sub(fewer)
+        });
+        beyond.sum()
+    }
+
     /// All files of a set; or, where more than `most` hold one token, the oldest, so many over each token. So what is written overlaps less than
     /// what was there.
     fn pick(&self, arena: &Arena<'_>, set: OverlapSet, most: usize) -> Pick {
@@ -196,7 +212,7 @@ impl Unified {
         let ends: Vec<i64> =
             boundaries(arena.tokens, parts).filter(|end| (first..last).contains(end)).collect();
         let split = if ends.is_empty() { Split::Never } else { Split::Tokens(ends) };
-        Pick { files, level: 0, split }
+        Pick::new(files, 0, split)
     }
 
     /// Into how many parts the shard's range is split for outputs of this density.
