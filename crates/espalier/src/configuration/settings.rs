@@ -90,6 +90,8 @@ enum Kind {
     /// With the least and the greatest number of bytes.
     Size(Slot<u64>, u64, u64),
     Duration(Slot<Duration>),
+    /// Bytes a second; the old name's are whole units.
+    Rate(Slot<String>),
 }
 
 const KIB: u64 = 1 << 10;
@@ -204,7 +206,11 @@ pub const SETTINGS: &[Setting] = &[
     setting("enable_cache", Kind::Switch(|draft| &mut draft.enable_cache)),
     setting("enable_index_cache", Kind::Switch(|draft| &mut draft.enable_index_cache)),
     // Tables on disk.
-    setting("compaction_throughput", Kind::Text(|draft| &mut draft.compaction_throughput)),
+    renamed(
+        "compaction_throughput",
+        &[("compaction_throughput_mb_per_sec", OldUnit::Mebibytes)],
+        Kind::Rate(|draft| &mut draft.compaction_throughput),
+    ),
     setting("sstable_summary_ratio", Kind::Fraction(|draft| &mut draft.sstable_summary_ratio)),
     setting(
         "sstable_format",
@@ -317,6 +323,12 @@ impl Setting {
                 *slot(draft) = Some(bytes);
             }
             Kind::Duration(slot) => *slot(draft) = Some(duration(text, old)?),
+            Kind::Rate(slot) => {
+                *slot(draft) = Some(match old {
+                    None => text.clone(),
+                    Some(_) => format!("{}B/s", size(text, old)?),
+                });
+            }
         }
         Ok(())
     }

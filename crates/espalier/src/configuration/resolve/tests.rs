@@ -69,7 +69,7 @@ fn new_and_old_names_mean_the_same() {
     let old = "commitlog_segment_size_in_mb: 16\ncolumn_index_size_in_kb: 4\n\
                write_request_timeout_in_ms: 3000\nnative_transport_max_frame_size_in_mb: 2\n\
                commitlog_sync: periodic\ncommitlog_sync_period_in_ms: 500\n\
-               compaction_throughput: 64MiB/s\n";
+               compaction_throughput_mb_per_sec: 64\n";
     for file in [new, old] {
         let node = load(&[], file).unwrap();
         assert_eq!(node.storage.commitlog_segment_bytes, 16 << 20);
