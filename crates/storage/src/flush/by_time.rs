@@ -1,6 +1,6 @@
 //! Memtables that are flushed though there is room: as old as their table says (`memtable_flush_period_in_ms`), or at rest and full of what may go.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{cell::Cell, time::Duration};
 
 use espalier_runtime::time::Instant;
 
@@ -29,13 +29,6 @@ fn since(clock: &Cell<Option<(u64, Instant)>>, value: u64, now: Instant) -> Dura
     };
     clock.set(Some((value, first)));
     now.since(first)
-}
-
-/// The tables to flush now.
-pub(super) fn due(database: &Database) -> Vec<Rc<Table>> {
-    let mut tables = database.tables_here();
-    tables.retain(|table| is_due(database, table));
-    tables
 }
 
 /// Whether a table is to be flushed now.
