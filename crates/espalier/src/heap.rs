@@ -99,10 +99,6 @@ mod tests {
         assert!(espalier_runtime::heap::has(object.as_ptr()));
         let large = vec![1u8; 5 << 20];
         assert!(espalier_runtime::heap::has(large.as_ptr()));
-        assert_eq!(
-            super::REFUSED.load(std::sync::atomic::Ordering::Relaxed),
-            0,
-            "all parts are taken"
-        );
+        assert_eq!(super::REFUSED.load(super::Ordering::Relaxed), 0, "all parts are taken");
     }
 }

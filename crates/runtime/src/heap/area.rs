@@ -7,7 +7,7 @@
 //! What is noted here are hints: the memory is right whatever they say, and any thread may take and leave while another tends.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// The smallest huge page there is.
 pub(super) const HUGE_PAGE: usize = 2 << 20;
@@ -17,11 +17,6 @@ const SLICE: usize = HUGE_PAGE / u32::BITS as usize;
 const PAGES: usize = 16;
 /// Of a part of the area in which an allocator looks for objects of one size.
 pub(super) const REGION: usize = PAGES * HUGE_PAGE;
-
-/// Nobody waits for the page to be taken: it is in use, or was never filled.
-const KNOWN: u8 = 0;
-/// The page was filled, or is about to be, and nobody has taken any of it since then.
-const SPARE: u8 = 1;
 
 /// So many pages are filled ahead of who takes from a region where 96 are in use, and fewer where fewer are. In all none is filled
 /// while so many and an eighth of those in use are spare, wherever they are taken from.
@@ -36,7 +31,7 @@ pub(super) struct Area<const REGIONS: usize> {
     count: AtomicUsize,
     /// Pages of which anything is in use.
     used: AtomicUsize,
-    /// Pages that are [`SPARE`].
+    /// Pages that are spare.
     spare: AtomicUsize,
     /// Pages that the allocator took for itself.
     of_allocator: AtomicUsize,
@@ -51,7 +46,8 @@ struct Region {
 struct Page {
     /// A bit for each slice in use.
     slices: AtomicU32,
-    state: AtomicU8,
+    /// The page was filled, or is about to be, and nobody has taken any of it since then.
+    is_spare: AtomicBool,
 }
 
 impl Region {
@@ -62,16 +58,11 @@ impl Region {
 
 impl Page {
     const fn new() -> Self {
-        Self { slices: AtomicU32::new(0), state: AtomicU8::new(KNOWN) }
+        Self { slices: AtomicU32::new(0), is_spare: AtomicBool::new(false) }
     }
 
     fn is_free(&self) -> bool {
         self.slices.load(Ordering::Relaxed) == 0
-    }
-
-    /// False if it is in another state than `from`.
-    fn turn(&self, from: u8, to: u8) -> bool {
-        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -153,7 +144,7 @@ impl<const REGIONS: usize> Area<REGIONS> {
     }
 
     fn forget_spare(&self, page: &Page) {
-        if page.turn(SPARE, KNOWN) {
+        if page.is_spare.swap(false, Ordering::Relaxed) {
             self.spare.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -185,7 +176,7 @@ impl<const REGIONS: usize> Area<REGIONS> {
         let free = pages.filter(|(page, _)| page.is_free()).take(ahead);
         free.map(|(page, at)| {
             let has_room = self.spare.load(Ordering::Relaxed) < most;
-            if has_room && page.turn(KNOWN, SPARE) {
+            if has_room && !page.is_spare.swap(true, Ordering::Relaxed) {
                 self.spare.fetch_add(1, Ordering::Relaxed);
                 memory.fill(at);
             }
@@ -350,7 +341,7 @@ mod tests {
                 let used = model.chunks(32).filter(|page| page.contains(&true)).count();
                 prop_assert_eq!(area.used.load(Ordering::Relaxed), used);
                 let pages = || area.regions.iter().flat_map(|region| &region.pages);
-                let spare = pages().filter(|page| page.state.load(Ordering::Relaxed) == SPARE);
+                let spare = pages().filter(|page| page.is_spare.load(Ordering::Relaxed));
                 prop_assert_eq!(area.spare.load(Ordering::Relaxed), spare.count());
             }
         }
