@@ -5,7 +5,8 @@
 //! Invariants: a body that is not compressed and arrived in one piece is a slice of the receive buffer. After a failure
 //! that is not fatal the next call continues with the next envelope; after a fatal one nothing is decoded any more.
 //! Memory: at most one envelope of `max_frame_size` is gathered here (a version 5 envelope spread over segments); one that
-//! claims more is skipped as it arrives.
+//! claims more is skipped as it arrives, and refused once it is behind: drivers take a connection that they are still sending on for
+//! busy when the answer is there.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -49,8 +50,10 @@ pub struct Decoder {
     /// The version that STARTUP settled.
     version: Option<ProtocolVersion>,
     framing: Framing,
-    /// Bytes still to come of an envelope that was refused.
+    /// Bytes still to come of an envelope that is refused.
     skip: usize,
+    /// Why it is, to be told once they have come.
+    refused: Option<DecodeFailure>,
     broken: bool,
 }
 
@@ -62,6 +65,7 @@ impl Decoder {
             version: None,
             framing: Framing::Envelopes { compression: None },
             skip: 0,
+            refused: None,
             broken: false,
         }
     }
@@ -115,16 +119,23 @@ impl Decoder {
         let skipped = self.skip.min(buffer.len());
         buffer.advance(skipped);
         self.skip -= skipped;
+        if self.skip > 0 {
+            return Ok(None);
+        }
+        if let Some(failure) = self.refused.take() {
+            return Err(failure);
+        }
         refuse_other_versions(buffer)?;
         let Some(raw) = RawHeader::parse(buffer) else { return Ok(None) };
         let header = match self.judge(&raw) {
             Ok(header) => header,
+            Err(failure) if failure.fatal => return Err(failure),
             Err(failure) => {
-                if !failure.fatal {
-                    buffer.advance(HEADER_LENGTH);
-                    self.skip = raw.body_length as usize;
-                }
-                return Err(failure);
+                buffer.advance(HEADER_LENGTH);
+                self.skip = raw.body_length as usize;
+                self.refused = Some(failure);
+                // What of it is there already goes, and perhaps that is all.
+                return self.next_envelope(buffer, compression);
             }
         };
         if buffer.len() < raw.envelope_length() {
@@ -189,7 +200,10 @@ impl Decoder {
         const TOO_LONG: &str = "more bytes than the large envelope has";
         if self.skip > 0 {
             self.skip = self.skip.checked_sub(piece.len()).ok_or_else(|| misaligned(TOO_LONG))?;
-            return Ok(None);
+            return match self.skip {
+                0 => self.refused.take().map_or(Ok(None), Err),
+                _ => Ok(None),
+            };
         }
         let Framing::Segments { partial, .. } = &mut self.framing else { return Ok(None) };
         partial.extend_from_slice(&piece);
@@ -201,11 +215,15 @@ impl Decoder {
             Ok(_) if missing > 0 => Ok(None),
             Ok(header) => Ok(Some(Envelope { header, body: whole.slice(HEADER_LENGTH..) })),
             Err(failure) => {
-                self.skip = missing;
                 if let Framing::Segments { partial, .. } = &mut self.framing {
                     *partial = BytesMut::new();
                 }
-                Err(failure)
+                if failure.fatal || missing == 0 {
+                    return Err(failure);
+                }
+                self.skip = missing;
+                self.refused = Some(failure);
+                Ok(None)
             }
         }
     }
