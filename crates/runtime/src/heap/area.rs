@@ -66,12 +66,6 @@ impl Page {
     }
 }
 
-/// What can be done with a huge page, by its number.
-pub(super) trait HugePages {
-    /// Brings it, as one. Milliseconds. When it is given back to the system, what is touched there next are small pages.
-    fn fill(&mut self, page: usize);
-}
-
 impl<const REGIONS: usize> Area<REGIONS> {
     /// Nothing is there.
     pub(super) const fn new() -> Self {
@@ -149,28 +143,28 @@ impl<const REGIONS: usize> Area<REGIONS> {
         }
     }
 
-    /// Fills what is about to be used.
-    pub(super) fn tend(&self, memory: &mut impl HugePages) {
+    /// Has `fill` bring the pages that are about to be used, each by its number.
+    pub(super) fn tend(&self, fill: &mut impl FnMut(usize)) {
         let used = self.used.load(Ordering::Relaxed);
         let idle = IDLE + self.of_allocator.load(Ordering::Relaxed);
         let ahead = used.saturating_sub(idle).div_ceil(8).min(MOST_AHEAD);
         let regions = self.regions();
         for (index, region) in regions.iter().enumerate() {
             if region.is_taken.swap(false, Ordering::Acquire) {
-                let missing = ahead - self.fill(index, ahead, memory);
+                let missing = ahead - self.fill(index, ahead, fill);
                 let mut others = (index + 1..regions.len()).chain(0..index);
                 let is_unused = |&other: &usize| regions[other].pages.iter().all(Page::is_free);
                 if missing > 0
                     && let Some(other) = others.find(is_unused)
                 {
-                    self.fill(other, missing, memory);
+                    self.fill(other, missing, fill);
                 }
             }
         }
     }
 
     /// Fills the first `ahead` free pages of a region, unless too many are spare. Returns how many are free, at most `ahead`.
-    fn fill(&self, region: usize, ahead: usize, memory: &mut impl HugePages) -> usize {
+    fn fill(&self, region: usize, ahead: usize, fill: &mut impl FnMut(usize)) -> usize {
         let most = self.used.load(Ordering::Relaxed) / 8 + MOST_AHEAD;
         let pages = self.regions[region].pages.iter().zip(region * PAGES..);
         let free = pages.filter(|(page, _)| page.is_free()).take(ahead);
@@ -178,7 +172,7 @@ impl<const REGIONS: usize> Area<REGIONS> {
             let has_room = self.spare.load(Ordering::Relaxed) < most;
             if has_room && !page.is_spare.swap(true, Ordering::Relaxed) {
                 self.spare.fetch_add(1, Ordering::Relaxed);
-                memory.fill(at);
+                fill(at);
             }
         })
         .count()
@@ -190,17 +184,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What was filled.
-    #[derive(Default, Debug, PartialEq)]
-    struct Done {
-        filled: Vec<usize>,
-    }
-
-    impl HugePages for Done {
-        fn fill(&mut self, page: usize) {
-            self.filled.push(page);
-        }
-    }
+    const NONE: [usize; 0] = [];
 
     fn idle_area() -> Box<Area<8>> {
         let area = Box::new(Area::new());
@@ -212,14 +196,15 @@ mod tests {
     fn area() -> Box<Area<8>> {
         let area = idle_area();
         area.take(bytes_of(4 * PAGES..4 * PAGES + IDLE));
-        assert_eq!(tend(&area), Done::default(), "an idle process");
+        assert_eq!(tend(&area), NONE, "an idle process");
         area
     }
 
-    fn tend(area: &Area<8>) -> Done {
-        let mut done = Done::default();
-        area.tend(&mut done);
-        done
+    /// What was filled.
+    fn tend(area: &Area<8>) -> Vec<usize> {
+        let mut filled = Vec::new();
+        area.tend(&mut |page| filled.push(page));
+        filled
     }
 
     const fn bytes_of(pages: Range<usize>) -> Range<usize> {
@@ -230,54 +215,54 @@ mod tests {
     fn the_next_page_is_filled_when_one_is_taken() {
         let area = area();
         assert!(area.take(0..SLICE));
-        assert_eq!(tend(&area).filled, [1]);
+        assert_eq!(tend(&area), [1]);
         assert!(!area.take(SLICE..HUGE_PAGE), "nothing is new");
         assert!(area.take(HUGE_PAGE..HUGE_PAGE + 1));
-        assert_eq!(tend(&area).filled, [2]);
-        assert_eq!(tend(&area), Done::default());
+        assert_eq!(tend(&area), [2]);
+        assert_eq!(tend(&area), NONE);
     }
 
     #[test]
     fn the_last_page_of_a_region_is_followed_by_the_first_of_an_unused_one() {
         let area = area();
         area.take(bytes_of(PAGES..PAGES + 1));
-        assert_eq!(tend(&area).filled, [PAGES + 1]);
+        assert_eq!(tend(&area), [PAGES + 1]);
         area.take(bytes_of(0..PAGES - 1));
-        assert_eq!(tend(&area).filled, [PAGES - 1, 2 * PAGES], "two, for 16 more are used");
+        assert_eq!(tend(&area), [PAGES - 1, 2 * PAGES], "two, for 16 more are used");
         area.take(bytes_of(PAGES - 1..PAGES));
-        assert_eq!(tend(&area).filled, [2 * PAGES + 1, 2 * PAGES + 2]);
+        assert_eq!(tend(&area), [2 * PAGES + 1, 2 * PAGES + 2]);
         area.take(bytes_of(7 * PAGES..8 * PAGES));
         area.take(bytes_of(0..7 * PAGES));
-        assert_eq!(tend(&area), Done::default(), "none is left");
+        assert_eq!(tend(&area), NONE, "none is left");
     }
 
     #[test]
     fn more_are_filled_where_more_are_used() {
         let area = area();
         area.take(bytes_of(0..6));
-        assert_eq!(tend(&area).filled, [6]);
+        assert_eq!(tend(&area), [6]);
         area.take(bytes_of(2 * PAGES..2 * PAGES + 12));
-        assert_eq!(tend(&area).filled, [44, 45, 46], "18 more are used");
+        assert_eq!(tend(&area), [44, 45, 46], "18 more are used");
         area.take(bytes_of(3 * PAGES..8 * PAGES));
-        assert_eq!(tend(&area).filled, (16..24).collect::<Vec<_>>(), "eight at most");
+        assert_eq!(tend(&area), (16..24).collect::<Vec<_>>(), "eight at most");
     }
 
     #[test]
     fn what_is_left_is_filled_again() {
         let area = area();
         area.take(bytes_of(0..1));
-        assert_eq!(tend(&area).filled, [1]);
+        assert_eq!(tend(&area), [1]);
         area.take(bytes_of(1..2));
         area.leave(bytes_of(0..1));
-        assert_eq!(tend(&area).filled, [0], "the first free page");
+        assert_eq!(tend(&area), [0], "the first free page");
         area.leave(HUGE_PAGE..2 * HUGE_PAGE - SLICE);
         area.take(bytes_of(0..1));
-        assert_eq!(tend(&area).filled, [2], "of the other a slice is in use");
+        assert_eq!(tend(&area), [2], "of the other a slice is in use");
         area.leave(2 * HUGE_PAGE - SLICE..2 * HUGE_PAGE);
         area.leave(bytes_of(1..2));
-        assert_eq!(tend(&area), Done::default(), "nothing was taken");
+        assert_eq!(tend(&area), NONE, "nothing was taken");
         area.take(bytes_of(2..3));
-        assert_eq!(tend(&area).filled, [1]);
+        assert_eq!(tend(&area), [1]);
     }
 
     #[test]
@@ -287,9 +272,9 @@ mod tests {
         area.note_allocators_own();
         area.take(bytes_of(0..PAGES));
         area.take(bytes_of(2 * PAGES..3 * PAGES));
-        assert_eq!(tend(&area), Done::default(), "an idle process");
+        assert_eq!(tend(&area), NONE, "an idle process");
         area.take(bytes_of(3 * PAGES..3 * PAGES + 1));
-        assert_eq!(tend(&area).filled, [3 * PAGES + 1]);
+        assert_eq!(tend(&area), [3 * PAGES + 1]);
     }
 
     #[test]
@@ -298,18 +283,18 @@ mod tests {
         area.set_count(1);
         assert!(area.take(bytes_of(PAGES - 1..3 * PAGES)));
         assert!(!area.take(bytes_of(PAGES..PAGES + 1)));
-        assert_eq!(tend(&area).filled, [0]);
+        assert_eq!(tend(&area), [0]);
     }
 
     #[test]
     fn not_more_than_an_eighth_is_spare() {
         let area = area();
         area.take(bytes_of(4 * PAGES..8 * PAGES));
-        assert_eq!(tend(&area).filled, [0, 1, 2, 3]);
+        assert_eq!(tend(&area), [0, 1, 2, 3]);
         for region in 0..4 {
             area.take(bytes_of(region * PAGES..region * PAGES + 1));
         }
-        assert_eq!(tend(&area).filled.len(), 13, "of 20, for one of four was taken");
+        assert_eq!(tend(&area).len(), 13, "of 20, for one of four was taken");
         assert_eq!(area.spare.load(Ordering::Relaxed), 68 / 8 + MOST_AHEAD);
         area.take(bytes_of(0..8 * PAGES));
         assert_eq!(area.spare.load(Ordering::Relaxed), 0);
@@ -334,7 +319,7 @@ mod tests {
                 }
                 model[slices].fill(is_taken);
                 if is_tended {
-                    for page in &tend(&area).filled {
+                    for page in tend(&area) {
                         prop_assert!(!model[page * 32..][..32].contains(&true));
                     }
                 }

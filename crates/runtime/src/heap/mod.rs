@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 
-use area::{Area, HUGE_PAGE, HugePages, REGION};
+use area::{Area, HUGE_PAGE, REGION};
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::{Resource, getrlimit};
@@ -116,9 +116,10 @@ pub fn fill_ahead() -> io::Result<()> {
     if start == 0 || THREAD.get().is_some() {
         return Ok(());
     }
+    let memory = Memory { start };
     let work = move || loop {
         while HAS_NEWS.swap(false, Ordering::AcqRel) {
-            AREA.tend(&mut Memory { start });
+            AREA.tend(&mut |page| memory.fill(page));
         }
         thread::park();
     };
@@ -143,10 +144,9 @@ impl Memory {
         // SAFETY: the page is in what was reserved, and neither advice changes what is in it.
         let _ = unsafe { madvise(self.page(page), HUGE_PAGE, advice) };
     }
-}
 
-impl HugePages for Memory {
-    fn fill(&mut self, page: usize) {
+    /// Brings a page, as one. Milliseconds. When it is given back to the system, what is touched there next are small pages.
+    fn fill(&self, page: usize) {
         // A touch from elsewhere meanwhile brings it as well, as this one would.
         self.advise(page, Advice::LinuxHugepage);
         // SAFETY: the page is in what was reserved. Somebody may use it by now, without atomics; the processor puts this in front of what they

@@ -101,24 +101,20 @@ impl Leveled {
         garbage: &[usize],
         is_worth: impl Fn(&[usize], usize) -> bool,
     ) -> Vec<Pick> {
-        let levels = levels(arena.idle, arena.busy);
-        let mut picks: Vec<Pick> = Vec::new();
-        for level in 0..LEVELS - 1 {
-            for index in levels.of[level].iter().filter(|index| garbage.contains(index)) {
-                let files = self.with_met(arena, &levels, level, *index);
-                let Some(files) = files.filter(|files| is_worth(files, *index)) else { continue };
-                let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
-                picks.push(Pick { garbage: Some(*index), ..Pick::new(files, next, self.split()) });
-                // Of level 0 it would be the same files again.
-                if level == 0 || picks.len() == MOST_PICKS {
-                    break;
-                }
-            }
-            if picks.len() == MOST_PICKS {
-                break;
-            }
-        }
-        picks
+        let levels = &levels(arena.idle, arena.busy);
+        let (garbage, is_worth) = (&garbage, &is_worth);
+        let picks = (0..LEVELS - 1).flat_map(|level| {
+            let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
+            let of_level = levels.of[level].iter().filter(|index| garbage.contains(index));
+            let picks = of_level.filter_map(move |index| {
+                let files = self.with_met(arena, levels, level, *index)?;
+                is_worth(&files, *index)
+                    .then(|| Pick { garbage: Some(*index), ..Pick::new(files, next, self.split()) })
+            });
+            // Of level 0 it would be the same files again.
+            picks.take(if level == 0 { 1 } else { MOST_PICKS })
+        });
+        picks.take(MOST_PICKS).collect()
     }
 
     /// The files that have to go down with one of a level, if it covers something.
@@ -148,9 +144,9 @@ impl Leveled {
     /// How many files of level 0 lie over one token beyond those that are too few to go up. In the other levels one lies over it.
     pub(super) fn surplus(&self, arena: &Arena<'_>) -> usize {
         let files: Vec<&FileFacts> = arena.all().collect();
-        let levels = levels_of(&files).into_iter().zip(&files);
-        let level_0 = levels.filter(|(level, _)| *level == 0).map(|(_, file)| *file);
-        depth_of(level_0).saturating_sub(self.tiers.thresholds.minimum - 1)
+        let of_level_0 = levels_of(&files).filter(|(_, level)| *level == 0);
+        depth_of(of_level_0.map(|(index, _)| files[index]))
+            .saturating_sub(self.tiers.thresholds.minimum - 1)
     }
 
     /// All goes to the lowest level that has room for it.
@@ -175,22 +171,21 @@ struct Levels {
     is_level_0_busy: bool,
 }
 
-/// The level that each of some files counts as of: of 0 if it overlaps another of its level, because it came from elsewhere.
-fn levels_of(files: &[&FileFacts]) -> Vec<usize> {
+/// Indices of some files in the order of the ring, each with the level that it counts as of: 0 if it overlaps another of its level,
+/// because it came from elsewhere.
+fn levels_of(files: &[&FileFacts]) -> impl Iterator<Item = (usize, usize)> {
     let mut order: Vec<usize> = (0..files.len()).collect();
     order.sort_by_key(|index| (files[*index].first_token, files[*index].number));
     let mut ends: Vec<Option<i64>> = vec![None; LEVELS];
-    let mut levels = vec![0; files.len()];
-    for index in order {
+    order.into_iter().map(move |index| {
         let file = files[index];
         let level = level_of(file);
         if level > 0 && ends[level].is_some_and(|end| end >= file.first_token) {
-            continue;
+            return (index, 0);
         }
         ends[level] = ends[level].max(Some(file.last_token));
-        levels[index] = level;
-    }
-    levels
+        (index, level)
+    })
 }
 
 fn level_of(file: &FileFacts) -> usize {
@@ -199,19 +194,16 @@ fn level_of(file: &FileFacts) -> usize {
 
 /// The idle files by level, each in the order of the ring. A file counts as of the same level while it, or another, is being compacted.
 fn levels(idle: &[FileFacts], busy: &[FileFacts]) -> Levels {
-    let of = levels_of(&idle.iter().chain(busy).collect::<Vec<_>>());
-    let (of_idle, of_busy) = of.split_at(idle.len());
-    let mut levels = Levels {
-        of: vec![Vec::new(); LEVELS],
-        bytes: vec![0; LEVELS],
-        is_level_0_busy: of_busy.contains(&0),
-    };
-    for (file, level) in idle.iter().chain(busy).zip(&of) {
-        levels.bytes[*level] += file.bytes;
+    let files: Vec<&FileFacts> = idle.iter().chain(busy).collect();
+    let mut levels =
+        Levels { of: vec![Vec::new(); LEVELS], bytes: vec![0; LEVELS], is_level_0_busy: false };
+    for (index, level) in levels_of(&files) {
+        levels.bytes[level] += files[index].bytes;
+        match index < idle.len() {
+            true => levels.of[level].push(index),
+            false => levels.is_level_0_busy |= level == 0,
+        }
     }
-    let mut order: Vec<usize> = (0..idle.len()).collect();
-    order.sort_by_key(|index| (idle[*index].first_token, idle[*index].number));
-    order.into_iter().for_each(|index| levels.of[of_idle[index]].push(index));
     levels
 }
 
