@@ -10,7 +10,7 @@ use super::client::MODES;
 use super::node::with_node;
 
 /// Status and body of the answer to one request on a connection of its own.
-async fn ask(address: SocketAddr, method: &str, target: &str) -> (u16, String) {
+pub async fn ask(address: SocketAddr, method: &str, target: &str) -> (u16, String) {
     let stream = TcpStream::connect(address).await.unwrap();
     let request = format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(request.into_bytes()).await.0.unwrap();
