@@ -1,9 +1,12 @@
 """Connections, frames and memory in flight are bounded; past the bound clients are told, and others go on."""
+import os
 import struct
+import time
 
 import pytest
+from cassandra import InvalidRequest
 
-from wire import ERROR, EXECUTE, INVALID, OVERLOADED, RESULT, Closed, Wire
+from wire import ERROR, EXECUTE, INVALID, OVERLOADED, RESULT, SEGMENT_PAYLOAD, Closed, Wire, segment
 
 MIB = 1 << 20
 
@@ -33,6 +36,45 @@ def test_frame_size_is_a_setting(start_node):
         answer = wire.receive()
         assert answer.code == INVALID and str(MIB) in answer.message
         assert wire.is_alive()
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_driver_goes_on_behind_a_request_that_is_too_large(start_node, version):
+    """It fails alone: its connection is not given up, and takes the next request at once."""
+    node = start_node(settings={"native_transport_max_frame_size": "1MiB"})
+    session = node.connect(protocol_version=version)
+    session.execute("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    session.execute("CREATE TABLE k.t (k int PRIMARY KEY, v blob)")
+    insert = session.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
+    select = session.prepare("SELECT v FROM k.t WHERE k = ?")
+    connections = node.metrics()["scylla_transport_cql_connections"]
+    for key in range(20):
+        with pytest.raises(InvalidRequest) as refused:
+            session.execute(insert, (key, os.urandom(3 * MIB)))
+        assert str(MIB) in str(refused.value)
+        session.execute(insert, (key, b"small"))
+        assert session.execute(select, (key,)).one().v == b"small"
+    assert node.metrics()["scylla_transport_cql_connections"] == connections
+
+
+def test_a_client_that_ends_within_a_request_that_is_too_large_is_gone(start_node):
+    node = start_node(settings={"native_transport_max_frame_size": "1MiB"})
+    with Wire(node) as other:
+        for version in (4, 5):
+            wire = Wire(node, version=version)
+            data = wire.envelope(EXECUTE, bytes(3 * MIB))
+            if version == 5:
+                starts = range(0, len(data), SEGMENT_PAYLOAD)
+                data = b"".join(segment(data[at:at + SEGMENT_PAYLOAD], self_contained=False) for at in starts)
+            wire.send_raw(data[:2 * MIB])
+            wire.close()
+        assert other.is_alive()
+        for _ in range(100):
+            if node.metrics()["scylla_transport_current_connections"] == 1:
+                break
+            time.sleep(0.05)
+        assert node.metrics()["scylla_transport_current_connections"] == 1
+        assert node.metrics()["scylla_transport_cql_errors_total"] == 0
 
 
 def test_overload_is_said(start_node):

@@ -156,7 +156,7 @@ def test_what_is_known_of_a_partition_is_explained(series):
     assert explained(ours, "1:x", "pairs")["state"] == "unknown"
     list(session.execute("SELECT * FROM ks.pairs WHERE a = 1 AND b = 'x'"))
     assert explained(ours, "1:x", "pairs")["state"] == "complete"
-    for table, key, complaint in [("pairs", "1", "a, b"), ("events", "one", "source"), ("no", "1", "not found")]:
+    for table, key, complaint in [("pairs", "1", "a, b"), ("events", "one", "source"), ("events", "", "is empty"), ("no", "1", "not found")]:
         with pytest.raises(urllib.error.HTTPError) as raised:
             explained(ours, key, table)
         assert complaint in raised.value.read().decode()

@@ -64,6 +64,21 @@ fn a_wrong_slice_is_named_and_nothing_else() {
 }
 
 #[test]
+fn who_asks_for_a_name_that_no_file_has_is_told_of_the_schema() {
+    let directory = tempfile::tempdir().unwrap();
+    let schema = directory.path().join("schema.cql");
+    let schema = schema.to_str().unwrap();
+    fs::write(schema, "CREATE TABLE t (id int PRIMARY KEY, v int)").unwrap();
+    let file = written_by_cassandra("kv_one");
+    let dump = ["sstable", "dump", "--slice", "nosuch = 1", &file];
+    let complaint = complaint_of(&dump);
+    assert!(complaint.contains("key's columns: --schema FILE gives them)"), "{complaint}");
+    let complaint = complaint_of(&[&dump[..], &["--schema", schema]].concat());
+    assert!(!complaint.contains("--schema"), "{complaint}");
+    assert!(complaint.contains("(this table has no clustering columns)"), "{complaint}");
+}
+
+#[test]
 fn a_wrong_key_or_slice_is_told_once_of_all_sstables() {
     let directory = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c"] {

@@ -56,6 +56,9 @@ fn what_can_be_dropped_is_no_part_of_the_cells() {
     let dropped = line_of("wide_range_tombstones", "droppable");
     assert!(dropped.contains(" deletions and expiries (gc grace 0 s), "), "{dropped}");
     assert!(dropped.ends_with(" for each cell") && !dropped.contains('%'), "{dropped}");
+    let text = said(&["sstable", "stats", &written_by_cassandra("wide_range_tombstones")]);
+    let assumed = "(gc grace 864000 s assumed: say --gc-grace if the table has another), ";
+    assert!(text.contains(assumed), "{text}");
     // The rows are live for good, and ranges of them were deleted.
     assert!(line_of("wide_range_tombstones", "first deletion, expiry").contains("  20"));
     let last = line_of("wide_range_tombstones", "last deletion, expiry");

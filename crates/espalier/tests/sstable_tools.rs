@@ -396,4 +396,5 @@ fn a_schema_beside_files_that_cannot_be_read_is_told_once() {
     assert_eq!((code, said.lines().count()), (Some(0), 4), "{said}");
     assert_eq!(complaint.lines().count(), 1, "{complaint}");
     assert!(complaint.contains("schema.cql") && complaint.contains("invented"), "{complaint}");
+    assert!(complaint.ends_with("; --schema FILE gives them\n"), "{complaint}");
 }

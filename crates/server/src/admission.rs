@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use espalier_runtime::time::Instant;
 use hashbrown::HashMap;
 
 /// The limits of `native_transport_max_concurrent_connections[_per_ip]`; `None` is no limit.
@@ -116,9 +117,11 @@ pub(crate) struct AddressAccount {
     of_address: Rc<Cell<usize>>,
 }
 
-/// Bytes in flight; dropping it ends the flight.
+/// A request in flight: its bytes; dropping it ends the flight.
 #[derive(Debug)]
 pub(crate) struct InFlight {
+    /// When it was taken out of the receive buffer, if it is one of those that are timed.
+    pub taken_at: Option<Instant>,
     bytes: usize,
     total: Rc<Cell<usize>>,
     of_address: Rc<Cell<usize>>,
@@ -154,7 +157,7 @@ impl RequestAdmission {
         self.in_flight.set(total + bytes);
         account.of_address.set(of_address + bytes);
         let (total, of_address) = (Rc::clone(&self.in_flight), Rc::clone(&account.of_address));
-        Ok(InFlight { bytes, total, of_address })
+        Ok(InFlight { taken_at: None, bytes, total, of_address })
     }
 
     /// Bytes in flight.

@@ -149,7 +149,7 @@ impl ShardServer {
         storage_samples(&self.processor.database().metrics(), shard, &mut samples);
         let mut push = |name, help, kind, value: u64| {
             let labels = format!("shard=\"{shard}\"");
-            samples.push(Sample { name, help, kind, labels, value: value as f64 });
+            samples.push(Sample { name, suffix: "", help, kind, labels, value: value as f64 });
         };
         push(
             "espalier_transport_in_flight_bytes",

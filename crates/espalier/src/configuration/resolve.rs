@@ -36,6 +36,10 @@ pub struct NodeConfiguration {
     pub directory: PathBuf,
     /// The address that clients are told; without it, the one that is listened on.
     pub broadcast_address: Option<IpAddr>,
+    /// `commitlog_sync_period`. Storage is told it only if its `commitlog_sync` is `periodic`.
+    pub sync_period: Duration,
+    /// `commitlog_sync_group_window`. Storage is told it only if its `commitlog_sync` is `group`.
+    pub sync_group_window: Duration,
     /// Shards, and the processors that they are pinned to.
     pub shards: ShardOptions,
     /// The memory budget.
@@ -61,6 +65,8 @@ pub(super) fn resolve(
     Ok(NodeConfiguration {
         cluster_name: draft.cluster_name.clone().unwrap_or_else(|| DEFAULT_CLUSTER_NAME.to_owned()),
         broadcast_address: server.broadcast_address,
+        sync_period: sync_period(&draft),
+        sync_group_window: sync_group_window(&draft),
         shards: shards(arguments.smp, machine)?,
         storage: StorageConfiguration {
             memtables: memtables.resolve()?,
@@ -200,13 +206,17 @@ fn sstable_format(draft: &Draft) -> Result<String, ConfigurationError> {
 fn commitlog_sync(draft: &Draft) -> CommitLogSync {
     match draft.commitlog_sync.as_deref() {
         Some("batch") => CommitLogSync::Batch,
-        Some("periodic") => CommitLogSync::Periodic {
-            period: draft.commitlog_sync_period.unwrap_or(DEFAULT_SYNC_PERIOD),
-        },
-        _ => CommitLogSync::Group {
-            window: draft.commitlog_sync_group_window.unwrap_or(Duration::ZERO),
-        },
+        Some("periodic") => CommitLogSync::Periodic { period: sync_period(draft) },
+        _ => CommitLogSync::Group { window: sync_group_window(draft) },
     }
+}
+
+fn sync_period(draft: &Draft) -> Duration {
+    draft.commitlog_sync_period.unwrap_or(DEFAULT_SYNC_PERIOD)
+}
+
+fn sync_group_window(draft: &Draft) -> Duration {
+    draft.commitlog_sync_group_window.unwrap_or(Duration::ZERO)
 }
 
 fn server(
@@ -237,10 +247,10 @@ fn server(
     if let Some(bytes) = draft.max_in_flight_bytes_per_ip {
         server.max_request_data_in_flight_per_ip = to_usize(bytes);
     }
-    server.broadcast_address = match &draft.broadcast_rpc_address {
-        Some(name) => Some(address("broadcast_rpc_address", name, 0)?.ip()),
-        None => None,
-    };
+    server.broadcast_address = Some(match &draft.broadcast_rpc_address {
+        Some(name) => address("broadcast_rpc_address", name, 0)?.ip(),
+        None => listen.ip(),
+    });
     if let Some(ttl) = draft.trace_ttl {
         server.trace_ttl_s = trace_ttl_s(ttl)?;
     }

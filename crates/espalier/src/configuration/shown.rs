@@ -12,10 +12,10 @@ use super::NodeConfiguration;
 /// `storage_compatibility_mode` is not among them: all that is left of it is the `sstable_format`.
 pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     let NodeConfiguration { storage, server, .. } = node;
-    let (sync, period, window) = match storage.commitlog_sync {
-        CommitLogSync::Group { window } => ("group", None, Some(window)),
-        CommitLogSync::Batch => ("batch", None, None),
-        CommitLogSync::Periodic { period } => ("periodic", Some(period), None),
+    let sync = match storage.commitlog_sync {
+        CommitLogSync::Group { .. } => "group",
+        CommitLogSync::Batch => "batch",
+        CommitLogSync::Periodic { .. } => "periodic",
     };
     let failure_policy = match storage.commit_failure_policy {
         ReplayPolicy::Stop => "stop",
@@ -50,8 +50,8 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
         size(server.max_request_data_in_flight_per_ip as u64),
     );
     shown.put("commitlog_sync", sync);
-    shown.put_or_null("commitlog_sync_period", period.map(duration));
-    shown.put_or_null("commitlog_sync_group_window", window.map(duration));
+    shown.put("commitlog_sync_period", duration(node.sync_period));
+    shown.put("commitlog_sync_group_window", duration(node.sync_group_window));
     shown.put("commitlog_segment_size", size(storage.commitlog_segment_bytes.into()));
     shown.put("commitlog_total_space", size(storage.commitlog_total_bytes));
     shown.put("commit_failure_policy", failure_policy);
@@ -67,7 +67,9 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put_or_null("sstable_summary_ratio", storage.sstable_summary_ratio);
     shown.put("sstable_format", &storage.sstable_format);
     shown.put_or_null("sstable.selected_format", family(&storage.sstable_format));
-    shown.put_or_null("column_index_size", storage.column_index_bytes.map(|b| size(b.into())));
+    let version = espalier_sstable::versions::Version::named(&storage.sstable_format);
+    let column_index_bytes = version.map(|version| storage.column_index_size(version));
+    shown.put_or_null("column_index_size", column_index_bytes.map(|bytes| size(bytes.into())));
     shown.put("query_tombstone_page_limit", storage.query_tombstone_page_limit);
     shown.put("write_request_timeout", duration(storage.write_timeout));
     shown.put("trace_type_query_ttl", format!("{}s", server.trace_ttl_s));

@@ -103,9 +103,9 @@ pub struct StatsArguments {
     /// One line of JSON for each SSTable
     #[arg(long)]
     pub json: bool,
-    /// Seconds after which a tombstone can be dropped
-    #[arg(long, value_name = "SECONDS", default_value_t = 864_000)]
-    pub gc_grace: u32,
+    /// Seconds after which a tombstone can be dropped [default: 864000, as tables have it unless told otherwise]
+    #[arg(long, value_name = "SECONDS")]
+    pub gc_grace: Option<u32>,
     #[command(flatten)]
     pub schema: SchemaArguments,
 }

@@ -16,7 +16,7 @@ use super::failures::{Failures, Misfits};
 use super::output::tell;
 use super::printer::{Printer, PrinterGone};
 use super::progress::Progress;
-use super::schema::Names;
+use super::schema::{Names, has_invented_names};
 use super::selection::Selection;
 use super::{ToolError, paths};
 
@@ -229,7 +229,9 @@ async fn read_one(
     printer: &mut Printer,
 ) -> Result<u64, Stopped> {
     let reader = names.open(file_system, descriptor, cache).await?;
-    let selection = Selection::plan(&reader.table(), arguments)?;
+    let table = reader.table();
+    let is_unnamed = has_invented_names(&table, &reader.statistics().header);
+    let selection = Selection::plan(&table, is_unnamed, arguments)?;
     let lines = Lines::new(&reader, arguments.raw, arguments.full_values);
     printer.begin(lines, selection.slices.is_all());
     match selection.partitions {

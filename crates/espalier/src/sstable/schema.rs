@@ -114,7 +114,9 @@ impl Names {
             Ok(schema) => schema,
             Err(error) => {
                 if self.told.borrow_mut().insert(beside) {
-                    tell(format_args!("{error}: passed over, so names of keys are invented"));
+                    tell(format_args!(
+                        "{error}: passed over, so names of keys are invented; --schema FILE gives them"
+                    ));
                 }
                 return Ok(None);
             }
@@ -123,6 +125,16 @@ impl Names {
         let known = choose(&schema, None, None, name).ok();
         Ok(known.and_then(|known| named(header, &known).ok()))
     }
+}
+
+/// Whether nobody knows the names of the key's columns: the table has those that were made up for it.
+pub fn has_invented_names(table: &TableMetadata, header: &SerializationHeader) -> bool {
+    let unnamed = header.to_table(&table.keyspace, &table.name);
+    let names = |table: &TableMetadata| {
+        let keys = table.partition_key_columns().iter().chain(table.clustering_columns());
+        keys.map(|column| column.name.clone()).collect::<Vec<_>>()
+    };
+    names(table) == names(&unnamed)
 }
 
 /// Reads a schema from a file of CQL.

@@ -21,8 +21,12 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// What the arguments mean for this table.
-    pub fn plan(table: &Arc<TableMetadata>, arguments: &DumpArguments) -> Result<Self, ToolError> {
+    /// What the arguments mean for this table. `is_unnamed`: the names of its key's columns were made up.
+    pub fn plan(
+        table: &Arc<TableMetadata>,
+        is_unnamed: bool,
+        arguments: &DumpArguments,
+    ) -> Result<Self, ToolError> {
         let mut partitions = SelectedPartitions::Range(KeyRange::full());
         let mut slices = ClusteringSlices::all();
         if let Some(slice) = &arguments.slice {
@@ -31,8 +35,8 @@ impl Selection {
                 reason: format!("'{slice}': {reason}"),
             };
             if is_condition(slice) {
-                let selected =
-                    plan_where(table, slice).map_err(|error| wrong(hint(table, error)))?;
+                let selected = plan_where(table, slice)
+                    .map_err(|error| wrong(hint(table, is_unnamed, error)))?;
                 (partitions, slices) = (selected.partitions, selected.slices);
             } else {
                 slices = parse_range(table, slice).map_err(wrong)?;
@@ -60,11 +64,17 @@ impl Selection {
     }
 }
 
-fn hint(table: &TableMetadata, error: espalier_cql::Error) -> String {
+fn hint(table: &TableMetadata, is_unnamed: bool, error: espalier_cql::Error) -> String {
     let names: Vec<_> = table.clustering_columns().iter().map(|c| c.name.as_str()).collect();
-    match names.is_empty() {
-        true => format!("{error} (this table has no clustering columns)"),
-        false => format!("{error} (the clustering columns are {})", names.join(", ")),
+    let columns = match names.is_empty() {
+        true => "this table has no clustering columns".to_owned(),
+        false => format!("the clustering columns are {}", names.join(", ")),
+    };
+    match is_unnamed {
+        true => format!(
+            "{error} ({columns}; files do not have the names of the key's columns: --schema FILE gives them)"
+        ),
+        false => format!("{error} ({columns})"),
     }
 }
 

@@ -54,6 +54,15 @@ fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> 
         from_text(&column.column_type, text).map_err(|error| format!("{}: {error}", column.name))
     });
     let values: Vec<_> = values.collect::<Result<_, _>>()?;
+    // One of several values may be empty.
+    if let ([value], [column]) = (values.as_slice(), columns)
+        && value.is_empty()
+    {
+        let (name, type_name) = (&column.name, column.column_type.cql_name());
+        return Err(format!(
+            "The key is empty, and no partition has such a key: this needs key=VALUE, with the {type_name} that {name} is"
+        ));
+    }
     Ok(DecoratedKey::new(match values.as_slice() {
         [one] => one.clone(),
         several => build_composite(several),

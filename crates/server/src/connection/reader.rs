@@ -148,15 +148,20 @@ where
     /// Takes as many requests of a started connection as are to be served together; then what the decoder had behind them, if it
     /// was asked.
     fn take_arrived(&mut self) -> Option<Result<Option<Envelope>, DecodeFailure>> {
-        let mut bytes = 0;
+        let (mut bytes, mut taken_at) = (0, None);
         while self.arrived.len() < MAX_AHEAD && bytes < MAX_AHEAD_BYTES {
             match self.decoder.next(&mut self.buffer) {
                 Ok(Some(mut envelope)) if self.started => {
                     let connection = &self.connection;
                     let length = envelope.body.len();
-                    let admitted = connection.server.admission.admit(&connection.account, length);
-                    if admitted.is_err() {
-                        envelope.body = Bytes::new();
+                    if self.arrived.is_empty() {
+                        taken_at = connection.server.metrics.latencies.begin();
+                    }
+                    let mut admitted =
+                        connection.server.admission.admit(&connection.account, length);
+                    match &mut admitted {
+                        Ok(in_flight) => in_flight.taken_at = taken_at,
+                        Err(_) => envelope.body = Bytes::new(),
                     }
                     bytes += length;
                     self.arrived.push_back((envelope, admitted));

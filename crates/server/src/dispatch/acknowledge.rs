@@ -14,6 +14,7 @@ use espalier_storage::CommitTicket;
 use crate::admission::InFlight;
 use crate::connection::Connection;
 use crate::convert::error_response;
+use crate::metrics::RequestKind;
 use crate::protocol::{Consistency, Response, ResponseExtras, StreamId};
 
 /// The acknowledgements that a connection owes.
@@ -55,6 +56,7 @@ async fn acknowledge_all(connection: Rc<Connection>) {
                 connection.refuse(stream, &error);
             }
         }
+        connection.server.metrics.latencies.end(RequestKind::Write, in_flight.taken_at);
         connection.end_waiting();
         drop(in_flight);
         maybe_yield().await;

@@ -11,6 +11,7 @@ use super::respond::{Columns, RowsRef, finish, respond_rows};
 use crate::admission::InFlight;
 use crate::connection::Connection;
 use crate::convert::{BoundValues, error_response, query_options};
+use crate::metrics::RequestKind;
 use crate::protocol::request::Execute;
 use crate::protocol::response::ErrorResponse;
 use crate::protocol::{Consistency, Envelope, Header, Opcode, Request};
@@ -82,6 +83,7 @@ fn execute_now(
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
+    let metrics = &connection.server.metrics;
     let mut row = connection.server.row.borrow_mut();
     match connection.server.processor.execute_now(&prepared, &client, &options, &mut row) {
         cql::Now::Row { found } => {
@@ -91,19 +93,25 @@ fn execute_now(
             if row.capacity() > MAX_KEPT_ROW {
                 *row = Vec::new();
             }
-            connection.server.metrics.requests_execute.increment();
+            metrics.requests_execute.increment();
+            metrics.latencies.end(RequestKind::Read, in_flight.taken_at);
             Ok(None)
         }
         cql::Now::MustWait => Ok(Some(in_flight)),
         cql::Now::AfterSync(ticket) => {
-            connection.server.metrics.requests_execute.increment();
+            metrics.requests_execute.increment();
             connection.acknowledge_later(header.stream, ticket, in_flight);
             Ok(None)
         }
         cql::Now::Done(result) => {
             let columns = columns_of(execute, &prepared);
             finish(connection, header, execute.parameters.consistency, columns, result)?;
-            connection.server.metrics.requests_execute.increment();
+            metrics.requests_execute.increment();
+            let kind = match prepared.returns_rows() {
+                true => RequestKind::Read,
+                false => RequestKind::Write,
+            };
+            metrics.latencies.end(kind, in_flight.taken_at);
             Ok(None)
         }
     }

@@ -5,6 +5,7 @@
 
 pub(crate) mod acknowledge;
 mod execute;
+mod kind;
 mod respond;
 
 use std::rc::Rc;
@@ -26,13 +27,14 @@ use crate::traces::{TraceChoice, TracedRequest};
 
 use execute::{find_prepared, serve_execute};
 pub(crate) use execute::{look_ahead, serve_now};
+use kind::{kind_of, may_return_rows};
 use respond::{Columns, finish};
 
 /// Serves the request of `envelope`, whose bytes count as in flight until it is done.
 pub(crate) async fn serve_request(
     connection: Rc<Connection>,
     envelope: Envelope,
-    _in_flight: InFlight,
+    in_flight: InFlight,
     choice: TraceChoice,
 ) {
     let mut traced = TracedRequest::begin(&connection, choice);
@@ -40,6 +42,8 @@ pub(crate) async fn serve_request(
     if let (Some(traced), Ok(request)) = (&mut traced, &request) {
         traced.describe(&connection, request);
     }
+    let timed = in_flight.taken_at.and(request.as_ref().ok());
+    let kind = timed.and_then(|request| kind_of(&connection, request));
     let served = async {
         let header = envelope.header;
         let served = match request {
@@ -51,6 +55,9 @@ pub(crate) async fn serve_request(
         }
     };
     trace::traced(traced.as_ref().map(|traced| traced.trace().clone()), served).await;
+    if let Some(kind) = kind {
+        connection.server.metrics.latencies.end(kind, in_flight.taken_at);
+    }
     if let Some(traced) = traced {
         traced.end(&connection);
     }
@@ -114,13 +121,6 @@ async fn serve_query(
     let result = processor.query(query.text, &mut client, &options).await;
     let columns = Columns::Unprepared { skip: query.parameters.skip_metadata };
     finish(connection, header, query.parameters.consistency, columns, result)
-}
-
-/// Whether a statement may return rows, by its first word.
-fn may_return_rows(text: &str) -> bool {
-    let word = text.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("");
-    let is = |other: &&str| word.eq_ignore_ascii_case(other);
-    !["INSERT", "UPDATE", "DELETE", "BEGIN", "TRUNCATE", "USE"].iter().any(is)
 }
 
 async fn serve_batch(

@@ -3,11 +3,13 @@
 //! A counter is a plain cell: no other core touches it. A scrape asks every shard for a snapshot and adds the `shard`
 //! label. Names are ScyllaDB's where the meaning is the same, so that existing dashboards work.
 
+mod latency;
 mod render;
 mod storage;
 
 use std::cell::Cell;
 
+pub(crate) use latency::{RequestKind, RequestLatencies};
 pub(crate) use render::{Kind, Sample, render};
 pub(crate) use storage::samples as storage_samples;
 
@@ -62,6 +64,7 @@ pub(crate) struct TransportMetrics {
     pub writes: Counter,
     pub traces_written: Counter,
     pub traces_dropped: Counter,
+    pub latencies: RequestLatencies,
 }
 
 impl TransportMetrics {
@@ -72,7 +75,8 @@ impl TransportMetrics {
             if let Some((key, value)) = label {
                 labels.push_str(&format!(",{key}=\"{value}\""));
             }
-            samples.push(Sample { name, help, kind, labels, value: value.get() as f64 });
+            let value = value.get() as f64;
+            samples.push(Sample { name, suffix: "", help, kind, labels, value });
         };
         push(
             "scylla_transport_cql_connections",
@@ -183,5 +187,6 @@ impl TransportMetrics {
             None,
             &self.traces_dropped,
         );
+        self.latencies.samples(shard, samples);
     }
 }

@@ -9,6 +9,8 @@ pub enum Kind {
     Counter,
     /// It goes up and down.
     Gauge,
+    /// Counts by size: cumulative buckets, the sum, the count.
+    Histogram,
 }
 
 /// One number.
@@ -16,6 +18,8 @@ pub enum Kind {
 pub struct Sample {
     /// The metric's name.
     pub name: &'static str,
+    /// What stands behind the name: of histograms, which of its numbers this is.
+    pub suffix: &'static str,
     /// A sentence about it.
     pub help: &'static str,
     /// What the number means.
@@ -26,7 +30,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// The text of all samples, those of one metric together as the format demands.
+/// The text of all samples, those of one metric together as the format demands, and in the order in which they were.
 pub fn render(mut samples: Vec<Sample>) -> String {
     samples.sort_by_key(|sample| sample.name);
     let mut text = String::with_capacity(samples.len() * 80);
@@ -36,15 +40,16 @@ pub fn render(mut samples: Vec<Sample>) -> String {
             let kind = match sample.kind {
                 Kind::Counter => "counter",
                 Kind::Gauge => "gauge",
+                Kind::Histogram => "histogram",
             };
             let (name, help) = (sample.name, sample.help);
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
             last = name;
         }
-        let (name, labels, value) = (sample.name, &sample.labels, sample.value);
+        let Sample { name, suffix, labels, value, .. } = sample;
         let _ = match labels.is_empty() {
-            true => writeln!(text, "{name} {value}"),
-            false => writeln!(text, "{name}{{{labels}}} {value}"),
+            true => writeln!(text, "{name}{suffix} {value}"),
+            false => writeln!(text, "{name}{suffix}{{{labels}}} {value}"),
         };
     }
     text
@@ -58,6 +63,7 @@ mod tests {
     fn samples_of_one_metric_stand_together() {
         let sample = |name, labels: &str, value| Sample {
             name,
+            suffix: "",
             help: "Help.",
             kind: Kind::Counter,
             labels: labels.to_owned(),
@@ -76,6 +82,33 @@ a 2.5
 # TYPE b counter
 b{shard=\"0\"} 1
 b{shard=\"1\"} 3
+";
+        assert_eq!(render(samples), expected);
+    }
+
+    #[test]
+    fn the_numbers_of_a_histogram_are_one_metric() {
+        let sample = |suffix, labels: &str, value| Sample {
+            name: "h",
+            suffix,
+            help: "Help.",
+            kind: Kind::Histogram,
+            labels: labels.to_owned(),
+            value,
+        };
+        let samples = vec![
+            sample("_bucket", "le=\"1\"", 1.0),
+            sample("_bucket", "le=\"+Inf\"", 2.0),
+            sample("_sum", "", 7.25),
+            sample("_count", "", 2.0),
+        ];
+        let expected = "\
+# HELP h Help.
+# TYPE h histogram
+h_bucket{le=\"1\"} 1
+h_bucket{le=\"+Inf\"} 2
+h_sum 7.25
+h_count 2
 ";
         assert_eq!(render(samples), expected);
     }

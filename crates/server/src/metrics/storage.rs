@@ -8,7 +8,7 @@ use super::{Kind, Sample};
 pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<Sample>) {
     let mut push = |name, kind, value: u64, help| {
         let labels = format!("shard=\"{shard}\"");
-        samples.push(Sample { name, help, kind, labels, value: value as f64 });
+        samples.push(Sample { name, suffix: "", help, kind, labels, value: value as f64 });
     };
     let (counter, gauge) = (Kind::Counter, Kind::Gauge);
     push("scylla_database_total_writes", counter, metrics.writes, "Mutations applied.");

@@ -240,6 +240,12 @@ impl Decoder {
             let (got, expected) = (version.number(), settled.number());
             return Err(fatal(raw.stream, DecodeError::VersionChanged { got, expected }));
         }
+        // So much never comes: whoever waited for it would wait for good.
+        let length = raw.body_length.cast_signed();
+        if length < 0 {
+            let field = "the body";
+            return Err(fatal(raw.stream, DecodeError::NegativeLength { field, length }));
+        }
         let recoverable = |error| Err(DecodeFailure { stream: raw.stream, error, fatal: false });
         let length = raw.body_length as usize;
         if length > self.max_frame_size {

@@ -1,5 +1,6 @@
 //! Envelopes around and above the size of a segment, and above the frame limit.
 
+use bytes::BytesMut;
 use cassandra_protocol::frame::{Opcode, Serialize};
 use espalier_server::protocol::response::{EncodedColumns, Rows, RowsMetadata};
 use espalier_server::protocol::{
@@ -93,6 +94,59 @@ fn a_request_above_the_limit_is_refused_alone() {
             assert!(matches!(failure.error, DecodeError::TooLarge { limit: 1000, .. }));
             assert_eq!(decoded[1].as_ref().unwrap().header.stream, 2);
         }
+    }
+}
+
+/// Drivers take a connection that they are still sending on for busy when the answer is there.
+#[test]
+fn a_request_above_the_limit_is_refused_once_its_last_byte_is_there() {
+    for mode in MODES {
+        let wire = mode.client_bytes(&[query(mode, 1, 900_000)]);
+        for cut in [1, 6, 8, 9, 20, 131_000, 140_000, wire.len() - 1] {
+            // Compressed, all of it is shorter than that.
+            let (begin, end) = wire.split_at(cut.min(wire.len() - 1));
+            let (last, rest) = end.split_last().unwrap();
+            let mut decoder = Decoder::new(1000);
+            decoder.start(mode.version, mode.compression);
+            let mut buffer = BytesMut::new();
+            for piece in [begin, rest] {
+                buffer.extend_from_slice(piece);
+                assert_eq!(decoder.next(&mut buffer), Ok(None), "{mode:?}, {cut} bytes");
+            }
+            buffer.extend_from_slice(&[*last]);
+            let failure = decoder.next(&mut buffer).unwrap_err();
+            assert_eq!((failure.stream, failure.fatal), (1, false), "{mode:?}");
+            assert!(matches!(failure.error, DecodeError::TooLarge { limit: 1000, .. }));
+            assert_eq!(decoder.next(&mut buffer), Ok(None), "{mode:?}: it is told once");
+            buffer.extend_from_slice(&mode.client_bytes(&[query(mode, 2, 900)]));
+            let next = decoder.next(&mut buffer).unwrap().unwrap();
+            assert_eq!(next.header.stream, 2);
+        }
+    }
+}
+
+#[test]
+fn requests_around_one_above_the_limit_arrive_byte_by_byte() {
+    for mode in MODES {
+        let wire: Vec<u8> = [(1, 900), (2, 300_000), (3, 900), (4, 200_000), (5, 200_000), (6, 10)]
+            .into_iter()
+            .flat_map(|(stream, length)| mode.client_bytes(&[query(mode, stream, length)]))
+            .collect();
+        let mut decoder = Decoder::new(1000);
+        decoder.start(mode.version, mode.compression);
+        let decoded = decode_all(&mut decoder, &wire, 1);
+        let streams: Vec<_> = decoded
+            .iter()
+            .map(|decoded| match decoded {
+                Ok(envelope) => (envelope.header.stream, true),
+                Err(failure) => {
+                    assert!(!failure.fatal, "{mode:?}: {failure:?}");
+                    (failure.stream, false)
+                }
+            })
+            .collect();
+        let expected = [(1, true), (2, false), (3, true), (4, false), (5, false), (6, true)];
+        assert_eq!(streams, expected, "{mode:?}");
     }
 }
 

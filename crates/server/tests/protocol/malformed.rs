@@ -74,8 +74,13 @@ fn headers() {
     );
     survives(
         V4,
+        &v4(0x07, 0, &vec![0; 16_777_217]),
+        "invalid: Request is too big: length 16777217 exceeds maximum allowed length 16777216",
+    );
+    closes(
+        V4,
         &[4, 0, 0, 1, 7, 0xff, 0xff, 0xff, 0xff],
-        "invalid: Request is too big: length 4294967295 exceeds maximum allowed length 16777216",
+        "protocol: Invalid message: the body has the length -1",
     );
 }
 

@@ -10,7 +10,7 @@ use super::client::MODES;
 use super::node::with_node;
 
 /// Status and body of the answer to one request on a connection of its own.
-async fn ask(address: SocketAddr, method: &str, target: &str) -> (u16, String) {
+pub async fn ask(address: SocketAddr, method: &str, target: &str) -> (u16, String) {
     let stream = TcpStream::connect(address).await.unwrap();
     let request = format!("{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(request.into_bytes()).await.0.unwrap();
@@ -302,6 +302,46 @@ fn the_tables_that_a_node_starts_from_stay_as_they_are() {
             }
             let validated = "/storage_service/keyspace_scrub/system_schema?scrub_mode=VALIDATE";
             assert_eq!(ask(node.admin, "GET", validated).await, (200, "0".into()));
+        },
+    );
+}
+
+#[test]
+fn a_key_that_no_partition_can_have_is_refused() {
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            client
+                .must(
+                    "CREATE KEYSPACE ks WITH replication = \
+                 {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                )
+                .await;
+            client.must("CREATE TABLE ks.t (name text PRIMARY KEY, v int)").await;
+            client.must("CREATE TABLE ks.n (number int PRIMARY KEY, v int)").await;
+            client.must("CREATE TABLE ks.p (a int, b text, PRIMARY KEY ((a, b)))").await;
+            let explain = async |parameters: &str| {
+                let target = format!("/cache_service/row_cache/explain/ks?{parameters}");
+                ask(node.admin, "GET", &target).await
+            };
+            for (parameters, complaint) in [
+                (
+                    "cf=t&key=",
+                    "The key is empty, and no partition has such a key: this needs key=VALUE, with the text that name is",
+                ),
+                ("cf=n&key=", "with the int that number is"),
+                ("cf=p&key=", "needs a, b, with colons between"),
+                ("cf=t", "key=KEY"),
+            ] {
+                let (status, said) = explain(parameters).await;
+                assert!(status == 400 && said.contains(complaint), "{parameters}: {said}");
+            }
+            for parameters in ["cf=t&key=x", "cf=n&key=1", "cf=p&key=1:"] {
+                let (status, said) = explain(parameters).await;
+                assert!(status == 200 && said.contains("\"unknown\""), "{parameters}: {said}");
+            }
         },
     );
 }

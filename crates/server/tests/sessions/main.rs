@@ -8,5 +8,6 @@ mod changed_columns;
 mod client;
 mod events;
 mod handshake;
+mod latencies;
 mod node;
 mod requests;

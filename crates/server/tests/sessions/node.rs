@@ -59,13 +59,23 @@ pub fn with_node<F: Future<Output = ()>>(
     configure: impl FnOnce(&mut ServerConfig),
     test: impl FnOnce(Node) -> F,
 ) {
+    with_node_over(storage(), shards, configure, test);
+}
+
+/// The same with a storage engine of the test's choice.
+pub fn with_node_over<F: Future<Output = ()>>(
+    storage: StorageConfiguration,
+    shards: usize,
+    configure: impl FnOnce(&mut ServerConfig),
+    test: impl FnOnce(Node) -> F,
+) {
     let [address, admin, shard_aware] = free_addresses();
     let mut config = ServerConfig::new(address, 1 << 30);
     config.admin_listen = Some(admin);
     config.shard_aware_listen = Some(shard_aware);
     configure(&mut config);
     let node = Node { address, admin, shard_aware: config.shard_aware_listen };
-    let running = start(shards, config);
+    let running = start(shards, config, storage);
     block_on(test(node));
     stop(&running);
     running.join().unwrap();
@@ -93,9 +103,9 @@ fn stop(running: &Shards<()>) {
     });
 }
 
-fn start(shards: usize, config: ServerConfig) -> Shards<()> {
+fn start(shards: usize, config: ServerConfig, storage: StorageConfiguration) -> Shards<()> {
     let shared = SharedState::new(config, shards);
-    let (database, storage) = (SharedDatabase::new(), Arc::new(storage()));
+    let (database, storage) = (SharedDatabase::new(), Arc::new(storage));
     let cache = Arc::new(PreparedCache::default());
     let file_system = FileSystem::simulated(1);
     let (ready, all_ready) = mpsc::channel();
@@ -128,7 +138,8 @@ fn start(shards: usize, config: ServerConfig) -> Shards<()> {
 /// Memory for the memtables of a test's node, in bytes.
 const MEMTABLE_BYTES: usize = 64 << 20;
 
-fn storage() -> StorageConfiguration {
+/// The storage engine of a test's node.
+pub fn storage() -> StorageConfiguration {
     let mut configuration = StorageConfiguration::new("node");
     configuration.memtable_bytes = MEMTABLE_BYTES;
     configuration.commitlog_segment_bytes = 1 << 20;

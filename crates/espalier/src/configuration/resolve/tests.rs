@@ -274,9 +274,14 @@ fn settings_are_shown_as_they_could_be_given() {
         let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let mut again = load(&given, "").unwrap();
         again.storage.memtables = node.storage.memtables.clone();
+        // Where it is not given, small partitions have no row index besides: that cannot be given.
+        if node.storage.column_index_bytes.is_none() {
+            again.storage.column_index_bytes = None;
+        }
         assert_eq!(format!("{:?}", again.storage), format!("{:?}", node.storage));
         assert_eq!(format!("{:?}", again.server), format!("{:?}", node.server));
         assert_eq!((&again.cluster_name, &again.directory), (&node.cluster_name, &node.directory));
+        assert_eq!(shown(&again), settings);
         let is_shown = |name: &str| settings.iter().any(|(other, _)| other == name);
         for setting in SETTINGS {
             let is_left_out = setting.name == "storage_compatibility_mode";
@@ -288,8 +293,26 @@ fn settings_are_shown_as_they_could_be_given() {
         settings.into_iter().find(|(other, _)| other == name).unwrap().1
     };
     assert_eq!(value("commitlog_sync_period").as_deref(), Some("1500000ns"));
-    assert_eq!(value("commitlog_sync_group_window"), None);
+    assert_eq!(value("commitlog_sync_group_window").as_deref(), Some("0ms"));
     assert_eq!(value("memtable_heap_space").as_deref(), Some("72681KiB"));
     assert_eq!(value("sstable_format").as_deref(), Some("nb"));
     assert_eq!(value("compaction_throughput").as_deref(), Some("12MiB/s"));
+}
+
+#[test]
+fn settings_that_are_not_given_are_shown_with_their_defaults() {
+    use crate::configuration::shown;
+    let all = |file: &str| shown(&load(&["--host", "10.0.0.3"], file).unwrap());
+    let value = |file: &str, name: &str| {
+        all(file).into_iter().find(|(other, _)| other == name).unwrap().1.unwrap_or_default()
+    };
+    assert_eq!(value("", "broadcast_rpc_address"), "10.0.0.3");
+    assert_eq!(value("", "commitlog_sync_period"), "10000ms");
+    assert_eq!(value("commitlog_sync_period: 3s\n", "commitlog_sync_period"), "3000ms");
+    assert_eq!(value("", "commitlog_sync_group_window"), "0ms");
+    assert_eq!(value("", "column_index_size"), "1KiB");
+    assert_eq!(value("sstable_format: nb\n", "column_index_size"), "64KiB");
+    let without: Vec<_> = all("").into_iter().filter(|(_, value)| value.is_none()).collect();
+    let names: Vec<_> = without.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["native_shard_aware_transport_port", "sstable_summary_ratio"]);
 }

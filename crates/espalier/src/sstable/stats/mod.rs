@@ -22,6 +22,8 @@ use super::schema::{Names, full_name};
 use super::{ToolError, paths};
 
 const CACHE_BYTES: usize = 1 << 20;
+/// Files do not tell the `gc_grace_seconds` of their table: its default, which is ten days.
+const ASSUMED_GC_GRACE_S: u32 = 864_000;
 /// A deletion time that is none.
 const NEVER: u32 = u32::MAX;
 
@@ -68,7 +70,9 @@ async fn component_sizes(file_system: &FileSystem, known: &Known) -> Vec<(String
 }
 
 /// Everything, in the names of the JSON form.
-fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: u32) -> Value {
+fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: Option<u32>) -> Value {
+    let is_assumed = gc_grace_s.is_none();
+    let gc_grace_s = gc_grace_s.unwrap_or(ASSUMED_GC_GRACE_S);
     let Known { descriptor, features, statistics, table, reader, .. } = known;
     let reader = reader.as_ref();
     let stats = &statistics.stats;
@@ -159,6 +163,7 @@ fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: u32) -> Value {
         // What tombstone_threshold is compared with. More than 1 where rows and ranges are deleted, which have no cells.
         "droppable_ratio": if cells == 0 { 0.0 } else { droppable as f64 / cells as f64 },
         "gc_grace_seconds": gc_grace_s,
+        "gc_grace_is_assumed": is_assumed,
         "drop_times":
             drop_times.iter().map(|(time, count)| json!([time, count])).collect::<Value>(),
         "has_partition_deletions": knows_partition_deletions.then_some(stats.has_partition_deletions),

@@ -94,10 +94,14 @@ pub fn text(facts: &Value) -> String {
         _ => line("last deletion, expiry", seconds(last)),
     }
     line("ttl", format!("{} to {} s", facts["min_ttl"], facts["max_ttl"]));
+    let assumed = match facts["gc_grace_is_assumed"].as_bool() {
+        Some(true) => " assumed: say --gc-grace if the table has another",
+        _ => "",
+    };
     line(
         "droppable",
         format!(
-            "{} of {} deletions and expiries (gc grace {} s), {:.3} for each cell",
+            "{} of {} deletions and expiries (gc grace {} s{assumed}), {:.3} for each cell",
             facts["droppable"],
             facts["tombstones_and_expiring"],
             facts["gc_grace_seconds"],

@@ -1,0 +1,72 @@
+//! Which requests are reads and which are writes: by the first word of a statement, which costs nothing beside serving it.
+
+use espalier_cql::grammar::split_statements;
+
+use crate::connection::Connection;
+use crate::metrics::RequestKind;
+use crate::protocol::Request;
+
+/// What the latency of a request is counted as; `None` if it neither reads nor writes rows of tables.
+pub(super) fn kind_of(connection: &Connection, request: &Request<'_>) -> Option<RequestKind> {
+    match request {
+        Request::Query(query) => kind_of_statement(query.text),
+        Request::Execute(execute) => {
+            kind_of_statement(&connection.server.processor.known(execute.id)?.text)
+        }
+        Request::Batch(_) => Some(RequestKind::Write),
+        _ => None,
+    }
+}
+
+fn kind_of_statement(text: &str) -> Option<RequestKind> {
+    let text = text.trim_start();
+    // Some tools put a comment in front of what they send.
+    let is_behind_comment = text.starts_with(['-', '/']);
+    let text = match is_behind_comment {
+        true => split_statements(text).first().copied()?,
+        false => text,
+    };
+    let is = |word: &str| first_word(text).eq_ignore_ascii_case(word);
+    if is("SELECT") {
+        return Some(RequestKind::Read);
+    }
+    ["INSERT", "UPDATE", "DELETE", "BEGIN"].into_iter().any(is).then_some(RequestKind::Write)
+}
+
+/// Whether a statement may return rows.
+pub(super) fn may_return_rows(text: &str) -> bool {
+    let is = |word: &str| first_word(text).eq_ignore_ascii_case(word);
+    !["INSERT", "UPDATE", "DELETE", "BEGIN", "TRUNCATE", "USE"].into_iter().any(is)
+}
+
+fn first_word(text: &str) -> &str {
+    text.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_read_or_write_or_do_neither() {
+        let (read, write) = (Some(RequestKind::Read), Some(RequestKind::Write));
+        for (text, kind) in [
+            ("SELECT * FROM t", read),
+            (" select*from t", read),
+            ("/* of a tool */ -- and more\n SELECT v FROM t", read),
+            ("Insert INTO t (k) VALUES (1)", write),
+            ("UPDATE t SET v = 1 WHERE k = 1", write),
+            ("-- gone\nDELETE FROM t WHERE k = 1", write),
+            ("BEGIN BATCH APPLY BATCH", write),
+            ("TRUNCATE t", None),
+            ("SELECTED", None),
+            ("USE ks", None),
+            ("DESCRIBE TABLES", None),
+            ("/* without an end", None),
+            ("--", None),
+            ("", None),
+        ] {
+            assert_eq!(kind_of_statement(text), kind, "{text}");
+        }
+    }
+}
