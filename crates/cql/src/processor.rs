@@ -93,9 +93,9 @@ fn error_code(error: &StorageError) -> ErrorCode {
         StorageError::MutationTooLarge { .. }
         | StorageError::UnknownTable(_)
         | StorageError::UnknownTableName { .. } => ErrorCode::Invalid,
-        StorageError::MemtablesFull { .. } | StorageError::CommitLogFull { .. } => {
-            ErrorCode::Overloaded
-        }
+        StorageError::MemtablesFull { .. }
+        | StorageError::CommitLogFull { .. }
+        | StorageError::TooManyUnfinishedBatches { .. } => ErrorCode::Overloaded,
         StorageError::CommitLogWrite(_) => ErrorCode::WriteFailure,
         _ => ErrorCode::ServerError,
     }

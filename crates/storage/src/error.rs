@@ -74,6 +74,14 @@ pub enum StorageError {
         /// Why no flush makes room.
         reason: String,
     },
+    /// Logged batches that failed wait to be finished, and there is no room for more of them.
+    #[error(
+        "{bytes} bytes of logged batches are unfinished: there are no more before some of them are done"
+    )]
+    TooManyUnfinishedBatches {
+        /// What those of this shard take.
+        bytes: usize,
+    },
     /// A write that SSTables have no room for. It is refused before it is logged, as it could never be flushed.
     #[error("this cannot be stored: {0}")]
     Unstorable(String),

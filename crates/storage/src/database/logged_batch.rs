@@ -45,12 +45,35 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// arbitrary choice.
 const LEAST_GRACE: Duration = Duration::from_secs(3600);
 
+/// What is tried again may take so many bytes on a shard. Beyond that logged batches are refused: as long as a disk fails, or a shard has more to do
+/// than it can, there is no end to how many fail. An arbitrary choice.
+const MOST_UNFINISHED_BYTES: usize = 16 << 20;
+/// What something takes that is tried again, besides a mutation.
+const UNFINISHED_BYTES: usize = 1 << 10;
+
+/// Something that is tried again, until this is dropped.
+struct Unfinished {
+    database: Database,
+    bytes: usize,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let all = &self.database.inner.unfinished_batch_bytes;
+        all.set(all.get().saturating_sub(self.bytes));
+    }
+}
+
 impl Database {
     /// Writes all of a mutation, or, if the node stops before this resolves, perhaps all of it or nothing. An error
     /// means that it is not acknowledged; the node goes on to try.
     pub async fn apply_logged_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
         if self.split_by_shard(mutation.clone()).len() <= 1 {
             return self.apply(mutation).await;
+        }
+        let bytes = self.inner.unfinished_batch_bytes.get();
+        if bytes > MOST_UNFINISHED_BYTES {
+            return Err(StorageError::TooManyUnfinishedBatches { bytes });
         }
         let schema = self.schema();
         // What would be refused later must be refused before the note: a note is not given up.
@@ -68,7 +91,9 @@ impl Database {
         };
         let id = random::timeuuid_now();
         let key = DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()));
-        let note = note(&table, &key, encode(&mutation, &schema)?);
+        let content = encode(&mutation, &schema)?;
+        let bytes = content.len();
+        let note = note(&table, &key, content);
         if let Err(error) = self.apply(Mutation { updates: vec![note] }).await {
             // It may be there, and say weeks later what was refused now.
             if let StorageError::CommitLogWrite(_) = error {
@@ -80,12 +105,22 @@ impl Database {
         match outcome {
             Ok(()) => self.remove_note(&table, key, i64::MIN).await,
             Err(_) => {
-                let database = self.clone();
-                let retry = async move { database.retry_batch(&table, key, mutation).await };
+                let unfinished = self.begin_unfinished(bytes);
+                let retry = async move {
+                    unfinished.database.retry_batch(&table, key, mutation).await;
+                };
                 spawn_local(retry).detach();
             }
         }
         outcome
+    }
+
+    /// Counts something that is tried again.
+    fn begin_unfinished(&self, bytes: usize) -> Unfinished {
+        let bytes = bytes.saturating_add(UNFINISHED_BYTES);
+        let all = &self.inner.unfinished_batch_bytes;
+        all.set(all.get().saturating_add(bytes));
+        Unfinished { database: self.clone(), bytes }
     }
 
     async fn retry_batch(&self, table: &TableMetadata, key: DecoratedKey, mut mutation: Mutation) {
@@ -144,8 +179,9 @@ impl Database {
         if self.apply(removal.clone()).await.is_ok() {
             return;
         }
-        let database = self.clone();
+        let unfinished = self.begin_unfinished(0);
         let retry = async move {
+            let database = &unfinished.database;
             while !database.is_closing() {
                 time::sleep(RETRY_PAUSE).await;
                 if database.apply(removal.clone()).await.is_ok() {

@@ -131,6 +131,8 @@ struct Inner {
     settled_turn: Semaphore,
     /// Who updates counters.
     counter_turn: Semaphore,
+    /// Bytes of logged batches, and of notes of some, that are tried again.
+    unfinished_batch_bytes: Cell<usize>,
     counters: Counters,
     /// Finds the clients of this shard, which are of the layer above.
     clients: OnceCell<Box<dyn Fn() -> Vec<ConnectedClient>>>,

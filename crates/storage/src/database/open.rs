@@ -144,6 +144,7 @@ impl Database {
             schema_turn: Semaphore::new(1),
             settled_turn: Semaphore::new(1),
             counter_turn: Semaphore::new(1),
+            unfinished_batch_bytes: Cell::default(),
             counters: super::Counters::default(),
             clients: OnceCell::new(),
             configuration,

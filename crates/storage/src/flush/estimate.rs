@@ -161,6 +161,10 @@ impl FlushProgress<'_> {
         let undone = self.done_share.replace(1.0) * self.bytes;
         let estimate = self.estimate;
         estimate.done_bytes.set(estimate.done_bytes.get() - undone);
+        // What goes back was no progress of the time since then.
+        if let Some((then, done_then)) = estimate.sampled.get() {
+            estimate.sampled.set(Some((then, done_then - undone)));
+        }
         let left = self.bytes - undone;
         estimate.left_bytes.set((estimate.left_bytes.get() - left).max(0.0));
     }
@@ -251,6 +255,24 @@ mod tests {
             assert!(estimate.done_bytes.get().abs() < 0.001);
             drop(other);
             assert!(!estimate.is_active());
+        });
+    }
+
+    #[test]
+    fn what_fails_does_not_go_back_in_time() {
+        let _clock = ManualClock::new(0).moving_when_idle().install();
+        block_on(async {
+            let estimate = FlushEstimate::default();
+            let failing = estimate.begin(1_000_000);
+            for step in 1..=9 {
+                time::sleep(Duration::from_millis(100)).await;
+                failing.advance_to(f64::from(step) * 0.1);
+            }
+            time::sleep(Duration::from_millis(100)).await;
+            let rate = estimate.bytes_per_second().unwrap();
+            failing.fail();
+            let after = estimate.bytes_per_second().unwrap();
+            assert!(after > rate * 0.9, "{rate} and then {after}");
         });
     }
 }

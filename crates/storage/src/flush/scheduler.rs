@@ -55,7 +55,11 @@ fn victim(database: &Database) -> Option<Rc<Table>> {
     // would write the little that has come meanwhile; if it fails, it says so.
     let mut tables = database.tables_here();
     let now = Instant::now();
-    tables.retain(|table| table.flush_retry_at.get().is_none_or(|at| at <= now));
+    // One that is being dropped is not flushed any more, and may be there until a compaction of it has ended: asked for again and again it
+    // would hold the core, which that compaction needs.
+    tables.retain(|table| {
+        !table.is_dropped() && table.flush_retry_at.get().is_none_or(|at| at <= now)
+    });
     let has_failed =
         |table: &&Rc<Table>| !table.view().flushing.is_empty() && table.flush_lock.available() > 0;
     if let Some(failed) = tables.iter().find(has_failed) {
@@ -90,3 +94,6 @@ fn victim(database: &Database) -> Option<Rc<Table>> {
             .cloned()
     })
 }
+
+#[cfg(test)]
+mod tests;

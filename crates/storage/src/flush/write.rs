@@ -28,14 +28,21 @@ impl Database {
             return Ok(());
         }
         let _under_way = self.begin_flush();
-        if !table.memtable().is_empty() {
-            table.switch_memtable();
-            // The new one has room, if theirs had none.
-            self.budget().wake_waiters();
-        }
+        let mut is_frozen = false;
         loop {
-            // Oldest first; a memtable whose flush failed before is among them.
-            let Some(memtable) = table.view().flushing.first().cloned() else { break };
+            // Oldest first. Beside one whose flush has failed none is frozen before that one is written, or each attempt would leave one more for reads
+            // to look at; unless its successor has no room either.
+            let oldest = table.view().flushing.first().cloned();
+            if !is_frozen && (oldest.is_none() || table.memtable().wants_flush()) {
+                is_frozen = true;
+                if !table.memtable().is_empty() {
+                    table.switch_memtable();
+                    // The new one has room, if theirs had none.
+                    self.budget().wake_waiters();
+                    continue;
+                }
+            }
+            let Some(memtable) = oldest else { break };
             let progress = self.flush_estimate().begin(memtable.used_bytes());
             match self.flush_memtable(table, &memtable, &progress).await {
                 Ok(sstable) => {

@@ -188,3 +188,25 @@ fn a_flush_that_fails_is_tried_again_and_loses_nothing() {
         assert_eq!(shown.len(), 2);
     });
 }
+
+/// Each of them would be looked at by reads, and become a file.
+#[test]
+fn flushes_that_fail_leave_no_more_memtables_behind_each_time() {
+    let file_system = FileSystem::simulated(5);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("narrow-"));
+        let names: Vec<String> = (0..9).map(|number| number.to_string()).collect();
+        for name in &names {
+            write_narrow(&database, &[name]).await;
+            database.flush("ks", Some("narrow")).await.unwrap_err();
+        }
+        disk.clear_faults();
+        database.flush("ks", Some("narrow")).await.unwrap();
+        // The first one, and what came since.
+        assert_eq!(sstable_names(&file_system, &narrow_table()).await.len(), 2);
+        assert_eq!(names_in_narrow(&database).await, names);
+    });
+}

@@ -18,6 +18,8 @@ use espalier_runtime::{
     spawn_local, time, yield_now,
 };
 
+use espalier_storage::StorageError;
+
 use crate::support::{shards::on_shards, *};
 
 const PARTS: usize = 6;
@@ -261,6 +263,55 @@ fn notes_do_not_stay_when_the_log_fails_for_a_while() {
                 assert_eq!(left, 0, "with the {failing}th sync failing");
             }
             assert!(refused > 0, "no fault was met");
+        }
+    })
+    .unwrap();
+}
+
+/// While a part of each cannot be written there is no end to how many fail.
+#[test]
+fn batches_that_fail_are_kept_within_bounds() {
+    let file_system = FileSystem::simulated(4);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    on_shards(3, &file_system, configuration(), move |database| {
+        let disk = disk.clone();
+        async move {
+            create(&database, vec![narrow_table()]).await;
+            let narrow = table(&database, "narrow");
+            let batches = database.schema().table("system", "batches").unwrap().clone();
+            let value = "v".repeat(60_000);
+            let batch = |number: usize| {
+                let mut mutation = Mutation::default();
+                for part in 0..PARTS {
+                    let name = format!("{number}/{part}");
+                    let one = insert(&narrow, &name, None, 1, &[("v", &value)]);
+                    mutation.updates.extend(one.updates);
+                }
+                mutation
+            };
+            disk.inject(
+                Fault::always(Operation::Sync, Effect::InputOutput).on_path("commitlog-1-"),
+            );
+            let mut refused = None;
+            for number in 0..500 {
+                let outcome = database.apply_logged_batch(batch(number)).await;
+                if let Err(StorageError::TooManyUnfinishedBatches { bytes }) = outcome {
+                    refused = Some((number, bytes));
+                    break;
+                }
+            }
+            let (number, bytes) = refused.expect("no end of them");
+            assert!(bytes < 17 << 20, "{bytes}");
+            disk.clear_faults();
+            // All are finished, and then there may be others.
+            for _ in 0..200 {
+                if read_all(&database, &batches).await.partitions.is_empty() {
+                    break;
+                }
+                time::sleep(Duration::from_millis(100)).await;
+            }
+            database.apply_logged_batch(batch(number)).await.unwrap();
+            assert!(read_all(&database, &batches).await.partitions.is_empty());
         }
     })
     .unwrap();

@@ -1,13 +1,13 @@
 //! Compactions for what may go, where nothing else is to be done: a file of which enough is past its grace, alone or with what it covers in
 //! others.
 
-use super::{Arena, CompactionStrategy, FileFacts, Kind, Pick, Split, overlaps::meet_older};
+use super::{
+    Arena, CompactionStrategy, FileFacts, Kind, Pick, Split,
+    overlaps::{Amounts, met_older},
+};
 
 /// Picks of a kind: where the disk has no room for the best, a lesser one may go. More would not fit either, most likely.
 pub(super) const MOST_PICKS: usize = 8;
-/// Files for which is looked what they cover: each takes a walk over all files, and nobody else gets the core meanwhile. Those with the
-/// most that may go are the likeliest to be worth it; the others wait until one of these is gone. The number is arbitrary.
-const MOST_LOOKED_AT: usize = 32;
 
 impl CompactionStrategy {
     /// The best first.
@@ -18,17 +18,14 @@ impl CompactionStrategy {
             return Vec::new();
         }
         // What is in older files keeps deletions from going. The idle ones come first there.
-        let meets_older = meet_older(&arena.all().collect::<Vec<_>>());
-        let (mut covering, mut alone): (Vec<usize>, Vec<usize>) =
-            garbage.iter().copied().partition(|index| meets_older[*index]);
+        let older = met_older(&arena.all().collect::<Vec<_>>(), arena.idle.len());
+        let (covering, mut alone): (Vec<usize>, Vec<usize>) =
+            garbage.iter().copied().partition(|index| older[*index].files > 0);
         if self.common.unchecked_tombstones {
             alone = garbage;
         }
         let mut picks = self.alone(arena, alone);
-        let amount = |index: &usize| arena.idle[*index].old_cells();
-        covering.sort_by(|left, right| amount(right).total_cmp(&amount(left)));
-        covering.truncate(MOST_LOOKED_AT);
-        picks.extend(self.with_covered(arena, &covering));
+        picks.extend(self.with_covered(arena, &covering, &older));
         picks
     }
 
@@ -56,32 +53,31 @@ impl CompactionStrategy {
     /// Files with what they may cover in others, so that both can go: where that is as large a share of all of them as a file alone must
     /// have. Cassandra waits until as many files as for any other compaction are there, and so never ends with a table of which all
     /// was deleted. In levels one goes down with what it meets there. Time windows stay apart.
-    fn with_covered(&self, arena: &Arena<'_>, garbage: &[usize]) -> Vec<Pick> {
+    fn with_covered(&self, arena: &Arena<'_>, garbage: &[usize], older: &[Amounts]) -> Vec<Pick> {
         let is_worth = |share: f64| share > self.common.tombstone_threshold;
         match &self.kind {
             Kind::TimeWindow(_) => return Vec::new(),
             Kind::Leveled(strategy) => {
                 return strategy.downwards(arena, garbage, |files, index| {
-                    is_worth(dead_share(arena, files, index))
+                    let others = files.iter().filter(|other| **other != index);
+                    let others = others.map(|other| Amounts::of(&arena.idle[*other], true));
+                    is_worth(dead_share(others.sum(), &arena.idle[index]))
                 });
             }
             Kind::SizeTiered(_) | Kind::Unified(_) => {}
         }
         let sets = garbage.iter().filter_map(|at| {
-            let (at, garbage) = (*at, &arena.idle[*at]);
-            let mut others = arena.busy.iter().chain(arena.left_out);
-            if others.any(|other| other.may_be_covered_by(garbage)) {
-                return None;
-            }
+            let (at, older) = (*at, older[*at]);
+            let share = dead_share(older, &arena.idle[at]);
+            (older.taken == 0 && is_worth(share)).then_some((share, at))
+        });
+        let mut sets: Vec<(f64, usize)> = sets.collect();
+        sets.sort_by(|(left, _), (right, _)| right.total_cmp(left));
+        let picks = sets.into_iter().take(MOST_PICKS).map(|(_, at)| {
+            let garbage = &arena.idle[at];
             let is_in =
                 |index: &usize| *index == at || arena.idle[*index].may_be_covered_by(garbage);
-            let files: Vec<usize> = (0..arena.idle.len()).filter(is_in).collect();
-            let share = dead_share(arena, &files, at);
-            is_worth(share).then_some((share, at, files))
-        });
-        let mut sets: Vec<(f64, usize, Vec<usize>)> = sets.collect();
-        sets.sort_by(|(left, ..), (right, ..)| right.total_cmp(left));
-        let picks = sets.into_iter().take(MOST_PICKS).map(|(_, at, files)| {
+            let files = (0..arena.idle.len()).filter(is_in).collect();
             let pick = match &self.kind {
                 Kind::Unified(strategy) => strategy.one_run(arena, files),
                 _ => Pick::new(files, 0, Split::Never),
@@ -92,26 +88,19 @@ impl CompactionStrategy {
     }
 }
 
-/// The share of the cells of some files that may go if they are compacted together: those that are old enough, and what the deletions of
-/// the one at `garbage` are likely to cover in the others: one of a row as many as a row has there, one of a partition as many as a partition.
-fn dead_share(arena: &Arena<'_>, files: &[usize], garbage: usize) -> f64 {
-    let of = |index: &usize| &arena.idle[*index];
-    let sum =
-        |count: fn(&FileFacts) -> f64| files.iter().map(|index| count(of(index))).sum::<f64>();
-    let cells = sum(|file| file.cells as f64);
-    let old = sum(FileFacts::old_cells);
-    let garbage = of(&garbage);
-    let others = (cells - garbage.cells as f64).max(0.0);
-    let rows = sum(|file| file.rows as f64) - garbage.rows as f64;
-    let partitions = sum(|file| file.partitions as f64) - garbage.partitions as f64;
-    let covered = garbage.row_deletions as f64 * others / rows.max(1.0)
-        + garbage.partition_deletions as f64 * others / partitions.max(1.0);
-    (old + covered.min(others)).min(cells) / cells.max(1.0)
+/// The share of the cells of a file and of others that may go if they are compacted together: those that are old enough, and what the
+/// deletions of the file are likely to cover in the others: one of a row as many as a row has there, one of a partition as many as a partition.
+fn dead_share(others: Amounts, garbage: &FileFacts) -> f64 {
+    let cells = others.cells + garbage.cells as f64;
+    let old = others.old_cells + garbage.old_cells();
+    let covered = garbage.row_deletions as f64 * others.cells / others.rows.max(1.0)
+        + garbage.partition_deletions as f64 * others.cells / others.partitions.max(1.0);
+    (old + covered.min(others.cells)).min(cells) / cells.max(1.0)
 }
 
 impl FileFacts {
     /// How many cells and deletions may go.
-    fn old_cells(&self) -> f64 {
+    pub(super) fn old_cells(&self) -> f64 {
         self.droppable_ratio.clamp(0.0, 1.0) * self.cells as f64
     }
 }

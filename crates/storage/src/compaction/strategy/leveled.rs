@@ -17,6 +17,10 @@ const LEVELS: usize = 9;
 /// Files of level 0 that are compacted at once, as in Cassandra; if there are more, they are first made fewer among themselves.
 const MAXIMUM_LEVEL_0: usize = 32;
 
+/// Files of garbage that would be worth it for which is looked whether they cover something deeper: each takes a walk over all files, and
+/// nobody else gets the core meanwhile. The number is arbitrary.
+const MOST_LOOKED_AT: usize = 32;
+
 impl Leveled {
     pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
         let mebibytes = options.int("sstable_size_in_mb", 160)?;
@@ -101,23 +105,35 @@ impl Leveled {
         garbage: &[usize],
         is_worth: impl Fn(&[usize], usize) -> bool,
     ) -> Vec<Pick> {
-        let levels = &levels(arena.idle, arena.busy);
-        let (garbage, is_worth) = (&garbage, &is_worth);
-        let picks = (0..LEVELS - 1).flat_map(|level| {
-            let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
-            let of_level = levels.of[level].iter().filter(|index| garbage.contains(index));
-            let picks = of_level.filter_map(move |index| {
-                let files = self.with_met(arena, levels, level, *index)?;
-                is_worth(&files, *index)
-                    .then(|| Pick { garbage: Some(*index), ..Pick::new(files, next, self.split()) })
-            });
-            // Of level 0 it would be the same files again.
-            picks.take(if level == 0 { 1 } else { MOST_PICKS })
-        });
-        picks.take(MOST_PICKS).collect()
+        let levels = levels(arena.idle, arena.busy);
+        let mut is_garbage = vec![false; arena.idle.len()];
+        garbage.iter().for_each(|index| is_garbage[*index] = true);
+        let mut picks: Vec<Pick> = Vec::new();
+        let mut looked_at = 0;
+        for level in 0..LEVELS - 1 {
+            for index in levels.of[level].iter().filter(|index| is_garbage[**index]) {
+                let files = self.with_met(arena, &levels, level, *index);
+                let Some(files) = files.filter(|files| is_worth(files, *index)) else { continue };
+                looked_at += 1;
+                let is_picked = covers_some(arena, &levels, level, *index);
+                if is_picked {
+                    let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
+                    let pick = Pick::new(files, next, self.split());
+                    picks.push(Pick { garbage: Some(*index), ..pick });
+                }
+                if picks.len() == MOST_PICKS || looked_at == MOST_LOOKED_AT {
+                    return picks;
+                }
+                // Of level 0 it would be the same files again.
+                if is_picked && level == 0 {
+                    break;
+                }
+            }
+        }
+        picks
     }
 
-    /// The files that have to go down with one of a level, if it covers something.
+    /// The files that have to go down with one of a level.
     fn with_met(
         &self,
         arena: &Arena<'_>,
@@ -125,12 +141,6 @@ impl Leveled {
         level: usize,
         index: usize,
     ) -> Option<Vec<usize>> {
-        // Files of level 0 lie over each other, and all of them go.
-        let from = if level == 0 { 0 } else { level + 1 };
-        let mut others = levels.of[from..].iter().flatten();
-        if !others.any(|other| arena.idle[*other].may_be_covered_by(&arena.idle[index])) {
-            return None;
-        }
         let mut files = match level {
             // None may be left that is older and lies over it.
             0 if levels.is_level_0_busy => return None,
@@ -160,6 +170,13 @@ impl Leveled {
         let level = u32::try_from(level.unwrap_or(LEVELS - 1)).unwrap_or(0);
         Pick::new(files, level, self.split())
     }
+}
+
+/// Whether a file of a level may cover something in deeper ones; of level 0 also there, where files lie over each other and all of them go.
+fn covers_some(arena: &Arena<'_>, levels: &Levels, level: usize, index: usize) -> bool {
+    let from = if level == 0 { 0 } else { level + 1 };
+    let mut others = levels.of[from..].iter().flatten();
+    others.any(|other| arena.idle[*other].may_be_covered_by(&arena.idle[index]))
 }
 
 struct Levels {

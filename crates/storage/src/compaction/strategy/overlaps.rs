@@ -1,6 +1,6 @@
 //! Files that overlap, directly or through others.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{cmp::Reverse, collections::BinaryHeap, iter::Sum};
 
 use super::FileFacts;
 
@@ -66,9 +66,69 @@ pub(super) fn within_depth(files: &[FileFacts], order: Vec<usize>, most: usize) 
     taken
 }
 
-/// For each of some files whether another one that meets it has something as old as what it has newest. One walk along time, in which
-/// those that are old enough are counted by where they begin and end: looking at each pair takes too long where there are thousands.
-pub(super) fn meet_older(files: &[&FileFacts]) -> Vec<bool> {
+/// What some files have together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Amounts {
+    pub(super) files: usize,
+    /// How many of them are not idle.
+    pub(super) taken: usize,
+    pub(super) cells: f64,
+    /// Cells and deletions that may go.
+    pub(super) old_cells: f64,
+    pub(super) rows: f64,
+    pub(super) partitions: f64,
+}
+
+impl Amounts {
+    pub(super) fn of(file: &FileFacts, is_idle: bool) -> Self {
+        Self {
+            files: 1,
+            taken: usize::from(!is_idle),
+            cells: file.cells as f64,
+            old_cells: file.old_cells(),
+            rows: file.rows as f64,
+            partitions: file.partitions as f64,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.files += other.files;
+        self.taken += other.taken;
+        self.cells += other.cells;
+        self.old_cells += other.old_cells;
+        self.rows += other.rows;
+        self.partitions += other.partitions;
+    }
+
+    /// Without what is a part of it.
+    fn without(mut self, part: &Self) -> Self {
+        self.files -= part.files;
+        self.taken -= part.taken;
+        for (amount, part) in [
+            (&mut self.cells, part.cells),
+            (&mut self.old_cells, part.old_cells),
+            (&mut self.rows, part.rows),
+            (&mut self.partitions, part.partitions),
+        ] {
+            *amount = (*amount - part).max(0.0);
+        }
+        self
+    }
+}
+
+impl Sum for Amounts {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::default(), |mut sum, amounts| {
+            sum.add(&amounts);
+            sum
+        })
+    }
+}
+
+/// For each of some files, of which the first ones are idle, what the others have that meet it and have something as old as what it has
+/// newest. One walk along time, in which those that are old enough are added up by where they begin and end: looking at each pair takes too
+/// long where there are thousands.
+pub(super) fn met_older(files: &[&FileFacts], idle: usize) -> Vec<Amounts> {
     let sorted = |of: fn(&FileFacts) -> i64| {
         let mut values: Vec<i64> = files.iter().map(|file| of(file)).collect();
         values.sort_unstable();
@@ -80,45 +140,50 @@ pub(super) fn meet_older(files: &[&FileFacts]) -> Vec<bool> {
         order.sort_by_key(|index| of(files[*index]));
         order
     };
+    let amounts = |index: usize| Amounts::of(files[index], index < idle);
     let mut older = in_order(|file| file.minimum_timestamp).into_iter().peekable();
-    let (mut begun, mut ended) = (Counts::new(files.len()), Counts::new(files.len()));
-    let mut meet = vec![false; files.len()];
+    let (mut begun, mut ended) = (Sums::new(files.len()), Sums::new(files.len()));
+    let mut met = vec![Amounts::default(); files.len()];
     for index in in_order(|file| file.maximum_timestamp) {
         let file = files[index];
         let is_older = |other: &usize| files[*other].minimum_timestamp <= file.maximum_timestamp;
         while let Some(other) = older.next_if(is_older) {
-            begun.add(firsts.partition_point(|first| *first < files[other].first_token));
-            ended.add(lasts.partition_point(|last| *last < files[other].last_token));
+            let amounts = amounts(other);
+            let first = firsts.partition_point(|first| *first < files[other].first_token);
+            begun.add(first, &amounts);
+            let last = lasts.partition_point(|last| *last < files[other].last_token);
+            ended.add(last, &amounts);
         }
         // Those that have begun and not ended meet it, and one of them may be itself.
         let begun = begun.below(firsts.partition_point(|first| *first <= file.last_token));
         let ended = ended.below(lasts.partition_point(|last| *last < file.first_token));
-        meet[index] = begun - ended > usize::from(is_older(&index));
+        let itself = if is_older(&index) { amounts(index) } else { Amounts::default() };
+        met[index] = begun.without(&ended).without(&itself);
     }
-    meet
+    met
 }
 
-/// Counts at places, and how many there are below one: a Fenwick tree.
-struct Counts(Vec<usize>);
+/// Amounts at places, and the sum of those below one: a Fenwick tree.
+struct Sums(Vec<Amounts>);
 
-impl Counts {
+impl Sums {
     fn new(places: usize) -> Self {
-        Self(vec![0; places + 1])
+        Self(vec![Amounts::default(); places + 1])
     }
 
-    fn add(&mut self, place: usize) {
+    fn add(&mut self, place: usize, amounts: &Amounts) {
         let mut node = place + 1;
-        while let Some(count) = self.0.get_mut(node) {
-            *count += 1;
+        while let Some(sum) = self.0.get_mut(node) {
+            sum.add(amounts);
             node += node & node.wrapping_neg();
         }
     }
 
-    fn below(&self, place: usize) -> usize {
+    fn below(&self, place: usize) -> Amounts {
         let mut node = place;
-        let mut sum = 0;
+        let mut sum = Amounts::default();
         while node > 0 {
-            sum += self.0[node];
+            sum.add(&self.0[node]);
             node &= node - 1;
         }
         sum
@@ -144,6 +209,10 @@ mod tests {
                 .map(|_| {
                     let (tokens, timestamps) = (range(40), range(20));
                     FileFacts {
+                        cells: 1 + tokens.0 as u64,
+                        droppable_ratio: 0.5,
+                        rows: 1 + timestamps.0 as u64,
+                        partitions: 1,
                         first_token: tokens.0,
                         last_token: tokens.1,
                         minimum_timestamp: timestamps.0,
@@ -153,11 +222,16 @@ mod tests {
                 })
                 .collect();
             let files: Vec<&FileFacts> = facts.iter().collect();
-            let of_pairs: Vec<bool> = files
+            let idle = files.len() / 2;
+            let of_pairs: Vec<Amounts> = files
                 .iter()
-                .map(|file| files.iter().any(|other| other.may_be_covered_by(file)))
+                .map(|file| {
+                    let others = files.iter().enumerate();
+                    let met = others.filter(|(_, other)| other.may_be_covered_by(file));
+                    met.map(|(index, other)| Amounts::of(other, index < idle)).sum()
+                })
                 .collect();
-            assert_eq!(meet_older(&files), of_pairs);
+            assert_eq!(met_older(&files, idle), of_pairs);
         }
     }
 }

@@ -417,6 +417,33 @@ fn what_covers_something_is_found_among_what_does_not() {
     assert!(picked(&unified, &files, &[]).contains(&vec![40, 40]));
 }
 
+/// However many there are that have more garbage, and for which it is not worth it: nothing is gone of them soon.
+#[test]
+fn what_is_worth_it_is_found_among_what_is_not() {
+    let token = |n: u64| n as i64 * 1000;
+    let part = |n: u64, mebibytes: u64, level: u32| {
+        at(file(n, mebibytes), level, token(n), token(n) + 999)
+    };
+    let mut files = Vec::new();
+    for n in 0..100 {
+        let garbage = FileFacts { droppable_ratio: 0.25, age_s: 90_000, ..part(n, 10, 1) };
+        files.extend([garbage, FileFacts { minimum_timestamp: 0, ..part(n, 100, 2) }]);
+    }
+    let garbage = FileFacts { droppable_ratio: 1.0, age_s: 90_000, ..part(100, 1, 1) };
+    files.extend([garbage, FileFacts { minimum_timestamp: 0, ..part(100, 1, 2) }]);
+    for class in ["SizeTiered", "Unified", "Leveled"] {
+        // None of them has so much else to do.
+        let options: &[_] = match class {
+            "SizeTiered" => &[("min_threshold", "1000"), ("max_threshold", "1000")],
+            _ => &[],
+        };
+        let strategy = strategy(&format!("{class}CompactionStrategy"), options);
+        assert_eq!(picked(&strategy, &files, &[]), [[100, 100]], "{class}");
+        let (last, idle) = files.split_last().unwrap();
+        assert!(picked(&strategy, idle, std::slice::from_ref(last)).is_empty(), "{class}");
+    }
+}
+
 /// Cassandra may give them names without a number.
 #[test]
 fn files_without_numbers_are_not_one() {
