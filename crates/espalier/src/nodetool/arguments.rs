@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
+use super::stop_type::StopType;
 use crate::admin_client::{NodeAddress, parse_node};
 
 /// The arguments of `nodetool`.
@@ -26,8 +27,12 @@ pub enum NodetoolCommand {
     /// What is being compacted, and what waits
     #[command(name = "compactionstats")]
     CompactionStats,
-    /// End the compactions that run
-    Stop,
+    /// End the compactions that run, of a type
+    Stop {
+        /// Which ones
+        #[arg(value_name = "TYPE", value_enum, default_value_t = StopType::Compaction, ignore_case = true)]
+        compaction_type: StopType,
+    },
     /// Write files anew that are of another version
     #[command(name = "upgradesstables")]
     UpgradeSstables(UpgradeArguments),

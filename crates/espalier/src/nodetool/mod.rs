@@ -3,6 +3,7 @@
 
 pub mod arguments;
 mod show;
+mod stop_type;
 mod watch;
 
 use std::io::ErrorKind;
@@ -49,9 +50,9 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             NodetoolCommand::Flush(tables) => each(node, tables, flush).await,
             NodetoolCommand::Compact(compact) => watched(node, compacted(node, compact)).await,
             NodetoolCommand::CompactionStats => compaction_stats(node).await,
-            NodetoolCommand::Stop => {
+            NodetoolCommand::Stop { compaction_type } => {
                 let request = Request::post("/compaction_manager/stop_compaction");
-                Ok(ask(node, &request.with("type", "COMPACTION")).await?)
+                Ok(ask(node, &request.with("type", compaction_type.name())).await?)
             }
             NodetoolCommand::UpgradeSstables(upgrade) => {
                 watched(node, upgraded(node, upgrade)).await

@@ -28,12 +28,10 @@ pub(super) async fn answer(
             compact_files(database, request).await
         }
         ("POST", ["compaction_manager", "stop_compaction"]) => {
-            database.stop_compactions().await;
-            HttpResponse::json("")
+            super::stop::stop(database, request).await
         }
         ("POST", ["compaction_manager", "stop_keyspace_compaction", keyspace]) => {
-            let tables = names(request, "tables");
-            outcome(database.stop_compactions_of(keyspace, &tables).await)
+            super::stop::stop_in(database, keyspace, request).await
         }
         ("GET", ["compaction_manager", "compactions" | "compaction_info"]) => {
             HttpResponse::json(compactions(database).await)

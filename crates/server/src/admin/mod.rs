@@ -9,5 +9,6 @@ mod routes;
 mod scrub;
 mod serve;
 mod snapshots;
+mod stop;
 
 pub(crate) use serve::listen;

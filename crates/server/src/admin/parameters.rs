@@ -138,6 +138,7 @@ mod tests {
             ("GET", "/storage_service/keyspace_scrub/ks?scrub_mode=VALIDATE&cf="),
             ("POST", "/storage_service/snapshots?tag=p&sf=perhaps"),
             ("POST", "/compaction_manager/stop_keyspace_compaction/ks?tables="),
+            ("POST", "/compaction_manager/stop_compaction?kind=SCRUB"),
         ] {
             assert!(check(&request(method, target)).is_err(), "{target}");
         }

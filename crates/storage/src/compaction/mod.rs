@@ -9,13 +9,14 @@
 //! | `scrub`, `validate` | files that may be damaged, partition by partition |
 //! | `overlap` | what outside of the compaction a deletion may still cover |
 //! | `transaction` | the log that makes the exchange atomic |
-//! | `progress`, `history` | what runs, and what has run |
+//! | `kind`, `progress`, `history` | why something is compacted, what runs, and what has run |
 //!
 //! Each shard compacts for itself. Memory of a compaction: for each input 1 MiB of Data.db, a chunk and a row; for the output
 //! what a flush needs. Nothing of it goes through the page cache.
 
 mod copy;
 mod history;
+mod kind;
 mod merge;
 mod outcome;
 mod output;
@@ -31,8 +32,9 @@ mod transaction;
 mod validate;
 
 pub(crate) use history::history_update;
+pub use kind::CompactionKind;
 pub(crate) use outcome::CompactionOutcome;
-pub use progress::{CompactionKind, CompactionProgress};
+pub use progress::CompactionProgress;
 pub(crate) use progress::{CompactionPause, Running, RunningGuard, TableCompactions};
 pub(crate) use scheduler::{
     RESERVED_BYTES, arena_of, perform, rewrite_plan, run as run_scheduler, split_plan,
