@@ -33,6 +33,20 @@ pub enum NodetoolCommand {
         #[arg(value_name = "TYPE", value_enum, default_value_t = StopType::Compaction, ignore_case = true)]
         compaction_type: StopType,
     },
+    /// How much compactions may read
+    #[command(name = "getcompactionthroughput")]
+    GetCompactionThroughput {
+        /// As an exact number
+        #[arg(long = "precise-mib", short = 'd')]
+        is_exact: bool,
+    },
+    /// Sets it, until the node ends
+    #[command(name = "setcompactionthroughput")]
+    SetCompactionThroughput {
+        /// 0: as much as they can
+        #[arg(value_name = "MIB_PER_S")]
+        mebibytes_per_second: u32,
+    },
     /// Write files anew that are of another version
     #[command(name = "upgradesstables")]
     UpgradeSstables(UpgradeArguments),

@@ -4,6 +4,7 @@
 pub mod arguments;
 mod show;
 mod stop_type;
+mod throughput;
 mod watch;
 
 use std::io::ErrorKind;
@@ -53,6 +54,14 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             NodetoolCommand::Stop { compaction_type } => {
                 let request = Request::post("/compaction_manager/stop_compaction");
                 Ok(ask(node, &request.with("type", compaction_type.name())).await?)
+            }
+            NodetoolCommand::GetCompactionThroughput { is_exact } => {
+                let mebibytes = ask(node, &throughput::get()).await?;
+                let shown = throughput::show(mebibytes, *is_exact);
+                print(&shown.map_err(NodetoolError::Argument)?)
+            }
+            NodetoolCommand::SetCompactionThroughput { mebibytes_per_second } => {
+                Ok(ask(node, &throughput::set(*mebibytes_per_second)).await?)
             }
             NodetoolCommand::UpgradeSstables(upgrade) => {
                 watched(node, upgraded(node, upgrade)).await

@@ -10,5 +10,6 @@ mod scrub;
 mod serve;
 mod snapshots;
 mod stop;
+mod throughput;
 
 pub(crate) use serve::listen;

@@ -35,6 +35,12 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("POST", ["storage_service", "trace_probability"]) => {
             set_trace_probability(request.parameter("probability")).await
         }
+        ("GET", ["storage_service", "compaction_throughput"]) => {
+            super::throughput::get(server.processor.database())
+        }
+        ("POST", ["storage_service", "compaction_throughput"]) => {
+            super::throughput::set(server.processor.database(), request.parameter("value")).await
+        }
         ("GET", ["storage_service", what]) => storage_service(server, what),
         ("GET", ["storage_service", "hostid", "local"]) => host_id(server),
         ("GET", ["column_family", "name"]) => tables(server),

@@ -10,6 +10,7 @@
 //! | `overlap` | what outside of the compaction a deletion may still cover |
 //! | `transaction` | the log that makes the exchange atomic |
 //! | `kind`, `progress`, `history` | why something is compacted, what runs, and what has run |
+//! | `pace`, `throughput` | what compactions leave to others |
 //!
 //! Each shard compacts for itself. Memory of a compaction: for each input 1 MiB of Data.db, a chunk and a row; for the output
 //! what a flush needs. Nothing of it goes through the page cache.
@@ -28,6 +29,7 @@ mod scheduler;
 mod scrub;
 pub mod strategy;
 mod task;
+mod throughput;
 mod transaction;
 mod validate;
 
@@ -42,5 +44,6 @@ pub(crate) use scheduler::{
 pub(crate) use scrub::Scrub;
 pub use scrub::{ScrubMode, ScrubReport};
 pub(crate) use task::Job;
+pub(crate) use throughput::Throughput;
 pub(crate) use transaction::{compaction_id, recover};
 pub(crate) use validate::validate;
