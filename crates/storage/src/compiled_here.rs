@@ -45,6 +45,7 @@ pub fn compiled_here(
         database.snapshot_schema("", "", "").await?;
         database.stop_compactions(&CompactionKind::ALL).await;
         database.set_compaction_throughput(0).await;
+        database.compaction_history().await?;
         database.compactions().await;
         database.pending_compactions().await;
         database.forget_cached_rows().await;

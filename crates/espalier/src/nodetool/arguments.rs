@@ -27,6 +27,9 @@ pub enum NodetoolCommand {
     /// What is being compacted, and what waits
     #[command(name = "compactionstats")]
     CompactionStats,
+    /// The compactions of the last week
+    #[command(name = "compactionhistory")]
+    CompactionHistory,
     /// End the compactions that run, of a type
     Stop {
         /// Which ones

@@ -2,6 +2,7 @@
 //! admin API.
 
 pub mod arguments;
+mod compaction_history;
 mod show;
 mod stop_type;
 mod throughput;
@@ -51,6 +52,10 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             NodetoolCommand::Flush(tables) => each(node, tables, flush).await,
             NodetoolCommand::Compact(compact) => watched(node, compacted(node, compact)).await,
             NodetoolCommand::CompactionStats => compaction_stats(node).await,
+            NodetoolCommand::CompactionHistory => {
+                let request = Request::get("/compaction_manager/compaction_history");
+                print(&compaction_history::show(&ask(node, &request).await?))
+            }
             NodetoolCommand::Stop { compaction_type } => {
                 let request = Request::post("/compaction_manager/stop_compaction");
                 Ok(ask(node, &request.with("type", compaction_type.name())).await?)

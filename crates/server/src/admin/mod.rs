@@ -4,6 +4,7 @@
 mod cache;
 mod compaction;
 mod http;
+mod long_list;
 mod parameters;
 mod routes;
 mod scrub;

@@ -131,8 +131,9 @@ fn not_found() -> HttpResponse {
     const MESSAGE: &str = "Not found. There are, with ?cf=TABLE for one table of a keyspace: \
         GET /metrics; POST /storage_service/keyspace_flush/KEYSPACE; POST /storage_service/keyspace_compaction/KEYSPACE (with \
         &startToken=TOKEN&endToken=TOKEN for the files of a range); POST /compaction_manager/force_user_defined_compaction?data_files=FILES; \
-        GET /compaction_manager/compactions; GET /compaction_manager/metrics/pending_tasks_by_table; POST /compaction_manager/stop_compaction; \
-        POST /compaction_manager/stop_keyspace_compaction/KEYSPACE (with ?tables=TABLES); POST /storage_service/keyspace_cleanup/KEYSPACE; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
+        GET /compaction_manager/compactions; GET /compaction_manager/metrics/pending_tasks_by_table; GET /compaction_manager/compaction_history; \
+        POST /compaction_manager/stop_compaction?type=TYPE; POST /compaction_manager/stop_keyspace_compaction/KEYSPACE?type=TYPE (with &tables=TABLES); \
+        GET and POST /storage_service/compaction_throughput (with ?value=MEBIBYTES); POST /storage_service/keyspace_cleanup/KEYSPACE; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
         GET /storage_service/keyspace_scrub/KEYSPACE (with scrub_mode=ABORT, SKIP or VALIDATE); \
         GET and DELETE /storage_service/orphans (with ?path=DIRECTORY); GET, POST and DELETE /storage_service/snapshots; POST /storage_service/restore?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; \
         POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY; POST /lsa/compact (forgets cached rows); \

@@ -10,6 +10,7 @@
 //! | `row_cache` | what is cached, from outside |
 //! | `flush` | flushing on demand; the log's segments |
 //! | `compaction` | compactions on demand, and what is told of them |
+//! | `compaction_history` | those that are done |
 //! | `throughput` | how much they may read |
 //! | `scrub` | files that may be damaged, on demand |
 //! | `schema_change`, `truncate`, `drop_table` | what all shards do together |
@@ -17,11 +18,13 @@
 mod clear_snapshots;
 mod compact;
 mod compaction;
+mod compaction_history;
 mod counters;
 mod drop_table;
 mod flush;
 mod import;
 pub use compact::TokenRange;
+pub use compaction_history::PastCompaction;
 pub use import::Imported;
 pub use look_ahead::LookAhead;
 pub use orphans::Orphan;
