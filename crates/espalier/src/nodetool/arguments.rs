@@ -20,6 +20,9 @@ pub struct NodetoolArguments {
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum NodetoolCommand {
+    /// What is counted of tables
+    #[command(name = "tablestats", alias = "cfstats")]
+    TableStats(TableStatsArguments),
     /// Write memtables to files
     Flush(Tables),
     /// Make one run of all files, of those of a range of tokens, or of some
@@ -119,6 +122,19 @@ pub struct CompactArguments {
     /// The arguments are names or paths of Data.db files
     #[arg(long = "user-defined", conflicts_with_all = ["start_token", "end_token"])]
     pub user_defined: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct TableStatsArguments {
+    /// Keyspaces, and tables after their keyspace and a dot [default: all]
+    #[arg(value_name = "KEYSPACE[.TABLE]")]
+    pub tables: Vec<String>,
+    /// All but these
+    #[arg(short = 'i')]
+    pub ignore: bool,
+    /// Bytes as KiB, MiB and so on
+    #[arg(long = "human-readable", short = 'H')]
+    pub human_readable: bool,
 }
 
 #[derive(Args, Clone, Debug)]

@@ -5,6 +5,7 @@ pub mod arguments;
 mod compaction_history;
 mod show;
 mod stop_type;
+mod table_stats;
 mod throughput;
 mod watch;
 
@@ -49,6 +50,9 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
     let node = &arguments.node;
     let done = block_on(async {
         match &arguments.command {
+            NodetoolCommand::TableStats(arguments) => {
+                print(&table_stats::table_stats(node, arguments).await?)
+            }
             NodetoolCommand::Flush(tables) => each(node, tables, flush).await,
             NodetoolCommand::Compact(compact) => watched(node, compacted(node, compact)).await,
             NodetoolCommand::CompactionStats => compaction_stats(node).await,

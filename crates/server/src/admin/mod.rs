@@ -11,6 +11,7 @@ mod scrub;
 mod serve;
 mod snapshots;
 mod stop;
+mod tables;
 mod throughput;
 
 pub(crate) use serve::listen;

@@ -45,6 +45,12 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("GET", ["storage_service", "hostid", "local"]) => host_id(server),
         ("GET", ["column_family", "name"]) => tables(server),
         ("GET", ["column_family", "name", "keyspace"]) => keyspaces(server),
+        ("GET", ["column_family", "statistics"]) => {
+            super::tables::statistics(server.processor.database()).await
+        }
+        ("GET", ["column_family", "metrics", name, table]) => {
+            super::tables::metric(server.processor.database(), name, table).await
+        }
         ("POST", ["storage_service", "keyspace_flush", keyspace]) => {
             flush(server, keyspace, request.parameter("cf")).await
         }
