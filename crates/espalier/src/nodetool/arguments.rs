@@ -20,6 +20,18 @@ pub struct NodetoolArguments {
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum NodetoolCommand {
+    /// The ring, of which this node is all
+    Status {
+        /// A keyspace: all of each is this node's
+        #[arg(value_name = "KEYSPACE")]
+        keyspace: Option<String>,
+    },
+    /// The node: its id, load, uptime and caches
+    Info {
+        /// All tokens, of which there is one
+        #[arg(long, short = 'T')]
+        tokens: bool,
+    },
     /// What is counted of tables
     #[command(name = "tablestats", alias = "cfstats")]
     TableStats(TableStatsArguments),

@@ -3,7 +3,9 @@
 
 pub mod arguments;
 mod compaction_history;
+mod info;
 mod show;
+mod status;
 mod stop_type;
 mod table_stats;
 mod throughput;
@@ -50,6 +52,11 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
     let node = &arguments.node;
     let done = block_on(async {
         match &arguments.command {
+            NodetoolCommand::Status { keyspace } => {
+                print(&status::status(node, keyspace.as_deref()).await?)
+            }
+            // There is one token, which is told without being asked for.
+            NodetoolCommand::Info { tokens: _ } => print(&info::info(node).await?),
             NodetoolCommand::TableStats(arguments) => {
                 print(&table_stats::table_stats(node, arguments).await?)
             }

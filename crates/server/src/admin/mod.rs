@@ -5,6 +5,7 @@ mod cache;
 mod compaction;
 mod http;
 mod long_list;
+mod node;
 mod parameters;
 mod routes;
 mod scrub;

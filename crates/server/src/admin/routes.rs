@@ -41,6 +41,18 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("POST", ["storage_service", "compaction_throughput"]) => {
             super::throughput::set(server.processor.database(), request.parameter("value")).await
         }
+        (
+            "GET",
+            [
+                "storage_service",
+                "load" | "load_map" | "host_id" | "tokens" | "tokens_endpoint" | "ownership"
+                | "generation_number" | "nodes",
+                ..,
+            ]
+            | ["gossiper" | "snitch", ..]
+            | ["system", "uptime_ms"]
+            | ["cache_service", "metrics", ..],
+        ) => super::node::answer(server, path.as_slice()).await,
         ("GET", ["storage_service", what]) => storage_service(server, what),
         ("GET", ["storage_service", "hostid", "local"]) => host_id(server),
         ("GET", ["column_family", "name"]) => tables(server),
@@ -144,7 +156,10 @@ fn not_found() -> HttpResponse {
         GET and DELETE /storage_service/orphans (with ?path=DIRECTORY); GET, POST and DELETE /storage_service/snapshots; POST /storage_service/restore?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; \
         POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY; POST /lsa/compact (forgets cached rows); \
         POST /system/drop_sstable_caches (pages of files as well); GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY; \
-        GET and POST /storage_service/trace_probability (with ?probability=NUMBER); GET /storage_service/keyspaces; GET /column_family/name";
+        GET and POST /storage_service/trace_probability (with ?probability=NUMBER); GET /storage_service/keyspaces; GET /column_family/name; \
+        GET /column_family/statistics; GET /column_family/metrics/METRIC/KEYSPACE:TABLE; GET /cache_service/metrics/row/METRIC; \
+        GET /storage_service/load, load_map, hostid/local, host_id, tokens, tokens_endpoint, ownership, ownership/KEYSPACE, generation_number; \
+        GET /gossiper/endpoint/live and down; GET /snitch/datacenter and rack; GET /system/uptime_ms";
     HttpResponse::error(404, MESSAGE)
 }
 
