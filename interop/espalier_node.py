@@ -177,6 +177,15 @@ class Node:
             self.process = None
 
 
+def nodetool(node, *arguments):
+    """What `espalier nodetool` prints; what it says on stderr is the message of the error if it fails."""
+    address = f"{node.host}:{node.api_port}"
+    done = subprocess.run([BINARY, "nodetool", "--node", address, *arguments], capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout
+
+
 def wait_until(condition, timeout_s=30, what="the condition"):
     """Waits until `condition()` is true, or fails."""
     deadline = time.monotonic() + timeout_s

@@ -1,14 +1,13 @@
 """Files that we compact, in every version that Cassandra 5.0.9 reads: our SELECT is the same before and after, and Cassandra's
 own code verifies and dumps them to the same rows. Besides, what operators ask of the admin API."""
 import json
-import subprocess
 import time
 import urllib.error
 
 import pytest
 
 import dumped
-from espalier_node import BINARY, wait_until
+from espalier_node import nodetool, wait_until
 from test_cassandra_reads_our_files import SEED, VERSIONS, Filled, complaints, directory
 from wire import Wire
 
@@ -184,15 +183,6 @@ def test_files_of_a_range_and_files_by_name_are_compacted(node):
         with pytest.raises(urllib.error.HTTPError) as refused:
             ours.request("POST", path, **parameters)
         assert message in refused.value.read().decode()
-
-
-def nodetool(node, *arguments):
-    """What `espalier nodetool` prints; what it says on stderr is the message of the error if it fails."""
-    address = f"{node.host}:{node.api_port}"
-    done = subprocess.run([BINARY, "nodetool", "--node", address, *arguments], capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return done.stdout
 
 
 def test_nodetool(node):

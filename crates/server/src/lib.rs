@@ -19,6 +19,7 @@ mod metrics;
 mod options;
 pub mod protocol;
 mod shard;
+mod started;
 mod traces;
 
 pub use admission::ConnectionLimits;

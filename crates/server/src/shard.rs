@@ -23,6 +23,7 @@ use crate::events::EventRegistry;
 use crate::listener::{Placement, accept_all};
 use crate::metrics::{Kind, Sample, TransportMetrics, storage_samples};
 use crate::options::ShardInfo;
+use crate::started::Started;
 use crate::traces::Traces;
 
 /// Requests of one shard that read pages of rows at the same time: each holds up to a page. As many as the threads of
@@ -45,19 +46,21 @@ thread_local! {
 pub struct SharedState {
     config: Arc<ServerConfig>,
     connections: Arc<ConnectionCounter>,
+    started: Started,
 }
 
 impl SharedState {
-    /// For a node of `shards` shards.
+    /// For a node of `shards` shards, which starts now.
     pub fn new(config: ServerConfig, shards: usize) -> Self {
         let connections = ConnectionCounter::new(config.connection_limits, shards);
-        Self { config: Arc::new(config), connections }
+        Self { config: Arc::new(config), connections, started: Started::now() }
     }
 }
 
 /// One shard's server.
 pub struct ShardServer {
     pub(crate) config: Arc<ServerConfig>,
+    pub(crate) started: Started,
     pub(crate) shard: ShardInfo,
     pub(crate) processor: QueryProcessor,
     pub(crate) columns: ColumnCache,
@@ -92,6 +95,7 @@ impl ShardServer {
             processor,
             columns: ColumnCache::default(),
             connections: Arc::clone(&shared.connections),
+            started: shared.started,
             admission: RequestAdmission::new(
                 share(config.max_request_data_in_flight),
                 share(config.max_request_data_in_flight_per_ip),

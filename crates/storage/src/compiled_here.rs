@@ -9,7 +9,8 @@ use espalier_mutation::{Mutation, PartitionUpdate};
 use espalier_runtime::{ShardContext, file::FileSystem};
 
 use crate::{
-    Database, ReadCommand, SharedDatabase, StorageConfiguration, StorageError, TokenRange,
+    CompactionKind, Database, ReadCommand, SharedDatabase, StorageConfiguration, StorageError,
+    TokenRange,
 };
 
 /// All of [`Database`]'s futures. Nobody calls it.
@@ -42,7 +43,9 @@ pub fn compiled_here(
         database.orphans().await?;
         database.remove_orphan(Default::default()).await?;
         database.snapshot_schema("", "", "").await?;
-        database.stop_compactions().await;
+        database.stop_compactions(&CompactionKind::ALL).await;
+        database.set_compaction_throughput(0).await;
+        database.compaction_history().await?;
         database.compactions().await;
         database.pending_compactions().await;
         database.forget_cached_rows().await;

@@ -29,8 +29,8 @@ pub struct SharedDatabase {
     host_id: OnceLock<Uuid>,
     /// When this was made, in µs since 1970.
     started_us: i64,
-    /// Names and values of the node's settings, for `system_views.settings`.
-    settings: OnceLock<Vec<(String, Option<String>)>>,
+    /// Names and values of the node's settings, for `system_views.settings`. A lock for those who look at them or change one.
+    settings: Mutex<Vec<(String, Option<String>)>>,
     /// Tables dropped since.
     dropped: Mutex<HashSet<TableId>>,
 }
@@ -46,7 +46,7 @@ impl SharedDatabase {
             generations: Mutex::default(),
             host_id: OnceLock::new(),
             started_us: time::now_micros(),
-            settings: OnceLock::new(),
+            settings: Mutex::default(),
             dropped: Mutex::default(),
         })
     }
@@ -63,11 +63,22 @@ impl SharedDatabase {
     /// Says what `system_views.settings` shows: names and values of settings that storage knows nothing of. The first who says it is
     /// believed.
     pub fn set_settings(&self, settings: Vec<(String, Option<String>)>) {
-        let _ = self.settings.set(settings);
+        let mut said = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_empty() {
+            *said = settings;
+        }
     }
 
-    pub(crate) fn settings(&self) -> &[(String, Option<String>)] {
-        self.settings.get().map_or(&[], Vec::as_slice)
+    /// Notes that a setting is another one since now, if there is one of this name.
+    pub(crate) fn change_setting(&self, name: &str, value: String) {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, old)) = settings.iter_mut().find(|(known, _)| known == name) {
+            *old = Some(value);
+        }
+    }
+
+    pub(crate) fn settings(&self) -> Vec<(String, Option<String>)> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The schema snapshot, from any thread.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
+use super::stop_type::StopType;
 use crate::admin_client::{NodeAddress, parse_node};
 
 /// The arguments of `nodetool`.
@@ -19,6 +20,21 @@ pub struct NodetoolArguments {
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum NodetoolCommand {
+    /// The ring, of which this node is all
+    Status {
+        /// A keyspace: all of each is this node's
+        #[arg(value_name = "KEYSPACE")]
+        keyspace: Option<String>,
+    },
+    /// The node: its id, load, uptime and caches
+    Info {
+        /// All tokens, of which there is one
+        #[arg(long, short = 'T')]
+        tokens: bool,
+    },
+    /// What is counted of tables
+    #[command(name = "tablestats", alias = "cfstats")]
+    TableStats(TableStatsArguments),
     /// Write memtables to files
     Flush(Tables),
     /// Make one run of all files, of those of a range of tokens, or of some
@@ -26,8 +42,29 @@ pub enum NodetoolCommand {
     /// What is being compacted, and what waits
     #[command(name = "compactionstats")]
     CompactionStats,
-    /// End the compactions that run
-    Stop,
+    /// The compactions of the last week
+    #[command(name = "compactionhistory")]
+    CompactionHistory,
+    /// End the compactions that run, of a type
+    Stop {
+        /// Which ones
+        #[arg(value_name = "TYPE", value_enum, default_value_t = StopType::Compaction, ignore_case = true)]
+        compaction_type: StopType,
+    },
+    /// How much compactions may read
+    #[command(name = "getcompactionthroughput")]
+    GetCompactionThroughput {
+        /// As an exact number
+        #[arg(long = "precise-mib", short = 'd')]
+        is_exact: bool,
+    },
+    /// Sets it, until the node ends
+    #[command(name = "setcompactionthroughput")]
+    SetCompactionThroughput {
+        /// 0: as much as they can
+        #[arg(value_name = "MIB_PER_S")]
+        mebibytes_per_second: u32,
+    },
     /// Write files anew that are of another version
     #[command(name = "upgradesstables")]
     UpgradeSstables(UpgradeArguments),
@@ -97,6 +134,19 @@ pub struct CompactArguments {
     /// The arguments are names or paths of Data.db files
     #[arg(long = "user-defined", conflicts_with_all = ["start_token", "end_token"])]
     pub user_defined: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct TableStatsArguments {
+    /// Keyspaces, and tables after their keyspace and a dot [default: all]
+    #[arg(value_name = "KEYSPACE[.TABLE]")]
+    pub tables: Vec<String>,
+    /// All but these
+    #[arg(short = 'i')]
+    pub ignore: bool,
+    /// Bytes as KiB, MiB and so on
+    #[arg(long = "human-readable", short = 'H')]
+    pub human_readable: bool,
 }
 
 #[derive(Args, Clone, Debug)]

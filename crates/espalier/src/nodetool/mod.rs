@@ -2,7 +2,13 @@
 //! admin API.
 
 pub mod arguments;
+mod compaction_history;
+mod info;
 mod show;
+mod status;
+mod stop_type;
+mod table_stats;
+mod throughput;
 mod watch;
 
 use std::io::ErrorKind;
@@ -46,12 +52,32 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
     let node = &arguments.node;
     let done = block_on(async {
         match &arguments.command {
+            NodetoolCommand::Status { keyspace } => {
+                print(&status::status(node, keyspace.as_deref()).await?)
+            }
+            // There is one token, which is told without being asked for.
+            NodetoolCommand::Info { tokens: _ } => print(&info::info(node).await?),
+            NodetoolCommand::TableStats(arguments) => {
+                print(&table_stats::table_stats(node, arguments).await?)
+            }
             NodetoolCommand::Flush(tables) => each(node, tables, flush).await,
             NodetoolCommand::Compact(compact) => watched(node, compacted(node, compact)).await,
             NodetoolCommand::CompactionStats => compaction_stats(node).await,
-            NodetoolCommand::Stop => {
+            NodetoolCommand::CompactionHistory => {
+                let request = Request::get("/compaction_manager/compaction_history");
+                print(&compaction_history::show(&ask(node, &request).await?))
+            }
+            NodetoolCommand::Stop { compaction_type } => {
                 let request = Request::post("/compaction_manager/stop_compaction");
-                Ok(ask(node, &request.with("type", "COMPACTION")).await?)
+                Ok(ask(node, &request.with("type", compaction_type.name())).await?)
+            }
+            NodetoolCommand::GetCompactionThroughput { is_exact } => {
+                let mebibytes = ask(node, &throughput::get()).await?;
+                let shown = throughput::show(mebibytes, *is_exact);
+                print(&shown.map_err(NodetoolError::Argument)?)
+            }
+            NodetoolCommand::SetCompactionThroughput { mebibytes_per_second } => {
+                Ok(ask(node, &throughput::set(*mebibytes_per_second)).await?)
             }
             NodetoolCommand::UpgradeSstables(upgrade) => {
                 watched(node, upgraded(node, upgrade)).await

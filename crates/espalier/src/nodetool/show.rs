@@ -4,20 +4,20 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-fn text<'a>(of: &'a Value, name: &str) -> &'a str {
+pub fn text<'a>(of: &'a Value, name: &str) -> &'a str {
     of.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn number(of: &Value, name: &str) -> u64 {
+pub fn number(of: &Value, name: &str) -> u64 {
     of.get(name).and_then(Value::as_u64).unwrap_or_default()
 }
 
-fn all(of: &Value) -> impl Iterator<Item = &Value> {
+pub fn all(of: &Value) -> impl Iterator<Item = &Value> {
     of.as_array().into_iter().flatten()
 }
 
-/// Lines of cells, each column as wide as its widest cell.
-fn table(head: &[&str], lines: &[Vec<String>]) -> String {
+/// Lines of cells, each column as wide as its widest cell, with a separator between.
+pub fn columns(head: &[&str], lines: &[Vec<String>], separator: &str) -> String {
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
     let width = |column: usize| {
         let cells = lines.iter().chain([&head]).filter_map(|line| line.get(column));
@@ -28,7 +28,7 @@ fn table(head: &[&str], lines: &[Vec<String>]) -> String {
     for line in [&head].into_iter().chain(lines) {
         let mut shown = String::new();
         for (cell, width) in line.iter().zip(&widths) {
-            let _ = write!(shown, "{cell:width$} ");
+            let _ = write!(shown, "{cell:width$}{separator}");
         }
         let _ = writeln!(out, "{}", shown.trim_end());
     }
@@ -81,7 +81,7 @@ pub fn compactions(pending: &Value, running: &Value) -> String {
             "progress",
             "remaining",
         ];
-        let _ = write!(out, "\n{}", table(&head, &lines));
+        let _ = write!(out, "\n{}", columns(&head, &lines, " "));
     }
     out
 }
@@ -102,7 +102,7 @@ pub fn snapshots(found: &Value) -> String {
     }
     let head =
         ["Snapshot name", "Keyspace name", "Column family name", "True size", "Size on disk"];
-    format!("Snapshot Details:\n{}", table(&head, &lines))
+    format!("Snapshot Details:\n{}", columns(&head, &lines, " "))
 }
 
 /// Directories without a table.
@@ -125,7 +125,7 @@ pub fn orphan(one: &Value) -> String {
 }
 
 /// As Cassandra writes sizes.
-fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut shown = format!("{bytes} bytes");

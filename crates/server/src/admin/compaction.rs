@@ -2,9 +2,10 @@
 
 use std::{path::PathBuf, rc::Rc};
 
-use espalier_storage::{Database, StorageError, TokenRange};
+use espalier_storage::{Database, PastCompaction, StorageError, TokenRange};
 
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
+use super::long_list::long_list;
 use crate::shard::ShardServer;
 
 /// Answers a request whose path is one of these.
@@ -28,16 +29,15 @@ pub(super) async fn answer(
             compact_files(database, request).await
         }
         ("POST", ["compaction_manager", "stop_compaction"]) => {
-            database.stop_compactions().await;
-            HttpResponse::json("")
+            super::stop::stop(database, request).await
         }
         ("POST", ["compaction_manager", "stop_keyspace_compaction", keyspace]) => {
-            let tables = names(request, "tables");
-            outcome(database.stop_compactions_of(keyspace, &tables).await)
+            super::stop::stop_in(database, keyspace, request).await
         }
         ("GET", ["compaction_manager", "compactions" | "compaction_info"]) => {
             HttpResponse::json(compactions(database).await)
         }
+        ("GET", ["compaction_manager", "compaction_history"]) => history(database).await,
         ("GET", ["compaction_manager", "metrics", "pending_tasks"]) => {
             let pending = database.pending_compactions().await;
             let count: usize = pending.iter().map(|(_, _, count)| count).sum();
@@ -167,4 +167,31 @@ async fn compactions(database: &Database) -> String {
         )
     });
     json_list(running)
+}
+
+/// What `system.compaction_history` holds, the newest first.
+async fn history(database: &Database) -> HttpResponse {
+    match database.compaction_history().await {
+        Ok(history) => HttpResponse::json(long_list(history.iter().map(past)).await),
+        Err(error) => failure(&error),
+    }
+}
+
+fn past(past: &PastCompaction) -> String {
+    let pair = |(key, value)| format!("{{\"key\":{key},\"value\":{value}}}");
+    let merged = past.rows_merged.iter();
+    let merged = merged.map(|(files, rows)| pair((files.to_string(), rows.to_string())));
+    let properties = past.properties.iter();
+    let properties = properties.map(|(name, text)| pair((json_string(name), json_string(text))));
+    format!(
+        "{{\"id\":{},\"ks\":{},\"cf\":{},\"compacted_at\":{},\"bytes_in\":{},\"bytes_out\":{},\"rows_merged\":{},\"compaction_properties\":{}}}",
+        json_string(&past.id.to_string()),
+        json_string(&past.keyspace),
+        json_string(&past.table),
+        past.compacted_at_ms,
+        past.bytes_in,
+        past.bytes_out,
+        json_list(merged),
+        json_list(properties)
+    )
 }

@@ -4,10 +4,15 @@
 mod cache;
 mod compaction;
 mod http;
+mod long_list;
+mod node;
 mod parameters;
 mod routes;
 mod scrub;
 mod serve;
 mod snapshots;
+mod stop;
+mod tables;
+mod throughput;
 
 pub(crate) use serve::listen;

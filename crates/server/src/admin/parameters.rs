@@ -38,6 +38,7 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
         ["storage_service", "restore"] => Some(&["keyspace", "table", "snapshot"]),
         ["compaction_manager", "force_user_defined_compaction"] => Some(&["data_files"]),
         ["storage_service", "trace_probability"] => Some(&["probability"]),
+        ["storage_service", "compaction_throughput"] => Some(&["value"]),
         ["compaction_manager", "stop_compaction"] => Some(&["type"]),
         ["compaction_manager", "stop_keyspace_compaction", _] => Some(&["type", "tables"]),
         ["storage_service", "flush"] | ["lsa", "compact"] | ["system", "drop_sstable_caches"] => {
@@ -138,6 +139,8 @@ mod tests {
             ("GET", "/storage_service/keyspace_scrub/ks?scrub_mode=VALIDATE&cf="),
             ("POST", "/storage_service/snapshots?tag=p&sf=perhaps"),
             ("POST", "/compaction_manager/stop_keyspace_compaction/ks?tables="),
+            ("POST", "/compaction_manager/stop_compaction?kind=SCRUB"),
+            ("POST", "/storage_service/compaction_throughput?mebibytes=5"),
         ] {
             assert!(check(&request(method, target)).is_err(), "{target}");
         }
@@ -150,6 +153,7 @@ mod tests {
                 "GET",
                 "/storage_service/keyspace_scrub/ks?cf=t&scrub_mode=SKIP&disable_snapshot=true",
             ),
+            ("POST", "/storage_service/compaction_throughput?value=5"),
             // Whoever collects metrics may mark what they ask for.
             ("GET", "/metrics?from=here"),
         ] {

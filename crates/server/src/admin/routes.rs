@@ -35,10 +35,34 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         ("POST", ["storage_service", "trace_probability"]) => {
             set_trace_probability(request.parameter("probability")).await
         }
+        ("GET", ["storage_service", "compaction_throughput"]) => {
+            super::throughput::get(server.processor.database())
+        }
+        ("POST", ["storage_service", "compaction_throughput"]) => {
+            super::throughput::set(server.processor.database(), request.parameter("value")).await
+        }
+        (
+            "GET",
+            [
+                "storage_service",
+                "load" | "load_map" | "host_id" | "tokens" | "tokens_endpoint" | "ownership"
+                | "generation_number" | "nodes",
+                ..,
+            ]
+            | ["gossiper" | "snitch", ..]
+            | ["system", "uptime_ms"]
+            | ["cache_service", "metrics", ..],
+        ) => super::node::answer(server, path.as_slice()).await,
         ("GET", ["storage_service", what]) => storage_service(server, what),
         ("GET", ["storage_service", "hostid", "local"]) => host_id(server),
         ("GET", ["column_family", "name"]) => tables(server),
         ("GET", ["column_family", "name", "keyspace"]) => keyspaces(server),
+        ("GET", ["column_family", "statistics"]) => {
+            super::tables::statistics(server.processor.database()).await
+        }
+        ("GET", ["column_family", "metrics", name, table]) => {
+            super::tables::metric(server.processor.database(), name, table).await
+        }
         ("POST", ["storage_service", "keyspace_flush", keyspace]) => {
             flush(server, keyspace, request.parameter("cf")).await
         }
@@ -125,13 +149,17 @@ fn not_found() -> HttpResponse {
     const MESSAGE: &str = "Not found. There are, with ?cf=TABLE for one table of a keyspace: \
         GET /metrics; POST /storage_service/keyspace_flush/KEYSPACE; POST /storage_service/keyspace_compaction/KEYSPACE (with \
         &startToken=TOKEN&endToken=TOKEN for the files of a range); POST /compaction_manager/force_user_defined_compaction?data_files=FILES; \
-        GET /compaction_manager/compactions; GET /compaction_manager/metrics/pending_tasks_by_table; POST /compaction_manager/stop_compaction; \
-        POST /compaction_manager/stop_keyspace_compaction/KEYSPACE (with ?tables=TABLES); POST /storage_service/keyspace_cleanup/KEYSPACE; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
+        GET /compaction_manager/compactions; GET /compaction_manager/metrics/pending_tasks_by_table; GET /compaction_manager/compaction_history; \
+        POST /compaction_manager/stop_compaction?type=TYPE; POST /compaction_manager/stop_keyspace_compaction/KEYSPACE?type=TYPE (with &tables=TABLES); \
+        GET and POST /storage_service/compaction_throughput (with ?value=MEBIBYTES); POST /storage_service/keyspace_cleanup/KEYSPACE; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
         GET /storage_service/keyspace_scrub/KEYSPACE (with scrub_mode=ABORT, SKIP or VALIDATE); \
         GET and DELETE /storage_service/orphans (with ?path=DIRECTORY); GET, POST and DELETE /storage_service/snapshots; POST /storage_service/restore?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; \
         POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY; POST /lsa/compact (forgets cached rows); \
         POST /system/drop_sstable_caches (pages of files as well); GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY; \
-        GET and POST /storage_service/trace_probability (with ?probability=NUMBER); GET /storage_service/keyspaces; GET /column_family/name";
+        GET and POST /storage_service/trace_probability (with ?probability=NUMBER); GET /storage_service/keyspaces; GET /column_family/name; \
+        GET /column_family/statistics; GET /column_family/metrics/METRIC/KEYSPACE:TABLE; GET /cache_service/metrics/row/METRIC; \
+        GET /storage_service/load, load_map, hostid/local, host_id, tokens, tokens_endpoint, ownership, ownership/KEYSPACE, generation_number; \
+        GET /gossiper/endpoint/live and down; GET /snitch/datacenter and rack; GET /system/uptime_ms";
     HttpResponse::error(404, MESSAGE)
 }
 

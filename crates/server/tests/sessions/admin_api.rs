@@ -81,6 +81,16 @@ fn paths() {
             for path in ["/storage_service/flush", "/compaction_manager/stop_compaction"] {
                 assert_eq!(get(path).await.0, 405, "{path} wants POST");
             }
+            for path in [
+                "/gossiper/nothing",
+                "/snitch/nothing",
+                "/cache_service/metrics/row/nothing",
+                "/cache_service/metrics/key/entries",
+                "/column_family/metrics/nothing/system:local",
+                "/storage_service/load/nothing",
+            ] {
+                assert_eq!(get(path).await.0, 404, "{path}");
+            }
             for path in ["/metrics", "/compaction_manager/stop_compaction"] {
                 assert_eq!(ask(node.admin, "DELETE", path).await.0, 405);
             }
@@ -355,6 +365,102 @@ fn nothing_is_cached_of_a_virtual_table() {
             let explain = "/cache_service/row_cache/explain/system_views?cf=settings&key=x";
             let (status, said) = ask(node.admin, "GET", explain).await;
             assert!(status == 400 && said.contains("is a virtual table"), "{status}: {said}");
+        },
+    );
+}
+
+#[test]
+fn the_node_is_all_of_the_ring() {
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            let node = &node;
+            let get = async |target| {
+                let (status, said) = ask(node.admin, "GET", target).await;
+                assert_eq!(status, 200, "{target}: {said}");
+                said
+            };
+            let address = node.address.ip();
+            let (_, host_id) = ask(node.admin, "GET", "/storage_service/hostid/local").await;
+            let token = "\"-9223372036854775808\"";
+            for (path, expected) in [
+                ("/gossiper/endpoint/live", format!("[\"{address}\"]")),
+                ("/gossiper/endpoint/down", "[]".into()),
+                ("/storage_service/nodes/leaving", "[]".into()),
+                (
+                    "/storage_service/host_id",
+                    format!("[{{\"key\": \"{address}\", \"value\": {host_id}}}]"),
+                ),
+                ("/storage_service/tokens", format!("[{token}]")),
+                (
+                    "/storage_service/tokens_endpoint",
+                    format!("[{{\"key\": {token}, \"value\": \"{address}\"}}]"),
+                ),
+                (
+                    "/storage_service/ownership/system",
+                    format!("[{{\"key\": \"{address}\", \"value\": \"1.0\"}}]"),
+                ),
+                ("/snitch/datacenter", "\"datacenter1\"".into()),
+                ("/snitch/rack", "\"rack1\"".into()),
+            ] {
+                assert_eq!(get(path).await, expected, "{path}");
+            }
+            for path in [
+                "/storage_service/load",
+                "/storage_service/generation_number",
+                "/cache_service/metrics/row/requests",
+            ] {
+                assert!(get(path).await.parse::<u64>().is_ok(), "{path}");
+            }
+            let uptime = async || get("/system/uptime_ms").await.parse::<u64>().unwrap();
+            let before = uptime().await;
+            sleep(Duration::from_millis(20)).await;
+            assert!(uptime().await >= before + 20);
+            let unknown = ask(node.admin, "GET", "/storage_service/ownership/no").await;
+            assert!(unknown.0 == 400 && unknown.1.contains("Keyspace no"), "{unknown:?}");
+        },
+    );
+}
+
+#[test]
+fn the_throughput_of_compactions_is_changed() {
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            let path = "/storage_service/compaction_throughput";
+            let get = || ask(node.admin, "GET", path);
+            let post =
+                async |query: &str| ask(node.admin, "POST", &format!("{path}?{query}")).await;
+            assert_eq!(get().await, (200, "0".into()));
+            assert_eq!(post("value=64").await, (200, String::new()));
+            assert_eq!(get().await, (200, "64".into()));
+            for wrong in ["value=", "value=-1", "value=1.5", "mebibytes=3", ""] {
+                assert_eq!(post(wrong).await.0, 400, "{wrong}");
+            }
+            assert_eq!(get().await, (200, "64".into()));
+        },
+    );
+}
+
+#[test]
+fn statistics_of_a_table_are_asked_for_together_or_one_by_one() {
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            let get = async |target: &str| ask(node.admin, "GET", target).await;
+            let (status, all) = get("/column_family/statistics").await;
+            assert_eq!(status, 200);
+            assert!(all.contains("{\"ks\": \"system\", \"cf\": \"local\", "), "{all}");
+            let metric = async |rest: &str| get(&format!("/column_family/metrics/{rest}")).await;
+            assert_eq!(metric("live_ss_table_count/system:peers").await, (200, "0".into()));
+            for wrong in ["live_ss_table_count/system:no", "live_ss_table_count/system"] {
+                assert_eq!(metric(wrong).await.0, 400, "{wrong}");
+            }
+            let unknown = metric("no/system:peers").await;
+            assert!(unknown.0 == 404 && unknown.1.contains("live_ss_table_count, "), "{unknown:?}");
         },
     );
 }

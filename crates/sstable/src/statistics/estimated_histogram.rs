@@ -42,6 +42,27 @@ impl EstimatedHistogram {
         counts.map(|(bucket, &count)| (self.offsets.get(bucket).copied(), count))
     }
 
+    /// Lower end of the first bucket that counts something.
+    pub fn lower_end(&self) -> Option<u64> {
+        let first = self.counts.iter().position(|count| *count > 0)?;
+        let before = first.checked_sub(1).and_then(|bucket| self.offsets.get(bucket));
+        Some(before.map_or(0, |offset| offset.saturating_add(1)))
+    }
+
+    /// Upper end of the last one; `u64::MAX` if that has none.
+    pub fn upper_end(&self) -> Option<u64> {
+        self.non_empty().last().map(|(end, _)| end.unwrap_or(u64::MAX))
+    }
+
+    /// Sum of all values at most, each taken for the upper end of its bucket, and those beyond all buckets for that of the last one.
+    pub fn sum(&self) -> u128 {
+        let last = self.offsets.last().copied().unwrap_or(0);
+        let sums = self
+            .non_empty()
+            .map(|(end, count)| u128::from(end.unwrap_or(last)) * u128::from(count));
+        sums.fold(0, u128::saturating_add)
+    }
+
     /// How many values were counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().fold(0, |total, &count| total.saturating_add(count))
@@ -66,5 +87,18 @@ mod tests {
         [0, 1, 2, 3, 4, u64::MAX].into_iter().for_each(|value| histogram.add(value));
         assert_eq!(histogram.counts, [2, 1, 1, 2]);
         assert_eq!(histogram.total(), 6);
+        assert_eq!((histogram.lower_end(), histogram.upper_end()), (Some(0), Some(u64::MAX)));
+    }
+
+    #[test]
+    fn ends_and_the_sum_are_those_of_buckets() {
+        let mut histogram = EstimatedHistogram::new(12);
+        assert_eq!(
+            (histogram.lower_end(), histogram.upper_end(), histogram.sum()),
+            (None, None, 0)
+        );
+        [9, 11, 16].into_iter().for_each(|value| histogram.add(value));
+        assert_eq!((histogram.lower_end(), histogram.upper_end()), (Some(9), Some(17)));
+        assert_eq!(histogram.sum(), 10 + 12 + 17);
     }
 }

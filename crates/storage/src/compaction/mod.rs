@@ -9,13 +9,15 @@
 //! | `scrub`, `validate` | files that may be damaged, partition by partition |
 //! | `overlap` | what outside of the compaction a deletion may still cover |
 //! | `transaction` | the log that makes the exchange atomic |
-//! | `progress`, `history` | what runs, and what has run |
+//! | `kind`, `progress`, `history` | why something is compacted, what runs, and what has run |
+//! | `pace`, `throughput` | what compactions leave to others |
 //!
 //! Each shard compacts for itself. Memory of a compaction: for each input 1 MiB of Data.db, a chunk and a row; for the output
 //! what a flush needs. Nothing of it goes through the page cache.
 
 mod copy;
 mod history;
+mod kind;
 mod merge;
 mod outcome;
 mod output;
@@ -27,12 +29,14 @@ mod scheduler;
 mod scrub;
 pub mod strategy;
 mod task;
+mod throughput;
 mod transaction;
 mod validate;
 
 pub(crate) use history::history_update;
+pub use kind::CompactionKind;
 pub(crate) use outcome::CompactionOutcome;
-pub use progress::{CompactionKind, CompactionProgress};
+pub use progress::CompactionProgress;
 pub(crate) use progress::{CompactionPause, Running, RunningGuard, TableCompactions};
 pub(crate) use scheduler::{
     RESERVED_BYTES, arena_of, perform, rewrite_plan, run as run_scheduler, split_plan,
@@ -40,5 +44,6 @@ pub(crate) use scheduler::{
 pub(crate) use scrub::Scrub;
 pub use scrub::{ScrubMode, ScrubReport};
 pub(crate) use task::Job;
+pub(crate) use throughput::Throughput;
 pub(crate) use transaction::{compaction_id, recover};
 pub(crate) use validate::validate;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use uuid::Uuid;
 
-use super::progress::CompactionKind;
+use super::kind::CompactionKind;
 
 /// How a compaction ended that did not fail.
 #[derive(Debug)]

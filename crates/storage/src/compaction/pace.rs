@@ -37,8 +37,8 @@ pub(super) struct Pace {
     share: f64,
     share_found: Option<Instant>,
     started: Instant,
-    /// Bytes a second of all compactions of this shard.
-    bytes_per_second: Option<f64>,
+    /// Bytes a second of all shards, as they were when it was looked last.
+    bytes_per_second: Option<u64>,
     /// When what was done so far is paid for, in seconds since the start.
     paid_s: f64,
     bytes: u64,
@@ -46,8 +46,6 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(database: &Database) -> Self {
-        let limit = database.configuration().compaction_bytes_per_second;
-        let shards = database.shard().count.max(1) as f64;
         let now = Instant::now();
         Self {
             database: database.clone(),
@@ -55,7 +53,7 @@ impl Pace {
             share: LEAST_SHARE,
             share_found: None,
             started: now,
-            bytes_per_second: limit.map(|bytes| bytes as f64 / shards),
+            bytes_per_second: database.compaction_bytes_per_second(),
             paid_s: 0.0,
             bytes: 0,
         }
@@ -93,17 +91,26 @@ impl Pace {
 
     /// Waits until so many bytes in all may have been read.
     pub(super) async fn keep_within(&mut self, bytes: u64) {
-        let Some(limit) = self.bytes_per_second else { return };
         let more = bytes.saturating_sub(self.bytes);
         if more < THROTTLED_BYTES {
             return;
         }
         self.bytes = bytes;
-        let others = self.database.running_compactions().len().max(1) as f64;
         let elapsed_s = self.started.elapsed().as_secs_f64();
-        self.paid_s = self.paid_s.max(elapsed_s - BURST_S) + more as f64 * others / limit;
+        let limit = self.database.compaction_bytes_per_second();
+        if limit != self.bytes_per_second {
+            self.bytes_per_second = limit;
+            // What was read by another limit is neither owed nor saved.
+            self.paid_s = elapsed_s;
+        }
+        let Some(limit) = limit else { return };
+        let of_shard = limit as f64 / self.database.shard().count.max(1) as f64;
+        let others = self.database.running_compactions().len().max(1) as f64;
+        self.paid_s = self.paid_s.max(elapsed_s - BURST_S) + more as f64 * others / of_shard;
         if self.paid_s > elapsed_s {
-            time::sleep(Duration::from_secs_f64((self.paid_s - elapsed_s).min(10.0))).await;
+            let pause = Duration::from_secs_f64((self.paid_s - elapsed_s).min(10.0));
+            // Who makes the limit another one need not wait for the end of a pause by this one.
+            let _ = time::timeout(pause, self.database.compaction_throughput().changed()).await;
             self.slice = Instant::now();
         }
     }

@@ -6,44 +6,8 @@ use espalier_mutation::schema::TableId;
 use espalier_runtime::{sync::Notify, time::Instant};
 use uuid::Uuid;
 
+use super::kind::CompactionKind;
 use crate::table::{SSTable, SSTableSet};
-
-/// Why something is compacted; the names are Cassandra's operation types.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompactionKind {
-    /// The strategy wants it.
-    Compaction,
-    /// Asked for: all files become one run.
-    Major,
-    /// Asked for: each file is written anew in the version and with the options of today.
-    Upgrade,
-    /// A file of which several shards have a part becomes one for each.
-    Split,
-    /// Asked for: each file is looked through, and perhaps written anew without what cannot be read.
-    Scrub,
-}
-
-impl CompactionKind {
-    /// The name in tables and in the admin API.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Compaction => "COMPACTION",
-            Self::Major => "MAJOR_COMPACTION",
-            Self::Upgrade => "UPGRADE_SSTABLES",
-            Self::Split => "RESHARD",
-            Self::Scrub => "SCRUB",
-        }
-    }
-
-    /// The word in the name of its log: one that Cassandra knows.
-    pub(super) fn log_word(self) -> &'static str {
-        match self {
-            Self::Upgrade => "upgrade_sstables",
-            Self::Scrub => "scrub",
-            _ => "compaction",
-        }
-    }
-}
 
 /// A snapshot of a compaction under way.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,6 +42,8 @@ pub struct CompactionProgress {
 pub(crate) struct Running {
     pub(crate) id: Uuid,
     pub(crate) kind: CompactionKind,
+    /// What somebody asked for who needs this first: a split has a cause.
+    pub(crate) asked_for: Cell<Option<CompactionKind>>,
     pub(crate) inputs: Vec<Rc<SSTable>>,
     held: SSTableSet,
     /// Bytes of Data.db that are read, before compression.
@@ -132,6 +98,12 @@ impl Running {
         self.inputs.iter().map(|input| input.reader().stored_data_length()).sum()
     }
 
+    /// Whether it is of one of these kinds, or has to be done before such a one.
+    fn is_meant_by(&self, kinds: &[CompactionKind]) -> bool {
+        let asked_for = self.asked_for.get();
+        kinds.contains(&self.kind) || asked_for.is_some_and(|kind| kinds.contains(&kind))
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped.get()
     }
@@ -153,8 +125,8 @@ pub(crate) struct TableCompactions {
     pauses: Cell<usize>,
     /// A commit of which nobody knows the outcome: the files there are must stay until the next start.
     is_undecided: Cell<bool>,
-    /// The number, of all requests on this shard that something end, of the last one that meant this table.
-    stopped_by: Cell<u64>,
+    /// The number, of all requests on this shard that something end, of the last one that meant each kind of this table's.
+    stopped_by: [Cell<u64>; CompactionKind::ALL.len()],
     ended: Notify,
     /// Nothing begins by itself before this.
     pub(crate) retry_at: Cell<Option<Instant>>,
@@ -188,6 +160,7 @@ impl TableCompactions {
         let running = Rc::new(Running {
             id,
             kind,
+            asked_for: Cell::default(),
             held: SSTableSet::of(&inputs),
             inputs,
             total_bytes: Cell::default(),
@@ -212,15 +185,17 @@ impl TableCompactions {
         self.running.borrow().clone()
     }
 
-    /// Somebody asks, as the `request`th on this shard, that all compactions of this table end.
-    pub(crate) fn stop(&self, request: u64) {
-        self.stopped_by.set(request);
-        self.running.borrow().iter().for_each(|running| running.stop());
+    /// Somebody asks, as the `request`th on this shard, that compactions of these kinds of this table end.
+    pub(crate) fn stop(&self, request: u64, kinds: &[CompactionKind]) {
+        kinds.iter().for_each(|kind| self.stopped_by[*kind as usize].set(request));
+        let running = self.running.borrow();
+        let meant = running.iter().filter(|running| running.is_meant_by(kinds));
+        meant.for_each(|running| running.stop());
     }
 
     /// Whether somebody did so behind the `request`th.
-    pub(crate) fn is_stopped_since(&self, request: u64) -> bool {
-        self.stopped_by.get() > request
+    pub(crate) fn is_stopped_since(&self, request: u64, kind: CompactionKind) -> bool {
+        self.stopped_by[kind as usize].get() > request
     }
 
     pub(crate) fn set_undecided(&self) {

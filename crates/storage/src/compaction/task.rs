@@ -12,11 +12,12 @@ use uuid::Uuid;
 
 use super::{
     copy::{Ended, Merge},
+    kind::CompactionKind,
     outcome::{CompactionOutcome, Outcome},
     output::Outputs,
     overlap::Outside,
     pace::Pace,
-    progress::{CompactionKind, RunningGuard},
+    progress::RunningGuard,
     scrub::Scrub,
     strategy::Split,
     transaction::{CommitFailure, Transaction},

@@ -193,8 +193,8 @@ impl Database {
             let mut shared = table.view().sstables.to_vec();
             shared.retain(|sstable| split_plan(self, &table, sstable).is_some());
             for sstable in shared {
-                let kind = CompactionKind::Split;
-                let split = self.compact_one(&table, &sstable, kind, seen).await;
+                let wanted = CompactionKind::Major;
+                let split = self.compact_one(&table, &sstable, wanted, seen).await;
                 if let Err(StorageError::CompactionStopped(_)) = split {
                     return split;
                 }
@@ -227,12 +227,13 @@ impl Database {
         is_wanted: impl Fn(&SSTable) -> bool,
         seen: &StopRequests,
     ) -> Result<(), StorageError> {
-        if self.is_stopped_since(seen, table) {
+        let is_stopped = || self.is_stopped_since(seen, table, CompactionKind::Major);
+        if is_stopped() {
             return Err(self.stopped(table));
         }
         // Ends what runs, so that all files are free; nothing begins before this one has them.
         drop(table.compactions.pause().await);
-        if self.is_stopped_since(seen, table) {
+        if is_stopped() {
             self.compaction_wanted().notify_one();
             return Err(self.stopped(table));
         }

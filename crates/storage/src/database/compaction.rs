@@ -36,12 +36,12 @@ impl Database {
         .await
     }
 
-    /// Stops the compactions that run; what they have written is removed. Later ones begin as ever.
-    pub async fn stop_compactions(&self) {
-        self.on_all_shards(|database| async move {
+    /// Stops the compactions of these kinds that run; what they have written is removed. Later ones begin as ever.
+    pub async fn stop_compactions(&self, kinds: &'static [CompactionKind]) {
+        self.on_all_shards(move |database| async move {
             let request = database.count_stop_request();
             for table in database.tables_here() {
-                table.compactions.stop(request);
+                table.compactions.stop(request, kinds);
             }
         })
         .await;
@@ -52,6 +52,7 @@ impl Database {
         &self,
         keyspace: &str,
         tables: &[&str],
+        kinds: &'static [CompactionKind],
     ) -> Result<(), StorageError> {
         let mut ids = Vec::new();
         for table in tables {
@@ -65,7 +66,7 @@ impl Database {
             async move {
                 let request = database.count_stop_request();
                 for table in ids.into_iter().filter_map(|id| database.table(id).ok()) {
-                    table.compactions.stop(request);
+                    table.compactions.stop(request, kinds);
                 }
             }
         })
@@ -87,10 +88,15 @@ impl Database {
         StopRequests(seen.await.into())
     }
 
-    /// Whether somebody asked for compactions of a table to end since then.
-    pub(super) fn is_stopped_since(&self, seen: &StopRequests, table: &Table) -> bool {
+    /// Whether somebody asked for compactions of a kind and of a table to end since then.
+    pub(super) fn is_stopped_since(
+        &self,
+        seen: &StopRequests,
+        table: &Table,
+        kind: CompactionKind,
+    ) -> bool {
         let seen = seen.0.get(self.shard().index).copied();
-        table.compactions.is_stopped_since(seen.unwrap_or_default())
+        table.compactions.is_stopped_since(seen.unwrap_or_default(), kind)
     }
 
     /// Bytes that are free on the disk and that nothing that is being compacted will still write.

@@ -10,17 +10,21 @@
 //! | `row_cache` | what is cached, from outside |
 //! | `flush` | flushing on demand; the log's segments |
 //! | `compaction` | compactions on demand, and what is told of them |
+//! | `compaction_history` | those that are done |
+//! | `throughput` | how much they may read |
 //! | `scrub` | files that may be damaged, on demand |
 //! | `schema_change`, `truncate`, `drop_table` | what all shards do together |
 
 mod clear_snapshots;
 mod compact;
 mod compaction;
+mod compaction_history;
 mod counters;
 mod drop_table;
 mod flush;
 mod import;
 pub use compact::TokenRange;
+pub use compaction_history::PastCompaction;
 pub use import::Imported;
 pub use look_ahead::LookAhead;
 pub use orphans::Orphan;
@@ -48,6 +52,7 @@ mod sstables;
 mod storable;
 mod system_keyspaces;
 mod table_statistics;
+mod throughput;
 mod truncate;
 mod virtual_tables;
 mod write;
@@ -75,6 +80,7 @@ use crate::{
     SharedDatabase, StorageConfiguration, StorageError,
     cache::RowCache,
     commitlog::{CommitLog, EncodedMutation, FoundSegment},
+    compaction::Throughput,
     flush::{FlushEstimate, WritePace},
     memtable::{MemtableBudget, MemtableFactory},
     table::Table,
@@ -115,6 +121,7 @@ struct Inner {
     flush_wanted: Notify,
     /// Ranges of dead rows may have become longer.
     dead_ranges_wanted: Notify,
+    compaction_throughput: Throughput,
     /// There are files that there were not before.
     compaction_wanted: Notify,
     row_cache: RowCache,

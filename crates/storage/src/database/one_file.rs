@@ -16,26 +16,26 @@ pub(super) enum Taken {
     /// Nobody else has it, until the guard goes. With the level and the split by which it would be written anew: one of which other
     /// shards have a part is split by that.
     All(RunningGuard, (u32, Split)),
-    /// Somebody asked for all that runs to end.
+    /// Somebody asked for such compactions to end.
     Stopped,
     /// It is not there any more, or another shard leads.
     Nothing,
 }
 
 impl Database {
-    /// Waits for those who have the file; unless somebody asked for an end since `seen`.
+    /// Waits for those who have the file; unless somebody asked for an end of such compactions since `seen`.
     pub(super) async fn take_one(
         &self,
         table: &Rc<Table>,
         sstable: &Rc<SSTable>,
-        kind: CompactionKind,
+        wanted: CompactionKind,
         seen: &StopRequests,
     ) -> Result<Taken, StorageError> {
         loop {
             if self.is_closing() {
                 return Err(StorageError::ShuttingDown);
             }
-            if self.is_stopped_since(seen, table) {
+            if self.is_stopped_since(seen, table, wanted) {
                 return Ok(Taken::Stopped);
             }
             // Compacted by others meanwhile, who read all of it.
@@ -48,7 +48,7 @@ impl Database {
                 continue;
             }
             let (kind, plan) = match rewrite_plan(self, table, sstable) {
-                Some(plan) => (kind, plan),
+                Some(plan) => (wanted, plan),
                 None => match split_plan(self, table, sstable) {
                     Some(plan) => (CompactionKind::Split, plan),
                     // Several shards have a part of it, and another one leads.
@@ -56,7 +56,10 @@ impl Database {
                 },
             };
             match table.compactions.begin(compaction_id(), kind, vec![sstable.clone()]) {
-                Some(guard) => return Ok(Taken::All(guard, plan)),
+                Some(guard) => {
+                    guard.running.asked_for.set(Some(wanted));
+                    return Ok(Taken::All(guard, plan));
+                }
                 None if table.compactions.is_undecided() => {
                     return Err(self.stopped(table));
                 }

@@ -37,6 +37,7 @@ use crate::{
         CommitLog, CommitLogConfiguration, FoundSegment, LogKind, SettledNote, SettledWrites,
         find_segments,
     },
+    compaction::Throughput,
     memtable::{MemtableBudget, MemtableFactory},
     read::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget},
     recovery::{
@@ -137,6 +138,7 @@ impl Database {
             next_mapping: Cell::new(0),
             flush_wanted: Notify::new(),
             dead_ranges_wanted: Notify::new(),
+            compaction_throughput: Throughput::new(configuration.compaction_bytes_per_second),
             compaction_wanted: Notify::new(),
             opened: Event::new(),
             open_outcome: RefCell::new(Ok(())),

@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, rc::Rc};
 
 use espalier_runtime::maybe_yield;
+use espalier_sstable::versions::Version;
 
 use super::Database;
-use crate::table::Table;
+use crate::table::{BytesOnDisk, SSTable, Table};
 
 /// What is counted of a table on all shards, at the moment when each was asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,12 +21,32 @@ pub struct TableStatistics {
     pub sstable_bytes: u64,
     /// Bytes of all files of the largest of them.
     pub max_sstable_bytes: u64,
+    /// Those that are of another version than the one that is written now.
+    pub old_sstables: u64,
+    /// How many are on each level, where the strategy has levels.
+    pub sstables_by_level: Vec<u64>,
+    /// Bytes of Data.db, as stored, of those that are compressed.
+    pub compressed_bytes: u64,
+    /// The same before compression.
+    pub uncompressed_bytes: u64,
+    /// Bytes of their filters on the disk.
+    pub filter_bytes: u64,
+    /// Memory of their filters: each shard has its own of an SSTable of which it has a part.
+    pub filter_memory_bytes: u64,
+    /// Lower end of the range in which the size of the smallest partition in an SSTable lies, in bytes before compression.
+    pub min_partition_bytes: u64,
+    /// Mean of these sizes, each taken for the upper end of its range.
+    pub mean_partition_bytes: u64,
     /// Upper end of the range in which the size of the largest partition in an SSTable lies, in bytes before compression.
     pub max_partition_bytes: u64,
     /// Partitions in the SSTables and in the memtables: one that is in several of these counts several times.
     pub partitions_estimate: u64,
     /// Memory of the memtables, those that are being flushed included.
     pub memtable_bytes: u64,
+    /// What of that is taken by rows, partitions and range deletions.
+    pub memtable_content_bytes: u64,
+    /// Memtables that are being flushed, or wait for that.
+    pub pending_flushes: u64,
     /// Partitions in the memtables.
     pub memtable_partitions: u64,
     /// Rows in the memtables, without static rows.
@@ -39,16 +60,48 @@ pub struct TableStatistics {
 /// What one shard has of a table.
 struct Part {
     /// SSTables by their names: several shards may have parts of the same one.
-    sstables: BTreeMap<String, Size>,
+    sstables: BTreeMap<String, Facts>,
     /// Everything that can be added up.
     sums: TableStatistics,
 }
 
 /// One SSTable.
-struct Size {
-    bytes: u64,
+struct Facts {
+    bytes: BytesOnDisk,
+    is_old: bool,
+    level: usize,
+    /// Of Data.db if it is compressed: as stored, and before.
+    compression: Option<(u64, u64)>,
     partitions: u64,
-    largest_partition_bytes: u64,
+    partition_sizes: Sizes,
+}
+
+/// Sizes of partitions, as a histogram has them.
+struct Sizes {
+    least: Option<u64>,
+    largest: u64,
+    sum: u128,
+    count: u64,
+}
+
+impl Facts {
+    async fn of(database: &Database, sstable: &SSTable, version: Version) -> Self {
+        let (reader, sizes) = (sstable.reader(), sstable.partition_sizes());
+        let compressed = || (reader.stored_data_length(), reader.data_length());
+        Self {
+            bytes: sstable.bytes_on_disk(database.file_system()).await,
+            is_old: sstable.descriptor().version != version,
+            level: sstable.level() as usize,
+            compression: reader.compression().map(|_| compressed()),
+            partitions: reader.partition_count(),
+            partition_sizes: Sizes {
+                least: sizes.lower_end(),
+                largest: sizes.upper_end().unwrap_or(0),
+                sum: sizes.sum(),
+                count: sizes.total(),
+            },
+        }
+    }
 }
 
 impl Database {
@@ -86,22 +139,24 @@ impl Database {
             table: metadata.name.clone(),
             running_compactions: table.compactions.running().len() as u64,
             pending_compactions: self.pending_compactions_of(table) as u64,
+            pending_flushes: view.flushing.len() as u64,
+            sstables_by_level: vec![0; table.compaction_strategy().levels().unwrap_or(0)],
             ..TableStatistics::default()
         };
         for memtable in view.memtables() {
             let memory = memtable.memory();
             sums.memtable_bytes += memtable.memory_bytes() as u64;
+            sums.memtable_content_bytes += memory.content_bytes;
             sums.memtable_partitions += memory.partitions;
             sums.memtable_rows += memory.rows;
         }
+        let version = self.sstable_features(table).version;
         let mut sstables = BTreeMap::new();
         for sstable in view.sstables.iter() {
-            let size = Size {
-                bytes: sstable.bytes_on_disk(self.file_system()).await,
-                partitions: sstable.reader().partition_count(),
-                largest_partition_bytes: sstable.largest_partition_bytes(),
-            };
-            sstables.insert(sstable.descriptor().to_string(), size);
+            let filter = sstable.reader().bloom_filter();
+            sums.filter_memory_bytes += filter.map_or(0, |filter| filter.memory_size() as u64);
+            let facts = Facts::of(self, sstable, version).await;
+            sstables.insert(sstable.descriptor().to_string(), facts);
         }
         Part { sstables, sums }
     }
@@ -111,7 +166,10 @@ impl Part {
     fn add(&mut self, other: Part) {
         self.sstables.extend(other.sstables);
         let (sums, more) = (&mut self.sums, other.sums);
+        sums.filter_memory_bytes += more.filter_memory_bytes;
         sums.memtable_bytes += more.memtable_bytes;
+        sums.memtable_content_bytes += more.memtable_content_bytes;
+        sums.pending_flushes += more.pending_flushes;
         sums.memtable_partitions += more.memtable_partitions;
         sums.memtable_rows += more.memtable_rows;
         sums.running_compactions += more.running_compactions;
@@ -119,20 +177,32 @@ impl Part {
     }
 
     fn finish(self) -> TableStatistics {
-        let sizes = self.sstables.values();
-        TableStatistics {
-            sstables: self.sstables.len() as u64,
-            sstable_bytes: sizes.clone().map(|size| size.bytes).sum(),
-            max_sstable_bytes: sizes.clone().map(|size| size.bytes).max().unwrap_or(0),
-            max_partition_bytes: {
-                let largest = sizes.clone().map(|size| size.largest_partition_bytes);
-                largest.max().unwrap_or(0)
-            },
-            partitions_estimate: {
-                let flushed: u64 = sizes.map(|size| size.partitions).sum();
-                flushed + self.sums.memtable_partitions
-            },
-            ..self.sums
+        let Self { sstables, sums } = self;
+        let mut all = TableStatistics { partitions_estimate: sums.memtable_partitions, ..sums };
+        let (mut least, mut size_sum, mut size_count) = (None, 0u128, 0u64);
+        for facts in sstables.into_values() {
+            all.sstables += 1;
+            all.sstable_bytes += facts.bytes.all;
+            all.max_sstable_bytes = all.max_sstable_bytes.max(facts.bytes.all);
+            all.filter_bytes += facts.bytes.filter;
+            all.old_sstables += u64::from(facts.is_old);
+            if let Some(files) = all.sstables_by_level.get_mut(facts.level) {
+                *files += 1;
+            }
+            if let Some((stored, plain)) = facts.compression {
+                all.compressed_bytes += stored;
+                all.uncompressed_bytes += plain;
+            }
+            all.partitions_estimate += facts.partitions;
+            let sizes = facts.partition_sizes;
+            all.max_partition_bytes = all.max_partition_bytes.max(sizes.largest);
+            least = least.into_iter().chain(sizes.least).min();
+            size_sum = size_sum.saturating_add(sizes.sum);
+            size_count = size_count.saturating_add(sizes.count);
         }
+        all.min_partition_bytes = least.unwrap_or(0);
+        let mean = size_sum / u128::from(size_count.max(1));
+        all.mean_partition_bytes = u64::try_from(mean).unwrap_or(u64::MAX);
+        all
     }
 }

@@ -16,8 +16,12 @@ use super::{
 pub const RELEASE_VERSION: &str = "5.0.9";
 /// The version of CQL.
 pub const CQL_VERSION: &str = "3.4.7";
+/// The only data centre there is, as Cassandra names it where nobody has.
+pub const DATA_CENTER: &str = "datacenter1";
+/// The only rack.
+pub const RACK: &str = "rack1";
 /// The only token of a node that has the whole ring.
-const TOKEN: &str = "-9223372036854775808";
+pub const TOKEN: &str = "-9223372036854775808";
 
 /// What the node says about itself.
 #[derive(Clone, Debug)]
@@ -57,14 +61,14 @@ pub fn local_update(node: &LocalNode, timestamp: i64, now_s: u32) -> PartitionUp
         .int("broadcast_port", i32::from(node.rpc_port))
         .text("cluster_name", &node.cluster_name)
         .text("cql_version", CQL_VERSION)
-        .text("data_center", "datacenter1")
+        .text("data_center", DATA_CENTER)
         .int("gossip_generation", node.generation_s as i32)
         .uuid("host_id", node.host_id)
         .bytes("listen_address", address(node.rpc_address))
         .int("listen_port", i32::from(node.rpc_port))
         .text("native_protocol_version", "5")
         .text("partitioner", "org.apache.cassandra.dht.Murmur3Partitioner")
-        .text("rack", "rack1")
+        .text("rack", RACK)
         .text("release_version", RELEASE_VERSION)
         .bytes("rpc_address", address(node.rpc_address))
         .int("rpc_port", i32::from(node.rpc_port))

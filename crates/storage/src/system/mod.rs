@@ -20,7 +20,9 @@ pub use definitions::{keyspaces, table};
 pub(crate) use encode::column_row;
 pub use encode::schema_mutation;
 pub(crate) use local::address;
-pub use local::{LocalNode, is_described_by, local_update, schema_version_update};
+pub use local::{
+    DATA_CENTER, LocalNode, RACK, TOKEN, is_described_by, local_update, schema_version_update,
+};
 pub use row::{Fields, RowWriter};
 pub use traces::{TRACES_KEYSPACE, TraceSession, TraceWriter};
 pub use views::{VIEWS_KEYSPACE, VIRTUAL_SCHEMA_KEYSPACE, is_virtual};

@@ -29,7 +29,7 @@ pub(crate) use directory::{
 };
 pub(crate) use droppable::Droppable;
 use incoming::Incoming;
-pub(crate) use sstable::{SSTable, set_commit_log_facts};
+pub(crate) use sstable::{BytesOnDisk, SSTable, set_commit_log_facts};
 pub(crate) use sstable_set::SSTableSet;
 pub(crate) use truncation::TruncationRecord;
 pub(crate) use view::TableView;

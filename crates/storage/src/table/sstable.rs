@@ -14,12 +14,24 @@ use espalier_runtime::{file::FileSystem, time};
 use espalier_sstable::{
     ColumnSelection, Component, Descriptor, PageCache, PartitionStream, SSTableId, SSTableReader,
     WriterFacts,
-    statistics::{CommitLogInterval, CommitLogPosition, StatsComponent},
+    statistics::{
+        CommitLogInterval, CommitLogPosition, StatsComponent,
+        estimated_histogram::EstimatedHistogram,
+    },
 };
 use uuid::Uuid;
 
 use super::Droppable;
 use crate::{StorageError, commitlog::LogPosition, read::ReadCommand};
+
+/// Bytes of an SSTable's files.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BytesOnDisk {
+    /// Of all of them.
+    pub(crate) all: u64,
+    /// Of Filter.db.
+    pub(crate) filter: u64,
+}
 
 /// An opened SSTable, and what reads ask of it before they touch the disk.
 pub(crate) struct SSTable {
@@ -27,7 +39,7 @@ pub(crate) struct SSTable {
     /// When Data.db was written, in milliseconds since 1970.
     made_ms: i64,
     /// Set by the first who asks.
-    bytes_on_disk: OnceCell<u64>,
+    bytes_on_disk: OnceCell<BytesOnDisk>,
     /// Whether a compaction could not read it.
     is_suspect: Cell<bool>,
 }
@@ -115,26 +127,34 @@ impl SSTable {
         }
     }
 
-    /// Bytes of all its files.
-    pub(crate) async fn bytes_on_disk(&self, file_system: &FileSystem) -> u64 {
+    /// Bytes of its files.
+    pub(crate) async fn bytes_on_disk(&self, file_system: &FileSystem) -> BytesOnDisk {
         if let Some(bytes) = self.bytes_on_disk.get() {
             return *bytes;
         }
-        let mut bytes = 0;
+        let mut bytes = BytesOnDisk::default();
         for component in self.reader.components() {
             match file_system.metadata(self.descriptor().path(component)).await {
-                Ok(metadata) => bytes += metadata.length,
+                Ok(metadata) => {
+                    bytes.all += metadata.length;
+                    if *component == Component::Filter {
+                        bytes.filter = metadata.length;
+                    }
+                }
                 // A compaction has replaced it, most likely; what is known without looking will do then.
-                Err(_) => return self.reader.bytes_on_disk(),
+                Err(_) => {
+                    let filter =
+                        self.reader.bloom_filter().map_or(0, |filter| filter.memory_size());
+                    return BytesOnDisk { all: self.reader.bytes_on_disk(), filter: filter as u64 };
+                }
             }
         }
         *self.bytes_on_disk.get_or_init(|| bytes)
     }
 
-    /// Upper end of the range of sizes in which the statistics have the largest partition, in bytes before compression.
-    pub(crate) fn largest_partition_bytes(&self) -> u64 {
-        let largest = self.stats().partition_sizes.non_empty().last();
-        largest.map_or(0, |(bytes, _)| bytes.unwrap_or(u64::MAX))
+    /// Bytes of its partitions before compression, as the statistics have them.
+    pub(crate) fn partition_sizes(&self) -> &EstimatedHistogram {
+        &self.stats().partition_sizes
     }
 
     /// Level of a levelled compaction.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use espalier_runtime::{file::FileSystem, spawn_local, yield_now};
-use espalier_storage::{Database, StorageConfiguration, StorageError, TokenRange};
+use espalier_storage::{CompactionKind, Database, StorageConfiguration, StorageError, TokenRange};
 
 use crate::support::{shards::on_shards, *};
 
@@ -148,7 +148,21 @@ fn a_compaction_that_is_stopped_fails() {
             while database.compactions().await.is_empty() {
                 yield_now().await;
             }
-            database.stop_compactions().await;
+            let (kind, others): (&'static [_], &'static [_]) = match is_upgrade {
+                false => {
+                    (&[CompactionKind::Major], &[CompactionKind::Upgrade, CompactionKind::Scrub])
+                }
+                true => (
+                    &[CompactionKind::Upgrade],
+                    &[CompactionKind::Compaction, CompactionKind::Major],
+                ),
+            };
+            // Of another kind.
+            database.stop_compactions(others).await;
+            database.stop_compactions_of("ks", &["wide"], others).await.unwrap();
+            let running = database.compactions().await;
+            assert_eq!(running.iter().map(|one| one.kind).collect::<Vec<_>>(), kind);
+            database.stop_compactions(kind).await;
             let ended = asked.await;
             assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");
             assert_eq!(sstable_names(&file_system, &wide).await, names);
@@ -172,8 +186,11 @@ fn a_compaction_that_is_stopped_fails() {
                 yield_now().await;
             }
             match is_of_all {
-                false => database.stop_compactions_of("ks", &["wide"]).await.unwrap(),
-                true => database.stop_compactions().await,
+                false => database
+                    .stop_compactions_of("ks", &["wide"], &CompactionKind::ALL)
+                    .await
+                    .unwrap(),
+                true => database.stop_compactions(&CompactionKind::ALL).await,
             }
             for asked in asked {
                 let ended = asked.await;

@@ -8,7 +8,9 @@ use espalier_mutation::{
     schema::{TableMetadata, TableOptions},
 };
 use espalier_runtime::{file::FileSystem, spawn_local, time::ManualClock};
-use espalier_storage::{Database, ReadTarget, ScrubMode, SnapshotTable, TokenRange};
+use espalier_storage::{
+    CompactionKind, Database, ReadTarget, ScrubMode, SnapshotTable, TokenRange,
+};
 
 use crate::{
     model::{Model, Writer, forget_liveness, read_in_pages},
@@ -102,7 +104,9 @@ impl History {
                 1 => self.flush(database).await,
                 // With the memtables: what is written now is not behind the tombstones that go.
                 _ if kind == 0 => {}
-                2 if self.writer.below(8) == 0 => database.stop_compactions().await,
+                2 if self.writer.below(8) == 0 => {
+                    database.stop_compactions(&CompactionKind::ALL).await
+                }
                 _ => self.write(database, table).await,
             }
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use espalier_runtime::{file::FileSystem, random::Generator, spawn_local, time};
+use espalier_storage::CompactionKind;
 
 use crate::support::{shards::on_shards, *};
 
@@ -82,7 +83,7 @@ fn splits_that_are_stopped_leave_others_alone() {
                     let _ = other.compact("ks", Some("narrow"), true).await;
                 });
                 time::sleep(Duration::from_micros(random.below(4000))).await;
-                database.stop_compactions().await;
+                database.stop_compactions(&CompactionKind::ALL).await;
                 compaction.await;
                 let seen = show(&narrow, &read_all(&database, &narrow).await);
                 assert_eq!(seen.len(), 240, "seed {seed}");

@@ -8,6 +8,7 @@ mod commit_log_damage;
 mod compaction_crashes;
 mod compaction_model;
 mod compaction_of_shared_files;
+mod compaction_throughput;
 mod compactions_go_on;
 mod copied_directories;
 mod counters;

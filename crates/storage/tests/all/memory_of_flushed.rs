@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use espalier_runtime::{file::FileSystem, preempt, spawn_local, time::ManualClock};
+use espalier_storage::CompactionKind;
 
 use crate::support::*;
 
@@ -62,7 +63,8 @@ fn a_compaction_keeps_no_memtable() {
         assert!(metrics.memtable_bytes < full_bytes / 2, "{metrics:?}");
 
         let other = database.clone();
-        let stopped = spawn_local(async move { other.stop_compactions().await });
+        let stopped =
+            spawn_local(async move { other.stop_compactions(&CompactionKind::ALL).await });
         while database.metrics().running_compactions > 0 {
             clock.advance(Duration::from_secs(1));
             preempt::yield_now().await;

@@ -94,11 +94,20 @@ fn statistics_are_those_of_the_files_and_memtables() {
         assert_eq!((sstables, flushed.sstables), (2, 2));
         assert_eq!(flushed.sstable_bytes, bytes);
         assert_eq!(flushed.max_sstable_bytes, largest);
+        assert_eq!((flushed.old_sstables, flushed.pending_flushes), (0, 0));
+        assert!(
+            0 < flushed.filter_memory_bytes && flushed.filter_memory_bytes < flushed.filter_bytes
+        );
+        assert!(0 < flushed.memtable_content_bytes);
+        assert!(flushed.memtable_content_bytes < flushed.memtable_bytes);
         assert_eq!(flushed.partitions_estimate, 30 + 5 + 2);
         assert_eq!((flushed.memtable_rows, flushed.memtable_partitions), (2, 2));
         // A bucket ends a fifth behind the one before it, and a row is more than its value.
         let partition_bytes = flushed.max_partition_bytes;
         assert!((5000..6200).contains(&partition_bytes), "{partition_bytes}");
+        let (least, mean) = (flushed.min_partition_bytes, flushed.mean_partition_bytes);
+        assert!((10..60).contains(&least), "{least}");
+        assert!((5 * 5000 / 35..6200 / 6).contains(&mean), "{mean}");
 
         let row = statistics_row(&database, "narrow").await.unwrap();
         let view = view("table_statistics");

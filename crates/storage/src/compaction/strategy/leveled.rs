@@ -13,7 +13,8 @@ pub(super) struct Leveled {
     fanout: u64,
 }
 
-const LEVELS: usize = 9;
+/// As many as Cassandra has.
+pub(super) const LEVELS: usize = 9;
 /// Files of level 0 that are compacted at once, as in Cassandra; if there are more, they are first made fewer among themselves.
 const MAXIMUM_LEVEL_0: usize = 32;
 

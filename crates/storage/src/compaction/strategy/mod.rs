@@ -200,6 +200,11 @@ impl CompactionStrategy {
         }
     }
 
+    /// How many levels it keeps files in; `None` if their levels mean nothing to it.
+    pub fn levels(&self) -> Option<usize> {
+        matches!(self.kind, Kind::Leveled(_)).then_some(leveled::LEVELS)
+    }
+
     /// The compactions that are wanted, the most pressing one first. They may share files: after one is begun, ask again.
     pub fn picks(&self, arena: &Arena<'_>) -> Vec<Pick> {
         if !self.common.enabled {

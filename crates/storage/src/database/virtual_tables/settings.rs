@@ -6,7 +6,7 @@ use crate::database::Database;
 impl Database {
     pub(super) fn put_settings(&self, rows: &mut VirtualRows<'_>) {
         for (name, value) in self.inner.shared.settings() {
-            rows.put(&[name], [], |row| match value {
+            rows.put(&[name], [], |row| match &value {
                 Some(value) => row.text("value", value),
                 None => row,
             });

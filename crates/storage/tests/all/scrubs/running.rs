@@ -25,7 +25,7 @@ fn a_scrub_is_seen_and_stopped() {
             };
             assert_eq!((seen.kind, seen.kind.name()), (CompactionKind::Scrub, "SCRUB"));
             assert_eq!((seen.table.as_str(), seen.sstables), ("wide", 1));
-            database.stop_compactions().await;
+            database.stop_compactions(&CompactionKind::ALL).await;
             let report = scrubbing.await.unwrap();
             assert!(report.is_stopped, "{mode:?}: {report:?}");
             assert_eq!(contents(&file_system, &wide).await, before, "{mode:?}");

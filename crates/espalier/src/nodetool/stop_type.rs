@@ -1,0 +1,52 @@
+//! What `nodetool stop` ends.
+
+use clap::ValueEnum;
+
+/// Types of compactions, by the names of Cassandra and, if it has none, ScyllaDB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StopType {
+    /// Those that merge files, and splits before them
+    #[value(name = "COMPACTION")]
+    Compaction,
+    /// Those that somebody asked for
+    #[value(name = "MAJOR_COMPACTION")]
+    Major,
+    /// Nothing: there are none
+    #[value(name = "CLEANUP")]
+    Cleanup,
+    /// Scrubs
+    #[value(name = "SCRUB")]
+    Scrub,
+    /// Files that are written anew
+    #[value(name = "UPGRADE_SSTABLES", alias = "UPGRADE")]
+    Upgrade,
+    /// Splits of files of which several shards have a part
+    #[value(name = "RESHARD")]
+    Reshard,
+}
+
+impl StopType {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compaction => "COMPACTION",
+            Self::Major => "MAJOR_COMPACTION",
+            Self::Cleanup => "CLEANUP",
+            Self::Scrub => "SCRUB",
+            Self::Upgrade => "UPGRADE_SSTABLES",
+            Self::Reshard => "RESHARD",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_named_as_they_are_given() {
+        for stop_type in StopType::value_variants() {
+            let value = stop_type.to_possible_value().unwrap();
+            assert_eq!(value.get_name(), stop_type.name());
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! `nodetool getcompactionthroughput` and `setcompactionthroughput`, in MiB a second.
+
+use crate::admin_client::Request;
+
+const PATH: &str = "/storage_service/compaction_throughput";
+
+/// Asks for it.
+pub fn get() -> Request {
+    Request::get(PATH)
+}
+
+/// Changes it.
+pub fn set(mebibytes_per_second: u32) -> Request {
+    Request::post(PATH).with("value", &mebibytes_per_second.to_string())
+}
+
+/// As Cassandra tells it: a whole number, unless the exact one is asked for. Its MB are MiB.
+pub fn show(mebibytes_per_second: f64, is_exact: bool) -> Result<String, String> {
+    let name = "Current compaction throughput";
+    match is_exact {
+        true => Ok(format!("{name}: {mebibytes_per_second:?} MiB/s")),
+        false if mebibytes_per_second.fract() == 0.0 => {
+            Ok(format!("{name}: {mebibytes_per_second} MB/s"))
+        }
+        false => {
+            Err("Use the -d flag to quiet this error and get the exact throughput in MiB/s".into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_numbers_are_shown_without_a_flag() {
+        assert_eq!(show(64.0, false).unwrap(), "Current compaction throughput: 64 MB/s");
+        assert_eq!(show(64.0, true).unwrap(), "Current compaction throughput: 64.0 MiB/s");
+        assert_eq!(show(0.5, true).unwrap(), "Current compaction throughput: 0.5 MiB/s");
+        assert!(show(0.5, false).unwrap_err().contains("-d"));
+    }
+}

@@ -1,0 +1,120 @@
+//! What the node is, by the paths that ScyllaDB has for a ring of nodes: here it is all of the ring.
+
+use std::rc::Rc;
+
+use espalier_runtime::submit_to_all;
+use espalier_storage::{
+    Database, RowCacheMetrics,
+    system::{DATA_CENTER, RACK, TOKEN},
+};
+
+use super::http::{HttpResponse, json_list, json_string};
+use crate::shard::ShardServer;
+
+/// Answers a GET of one of these paths.
+pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpResponse {
+    let database = server.processor.database();
+    let address = json_string(&address(server));
+    match path {
+        ["storage_service", "load"] => HttpResponse::json(load(database).await.to_string()),
+        ["storage_service", "load_map"] => pair(&address, &load(database).await.to_string()),
+        ["storage_service", "host_id"] => {
+            pair(&address, &json_string(&database.host_id().to_string()))
+        }
+        ["storage_service", "tokens"] => HttpResponse::json(list(json_string(TOKEN))),
+        ["storage_service", "tokens_endpoint"] => pair(&json_string(TOKEN), &address),
+        ["storage_service", "ownership", keyspace]
+            if database.schema().keyspace(keyspace).is_none() =>
+        {
+            HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"))
+        }
+        ["storage_service", "ownership", ..] => pair(&address, &json_string("1.0")),
+        ["storage_service", "generation_number"] => {
+            HttpResponse::json(server.started.generation().to_string())
+        }
+        ["storage_service", "nodes", "joining" | "leaving" | "moving"]
+        | ["gossiper", "endpoint", "down"] => HttpResponse::json("[]"),
+        ["gossiper", "endpoint", "live"] => HttpResponse::json(list(address)),
+        ["snitch", "datacenter"] => HttpResponse::json(json_string(DATA_CENTER)),
+        ["snitch", "rack"] => HttpResponse::json(json_string(RACK)),
+        ["system", "uptime_ms"] => {
+            HttpResponse::json(server.started.uptime().as_millis().to_string())
+        }
+        ["cache_service", "metrics", "row", what] => match of_row_cache(what, &row_cache().await) {
+            Some(number) => HttpResponse::json(number),
+            None => super::routes::unanswered("GET", path),
+        },
+        path => super::routes::unanswered("GET", path),
+    }
+}
+
+/// What clients are told, as in `system.local`.
+fn address(server: &ShardServer) -> String {
+    let config = &server.config;
+    config.broadcast_address.unwrap_or(config.listen.ip()).to_string()
+}
+
+/// A map with one entry, both in JSON, as ScyllaDB writes maps.
+fn pair(key: &str, value: &str) -> HttpResponse {
+    HttpResponse::json(list(format!("{{\"key\": {key}, \"value\": {value}}}")))
+}
+
+fn list(only: String) -> String {
+    json_list(std::iter::once(only))
+}
+
+/// Bytes of all files of all SSTables.
+async fn load(database: &Database) -> u64 {
+    database.table_statistics().await.iter().map(|table| table.sstable_bytes).sum()
+}
+
+/// Of all shards.
+async fn row_cache() -> RowCacheMetrics {
+    let metrics = submit_to_all(|_| async {
+        ShardServer::current().map(|server| server.processor.database().row_cache_metrics())
+    });
+    let mut sum = RowCacheMetrics::default();
+    metrics.await.into_iter().flatten().for_each(|of_shard| sum.add(&of_shard));
+    sum
+}
+
+/// A number as JSON. Entries are partitions, as in both Cassandra and ScyllaDB.
+fn of_row_cache(what: &str, metrics: &RowCacheMetrics) -> Option<String> {
+    let hits = metrics.reads_without_misses;
+    Some(match what {
+        "entries" => metrics.partitions.to_string(),
+        "size" => metrics.used_bytes.to_string(),
+        "capacity" => metrics.limit_bytes.to_string(),
+        "hits" => hits.to_string(),
+        "requests" => metrics.reads().to_string(),
+        "hit_rate" => (hits as f64 / metrics.reads().max(1) as f64).to_string(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hit_rate_is_that_of_all_reads() {
+        let nothing = RowCacheMetrics::default();
+        let some = RowCacheMetrics {
+            reads_without_misses: 3,
+            reads_with_misses: 1,
+            partitions: 2,
+            rows: 20,
+            ..nothing
+        };
+        for (what, of_nothing, of_some) in [
+            ("hits", "0", "3"),
+            ("requests", "0", "4"),
+            ("hit_rate", "0", "0.75"),
+            ("entries", "0", "2"),
+        ] {
+            assert_eq!(of_row_cache(what, &nothing).as_deref(), Some(of_nothing), "{what}");
+            assert_eq!(of_row_cache(what, &some).as_deref(), Some(of_some), "{what}");
+        }
+        assert_eq!(of_row_cache("nothing", &some), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! Ends compactions, of some type.
+
+use espalier_storage::{CompactionKind, Database};
+
+use super::{
+    compaction::{names, outcome},
+    http::{HttpRequest, HttpResponse},
+};
+
+/// What operators call them: names of Cassandra, and of ScyllaDB where it has another one.
+const TYPES: [(&str, &[CompactionKind]); 7] = [
+    // All that merges files, and the splits that come before that.
+    ("COMPACTION", &[CompactionKind::Compaction, CompactionKind::Major, CompactionKind::Split]),
+    ("MAJOR_COMPACTION", &[CompactionKind::Major]),
+    // Nothing here is ever cleaned up, so that there is nothing to stop.
+    ("CLEANUP", &[]),
+    ("SCRUB", &[CompactionKind::Scrub]),
+    ("UPGRADE_SSTABLES", &[CompactionKind::Upgrade]),
+    ("UPGRADE", &[CompactionKind::Upgrade]),
+    ("RESHARD", &[CompactionKind::Split]),
+];
+
+/// Answers `POST /compaction_manager/stop_compaction?type=TYPE`.
+pub(super) async fn stop(database: &Database, request: &HttpRequest) -> HttpResponse {
+    match kinds(request.parameter("type")) {
+        Ok(kinds) => {
+            database.stop_compactions(kinds).await;
+            HttpResponse::json("")
+        }
+        Err(reason) => HttpResponse::error(400, &reason),
+    }
+}
+
+/// Answers `POST /compaction_manager/stop_keyspace_compaction/KEYSPACE?type=TYPE&tables=TABLES`.
+pub(super) async fn stop_in(
+    database: &Database,
+    keyspace: &str,
+    request: &HttpRequest,
+) -> HttpResponse {
+    match kinds(request.parameter("type")) {
+        Ok(kinds) => {
+            let tables = names(request, "tables");
+            outcome(database.stop_compactions_of(keyspace, &tables, kinds).await)
+        }
+        Err(reason) => HttpResponse::error(400, &reason),
+    }
+}
+
+/// Those of a type; of COMPACTION if none is given.
+fn kinds(given: Option<&str>) -> Result<&'static [CompactionKind], String> {
+    let name = given.unwrap_or("COMPACTION");
+    let found = TYPES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    found.map(|(_, kinds)| *kinds).ok_or_else(|| {
+        let known: Vec<&str> = TYPES.iter().map(|(known, _)| *known).collect();
+        format!(
+            "There is no type of compactions '{}': there are {}",
+            name.escape_debug(),
+            known.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_type_of_its_own_name() {
+        for kind in CompactionKind::ALL {
+            let found = kinds(Some(kind.name())).unwrap();
+            assert!(found.contains(&kind), "{kind:?}");
+        }
+        assert_eq!(kinds(Some("scrub")), Ok([CompactionKind::Scrub].as_slice()));
+        assert_eq!(kinds(None), kinds(Some("COMPACTION")));
+        assert_eq!(kinds(Some("CLEANUP")), Ok([].as_slice()));
+    }
+
+    #[test]
+    fn an_unknown_type_is_refused_with_those_there_are() {
+        for wrong in ["", "VALIDATION", "COMPACTIONS"] {
+            let refused = kinds(Some(wrong)).unwrap_err();
+            let told =
+                refused.contains(&format!("'{wrong}'")) && refused.contains("SCRUB, UPGRADE");
+            assert!(told, "{refused}");
+        }
+    }
+}

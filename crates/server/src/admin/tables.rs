@@ -1,0 +1,136 @@
+//! What is counted of tables, by the names of ScyllaDB's metrics.
+
+use std::collections::HashMap;
+
+use espalier_storage::{Database, StorageError, TableStatistics};
+
+use super::{
+    compaction::failure,
+    http::{HttpResponse, json_list, json_string},
+    long_list::long_list,
+};
+
+/// A number of a table as JSON.
+type Metric = fn(&Numbers) -> String;
+
+/// What there is of each table. Reads, writes and tombstones are not counted by table.
+const METRICS: [(&str, Metric); 20] = [
+    ("live_ss_table_count", |of| of.table.sstables.to_string()),
+    ("old_ss_table_count", |of| of.table.old_sstables.to_string()),
+    ("live_disk_space_used", |of| of.table.sstable_bytes.to_string()),
+    // What a compaction has replaced loses its name at once.
+    ("total_disk_space_used", |of| of.table.sstable_bytes.to_string()),
+    ("snapshots_size", |of| of.snapshots_bytes.to_string()),
+    ("compression_ratio", |of| compression_ratio(&of.table).to_string()),
+    ("estimated_row_count", |of| of.table.partitions_estimate.to_string()),
+    ("memtable_live_data_size", |of| of.table.memtable_content_bytes.to_string()),
+    ("memtable_off_heap_size", |of| of.table.memtable_bytes.to_string()),
+    ("memtable_partition_count", |of| of.table.memtable_partitions.to_string()),
+    ("memtable_row_count", |of| of.table.memtable_rows.to_string()),
+    ("pending_flushes", |of| of.table.pending_flushes.to_string()),
+    ("pending_compactions", |of| of.table.pending_compactions.to_string()),
+    ("running_compactions", |of| of.table.running_compactions.to_string()),
+    ("bloom_filter_disk_space_used", |of| of.table.filter_bytes.to_string()),
+    ("bloom_filter_off_heap_memory_used", |of| of.table.filter_memory_bytes.to_string()),
+    ("min_row_size", |of| of.table.min_partition_bytes.to_string()),
+    ("max_row_size", |of| of.table.max_partition_bytes.to_string()),
+    ("mean_row_size", |of| of.table.mean_partition_bytes.to_string()),
+    ("sstables_per_level", |of| {
+        json_list(of.table.sstables_by_level.iter().map(|count| count.to_string()))
+    }),
+];
+
+/// All that is known of a table.
+struct Numbers {
+    table: TableStatistics,
+    /// Bytes of its snapshots that it does not have itself any more.
+    snapshots_bytes: u64,
+}
+
+/// Answers `GET /column_family/statistics`, which is ours: all metrics of all tables, of one moment.
+pub(super) async fn statistics(database: &Database) -> HttpResponse {
+    match numbers(database).await {
+        Ok(numbers) => HttpResponse::json(long_list(numbers.iter().map(object)).await),
+        Err(error) => failure(&error),
+    }
+}
+
+/// Answers `GET /column_family/metrics/METRIC/KEYSPACE:TABLE`.
+pub(super) async fn metric(database: &Database, name: &str, table: &str) -> HttpResponse {
+    let Some((_, metric)) = METRICS.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = METRICS.iter().map(|(known, _)| *known).collect();
+        let reason =
+            format!("There is no metric '{}': there are {}", name.escape_debug(), known.join(", "));
+        return HttpResponse::error(404, &reason);
+    };
+    let is_it = |of: &&Numbers| {
+        let name = (of.table.keyspace.as_str(), of.table.table.as_str());
+        table.split_once(':') == Some(name)
+    };
+    match numbers(database).await {
+        Ok(numbers) => match numbers.iter().find(is_it) {
+            Some(of) => HttpResponse::json(metric(of)),
+            None => HttpResponse::error(400, &format!("Column family '{table}' not found")),
+        },
+        Err(error) => failure(&error),
+    }
+}
+
+async fn numbers(database: &Database) -> Result<Vec<Numbers>, StorageError> {
+    let mut of_snapshots = HashMap::<(String, String), u64>::new();
+    for snapshot in database.snapshots().await? {
+        *of_snapshots.entry((snapshot.keyspace, snapshot.table)).or_default() +=
+            snapshot.true_bytes;
+    }
+    let tables = database.table_statistics().await.into_iter().map(|table| {
+        let name = (table.keyspace.clone(), table.table.clone());
+        let snapshots_bytes = of_snapshots.get(&name).copied().unwrap_or(0);
+        Numbers { table, snapshots_bytes }
+    });
+    Ok(tables.collect())
+}
+
+fn object(of: &Numbers) -> String {
+    let name = [("ks", &of.table.keyspace), ("cf", &of.table.table)];
+    let name = name.map(|(key, name)| format!("\"{key}\": {}", json_string(name)));
+    let metrics = METRICS.iter().map(|(name, metric)| format!("\"{name}\": {}", metric(of)));
+    let members: Vec<String> = name.into_iter().chain(metrics).collect();
+    format!("{{{}}}", members.join(", "))
+}
+
+/// Stored by plain bytes of what is compressed; −1 if nothing is, as Cassandra has it.
+fn compression_ratio(table: &TableStatistics) -> f64 {
+    match table.uncompressed_bytes {
+        0 => -1.0,
+        plain => table.compressed_bytes as f64 / plain as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_an_object_of_all_metrics() {
+        let table = TableStatistics {
+            keyspace: "k\"s".into(),
+            table: "t".into(),
+            compressed_bytes: 50,
+            uncompressed_bytes: 200,
+            sstables_by_level: vec![1, 0, 2],
+            ..TableStatistics::default()
+        };
+        let shown = object(&Numbers { table, snapshots_bytes: 7 });
+        assert!(
+            shown.starts_with("{\"ks\": \"k\\\"s\", \"cf\": \"t\", \"live_ss_table_count\": 0, ")
+        );
+        for part in [
+            "\"snapshots_size\": 7,",
+            "\"compression_ratio\": 0.25,",
+            "\"sstables_per_level\": [1, 0, 2]}",
+        ] {
+            assert!(shown.contains(part), "{part} {shown}");
+        }
+        assert_eq!(compression_ratio(&TableStatistics::default()), -1.0);
+    }
+}

@@ -1,0 +1,47 @@
+//! `compaction_throughput` by ScyllaDB's path, in MiB a second.
+
+use espalier_storage::Database;
+
+use super::http::HttpResponse;
+
+const MEBIBYTE: u64 = 1 << 20;
+
+/// Answers `GET /storage_service/compaction_throughput`: 0 for as many as they can.
+pub(super) fn get(database: &Database) -> HttpResponse {
+    let bytes = database.compaction_bytes_per_second().unwrap_or(0);
+    HttpResponse::json((bytes as f64 / MEBIBYTE as f64).to_string())
+}
+
+/// Answers `POST /storage_service/compaction_throughput?value=NUMBER`.
+pub(super) async fn set(database: &Database, given: Option<&str>) -> HttpResponse {
+    match parse(given.unwrap_or_default()) {
+        Some(mebibytes) => {
+            database.set_compaction_throughput(mebibytes).await;
+            HttpResponse::json("")
+        }
+        None => HttpResponse::error(
+            400,
+            "This needs ?value= with a whole number of MiB a second, of 31 bits; 0 for as many as compactions can",
+        ),
+    }
+}
+
+/// No more than Cassandra takes.
+fn parse(text: &str) -> Option<u64> {
+    let number: i32 = text.parse().ok()?;
+    u64::try_from(number).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_numbers_are_taken() {
+        assert_eq!(parse("0"), Some(0));
+        assert_eq!(parse("2147483647"), Some(2_147_483_647));
+        for wrong in ["", "-1", "1.5", "64MiB/s", "2147483648"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! How much the compactions of a shard may read: `compaction_throughput`, which operators change while the node runs.
+
+use std::cell::Cell;
+
+use espalier_runtime::sync::Notify;
+
+/// A shard's view of the limit of the node.
+pub(crate) struct Throughput {
+    bytes_per_second: Cell<Option<u64>>,
+    changed: Notify,
+}
+
+impl Throughput {
+    /// Bytes a second of all shards together; as many as they can if there is none.
+    pub(crate) fn new(bytes_per_second: Option<u64>) -> Self {
+        Self { bytes_per_second: Cell::new(bytes_per_second), changed: Notify::new() }
+    }
+
+    pub(crate) fn bytes_per_second(&self) -> Option<u64> {
+        self.bytes_per_second.get()
+    }
+
+    pub(crate) fn set(&self, bytes_per_second: Option<u64>) {
+        self.bytes_per_second.set(bytes_per_second);
+        self.changed.notify_all();
+    }
+
+    /// Waits until it is another one.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}

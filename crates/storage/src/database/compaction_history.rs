@@ -1,0 +1,112 @@
+//! What `system.compaction_history` holds.
+//!
+//! Memory: the newest [`MOST_ENTRIES`] and a page of rows.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_mutation::{
+    ClusteringSlices, ColumnData, Direction, KeyRange, Row, schema::TableMetadata,
+};
+use espalier_runtime::{maybe_yield, time};
+use uuid::Uuid;
+
+use super::Database;
+use crate::{
+    ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadTarget, StorageError,
+    system::{Fields, SYSTEM_KEYSPACE, table},
+};
+
+/// Older ones are left out. Arbitrary: some megabytes, and more than anybody reads.
+const MOST_ENTRIES: usize = 10_000;
+/// Few, for the rows of a page are looked at in one go.
+const PAGE_ROWS: usize = 100;
+
+/// A compaction that is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastCompaction {
+    /// Its id.
+    pub id: Uuid,
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// When it was done, in ms since 1970.
+    pub compacted_at_ms: i64,
+    /// Bytes of Data.db, as stored, that it has read.
+    pub bytes_in: i64,
+    /// The same of what it has written.
+    pub bytes_out: i64,
+    /// How many partitions came from how many files.
+    pub rows_merged: Vec<(i32, i64)>,
+    /// Names and values of what is told of it besides.
+    pub properties: Vec<(String, String)>,
+}
+
+impl Database {
+    /// Compactions of the last week, the newest first.
+    pub async fn compaction_history(&self) -> Result<Vec<PastCompaction>, StorageError> {
+        let table = table(SYSTEM_KEYSPACE, "compaction_history");
+        let mut command = ReadCommand {
+            table: Arc::clone(&table),
+            target: ReadTarget::Range(KeyRange::full()),
+            slices: Arc::new(ClusteringSlices::all()),
+            direction: Direction::Forward,
+            columns: ColumnSelection::All,
+            now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
+            limits: ReadLimits { rows: PAGE_ROWS, ..ReadLimits::NONE },
+            resume: None,
+            bypass_cache: true,
+        };
+        let mut history = BTreeMap::new();
+        loop {
+            let page = self.read(command.clone()).await?;
+            for past in page.partitions.iter().flat_map(|partition| entries(&table, partition)) {
+                history.insert((past.compacted_at_ms, past.id), past);
+                if history.len() > MOST_ENTRIES {
+                    history.pop_first();
+                }
+            }
+            command.resume = page.next;
+            if command.resume.is_none() {
+                return Ok(history.into_values().rev().collect());
+            }
+            maybe_yield().await;
+        }
+    }
+}
+
+/// The row of a partition, of which there is one.
+fn entries(
+    table: &TableMetadata,
+    partition: &PartitionRows,
+) -> impl Iterator<Item = PastCompaction> {
+    let id = Uuid::from_slice(&partition.key.key).unwrap_or_default();
+    partition.rows.iter().map(move |row| {
+        let fields = Fields::new(table, row);
+        let text = |column| fields.text(column).unwrap_or_default().to_owned();
+        let number = |column| fields.bigint(column).unwrap_or_default();
+        let properties = fields.map("compaction_properties").unwrap_or_default().into_iter();
+        let lossy = |value: Vec<u8>| String::from_utf8_lossy(&value).into_owned();
+        PastCompaction {
+            id,
+            keyspace: text("keyspace_name"),
+            table: text("columnfamily_name"),
+            compacted_at_ms: number("compacted_at"),
+            bytes_in: number("bytes_in"),
+            bytes_out: number("bytes_out"),
+            rows_merged: rows_merged(table, row),
+            properties: properties.map(|(name, value)| (name, lossy(value))).collect(),
+        }
+    })
+}
+
+/// The cells of a map of numbers to numbers.
+fn rows_merged(table: &TableMetadata, row: &Row) -> Vec<(i32, i64)> {
+    let column = table.column("rows_merged").and_then(|column| row.column(column.id));
+    let Some(ColumnData::Complex(column)) = column else { return Vec::new() };
+    let entries = column.cells.iter().filter_map(|(path, cell)| {
+        let files = i32::from_be_bytes(path.as_ref().try_into().ok()?);
+        Some((files, i64::from_be_bytes(cell.value.as_ref().try_into().ok()?)))
+    });
+    entries.collect()
+}

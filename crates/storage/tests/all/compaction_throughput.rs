@@ -1,0 +1,69 @@
+//! `compaction_throughput` is changed while compactions run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use espalier_runtime::{ShardContext, file::FileSystem, preempt, spawn_local, time::ManualClock};
+use espalier_storage::{Database, SharedDatabase};
+
+use crate::support::*;
+
+async fn give_way() {
+    for _ in 0..1000 {
+        preempt::yield_now().await;
+    }
+}
+
+/// Nobody waits any more by a limit that there was, and what was read without one is not owed under the next one.
+#[test]
+fn a_compaction_that_runs_takes_another_limit_at_once() {
+    let clock = ManualClock::new(i64::from(NOW) * 1_000_000);
+    let _installed = clock.install();
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let mut configuration = configuration();
+        configuration.autocompaction = false;
+        // It stops after its first bytes, until the clock goes on.
+        configuration.compaction_bytes_per_second = Some(1);
+        let shared = SharedDatabase::new();
+        shared.set_settings(vec![("compaction_throughput".into(), Some("1B/s".into()))]);
+        let context = ShardContext { index: 0, count: 1 };
+        let opened = Database::open(context, file_system.clone(), Arc::new(configuration), shared);
+        let database = opened.await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let value = "x".repeat(200);
+        for round in 0..2 {
+            for number in 0..6000 {
+                let name = format!("{round} {number}");
+                database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await.unwrap();
+            }
+            database.flush("ks", None).await.unwrap();
+        }
+        let read = async || database.compactions().await.first().map(|one| one.completed_bytes);
+        let other = database.clone();
+        let compaction = spawn_local(async move { other.compact("ks", None, false).await });
+        give_way().await;
+        let at_start = read().await.unwrap();
+        assert!((1..1_000_000).contains(&at_start), "{at_start}");
+        clock.advance(Duration::from_secs(30));
+        give_way().await;
+        assert!(read().await.unwrap() < 1_200_000, "256 KiB for each pause");
+
+        // There is a pause after each quarter of a MiB.
+        let before = read().await.unwrap();
+        database.set_compaction_throughput(1).await;
+        assert_eq!(database.compaction_bytes_per_second(), Some(1 << 20));
+        give_way().await;
+        let next = read().await.unwrap();
+        assert!(next > before && next < before + 900_000, "{before} {next}");
+
+        database.set_compaction_throughput(0).await;
+        assert_eq!(database.compaction_bytes_per_second(), None);
+        compaction.await.unwrap();
+        assert_eq!(database.metrics().compactions, 1);
+        let settings = espalier_storage::system::table("system_views", "settings");
+        let shown = show(&settings, &read_all(&database, &settings).await);
+        assert!(format!("{shown:?}").contains("0MiB/s"), "{shown:?}");
+    });
+}
