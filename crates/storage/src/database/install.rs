@@ -89,6 +89,15 @@ impl Database {
         data.join(&metadata.keyspace).join(metadata.directory_name())
     }
 
+    /// Makes the directory of a new table, as Cassandra does, so that people see where files for `upload` go. Best effort: nobody
+    /// needs it before the first flush, which makes it if it is not there, and makes its name durable.
+    pub(super) async fn show_directory_of(&self, metadata: &TableMetadata) {
+        let directory = self.directory_of(metadata);
+        if let Err(error) = self.inner.file_system.create_dir_all(&directory).await {
+            tracing::warn!(%error, table = metadata.name, "a new table's directory cannot be made yet");
+        }
+    }
+
     /// Whether a part of an SSTable belongs to this shard.
     pub(super) fn may_own_part(&self, metadata: &TableMetadata, sstable: &SSTable) -> bool {
         if metadata.keyspace == SCHEMA_KEYSPACE {

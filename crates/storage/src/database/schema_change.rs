@@ -1,7 +1,7 @@
 //! Schema changes, one at a time, led by shard 0.
 //!
-//! The change is written to the schema tables and synced; then all shards install the new snapshot; then the files of
-//! dropped tables go. A crash before the sync leaves the old schema, a crash behind it the new one.
+//! The change is written to the schema tables and synced; then all shards install the new snapshot; then new tables get their
+//! directories, and the files of dropped ones go. A crash before the sync leaves the old schema, a crash behind it the new one.
 
 use std::sync::Arc;
 
@@ -79,6 +79,9 @@ impl Database {
             async move { database.install_schema(&schema, &Arc::default()).await }
         });
         outcomes.await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
+            self.show_directory_of(table).await;
+        }
         for id in dropped {
             self.drop_table(&old, id).await;
         }
