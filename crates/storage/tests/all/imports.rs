@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use espalier_mutation::schema::{Schema, TableBuilder, TableId};
+use espalier_mutation::schema::{Schema, TableBuilder, TableId, TableMetadata};
 use espalier_runtime::{
     file::{
         FileSystem, Operation,
         simulated::{Effect, Fault},
     },
-    random::Generator,
+    random::{Generator, timeuuid_now},
     spawn_local, yield_now,
 };
 use espalier_storage::{Database, Imported, SnapshotTable, StorageConfiguration, StorageError};
@@ -100,6 +100,48 @@ fn every_shard_has_its_part_and_keeps_it_over_a_restart() {
         })
         .unwrap();
     }
+}
+
+/// A table with an id that was made anew, as that of CREATE TABLE: nothing of an earlier table has to be looked for.
+fn new_table() -> TableMetadata {
+    let mut table = narrow_table();
+    table.id = TableId(timeuuid_now());
+    table
+}
+
+#[test]
+fn a_new_table_has_a_directory_before_its_first_flush_and_none_once_it_is_dropped() {
+    let file_system = FileSystem::simulated(6);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![new_table()]).await;
+        let narrow = table(&database, "narrow");
+        assert_eq!(file_system.read_dir(table_directory(&narrow)).await.unwrap(), []);
+        let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
+            Ok(Some(without_table(schema, "narrow")))
+        };
+        assert!(database.change_schema(change).await.unwrap().unwrap());
+        assert!(!file_system.exists(table_directory(&narrow)).await.unwrap());
+        assert_eq!(database.orphans().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn a_table_is_made_whether_its_directory_can_be_or_not() {
+    let file_system = FileSystem::simulated(6);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        let fault = Fault::always(Operation::CreateDirectory, Effect::NoSpace);
+        disk.inject(fault.on_path("narrow"));
+        create(&database, vec![new_table()]).await;
+        let narrow = table(&database, "narrow");
+        assert!(!file_system.exists(table_directory(&narrow)).await.unwrap());
+        disk.clear_faults();
+        write_narrow(&database, &["later"]).await;
+        database.flush("ks", None).await.unwrap();
+        assert!(file_system.exists(table_directory(&narrow)).await.unwrap());
+    });
 }
 
 #[test]
