@@ -244,12 +244,20 @@ impl LoopState {
                     more |= has_woken_ahead;
                     break;
                 }
-                if !more {
-                    if !preempt::wake_first_rested() {
-                        break;
-                    }
-                    has_woken = true;
+                if more {
+                    continue;
                 }
+                // Calls of other shards and the main task are looked at between turns.
+                let others_wait = !is_done && main_waker.ready.load(Ordering::Acquire)
+                    || self.inbox.has_messages();
+                if others_wait {
+                    has_woken_ahead = !has_woken && preempt::wake_first_rested();
+                    break;
+                }
+                if !preempt::wake_first_rested() {
+                    break;
+                }
+                has_woken = true;
             }
             self.calls.flush_all();
             if is_done && may_end() {
