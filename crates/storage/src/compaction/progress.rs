@@ -191,6 +191,8 @@ impl TableCompactions {
         let running = self.running.borrow();
         let meant = running.iter().filter(|running| running.is_meant_by(kinds));
         meant.for_each(|running| running.stop());
+        // Who waits for a file may be meant, and the one that has it not.
+        self.ended.notify_all();
     }
 
     /// Whether somebody did so behind the `request`th.

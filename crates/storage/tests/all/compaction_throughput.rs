@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_runtime::{ShardContext, file::FileSystem, preempt, spawn_local, time::ManualClock};
-use espalier_storage::{Database, SharedDatabase};
+use espalier_storage::{CompactionKind, Database, SharedDatabase, StorageError};
 
 use crate::support::*;
 
@@ -14,6 +14,29 @@ async fn give_way() {
     }
 }
 
+/// A database with a table of two files, where a compaction stops after its first bytes until the clock goes on.
+async fn with_two_files(file_system: &FileSystem) -> Database {
+    let mut configuration = configuration();
+    configuration.autocompaction = false;
+    configuration.compaction_bytes_per_second = Some(1);
+    let shared = SharedDatabase::new();
+    shared.set_settings(vec![("compaction_throughput".into(), Some("1B/s".into()))]);
+    let context = ShardContext { index: 0, count: 1 };
+    let opened = Database::open(context, file_system.clone(), Arc::new(configuration), shared);
+    let database = opened.await.unwrap();
+    create(&database, vec![narrow_table()]).await;
+    let narrow = table(&database, "narrow");
+    let value = "x".repeat(200);
+    for round in 0..2 {
+        for number in 0..6000 {
+            let name = format!("{round} {number}");
+            database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await.unwrap();
+        }
+        database.flush("ks", None).await.unwrap();
+    }
+    database
+}
+
 /// Nobody waits any more by a limit that there was, and what was read without one is not owed under the next one.
 #[test]
 fn a_compaction_that_runs_takes_another_limit_at_once() {
@@ -21,25 +44,7 @@ fn a_compaction_that_runs_takes_another_limit_at_once() {
     let _installed = clock.install();
     let file_system = FileSystem::simulated(1);
     run(async {
-        let mut configuration = configuration();
-        configuration.autocompaction = false;
-        // It stops after its first bytes, until the clock goes on.
-        configuration.compaction_bytes_per_second = Some(1);
-        let shared = SharedDatabase::new();
-        shared.set_settings(vec![("compaction_throughput".into(), Some("1B/s".into()))]);
-        let context = ShardContext { index: 0, count: 1 };
-        let opened = Database::open(context, file_system.clone(), Arc::new(configuration), shared);
-        let database = opened.await.unwrap();
-        create(&database, vec![narrow_table()]).await;
-        let narrow = table(&database, "narrow");
-        let value = "x".repeat(200);
-        for round in 0..2 {
-            for number in 0..6000 {
-                let name = format!("{round} {number}");
-                database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await.unwrap();
-            }
-            database.flush("ks", None).await.unwrap();
-        }
+        let database = with_two_files(&file_system).await;
         let read = async || database.compactions().await.first().map(|one| one.completed_bytes);
         let other = database.clone();
         let compaction = spawn_local(async move { other.compact("ks", None, false).await });
@@ -65,5 +70,28 @@ fn a_compaction_that_runs_takes_another_limit_at_once() {
         let settings = espalier_storage::system::table("system_views", "settings");
         let shown = show(&settings, &read_all(&database, &settings).await);
         assert!(format!("{shown:?}").contains("0MiB/s"), "{shown:?}");
+    });
+}
+
+/// Who waits for a file is ended, though the compaction that has it is of another kind and goes on.
+#[test]
+fn who_waits_for_a_file_is_stopped_while_another_kind_has_it() {
+    let _installed = ManualClock::new(i64::from(NOW) * 1_000_000).install();
+    let file_system = FileSystem::simulated(2);
+    run(async {
+        let database = with_two_files(&file_system).await;
+        let (first, second) = (database.clone(), database.clone());
+        let holder = spawn_local(async move { first.compact("ks", None, false).await });
+        give_way().await;
+        let waiting = spawn_local(async move { second.upgrade_sstables("ks", None, false).await });
+        give_way().await;
+        assert!(!holder.is_finished() && !waiting.is_finished());
+        database.stop_compactions(&[CompactionKind::Upgrade]).await;
+        give_way().await;
+        assert!(waiting.is_finished() && !holder.is_finished());
+        let ended = waiting.await;
+        assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");
+        database.set_compaction_throughput(0).await;
+        holder.await.unwrap();
     });
 }
