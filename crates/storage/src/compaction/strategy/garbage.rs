@@ -58,10 +58,9 @@ impl CompactionStrategy {
         match &self.kind {
             Kind::TimeWindow(_) => return Vec::new(),
             Kind::Leveled(strategy) => {
-                return strategy.downwards(arena, garbage, |files, index| {
-                    let others = files.iter().filter(|other| **other != index);
-                    let others = others.map(|other| Amounts::of(&arena.idle[*other], true));
-                    is_worth(dead_share(others.sum(), &arena.idle[index]))
+                return strategy.downwards(arena, garbage, older, |all, index| {
+                    let garbage = &arena.idle[index];
+                    is_worth(dead_share(all.without(&Amounts::of(garbage, true)), garbage))
                 });
             }
             Kind::SizeTiered(_) | Kind::Unified(_) => {}

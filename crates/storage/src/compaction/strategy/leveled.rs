@@ -3,7 +3,7 @@
 
 use super::{
     Arena, FileFacts, Pick, Split, depth_of, garbage::MOST_PICKS, options::Options,
-    size_tiered::SizeTiered,
+    overlaps::Amounts, size_tiered::SizeTiered,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -17,10 +17,6 @@ pub(super) struct Leveled {
 pub(super) const LEVELS: usize = 9;
 /// Files of level 0 that are compacted at once, as in Cassandra; if there are more, they are first made fewer among themselves.
 const MAXIMUM_LEVEL_0: usize = 32;
-
-/// Files of garbage that would be worth it for which is looked whether they cover something deeper: each takes a walk over all files, and
-/// nobody else gets the core meanwhile. The number is arbitrary.
-const MOST_LOOKED_AT: usize = 32;
 
 impl Leveled {
     pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
@@ -99,57 +95,52 @@ impl Leveled {
     }
 
     /// Files of which much can go with what they cover in deeper levels or in level 0, each with what it meets in the next one, into that;
-    /// of level 0 all files. So they come to what they cover.
+    /// of level 0 all files. So they come to what they cover. `older` is what each idle file meets that has something as old; `is_worth` is
+    /// told what there is in all files that go down with one.
     pub(super) fn downwards(
         &self,
         arena: &Arena<'_>,
         garbage: &[usize],
-        is_worth: impl Fn(&[usize], usize) -> bool,
+        older: &[Amounts],
+        is_worth: impl Fn(Amounts, usize) -> bool,
     ) -> Vec<Pick> {
         let levels = levels(arena.idle, arena.busy);
         let mut is_garbage = vec![false; arena.idle.len()];
         garbage.iter().for_each(|index| is_garbage[*index] = true);
-        let mut picks: Vec<Pick> = Vec::new();
-        let mut looked_at = 0;
-        for level in 0..LEVELS - 1 {
-            for index in levels.of[level].iter().filter(|index| is_garbage[**index]) {
-                let files = self.with_met(arena, &levels, level, *index);
-                let Some(files) = files.filter(|files| is_worth(files, *index)) else { continue };
-                looked_at += 1;
-                let is_picked = covers_some(arena, &levels, level, *index);
-                if is_picked {
-                    let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
-                    let pick = Pick::new(files, next, self.split());
-                    picks.push(Pick { garbage: Some(*index), ..pick });
-                }
-                if picks.len() == MOST_PICKS || looked_at == MOST_LOOKED_AT {
+        let garbage_of = |level: usize| {
+            levels.of[level].iter().copied().filter(|index: &usize| is_garbage[*index])
+        };
+        let of_all = |files: &[usize]| {
+            files.iter().map(|index| Amounts::of(&arena.idle[*index], true)).sum::<Amounts>()
+        };
+        let pick = |files, index, level: usize| {
+            let next = u32::try_from(level + 1).unwrap_or(u32::MAX);
+            Pick { garbage: Some(index), ..Pick::new(files, next, self.split()) }
+        };
+        let mut picks = Vec::new();
+        // All of level 0 goes, whichever of them it is for: they lie over each other.
+        if let Some(files) = all_of_level_0(arena, &levels) {
+            let all = of_all(&files);
+            let covers_some = |index: &usize| older[*index].files > older[*index].taken;
+            let for_whom = garbage_of(0).find(|index| covers_some(index) && is_worth(all, *index));
+            picks.extend(for_whom.map(|index| pick(files, index, 0)));
+        }
+        for level in 1..LEVELS - 1 {
+            for index in
+                garbage_of(level).filter(|index| covers_deeper(arena, &levels, level, *index))
+            {
+                if picks.len() == MOST_PICKS {
                     return picks;
                 }
-                // Of level 0 it would be the same files again.
-                if is_picked && level == 0 {
-                    break;
+                let range = (arena.idle[index].first_token, arena.idle[index].last_token);
+                let Some(met) = met_in(arena, &levels, level + 1, range) else { continue };
+                let files: Vec<usize> = std::iter::once(index).chain(met).collect();
+                if is_worth(of_all(&files), index) {
+                    picks.push(pick(files, index, level));
                 }
             }
         }
         picks
-    }
-
-    /// The files that have to go down with one of a level.
-    fn with_met(
-        &self,
-        arena: &Arena<'_>,
-        levels: &Levels,
-        level: usize,
-        index: usize,
-    ) -> Option<Vec<usize>> {
-        let mut files = match level {
-            // None may be left that is older and lies over it.
-            0 if levels.is_level_0_busy => return None,
-            0 => levels.of[0].clone(),
-            _ => vec![index],
-        };
-        files.extend(met_in(arena, levels, level + 1, span(arena, &files)?)?);
-        Some(files)
     }
 
     /// How many files of level 0 lie over one token beyond those that are too few to go up. In the other levels one lies over it.
@@ -173,11 +164,35 @@ impl Leveled {
     }
 }
 
-/// Whether a file of a level may cover something in deeper ones; of level 0 also there, where files lie over each other and all of them go.
-fn covers_some(arena: &Arena<'_>, levels: &Levels, level: usize, index: usize) -> bool {
-    let from = if level == 0 { 0 } else { level + 1 };
-    let mut others = levels.of[from..].iter().flatten();
-    others.any(|other| arena.idle[*other].may_be_covered_by(&arena.idle[index]))
+/// The files of level 0 with what they meet in the next one; `None` if some of either is being compacted: none may be left that is older
+/// and lies over what goes.
+fn all_of_level_0(arena: &Arena<'_>, levels: &Levels) -> Option<Vec<usize>> {
+    if levels.is_level_0_busy {
+        return None;
+    }
+    let mut files = levels.of[0].clone();
+    files.extend(met_in(arena, levels, 1, span(arena, &files)?)?);
+    Some(files)
+}
+
+/// Whether a file of a level may cover something in deeper ones.
+fn covers_deeper(arena: &Arena<'_>, levels: &Levels, level: usize, index: usize) -> bool {
+    let file = &arena.idle[index];
+    let range = (file.first_token, file.last_token);
+    let mut met =
+        levels.of[level + 1..].iter().flat_map(|of_level| meeting(arena, of_level, range));
+    met.any(|other| arena.idle[other].may_be_covered_by(file))
+}
+
+/// Those of a level's files that meet a range of tokens: they lie one behind another.
+fn meeting<'a>(
+    arena: &'a Arena<'_>,
+    of_level: &'a [usize],
+    range: (i64, i64),
+) -> impl Iterator<Item = usize> + 'a {
+    let first = of_level.partition_point(|index| arena.idle[*index].last_token < range.0);
+    let behind = of_level[first..].iter().copied();
+    behind.take_while(move |index| arena.idle[*index].first_token <= range.1)
 }
 
 struct Levels {
@@ -248,8 +263,5 @@ fn met_in(
     if arena.busy.iter().any(|file| is_near(file) && meets(file)) {
         return None;
     }
-    let of_level = levels.of.get(level)?.iter().copied();
-    // They lie one behind another.
-    let first = levels.of[level].partition_point(|index| arena.idle[*index].last_token < range.0);
-    Some(of_level.skip(first).take_while(|index| meets(&arena.idle[*index])).collect())
+    Some(meeting(arena, levels.of.get(level)?, range).collect())
 }

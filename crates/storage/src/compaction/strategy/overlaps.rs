@@ -101,7 +101,7 @@ impl Amounts {
     }
 
     /// Without what is a part of it.
-    fn without(mut self, part: &Self) -> Self {
+    pub(super) fn without(mut self, part: &Self) -> Self {
         self.files -= part.files;
         self.taken -= part.taken;
         for (amount, part) in [

@@ -444,6 +444,23 @@ fn what_is_worth_it_is_found_among_what_is_not() {
     }
 }
 
+/// However many there are in a level that cover only what a lone file of level 0 has: they do not come to it downwards.
+#[test]
+fn what_covers_nothing_deeper_hides_no_deeper_garbage() {
+    let token = |n: u64| n as i64 * 1000;
+    let part = |n: u64, level: u32, ratio: f64| FileFacts {
+        droppable_ratio: ratio,
+        age_s: 90_000,
+        ..at(file(n, 1), level, token(n), token(n) + 999)
+    };
+    let mut files: Vec<_> = (0..40).map(|n| part(n, 1, 0.5)).collect();
+    files.push(FileFacts { minimum_timestamp: 0, ..at(file(40, 1), 0, token(0), token(60)) });
+    files.push(part(50, 2, 0.5));
+    files.push(FileFacts { minimum_timestamp: 0, ..part(50, 3, 0.0) });
+    let strategy = strategy("LeveledCompactionStrategy", &[]);
+    assert_eq!(picked(&strategy, &files, &[]), [[50, 50]]);
+}
+
 /// Cassandra may give them names without a number.
 #[test]
 fn files_without_numbers_are_not_one() {
