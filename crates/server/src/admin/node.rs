@@ -28,7 +28,9 @@ pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpRespo
         {
             HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"))
         }
-        ["storage_service", "ownership", ..] => pair(&address, &json_string("1.0")),
+        ["storage_service", "ownership"] | ["storage_service", "ownership", _] => {
+            pair(&address, &json_string("1.0"))
+        }
         ["storage_service", "generation_number"] => {
             HttpResponse::json(server.started.generation().to_string())
         }

@@ -3,7 +3,7 @@
 //! A clock costs a twentieth of the fastest read, so not every request is timed. Chosen are groups of requests that were
 //! taken out of a receive buffer together, at random, one in [`GROUPS_PER_SAMPLE`] on average, before anybody knows what
 //! they will take: those that must wait are as likely to be in as those that are answered at once, and percentiles are those of
-//! all requests. (If all that wait were timed, and few of the others, a miss in a hundred would be the median.)
+//! all requests that are not refused at once. (If all that wait were timed, and few of the others, a miss in a hundred would be the median.)
 //!
 //! The first group is always chosen, so that a fresh node shows that something is measured.
 //!

@@ -46,7 +46,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const LEAST_GRACE: Duration = Duration::from_secs(3600);
 
 /// What is tried again may take so many bytes on a shard. Beyond that logged batches are refused: as long as a disk fails, or a shard has more to do
-/// than it can, there is no end to how many fail. An arbitrary choice.
+/// than it can, there is no end to how many fail. They are counted as they are encoded; as objects, many small rows take several times as much.
+/// An arbitrary choice.
 const MOST_UNFINISHED_BYTES: usize = 16 << 20;
 /// What something takes that is tried again, besides a mutation.
 const UNFINISHED_BYTES: usize = 1 << 10;

@@ -186,8 +186,9 @@ impl Part {
             all.max_sstable_bytes = all.max_sstable_bytes.max(facts.bytes.all);
             all.filter_bytes += facts.bytes.filter;
             all.old_sstables += u64::from(facts.is_old);
-            if let Some(files) = all.sstables_by_level.get_mut(facts.level) {
-                *files += 1;
+            // Greater ones count as the last, as for the strategy.
+            if let Some(last) = all.sstables_by_level.len().checked_sub(1) {
+                all.sstables_by_level[facts.level.min(last)] += 1;
             }
             if let Some((stored, plain)) = facts.compression {
                 all.compressed_bytes += stored;

@@ -161,9 +161,9 @@ impl FlushProgress<'_> {
         let undone = self.done_share.replace(1.0) * self.bytes;
         let estimate = self.estimate;
         estimate.done_bytes.set(estimate.done_bytes.get() - undone);
-        // What goes back was no progress of the time since then.
-        if let Some((then, done_then)) = estimate.sampled.get() {
-            estimate.sampled.set(Some((then, done_then - undone)));
+        // What is done from here on counts from here on: what is taken back is no progress, and none backwards either.
+        if estimate.sampled.get().is_some() {
+            estimate.sampled.set(Some((Instant::coarse(), estimate.done_bytes.get())));
         }
         let left = self.bytes - undone;
         estimate.left_bytes.set((estimate.left_bytes.get() - left).max(0.0));
