@@ -34,7 +34,8 @@ fn the_log_does_not_grow_beyond_its_share() {
         time::sleep(Duration::from_millis(50)).await;
         let metrics = database.metrics().commit_log;
         assert!(metrics.segments_recycled > 40, "{metrics:?}");
-        assert!(metrics.segments_created < 40, "{metrics:?}");
+        // Where a flush is behind the writes, a new one is made while the share allows it.
+        assert!(metrics.segments_created < metrics.segments_recycled, "{metrics:?}");
         assert!(read_partition(&database, &wide, "old").await.is_some());
     });
     // What recycled files held before does not come back as records.
