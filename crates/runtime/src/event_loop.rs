@@ -6,7 +6,6 @@
 //!   runtime underneath clears its "notified" flag with a plain store when it comes back from the kernel,
 //!   so without the fence its next look at its own wake queue could miss a wake on paper.)
 //! - Tasks never run for more than [`RUN_SLICE`] plus one task's budget between two looks at the kernel.
-//! - Of those that gave way one is made ready where no other task is, and at least one in two turns.
 //! - Only this thread polls its tasks; nothing is stolen.
 
 use crate::mailbox::{Inbox, LocalCalls};
@@ -219,8 +218,6 @@ impl LoopState {
         let waker = Waker::from(Arc::clone(&main_waker));
         let mut context = Context::from_waker(&waker);
         let mut is_done = false;
-        // Whether one that gave way was made ready for the turn that comes.
-        let mut has_woken_ahead = false;
         loop {
             let mut now = ticks::now();
             preempt::task_begins_at(now);
@@ -234,30 +231,12 @@ impl LoopState {
             }
             let slice_began = now;
             let mut more;
-            let mut has_woken = std::mem::take(&mut has_woken_ahead);
             loop {
                 more = runtime.run();
                 now = preempt::task_ends();
-                if now.wrapping_sub(slice_began) > slice {
-                    // Those who fill each slice must not keep out who gave way.
-                    has_woken_ahead = !has_woken && preempt::wake_first_rested();
-                    more |= has_woken_ahead;
+                if !more || now.wrapping_sub(slice_began) > slice {
                     break;
                 }
-                if more {
-                    continue;
-                }
-                // Calls of other shards and the main task are looked at between turns.
-                let others_wait = !is_done && main_waker.ready.load(Ordering::Acquire)
-                    || self.inbox.has_messages();
-                if others_wait {
-                    has_woken_ahead = !has_woken && preempt::wake_first_rested();
-                    break;
-                }
-                if !preempt::wake_first_rested() {
-                    break;
-                }
-                has_woken = true;
             }
             self.calls.flush_all();
             if is_done && may_end() {
@@ -268,7 +247,7 @@ impl LoopState {
                 || !is_done && main_waker.ready.load(Ordering::Acquire)
                 || self.inbox.has_messages();
             self.look_at_kernel(runtime, busy);
-            preempt::let_yielded_run();
+            preempt::wake_yielded();
         }
     }
 

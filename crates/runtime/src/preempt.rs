@@ -7,14 +7,11 @@
 //! (what a hypervisor takes away nobody tells, and it counts). Those accounts cost two system calls, so they are
 //! looked at every [`USAGE_INTERVAL`] and after sleep, and what was taken in such an interval before a long
 //! poll is mistaken for what was taken in it.
-//! Those who gave way run again one after the other, each behind all tasks that are ready by then: an answer of the kernel, or what a
-//! client has sent meanwhile, waits for the rest of one budget and not for one of each task that works in the background.
 //! Memory: a few words per thread and one waker per yielding task.
 
 use crate::cpu::{ThreadUsage, thread_usage};
 use crate::ticks;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::task::{Poll, Waker};
@@ -43,10 +40,7 @@ struct Core {
     stalls: Cell<u64>,
     longest_ticks: Cell<u64>,
     longest_task: Cell<Option<&'static Location<'static>>>,
-    /// Of those who gave way since the kernel was asked.
     yielded: RefCell<Vec<Waker>>,
-    /// Of those who gave way before, the first of them first.
-    rested: RefCell<VecDeque<Waker>>,
     ending: Cell<bool>,
 }
 
@@ -66,7 +60,6 @@ thread_local! {
             longest_ticks: Cell::new(0),
             longest_task: Cell::new(None),
             yielded: RefCell::new(Vec::new()),
-            rested: RefCell::new(VecDeque::new()),
             ending: Cell::new(false),
         }
     };
@@ -211,7 +204,7 @@ pub(crate) fn end_loop() {
         core.budget_ticks.set(u64::MAX);
         core.ending.set(false);
         core.task.set(None);
-        (core.yielded.take(), core.rested.take())
+        std::mem::take(&mut *core.yielded.borrow_mut())
     });
     drop(yielded);
 }
@@ -295,16 +288,22 @@ impl Core {
 
 /// Whether a task waits in [`yield_now`].
 pub(crate) fn has_yielded() -> bool {
-    CORE.with(|core| !core.yielded.borrow().is_empty() || !core.rested.borrow().is_empty())
+    CORE.with(|core| !core.yielded.borrow().is_empty())
 }
 
 /// Called by the event loop after it has asked the kernel: the tasks that gave way may run again.
-pub(crate) fn let_yielded_run() {
-    CORE.with(|core| core.rested.borrow_mut().extend(core.yielded.borrow_mut().drain(..)));
-}
-
-/// Makes the first of those that may run again ready, if there is one.
-pub(crate) fn wake_first_rested() -> bool {
-    let first = CORE.with(|core| core.rested.borrow_mut().pop_front());
-    first.map(Waker::wake).is_some()
+pub(crate) fn wake_yielded() {
+    CORE.with(|core| {
+        if core.yielded.borrow().is_empty() {
+            return;
+        }
+        let mut wakers = std::mem::take(&mut *core.yielded.borrow_mut());
+        for waker in wakers.drain(..) {
+            waker.wake();
+        }
+        let mut yielded = core.yielded.borrow_mut();
+        if yielded.is_empty() {
+            *yielded = wakers;
+        }
+    });
 }

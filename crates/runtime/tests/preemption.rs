@@ -8,7 +8,6 @@ use espalier_runtime::cpu::{allowed_cpus, pin_current_thread, thread_time};
 use espalier_runtime::preempt::{
     self, TASK_BUDGET, set_stall_threshold, stall_report, take_stall_report,
 };
-use espalier_runtime::sync::Notify;
 use espalier_runtime::time::{Instant, sleep};
 use espalier_runtime::{block_on, maybe_yield, should_yield, spawn_local, yield_now};
 use std::cell::Cell;
@@ -73,54 +72,6 @@ fn timers_fire_beside_a_task_that_gives_way() {
         stop.set(true);
         for hog in hogs {
             assert!(hog.await > 1000);
-        }
-    });
-}
-
-/// What becomes ready while somebody has the core waits for that one, and not for all who gave way before.
-#[test]
-fn who_becomes_ready_runs_before_those_who_gave_way() {
-    const HOGS: usize = 6;
-    block_on(async {
-        let stop = Rc::new(Cell::new(false));
-        // Of all hogs together, and how many there had been when the other task was woken.
-        let (turns, woken_at) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0u64)));
-        let bell = Rc::new(Notify::new());
-        let hog = |number: usize| {
-            let (stop, turns, woken_at) = (stop.clone(), turns.clone(), woken_at.clone());
-            let bell = bell.clone();
-            spawn_local(async move {
-                let mut own_turns = 0u64;
-                while !stop.get() {
-                    if should_yield() {
-                        turns.set(turns.get() + 1);
-                        own_turns += 1;
-                        if number == 0 {
-                            woken_at.set(turns.get());
-                            bell.notify_one();
-                        }
-                        yield_now().await;
-                    }
-                }
-                own_turns
-            })
-        };
-        let hogs: Vec<_> = (0..HOGS).map(hog).collect();
-        let answered = spawn_local(async move {
-            // At first all are new, and nobody has given way.
-            for _ in 0..4 {
-                bell.notified().await;
-            }
-            for _ in 0..16 {
-                bell.notified().await;
-                let waited = turns.get() - woken_at.get();
-                assert!(waited <= 1, "{waited} turns of others came first");
-            }
-        });
-        answered.await;
-        stop.set(true);
-        for hog in hogs {
-            assert!(hog.await >= 18, "each has its turn");
         }
     });
 }
