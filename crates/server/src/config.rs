@@ -22,8 +22,8 @@ pub struct ServerConfig {
     pub max_request_data_in_flight: usize,
     /// `native_transport_max_request_data_in_flight_per_ip`, of the whole node.
     pub max_request_data_in_flight_per_ip: usize,
-    /// `broadcast_rpc_address`: what traces call this node, if not by the address that it listens on.
-    pub broadcast_address: Option<IpAddr>,
+    /// `broadcast_rpc_address`: what others are told of where this node is. Without the setting, the address that it listens on.
+    pub broadcast_address: IpAddr,
     /// `trace_type_query_ttl`, in seconds: how long the rows of traces live.
     pub trace_ttl_s: u32,
 }
@@ -40,7 +40,7 @@ impl ServerConfig {
             connection_limits: ConnectionLimits::default(),
             max_request_data_in_flight: memory / 10,
             max_request_data_in_flight_per_ip: memory / 40,
-            broadcast_address: None,
+            broadcast_address: listen.ip(),
             trace_ttl_s: 24 * 3600,
         }
     }

@@ -34,8 +34,8 @@ pub struct NodeConfiguration {
     pub cluster_name: String,
     /// The working directory; nobody else may have it.
     pub directory: PathBuf,
-    /// The address that clients are told; without it, the one that is listened on.
-    pub broadcast_address: Option<IpAddr>,
+    /// The address that clients are told.
+    pub broadcast_address: IpAddr,
     /// `commitlog_sync_period`. Storage is told it only if its `commitlog_sync` is `periodic`.
     pub sync_period: Duration,
     /// `commitlog_sync_group_window`. Storage is told it only if its `commitlog_sync` is `group`.
@@ -247,10 +247,9 @@ fn server(
     if let Some(bytes) = draft.max_in_flight_bytes_per_ip {
         server.max_request_data_in_flight_per_ip = to_usize(bytes);
     }
-    server.broadcast_address = Some(match &draft.broadcast_rpc_address {
-        Some(name) => address("broadcast_rpc_address", name, 0)?.ip(),
-        None => listen.ip(),
-    });
+    if let Some(name) = &draft.broadcast_rpc_address {
+        server.broadcast_address = address("broadcast_rpc_address", name, 0)?.ip();
+    }
     if let Some(ttl) = draft.trace_ttl {
         server.trace_ttl_s = trace_ttl_s(ttl)?;
     }

@@ -30,7 +30,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put("data_file_directories", format!("[{}]", within(&storage.data_directory)));
     shown.put("commitlog_directory", within(&storage.commitlog_directory));
     shown.put("rpc_address", server.listen.ip());
-    shown.put_or_null("broadcast_rpc_address", node.broadcast_address);
+    shown.put("broadcast_rpc_address", node.broadcast_address);
     shown.put("native_transport_port", server.listen.port());
     shown.put_or_null(
         "native_shard_aware_transport_port",

@@ -20,7 +20,7 @@ pub async fn introduce(database: &Database, leadership: &Leadership) -> Result<(
     let local = LocalNode {
         host_id: database.host_id(),
         cluster_name: leadership.cluster_name.clone(),
-        rpc_address: leadership.broadcast_address.unwrap_or(leadership.addresses.cql.ip()),
+        rpc_address: leadership.broadcast_address,
         rpc_port: leadership.addresses.cql.port(),
         schema_version: database.schema().version,
         generation_s: now_s,

@@ -21,8 +21,8 @@ pub struct Leadership {
     pub began: Instant,
     /// What `system.local` says.
     pub cluster_name: String,
-    /// The address that clients are told, if it is not the one that is listened on.
-    pub broadcast_address: Option<IpAddr>,
+    /// The address that clients are told.
+    pub broadcast_address: IpAddr,
     /// Where to listen.
     pub addresses: Addresses,
     /// The working directory, for people.

@@ -14,7 +14,8 @@ use crate::shard::ShardServer;
 /// Answers a GET of one of these paths.
 pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpResponse {
     let database = server.processor.database();
-    let address = json_string(&address(server));
+    // What clients are told, as in `system.local`.
+    let address = json_string(&server.config.broadcast_address.to_string());
     match path {
         ["storage_service", "load"] => HttpResponse::json(load(database).await.to_string()),
         ["storage_service", "load_map"] => pair(&address, &load(database).await.to_string()),
@@ -48,12 +49,6 @@ pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpRespo
         },
         path => super::routes::unanswered("GET", path),
     }
-}
-
-/// What clients are told, as in `system.local`.
-fn address(server: &ShardServer) -> String {
-    let config = &server.config;
-    config.broadcast_address.unwrap_or(config.listen.ip()).to_string()
 }
 
 /// A map with one entry, both in JSON, as ScyllaDB writes maps.

@@ -61,8 +61,7 @@ async fn write_all(server: Rc<ShardServer>, _pass: GatePass) {
 async fn write(server: &ShardServer, request: &TracedRequest) -> Result<(), StorageError> {
     let database = server.processor.database();
     let config = &server.config;
-    let node =
-        (config.broadcast_address.unwrap_or_else(|| config.listen.ip()), config.listen.port());
+    let node = (config.broadcast_address, config.listen.port());
     let started_at_us = request.started_at_us;
     let schema = database.schema();
     let writer = TraceWriter::new(&schema, request.id, started_at_us, node, config.trace_ttl_s);

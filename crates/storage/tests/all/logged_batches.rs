@@ -24,6 +24,16 @@ use crate::support::{shards::on_shards, *};
 
 const PARTS: usize = 6;
 
+/// A row for each part, in partitions whose names begin so.
+fn batch_of(
+    narrow: &espalier_mutation::schema::TableMetadata,
+    prefix: &str,
+    value: &str,
+) -> Mutation {
+    let row = |part| insert(narrow, &format!("{prefix}{part}"), None, 1, &[("v", value)]);
+    Mutation { updates: (0..PARTS).flat_map(|part| row(part).updates).collect() }
+}
+
 #[test]
 fn all_or_nothing_over_shards_and_crashes() {
     let mut file_system = FileSystem::simulated(1);
@@ -45,12 +55,7 @@ fn all_or_nothing_over_shards_and_crashes() {
                 power.power_off_after(cut_after);
                 let narrow = table(&database, "narrow");
                 for batch in 0..20 {
-                    let mut mutation = Mutation::default();
-                    for part in 0..PARTS {
-                        let name = format!("{seed}/{batch}/{part}");
-                        let one = insert(&narrow, &name, None, 1, &[("v", "1")]);
-                        mutation.updates.extend(one.updates);
-                    }
+                    let mutation = batch_of(&narrow, &format!("{seed}/{batch}/"), "1");
                     if database.apply_logged_batch(mutation).await.is_err() {
                         return;
                     }
@@ -95,10 +100,7 @@ fn with_a_part_that_is_refused(
     refused: PartitionUpdate,
 ) -> Mutation {
     let mut mutation = Mutation { updates: vec![refused] };
-    for part in 0..PARTS {
-        let one = insert(narrow, &part.to_string(), None, 1, &[("v", "1")]);
-        mutation.updates.extend(one.updates);
-    }
+    mutation.updates.extend(batch_of(narrow, "", "1").updates);
     mutation
 }
 
@@ -149,11 +151,7 @@ fn what_a_note_says_does_not_come_back_after_what_has_ended_it() {
             create(&database, vec![narrow_table()]).await;
             let (narrow, other) = (table(&database, "narrow"), database.clone());
             let batches = database.schema().table("system", "batches").unwrap().clone();
-            let mut mutation = Mutation::default();
-            for part in 0..PARTS {
-                let one = insert(&narrow, &part.to_string(), None, 1, &[("v", "1")]);
-                mutation.updates.extend(one.updates);
-            }
+            let mutation = batch_of(&narrow, "", "1");
             let noted = loop {
                 let (other, again) = (other.clone(), mutation.clone());
                 let batch = spawn_local(async move { other.apply_logged_batch(again).await });
@@ -242,11 +240,7 @@ fn notes_do_not_stay_when_the_log_fails_for_a_while() {
             let batches = database.schema().table("system", "batches").unwrap().clone();
             let mut refused = 0;
             for failing in 1..10 {
-                let mut mutation = Mutation::default();
-                for part in 0..PARTS {
-                    let name = format!("{failing}/{part}");
-                    mutation.updates.extend(insert(&narrow, &name, None, 1, &[("v", "1")]).updates);
-                }
+                let mutation = batch_of(&narrow, &format!("{failing}/"), "1");
                 let mut fault = Fault::nth(Operation::Sync, failing, Effect::InputOutput);
                 fault = fault.on_path("commitlog-");
                 disk.inject(fault);
@@ -280,15 +274,7 @@ fn batches_that_fail_are_kept_within_bounds() {
             let narrow = table(&database, "narrow");
             let batches = database.schema().table("system", "batches").unwrap().clone();
             let value = "v".repeat(60_000);
-            let batch = |number: usize| {
-                let mut mutation = Mutation::default();
-                for part in 0..PARTS {
-                    let name = format!("{number}/{part}");
-                    let one = insert(&narrow, &name, None, 1, &[("v", &value)]);
-                    mutation.updates.extend(one.updates);
-                }
-                mutation
-            };
+            let batch = |number: usize| batch_of(&narrow, &format!("{number}/"), &value);
             disk.inject(
                 Fault::always(Operation::Sync, Effect::InputOutput).on_path("commitlog-1-"),
             );
