@@ -6,6 +6,8 @@
 //!   runtime underneath clears its "notified" flag with a plain store when it comes back from the kernel,
 //!   so without the fence its next look at its own wake queue could miss a wake on paper.)
 //! - Tasks never run for more than [`RUN_SLICE`] plus one task's budget between two looks at the kernel.
+//! - Who gave way is made ready where no other task is; where others fill the turns, those who gave way have half of
+//!   the core at least, or one budget after each [`RUN_SLICE`].
 //! - Only this thread polls its tasks; nothing is stolen.
 
 use crate::mailbox::{Inbox, LocalCalls};
@@ -218,6 +220,13 @@ impl LoopState {
         let waker = Waker::from(Arc::clone(&main_waker));
         let mut context = Context::from_waker(&waker);
         let mut is_done = false;
+        // When those that gave way have a turn, however much others have to do.
+        let mut due = 0u64;
+        let wake_rested = |due: &mut u64, now: u64| {
+            let Some(turn) = preempt::wake_first_rested() else { return false };
+            *due = (*due).clamp(now.saturating_sub(slice), now) + turn + turn.min(slice);
+            true
+        };
         loop {
             let mut now = ticks::now();
             preempt::task_begins_at(now);
@@ -225,18 +234,25 @@ impl LoopState {
             time::forget_seconds_of_turn();
             signal::deliver();
             self.inbox.receive(self);
-            if !is_done && main_waker.ready.swap(false, Ordering::AcqRel) {
-                is_done = main.as_mut().poll(&mut context).is_ready();
-                now = preempt::task_ends();
-            }
-            let slice_began = now;
+            let turn_began = now;
             let mut more;
             loop {
+                if !is_done && main_waker.ready.swap(false, Ordering::AcqRel) {
+                    is_done = main.as_mut().poll(&mut context).is_ready();
+                    preempt::task_ends();
+                }
                 more = runtime.run();
                 now = preempt::task_ends();
-                if !more || now.wrapping_sub(slice_began) > slice {
+                more |= !is_done && main_waker.ready.load(Ordering::Acquire);
+                if now.wrapping_sub(turn_began) > slice || !more && self.inbox.has_messages() {
                     break;
                 }
+                if !more && !wake_rested(&mut due, now) {
+                    break;
+                }
+            }
+            while due <= now && wake_rested(&mut due, now) {
+                more = true;
             }
             self.calls.flush_all();
             if is_done && may_end() {
@@ -247,7 +263,7 @@ impl LoopState {
                 || !is_done && main_waker.ready.load(Ordering::Acquire)
                 || self.inbox.has_messages();
             self.look_at_kernel(runtime, busy);
-            preempt::wake_yielded();
+            preempt::let_yielded_run();
         }
     }
 

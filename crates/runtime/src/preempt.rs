@@ -7,8 +7,13 @@
 //! (what a hypervisor takes away nobody tells, and it counts). Those accounts cost two system calls, so they are
 //! looked at every [`USAGE_INTERVAL`] and after sleep, and what was taken in such an interval before a long
 //! poll is mistaken for what was taken in it.
+//! Those who gave way run again one after the other, each behind the tasks that are ready by then: an answer of the kernel, or what a
+//! client has sent meanwhile, waits for the rest of one budget and not for one of each task that works in the background.
 //! Memory: a few words per thread and one waker per yielding task.
 
+mod gave_way;
+
+use self::gave_way::GaveWay;
 use crate::cpu::{ThreadUsage, thread_usage};
 use crate::ticks;
 use std::cell::{Cell, RefCell};
@@ -40,7 +45,10 @@ struct Core {
     stalls: Cell<u64>,
     longest_ticks: Cell<u64>,
     longest_task: Cell<Option<&'static Location<'static>>>,
-    yielded: RefCell<Vec<Waker>>,
+    /// For how long those who gave way had held the core, on average of the last ones.
+    turn_ticks: Cell<u64>,
+    /// Made when the first gives way.
+    gave_way: RefCell<Option<GaveWay>>,
     ending: Cell<bool>,
 }
 
@@ -59,7 +67,8 @@ thread_local! {
             stalls: Cell::new(0),
             longest_ticks: Cell::new(0),
             longest_task: Cell::new(None),
-            yielded: RefCell::new(Vec::new()),
+            turn_ticks: Cell::new(0),
+            gave_way: RefCell::new(None),
             ending: Cell::new(false),
         }
     };
@@ -96,7 +105,7 @@ pub fn yield_now() -> impl Future<Output = ()> {
         }
         given_way = true;
         if crate::event_loop::is_running() {
-            CORE.with(|core| core.yielded.borrow_mut().push(context.waker().clone()));
+            CORE.with(|core| core.give_way(context.waker()));
         } else {
             context.waker().wake_by_ref();
         }
@@ -170,6 +179,14 @@ impl Core {
         self.forced.set(Some(state));
         state >> 62 == 0
     }
+
+    fn give_way(&self, waker: &Waker) {
+        if self.gave_way.borrow_mut().get_or_insert_default().push(waker) {
+            let held = ticks::now().wrapping_sub(self.task_started.get());
+            let average = self.turn_ticks.get();
+            self.turn_ticks.set(average - average / 8 + held / 8);
+        }
+    }
 }
 
 /// Called by the event loop when it starts on a thread.
@@ -200,13 +217,13 @@ pub(crate) fn is_ending() -> bool {
 /// Called when the event loop ends: nothing is scheduled here any more.
 pub(crate) fn end_loop() {
     crate::time::forget_seconds_of_turn();
-    let yielded = CORE.with(|core| {
+    let gave_way = CORE.with(|core| {
         core.budget_ticks.set(u64::MAX);
         core.ending.set(false);
         core.task.set(None);
-        std::mem::take(&mut *core.yielded.borrow_mut())
+        core.gave_way.take()
     });
-    drop(yielded);
+    drop(gave_way);
 }
 
 /// Called when a task is about to be polled and no poll ended just before (which would be the begin).
@@ -288,22 +305,20 @@ impl Core {
 
 /// Whether a task waits in [`yield_now`].
 pub(crate) fn has_yielded() -> bool {
-    CORE.with(|core| !core.yielded.borrow().is_empty())
+    CORE.with(|core| core.gave_way.borrow().as_ref().is_some_and(|gave_way| !gave_way.is_empty()))
 }
 
 /// Called by the event loop after it has asked the kernel: the tasks that gave way may run again.
-pub(crate) fn wake_yielded() {
+pub(crate) fn let_yielded_run() {
+    CORE.with(|core| core.gave_way.borrow_mut().as_mut().map(GaveWay::let_run));
+}
+
+/// Makes the first of those that may run again ready, if there is one. Returns for how many ticks such tasks have held the core of late
+/// until they gave way again.
+pub(crate) fn wake_first_rested() -> Option<u64> {
     CORE.with(|core| {
-        if core.yielded.borrow().is_empty() {
-            return;
-        }
-        let mut wakers = std::mem::take(&mut *core.yielded.borrow_mut());
-        for waker in wakers.drain(..) {
-            waker.wake();
-        }
-        let mut yielded = core.yielded.borrow_mut();
-        if yielded.is_empty() {
-            *yielded = wakers;
-        }
-    });
+        let first = core.gave_way.borrow_mut().as_mut()?.pop_first()?;
+        first.wake();
+        Some(core.turn_ticks.get())
+    })
 }

@@ -8,6 +8,7 @@ use espalier_runtime::cpu::{allowed_cpus, pin_current_thread, thread_time};
 use espalier_runtime::preempt::{
     self, TASK_BUDGET, set_stall_threshold, stall_report, take_stall_report,
 };
+use espalier_runtime::sync::Notify;
 use espalier_runtime::time::{Instant, sleep};
 use espalier_runtime::{block_on, maybe_yield, should_yield, spawn_local, yield_now};
 use std::cell::Cell;
@@ -73,6 +74,131 @@ fn timers_fire_beside_a_task_that_gives_way() {
         for hog in hogs {
             assert!(hog.await > 1000);
         }
+    });
+}
+
+/// What becomes ready while somebody has the core waits for that one, and not for all who gave way before.
+#[test]
+fn who_becomes_ready_runs_before_those_who_gave_way() {
+    const HOGS: usize = 6;
+    block_on(async {
+        let stop = Rc::new(Cell::new(false));
+        // Of all hogs together, and how many there had been when the other task was woken.
+        let (turns, woken_at) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0u64)));
+        let bell = Rc::new(Notify::new());
+        let hog = |number: usize| {
+            let (stop, turns, woken_at) = (stop.clone(), turns.clone(), woken_at.clone());
+            let bell = bell.clone();
+            spawn_local(async move {
+                let mut own_turns = 0u64;
+                while !stop.get() {
+                    if should_yield() {
+                        turns.set(turns.get() + 1);
+                        own_turns += 1;
+                        if number == 0 {
+                            woken_at.set(turns.get());
+                            bell.notify_one();
+                        }
+                        yield_now().await;
+                    }
+                }
+                own_turns
+            })
+        };
+        let hogs: Vec<_> = (0..HOGS).map(hog).collect();
+        let answered = spawn_local(async move {
+            // At first all are new, and nobody has given way.
+            for _ in 0..4 {
+                bell.notified().await;
+            }
+            for _ in 0..16 {
+                bell.notified().await;
+                let waited = turns.get() - woken_at.get();
+                assert!(waited <= 1, "{waited} turns of others came first");
+            }
+        });
+        answered.await;
+        stop.set(true);
+        for hog in hogs {
+            assert!(hog.await >= 18, "each has its turn");
+        }
+    });
+}
+
+/// Where others fill each turn, those who give way after little work share a slice: none waits for a turn of each of them.
+#[test]
+fn who_gives_way_after_little_work_has_its_turn_beside_those_that_fill_each() {
+    const GIVING_WAY: usize = 32;
+    const CALLS: u64 = 200;
+    block_on(async {
+        let stop = Rc::new(Cell::new(false));
+        let giving_way: Vec<_> = (0..GIVING_WAY)
+            .map(|_| {
+                let stop = stop.clone();
+                spawn_local(async move {
+                    let mut turns = 0u64;
+                    while !stop.get() {
+                        turns += 1;
+                        yield_now().await;
+                    }
+                    turns
+                })
+            })
+            .collect();
+        let (there, back) = (Rc::new(Notify::new()), Rc::new(Notify::new()));
+        let answering = spawn_local({
+            let (there, back, stop) = (there.clone(), back.clone(), stop.clone());
+            async move {
+                while !stop.get() {
+                    there.notified().await;
+                    work(Duration::from_micros(150));
+                    back.notify_one();
+                }
+            }
+        });
+        let asking = spawn_local(async move {
+            for _ in 0..CALLS {
+                work(Duration::from_micros(150));
+                there.notify_one();
+                back.notified().await;
+            }
+            stop.set(true);
+            there.notify_one();
+        });
+        asking.await;
+        answering.await;
+        for task in giving_way {
+            let turns = task.await;
+            assert!(turns >= CALLS / 8, "{turns} turns beside {CALLS} calls");
+        }
+    });
+}
+
+/// A task of many futures that give way has its turn as one.
+#[test]
+fn who_gives_way_many_times_in_a_poll_has_one_turn() {
+    block_on(async {
+        let stop = Rc::new(Cell::new(false));
+        let turns = Rc::new(Cell::new(0u64));
+        let many = spawn_local({
+            let (stop, turns) = (stop.clone(), turns.clone());
+            async move {
+                let part = || async {
+                    while !stop.get() {
+                        turns.set(turns.get() + 1);
+                        yield_now().await;
+                    }
+                };
+                futures_util::future::join_all((0..16).map(|_| part())).await;
+            }
+        });
+        for _ in 0..1000 {
+            yield_now().await;
+        }
+        stop.set(true);
+        many.await;
+        let turns = turns.get() / 16;
+        assert!((900..1100).contains(&turns), "{turns} turns beside 1000");
     });
 }
 
