@@ -5,9 +5,10 @@
 //!   the loop, after each time it looked at the kernel, passes a full fence before it looks for work. (The
 //!   runtime underneath clears its "notified" flag with a plain store when it comes back from the kernel,
 //!   so without the fence its next look at its own wake queue could miss a wake on paper.)
-//! - Tasks never run for more than [`RUN_SLICE`] plus one task's budget between two looks at the kernel.
-//! - Who gave way is made ready where no other task is; where others fill the turns, those who gave way have half of
-//!   the core at least, or one budget after each [`RUN_SLICE`].
+//! - Tasks never run for more than [`RUN_SLICE`] plus the budgets of two tasks, one of which is the main one, between
+//!   two looks at the kernel.
+//! - Who gave way is made ready where no other task is. Where others fill the turns, each of those who gave way is paid
+//!   for by as much time of the others as it had held the core, or by [`RUN_SLICE`] if that is less.
 //! - Only this thread polls its tasks; nothing is stolen.
 
 use crate::mailbox::{Inbox, LocalCalls};
@@ -220,11 +221,11 @@ impl LoopState {
         let waker = Waker::from(Arc::clone(&main_waker));
         let mut context = Context::from_waker(&waker);
         let mut is_done = false;
-        // When those that gave way have a turn, however much others have to do.
+        // When the next of those that gave way has its turn, however much others have to do.
         let mut due = 0u64;
         let wake_rested = |due: &mut u64, now: u64| {
-            let Some(turn) = preempt::wake_first_rested() else { return false };
-            *due = (*due).clamp(now.saturating_sub(slice), now) + turn + turn.min(slice);
+            let Some(held) = preempt::wake_first_rested() else { return false };
+            *due = (*due).clamp(now.saturating_sub(slice), now) + held + held.min(slice);
             true
         };
         loop {
@@ -234,6 +235,8 @@ impl LoopState {
             time::forget_seconds_of_turn();
             signal::deliver();
             self.inbox.receive(self);
+            // Behind what the kernel and other shards have made ready.
+            while due <= now && wake_rested(&mut due, now) {}
             let turn_began = now;
             let mut more;
             loop {
@@ -247,12 +250,13 @@ impl LoopState {
                 if now.wrapping_sub(turn_began) > slice || !more && self.inbox.has_messages() {
                     break;
                 }
-                if !more && !wake_rested(&mut due, now) {
-                    break;
+                if !more {
+                    // What was said to other shards does not wait for somebody's budget.
+                    self.calls.flush_all();
+                    if !wake_rested(&mut due, now) {
+                        break;
+                    }
                 }
-            }
-            while due <= now && wake_rested(&mut due, now) {
-                more = true;
             }
             self.calls.flush_all();
             if is_done && may_end() {

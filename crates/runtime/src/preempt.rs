@@ -45,8 +45,6 @@ struct Core {
     stalls: Cell<u64>,
     longest_ticks: Cell<u64>,
     longest_task: Cell<Option<&'static Location<'static>>>,
-    /// For how long those who gave way had held the core, on average of the last ones.
-    turn_ticks: Cell<u64>,
     /// Made when the first gives way.
     gave_way: RefCell<Option<GaveWay>>,
     ending: Cell<bool>,
@@ -67,7 +65,6 @@ thread_local! {
             stalls: Cell::new(0),
             longest_ticks: Cell::new(0),
             longest_task: Cell::new(None),
-            turn_ticks: Cell::new(0),
             gave_way: RefCell::new(None),
             ending: Cell::new(false),
         }
@@ -181,11 +178,11 @@ impl Core {
     }
 
     fn give_way(&self, waker: &Waker) {
-        if self.gave_way.borrow_mut().get_or_insert_default().push(waker) {
-            let held = ticks::now().wrapping_sub(self.task_started.get());
-            let average = self.turn_ticks.get();
-            self.turn_ticks.set(average - average / 8 + held / 8);
-        }
+        let waker = waker.clone();
+        // No more than it was given, so that what the clock did meanwhile is not paid for.
+        let held = ticks::now().saturating_sub(self.task_started.get());
+        let held = held.min(self.budget_ticks.get());
+        self.gave_way.borrow_mut().get_or_insert_default().push(waker, held);
     }
 }
 
@@ -313,12 +310,11 @@ pub(crate) fn let_yielded_run() {
     CORE.with(|core| core.gave_way.borrow_mut().as_mut().map(GaveWay::let_run));
 }
 
-/// Makes the first of those that may run again ready, if there is one. Returns for how many ticks such tasks have held the core of late
-/// until they gave way again.
+/// Makes the first of those that may run again ready, if there is one. Returns for how many ticks it had held the core, a budget at most.
 pub(crate) fn wake_first_rested() -> Option<u64> {
     CORE.with(|core| {
-        let first = core.gave_way.borrow_mut().as_mut()?.pop_first()?;
+        let (first, held_ticks) = core.gave_way.borrow_mut().as_mut()?.pop_first()?;
         first.wake();
-        Some(core.turn_ticks.get())
+        Some(held_ticks)
     })
 }
