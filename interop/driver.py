@@ -17,7 +17,7 @@ def connect(node, protocol="v5", keyspace=None, row_factory=tuple_factory, timeo
     profile = ExecutionProfile(load_balancing_policy=RoundRobinPolicy(), request_timeout=timeout_s, row_factory=row_factory)
     # The driver asks for the schema with a limit of 2 s unless told otherwise: too little beside other tests on a machine of two cores.
     cluster = Cluster([node.host], port=node.port, protocol_version=version, compression=compression,
-                      execution_profiles={EXEC_PROFILE_DEFAULT: profile}, connect_timeout=timeout_s, control_connection_timeout=timeout_s,
+                      execution_profiles={EXEC_PROFILE_DEFAULT: profile}, connect_timeout=10, control_connection_timeout=timeout_s,
                       schema_metadata_enabled=True, allow_beta_protocol_version=False)
     session = cluster.connect(keyspace)
     assert cluster.protocol_version == version

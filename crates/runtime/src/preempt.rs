@@ -1,8 +1,8 @@
 //! Cooperative preemption: budgets, yields and the stall detector.
 //!
 //! Guaranteed: a task that calls [`maybe_yield`] in its loops holds the core for about the budget (500 µs,
-//! as in Seastar), and before it runs again the kernel has been asked for completions. The budget is of the
-//! clock. A stall is what a task holds the core, or waits for without giving way: while another thread or
+//! as in Seastar), and before it runs again the kernel has been asked for completions, unless something else
+//! wakes the task meanwhile. The budget is of the clock. A stall is what a task holds the core, or waits for without giving way: while another thread or
 //! process has the core the task does not hold it, which the kernel's accounts of the thread tell
 //! (what a hypervisor takes away nobody tells, and it counts). Those accounts cost two system calls, so they are
 //! looked at every [`USAGE_INTERVAL`] and after sleep, and what was taken in such an interval before a long
