@@ -7,7 +7,7 @@ use espalier_mutation::{
 use espalier_runtime::{maybe_yield, should_yield, trace, trace_event};
 
 use super::{
-    partition::{CachedPartition, LARGEST_FILL, is_behind},
+    partition::{CachedPartition, LARGEST_FILL, Range, is_behind},
     place::is_row,
     populate::Filler,
 };
@@ -174,11 +174,13 @@ impl CachedPartition {
                 }
             };
             if is_at_end {
+                self.begin_gap(&mut range, disk.open);
                 self.tell_deletion(&mut range, disk.open)?;
                 self.filler().add_range(&range.at, &gap.end, disk.open).await;
                 break Outcome::Over(gap);
             }
             let Some((place, fragment)) = disk.head.take() else { continue };
+            self.begin_gap(&mut range, disk.open);
             self.tell_deletion(&mut range, disk.open)?;
             match fragment {
                 Unfiltered::Row(row) => {
@@ -226,6 +228,17 @@ impl CachedPartition {
             }
         }
         Ok(())
+    }
+
+    /// In reverse, a gap that begins at a row under another deletion than the row is: it begins before the row, whose entry would
+    /// else have the deletion of the gap.
+    fn begin_gap(&self, range: &mut Range, deletion: DeletionTime) {
+        if self.command.direction == Direction::Reverse
+            && range.open != deletion
+            && is_row(&range.at)
+        {
+            range.at = super::place::before(&range.at);
+        }
     }
 
     fn filler(&self) -> Filler<'_> {

@@ -120,8 +120,12 @@ impl Inner {
                 if !key.starts_with(&header_key) {
                     keys.push(header_key);
                 } else if !victims.contain(entry) {
-                    // Flushes add rows below headers that nobody looks at. If these stayed the oldest, nothing else would go.
-                    ages.renew(header);
+                    // It cannot go yet. Flushes add rows below headers that nobody looks at: if these stayed the oldest, nothing else would
+                    // go. And none would if they were all that was used once: they take after their rows.
+                    match entry.is_reused() {
+                        true => ages.touch(header),
+                        false => ages.renew(header),
+                    }
                 }
             }
             if is_range_lost && !entry.is_of_partitions() {
@@ -181,5 +185,35 @@ impl Inner {
         self.metrics.rows -= u64::from(is_row);
         self.metrics.partitions -= u64::from(is_partition);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_mutation::DeletionTime;
+    use espalier_sstable::PageCache;
+
+    use super::*;
+    use crate::memtable::{MemtableBudget, path};
+
+    /// A header that was used once and cannot go before its row, which was used again, must not be all that the hand looks for.
+    #[test]
+    fn headers_take_after_their_rows() {
+        let budget = MemtableBudget::new(1 << 20, 1 << 20);
+        let cache = RowCache::new(1 << 20, PageCache::new(0), 1 << 20, budget);
+        let live = DeletionTime::LIVE;
+        for partition in 0..100 {
+            let inner = &mut *cache.0.borrow_mut();
+            let (prefix, place) = ([0, 0, 0, 1, partition], [path::FIRST_ROW]);
+            assert!(inner.add_header(&prefix, live, &[]));
+            assert!(inner.add(&prefix, &place, Entry::row(true, live, b"row")));
+            let Inner { trie, ages, .. } = inner;
+            let row = trie.subtrie(&prefix).get(&place).unwrap();
+            ages.touch(row);
+        }
+        assert_eq!(cache.metrics().partitions, 100);
+        cache.set_limit(0);
+        let metrics = cache.metrics();
+        assert_eq!((metrics.rows, metrics.partitions, metrics.used_bytes), (0, 0, 0));
     }
 }

@@ -35,6 +35,7 @@ mod row_cache;
 mod row_cache_accounts;
 mod row_cache_continuity;
 mod row_cache_dead_rows;
+mod row_cache_edges;
 mod row_cache_explained;
 mod row_cache_gives_way;
 mod row_cache_heads;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     model::Writer,
-    row_cache::{compare, settings},
+    row_cache::{compare, settings, told},
     support::*,
 };
 
@@ -199,4 +199,14 @@ fn readers_of_small_partitions_agree() {
 #[test]
 fn readers_of_inexact_clusterings_agree() {
     (300..316).for_each(|seed| check(seed, varint_table, 2, 5));
+}
+
+/// Histories from a seed on, as many as are told: `ESPALIER_SEED=12 ESPALIER_SEEDS=1`.
+#[test]
+#[ignore = "takes as long as it is told to"]
+fn races_that_are_told() {
+    let first = told("ESPALIER_SEED", 0);
+    for seed in first..first + told("ESPALIER_SEEDS", 100) {
+        check(seed, wide_table, 3, 12);
+    }
 }
