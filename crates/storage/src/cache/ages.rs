@@ -76,24 +76,29 @@ impl Ages {
         self.of(entry).remove(used_at);
     }
 
-    /// An entry is used.
+    /// An entry is used. `false`: it was already now.
     #[inline]
-    pub(super) fn touch(&mut self, entry: &Entry) {
+    pub(super) fn touch(&mut self, entry: &Entry) -> bool {
         if entry.used_at() == self.now && entry.is_reused() {
-            return;
+            return false;
         }
         self.remove(entry);
         entry.set_reused();
         entry.set_used_at(self.now);
         self.again.add(self.now);
+        true
     }
 
-    /// An entry counts as new, for its kind of use.
-    pub(super) fn renew(&mut self, entry: &Entry) {
+    /// An entry counts as new, for its kind of use. `false`: it is of now.
+    pub(super) fn renew(&mut self, entry: &Entry) -> bool {
+        if entry.used_at() == self.now {
+            return false;
+        }
         self.remove(entry);
         entry.set_used_at(self.now);
         let now = self.now;
         self.of(entry).add(now);
+        true
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -191,7 +196,9 @@ mod tests {
         let mut ages = Ages::default();
         let hot: Vec<Entry> = (0..6_000).map(|_| entry()).collect();
         hot.iter().for_each(|entry| ages.add(entry));
-        hot.iter().for_each(|entry| ages.touch(entry));
+        for entry in &hot {
+            ages.touch(entry);
+        }
         for _ in 0..20 {
             let scanned: Vec<Entry> = (0..4_000).map(|_| entry()).collect();
             scanned.iter().for_each(|entry| ages.add(entry));

@@ -7,7 +7,7 @@ use espalier_mutation::{
 use espalier_runtime::{maybe_yield, should_yield, trace, trace_event};
 
 use super::{
-    partition::{CachedPartition, LARGEST_FILL, Range, is_behind},
+    partition::{CachedPartition, LARGEST_FILL, is_behind},
     place::is_row,
     populate::Filler,
 };
@@ -162,8 +162,10 @@ impl CachedPartition {
         let outcome = loop {
             let is_at_end = match disk.look(&self.command).await? {
                 None => true,
-                Some(place) if !is_behind(direction, place, &range.at) => {
-                    // The deletion in force changes before the gap; a row there was given.
+                Some(place)
+                    if !is_behind(direction, place, &position_path(&range.at, direction)) =>
+                {
+                    // The deletion in force changes before the gap, or where it begins; a row there was given.
                     if let Some((_, Unfiltered::Marker(marker))) = disk.head.take() {
                         disk.open = marker.deletion_behind(direction);
                     }
@@ -174,13 +176,11 @@ impl CachedPartition {
                 }
             };
             if is_at_end {
-                self.begin_gap(&mut range, disk.open);
                 self.tell_deletion(&mut range, disk.open)?;
                 self.filler().add_range(&range.at, &gap.end, disk.open).await;
                 break Outcome::Over(gap);
             }
             let Some((place, fragment)) = disk.head.take() else { continue };
-            self.begin_gap(&mut range, disk.open);
             self.tell_deletion(&mut range, disk.open)?;
             match fragment {
                 Unfiltered::Row(row) => {
@@ -228,17 +228,6 @@ impl CachedPartition {
             }
         }
         Ok(())
-    }
-
-    /// In reverse, a gap that begins at a row under another deletion than the row is: it begins before the row, whose entry would
-    /// else have the deletion of the gap.
-    fn begin_gap(&self, range: &mut Range, deletion: DeletionTime) {
-        if self.command.direction == Direction::Reverse
-            && range.open != deletion
-            && is_row(&range.at)
-        {
-            range.at = super::place::before(&range.at);
-        }
     }
 
     fn filler(&self) -> Filler<'_> {

@@ -23,7 +23,7 @@ const CONTINUOUS: u8 = 1;
 const ROW: u8 = 2;
 /// The bytes begin with a deletion.
 const DELETION: u8 = 4;
-/// It was used since it was added.
+/// It was used since it was added. A header that cannot go takes after what is behind it, a row that a flush adds after its header.
 const REUSED: u8 = 8;
 /// It is the partition's own: its deletion, and its static row if it has one.
 const HEADER: u8 = 16;
@@ -37,7 +37,7 @@ const KIND: u8 = CONTINUOUS | ROW | HEADER | ONLY | FENCE;
 /// What is known at a place, and of the range before it. 32 bytes: a block of the trie.
 ///
 /// The deletion is the partition's in a header; elsewhere that of range deletions over this place and, if the entry is continuous,
-/// over the range before it.
+/// over the range before it. Of a place between rows that is not continuous it says nothing.
 #[derive(Clone)]
 pub(super) struct Entry {
     used_at: Cell<u32>,

@@ -90,16 +90,17 @@ impl Inner {
         self.is_over(self.limit_bytes / ROOM_PART * 2)
     }
 
-    /// Lets the hand go on if there is little room: an insertion calls this once, so that room grows faster than it is taken.
-    pub(super) fn make_room(&mut self) {
+    /// Lets the hand go on if there is little room: an insertion calls this once, so that room grows faster than it is taken. Gives whether
+    /// anything is another than before: an entry is gone, or a header counts as newer. Without insertions and uses, that ends.
+    pub(super) fn make_room(&mut self) -> bool {
         self.settle();
         if !self.is_over(self.limit_bytes / ROOM_PART) {
-            return;
+            return false;
         }
         self.trie.free_retired(FREED_AT_ONCE);
         // What goes while much is kept by readers gives no room before they leave: it would all go for nothing.
         if self.trie.is_empty() || self.kept_bytes() > self.limit_bytes / KEPT_PART {
-            return;
+            return false;
         }
         let victims = self.ages.victims();
         let mut keys: Vec<Vec<u8>> = Vec::new();
@@ -109,7 +110,7 @@ impl Inner {
         // A header goes when nothing of its partition follows it.
         let mut header: Option<(Vec<u8>, &Entry)> = None;
         let mut is_range_lost = false;
-        let (mut passed, mut freed_bytes) = (0, 0);
+        let (mut passed, mut freed_bytes, mut is_changed) = (0, 0, false);
         let mut reached = Vec::new();
         loop {
             let Some((key, entry)) = entries.next_entry() else {
@@ -122,10 +123,10 @@ impl Inner {
                 } else if !victims.contain(entry) {
                     // It cannot go yet. Flushes add rows below headers that nobody looks at: if these stayed the oldest, nothing else would
                     // go. And none would if they were all that was used once: they take after their rows.
-                    match entry.is_reused() {
+                    is_changed |= match entry.is_reused() {
                         true => ages.touch(header),
                         false => ages.renew(header),
-                    }
+                    };
                 }
             }
             if is_range_lost && !entry.is_of_partitions() {
@@ -149,18 +150,22 @@ impl Inner {
             }
         }
         drop(entries);
-        keys.iter().for_each(|key| self.evict(key));
+        for key in &keys {
+            is_changed |= self.evict(key);
+        }
         self.hand = reached;
+        is_changed
     }
 
-    fn evict(&mut self, key: &[u8]) {
+    fn evict(&mut self, key: &[u8]) -> bool {
         let before = self.metrics;
-        self.remove(key);
+        let is_gone = self.remove(key);
         if before.rows > self.metrics.rows {
             self.gone.note(hash(key, &[]));
         }
         self.metrics.row_evictions += before.rows - self.metrics.rows;
         self.metrics.partition_evictions += before.partitions - self.metrics.partitions;
+        is_gone
     }
 
     /// Removes an entry, whatever follows it of its partition; the range of partitions behind it gets lost. `false`: it is still there.
@@ -212,6 +217,8 @@ mod tests {
             ages.touch(row);
         }
         assert_eq!(cache.metrics().partitions, 100);
+        // From any place on.
+        cache.0.borrow_mut().hand = vec![0, 0, 0, 1, 90];
         cache.set_limit(0);
         let metrics = cache.metrics();
         assert_eq!((metrics.rows, metrics.partitions, metrics.used_bytes), (0, 0, 0));

@@ -204,20 +204,18 @@ impl RowCache {
         inner.most_bytes = inner.limit_bytes;
         // What nobody keeps any more must not look as if somebody did.
         inner.trie.free_retired(u32::MAX);
-        // Readers may keep what is evicted: it ends where the hand stands still, or a round of it takes nothing more.
-        let mut left = usize::MAX;
+        // Readers may keep what is evicted: it ends where the hand stands still, or has gone a whole round for nothing.
+        let (mut is_whole, mut was_moved) = (inner.hand.is_empty(), false);
         while inner.is_over(0) && !inner.trie.is_empty() {
             let hand = inner.hand.clone();
-            inner.make_room();
-            if !hand.is_empty() && inner.hand == hand {
-                break;
-            }
+            was_moved |= inner.make_room();
             if inner.hand.is_empty() {
-                let count = inner.trie.content_count();
-                if count == left {
+                if is_whole && !was_moved {
                     break;
                 }
-                left = count;
+                (is_whole, was_moved) = (true, false);
+            } else if inner.hand == hand {
+                break;
             }
         }
         inner.trie.free_retired(u32::MAX);

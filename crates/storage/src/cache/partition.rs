@@ -356,8 +356,12 @@ impl CachedPartition {
         (deletion, row): (DeletionTime, Option<Row>),
     ) -> Result<(), StorageError> {
         if let Some(row) = row {
-            if self.command.direction == Direction::Reverse && range.open != deletion {
-                range.at = super::place::behind(&place);
+            // One that is in force at the row alone, as far as is known here.
+            if range.open != deletion {
+                range.at = match self.command.direction {
+                    Direction::Forward => super::place::before(&place),
+                    Direction::Reverse => super::place::behind(&place),
+                };
             }
             self.tell_deletion(range, deletion)?;
             self.hits += 1;

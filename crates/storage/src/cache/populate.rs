@@ -165,9 +165,9 @@ impl Inner {
         is_low_known && self.add(prefix, place, Entry::row(true, deletion, row))
     }
 
-    /// Between two places there is nothing, under `deletion`. Both are in the cache afterwards, unless there is no room. Does a part at
-    /// a time: gives the place reached, from which it goes on, as long as this is true of the files. `None`: all is done, or there is
-    /// no room.
+    /// Between two places there is nothing, under `deletion`; of the places themselves this says nothing. Both are in the cache
+    /// afterwards, unless there is no room. Does a part at a time: gives the place reached, from which it goes on, as long as this is true
+    /// of the files. `None`: all is done, or there is no room.
     fn add_some_of_range(
         &mut self,
         prefix: &[u8],
@@ -179,14 +179,24 @@ impl Inner {
             return None;
         }
         self.make_room();
-        self.get(prefix, &[])?;
+        // Below the partition's own all deletions are the same.
+        let least = match self.get(prefix, &[])? {
+            header if header.is_header() => header.deletion(),
+            _ => DeletionTime::LIVE,
+        };
+        let in_force = |of_range: DeletionTime| of_range.max(least);
         // A row that is not there any more says nothing; the place beside it does.
         let mut low = low.to_vec();
         if is_row(&low) && self.get(prefix, &low).is_none() {
             low = behind(&low);
         }
         let mut high = high.to_vec();
-        if is_row(&high) && self.get(prefix, &high).is_none() {
+        // Nor may a row take on the deletion of what is before it, if it is under another one.
+        if is_row(&high)
+            && self
+                .get(prefix, &high)
+                .is_none_or(|entry| in_force(entry.deletion()) != in_force(deletion))
+        {
             high = before(&high);
         }
         if low >= high || !self.ensure_place(prefix, &low) || !self.ensure_place(prefix, &high) {
@@ -199,9 +209,21 @@ impl Inner {
             if place > high {
                 return None;
             }
-            let is_new = !is_continuous || deletion.supersedes(&present);
-            let deletion = present.max(deletion);
-            if is_new && !self.change(prefix, &place, |entry| entry.made_continuous(deletion)) {
+            let is_known = if is_continuous {
+                !deletion.supersedes(&present)
+                    || self.change(prefix, &place, |entry| entry.made_continuous(deletion))
+            } else if !is_row(&place) {
+                // It may tell what was true of the range once.
+                self.change(prefix, &place, |entry| entry.made_continuous(deletion))
+            } else if in_force(present).supersedes(&in_force(deletion)) {
+                // What deletes the row was purged from the files, or has come since they were read: it is not of what is before it.
+                let before = before(&place);
+                at >= before || self.add(prefix, &before, Entry::bound(true, deletion))
+            } else {
+                let deletion = present.max(deletion);
+                self.change(prefix, &place, |entry| entry.made_continuous(deletion))
+            };
+            if !is_known {
                 return None;
             }
             if place == high {

@@ -198,7 +198,10 @@ impl FilledPartition<'_> {
                 filler.add_range(&self.at, &place, open).await;
                 take(&self.left_bytes, ROW_BYTES as usize);
             }
-            None => filler.add_range(&self.at, LAST, self.open).await,
+            None => {
+                filler.add_range(&self.at, LAST, self.open).await;
+                self.is_learning = false;
+            }
         }
         self.at = place;
     }
