@@ -8,7 +8,7 @@ use espalier_runtime::{maybe_yield, should_yield, trace, trace_event};
 
 use super::{
     partition::{CachedPartition, LARGEST_FILL, is_behind},
-    place::is_row,
+    place::{are_adjacent, is_row},
     populate::Filler,
 };
 use crate::{
@@ -163,7 +163,8 @@ impl CachedPartition {
             let is_at_end = match disk.look(&self.command).await? {
                 None => true,
                 Some(place)
-                    if !is_behind(direction, place, &position_path(&range.at, direction)) =>
+                    if !is_behind(direction, place, &range.at)
+                        || is_row(&range.at) && are_adjacent(&range.at, place) =>
                 {
                     // The deletion in force changes before the gap, or where it begins; a row there was given.
                     if let Some((_, Unfiltered::Marker(marker))) = disk.head.take() {

@@ -180,10 +180,7 @@ impl Inner {
         }
         self.make_room();
         // Below the partition's own all deletions are the same.
-        let least = match self.get(prefix, &[])? {
-            header if header.is_header() => header.deletion(),
-            _ => DeletionTime::LIVE,
-        };
+        let least = self.get(prefix, &[])?.deletion();
         let in_force = |of_range: DeletionTime| of_range.max(least);
         // A row that is not there any more says nothing; the place beside it does.
         let mut low = low.to_vec();

@@ -48,6 +48,12 @@ fn read_of(
     ReadCommand { slices, direction, ..command(table, target) }
 }
 
+/// One of two deletions, so that there is the same one on both sides of the other.
+fn random_tombstone(random: &mut Generator) -> RangeTombstone {
+    let ClusteringSlice { start, end } = random_slice(random);
+    RangeTombstone { start, end, deletion: DeletionTime::new(2 + 3 * random.below(2) as i64, NOW) }
+}
+
 async fn write(database: &Database, table: &Arc<TableMetadata>, random: &mut Generator) {
     let mut update = PartitionUpdate::new(table.id, key("p"));
     for at in 0..ROWS {
@@ -55,10 +61,7 @@ async fn write(database: &Database, table: &Arc<TableMetadata>, random: &mut Gen
         update.rows.push(row(table, Some(at * 2), timestamp, &[("v", "value")]));
     }
     for _ in 0..1 + random.below(4) {
-        let ClusteringSlice { start, end } = random_slice(random);
-        // One of two, so that there is the same one on both sides of the other.
-        let deletion = DeletionTime::new(2 + 3 * random.below(2) as i64, NOW);
-        update.range_tombstones.push(RangeTombstone { start, end, deletion });
+        update.range_tombstones.push(random_tombstone(random));
         if random.below(2) == 0 {
             let updates =
                 vec![std::mem::replace(&mut update, PartitionUpdate::new(table.id, key("p")))];
@@ -91,9 +94,7 @@ fn what_reads_add_is_what_the_files_have() {
                 }
                 // What the files have changes beside the readers.
                 let mut update = PartitionUpdate::new(wide.id, key("p"));
-                let ClusteringSlice { start, end } = random_slice(&mut random);
-                let deletion = DeletionTime::new(2 + 3 * random.below(2) as i64, NOW);
-                update.range_tombstones.push(RangeTombstone { start, end, deletion });
+                update.range_tombstones.push(random_tombstone(&mut random));
                 database.apply(Mutation { updates: vec![update] }).await.unwrap();
                 let flush = spawn_local({
                     let database = database.clone();
@@ -163,7 +164,6 @@ fn a_purged_deletion_does_not_spread() {
             database.flush("ks", None).await.unwrap();
             database.read(read_of(&wide, of_row, direction)).await.unwrap();
             database.compact("ks", None, false).await.unwrap();
-            let all = || ClusteringSlice::all();
             for timestamp in [5, 6] {
                 // The first read makes known what is around the row.
                 for at in [2 * 2, 4 * 2] {
@@ -172,7 +172,8 @@ fn a_purged_deletion_does_not_spread() {
                     database.apply(Mutation { updates: vec![between] }).await.unwrap();
                 }
                 for direction in [Direction::Forward, Direction::Reverse] {
-                    let result = database.read(read_of(&wide, all(), direction)).await.unwrap();
+                    let all = read_of(&wide, ClusteringSlice::all(), direction);
+                    let result = database.read(all).await.unwrap();
                     assert_eq!(result.partitions[0].rows.len(), 4, "{timestamp}");
                 }
             }
