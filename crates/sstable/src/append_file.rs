@@ -52,12 +52,18 @@ impl AppendFile {
         &self.name
     }
 
+    /// Whether [`flush_if_large`](Self::flush_if_large) would write something.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.buffer.len() >= BUFFER_BYTES
+    }
+
     /// Writes the buffer out once it is large. To be called between appends: it is what bounds memory.
     #[inline]
     pub(crate) async fn flush_if_large(&mut self) -> Result<()> {
-        match self.buffer.len() < BUFFER_BYTES {
-            true => Ok(()),
-            false => self.flush().await,
+        match self.is_large() {
+            false => Ok(()),
+            true => self.flush().await,
         }
     }
 

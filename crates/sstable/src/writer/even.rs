@@ -91,7 +91,9 @@ impl SSTableWriter {
     /// Writes out what is full.
     #[inline]
     pub async fn make_room(&mut self) -> Result<()> {
-        self.index.flush_blocks().await?;
+        if self.index.is_large() {
+            self.index.flush_if_large().await?;
+        }
         self.data.flush_chunks().await
     }
 

@@ -134,7 +134,7 @@ impl IndexWriter {
         }
     }
 
-    /// The unfiltered ends at `offset` of the partition and leaves the range deletion `open` in force. [`IndexWriter::flush_blocks`] is to
+    /// The unfiltered ends at `offset` of the partition and leaves the range deletion `open` in force. [`IndexWriter::flush_if_large`] is to
     /// follow.
     #[inline]
     pub(super) fn end(
@@ -191,7 +191,7 @@ impl IndexWriter {
     }
 
     /// [`IndexWriter::end`] for a row at this place that fills a block where no range deletion is open.
-    /// [`IndexWriter::flush_blocks`] is to follow.
+    /// [`IndexWriter::flush_if_large`] is to follow.
     pub(super) fn end_even(
         &mut self,
         types: &[(CqlType, bool)],
@@ -210,18 +210,29 @@ impl IndexWriter {
         }
     }
 
-    /// Writes out blocks if there are many.
+    /// Whether [`IndexWriter::flush_if_large`] would write something.
     #[inline]
-    pub(super) async fn flush_blocks(&mut self) -> Result<()> {
+    pub(super) fn is_large(&self) -> bool {
         match self {
-            Self::Trie { blocks, .. } => blocks.flush_if_large().await,
-            // They are held until the partition ends.
-            Self::Big { .. } => Ok(()),
+            Self::Trie { blocks, partitions, .. } => blocks.is_large() || partitions.is_large(),
+            // Blocks are held until the partition ends.
+            Self::Big { file, .. } => file.is_large(),
         }
     }
 
-    /// The partition ends.
-    pub(super) async fn end_partition(
+    /// Writes out what was gathered, if it is much.
+    pub(super) async fn flush_if_large(&mut self) -> Result<()> {
+        match self {
+            Self::Trie { blocks, partitions, .. } => {
+                blocks.flush_if_large().await?;
+                partitions.flush_if_large().await
+            }
+            Self::Big { file, .. } => file.flush_if_large().await,
+        }
+    }
+
+    /// The partition ends. [`IndexWriter::flush_if_large`] is to follow.
+    pub(super) fn end_partition(
         &mut self,
         types: &[(CqlType, bool)],
         ended: EndedPartition<'_>,
@@ -229,24 +240,16 @@ impl IndexWriter {
         let EndedPartition { key, hash, deletion, start, end_offset, last } = ended;
         match self {
             Self::Trie { blocks, partitions, index, scratch } => {
-                let entry = blocks
-                    .finish_partition(
-                        types,
-                        last.map(|last| last.position()),
-                        &key.key,
-                        start,
-                        deletion,
-                        end_offset,
-                    )
-                    .await?;
+                let last = last.map(|last| last.position());
+                let entry =
+                    blocks.finish_partition(types, last, &key.key, start, deletion, end_offset)?;
                 let position = entry.map_or(IndexPosition::Data(start), IndexPosition::RowIndex);
                 scratch.clear();
                 encode_decorated_key(key.token.0, &key.key, scratch);
                 let hash_byte = hash.1 as u8;
                 index
                     .add(partitions, scratch, &key.key, hash_byte, position)
-                    .map_err(|error| rejected(partitions, error))?;
-                partitions.flush_if_large().await
+                    .map_err(|error| rejected(partitions, error))
             }
             Self::Big { file, index, blocks, summary, promoted } => {
                 let finished = blocks.finish(types, last, deletion, end_offset, promoted);
@@ -256,7 +259,7 @@ impl IndexWriter {
                     .append(file, &key.key, start, promoted)
                     .map_err(|error| rejected(file, error))?;
                 summary.add_at(&key.key, position, start);
-                file.flush_if_large().await
+                Ok(())
             }
         }
     }

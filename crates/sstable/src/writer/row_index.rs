@@ -129,8 +129,13 @@ impl BlockBuilder {
         self.add_block()
     }
 
-    /// Writes out blocks if there are many.
+    /// Whether [`flush_if_large`](Self::flush_if_large) would write something.
     #[inline]
+    pub(super) fn is_large(&self) -> bool {
+        self.file.is_large()
+    }
+
+    /// Writes out blocks if there are many.
     pub(super) async fn flush_if_large(&mut self) -> Result<()> {
         self.file.flush_if_large().await
     }
@@ -144,7 +149,8 @@ impl BlockBuilder {
     }
 
     /// The partition ends: its end byte is at `end_offset`. Gives the position of its entry in Rows.db, if it has one.
-    pub(super) async fn finish_partition(
+    /// [`flush_if_large`](Self::flush_if_large) is to follow.
+    pub(super) fn finish_partition(
         &mut self,
         types: &[(CqlType, bool)],
         last: Option<PositionRef<'_>>,
@@ -158,12 +164,9 @@ impl BlockBuilder {
             Some(last) if self.index.block_count() > 0 => self.close_block(types, last)?,
             _ => self.block = None,
         }
-        let entry = self
-            .index
+        self.index
             .finish_partition(&mut self.file, key, data_position, deletion, end_offset)
-            .map_err(|error| SSTableError::rejected(self.file.name(), error.to_string()))?;
-        self.file.flush_if_large().await?;
-        Ok(entry)
+            .map_err(|error| SSTableError::rejected(self.file.name(), error.to_string()))
     }
 
     /// Writes the rest of Rows.db.

@@ -281,6 +281,12 @@ impl SSTableWriter {
 
     /// Ends the partition.
     pub async fn end_partition(&mut self) -> Result<()> {
+        self.close_partition()?;
+        self.make_room().await
+    }
+
+    /// [`end_partition`](Self::end_partition) without waiting: [`make_room`](Self::make_room) is to follow.
+    pub fn close_partition(&mut self) -> Result<()> {
         let Some(current) = self.current.take() else {
             return Err(self.rejected("no partition is open"));
         };
@@ -306,7 +312,7 @@ impl SSTableWriter {
             end_offset,
             last: current.last.as_ref().map(BlockPosition::as_ref),
         };
-        self.index.end_partition(self.encoder.types(), ended).await?;
+        self.index.end_partition(self.encoder.types(), ended)?;
         if let Some(filter) = &mut self.filter {
             self.hashes.push(current.hash);
             if self.hashes.len() >= HASHES_AT_ONCE {
@@ -316,7 +322,7 @@ impl SSTableWriter {
         }
         self.last_key = Some(current.key);
         self.spare_position = current.last;
-        self.data.flush_chunks().await
+        Ok(())
     }
 
     fn check_values(&self, unfiltered: &Unfiltered) -> Result<()> {

@@ -135,7 +135,7 @@ impl WritePace {
             0.0 => budget.flush_bytes() as f64,
             left => left,
         };
-        let room_bytes = budget.wanted_bytes().saturating_sub(budget.used_bytes()) as f64;
+        let room_bytes = budget.wanted_bytes().saturating_sub(budget.held_bytes()) as f64;
         let room_per_second = room_bytes * flushed_per_second / left_bytes.max(1.0);
         let mean = (room_per_second * flushed_per_second).sqrt().min(room_per_second);
         let least = (flushed_per_second * LEAST_PART).max(1.0);
@@ -284,6 +284,30 @@ mod tests {
         // Each writes once a millisecond: as much as memory would last for.
         let rows = block_on(written(40, |_| 32 * MIB, 20));
         assert!(rows.iter().all(|rows| *rows == 40_000), "{rows:?}");
+    }
+
+    #[test]
+    fn nobody_waits_for_what_is_being_freed() {
+        let _clock = ManualClock::new(0).moving_when_idle().install();
+        block_on(async {
+            let (budget, estimate) = (MemtableBudget::new(100, 50), FlushEstimate::default());
+            let pace = WritePace::default();
+            budget.grow(90);
+            let progress = estimate.begin(90);
+            time::sleep(Duration::from_secs(1)).await;
+            drop(progress);
+            // No other flush is under way, and one is wanted; or its memory is on its way.
+            assert!(budget.wants_flush());
+            assert!(pace.turn(1000, &budget, &estimate).is_some());
+            budget.begin_freeing(90);
+            assert!(!budget.wants_flush() && !budget.is_short());
+            assert!(pace.turn(1000, &budget, &estimate).is_none());
+            // It is in use all the same: the limit is none to be passed.
+            budget.grow(10);
+            assert!(!budget.has_room());
+            budget.end_freeing(90);
+            assert!(budget.has_room() && budget.held_bytes() == 10 && budget.used_bytes() == 10);
+        });
     }
 
     #[test]

@@ -31,6 +31,8 @@ struct Shared {
     limit_bytes: usize,
     flush_bytes: usize,
     used_bytes: Cell<usize>,
+    /// Of them, those of memtables that are being freed.
+    leaving_bytes: Cell<usize>,
     grown_bytes: Cell<u64>,
     room: Notify,
     spare_chunks: Arc<SpareChunks>,
@@ -43,6 +45,7 @@ impl MemtableBudget {
             limit_bytes,
             flush_bytes,
             used_bytes: Cell::new(0),
+            leaving_bytes: Cell::new(0),
             grown_bytes: Cell::new(0),
             room: Notify::new(),
             spare_chunks: Arc::new(SpareChunks::new(limit_bytes / SPARE_PART)),
@@ -109,10 +112,16 @@ impl MemtableBudget {
         self.shared.used_bytes.get() < self.shared.limit_bytes
     }
 
+    /// Bytes in use that nobody is giving back yet.
+    #[inline]
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.shared.used_bytes.get().saturating_sub(self.shared.leaving_bytes.get())
+    }
+
     /// Whether a flush should begin.
     #[inline]
     pub fn wants_flush(&self) -> bool {
-        self.shared.used_bytes.get() >= self.shared.flush_bytes
+        self.held_bytes() >= self.shared.flush_bytes
     }
 
     /// Whether memtables of this size together are a reason to flush.
@@ -133,7 +142,7 @@ impl MemtableBudget {
 
     /// Whether there is less memory than there should be, so that what can wait should leave the core to flushes.
     pub(crate) fn is_short(&self) -> bool {
-        self.shared.used_bytes.get() > self.wanted_bytes()
+        self.held_bytes() > self.wanted_bytes()
     }
 
     /// All that was ever taken.
@@ -155,6 +164,17 @@ impl MemtableBudget {
     pub(crate) fn grow(&self, bytes: usize) {
         self.shared.used_bytes.set(self.shared.used_bytes.get() + bytes);
         self.shared.grown_bytes.set(self.shared.grown_bytes.get() + bytes as u64);
+    }
+
+    /// So many bytes are about to be given back: no flush would help, nor is there a reason to wait, but they are not there yet.
+    pub(crate) fn begin_freeing(&self, bytes: usize) {
+        self.shared.leaving_bytes.set(self.shared.leaving_bytes.get() + bytes);
+    }
+
+    /// They are there.
+    pub(crate) fn end_freeing(&self, bytes: usize) {
+        self.shared.leaving_bytes.set(self.shared.leaving_bytes.get().saturating_sub(bytes));
+        self.shrink(bytes);
     }
 
     pub(crate) fn shrink(&self, bytes: usize) {

@@ -17,6 +17,7 @@ mod budget;
 mod content;
 mod dead_runs;
 mod factory;
+mod freeing;
 mod kind;
 mod lookup;
 mod memory;
@@ -39,7 +40,7 @@ mod write;
 use std::cell::{Cell, RefCell};
 
 use espalier_mutation::schema::TableMetadata;
-use espalier_runtime::{ShardContext, shard};
+use espalier_runtime::ShardContext;
 
 pub use budget::{LARGEST_TRIE_BYTES, MemtableBudget};
 pub(crate) use dead_runs::is_dead;
@@ -186,21 +187,10 @@ impl Memtable {
     }
 }
 
-/// A trie of this size is dropped on a helper thread: freeing each of its rows would hold the core for too long.
-const LARGE_BYTES: usize = 256 << 10;
-
 impl Drop for Memtable {
     fn drop(&mut self) {
-        let (budget, counted) = (self.budget.clone(), self.counted_bytes.get());
-        if counted < LARGE_BYTES || shard::loop_report().is_none() {
-            budget.shrink(counted);
-            return;
-        }
-        let store = std::mem::take(self.store.get_mut()).into_remains();
-        espalier_runtime::spawn_local(async move {
-            espalier_runtime::spawn_blocking(move || drop(store)).await;
-            budget.shrink(counted);
-        })
-        .detach();
+        let store = self.store.get_mut();
+        let remains = || std::mem::take(store).into_remains();
+        freeing::free(remains, self.counted_bytes.get(), &self.budget);
     }
 }

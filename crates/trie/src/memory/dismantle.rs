@@ -2,72 +2,48 @@
 
 #![allow(unsafe_code)]
 
-use super::node::Node;
-use super::pointer::{Link, Pointer};
+use super::pointer::Link;
 use super::trie::InMemoryTrie;
-use super::view::View;
 use std::sync::Arc;
 
 /// A trie that is being dropped. Made by [`InMemoryTrie::dismantle`]. Dropping this does what is
 /// left at once.
 pub struct Dismantle<C> {
     trie: InMemoryTrie<C>,
-    /// Branches whose contents are still to be dropped; `None` before the first step.
-    pending: Option<Vec<Pointer>>,
 }
 
 impl<C> Dismantle<C> {
     pub(super) fn new(trie: InMemoryTrie<C>) -> Dismantle<C> {
-        Dismantle { trie, pending: None }
+        Dismantle { trie }
     }
 
-    /// Drops the contents of up to `nodes` nodes, or gives back one chunk of memory. Returns whether
-    /// there is more to do. Does nothing as long as the trie has readers.
-    pub fn step(&mut self, nodes: u32) -> bool {
-        // Without readers there can be no new ones, since those are made from others.
+    /// Whether it has readers: without them there can be no new ones, since those are made from others.
+    pub fn has_readers(&self) -> bool {
+        Arc::strong_count(&self.trie.shared) > 1
+    }
+
+    /// Drops up to so many contents, in the order of their addresses. Returns whether there may be more.
+    /// Does nothing as long as the trie has readers.
+    pub fn drop_contents(&mut self, count: u32) -> bool {
         let Some(shared) = Arc::get_mut(&mut self.trie.shared) else {
             return true;
         };
-        let pending = self.pending.get_or_insert_with(|| {
-            let root = shared.root.get();
-            shared.root = Link::none();
-            if std::mem::needs_drop::<C>() && !root.is_none() { vec![root] } else { Vec::new() }
-        });
-        if !self.trie.space.limbo().is_empty() {
-            self.trie.space.free_retired(shared, nodes);
-            return true;
-        }
-        if pending.is_empty() {
-            self.trie.space.forget_units();
-            return shared.blocks.free_last_chunk();
-        }
-        for _ in 0..nodes {
-            let Some(node) = pending.pop() else { break };
-            // SAFETY: there is nobody else, and blocks are left as they are: their memory goes with
-            // the chunks. Of each content there is one pointer.
-            match unsafe { View::new(shared) }.open(node) {
-                Node::Leaf => self.trie.space.free(shared, node),
-                Node::Chain(chain) => pending.push(chain.child.get()),
-                Node::Sparse(sparse) => {
-                    let count = sparse.load_word().count();
-                    pending.extend(sparse.children[..count].iter().map(Link::get));
-                }
-                Node::Array(array) => pending.extend(array.children().map(|(_, child)| child)),
-                Node::Wide(wide) => pending.extend(wide.children().map(|(_, child)| child)),
-                Node::Prefix(prefix) => {
-                    pending.push(prefix.content.get());
-                    pending.push(prefix.inner.pointer());
-                }
-            }
+        shared.root = Link::none();
+        for _ in 0..count {
+            let Some(index) = self.trie.space.pop_live() else { return false };
+            // SAFETY: there is nobody else, and the content was alive: it is no longer among those that are.
+            unsafe { std::ptr::drop_in_place(shared.content(index)) };
         }
         true
     }
-}
 
-impl<C> Drop for Dismantle<C> {
-    fn drop(&mut self) {
-        if self.pending.is_some() {
-            while self.step(u32::MAX) {}
+    /// Drops up to so many contents, at least one, or gives back one chunk of memory. Returns whether there is more to
+    /// do. Does nothing as long as the trie has readers.
+    pub fn step(&mut self, contents: u32) -> bool {
+        if self.drop_contents(contents.max(1)) {
+            return true;
         }
+        self.trie.space.forget_units();
+        Arc::get_mut(&mut self.trie.shared).is_none_or(|shared| shared.blocks.free_last_chunk())
     }
 }

@@ -24,6 +24,19 @@ impl Live {
         }
     }
 
+    /// Takes the last block out.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<u32> {
+        loop {
+            let word = self.words.last_mut()?;
+            if let Some(bit) = word.checked_ilog2() {
+                *word &= !(1 << bit);
+                return Some((self.words.len() as u32 - 1) * 64 + bit);
+            }
+            self.words.pop();
+        }
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.words.capacity() * size_of::<u64>()
     }
@@ -54,5 +67,8 @@ mod tests {
         live.remove(64);
         live.remove(99_999);
         assert_eq!(live.iter().collect::<Vec<_>>(), [0, 5, 63, 127, 128, 1000]);
+        let popped: Vec<_> = std::iter::from_fn(|| live.pop()).collect();
+        assert_eq!(popped, [1000, 128, 127, 63, 5, 0]);
+        assert_eq!(live.iter().count(), 0);
     }
 }

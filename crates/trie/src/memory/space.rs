@@ -300,11 +300,19 @@ impl Space {
         }
     }
 
+    /// A content that is to be dropped, in the structure or in limbo: it counts as dropped from now on.
+    #[inline]
+    pub(crate) fn pop_live(&mut self) -> Option<u32> {
+        self.live.pop()
+    }
+
     /// Takes all units for never used, and the arenas for empty.
     pub(crate) fn forget_units(&mut self) {
         self.blocks = Pool::new(1, 0);
         self.contents = 0;
         self.live = Live::default();
+        self.limbo = Limbo::default();
+        self.retired_weight = 0;
     }
 
     /// Contents in the structure.

@@ -54,9 +54,16 @@ impl From<TrieFull> for StoreFull {
     }
 }
 
-/// What a store leaves to be dropped, perhaps on another thread.
+/// What a store leaves to be freed, perhaps on another thread.
 pub(super) struct StoreRemains {
-    _parts: Vec<Remains>,
+    parts: Vec<Remains>,
+}
+
+impl StoreRemains {
+    /// Frees so many contents. False if there are no more that can be freed by themselves; the rest goes with this.
+    pub(super) fn free_some(&mut self, count: u32) -> bool {
+        self.parts.iter_mut().any(|part| part.free_some(count))
+    }
 }
 
 impl Store {
@@ -227,12 +234,12 @@ impl Store {
         })
     }
 
-    /// What is left to be dropped.
+    /// What is left to be freed.
     pub(super) fn into_remains(self) -> StoreRemains {
         let parts = match self {
             Self::Single(single) => vec![single],
             Self::Sharded(sharded) => sharded.into_parts(),
         };
-        StoreRemains { _parts: parts.into_iter().map(Single::into_remains).collect() }
+        StoreRemains { parts: parts.into_iter().map(Single::into_remains).collect() }
     }
 }

@@ -2,7 +2,7 @@
 
 use espalier_trie::{
     cursor::Direction,
-    memory::{InMemoryTrie, Reader},
+    memory::{Dismantle, InMemoryTrie, Reader},
 };
 
 use super::{
@@ -19,11 +19,22 @@ pub(crate) enum Single {
     SkipList(Box<SkipList>),
 }
 
-/// What one leaves to be dropped, perhaps on another thread.
-#[allow(clippy::large_enum_variant)] // Lives for as long as it takes to drop it.
+/// What one leaves to be freed, perhaps on another thread.
+#[allow(clippy::large_enum_variant)] // Lives for as long as it takes to free it.
 pub(super) enum Remains {
-    Trie { _trie: InMemoryTrie<Content> },
+    Trie(Dismantle<Content>),
     SkipList { _list: ListRemains },
+}
+
+impl Remains {
+    /// Frees so many contents. False if there are no more that can be freed by themselves: a list is freed as a whole, and a trie
+    /// that is still read by those who do.
+    pub(super) fn free_some(&mut self, count: u32) -> bool {
+        match self {
+            Self::Trie(trie) => !trie.has_readers() && trie.drop_contents(count),
+            Self::SkipList { .. } => false,
+        }
+    }
 }
 
 impl Single {
@@ -168,7 +179,7 @@ impl Single {
 
     pub(super) fn into_remains(self) -> Remains {
         match self {
-            Self::Trie(_trie) => Remains::Trie { _trie },
+            Self::Trie(trie) => Remains::Trie(trie.dismantle()),
             Self::SkipList(list) => Remains::SkipList { _list: list.into_remains() },
         }
     }
