@@ -49,6 +49,24 @@ pub fn write_unsigned(value: u64, out: &mut Vec<u8>) {
     out.truncate(end);
 }
 
+/// `value` in its shortest form: the first so many of these bytes. The others mean nothing.
+#[inline]
+pub fn encoded_unsigned(value: u64) -> ([u8; 9], usize) {
+    let length = unsigned_length(value);
+    let mut bytes = [0xFF; 9];
+    let (first, behind) = bytes.split_at_mut(1);
+    if length == 9 {
+        behind.copy_from_slice(&value.to_be_bytes());
+        return (bytes, length);
+    }
+    let extra = length - 1;
+    let marked = value | length_bits(extra) << (8 * extra);
+    let [lead, rest @ ..] = (marked << (64 - 8 * length)).to_be_bytes();
+    first.fill(lead);
+    behind.split_at_mut(rest.len()).0.copy_from_slice(&rest);
+    (bytes, length)
+}
+
 /// Appends `value` as zig-zag.
 #[inline]
 pub fn write_signed(value: i64, out: &mut Vec<u8>) {
@@ -120,6 +138,8 @@ mod tests {
             write_unsigned(value, &mut out);
             assert_eq!(out, form, "{value}");
             assert_eq!(unsigned_length(value), form.len(), "{value}");
+            let (bytes, length) = encoded_unsigned(value);
+            assert_eq!(&bytes[..length], form, "{value}");
         }
     }
 
@@ -146,6 +166,8 @@ mod tests {
             write_unsigned(value, &mut out);
             let length = out.len();
             prop_assert_eq!(length, unsigned_length(value));
+            let (encoded, its_length) = encoded_unsigned(value);
+            prop_assert_eq!(&encoded[..its_length], &out[..]);
             out.extend_from_slice(&[0xA5; 10][..behind]);
             let mut input = &out[..];
             prop_assert_eq!(read_unsigned(&mut input), Ok(value));

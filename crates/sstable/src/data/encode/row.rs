@@ -137,14 +137,21 @@ impl RowEncoder {
         out: &mut Vec<u8>,
     ) -> u64 {
         let before = out.len();
-        append_short(bytes, row.start, out);
-        let rest = bytes.get(row.rest.0..row.rest.1).unwrap_or_default();
         let delta = self.baselines.timestamp_delta(row.timestamp);
-        let body = vint::unsigned_length(previous) + vint::unsigned_length(delta) + rest.len();
-        vint::write_unsigned(body as u64, out);
-        vint::write_unsigned(previous, out);
-        vint::write_unsigned(delta, out);
-        out.extend_from_slice(rest);
+        let numbers = vint::unsigned_length(previous) + vint::unsigned_length(delta);
+        let body = (numbers + row.rest.1 - row.rest.0) as u64;
+        match EvenHead::of(bytes, row.start) {
+            Some(mut head) => {
+                [body, previous, delta].into_iter().for_each(|number| head.add(number));
+                out.extend_from_slice(&head.bytes);
+                out.truncate(before + head.length);
+            }
+            None => {
+                out.extend_from_slice(bytes.get(row.start.0..row.start.1).unwrap_or_default());
+                [body, previous, delta].into_iter().for_each(|n| vint::write_unsigned(n, out));
+            }
+        }
+        append_short::<128>(bytes, row.rest, out);
         (out.len() - before) as u64
     }
 
@@ -159,13 +166,43 @@ impl RowEncoder {
     }
 }
 
-/// Appends a part of `bytes`: sixteen bytes of which those that are too many go, if it is not longer. That is a load and a store, where a
+/// What stands before the rest of an even row, put together where there is room: to look for that costs more than what is written.
+struct EvenHead {
+    /// The start, and three numbers; the last bytes mean nothing.
+    bytes: [u8; 48],
+    length: usize,
+}
+
+impl EvenHead {
+    /// Begins with a part of `bytes`; `None` if it is longer than sixteen bytes, or at their end.
+    #[inline]
+    fn of(bytes: &[u8], (from, to): Span) -> Option<Self> {
+        let start = bytes.get(from..)?.first_chunk::<16>()?;
+        let length = to - from;
+        let mut head = Self { bytes: [0; 48], length };
+        *head.bytes.first_chunk_mut()? = *start;
+        (length <= start.len()).then_some(head)
+    }
+
+    #[inline]
+    fn add(&mut self, number: u64) {
+        let (encoded, length) = vint::encoded_unsigned(number);
+        if let Some(room) =
+            self.bytes.get_mut(self.length..).and_then(|rest| rest.first_chunk_mut())
+        {
+            *room = encoded;
+        }
+        self.length += length;
+    }
+}
+
+/// Appends a part of `bytes`: `N` bytes of which those that are too many go, if it is not longer. Those are some loads and stores, where a
 /// length that varies is a call.
 #[inline]
-fn append_short(bytes: &[u8], (from, to): Span, out: &mut Vec<u8>) {
+fn append_short<const N: usize>(bytes: &[u8], (from, to): Span, out: &mut Vec<u8>) {
     let end = out.len() + (to - from);
-    match bytes.get(from..).and_then(|rest| rest.first_chunk::<16>()) {
-        Some(chunk) if to - from <= chunk.len() => {
+    match bytes.get(from..).and_then(|rest| rest.first_chunk::<N>()) {
+        Some(chunk) if to - from <= N => {
             out.extend_from_slice(chunk);
             out.truncate(end);
         }
