@@ -285,8 +285,8 @@ impl SSTableWriter {
         self.make_room().await
     }
 
-    /// [`end_partition`](Self::end_partition) without waiting: [`make_room`](Self::make_room) is to follow.
-    pub fn close_partition(&mut self) -> Result<()> {
+    /// All of that but what may have to wait: [`make_room`](Self::make_room) is to follow.
+    fn close_partition(&mut self) -> Result<()> {
         let Some(current) = self.current.take() else {
             return Err(self.rejected("no partition is open"));
         };

@@ -6,6 +6,7 @@
 //!
 //! The rate is the mean (the geometric one) of what flushes give back in a second and what there is room for until this one is done:
 //! so that each flush finds as much to write as the one before, whatever the first one found; and never more than there is room for.
+//! Memory that is being freed counts as room only in so far as it is not needed before it is there.
 //!
 //! Memory: a [`Round`] for each step of the longest delay; the writes that wait are those that their senders wait for.
 
@@ -135,7 +136,7 @@ impl WritePace {
             0.0 => budget.flush_bytes() as f64,
             left => left,
         };
-        let room_bytes = budget.wanted_bytes().saturating_sub(budget.held_bytes()) as f64;
+        let room_bytes = budget.room_bytes() as f64;
         let room_per_second = room_bytes * flushed_per_second / left_bytes.max(1.0);
         let mean = (room_per_second * flushed_per_second).sqrt().min(room_per_second);
         let least = (flushed_per_second * LEAST_PART).max(1.0);
@@ -302,9 +303,10 @@ mod tests {
             budget.begin_freeing(90);
             assert!(!budget.wants_flush() && !budget.is_short());
             assert!(pace.turn(1000, &budget, &estimate).is_none());
-            // It is in use all the same: the limit is none to be passed.
+            // It is in use all the same: the limit is none to be passed, nor to be run into.
+            assert_eq!(budget.room_bytes(), 10);
             budget.grow(10);
-            assert!(!budget.has_room());
+            assert!(!budget.has_room() && budget.is_short() && budget.room_bytes() == 0);
             budget.end_freeing(90);
             assert!(budget.has_room() && budget.held_bytes() == 10 && budget.used_bytes() == 10);
         });

@@ -129,20 +129,26 @@ impl MemtableBudget {
         active_bytes >= self.shared.flush_bytes
     }
 
-    /// What is in use when a flush begins.
+    /// What is held when a flush begins.
     pub(crate) fn flush_bytes(&self) -> usize {
         self.shared.flush_bytes
     }
 
-    /// What should be in use at most: writers are slowed down so that a flush is done before there is more.
+    /// What should be held at most: writers are slowed down so that a flush is done before there is more.
     pub(crate) fn wanted_bytes(&self) -> usize {
         let (limit, flush) = (self.shared.limit_bytes, self.shared.flush_bytes);
         limit - limit.saturating_sub(flush) / MARGIN_PART
     }
 
+    /// What may still be taken while all goes as expected: up to what should be held, and to the limit of what is in use.
+    pub(crate) fn room_bytes(&self) -> usize {
+        let held = self.wanted_bytes().saturating_sub(self.held_bytes());
+        held.min(self.shared.limit_bytes.saturating_sub(self.shared.used_bytes.get()))
+    }
+
     /// Whether there is less memory than there should be, so that what can wait should leave the core to flushes.
     pub(crate) fn is_short(&self) -> bool {
-        self.held_bytes() > self.wanted_bytes()
+        self.held_bytes() > self.wanted_bytes() || !self.has_room()
     }
 
     /// All that was ever taken.
@@ -166,12 +172,12 @@ impl MemtableBudget {
         self.shared.grown_bytes.set(self.shared.grown_bytes.get() + bytes as u64);
     }
 
-    /// So many bytes are about to be given back: no flush would help, nor is there a reason to wait, but they are not there yet.
+    /// So many bytes are about to be given back: no flush would help, nor is there a reason to slow down before the limit is near.
     pub(crate) fn begin_freeing(&self, bytes: usize) {
         self.shared.leaving_bytes.set(self.shared.leaving_bytes.get() + bytes);
     }
 
-    /// They are there.
+    /// So many of them are there.
     pub(crate) fn end_freeing(&self, bytes: usize) {
         self.shared.leaving_bytes.set(self.shared.leaving_bytes.get().saturating_sub(bytes));
         self.shrink(bytes);

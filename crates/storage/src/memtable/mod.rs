@@ -190,7 +190,11 @@ impl Memtable {
 impl Drop for Memtable {
     fn drop(&mut self) {
         let store = self.store.get_mut();
-        let remains = || std::mem::take(store).into_remains();
-        freeing::free(remains, self.counted_bytes.get(), &self.budget);
+        let extent = freeing::Extent {
+            contents: store.content_count(),
+            content_bytes: self.heap_bytes.get(),
+            bytes: self.counted_bytes.get(),
+        };
+        freeing::free(|| std::mem::take(store).into_remains(), extent, &self.budget);
     }
 }

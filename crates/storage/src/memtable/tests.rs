@@ -8,7 +8,7 @@ use espalier_mutation::{
     Liveness, PartitionUpdate, Row, Unfiltered, UnfilteredStream, pack_row,
     schema::{TableBuilder, TableId, TableMetadata},
 };
-use espalier_runtime::ShardContext;
+use espalier_runtime::{ShardContext, block_on, preempt::force_every_yield, yield_now};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
@@ -90,6 +90,42 @@ fn memory_is_counted_as_it_is_freed_also_while_there_are_always_readers() {
         let after = memtable.memory_bytes();
         // Blocks and slots that were needed once stay allocated.
         assert!(after < before + 200_000, "{structure:?}: {before} bytes became {after}");
+    }
+}
+
+/// It is gone for those who ask whether to flush or to wait, and in use for those who ask what there is, until the last row is freed.
+#[test]
+fn a_large_one_is_freed_in_steps_and_counts_as_gone_meanwhile() {
+    const MANY_ROWS: i32 = 10 * ROWS;
+    for structure in [Structure::Trie, Structure::SkipList] {
+        let (table, is_trie) = (table(), structure == Structure::Trie);
+        let budget = MemtableBudget::new(4 << 20, 1 << 20);
+        let kind = MemtableKind { structure, shards: 1 };
+        let core = ShardContext { index: 0, count: 1 };
+        let memtable = Memtable::new(&table, kind, core, budget.clone());
+        (0..MANY_ROWS).for_each(|number| write(&memtable, &table, number, 1));
+        assert!(budget.wants_flush() && budget.used_bytes() > MANY_ROWS as usize * VALUE_BYTES);
+        let used_bytes = budget.used_bytes();
+        let (turns, steps) = block_on(async {
+            force_every_yield(true);
+            drop(memtable);
+            let (mut turns, mut steps) = (0, vec![used_bytes]);
+            while budget.used_bytes() > 0 {
+                assert_eq!(budget.held_bytes(), 0);
+                assert!(!budget.wants_flush());
+                if steps.last() != Some(&budget.used_bytes()) {
+                    steps.push(budget.used_bytes());
+                }
+                turns += 1;
+                yield_now().await;
+            }
+            force_every_yield(false);
+            (turns, steps)
+        });
+        assert!(turns >= if is_trie { MANY_ROWS / 64 } else { 1 }, "{structure:?}: {turns} turns");
+        // A MiB of rows at a time; the rest, with all of the structure, at the end.
+        assert!(steps.is_sorted_by(|before, after| before > after), "{structure:?}: {steps:?}");
+        assert_eq!(steps.len() > 1, is_trie, "{structure:?}: {steps:?}");
     }
 }
 

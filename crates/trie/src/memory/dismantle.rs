@@ -22,7 +22,7 @@ impl<C> Dismantle<C> {
         Arc::strong_count(&self.trie.shared) > 1
     }
 
-    /// Drops up to so many contents, in the order of their addresses. Returns whether there may be more.
+    /// Drops up to so many contents, side by side in memory for the most part. Returns whether there may be more.
     /// Does nothing as long as the trie has readers.
     pub fn drop_contents(&mut self, count: u32) -> bool {
         let Some(shared) = Arc::get_mut(&mut self.trie.shared) else {
