@@ -35,17 +35,10 @@ pub fn write_unsigned(value: u64, out: &mut Vec<u8>) {
         out.push(value as u8);
         return;
     }
-    let length = unsigned_length(value);
-    let extra = length - 1;
-    if extra == 8 {
-        out.push(0xFF);
-        out.extend_from_slice(&value.to_be_bytes());
-        return;
-    }
-    let marked = value | length_bits(extra) << (8 * extra);
-    // Eight bytes, of which those that are too many go: that is a store, where a length that varies is a call.
+    let (bytes, length) = encoded_unsigned(value);
+    // All nine, of which those that are too many go: those are two stores, where a length that varies is a call.
     let end = out.len() + length;
-    out.extend_from_slice(&(marked << (64 - 8 * length)).to_be_bytes());
+    out.extend_from_slice(&bytes);
     out.truncate(end);
 }
 

@@ -287,13 +287,18 @@ mod tests {
         assert!(rows.iter().all(|rows| *rows == 40_000), "{rows:?}");
     }
 
+    /// Of 100 bytes 90 are in use; a flush begins at 50.
+    fn nearly_full() -> (MemtableBudget, FlushEstimate, WritePace) {
+        let budget = MemtableBudget::new(100, 50);
+        budget.grow(90);
+        (budget, FlushEstimate::default(), WritePace::default())
+    }
+
     #[test]
     fn nobody_waits_for_what_is_being_freed() {
         let _clock = ManualClock::new(0).moving_when_idle().install();
         block_on(async {
-            let (budget, estimate) = (MemtableBudget::new(100, 50), FlushEstimate::default());
-            let pace = WritePace::default();
-            budget.grow(90);
+            let (budget, estimate, pace) = nearly_full();
             let progress = estimate.begin(90);
             time::sleep(Duration::from_secs(1)).await;
             drop(progress);
@@ -316,9 +321,7 @@ mod tests {
     fn those_who_wait_go_when_it_ends() {
         let _clock = ManualClock::new(0).moving_when_idle().install();
         block_on(async {
-            let (budget, estimate) = (MemtableBudget::new(100, 50), FlushEstimate::default());
-            let pace = WritePace::default();
-            budget.grow(90);
+            let (budget, estimate, pace) = nearly_full();
             let progress = estimate.begin(90);
             time::sleep(Duration::from_secs(1)).await;
             progress.advance_to(0.1);
