@@ -15,6 +15,9 @@ pub struct VintError {
     pub available: usize,
 }
 
+/// The most bytes that an integer takes.
+pub const MOST_BYTES: usize = 9;
+
 /// Bytes that [`write_unsigned`] takes for `value`: 1 to 9.
 #[inline]
 pub fn unsigned_length(value: u64) -> usize {
@@ -44,7 +47,7 @@ pub fn write_unsigned(value: u64, out: &mut Vec<u8>) {
 
 /// `value` in its shortest form: the first so many of these bytes. The others mean nothing.
 #[inline]
-pub fn encoded_unsigned(value: u64) -> ([u8; 9], usize) {
+pub fn encoded_unsigned(value: u64) -> ([u8; MOST_BYTES], usize) {
     let length = unsigned_length(value);
     let mut bytes = [0xFF; 9];
     let (first, behind) = bytes.split_at_mut(1);

@@ -14,6 +14,7 @@ use espalier_types::CqlType;
 use super::{
     compatible_types::{reads_values_of, sorts_as},
     layout::Baselines,
+    ranking::Ranking,
     values::ValueForm,
 };
 use crate::{
@@ -63,6 +64,7 @@ pub(crate) struct FileLayout {
     pub(crate) baselines: Baselines,
     pub(crate) deletion_time: DeletionTimeForm,
     pub(crate) clustering: Vec<ValueForm>,
+    pub(crate) ranking: Ranking,
     pub(crate) statics: Vec<FileColumn>,
     pub(crate) regulars: Vec<FileColumn>,
     /// The static row is the one row of the partition.
@@ -96,6 +98,7 @@ impl FileLayout {
                 .iter()
                 .map(|(column_type, _)| ValueForm::of(column_type))
                 .collect(),
+            ranking: Ranking::of(table.comparator()),
             statics: match is_static_compact {
                 true => map(&header.static_columns, ColumnKind::Regular)?,
                 false => map(&header.static_columns, ColumnKind::Static)?,

@@ -13,6 +13,7 @@
 //! | [`values`], [`clustering_values`], [`column_subset`] | parts of rows |
 //! | [`decode`], [`encode`] | rows and markers |
 //! | [`input`], [`cursor`] | reading positions |
+//! | [`ranking`] | rows told apart by a number |
 //! | [`column_map`], `compatible_types` | from a file's columns to the table's |
 //! | [`file`], `chunk_table`, [`stream`] | chunks of the file, their table, and bytes across chunks |
 //! | [`writer`] | chunks, checksums and digest of a file being written |
@@ -29,6 +30,7 @@ pub(crate) mod encode;
 pub(crate) mod file;
 pub(crate) mod input;
 pub(crate) mod layout;
+pub(crate) mod ranking;
 pub(crate) mod stream;
 pub(crate) mod values;
 pub(crate) mod writer;

@@ -85,6 +85,8 @@ pub struct StatisticsCollector {
     comparator: ClusteringComparator,
     partition_sizes: EstimatedHistogram,
     cell_counts: EstimatedHistogram,
+    /// Where the partition before is in both.
+    last_buckets: (usize, usize),
     cells_of_partition: u64,
     timestamps: Range<i64>,
     local_deletion_times: Range<u32>,
@@ -108,6 +110,7 @@ impl StatisticsCollector {
             comparator,
             partition_sizes: EstimatedHistogram::new(PARTITION_SIZE_BUCKETS),
             cell_counts: EstimatedHistogram::new(CELL_COUNT_BUCKETS),
+            last_buckets: (0, 0),
             cells_of_partition: 0,
             timestamps: Range(None),
             local_deletion_times: Range(None),
@@ -138,8 +141,9 @@ impl StatisticsCollector {
 
     /// The partition takes `length` bytes in Data.db before compression.
     pub fn end_partition(&mut self, length: u64) {
-        self.partition_sizes.add(length);
-        self.cell_counts.add(std::mem::take(&mut self.cells_of_partition));
+        let cells = std::mem::take(&mut self.cells_of_partition);
+        self.partition_sizes.add_alike(length, &mut self.last_buckets.0);
+        self.cell_counts.add_alike(cells, &mut self.last_buckets.1);
     }
 
     /// A row in clustering order.

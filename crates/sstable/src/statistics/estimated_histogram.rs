@@ -30,8 +30,19 @@ impl EstimatedHistogram {
 
     /// Counts a value.
     pub fn add(&mut self, value: u64) {
-        let bucket = self.offsets.partition_point(|&offset| offset < value);
-        if let Some(count) = self.counts.get_mut(bucket) {
+        self.add_alike(value, &mut 0);
+    }
+
+    /// The same for values most of which are like the one before: `bucket` is where that one was counted.
+    #[inline]
+    pub(crate) fn add_alike(&mut self, value: u64, bucket: &mut usize) {
+        let below = bucket.checked_sub(1).and_then(|below| self.offsets.get(below));
+        let is_above = below.is_none_or(|offset| *offset < value);
+        let is_there = is_above && self.offsets.get(*bucket).is_some_and(|offset| value <= *offset);
+        if !is_there {
+            *bucket = self.offsets.partition_point(|&offset| offset < value);
+        }
+        if let Some(count) = self.counts.get_mut(*bucket) {
             *count += 1;
         }
     }

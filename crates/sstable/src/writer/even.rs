@@ -3,12 +3,14 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use espalier_mutation::ClusteringComparator;
 use smallvec::SmallVec;
 
 use super::{index::IndexWriter, partition::OpenPartition, sstable_writer::SSTableWriter};
 use crate::{
-    data::{decode::EvenRow, encode::RowEncoder, values::ValueForm},
+    data::{
+        decode::{EvenOrder, EvenRow},
+        encode::RowEncoder,
+    },
     error::Result,
     index::big::promoted_index::BlockPosition,
     reader::{EvenAhead, EvenRows, Scan},
@@ -118,7 +120,7 @@ impl SSTableWriter {
                 return Ok(EvenEnd::Other);
             }
             taken.from = Some(0);
-            taken.counts.add(source.row().timestamp, source.row().cell_count());
+            taken.counts.add(source.row().timestamp, source.row().cells);
             source.take();
             match source.look() {
                 EvenAhead::Row => {}
@@ -148,7 +150,7 @@ impl SSTableWriter {
             return Ok(EvenEnd::Partition);
         }
         let comparator = self.options.table.comparator();
-        let mut least = least(sources, ahead, self.encoder.forms(), comparator);
+        let mut least = least(sources, ahead, self.encoder.even_order(comparator));
         match least.as_ref().and_then(|least| sources.get(least.winner)) {
             Some(source) => self.before_rows(source)?,
             None => return Ok(EvenEnd::Other),
@@ -166,7 +168,7 @@ impl SSTableWriter {
                 return Ok(EvenEnd::Other);
             }
             taken.from = Some(winner);
-            taken.counts.add(source.row().timestamp, source.row().cell_count());
+            taken.counts.add(source.row().timestamp, source.row().cells);
             let mut is_other = false;
             while standing != 0 {
                 let index = standing.trailing_zeros() as usize;
@@ -188,7 +190,7 @@ impl SSTableWriter {
             if ahead == 0 {
                 return Ok(EvenEnd::Partition);
             }
-            least = self::least(sources, ahead, run.forms(), run.comparator);
+            least = self::least(sources, ahead, run.order);
         }
         Ok(EvenEnd::Full)
     }
@@ -210,12 +212,7 @@ impl SSTableWriter {
 
 /// The rows at the least place of the sources in the set; `None` if none of them hides all others.
 #[inline]
-fn least(
-    sources: &[EvenRows<'_>],
-    mut set: u64,
-    forms: &[ValueForm],
-    comparator: &ClusteringComparator,
-) -> Option<Least> {
+fn least(sources: &[EvenRows<'_>], mut set: u64, order: EvenOrder<'_>) -> Option<Least> {
     let winner = set.trailing_zeros() as usize;
     let mut least = Least { winner, standing: 1 << winner };
     let mut hides_all = true;
@@ -225,8 +222,7 @@ fn least(
         set &= set - 1;
         let (source, so_far) = (sources.get(index)?, sources.get(least.winner)?);
         let (row, other) = (source.row(), so_far.row());
-        let place = row.place(source.bytes(), forms);
-        match place.compare(&other.place(so_far.bytes(), forms), comparator) {
+        match row.compare(source.bytes(), (other, so_far.bytes()), order) {
             Ordering::Greater => {}
             Ordering::Less => {
                 least = Least { winner: index, standing: 1 << index };
@@ -246,7 +242,7 @@ fn least(
 
 /// Rows one behind the other, and what of the writer they need.
 struct Run<'w> {
-    comparator: &'w ClusteringComparator,
+    order: EvenOrder<'w>,
     encoder: &'w RowEncoder,
     index: &'w mut IndexWriter,
     out: &'w mut Vec<u8>,
@@ -264,7 +260,7 @@ impl<'w> Run<'w> {
         let OpenPartition { start, previous_start, last, .. } = current.as_mut()?;
         let (out_start, chunk_length, out) = data.open_chunk();
         Some(Self {
-            comparator: options.table.comparator(),
+            order: encoder.even_order(options.table.comparator()),
             encoder,
             index,
             out,
@@ -273,10 +269,6 @@ impl<'w> Run<'w> {
             previous_start,
             last: last.as_ref(),
         })
-    }
-
-    fn forms(&self) -> &'w [ValueForm] {
-        self.encoder.forms()
     }
 
     #[inline]
@@ -293,14 +285,11 @@ impl<'w> Run<'w> {
         bytes: &Bytes,
         before: Option<(&EvenRow, &Bytes)>,
     ) -> Result<bool> {
-        let forms = self.encoder.forms();
-        let place = row.place(bytes, forms);
+        let place = row.place(bytes, self.order.forms);
         let order = match (before, self.last) {
-            (Some((before, its_bytes)), _) => {
-                place.compare(&before.place(its_bytes, forms), self.comparator)
-            }
+            (Some(before), _) => row.compare(bytes, before, self.order),
             (None, Some(last)) => {
-                self.comparator.compare_values(place.values(), 0, last.position())
+                self.order.comparator.compare_values(place.values(), 0, last.position())
             }
             (None, None) => Ordering::Greater,
         };

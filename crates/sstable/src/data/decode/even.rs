@@ -20,6 +20,7 @@ use super::{
         layout::{
             CELL_EMPTY, CELL_ROW_TIMESTAMP, END_OF_PARTITION, HAS_ALL_COLUMNS, HAS_TIMESTAMP,
         },
+        ranking::Ranking,
         values::ValueForm,
     },
     view::Span,
@@ -33,7 +34,11 @@ const MAXIMUM_COLUMNS: usize = 63;
 pub(crate) struct EvenRow {
     pub(crate) timestamp: i64,
     /// A bit for each column of the file that it has.
-    pub(crate) columns: u64,
+    columns: u64,
+    /// How many cells it has.
+    pub(crate) cells: u32,
+    /// See [`Ranking`].
+    rank: Option<i64>,
     /// Its flags and its clustering, with what stands before the clustering's values.
     pub(crate) start: Span,
     /// What is behind the timestamp: columns and cells, up to the end.
@@ -46,6 +51,15 @@ pub(crate) struct EvenPlace<'a> {
     pub(crate) bytes: &'a Bytes,
     clustering: Span,
     forms: &'a [ValueForm],
+}
+
+/// By what rows are compared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EvenOrder<'a> {
+    /// Of their files.
+    pub(crate) forms: &'a [ValueForm],
+    pub(crate) ranking: Ranking,
+    pub(crate) comparator: &'a ClusteringComparator,
 }
 
 /// What stands at a place.
@@ -80,7 +94,10 @@ impl EvenRow {
         if flags & !HAS_ALL_COLUMNS != HAS_TIMESTAMP {
             return (flags == END_OF_PARTITION).then_some(EvenStep::End);
         }
-        pass_clustering(&mut cursor, &layout.clustering)?;
+        let first = pass_clustering(&mut cursor, &layout.clustering)?;
+        let rank = first
+            .and_then(|(from, to)| bytes.get(from..to))
+            .and_then(|first| layout.ranking.rank(first));
         let clustering_end = cursor.at;
         let body_length = usize::try_from(cursor.vint()?).ok()?;
         let end = cursor.at.checked_add(body_length)?;
@@ -91,7 +108,7 @@ impl EvenRow {
         }
         let rest = cursor.at;
         let all = (1u64 << layout.regulars.len()) - 1;
-        let mut columns = all;
+        let (mut columns, mut cells) = (all, layout.regulars.len() as u32);
         if flags & HAS_ALL_COLUMNS != 0 {
             for column in &layout.regulars {
                 pass_cell(&mut cursor, column)?;
@@ -102,6 +119,7 @@ impl EvenRow {
                 return None;
             }
             columns &= !missing;
+            cells = columns.count_ones();
             let mut present = columns;
             while present != 0 {
                 pass_cell(&mut cursor, layout.regulars.get(present.trailing_zeros() as usize)?)?;
@@ -111,7 +129,8 @@ impl EvenRow {
         if cursor.at != end {
             return None;
         }
-        *self = Self { timestamp, columns, start: (start, clustering_end), rest: (rest, end) };
+        let (start, rest) = ((start, clustering_end), (rest, end));
+        *self = Self { timestamp, columns, cells, rank, start, rest };
         Some(EvenStep::Row)
     }
 
@@ -122,10 +141,18 @@ impl EvenRow {
         EvenPlace { bytes, clustering: (flags + 1, end), forms }
     }
 
-    /// How many cells it has.
-    #[inline]
-    pub(crate) fn cell_count(&self) -> u32 {
-        self.columns.count_ones()
+    /// In clustering order, with another row of the same table, each in the bytes that it was read from.
+    #[inline(always)]
+    pub(crate) fn compare(
+        &self,
+        bytes: &Bytes,
+        (other, its_bytes): (&Self, &Bytes),
+        by: EvenOrder<'_>,
+    ) -> Ordering {
+        by.ranking.order(self.rank, other.rank).unwrap_or_else(|| {
+            let (place, other) = (self.place(bytes, by.forms), other.place(its_bytes, by.forms));
+            place.compare(&other, by.comparator)
+        })
     }
 
     /// Whether a merge of both, at the same place and of files with the same columns, is this one as it is.
@@ -226,10 +253,10 @@ impl<'a> Iterator for EvenValues<'a> {
 
 impl ExactSizeIterator for EvenValues<'_> {}
 
-/// Steps over the values of a clustering.
+/// Steps over the values of a clustering. Gives where the first of them is, unless that is empty or null.
 #[inline]
-fn pass_clustering(cursor: &mut Cursor<'_>, forms: &[ValueForm]) -> Option<()> {
-    let mut rest = forms;
+fn pass_clustering(cursor: &mut Cursor<'_>, forms: &[ValueForm]) -> Option<Option<Span>> {
+    let (mut rest, mut first) = (forms, None);
     while !rest.is_empty() {
         let (group, behind) = rest.split_at(rest.len().min(GROUP));
         let header = shortest_vint(cursor)?;
@@ -238,14 +265,19 @@ fn pass_clustering(cursor: &mut Cursor<'_>, forms: &[ValueForm]) -> Option<()> {
         }
         for (index, form) in group.iter().enumerate() {
             match header >> (2 * index) & 3 {
-                0 => _ = pass_value(cursor, *form)?,
+                0 => {
+                    let span = pass_value(cursor, *form)?;
+                    if index == 0 && rest.len() == forms.len() {
+                        first = Some(span);
+                    }
+                }
                 EMPTY | NULL => {}
                 _ => return None,
             }
         }
         rest = behind;
     }
-    Some(())
+    Some(first)
 }
 
 #[inline(always)]

@@ -9,7 +9,7 @@ mod row;
 pub(crate) mod view;
 mod viewed_row;
 
-pub(crate) use even::{EvenPlace, EvenRow, EvenStep, may_have_even_rows};
+pub(crate) use even::{EvenOrder, EvenPlace, EvenRow, EvenStep, may_have_even_rows};
 pub(crate) use head::{HeadKind, HeadPosition, UnfilteredHead, read_head, read_static_head};
 pub(crate) use marker::read_marker;
 pub(crate) use partition::read_partition_head;

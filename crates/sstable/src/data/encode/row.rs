@@ -1,7 +1,8 @@
 //! Rows. Source: reference 9.3, 9.5, 9.7.
 
 use espalier_mutation::{
-    ColumnRef, ComplexColumn, DeletionTime, Liveness, Row, RowContent, schema::ColumnId,
+    ClusteringComparator, ColumnRef, ComplexColumn, DeletionTime, Liveness, Row, RowContent,
+    schema::ColumnId,
 };
 use espalier_types::{CqlType, vint};
 use smallvec::SmallVec;
@@ -11,11 +12,12 @@ use super::{
         clustering_values::write_values,
         column_map::{FileColumn, FileLayout},
         column_subset,
-        decode::{EvenRow, Span},
+        decode::{EvenOrder, EvenRow},
         layout::{
             Baselines, EXTENDED_SHADOWABLE, EXTENDED_SHADOWABLE_FOLLOWS, EXTENDED_STATIC,
             EXTENSION, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL,
         },
+        ranking::Ranking,
         values::ValueForm,
     },
     cell::write_cell,
@@ -29,6 +31,7 @@ pub(crate) struct RowEncoder {
     baselines: Baselines,
     types: Vec<(CqlType, bool)>,
     forms: Vec<ValueForm>,
+    ranking: Ranking,
     statics: Columns,
     regulars: Columns,
     family: Family,
@@ -67,6 +70,7 @@ impl RowEncoder {
         Self {
             baselines: layout.baselines,
             forms: forms.collect(),
+            ranking: layout.ranking,
             types: types.to_vec(),
             statics: Columns::new(layout.statics),
             regulars: Columns::new(layout.regulars),
@@ -127,6 +131,12 @@ impl RowEncoder {
         &self.forms
     }
 
+    /// By what even rows are compared that this one copies.
+    #[inline]
+    pub(crate) fn even_order<'a>(&'a self, comparator: &'a ClusteringComparator) -> EvenOrder<'a> {
+        EvenOrder { forms: &self.forms, ranking: self.ranking, comparator }
+    }
+
     /// Appends an even row that lies in `bytes`; gives how long it has become.
     #[inline]
     pub(crate) fn write_even(
@@ -140,18 +150,12 @@ impl RowEncoder {
         let delta = self.baselines.timestamp_delta(row.timestamp);
         let numbers = vint::unsigned_length(previous) + vint::unsigned_length(delta);
         let body = (numbers + row.rest.1 - row.rest.0) as u64;
-        match EvenHead::of(bytes, row.start) {
-            Some(mut head) => {
-                [body, previous, delta].into_iter().for_each(|number| head.add(number));
-                out.extend_from_slice(&head.bytes);
-                out.truncate(before + head.length);
-            }
-            None => {
-                out.extend_from_slice(bytes.get(row.start.0..row.start.1).unwrap_or_default());
-                [body, previous, delta].into_iter().for_each(|n| vint::write_unsigned(n, out));
-            }
+        let numbers = [body, previous, delta];
+        if !append_short(bytes, row, numbers, out) {
+            out.extend_from_slice(bytes.get(row.start.0..row.start.1).unwrap_or_default());
+            numbers.into_iter().for_each(|number| vint::write_unsigned(number, out));
+            out.extend_from_slice(bytes.get(row.rest.0..row.rest.1).unwrap_or_default());
         }
-        append_short::<128>(bytes, row.rest, out);
         (out.len() - before) as u64
     }
 
@@ -166,48 +170,48 @@ impl RowEncoder {
     }
 }
 
-/// What stands before the rest of an even row, put together where there is room: to look for that costs more than what is written.
-struct EvenHead {
-    /// The start, and three numbers; the last bytes mean nothing.
-    bytes: [u8; 48],
-    length: usize,
-}
+/// The longest start and rest of an even row that are copied by loads and stores of so many bytes, of which those that are too many go:
+/// a length that varies is a call.
+const SHORT_START: usize = 16;
+const SHORT_REST: usize = 128;
+/// With three numbers in between, the last of which may be anywhere in the bytes that any number takes.
+const SHORT_ROW: usize = SHORT_START + 3 * vint::MOST_BYTES + SHORT_REST;
 
-impl EvenHead {
-    /// Begins with a part of `bytes`; `None` if it is longer than sixteen bytes, or at their end.
-    #[inline]
-    fn of(bytes: &[u8], (from, to): Span) -> Option<Self> {
-        let start = bytes.get(from..)?.first_chunk::<16>()?;
-        let length = to - from;
-        let mut head = Self { bytes: [0; 48], length };
-        *head.bytes.first_chunk_mut()? = *start;
-        (length <= start.len()).then_some(head)
-    }
-
-    #[inline]
-    fn add(&mut self, number: u64) {
-        let (encoded, length) = vint::encoded_unsigned(number);
-        if let Some(room) =
-            self.bytes.get_mut(self.length..).and_then(|rest| rest.first_chunk_mut())
-        {
-            *room = encoded;
-        }
-        self.length += length;
-    }
-}
-
-/// Appends a part of `bytes`: `N` bytes of which those that are too many go, if it is not longer. Those are some loads and stores, where a
-/// length that varies is a call.
+/// Appends an even row with these numbers, if it is short and does not lie at the end of `bytes`. False: nothing happened.
+///
+/// It is put together where it belongs. In memory of its own, from where it would be copied then, parts that were just stored would
+/// be loaded with what is beside them, for which the core waits until they have left it.
 #[inline]
-fn append_short<const N: usize>(bytes: &[u8], (from, to): Span, out: &mut Vec<u8>) {
-    let end = out.len() + (to - from);
-    match bytes.get(from..).and_then(|rest| rest.first_chunk::<N>()) {
-        Some(chunk) if to - from <= N => {
-            out.extend_from_slice(chunk);
-            out.truncate(end);
-        }
-        _ => out.extend_from_slice(bytes.get(from..to).unwrap_or_default()),
+fn append_short(bytes: &[u8], row: &EvenRow, numbers: [u64; 3], out: &mut Vec<u8>) -> bool {
+    let (start_length, rest_length) = (row.start.1 - row.start.0, row.rest.1 - row.rest.0);
+    let chunks = || {
+        let start = bytes.get(row.start.0..)?.first_chunk::<SHORT_START>()?;
+        let rest = bytes.get(row.rest.0..)?.first_chunk::<SHORT_REST>()?;
+        Some((start, rest))
+    };
+    let Some((start, rest)) = chunks() else { return false };
+    if start_length > SHORT_START || rest_length > SHORT_REST {
+        return false;
     }
+    let before = out.len();
+    out.extend_from_slice(&[0; SHORT_ROW]);
+    let Some(room) = out[before..].first_chunk_mut::<SHORT_ROW>() else { return false };
+    room[..SHORT_START].copy_from_slice(start);
+    let mut end = start_length;
+    for number in numbers {
+        if number < 0x80 {
+            // Mostly two of them are: what comes next then does not wait for how long they are.
+            room[end] = number as u8;
+            end += 1;
+            continue;
+        }
+        let (encoded, length) = vint::encoded_unsigned(number);
+        room[end..end + vint::MOST_BYTES].copy_from_slice(&encoded);
+        end += length;
+    }
+    room[end..end + SHORT_REST].copy_from_slice(rest);
+    out.truncate(before + end + rest_length);
+    true
 }
 
 /// What stands for the row deletion and the shadowable one.

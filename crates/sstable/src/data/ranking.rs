@@ -1,0 +1,124 @@
+//! Numbers in whose order rows lie as far as they differ, so that most rows are told apart without a look at their values.
+//!
+//! A rank is of the first clustering value alone. Of two rows with ranks the one with the less lies before the other; rows of equal ranks
+//! may lie anywhere with regard to each other, unless [`Ranking::is_exact`].
+
+use std::cmp::Ordering;
+
+use espalier_mutation::ClusteringComparator;
+use espalier_types::CqlType;
+
+/// How the first clustering value of a table's rows becomes a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ranking {
+    kind: Kind,
+    is_reversed: bool,
+    /// Whether rows of equal ranks lie at one place.
+    pub(crate) is_exact: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    None,
+    /// Eight bytes are a signed number.
+    Long,
+    /// Four bytes are one.
+    Int,
+    /// They lie as their bytes do.
+    Bytes,
+}
+
+impl Ranking {
+    pub(crate) fn of(comparator: &ClusteringComparator) -> Self {
+        let first = comparator.types.first();
+        let kind = match first.map(|(column_type, _)| column_type) {
+            Some(CqlType::Bigint | CqlType::Timestamp) => Kind::Long,
+            Some(CqlType::Int) => Kind::Int,
+            Some(CqlType::Text | CqlType::Ascii | CqlType::Blob) => Kind::Bytes,
+            Some(CqlType::Date | CqlType::Time) => Kind::Bytes,
+            _ => Kind::None,
+        };
+        let is_exact = comparator.types.len() == 1 && matches!(kind, Kind::Long | Kind::Int);
+        Self { kind, is_reversed: first.is_some_and(|(_, is_reversed)| *is_reversed), is_exact }
+    }
+
+    /// The rank of a row whose first value this is.
+    #[inline(always)]
+    pub(crate) fn rank(self, value: &[u8]) -> Option<i64> {
+        let ascending = match self.kind {
+            Kind::None => return None,
+            Kind::Long => i64::from_be_bytes(value.try_into().ok()?),
+            Kind::Int => i32::from_be_bytes(value.try_into().ok()?).into(),
+            Kind::Bytes => {
+                let first = value.first_chunk().map_or_else(|| padded(value), |first| *first);
+                (u64::from_be_bytes(first) ^ 1 << 63) as i64
+            }
+        };
+        Some(if self.is_reversed { !ascending } else { ascending })
+    }
+
+    /// What two ranks say of the order of their rows.
+    #[inline(always)]
+    pub(crate) fn order(self, left: Option<i64>, right: Option<i64>) -> Option<Ordering> {
+        match (left, right) {
+            (Some(left), Some(right)) if left != right || self.is_exact => Some(left.cmp(&right)),
+            _ => None,
+        }
+    }
+}
+
+/// A value of fewer bytes. Zeros behind it do not bring it behind one that begins with it.
+fn padded(value: &[u8]) -> [u8; 8] {
+    let mut padded = [0; 8];
+    padded.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
+    padded
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn values() -> impl Strategy<Value = Vec<u8>> {
+        let few = prop_oneof![Just(0u8), Just(1), Just(127), Just(128), Just(255), any::<u8>()];
+        prop_oneof![
+            prop::collection::vec(few.clone(), 0..12),
+            prop::collection::vec(few.clone(), 4),
+            prop::collection::vec(few, 8),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn ranks_say_nothing_but_what_values_do(
+            column_type in prop::sample::select(vec![
+                CqlType::Bigint, CqlType::Timestamp, CqlType::Int, CqlType::Text, CqlType::Ascii, CqlType::Blob,
+                CqlType::Date, CqlType::Time, CqlType::Timeuuid, CqlType::Varint,
+            ]),
+            is_reversed: bool,
+            left in values(),
+            right in values(),
+        ) {
+            let types = Box::new([(column_type, is_reversed)]);
+            let comparator = ClusteringComparator { types };
+            let ranking = Ranking::of(&comparator);
+            if let Some(order) = ranking.order(ranking.rank(&left), ranking.rank(&right)) {
+                prop_assert_eq!(order, comparator.compare_value(0, Some(&left), Some(&right)));
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_told_apart() {
+        let types = Box::new([(CqlType::Bigint, true)]);
+        let ranking = Ranking::of(&ClusteringComparator { types });
+        let rank = |number: i64| ranking.rank(&number.to_be_bytes());
+        assert_eq!(ranking.order(rank(-1), rank(1)), Some(Ordering::Greater));
+        assert_eq!(ranking.order(rank(1), rank(1)), Some(Ordering::Equal));
+        assert_eq!(ranking.order(rank(1), ranking.rank(&[])), None);
+        let types = Box::new([(CqlType::Bigint, false), (CqlType::Bigint, false)]);
+        let ranking = Ranking::of(&ClusteringComparator { types });
+        assert_eq!(ranking.order(rank(1), rank(1)), None, "the second column decides");
+    }
+}
