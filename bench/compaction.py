@@ -8,7 +8,7 @@ compacts them, in turns. Its first rounds warm its JIT up; the best of each side
 compaction, of all threads of the process, so that neither the disk nor others on the machine are in it. Seconds of the clock stand
 beside them; Cassandra's are what its own log says. Both outputs must hold the rows that they should.
 
-Settings by environment: ROWS=1000000 (of each file), CORE=1, HEAP=2G (Cassandra's).
+Settings by environment: ROWS=1000000 (of each file), VALUE_BYTES=100, CORE=1, HEAP=2G (Cassandra's).
 """
 import os
 import re
@@ -27,6 +27,7 @@ from wire import Wire  # noqa: E402
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
 ROWS, CORE, HEAP = int(os.environ.get("ROWS", 1_000_000)), os.environ.get("CORE", "1"), os.environ.get("HEAP", "2G")
+VALUE_BYTES = os.environ.get("VALUE_BYTES", "100")
 SCRATCH = ROOT / "bench" / "results" / "compaction"
 PEER = ROOT / ".deps" / "cassandra" / "compaction"
 KEYSPACE, TABLE = "bench_compaction", "t"
@@ -36,8 +37,8 @@ COMPACTED = re.compile(r"Compacted \(.*?\) (\d+) sstables to .*? in ([\d,]+)ms")
 def ours(inputs):
     """Compacts; gives seconds of the core, of the clock, MB before compression that were read, and what was printed."""
     shutil.rmtree(inputs, ignore_errors=True)
-    command = ["taskset", "-c", CORE, BINARY, "bench", "compaction", "--rows", str(ROWS), "--inputs", inputs,
-               "--workdir", SCRATCH / "node"]
+    command = ["taskset", "-c", CORE, BINARY, "bench", "compaction", "--rows", str(ROWS), "--value-bytes", VALUE_BYTES,
+               "--inputs", inputs, "--workdir", SCRATCH / "node"]
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     plain = re.search(r"([\d.]+) MB before compression", said).group(1)
     clock, core = re.search(r" in ([\d.]+) s, ([\d.]+) s of a core", said).groups()

@@ -79,9 +79,12 @@ pub struct CacheArguments {
 /// What is compacted.
 #[derive(Args, Clone, Debug)]
 pub struct CompactionArguments {
-    /// How many rows of some 100 bytes each of the two files has
+    /// How many rows each of the two files has
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(100..=1 << 32))]
     pub rows: u64,
+    /// How long a row's value is, in bytes, half of them random
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(0..=1 << 20))]
+    pub value_bytes: u32,
     /// Where links to the files that are compacted are left, for another program to compact the same
     #[arg(long, value_name = "DIR")]
     pub inputs: Option<PathBuf>,

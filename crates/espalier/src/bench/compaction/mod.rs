@@ -27,13 +27,12 @@ use espalier_sstable::{DataReader, Descriptor, PageCache, components::list_direc
 use super::{
     BenchError, arguments::CompactionArguments, node::InProcessNode, print_line, progress::Progress,
 };
+use crate::heap;
 
 const KEYSPACE: &str = "bench_compaction";
 const TABLE: &str = "t";
 /// Rows of a partition.
 const ROWS: u64 = 10;
-/// Bytes of a value, half of them random.
-const VALUE_BYTES: usize = 100;
 const MEGA: f64 = 1e6;
 
 /// Measures and prints.
@@ -65,14 +64,15 @@ async fn measure(
     let insert =
         node.prepare(&format!("INSERT INTO {KEYSPACE}.{TABLE} (k, c, v) VALUES (?, ?, ?)"))?;
     let partitions = (arguments.rows / ROWS).max(2);
+    let value_bytes = arguments.value_bytes as usize;
     let mut random = Generator::from_seed(1);
     let mut written = 0;
     let mut step = progress.step("rows written", 2 * partitions * ROWS);
     for first in [0, partitions / 2] {
         for partition in first..first + partitions {
             for row in 0..ROWS {
-                let mut value = vec![0; VALUE_BYTES];
-                value[..VALUE_BYTES / 2]
+                let mut value = vec![0; value_bytes];
+                value[..value_bytes / 2]
                     .iter_mut()
                     .for_each(|byte| *byte = random.next_u64() as u8);
                 let bigint =
@@ -94,6 +94,7 @@ async fn measure(
     let (_, plain_in) = plain_bytes(&files, &directory).await?;
     // What is left of the flushes, which free their memtables bit by bit, is not the compaction's.
     time::sleep(Duration::from_secs(2)).await;
+    heap::return_unused();
     let before = node.database().metrics();
     take_stall_report();
     let (started, worked) = (Instant::now(), process_time());
