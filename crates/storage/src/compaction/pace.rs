@@ -1,8 +1,8 @@
 //! Keeps a compaction from holding the core while others wait for it, to a share of the core while they have much to do, and within
 //! `compaction_throughput`.
 //!
-//! Where others are busy, compactions of a shard have a quarter of the core together, and more as they fall behind. Where nobody else
-//! wants the core they have all of it.
+//! Where others are busy, compactions of a shard have a quarter of the core together, and more as they fall behind, but no more than
+//! half beside a flush: writes go no faster than it makes room for them. Where nobody else wants the core they have all of it.
 
 use std::time::Duration;
 
@@ -19,10 +19,11 @@ const SLICE_US: u128 = 200;
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 /// Of a slice: if others took less than that when they had their turn, there was nothing to do.
 const IDLE_PART: u32 = 4;
-/// The share of the core: of compactions that keep up, what each that waits adds, and at most.
+/// The share of the core: of compactions that keep up, what each that waits adds, and at most, which is less beside a flush.
 const LEAST_SHARE: f64 = 0.25;
 const SHARE_OF_WAITING: f64 = 0.125;
 const MOST_SHARE: f64 = 0.75;
+const MOST_SHARE_BESIDE_FLUSH: f64 = 0.5;
 /// How often it is asked how many wait.
 const BACKLOG_PERIOD: Duration = Duration::from_secs(1);
 /// Bytes between two looks at `compaction_throughput`.
@@ -33,8 +34,9 @@ const BURST_S: f64 = 1.0;
 pub(super) struct Pace {
     database: Database,
     slice: Instant,
-    /// Of the core, while others are busy; and when it was found.
-    share: f64,
+    /// Of the core, what all of them ask for while others are busy, how many run, and when that was found.
+    wanted_share: f64,
+    running: f64,
     share_found: Option<Instant>,
     started: Instant,
     /// Bytes a second of all shards, as they were when it was looked last.
@@ -50,7 +52,8 @@ impl Pace {
         Self {
             database: database.clone(),
             slice: now,
-            share: LEAST_SHARE,
+            wanted_share: LEAST_SHARE,
+            running: 1.0,
             share_found: None,
             started: now,
             bytes_per_second: database.compaction_bytes_per_second(),
@@ -81,12 +84,15 @@ impl Pace {
     fn share(&mut self) -> f64 {
         if self.share_found.is_none_or(|at| at.elapsed() > BACKLOG_PERIOD) {
             let waiting = self.database.pending_compactions_here() as f64;
-            let running = self.database.running_compactions().len().max(1) as f64;
-            let share = (LEAST_SHARE + SHARE_OF_WAITING * waiting).min(MOST_SHARE);
-            self.share = share / running;
+            self.running = self.database.running_compactions().len().max(1) as f64;
+            self.wanted_share = LEAST_SHARE + SHARE_OF_WAITING * waiting;
             self.share_found = Some(Instant::now());
         }
-        self.share
+        let most = match self.database.is_flushing() {
+            true => MOST_SHARE_BESIDE_FLUSH,
+            false => MOST_SHARE,
+        };
+        self.wanted_share.min(most) / self.running
     }
 
     /// Waits until so many bytes in all may have been read.

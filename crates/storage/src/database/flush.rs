@@ -107,9 +107,14 @@ impl Database {
         &self.inner.budget
     }
 
+    /// Whether a flush is under way on this shard.
+    pub(crate) fn is_flushing(&self) -> bool {
+        self.inner.flushing.get() > 0
+    }
+
     /// Whether what can wait should leave the core to a flush that is under way, since memory gets short.
     pub(crate) fn is_flush_urgent(&self) -> bool {
-        self.inner.flushing.get() > 0 && self.inner.budget.is_short()
+        self.is_flushing() && self.inner.budget.is_short()
     }
 
     /// Says that a flush is under way, until what it gives is dropped.
