@@ -45,6 +45,35 @@ fn appended_bytes_are_read_back_buffered_and_direct() {
     });
 }
 
+/// What a link leads to is seen as what it is, and not removed with the link.
+#[test]
+fn links_are_followed_but_not_removed_through() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    block_on(async {
+        let system = FileSystem::real();
+        let (base, elsewhere) = (directory.path().join("base"), directory.path().join("else"));
+        system.create_dir_all(&base).await.unwrap();
+        system.create_dir_all(&elsewhere).await.unwrap();
+        let large = elsewhere.join("large");
+        // So large that it would be freed bit by bit.
+        let file = system.create(&large).await.unwrap();
+        file.append(vec![7; 64 << 20]).await.unwrap();
+        drop(file);
+        for (name, target) in [("there", elsewhere.as_path()), ("nowhere", "/no/such".as_ref())] {
+            std::os::unix::fs::symlink(target, base.join(name)).unwrap();
+        }
+        let listed = system.read_dir(&base).await.unwrap();
+        let kinds: Vec<_> = listed
+            .iter()
+            .map(|entry| (entry.name.as_str(), entry.is_directory, entry.is_link))
+            .collect();
+        assert_eq!(kinds, [("nowhere", false, true), ("there", true, true)]);
+        system.remove_dir_all(base.join("there")).await.unwrap();
+        assert!(!system.exists(base.join("there")).await.unwrap());
+        assert_eq!(system.metadata(&large).await.unwrap().length, 64 << 20);
+    });
+}
+
 #[test]
 fn names_are_created_renamed_linked_listed_and_removed() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

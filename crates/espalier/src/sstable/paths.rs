@@ -129,7 +129,7 @@ async fn list(
     let listing = list_directory(file_system, directory).await?;
     let entries = file_system.read_dir(directory).await;
     let entries = entries.map_err(|error| unusable(directory, error.source.to_string()))?;
-    let below = entries.into_iter().filter(|entry| entry.is_directory);
+    let below = entries.into_iter().filter(|entry| entry.is_directory && !entry.is_link);
     Ok((listing, below.map(|entry| entry.path).collect()))
 }
 

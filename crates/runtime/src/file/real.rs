@@ -394,8 +394,10 @@ pub(super) async fn create_dir_all(path: &Path) -> Result<()> {
 pub(super) async fn remove_dir_all(path: &Path) -> Result<()> {
     let owned = path.to_owned();
     let removed = spawn_blocking(move || {
-        // What fails there fails here again, or does not matter.
-        let _ = remove_large_files(&owned);
+        // What fails there fails here again, or does not matter. Where a link leads to is not removed.
+        if std::fs::symlink_metadata(&owned).is_ok_and(|found| found.is_dir()) {
+            let _ = remove_large_files(&owned);
+        }
         std::fs::remove_dir_all(owned)
     });
     removed.await.map_err(fail(path, Operation::RemoveDirectory))
@@ -430,10 +432,15 @@ pub(super) async fn read_dir(path: &Path) -> Result<Vec<DirectoryEntry>> {
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(&owned)? {
             let entry = entry?;
+            let (kind, path) = (entry.file_type()?, entry.path());
+            let is_link = kind.is_symlink();
+            // One that leads nowhere is no directory.
+            let leads_to_one = || std::fs::metadata(&path).is_ok_and(|found| found.is_dir());
             entries.push(DirectoryEntry {
                 name: entry.file_name().to_string_lossy().into_owned(),
-                path: entry.path(),
-                is_directory: entry.file_type()?.is_dir(),
+                is_directory: kind.is_dir() || is_link && leads_to_one(),
+                is_link,
+                path,
             });
         }
         entries.sort();

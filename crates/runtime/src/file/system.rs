@@ -23,8 +23,10 @@ pub struct DirectoryEntry {
     pub name: String,
     /// The directory's path with the exact name.
     pub path: PathBuf,
-    /// Whether it is a directory.
+    /// Whether it is a directory, or a symbolic link that leads to one.
     pub is_directory: bool,
+    /// Whether it is a symbolic link.
+    pub is_link: bool,
 }
 
 /// What is known of a file or directory without opening it.

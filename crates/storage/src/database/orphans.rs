@@ -86,7 +86,7 @@ impl Database {
             for entry in read_dir(file_system, &directory).await? {
                 if copies.contains(&entry.path) {
                     orphan.has_copies |= !read_dir(file_system, &entry.path).await?.is_empty();
-                } else if entry.is_directory {
+                } else if entry.is_directory && !entry.is_link {
                     directories.push(entry.path);
                 } else if entry.name != DROPPED_FILE_NAME {
                     orphan.files += 1;

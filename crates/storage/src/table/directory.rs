@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use espalier_mutation::schema::TableId;
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::file::{DirectoryEntry, FileSystem};
 use espalier_sstable::{
     Descriptor,
     components::{list_directory, remove_sstable},
@@ -38,11 +38,15 @@ pub(crate) async fn find_tables(
 ) -> Result<Vec<TableDirectory>, StorageError> {
     let mut found = Vec::new();
     for keyspace in file_system.read_dir(data_directory).await? {
+        check_link(&keyspace)?;
         if !keyspace.is_directory {
             continue;
         }
         for table in file_system.read_dir(&keyspace.path).await? {
             let id = table.name.rsplit_once('-').and_then(|(_, id)| Uuid::try_parse(id).ok());
+            if id.is_some() {
+                check_link(&table)?;
+            }
             if let Some(id) = id.filter(|_| table.is_directory) {
                 if file_system.exists(table.path.join(DROPPED_FILE_NAME)).await? {
                     remove_dropped_directory(file_system, &table.path).await?;
@@ -53,6 +57,19 @@ pub(crate) async fn find_tables(
         }
     }
     Ok(found)
+}
+
+/// Operators move tables to other disks, and leave a link. One that leads nowhere is a disk that is not there: not an empty table.
+fn check_link(entry: &DirectoryEntry) -> Result<(), StorageError> {
+    match entry.is_link && !entry.is_directory {
+        true => Err(StorageError::Corrupt {
+            what: entry.path.display().to_string(),
+            reason:
+                "a symbolic link that leads to no directory; mount what it leads to, or remove it"
+                    .into(),
+        }),
+        false => Ok(()),
+    }
 }
 
 /// What lies in a table's directory.
@@ -91,9 +108,9 @@ pub(crate) async fn remove_dropped_directory(
             true if holds_copies && !file_system.read_dir(&entry.path).await?.is_empty() => {
                 is_kept = true;
             }
-            true => file_system.remove_dir_all(&entry.path).await?,
-            false if entry.name == DROPPED_FILE_NAME => {}
-            false => file_system.remove_file(&entry.path).await?,
+            true if !entry.is_link => file_system.remove_dir_all(&entry.path).await?,
+            _ if entry.name == DROPPED_FILE_NAME => {}
+            _ => file_system.remove_file(&entry.path).await?,
         }
     }
     file_system.sync_dir(directory).await?;
@@ -104,5 +121,32 @@ pub(crate) async fn remove_dropped_directory(
     match directory.parent() {
         Some(parent) => Ok(file_system.sync_dir(parent).await?),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::block_on;
+
+    use super::*;
+
+    #[test]
+    fn a_table_may_be_a_link_that_leads_somewhere() {
+        let place = tempfile::tempdir().unwrap();
+        let (data, other_disk) = (place.path().join("data"), place.path().join("disk"));
+        let name = format!("t-{}", Uuid::from_u128(7).simple());
+        let file_system = FileSystem::real();
+        block_on(async {
+            file_system.create_dir_all(data.join("ks")).await.unwrap();
+            file_system.create_dir_all(other_disk.join(&name)).await.unwrap();
+            let link = data.join("ks").join(&name);
+            std::os::unix::fs::symlink(other_disk.join(&name), &link).unwrap();
+            let found = find_tables(&file_system, &data).await.unwrap();
+            let found: Vec<_> = found.into_iter().map(|table| (table.id, table.path)).collect();
+            assert_eq!(found, [(TableId(Uuid::from_u128(7)), link)]);
+            file_system.rename(other_disk, place.path().join("unmounted")).await.unwrap();
+            let error = find_tables(&file_system, &data).await.unwrap_err().to_string();
+            assert!(error.contains(&name) && error.contains("leads to no directory"), "{error}");
+        });
     }
 }

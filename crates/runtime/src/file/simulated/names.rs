@@ -289,6 +289,7 @@ impl SimulatedDisk {
                 .map(|(name, id)| DirectoryEntry {
                     path: path.join(&name),
                     is_directory: state.directory(id).is_ok(),
+                    is_link: false,
                     name,
                 })
                 .collect())
