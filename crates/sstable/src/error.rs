@@ -4,7 +4,10 @@ use std::{path::Path, sync::Arc};
 
 use espalier_runtime::file::FileError;
 
-use crate::index::bti::{IndexError, MalformedIndex};
+use crate::{
+    components::Component,
+    index::bti::{IndexError, MalformedIndex},
+};
 
 /// The name of a file in errors: its path, shared, because every open file keeps one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +63,14 @@ pub enum SSTableError {
         /// Where they differ.
         reason: String,
     },
+    /// There is something of the name that was to be written; none of it was touched.
+    #[error("cannot write {file}: {found} of this name is there")]
+    NameTaken {
+        /// Data.db of that name.
+        file: FileName,
+        /// A component that is there.
+        found: String,
+    },
     /// The caller asked for something that the format cannot hold, or broke an order.
     #[error("cannot write {file}: {reason}")]
     Rejected {
@@ -99,8 +110,16 @@ impl SSTableError {
         match self {
             Self::Io(error) => error.path == path,
             Self::Corrupt { file, .. } => *file == FileName::new(path),
-            Self::Unsupported { .. } | Self::OtherTable { .. } | Self::Rejected { .. } => false,
+            Self::Unsupported { .. }
+            | Self::OtherTable { .. }
+            | Self::NameTaken { .. }
+            | Self::Rejected { .. } => false,
         }
+    }
+
+    /// That there is a component of the name that was to be written.
+    pub(crate) fn name_taken(file: &FileName, found: &Component) -> Self {
+        Self::NameTaken { file: file.clone(), found: found.to_string() }
     }
 
     /// Input that cannot be written.

@@ -67,6 +67,7 @@ fn file_of(error: &SSTableError) -> PathBuf {
         SSTableError::Corrupt { file, .. }
         | SSTableError::Unsupported { file, .. }
         | SSTableError::OtherTable { file, .. }
+        | SSTableError::NameTaken { file, .. }
         | SSTableError::Rejected { file, .. } => file.to_string().into(),
     }
 }

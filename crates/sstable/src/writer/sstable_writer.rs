@@ -83,7 +83,7 @@ impl SSTableWriter {
         let layout = FileLayout::new(&name, &header, table.clone(), features)?;
         // What is there under this name is not ours, and taken back is all that has it.
         if let Some(taken) = components_found(file_system, descriptor).await?.first() {
-            return Err(SSTableError::rejected(&name, format!("{taken} of this name is there")));
+            return Err(SSTableError::name_taken(&name, taken));
         }
         // Durable, in create_files, before any other name: a set with neither table of contents would be one that has lost it.
         file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;

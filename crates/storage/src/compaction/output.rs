@@ -1,11 +1,11 @@
 //! What a compaction writes: one SSTable after another, each in its transaction before it is made.
 
-use std::{rc::Rc, sync::Arc};
+use std::{num::NonZeroU64, rc::Rc, sync::Arc};
 
 use espalier_mutation::{Token, schema::TableMetadata};
 use espalier_sstable::{
-    Descriptor, EncodingStats, PresentColumns, SSTableId, SSTableWriter, WriterOptions,
-    WrittenSSTable,
+    Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableId, SSTableWriter,
+    WriterOptions, WrittenSSTable,
 };
 
 use super::{strategy::Split, transaction::Transaction};
@@ -95,9 +95,9 @@ impl Outputs {
         if template.has_old_timestamps && !features.has_room_for_negative_deletions() {
             features = features.with_room_for_negative_deletions();
         }
-        let generation = self.database.next_sstable_generation(self.metadata.id);
-        let id = SSTableId::Generation(generation);
-        let descriptor = Descriptor::new(self.table.directory.clone(), features, id);
+        let any = SSTableId::Generation(NonZeroU64::MIN);
+        let like = Descriptor::new(self.table.directory.clone(), features, any);
+        let descriptor = self.database.next_descriptor(self.metadata.id, &like).await?;
         let mut options = WriterOptions::for_table(descriptor, self.metadata.clone())?;
         options.columns = template.columns.clone();
         options.encoding_stats = template.encoding_stats;
@@ -119,7 +119,12 @@ impl Outputs {
             set_commit_log_facts(&mut options.facts, &template.intervals, host);
         }
         self.transaction.add(&options.descriptor).await?;
-        Ok(SSTableWriter::create(self.database.file_system(), options).await?)
+        let created = SSTableWriter::create(self.database.file_system(), options).await;
+        if matches!(created, Err(SSTableError::NameTaken { .. })) {
+            // It was free a moment ago. What has it now is not ours to remove.
+            self.transaction.forget_last();
+        }
+        Ok(created?)
     }
 
     async fn seal(&mut self) -> Result<(), StorageError> {

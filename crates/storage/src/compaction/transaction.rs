@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A log that ends with COMMIT says that the sets to remove are garbage; any other says that the added ones are. Then the
-//! log itself goes. The line at the end may be half written; damage before it is an error.
+//! log itself goes. The line at the end may be half written; damage before it is an error. Files of a set to remove that were
+//! changed after the line was written are somebody's who has put back a copy: they stay.
 
 use std::path::{Path, PathBuf};
 
@@ -145,6 +146,11 @@ impl Transaction {
         self.append(&[Record { kind: Kind::Add, path, modified_ms: 0, files: 0 }]).await
     }
 
+    /// The set that was noted last was not made.
+    pub(crate) fn forget_last(&mut self) {
+        self.added.pop();
+    }
+
     /// From its return on the added sets are there and the removed ones are not.
     pub(crate) async fn commit(&self, removed: &[Descriptor]) -> Result<(), CommitFailure> {
         let prepared = async {
@@ -164,13 +170,8 @@ impl Transaction {
     }
 
     async fn removal(&self, descriptor: &Descriptor) -> Result<Record, StorageError> {
-        let components = components_found(&self.file_system, descriptor).await?;
-        let mut modified_ms = 0;
-        for component in &components {
-            let found = self.file_system.metadata(descriptor.path(component)).await?;
-            modified_ms = found.modified_ms.max(modified_ms);
-        }
-        let files = i32::try_from(components.len()).unwrap_or(i32::MAX);
+        let (files, modified_ms) = files_of(&self.file_system, descriptor).await?;
+        let files = i32::try_from(files).unwrap_or(i32::MAX);
         let path = Self::path_of(descriptor);
         Ok(Record { kind: Kind::Remove, path, modified_ms, files })
     }
@@ -188,6 +189,20 @@ impl Transaction {
         drop(file);
         end(&file_system, &directory, &path, &added).await
     }
+}
+
+/// How many files a set has, and when the last of them was changed, in ms since 1970.
+async fn files_of(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+) -> Result<(usize, i64), StorageError> {
+    let components = components_found(file_system, descriptor).await?;
+    let mut modified_ms = 0;
+    for component in &components {
+        let found = file_system.metadata(descriptor.path(component)).await?;
+        modified_ms = found.modified_ms.max(modified_ms);
+    }
+    Ok((components.len(), modified_ms))
 }
 
 async fn end(
@@ -225,9 +240,19 @@ async fn recover_log(
     let records = parse(&bytes)
         .map_err(|reason| StorageError::Corrupt { what: path.display().to_string(), reason })?;
     let is_committed = records.last().is_some_and(|record| record.kind == Kind::Commit);
-    let dead = if is_committed { Kind::Remove } else { Kind::Add };
-    let dead = records.iter().filter(|record| record.kind == dead);
-    let dead: Vec<Descriptor> = dead.filter_map(|record| record.descriptor(directory)).collect();
+    let kind = if is_committed { Kind::Remove } else { Kind::Add };
+    let mut dead = Vec::new();
+    for record in records.iter().filter(|record| record.kind == kind) {
+        let Some(descriptor) = record.descriptor(directory) else { continue };
+        // Whoever removes them in part takes the youngest last, or none that is younger than what is noted.
+        let (_, modified_ms) = files_of(file_system, &descriptor).await?;
+        match kind == Kind::Remove && modified_ms > record.modified_ms {
+            true => {
+                tracing::warn!(log = %path.display(), sstable = %descriptor, modified_ms, noted_ms = record.modified_ms, "a compaction had replaced these files, and somebody has put files of this name back since: they stay")
+            }
+            false => dead.push(descriptor),
+        }
+    }
     tracing::info!(log = %path.display(), is_committed, sets = dead.len(), "ending what a crash left half-done");
     end(file_system, directory, path, &dead).await
 }
@@ -302,6 +327,33 @@ mod tests {
         let torn = whole.clone() + commit.trim_end();
         assert_eq!(parse(torn.as_bytes()).unwrap().len(), 2);
         assert!(parse(format!("ADD:[x,0,0][1]\n{whole}").as_bytes()).is_err());
+    }
+
+    /// Somebody has put back a copy of what a compaction had replaced, and left the log.
+    #[test]
+    fn files_that_are_younger_than_what_is_noted_of_them_stay() {
+        for younger in [false, true] {
+            let file_system = FileSystem::simulated(1);
+            espalier_runtime::block_on(async {
+                let directory = Path::new("/data/ks/t-1");
+                file_system.create_dir_all(directory).await.unwrap();
+                let data = directory.join("da-5-bti-Data.db");
+                for name in ["da-5-bti-Data.db", "da-5-bti-TOC.txt"] {
+                    file_system.create(directory.join(name)).await.unwrap();
+                }
+                let (descriptor, _) = Descriptor::parse(&data).unwrap();
+                let (_, youngest_ms) = files_of(&file_system, &descriptor).await.unwrap();
+                let modified_ms = youngest_ms - i64::from(younger);
+                let path = "/data/ks/t-1/da-5-bti".into();
+                let remove = Record { kind: Kind::Remove, path, modified_ms, files: 2 };
+                let text = remove.to_line() + &Record::end(Kind::Commit).to_line();
+                let log = directory.join("da_txn_compaction_1.log");
+                file_system.create(&log).await.unwrap().append(text.into_bytes()).await.unwrap();
+                recover(&file_system, directory).await.unwrap();
+                assert_eq!(file_system.exists(&data).await.unwrap(), younger);
+                assert!(!file_system.exists(&log).await.unwrap());
+            });
+        }
     }
 
     #[test]

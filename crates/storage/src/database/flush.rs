@@ -4,7 +4,9 @@ use std::{cell::Cell, num::NonZeroU64, rc::Rc};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{file::FileSystem, sync::Notify};
-use espalier_sstable::versions::VersionFeatures;
+use espalier_sstable::{
+    Descriptor, SSTableId, components::components_found, versions::VersionFeatures,
+};
 
 use super::Database;
 use crate::{
@@ -149,9 +151,23 @@ impl Database {
         self.inner.is_closing.get()
     }
 
-    /// The number of the next SSTable of a table.
-    pub(crate) fn next_sstable_generation(&self, table: TableId) -> NonZeroU64 {
-        NonZeroU64::MIN.saturating_add(self.inner.shared.next_generation(table) - 1)
+    /// The name of the next SSTable of a table, `like` this one but for its number: one that nothing has. Who copies files into the directory of a
+    /// table has given them numbers that this node knows nothing of before it starts again.
+    pub(crate) async fn next_descriptor(
+        &self,
+        table: TableId,
+        like: &Descriptor,
+    ) -> Result<Descriptor, StorageError> {
+        loop {
+            let number = self.inner.shared.next_generation(table) - 1;
+            let id = SSTableId::Generation(NonZeroU64::MIN.saturating_add(number));
+            let descriptor = Descriptor { id, ..like.clone() };
+            let found = components_found(self.file_system(), &descriptor).await?;
+            if found.is_empty() {
+                return Ok(descriptor);
+            }
+            tracing::warn!(sstable = %descriptor, directory = %descriptor.directory.display(), "somebody has put files into the directory of a table while it is open: they are left alone, and are of the table from the next start on; nodetool import takes in files at once");
+        }
     }
 
     /// What the table's `sstable_format` can do, or the node's.

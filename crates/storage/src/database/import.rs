@@ -13,7 +13,7 @@ use std::{
 use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
-    Component, Descriptor, SSTableError, SSTableId,
+    Component, Descriptor, SSTableError,
     components::{copy_sstable, link_sstable, list_directory, remove_sstable},
     statistics::SerializationHeader,
     verify::{Severity, verify},
@@ -130,22 +130,26 @@ impl Database {
         let mut imported = Imported::default();
         let mut copies = Vec::new();
         for descriptor in found {
-            let number = SSTableId::Generation(self.next_sstable_generation(id));
-            let directory = table.directory.clone();
-            let copy = Descriptor { directory, id: number, ..descriptor.clone() };
-            let copied = match becoming {
-                Becoming::Copies => copy_sstable(file_system, descriptor, &copy).await,
-                Becoming::Links => link_sstable(file_system, descriptor, &copy).await,
+            let like = Descriptor { directory: table.directory.clone(), ..descriptor.clone() };
+            let copied = async {
+                let copy = self.next_descriptor(id, &like).await?;
+                let bytes = match becoming {
+                    Becoming::Copies => copy_sstable(file_system, descriptor, &copy).await?,
+                    Becoming::Links => link_sstable(file_system, descriptor, &copy).await?,
+                };
+                Ok((copy, bytes))
             };
-            match copied {
-                Ok(bytes) => imported.bytes += bytes,
+            match copied.await {
+                Ok((copy, bytes)) => {
+                    imported.bytes += bytes;
+                    imported.sstables += 1;
+                    copies.push(copy);
+                }
                 Err(error) => {
                     remove_all(file_system, &copies).await;
-                    return Err(error.into());
+                    return Err(error);
                 }
             }
-            imported.sstables += 1;
-            copies.push(copy);
         }
         let opened = self.open_incoming_everywhere(id, copies.clone()).await;
         let is_opened = opened.is_ok();

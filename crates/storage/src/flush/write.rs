@@ -1,6 +1,6 @@
 //! One flush.
 
-use std::{collections::BTreeSet, io::ErrorKind, rc::Rc, sync::Arc};
+use std::{collections::BTreeSet, num::NonZeroU64, rc::Rc, sync::Arc};
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::file::FileError;
@@ -95,14 +95,12 @@ impl Database {
         progress: &FlushProgress<'_>,
     ) -> Result<Option<Rc<SSTable>>, StorageError> {
         let metadata = table.metadata();
-        let options = self.writer_options(table, memtable, &metadata)?;
-        let descriptor = options.descriptor.clone();
         self.make_directory(table).await?;
+        let options = self.writer_options(table, memtable, &metadata).await?;
+        let descriptor = options.descriptor.clone();
         let outcome = match SSTableWriter::create(self.file_system(), options).await {
             // Somebody else's files.
-            Err(SSTableError::Io(error)) if error.kind() == ErrorKind::AlreadyExists => {
-                return Err(SSTableError::Io(error).into());
-            }
+            Err(error @ SSTableError::NameTaken { .. }) => return Err(error.into()),
             Err(error) => Err(error.into()),
             Ok(writer) => self.write_sstable(memtable, &metadata, writer, progress).await,
         };
@@ -148,7 +146,7 @@ impl Database {
         Ok(())
     }
 
-    fn writer_options(
+    async fn writer_options(
         &self,
         table: &Table,
         memtable: &Memtable,
@@ -160,11 +158,9 @@ impl Database {
         if statistics.has_negative_deletion && !features.has_room_for_negative_deletions() {
             features = features.with_room_for_negative_deletions();
         }
-        let descriptor = Descriptor::new(
-            table.directory.clone(),
-            features,
-            SSTableId::Generation(self.next_sstable_generation(metadata.id)),
-        );
+        let any = SSTableId::Generation(NonZeroU64::MIN);
+        let like = Descriptor::new(table.directory.clone(), features, any);
+        let descriptor = self.next_descriptor(metadata.id, &like).await?;
         let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;
         let columns = metadata.static_columns().iter().chain(metadata.regular_columns());
         let present: BTreeSet<_> =

@@ -78,3 +78,61 @@ fn truncation_removes_what_no_shard_reads() {
         assert_eq!(names_in_narrow(&database).await, [""; 0]);
     });
 }
+
+/// Whoever copies files into the directory of a table that is open gives them numbers that the node would have given next.
+#[test]
+fn files_that_have_the_next_numbers_are_left_alone() {
+    let file_system = FileSystem::simulated(4);
+    let own = table_directory(&narrow_table());
+    let contents = async |number: u32| {
+        let mut contents = Vec::new();
+        for entry in file_system.read_dir(&own).await.unwrap() {
+            if entry.name.starts_with(&format!("da-{number}-bti-")) {
+                contents.push((entry.name, file_system.read(&entry.path).await.unwrap()));
+            }
+        }
+        contents
+    };
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        write_narrow(&database, &["theirs"]).await;
+        database.flush("ks", None).await.unwrap();
+        let link = async |number: u32| {
+            for (name, _) in contents(1).await {
+                let copy = name.replace("da-1-", &format!("da-{number}-"));
+                file_system.hard_link(own.join(name), own.join(copy)).await.unwrap();
+            }
+        };
+        for number in [2, 4, 6] {
+            link(number).await;
+        }
+        let before = (contents(2).await, contents(4).await, contents(6).await);
+        assert!(!before.0.is_empty() && !before.2.is_empty());
+        // A flush, one more, a compaction, and an import.
+        for name in ["ours", "ours too"] {
+            write_narrow(&database, &[name]).await;
+            database.flush("ks", None).await.unwrap();
+        }
+        database.compact("ks", Some("narrow"), false).await.unwrap();
+        let names = sstable_names(&file_system, &narrow_table()).await;
+        assert_eq!(names, ["da-2-bti", "da-4-bti", "da-6-bti", "da-7-bti"]);
+        let elsewhere = configuration().data_directory.join("elsewhere");
+        link_all(&file_system, &own, &elsewhere, str::to_owned).await;
+        for (name, content) in contents(2).await {
+            let copy = file_system.create(own.join(name.replace("da-2-", "da-8-"))).await.unwrap();
+            copy.append(content).await.unwrap();
+        }
+        database.import("ks", "narrow", Some(elsewhere)).await.unwrap();
+        let names = sstable_names(&file_system, &narrow_table()).await;
+        assert!(names.contains(&"da-12-bti".to_owned()), "{names:?}");
+        assert_eq!((contents(2).await, contents(4).await, contents(6).await), before);
+        assert_eq!(names_in_narrow(&database).await, ["ours", "ours too", "theirs"]);
+        database.shutdown().await.unwrap();
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(names_in_narrow(&database).await, ["ours", "ours too", "theirs"]);
+        database.shutdown().await.unwrap();
+    });
+}
