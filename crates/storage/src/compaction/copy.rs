@@ -115,7 +115,6 @@ impl<'a> Merge<'a> {
             self.outside.refresh();
             self.copy_partition(&mut scans, outputs).await?;
             self.running.completed_bytes.set(scans.position());
-            self.pace.keep_within(scans.position()).await;
         }
         Ok(())
     }
@@ -158,7 +157,8 @@ impl<'a> Merge<'a> {
         if !has_begun {
             writer.start_partition(partition.header().clone())?;
         }
-        while let Some(fragment) = partition.next().await? {
+        // What goes is told to nobody, however much it is: others have their turn meanwhile.
+        while let Some(fragment) = self.pace.paced(partition.next(), self.running).await?? {
             writer.put(fragment)?;
             writer.make_room().await?;
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
@@ -221,7 +221,7 @@ impl<'a> Merge<'a> {
             }
             if self.even_rows >= EVEN_ROWS_BETWEEN_LOOKS {
                 (self.rows, self.even_rows) = (0, 0);
-                look(self.running, &mut self.pace).await?;
+                self.pace.look(self.running).await?;
                 self.tell(scans);
             }
             let is_more_to_come = match end {
@@ -314,15 +314,7 @@ pub(super) async fn count_row(
     *rows += 1;
     if *rows >= ROWS_BETWEEN_LOOKS {
         *rows = 0;
-        look(running, pace).await?;
+        pace.look(running).await?;
     }
-    Ok(())
-}
-
-async fn look(running: &Running, pace: &mut Pace) -> Result<(), Ended> {
-    if running.is_stopped() {
-        return Err(Ended::Stopped);
-    }
-    pace.keep().await;
     Ok(())
 }

@@ -4,17 +4,21 @@
 //! Where others are busy, compactions of a shard have a quarter of the core together, and more as they fall behind, but no more than
 //! half beside a flush: writes go no faster than it makes room for them. Where nobody else wants the core they have all of it.
 
-use std::time::Duration;
+use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use espalier_runtime::{
     time::{self, Instant},
     yield_now,
 };
 
+use super::{copy::Ended, progress::Running};
 use crate::Database;
 
 /// After so many µs of work the others have their turn: less than the budget of a task, for this is nobody's request.
 const SLICE_US: u128 = 200;
+/// What is longer than this between two looks was spent waiting, for the disk or for others who had their turn: an arbitrary bound, several times what
+/// is done between two looks.
+const LONGEST_WORK: Duration = Duration::from_millis(1);
 /// How long it waits between two slices while a flush needs the core.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 /// Of a slice: if others took less than that when they had their turn, there was nothing to do.
@@ -30,6 +34,8 @@ const BACKLOG_PERIOD: Duration = Duration::from_secs(1);
 const THROTTLED_BYTES: u64 = 256 << 10;
 /// Seconds that were not used and may be made up for.
 const BURST_S: f64 = 1.0;
+/// How long nobody is heard who stops a compaction that reads too fast.
+const DEAF: Duration = Duration::from_millis(100);
 
 pub(super) struct Pace {
     database: Database,
@@ -44,6 +50,8 @@ pub(super) struct Pace {
     /// When what was done so far is paid for, in seconds since the start.
     paid_s: f64,
     bytes: u64,
+    /// How often each byte is read.
+    times: u64,
 }
 
 impl Pace {
@@ -59,12 +67,45 @@ impl Pace {
             bytes_per_second: database.compaction_bytes_per_second(),
             paid_s: 0.0,
             bytes: 0,
+            times: 1,
+        }
+    }
+
+    /// Looks around: ends if it was stopped, gives way if the slice is over, and waits if more was read than `compaction_throughput` says.
+    pub(super) async fn look(&mut self, running: &Running) -> Result<(), Ended> {
+        if running.is_stopped() {
+            return Err(Ended::Stopped);
+        }
+        self.keep().await;
+        self.keep_within(running).await
+    }
+
+    /// Does work that gives way by itself, with the pauses of a compaction; not to its end if that is stopped.
+    pub(super) async fn paced<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        running: &Running,
+    ) -> Result<T, Ended> {
+        let mut work = pin!(work);
+        loop {
+            let mut is_begun = false;
+            // Ends when the work goes on, so that a pause comes before that.
+            let done = poll_fn(|context| {
+                if std::mem::replace(&mut is_begun, true) {
+                    return Poll::Ready(None);
+                }
+                work.as_mut().poll(context).map(Some)
+            });
+            if let Some(done) = done.await {
+                return Ok(done);
+            }
+            self.look(running).await?;
         }
     }
 
     /// Gives way if the slice is over; nearly all of the time to a flush that writes may soon wait for.
-    pub(super) async fn keep(&mut self) {
-        let worked = self.slice.elapsed();
+    async fn keep(&mut self) {
+        let worked = self.slice.elapsed().min(LONGEST_WORK);
         if worked.as_micros() >= SLICE_US {
             let left = Instant::now();
             yield_now().await;
@@ -95,11 +136,17 @@ impl Pace {
         self.wanted_share.min(most) / self.running
     }
 
-    /// Waits until so many bytes in all may have been read.
-    pub(super) async fn keep_within(&mut self, bytes: u64) {
+    /// Each byte is read so many times.
+    pub(super) fn reads_times(&mut self, times: u64) {
+        self.times = times;
+    }
+
+    /// Waits until as much as was read by now may have been.
+    async fn keep_within(&mut self, running: &Running) -> Result<(), Ended> {
+        let bytes = running.completed_bytes.get().saturating_mul(self.times);
         let more = bytes.saturating_sub(self.bytes);
         if more < THROTTLED_BYTES {
-            return;
+            return Ok(());
         }
         self.bytes = bytes;
         let elapsed_s = self.started.elapsed().as_secs_f64();
@@ -109,15 +156,24 @@ impl Pace {
             // What was read by another limit is neither owed nor saved.
             self.paid_s = elapsed_s;
         }
-        let Some(limit) = limit else { return };
+        let Some(limit) = limit else { return Ok(()) };
         let of_shard = limit as f64 / self.database.shard().count.max(1) as f64;
         let others = self.database.running_compactions().len().max(1) as f64;
         self.paid_s = self.paid_s.max(elapsed_s - BURST_S) + more as f64 * others / of_shard;
-        if self.paid_s > elapsed_s {
-            let pause = Duration::from_secs_f64((self.paid_s - elapsed_s).min(10.0));
+        while self.paid_s > self.started.elapsed().as_secs_f64() {
+            if running.is_stopped() {
+                return Err(Ended::Stopped);
+            }
+            let pause_s = self.paid_s - self.started.elapsed().as_secs_f64();
+            let pause = Duration::from_secs_f64(pause_s.clamp(0.0, DEAF.as_secs_f64()));
             // Who makes the limit another one need not wait for the end of a pause by this one.
-            let _ = time::timeout(pause, self.database.compaction_throughput().changed()).await;
+            let changed = self.database.compaction_throughput().changed();
+            let is_changed = time::timeout(pause, changed).await.is_ok();
             self.slice = Instant::now();
+            if is_changed {
+                break;
+            }
         }
+        Ok(())
     }
 }

@@ -26,8 +26,11 @@ use crate::{
 const TICK: Duration = Duration::from_secs(60);
 /// Pause of a table after a compaction of it has failed, or had no room.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
-/// Compactions of a shard at once: a long one must not keep the files of flushes waiting.
+/// Compactions of a shard at once: a long one must not keep the files of flushes waiting. Nor must two long ones, so that beside these there may be more
+/// that are short: of a part of the bytes of the shortest that runs.
 const CONCURRENT: usize = 2;
+const CONCURRENT_WITH_SHORT: usize = 4;
+const SHORT_PART: u64 = 4;
 /// What stays free on the disk, for flushes and the commit log.
 pub(crate) const RESERVED_BYTES: u64 = 64 << 20;
 
@@ -42,10 +45,36 @@ pub(crate) async fn run(database: Database) {
     }
 }
 
+/// What a compaction may take.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Bytes that are free, of which it leaves inputs out that do not fit.
+    available: u64,
+    /// Bytes of all of its inputs, or it does not begin.
+    most_bytes: u64,
+}
+
+/// How many bytes of files the next compaction of the shard may have; `None` if there may be none.
+fn most_bytes_of_next(database: &Database) -> Option<u64> {
+    let running = database.running_compactions();
+    match running.len() {
+        _ if database.is_closing() => None,
+        ..CONCURRENT => Some(u64::MAX),
+        CONCURRENT..CONCURRENT_WITH_SHORT => {
+            let bytes = running.iter().map(|(_, running)| running.total_stored_bytes());
+            bytes.min().map(|bytes| bytes / SHORT_PART)
+        }
+        _ => None,
+    }
+}
+
 async fn begin_wanted(database: &Database) {
-    while database.running_compactions().len() < CONCURRENT && !database.is_closing() {
+    loop {
         let available = database.bytes_for_compactions().await;
-        let Some((table, job)) = next_job(database, available) else { return };
+        // Asked behind the wait.
+        let Some(most_bytes) = most_bytes_of_next(database) else { return };
+        let room = Room { available, most_bytes };
+        let Some((table, job)) = next_job(database, room) else { return };
         // Other shards may have begun something since then.
         if let Err(error) = database.check_room(&job.guard.running).await {
             tell_of_room(&table, &error.to_string());
@@ -104,7 +133,7 @@ pub(crate) async fn perform(
 }
 
 /// The most pressing compaction of all tables, with its files taken.
-fn next_job(database: &Database, available_bytes: u64) -> Option<(Rc<Table>, Job)> {
+fn next_job(database: &Database, room: Room) -> Option<(Rc<Table>, Job)> {
     let now = Instant::now();
     let mut tables = database.tables_here();
     tables.retain(|table| {
@@ -118,7 +147,7 @@ fn next_job(database: &Database, available_bytes: u64) -> Option<(Rc<Table>, Job
     let mut arenas: Vec<_> = arenas.collect();
     arenas.sort_by_key(|(backlog, ..)| std::cmp::Reverse(*backlog));
     arenas.into_iter().find_map(|(_, table, arena)| {
-        let job = next_of(database, &table, &arena, available_bytes)?;
+        let job = next_of(database, &table, &arena, room)?;
         Some((table, job))
     })
 }
@@ -132,12 +161,7 @@ fn backlog(database: &Database, table: &Table, arena: &TableArena) -> usize {
     table.compaction_strategy().surplus(&arena.facts()) + to_split
 }
 
-fn next_of(
-    database: &Database,
-    table: &Rc<Table>,
-    arena: &TableArena,
-    available_bytes: u64,
-) -> Option<Job> {
+fn next_of(database: &Database, table: &Rc<Table>, arena: &TableArena, room: Room) -> Option<Job> {
     let begin = |inputs, level, split| {
         let guard = table.compactions.begin(compaction_id(), CompactionKind::Compaction, inputs)?;
         Some(Job { guard, level, split, scrub: None })
@@ -146,7 +170,7 @@ fn next_of(
     if !strategy.is_enabled() {
         return None;
     }
-    if let Some(job) = split_job(database, table, available_bytes) {
+    if let Some(job) = split_job(database, table, room) {
         return Some(job);
     }
     let limits = PurgeLimits::of(&table.metadata());
@@ -161,10 +185,15 @@ fn next_of(
             return job;
         }
     }
+    let bytes_of = |index: usize| arena.idle[index].reader().bytes_on_disk();
+    let is_short = |pick: &Pick| {
+        room.most_bytes == u64::MAX
+            || pick.files.iter().map(|index| bytes_of(*index)).sum::<u64>() <= room.most_bytes
+    };
     let picks = strategy.picks(&arena.facts());
-    picks.into_iter().find_map(|pick| {
+    picks.into_iter().filter(is_short).find_map(|pick| {
         let wanted = pick.files.len();
-        let bytes_of = |index: usize| arena.idle[index].reader().bytes_on_disk();
+        let available_bytes = room.available;
         let pick = within(pick, bytes_of, available_bytes);
         let is_cut = pick.files.len() < wanted;
         let tokens = pick.files.iter().map(|index| arena.idle[*index].tokens());
@@ -191,8 +220,8 @@ fn tell_of_room(table: &Table, what: &str) {
 }
 
 /// The split of a file of which other shards have a part, if there is one that this shard leads and that the disk has room for.
-fn split_job(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Option<Job> {
-    let view = table.view();
+fn split_job(database: &Database, table: &Rc<Table>, room: Room) -> Option<Job> {
+    let (view, available_bytes) = (table.view(), room.available);
     let has_room = |sstable: &SSTable| {
         let needed_bytes = sstable.reader().bytes_on_disk();
         if needed_bytes > available_bytes {
@@ -205,7 +234,8 @@ fn split_job(database: &Database, table: &Rc<Table>, available_bytes: u64) -> Op
     let (sstable, (level, split)) = view.sstables.iter().find_map(|sstable| {
         let is_free = !sstable.is_suspect() && !table.compactions.is_busy(sstable);
         let plan = split_plan(database, table, sstable).filter(|_| is_free)?;
-        has_room(sstable).then_some((sstable, plan))
+        let is_short = sstable.reader().bytes_on_disk() <= room.most_bytes;
+        (is_short && has_room(sstable)).then_some((sstable, plan))
     })?;
     let kind = CompactionKind::Split;
     let guard = table.compactions.begin(compaction_id(), kind, vec![sstable.clone()])?;

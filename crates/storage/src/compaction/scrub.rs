@@ -120,6 +120,7 @@ impl Merge<'_> {
         let reader = input.reader();
         let mut scans = MergedScans::new(std::slice::from_ref(input), &KeyRange::full()).await?;
         let mut inspection = reader.inspect();
+        self.pace.reads_times(2);
         while let Some(place) = next_place(reader, &mut inspection).await? {
             let (running, pace) = (self.running, &mut self.pace);
             match read_whole(&mut inspection, &mut self.rows, running, pace).await? {
@@ -142,8 +143,6 @@ impl Merge<'_> {
                 }
             }
             self.running.completed_bytes.set(place.end);
-            // Read twice.
-            self.pace.keep_within(place.end.saturating_mul(2)).await;
         }
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! Looks at everything that a file says, and changes nothing.
 
-use std::{future::poll_fn, pin::pin, task::Poll};
-
 use espalier_sstable::verify::{Severity, verify_watched};
 
 use super::{
@@ -37,7 +35,7 @@ async fn validate_one(
     let mut pace = Pace::new(database);
     let watch = &mut |done, _| running.completed_bytes.set(done);
     let verification = verify_watched(database.file_system(), input.descriptor(), false, watch);
-    let report = paced(verification, running, &mut pace).await??;
+    let report = pace.paced(verification, running).await??;
     for problem in report.problems {
         match problem.severity {
             Severity::Failure => scrub.tell(problem.what),
@@ -67,32 +65,6 @@ async fn validate_one(
                 Err(error) => error.to_string(),
             };
             scrub.tell(what);
-        }
-    }
-}
-
-/// Does work that gives way by itself, with the pauses of a compaction; not to its end if that is stopped.
-async fn paced<T>(
-    work: impl Future<Output = T>,
-    running: &Running,
-    pace: &mut Pace,
-) -> Result<T, Ended> {
-    let mut work = pin!(work);
-    loop {
-        if running.is_stopped() {
-            return Err(Ended::Stopped);
-        }
-        pace.keep().await;
-        let mut is_begun = false;
-        // Ends when the work goes on, so that a pause comes before that.
-        let done = poll_fn(|context| {
-            if std::mem::replace(&mut is_begun, true) {
-                return Poll::Ready(None);
-            }
-            work.as_mut().poll(context).map(Some)
-        });
-        if let Some(done) = done.await {
-            return Ok(done);
         }
     }
 }

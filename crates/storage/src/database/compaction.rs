@@ -110,7 +110,11 @@ impl Database {
         reserves: impl Fn(&Running) -> u64 + Copy + Send + 'static,
     ) -> u64 {
         let directory = &self.configuration().data_directory;
-        let available = self.file_system().available_bytes(directory).await.unwrap_or(u64::MAX);
+        let available = self.file_system().available_bytes(directory).await;
+        let available = available.unwrap_or_else(|error| {
+            tracing::warn!(%error, "nobody knows how much room the disk has: none is counted on");
+            0
+        });
         let reserved = self.on_all_shards(move |database| async move {
             let running = database.running_compactions().into_iter();
             running.map(|(_, running)| reserves(&running)).sum::<u64>()
@@ -368,9 +372,8 @@ impl Database {
     /// How long to wait with a flush, because compactions cannot keep up: memtables fill up meanwhile, and writes wait for
     /// room in them, so that they come in as slowly as files can be compacted.
     pub(crate) fn flush_pause(&self, table: &Rc<Table>) -> Duration {
-        let is_enabled =
-            self.configuration().autocompaction && table.compaction_strategy().is_enabled();
-        // Nothing would come of waiting.
+        let is_enabled = self.inner.compacts.get() && table.compaction_strategy().is_enabled();
+        // Nothing would come of waiting: not before the log is replayed, either.
         if !is_enabled || table.compactions.is_undecided() {
             return Duration::ZERO;
         }

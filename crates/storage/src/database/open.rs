@@ -143,6 +143,7 @@ impl Database {
             opened: Event::new(),
             open_outcome: RefCell::new(Ok(())),
             is_closing: Cell::new(false),
+            compacts: Cell::new(false),
             schema_turn: Semaphore::new(1),
             settled_turn: Semaphore::new(1),
             counter_turn: Semaphore::new(1),
@@ -187,6 +188,7 @@ impl Database {
         // Not before: what the log has left is in memory now, where compactions see it.
         self.on_all_shards(|database| async move {
             if database.configuration().autocompaction {
+                database.inner.compacts.set(true);
                 spawn_local(crate::compaction::run_scheduler(database.clone())).detach();
             }
         })

@@ -21,6 +21,7 @@ use espalier_runtime::{
     preempt::take_stall_report,
     random::Generator,
     time::{self, Instant},
+    yield_now,
 };
 use espalier_sstable::{DataReader, Descriptor, PageCache, components::list_directory};
 
@@ -95,6 +96,8 @@ async fn measure(
     // What is left of the flushes, which free their memtables bit by bit, is not the compaction's.
     time::sleep(Duration::from_secs(2)).await;
     heap::return_unused();
+    // Nor is the stall that this was.
+    yield_now().await;
     let before = node.database().metrics();
     take_stall_report();
     let (started, worked) = (Instant::now(), process_time());

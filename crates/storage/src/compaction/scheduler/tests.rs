@@ -9,7 +9,7 @@ use espalier_runtime::{block_on, file::FileSystem};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
-use super::{next_job, within};
+use super::{CONCURRENT, CONCURRENT_WITH_SHORT, Room, most_bytes_of_next, next_job, within};
 use crate::{
     Database,
     compaction::strategy::{Pick, Split},
@@ -17,6 +17,7 @@ use crate::{
 };
 
 const DAY_US: i64 = 86_400_000_000;
+const ALL_ROOM: Room = Room { available: u64::MAX, most_bytes: u64::MAX };
 
 /// `k blob PRIMARY KEY, v blob`.
 fn metadata(name: &str, id: u128, class: &str) -> TableMetadata {
@@ -58,10 +59,39 @@ fn a_table_of_many_windows_that_are_over_does_not_come_first() {
         for number in 0..6 {
             write_file(&database, &tiers, number).await;
         }
-        let (table, job) = next_job(&database, u64::MAX).unwrap();
+        let (table, job) = next_job(&database, ALL_ROOM).unwrap();
         assert_eq!((&*table.metadata().name, job.guard.running.inputs.len()), ("tiers", 6));
-        let (table, job) = next_job(&database, u64::MAX).unwrap();
+        let (table, job) = next_job(&database, ALL_ROOM).unwrap();
         assert_eq!((&*table.metadata().name, job.guard.running.inputs.len()), ("windows", 2));
+    });
+}
+
+/// Two that are long keep the files of flushes from being compacted no more than one does.
+#[test]
+fn beside_long_ones_short_ones_begin() {
+    let file_system = FileSystem::simulated(2);
+    block_on(async {
+        let database = open(file_system).await;
+        let mut running = Vec::new();
+        let mut jobs = 0;
+        while let Some(most_bytes) = most_bytes_of_next(&database) {
+            assert_eq!(most_bytes == u64::MAX, jobs < CONCURRENT);
+            let name = format!("t{jobs}");
+            let table = metadata(&name, 0xb0 + jobs as u128, "SizeTiered");
+            let table = create(&database, table).await;
+            for number in 0..4 {
+                write_file(&database, &table, number).await;
+            }
+            // It has as many bytes as those that run, a quarter of which is the most.
+            if most_bytes < u64::MAX {
+                assert!(next_job(&database, Room { most_bytes, ..ALL_ROOM }).is_none());
+            }
+            running.push(next_job(&database, ALL_ROOM).unwrap());
+            jobs += 1;
+        }
+        assert_eq!(jobs, CONCURRENT_WITH_SHORT);
+        drop(running);
+        assert_eq!(most_bytes_of_next(&database), Some(u64::MAX));
     });
 }
 
