@@ -28,6 +28,10 @@ use crate::{
 const CHUNK_ROWS: usize = 4096;
 /// Bytes of rows read at a time, softly: a page is cut short rather than grow beyond this.
 const CHUNK_BYTES: usize = 4 << 20;
+/// Where no page ends among dead fragments a chunk does, after so many times as many: what is read is held for a chunk, and with it the memory of what was
+/// flushed meanwhile. And after so many where there is no limit on pages.
+const CHUNK_PAGES: usize = 10;
+const CHUNK_TOMBSTONES: usize = 100_000;
 /// Most bytes of a result without paging: drivers take no longer frame.
 const MAXIMUM_RESULT_BYTES: usize = 256 << 20;
 
@@ -44,8 +48,9 @@ struct Execution<'s> {
     evaluation: &'s Evaluation<'s>,
     output: Output<'s>,
     page_size: usize,
-    /// Dead fragments after which a page ends, even if it is empty.
+    /// Dead fragments after which a chunk ends; and whether the page does, too, even if it is empty.
     most_tombstones: usize,
+    pages_end_among_tombstones: bool,
     /// Result rows that LIMIT still allows.
     rows_left: usize,
     per_partition_limit: usize,
@@ -82,15 +87,20 @@ pub async fn execute(
     let partitions = select.restrictions.partition.partitions(table, evaluation)?;
     let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
     let resumed = state.as_ref().map(|state| state.position.clone());
+    let most_tombstones = database.configuration().query_tombstone_page_limit as usize;
+    let pages_end_among_tombstones =
+        most_tombstones > 0 && page_size != usize::MAX && select.is_exact();
     let mut execution = Execution {
         select,
         evaluation,
         output: Output::new(select, evaluation, now_s),
         page_size,
-        most_tombstones: match database.configuration().query_tombstone_page_limit {
-            limit if limit > 0 && page_size != usize::MAX && select.is_exact() => limit as usize,
-            _ => usize::MAX,
+        most_tombstones: match most_tombstones {
+            0 => CHUNK_TOMBSTONES,
+            most if pages_end_among_tombstones => most,
+            most => most.saturating_mul(CHUNK_PAGES),
         },
+        pages_end_among_tombstones,
         rows_left: match &state {
             Some(state) if state.rows_left != u32::MAX => limit.min(state.rows_left as usize),
             _ => limit,
@@ -194,7 +204,8 @@ impl Execution<'_> {
                 if flow == Flow::Done {
                     return Ok(());
                 }
-                if flow == Flow::More && result.is_cut_by_tombstones {
+                let is_cut = result.is_cut_by_tombstones && self.pages_end_among_tombstones;
+                if flow == Flow::More && is_cut {
                     // The page ends there, as it is.
                     self.next = result.next;
                     return Ok(());

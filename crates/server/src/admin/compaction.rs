@@ -98,7 +98,25 @@ fn tables_of(request: &HttpRequest) -> Vec<Option<&str>> {
     }
 }
 
+/// The answer if one of the tables is not there: nothing is begun with the others then.
+fn unknown_table(
+    database: &Database,
+    keyspace: &str,
+    request: &HttpRequest,
+) -> Option<HttpResponse> {
+    let schema = database.schema();
+    let unknown =
+        names(request, "cf").into_iter().find(|name| schema.table(keyspace, name).is_none());
+    unknown.map(|table| {
+        let (keyspace, table) = (keyspace.to_owned(), table.to_owned());
+        failure(&StorageError::UnknownTableName { keyspace, table })
+    })
+}
+
 async fn compact(database: &Database, keyspace: &str, request: &HttpRequest) -> HttpResponse {
+    if let Some(answer) = unknown_table(database, keyspace, request) {
+        return answer;
+    }
     let with_memtables = flag(request, "flush_memtables", true);
     let range = match range(request) {
         Ok(range) => range,
@@ -141,6 +159,9 @@ async fn compact_files(database: &Database, request: &HttpRequest) -> HttpRespon
 }
 
 async fn upgrade(database: &Database, keyspace: &str, request: &HttpRequest) -> HttpResponse {
+    if let Some(answer) = unknown_table(database, keyspace, request) {
+        return answer;
+    }
     let only_others = flag(request, "exclude_current_version", false);
     for table in tables_of(request) {
         if let Err(error) = database.upgrade_sstables(keyspace, table, only_others).await {

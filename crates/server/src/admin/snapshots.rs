@@ -78,7 +78,8 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
             &format!("Keyspace {keyspace} does not exist: create it first"),
         );
     };
-    if !known.tables.contains_key(table) {
+    let is_made = !known.tables.contains_key(table);
+    if is_made {
         let script = match database.snapshot_schema(keyspace, table, tag).await {
             Ok(script) => script,
             Err(error) => return failure(&error),
@@ -91,7 +92,17 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
             }
         }
     }
-    imported(database.restore(keyspace, table, tag).await)
+    let restored = database.restore(keyspace, table, tag).await;
+    if is_made && restored.is_err() {
+        // As it was: a table that is there and empty would seem to be what the snapshot had.
+        let drop = format!("DROP TABLE \"{keyspace}\".\"{table}\"");
+        let mut client = ClientState::default();
+        let options = QueryOptions::default();
+        if let Err(error) = server.processor.query(&drop, &mut client, &options).await {
+            tracing::warn!(%error, keyspace, table, "a table that was made for a restore that failed is left");
+        }
+    }
+    imported(restored)
 }
 
 /// What came into a table.

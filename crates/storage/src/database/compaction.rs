@@ -1,6 +1,10 @@
 //! What is told of compactions, and what they share between shards.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{
+    rc::{Rc, Weak},
+    sync::Arc,
+    time::Duration,
+};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{spawn_local, sync::Notify};
@@ -305,10 +309,12 @@ impl Database {
     ) -> Result<(), StorageError> {
         let version = self.sstable_features(table).version;
         let is_other = |sstable: &Rc<SSTable>| sstable.descriptor().version != version;
-        // Those that are there now; what is written meanwhile is of today.
+        // Those that are there now; what is written meanwhile is of today. What is compacted before its turn is let go of, or its blocks would stay taken.
         let mut left: Vec<Rc<SSTable>> = table.view().sstables.to_vec();
         left.retain(|sstable| !only_others || is_other(sstable));
-        while let Some(sstable) = left.pop() {
+        let left: Vec<Weak<SSTable>> = left.iter().map(Rc::downgrade).rev().collect();
+        for sstable in left {
+            let Some(sstable) = sstable.upgrade() else { continue };
             self.compact_one(table, &sstable, CompactionKind::Upgrade, seen).await?;
         }
         Ok(())

@@ -14,7 +14,7 @@ use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     Component, Descriptor, SSTableError,
-    components::{copy_sstable, link_sstable, list_directory, remove_sstable},
+    components::{components_found, copy_sstable, link_sstable, list_directory, remove_sstable},
     statistics::SerializationHeader,
     verify::{Severity, verify},
 };
@@ -87,6 +87,7 @@ impl Database {
         }
         let found = find(&file_system, &source).await?;
         let partitions = self.check_imports(&metadata, &found).await?;
+        self.check_room_for_copies(&found).await?;
         // Files of this node say which parts of its commit log they hold, and a start takes that for parts that the table does not need any
         // more. Those parts lie behind us; so nothing of the table may be left in them when the first copy is seen.
         self.flush_everywhere(id).await?;
@@ -103,6 +104,24 @@ impl Database {
             "imported"
         );
         Ok(imported)
+    }
+
+    /// Whether the disk has room for copies of SSTables, beside what flushes and compactions need.
+    async fn check_room_for_copies(&self, found: &[Descriptor]) -> Result<(), StorageError> {
+        let mut bytes = 0;
+        for descriptor in found {
+            for component in components_found(self.file_system(), descriptor).await? {
+                let file = descriptor.path(&component);
+                bytes += self.file_system().metadata(file).await?.length;
+            }
+        }
+        let available = self.bytes_for_compactions().await;
+        match bytes > available {
+            true => Err(StorageError::NotImportable(format!(
+                "the files have {bytes} bytes, and the disk has room for {available} bytes more"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Whether SSTables can become ones of the table's. Gives the number of their partitions.

@@ -132,7 +132,8 @@ struct Inner {
     opened: Event,
     open_outcome: RefCell<Result<(), StorageError>>,
     is_closing: Cell<bool>,
-    /// Whether compactions begin by themselves.
+    /// Whether flushes begin by themselves, and compactions.
+    flushes: Cell<bool>,
     compacts: Cell<bool>,
     /// On shard 0: who changes the schema.
     schema_turn: Semaphore,

@@ -143,6 +143,7 @@ impl Database {
             opened: Event::new(),
             open_outcome: RefCell::new(Ok(())),
             is_closing: Cell::new(false),
+            flushes: Cell::new(false),
             compacts: Cell::new(false),
             schema_turn: Semaphore::new(1),
             settled_turn: Semaphore::new(1),
@@ -296,6 +297,7 @@ impl Database {
             let (schema, found) = (schema.clone(), found.clone());
             async move {
                 database.install_schema(&schema, &found).await?;
+                database.inner.flushes.set(true);
                 spawn_local(crate::flush::run_scheduler(database.clone())).detach();
                 spawn_local(crate::flush::run_write_pace(database.clone())).detach();
                 spawn_local(crate::dead_ranges::run_follower(database.clone())).detach();

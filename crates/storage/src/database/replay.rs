@@ -116,7 +116,10 @@ impl Database {
         mutation: &Mutation,
         position: Option<LogPosition>,
     ) -> Result<(), StorageError> {
-        while !self.inner.budget.has_room() || self.is_any_full(mutation)? {
+        // What the log of the schema holds, which is little, is there before anything can be flushed: nobody would make room for it.
+        while self.inner.flushes.get()
+            && (!self.inner.budget.has_room() || self.is_any_full(mutation)?)
+        {
             self.inner.flush_wanted.notify_one();
             if let Some(reason) = self.flush_failure() {
                 return Err(StorageError::MemtablesFull {

@@ -1,6 +1,6 @@
 //! Scrubs: files that may be damaged, one after another.
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::time;
@@ -80,10 +80,12 @@ impl Database {
         mode: ScrubMode,
         seen: &StopRequests,
     ) -> Result<ScrubReport, StorageError> {
-        // Those that are there now; what is written meanwhile is right.
-        let sstables = table.view().sstables.to_vec();
+        // Those that are there now; what is written meanwhile is right. What is compacted before its turn is let go of, or its blocks would stay taken.
+        let sstables: Vec<Weak<SSTable>> =
+            table.view().sstables.iter().map(Rc::downgrade).collect();
         let (mut report, mut failure) = (ScrubReport::default(), None);
         for sstable in sstables {
+            let Some(sstable) = sstable.upgrade() else { continue };
             match self.scrub_one(table, &sstable, mode, seen).await {
                 Ok(more) => report.add(more),
                 Err(error) => {

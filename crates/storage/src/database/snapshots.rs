@@ -2,6 +2,7 @@
 //! as Cassandra and ScyllaDB have them. Each shard links its files; none is exchanged by a compaction meanwhile.
 
 use std::{
+    collections::HashMap,
     io::ErrorKind,
     path::{Path, PathBuf},
 };
@@ -216,8 +217,15 @@ impl Database {
     pub async fn snapshots(&self) -> Result<Vec<SnapshotDetails>, StorageError> {
         let mut found = Vec::new();
         for table in self.table_directories().await? {
-            for entry in self.snapshots_of(&table.path).await? {
-                found.extend(self.details_of(&table, entry).await?);
+            let snapshots = self.snapshots_of(&table.path).await?;
+            let mut copies: HashMap<String, u64> = HashMap::new();
+            for snapshot in &snapshots {
+                for file in read_dir(self.file_system(), &snapshot.path).await? {
+                    *copies.entry(file.name).or_default() += 1;
+                }
+            }
+            for snapshot in snapshots {
+                found.extend(self.details_of(&table, snapshot, &copies).await?);
             }
         }
         Ok(found)
@@ -233,11 +241,13 @@ impl Database {
         Ok(entries)
     }
 
-    /// `None` if it was removed meanwhile. Files come and go while it is taken or removed.
+    /// `None` if it was removed meanwhile. Files come and go while it is taken or removed. `copies`: how many snapshots of the table have a file of a name,
+    /// which is the same one, since no two files of a table have one name.
     async fn details_of(
         &self,
         table: &NamedDirectory,
         snapshot: DirectoryEntry,
+        copies: &HashMap<String, u64>,
     ) -> Result<Option<SnapshotDetails>, StorageError> {
         let mut details = SnapshotDetails {
             tag: snapshot.name,
@@ -257,7 +267,8 @@ impl Database {
                 metadata => metadata?,
             };
             details.total_bytes += metadata.length;
-            details.true_bytes += if metadata.links > 1 { 0 } else { metadata.length };
+            let of_snapshots = copies.get(&file.name).copied().unwrap_or(1);
+            details.true_bytes += if metadata.links > of_snapshots { 0 } else { metadata.length };
             if file.name == MANIFEST {
                 details.created_ms = Some(metadata.modified_ms);
             }

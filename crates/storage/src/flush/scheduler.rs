@@ -65,12 +65,18 @@ fn victim(database: &Database) -> Option<Rc<Table>> {
     if let Some(failed) = tables.iter().find(has_failed) {
         return Some(failed.clone());
     }
+    // One whose turn somebody else has, who may wait for a compaction, comes last: others are flushed meanwhile.
+    let is_free = |table: &Rc<Table>| table.flush_lock.available() > 0;
+    tables.sort_by_key(|table| !is_free(table));
     if let Some(full) = tables.iter().find(|table| table.memtable().wants_flush()) {
         return Some(full.clone());
     }
     if database.budget().wants_flush() {
         let active: usize = tables.iter().map(|table| table.memtable_bytes()).sum();
-        let largest = tables.iter().max_by_key(|table| table.memtable_bytes())?;
+        let bytes = |table: &&Rc<Table>| table.memtable_bytes();
+        let free = tables.iter().filter(|table| is_free(table)).max_by_key(bytes);
+        let largest = free.filter(|table| table.memtable_bytes() > SMALL_BYTES);
+        let largest = largest.or_else(|| tables.iter().max_by_key(bytes))?;
         // If the memory is that of flushed memtables which readers still hold, flushing small ones does not help.
         let helps = database.budget().is_flush_due(active)
             || (!database.budget().has_room() && largest.memtable_bytes() > SMALL_BYTES);
@@ -84,7 +90,7 @@ fn victim(database: &Database) -> Option<Rc<Table>> {
         }
         let oldest = log.oldest_segment()?;
         let holds = |table: &&Rc<Table>| {
-            table.flush_lock.available() > 0
+            is_free(table)
                 && table.oldest_unflushed().is_some_and(|position| position.segment <= oldest)
         };
         tables

@@ -35,7 +35,9 @@ impl Database {
             let oldest = table.view().flushing.first().cloned();
             if !is_frozen && (oldest.is_none() || table.memtable().wants_flush()) {
                 is_frozen = true;
-                if !table.memtable().is_empty() {
+                let memtable = table.memtable();
+                // One in which nothing is may be of writes that changed nothing, and holds the log as well.
+                if !memtable.is_empty() || memtable.positions().is_some() {
                     table.switch_memtable();
                     // The new one has room, if theirs had none.
                     self.budget().wake_waiters();

@@ -171,7 +171,9 @@ pub(crate) async fn read_partition(
         }
         walk.leave(is_at_end);
     }
-    remaining.drop_some(merged.dropped() + expired);
+    // One of which nothing is found was walked over as well.
+    let is_nothing = rows.is_empty() && static_row.is_none();
+    remaining.drop_some((merged.dropped() + expired).max(is_nothing.into()));
     if rows.is_empty() {
         // A partition with static content only counts as a row, if the whole partition was asked for, and when it is at its end.
         if static_row.is_none() || resumed.has_rows || !is_whole || stopped.is_some() {

@@ -350,3 +350,23 @@ fn compactions_go_on_while_files_come_in() {
         .unwrap();
     }
 }
+
+/// Copies that have no room are not begun: flushes and the log need what is left.
+#[test]
+fn what_has_no_room_is_not_copied() {
+    let file_system = FileSystem::simulated(7);
+    let backup = backup(&file_system, "da", 40);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let used = u64::MAX - file_system.available_bytes("other").await.unwrap();
+        disk.set_capacity(used + (64 << 20) + 1000);
+        let import = || database.import("ks", "narrow", Some(backup.clone()));
+        let error = import().await.unwrap_err().to_string();
+        assert!(error.contains("the disk has room for"), "{error}");
+        assert!(sstable_names(&file_system, &narrow_table()).await.is_empty());
+        disk.set_capacity(u64::MAX);
+        assert_eq!(import().await.unwrap().sstables, 2);
+    });
+}

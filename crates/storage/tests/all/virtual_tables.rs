@@ -272,6 +272,17 @@ fn snapshots_are_listed() {
         assert_eq!(fields.bigint("true_size"), Some(listed[0].true_bytes as i64));
         assert_eq!(fields.boolean("ephemeral"), Some(false));
         assert!(fields.bigint("created_at").is_some());
+        // Two that have the same files, which the table has as well, and then has not.
+        let tables = vec![SnapshotTable { id, schema: "CREATE TABLE".into() }];
+        database.take_snapshot("again".into(), tables, true).await.unwrap();
+        for snapshot in database.snapshots().await.unwrap() {
+            assert!(snapshot.true_bytes * 2 < snapshot.total_bytes, "{snapshot:?}");
+        }
+        write(&database, 10..12, 10).await;
+        database.compact("ks", Some("narrow"), true).await.unwrap();
+        for snapshot in database.snapshots().await.unwrap() {
+            assert_eq!(snapshot.true_bytes, snapshot.total_bytes, "{snapshot:?}");
+        }
     });
 }
 

@@ -53,7 +53,7 @@ fn a_table_of_many_windows_that_are_over_does_not_come_first() {
         let windows = create(&database, metadata("windows", 0xa1, "TimeWindow")).await;
         let tiers = create(&database, metadata("tiers", 0xa2, "SizeTiered")).await;
         // One window has two files, so there is something to be done.
-        for day in [1, 2, 3, 4, 5, 6, 7, 8, 8] {
+        for day in [1, 2, 3, 4, 5, 6, 7, 7, 8] {
             write_file(&database, &windows, day * DAY_US).await;
         }
         for number in 0..6 {

@@ -195,6 +195,11 @@ fn windows_that_are_over_become_one_file() {
         &[("compaction_window_unit", "HOURS"), ("compaction_window_size", "48")],
     );
     assert_eq!(picked(&hours, &files, &[]), [vec![3, 4, 5]]);
+    // Old data that is being written: the newest window is over when nothing of it came for as long.
+    let old = [on_day(1, 50), on_day(2, 50), on_day(3, 49), on_day(4, 49)];
+    assert_eq!(picked(&windows, &old, &[]), [vec![3, 4]]);
+    let done = old.map(|file| FileFacts { age_s: 86_400, ..file });
+    assert_eq!(picked(&windows, &done, &[]), [vec![1, 2], vec![3, 4]]);
 }
 
 #[test]

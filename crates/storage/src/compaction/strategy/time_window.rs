@@ -50,10 +50,18 @@ impl TimeWindow {
         second.div_euclid(i64::try_from(self.window_s).unwrap_or(i64::MAX))
     }
 
-    /// The window of now, or the newest of some files if their clocks are ahead.
+    /// The window that is not over: that of now, or the newest of some files if their clocks are ahead, or if they are being written, which a file of it
+    /// says that is younger than a window. (In Cassandra it is the newest whatever the clock says, and stays what it is when no newer one comes.)
     fn present<'f>(&self, arena: &Arena<'_>, files: impl Iterator<Item = &'f FileFacts>) -> i64 {
         let now = i64::try_from(arena.now_s / self.window_s).unwrap_or(i64::MAX);
-        files.map(|file| self.window_of(file)).fold(now, i64::max)
+        // Of the newest window the youngest file.
+        let newest = files.map(|file| (self.window_of(file), std::cmp::Reverse(file.age_s))).max();
+        match newest {
+            Some((window, std::cmp::Reverse(age_s))) if window > now || age_s < self.window_s => {
+                window
+            }
+            _ => now,
+        }
     }
 
     /// The files without those that stay: the largest of each window that is over, and what the tiers leave of the present one.

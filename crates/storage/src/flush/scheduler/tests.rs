@@ -12,6 +12,28 @@ use uuid::Uuid;
 use super::victim;
 use crate::test_database::{create, open, table};
 
+/// It is logged, and nothing of it is in a memtable.
+#[test]
+fn a_write_that_changes_nothing_does_not_hold_the_log() {
+    let file_system = FileSystem::simulated(1);
+    block_on(async {
+        let database = open(file_system).await;
+        let metadata = TableBuilder::new("ks", "narrow", TableId(Uuid::from_u128(0xa1)))
+            .partition_key("k", CqlType::Blob)
+            .regular("v", CqlType::Blob)
+            .build();
+        let metadata = create(&database, metadata).await;
+        let key = DecoratedKey::new(Bytes::from_static(b"a"));
+        let update = PartitionUpdate::new(metadata.id, key);
+        database.apply(Mutation { updates: vec![update] }).await.unwrap();
+        let table = table(&database, &metadata);
+        assert!(table.memtable().is_empty() && table.oldest_unflushed().is_some());
+        database.flush_table(&table).await.unwrap();
+        assert_eq!(table.oldest_unflushed(), None);
+        assert!(table.view().sstables.is_empty());
+    });
+}
+
 #[test]
 fn a_table_that_is_being_dropped_is_not_the_next_one() {
     let file_system = FileSystem::simulated(1);
