@@ -57,3 +57,52 @@ def test_without_a_limit_the_first_page_has_a_row(node):
     session = ours.connect()
     fill(session, "wide", ours, is_flushed=True)
     assert session.execute("SELECT * FROM ks.wide LIMIT 1 BYPASS CACHE").one().c == ROWS - 3
+
+
+def test_what_is_not_paged_is_read_in_chunks_and_nothing_is_lost(node):
+    """Chunks of ten dead rows, since nothing may be held for as long as such statements take."""
+    ours = node("ours", settings={"query_tombstone_page_limit": 1})
+    session = ours.connect()
+    session.execute(KEYSPACE)
+    session.execute("CREATE TABLE ks.t (k int, c int, v int, s int static, PRIMARY KEY (k, c))")
+    insert = session.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
+    delete = session.prepare("DELETE FROM ks.t WHERE k = ? AND c = ?")
+    alive = [(k, c) for k in range(5) for c in range(200) if c % (13 + 10 * k) == 7]
+    for k in range(5):
+        for c in range(200):
+            session.execute(insert, (k, c, c % 3))
+    ours.flush("ks", "t")
+    for k in range(5):
+        for c in range(200):
+            if (k, c) not in alive:
+                session.execute(delete, (k, c))
+    # Partitions of which nothing is left, and two that have a static row alone.
+    for k in range(100, 160):
+        session.execute(insert, (k, 1, 1))
+        session.execute(delete, (k, 1))
+    for k in (200, 201):
+        session.execute(f"INSERT INTO ks.t (k, s) VALUES ({k}, 1)")
+    session.default_fetch_size = None
+    for is_flushed in (False, True):
+        if is_flushed:
+            ours.flush("ks", "t")
+        for bypass in ("", " BYPASS CACHE"):
+            def rows(what, rest="", bypass=bypass):
+                found = session.execute(f"SELECT {what} FROM ks.t {rest}{bypass}")
+                assert not found.has_more_pages
+                return [tuple(row) for row in found]
+
+            with_statics = alive + [(200, None), (201, None)]
+            assert sorted(rows("k, c"), key=str) == sorted(with_statics, key=str)
+            assert rows("count(c)") == [(len(alive),)]
+            assert sorted(rows("k, count(c)", "GROUP BY k")) == sorted(
+                [(k, sum(of == k for of, _ in alive)) for k in range(5)] + [(200, 0), (201, 0)])
+            assert sorted(rows("DISTINCT k")) == [(0,), (1,), (2,), (3,), (4,), (200,), (201,)]
+            assert sorted(rows("k, c", "WHERE v = 1 ALLOW FILTERING")) == sorted((k, c) for k, c in alive if c % 3 == 1)
+            assert sorted(rows("k, c", "WHERE c >= 190 ALLOW FILTERING")) == sorted((k, c) for k, c in alive if c >= 190)
+            for k in range(5):
+                of_partition = [c for of, c in alive if of == k]
+                assert rows("c", f"WHERE k = {k}") == [(c,) for c in of_partition]
+                assert rows("c", f"WHERE k = {k} ORDER BY c DESC") == [(c,) for c in reversed(of_partition)]
+                assert rows("c", f"WHERE k = {k} LIMIT 2") == [(c,) for c in of_partition[:2]]
+            assert rows("c", "WHERE k IN (0, 1) ORDER BY c") == [(c,) for c in sorted(c for k, c in alive if k < 2)]
