@@ -160,7 +160,6 @@ pub struct ClusteringComparator {
 
 impl ClusteringComparator {
     /// Compares one value of column `index`; null sorts before empty and everything else, also in descending columns.
-    #[inline]
     pub fn compare_value(
         &self,
         index: usize,

@@ -4,10 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use espalier_runtime::file::FileError;
 
-use crate::{
-    components::Component,
-    index::bti::{IndexError, MalformedIndex},
-};
+use crate::index::bti::{IndexError, MalformedIndex};
 
 /// The name of a file in errors: its path, shared, because every open file keeps one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -115,11 +112,6 @@ impl SSTableError {
             | Self::NameTaken { .. }
             | Self::Rejected { .. } => false,
         }
-    }
-
-    /// That there is a component of the name that was to be written.
-    pub(crate) fn name_taken(file: &FileName, found: &Component) -> Self {
-        Self::NameTaken { file: file.clone(), found: found.to_string() }
     }
 
     /// Input that cannot be written.

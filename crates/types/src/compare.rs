@@ -13,16 +13,7 @@ use crate::{CqlType, collection, decimal, varint};
 
 impl CqlType {
     /// Order of two serialised values of this type, as in `ORDER BY` and in clusterings. Zero-length values come first.
-    #[inline]
     pub fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
-        match self {
-            // What most clusterings are of is compared where the caller is.
-            Self::Bigint | Self::Timestamp => by(left, right, i64::from_be_bytes),
-            _ => self.compare_by_type(left, right),
-        }
-    }
-
-    fn compare_by_type(&self, left: &[u8], right: &[u8]) -> Ordering {
         match self {
             Self::Text | Self::Blob | Self::Ascii => left.cmp(right),
             Self::Int => by(left, right, i32::from_be_bytes),

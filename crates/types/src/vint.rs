@@ -49,9 +49,9 @@ pub fn write_unsigned(value: u64, out: &mut Vec<u8>) {
 #[inline]
 pub fn encoded_unsigned(value: u64) -> ([u8; MOST_BYTES], usize) {
     let length = unsigned_length(value);
-    let mut bytes = [0xFF; 9];
+    let mut bytes = [0xFF; MOST_BYTES];
     let (first, behind) = bytes.split_at_mut(1);
-    if length == 9 {
+    if length == MOST_BYTES {
         behind.copy_from_slice(&value.to_be_bytes());
         return (bytes, length);
     }

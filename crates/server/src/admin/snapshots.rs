@@ -85,9 +85,7 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
             Err(error) => return failure(&error),
         };
         for statement in split_statements(&script) {
-            let mut client = ClientState::default();
-            let options = QueryOptions::default();
-            if let Err(error) = server.processor.query(statement, &mut client, &options).await {
+            if let Err(error) = execute(server, statement).await {
                 return HttpResponse::error(400, &format!("schema.cql of the snapshot: {error}"));
             }
         }
@@ -96,13 +94,17 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
     if is_made && restored.is_err() {
         // As it was: a table that is there and empty would seem to be what the snapshot had.
         let drop = format!("DROP TABLE \"{keyspace}\".\"{table}\"");
-        let mut client = ClientState::default();
-        let options = QueryOptions::default();
-        if let Err(error) = server.processor.query(&drop, &mut client, &options).await {
+        if let Err(error) = execute(server, &drop).await {
             tracing::warn!(%error, keyspace, table, "a table that was made for a restore that failed is left");
         }
     }
     imported(restored)
+}
+
+/// Executes a statement of the node's own.
+async fn execute(server: &ShardServer, statement: &str) -> Result<(), espalier_cql::Error> {
+    let mut client = ClientState::default();
+    server.processor.query(statement, &mut client, &QueryOptions::default()).await.map(drop)
 }
 
 /// What came into a table.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use espalier_runtime::file::FileSystem;
 
-use super::{Component, Descriptor, components_found, remove_sstable};
+use super::{Component, Descriptor, check_name_is_free, components_found, remove_sstable};
 use crate::error::{Result, SSTableError};
 
 const PIECE_BYTES: usize = 1 << 20;
@@ -46,10 +46,7 @@ async fn under_another_name(
         let name = to.name_in_errors(&Component::Data);
         return Err(SSTableError::rejected(&name, format!("it is to be a copy of {from}")));
     }
-    // What is there under this name is not ours, and taken back is all that has it.
-    if let Some(taken) = components_found(file_system, to).await?.first() {
-        return Err(SSTableError::name_taken(&to.name_in_errors(&Component::Data), taken));
-    }
+    check_name_is_free(file_system, to).await?;
     let outcome = all_files(file_system, from, to, how).await;
     if outcome.is_err() {
         // The first error is the one to tell.

@@ -5,10 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use espalier_runtime::file::{DirectoryEntry, FileError, FileSystem};
+use espalier_runtime::file::{DirectoryEntry, FileError, FileSystem, Metadata};
 
 use super::{Component, Descriptor};
-use crate::error::Result;
+use crate::error::{Result, SSTableError};
 
 /// What is in a table's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +73,33 @@ pub async fn components_found(
         }
     }
     Ok(present)
+}
+
+/// The same, with what is known of each file.
+pub async fn files_found(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+) -> Result<BTreeMap<Component, Metadata>> {
+    let mut files = BTreeMap::new();
+    for component in components_found(file_system, descriptor).await? {
+        let found = file_system.metadata(descriptor.path(&component)).await?;
+        files.insert(component, found);
+    }
+    Ok(files)
+}
+
+/// An error if there is any file of an SSTable's name, for whoever is about to write one: that is not theirs, and taken back is all that has the name.
+pub(crate) async fn check_name_is_free(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+) -> Result<()> {
+    match components_found(file_system, descriptor).await?.first() {
+        Some(taken) => Err(SSTableError::NameTaken {
+            file: descriptor.name_in_errors(&Component::Data),
+            found: taken.to_string(),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Removes an SSTable, whole or garbage, with all files of its name. A crash meanwhile leaves the whole set or garbage.

@@ -12,6 +12,9 @@ pub use component::Component;
 pub use copy::{copy_sstable, link_sstable};
 pub use descriptor::{Descriptor, NotAnSSTable};
 pub use digest::{format_digest, parse_digest};
-pub use directory::{DirectoryListing, components_found, list_directory, remove_sstable};
+pub(crate) use directory::check_name_is_free;
+pub use directory::{
+    DirectoryListing, components_found, files_found, list_directory, remove_sstable,
+};
 pub use identifier::SSTableId;
 pub use toc::{format_toc, parse_toc};

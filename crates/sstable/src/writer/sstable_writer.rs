@@ -13,7 +13,7 @@ use super::{
     partition::OpenPartition,
 };
 use crate::{
-    components::{Component, components_found},
+    components::{Component, check_name_is_free},
     data::{
         clustering_values::borrowed,
         column_map::FileLayout,
@@ -81,10 +81,7 @@ impl SSTableWriter {
             &options.encoding_stats,
         );
         let layout = FileLayout::new(&name, &header, table.clone(), features)?;
-        // What is there under this name is not ours, and taken back is all that has it.
-        if let Some(taken) = components_found(file_system, descriptor).await?.first() {
-            return Err(SSTableError::name_taken(&name, taken));
-        }
+        check_name_is_free(file_system, descriptor).await?;
         // Durable, in create_files, before any other name: a set with neither table of contents would be one that has lost it.
         file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;
         let created = create_files(file_system, &options, features).await;
@@ -287,52 +284,42 @@ impl SSTableWriter {
 
     /// All of that but what may have to wait: [`make_room`](Self::make_room) is to follow.
     fn close_partition(&mut self) -> Result<()> {
-        let Some(current) = &self.current else {
+        let Some(current) = self.current.take() else {
             return Err(self.rejected("no partition is open"));
         };
         if !current.open_deletion.is_live() {
-            self.current = None;
             return Err(self.rejected("a range deletion is open at the end of a partition"));
         }
-        if current.has_head {
-            let end_offset = self.data.position() - current.start;
-            self.data.buffer().push(END_OF_PARTITION);
-            self.collector.end_partition(end_offset + 1);
-            if let Some(BlockPosition { kind: PositionKind::Row, values }) = &current.last {
-                self.collector.cover_last_row(values);
-            }
-            let ended = EndedPartition {
-                key: &current.key,
-                hash: current.hash,
-                deletion: current.deletion,
-                start: current.start,
-                end_offset,
-                last: current.last.as_ref().map(BlockPosition::as_ref),
-            };
-            if let Err(error) = self.index.end_partition(self.encoder.types(), ended) {
-                self.current = None;
-                return Err(error);
-            }
-            let hash = current.hash;
-            self.add_to_filter(hash);
+        if !current.has_head {
+            self.last_key = Some(current.key);
+            return Ok(());
         }
-        if let Some(OpenPartition { key, last, has_head, .. }) = self.current.take() {
-            self.last_key = Some(key);
-            if has_head {
-                self.spare_position = last;
-            }
+        let end_offset = self.data.position() - current.start;
+        self.data.buffer().push(END_OF_PARTITION);
+        self.collector.end_partition(end_offset + 1);
+        if let Some(BlockPosition { kind: PositionKind::Row, values }) = &current.last {
+            self.collector.cover_last_row(values);
         }
-        Ok(())
-    }
-
-    fn add_to_filter(&mut self, hash: (u64, u64)) {
+        let key = &current.key;
+        let ended = EndedPartition {
+            key,
+            hash: current.hash,
+            deletion: current.deletion,
+            start: current.start,
+            end_offset,
+            last: current.last.as_ref().map(BlockPosition::as_ref),
+        };
+        self.index.end_partition(self.encoder.types(), ended)?;
         if let Some(filter) = &mut self.filter {
-            self.hashes.push(hash);
+            self.hashes.push(current.hash);
             if self.hashes.len() >= HASHES_AT_ONCE {
                 filter.add_hashes(&self.hashes);
                 self.hashes.clear();
             }
         }
+        self.last_key = Some(current.key);
+        self.spare_position = current.last;
+        Ok(())
     }
 
     fn check_values(&self, unfiltered: &Unfiltered) -> Result<()> {

@@ -1,11 +1,11 @@
 //! What a compaction writes: one SSTable after another, each in its transaction before it is made.
 
-use std::{num::NonZeroU64, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{Token, schema::TableMetadata};
 use espalier_sstable::{
-    Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableId, SSTableWriter,
-    WriterOptions, WrittenSSTable,
+    Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableWriter, WriterOptions,
+    WrittenSSTable,
 };
 
 use super::{strategy::Split, transaction::Transaction};
@@ -95,9 +95,8 @@ impl Outputs {
         if template.has_old_timestamps && !features.has_room_for_negative_deletions() {
             features = features.with_room_for_negative_deletions();
         }
-        let any = SSTableId::Generation(NonZeroU64::MIN);
-        let like = Descriptor::new(self.table.directory.clone(), features, any);
-        let descriptor = self.database.next_descriptor(self.metadata.id, &like).await?;
+        let named = |id| Descriptor::new(self.table.directory.clone(), features, id);
+        let descriptor = self.database.next_descriptor(self.metadata.id, named).await?;
         let mut options = WriterOptions::for_table(descriptor, self.metadata.clone())?;
         options.columns = template.columns.clone();
         options.encoding_stats = template.encoding_stats;

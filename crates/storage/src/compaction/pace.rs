@@ -160,20 +160,22 @@ impl Pace {
         let of_shard = limit as f64 / self.database.shard().count.max(1) as f64;
         let others = self.database.running_compactions().len().max(1) as f64;
         self.paid_s = self.paid_s.max(elapsed_s - BURST_S) + more as f64 * others / of_shard;
-        while self.paid_s > self.started.elapsed().as_secs_f64() {
+        loop {
+            let left_s = self.paid_s - self.started.elapsed().as_secs_f64();
+            if left_s <= 0.0 {
+                return Ok(());
+            }
             if running.is_stopped() {
                 return Err(Ended::Stopped);
             }
-            let pause_s = self.paid_s - self.started.elapsed().as_secs_f64();
-            let pause = Duration::from_secs_f64(pause_s.clamp(0.0, DEAF.as_secs_f64()));
+            let pause = Duration::from_secs_f64(left_s.min(DEAF.as_secs_f64()));
             // Who makes the limit another one need not wait for the end of a pause by this one.
             let changed = self.database.compaction_throughput().changed();
             let is_changed = time::timeout(pause, changed).await.is_ok();
             self.slice = Instant::now();
             if is_changed {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
     }
 }

@@ -69,9 +69,10 @@ fn most_bytes_of_next(database: &Database) -> Option<u64> {
 }
 
 async fn begin_wanted(database: &Database) {
-    loop {
+    // All shards are asked for what is free: not for nothing.
+    while most_bytes_of_next(database).is_some() {
         let available = database.bytes_for_compactions().await;
-        // Asked behind the wait.
+        // Asked again behind the wait.
         let Some(most_bytes) = most_bytes_of_next(database) else { return };
         let room = Room { available, most_bytes };
         let Some((table, job)) = next_job(database, room) else { return };
@@ -187,8 +188,7 @@ fn next_of(database: &Database, table: &Rc<Table>, arena: &TableArena, room: Roo
     }
     let bytes_of = |index: usize| arena.idle[index].reader().bytes_on_disk();
     let is_short = |pick: &Pick| {
-        room.most_bytes == u64::MAX
-            || pick.files.iter().map(|index| bytes_of(*index)).sum::<u64>() <= room.most_bytes
+        pick.files.iter().map(|index| bytes_of(*index)).sum::<u64>() <= room.most_bytes
     };
     let picks = strategy.picks(&arena.facts());
     picks.into_iter().filter(is_short).find_map(|pick| {

@@ -12,15 +12,18 @@
 //! log itself goes. The line at the end may be half written; damage before it is an error. Files of a set to remove that were
 //! changed after the line was written are somebody's who has put back a copy: they stay.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use espalier_runtime::{
-    file::{File, FileSystem},
+    file::{File, FileSystem, Metadata},
     random, time,
 };
 use espalier_sstable::{
-    Descriptor,
-    components::{components_found, remove_sstable},
+    Component, Descriptor,
+    components::{files_found, remove_sstable},
 };
 use uuid::Uuid;
 
@@ -170,8 +173,9 @@ impl Transaction {
     }
 
     async fn removal(&self, descriptor: &Descriptor) -> Result<Record, StorageError> {
-        let (files, modified_ms) = files_of(&self.file_system, descriptor).await?;
-        let files = i32::try_from(files).unwrap_or(i32::MAX);
+        let files = files_found(&self.file_system, descriptor).await?;
+        let modified_ms = youngest_ms(&files);
+        let files = i32::try_from(files.len()).unwrap_or(i32::MAX);
         let path = Self::path_of(descriptor);
         Ok(Record { kind: Kind::Remove, path, modified_ms, files })
     }
@@ -191,18 +195,9 @@ impl Transaction {
     }
 }
 
-/// How many files a set has, and when the last of them was changed, in ms since 1970.
-async fn files_of(
-    file_system: &FileSystem,
-    descriptor: &Descriptor,
-) -> Result<(usize, i64), StorageError> {
-    let components = components_found(file_system, descriptor).await?;
-    let mut modified_ms = 0;
-    for component in &components {
-        let found = file_system.metadata(descriptor.path(component)).await?;
-        modified_ms = found.modified_ms.max(modified_ms);
-    }
-    Ok((components.len(), modified_ms))
+/// When the last of a set's files was changed, in ms since 1970; 0 if there is none.
+fn youngest_ms(files: &BTreeMap<Component, Metadata>) -> i64 {
+    files.values().map(|file| file.modified_ms).fold(0, i64::max)
 }
 
 async fn end(
@@ -244,14 +239,15 @@ async fn recover_log(
     let mut dead = Vec::new();
     for record in records.iter().filter(|record| record.kind == kind) {
         let Some(descriptor) = record.descriptor(directory) else { continue };
-        // Whoever removes them in part takes the youngest last, or none that is younger than what is noted.
-        let (_, modified_ms) = files_of(file_system, &descriptor).await?;
-        match kind == Kind::Remove && modified_ms > record.modified_ms {
-            true => {
-                tracing::warn!(log = %path.display(), sstable = %descriptor, modified_ms, noted_ms = record.modified_ms, "a compaction had replaced these files, and somebody has put files of this name back since: they stay")
+        if is_committed {
+            // Whoever removes them in part takes the youngest last, or none that is younger than what is noted.
+            let modified_ms = youngest_ms(&files_found(file_system, &descriptor).await?);
+            if modified_ms > record.modified_ms {
+                tracing::warn!(log = %path.display(), sstable = %descriptor, modified_ms, noted_ms = record.modified_ms, "a compaction had replaced these files, and somebody has put files of this name back since: they stay");
+                continue;
             }
-            false => dead.push(descriptor),
         }
+        dead.push(descriptor);
     }
     tracing::info!(log = %path.display(), is_committed, sets = dead.len(), "ending what a crash left half-done");
     end(file_system, directory, path, &dead).await
@@ -342,8 +338,8 @@ mod tests {
                     file_system.create(directory.join(name)).await.unwrap();
                 }
                 let (descriptor, _) = Descriptor::parse(&data).unwrap();
-                let (_, youngest_ms) = files_of(&file_system, &descriptor).await.unwrap();
-                let modified_ms = youngest_ms - i64::from(younger);
+                let files = files_found(&file_system, &descriptor).await.unwrap();
+                let modified_ms = youngest_ms(&files) - i64::from(younger);
                 let path = "/data/ks/t-1/da-5-bti".into();
                 let remove = Record { kind: Kind::Remove, path, modified_ms, files: 2 };
                 let text = remove.to_line() + &Record::end(Kind::Commit).to_line();

@@ -151,17 +151,17 @@ impl Database {
         self.inner.is_closing.get()
     }
 
-    /// The name of the next SSTable of a table, `like` this one but for its number: one that nothing has. Who copies files into the directory of a
+    /// The name of the next SSTable of a table, as `named` makes it of its number: one that nothing has. Who copies files into the directory of a
     /// table has given them numbers that this node knows nothing of before it starts again.
     pub(crate) async fn next_descriptor(
         &self,
         table: TableId,
-        like: &Descriptor,
+        named: impl Fn(SSTableId) -> Descriptor,
     ) -> Result<Descriptor, StorageError> {
         loop {
             let number = self.inner.shared.next_generation(table) - 1;
             let id = SSTableId::Generation(NonZeroU64::MIN.saturating_add(number));
-            let descriptor = Descriptor { id, ..like.clone() };
+            let descriptor = named(id);
             let found = components_found(self.file_system(), &descriptor).await?;
             if found.is_empty() {
                 return Ok(descriptor);

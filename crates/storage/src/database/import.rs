@@ -14,7 +14,7 @@ use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     Component, Descriptor, SSTableError,
-    components::{components_found, copy_sstable, link_sstable, list_directory, remove_sstable},
+    components::{copy_sstable, files_found, link_sstable, list_directory, remove_sstable},
     statistics::SerializationHeader,
     verify::{Severity, verify},
 };
@@ -110,10 +110,8 @@ impl Database {
     async fn check_room_for_copies(&self, found: &[Descriptor]) -> Result<(), StorageError> {
         let mut bytes = 0;
         for descriptor in found {
-            for component in components_found(self.file_system(), descriptor).await? {
-                let file = descriptor.path(&component);
-                bytes += self.file_system().metadata(file).await?.length;
-            }
+            let files = files_found(self.file_system(), descriptor).await?;
+            bytes += files.values().map(|file| file.length).sum::<u64>();
         }
         let available = self.bytes_for_compactions().await;
         match bytes > available {
@@ -149,9 +147,10 @@ impl Database {
         let mut imported = Imported::default();
         let mut copies = Vec::new();
         for descriptor in found {
-            let like = Descriptor { directory: table.directory.clone(), ..descriptor.clone() };
+            let named =
+                |id| Descriptor { id, directory: table.directory.clone(), ..descriptor.clone() };
             let copied = async {
-                let copy = self.next_descriptor(id, &like).await?;
+                let copy = self.next_descriptor(id, named).await?;
                 let bytes = match becoming {
                     Becoming::Copies => copy_sstable(file_system, descriptor, &copy).await?,
                     Becoming::Links => link_sstable(file_system, descriptor, &copy).await?,

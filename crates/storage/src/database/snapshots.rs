@@ -217,15 +217,21 @@ impl Database {
     pub async fn snapshots(&self) -> Result<Vec<SnapshotDetails>, StorageError> {
         let mut found = Vec::new();
         for table in self.table_directories().await? {
-            let snapshots = self.snapshots_of(&table.path).await?;
+            let mut snapshots = Vec::new();
             let mut copies: HashMap<String, u64> = HashMap::new();
-            for snapshot in &snapshots {
-                for file in read_dir(self.file_system(), &snapshot.path).await? {
-                    *copies.entry(file.name).or_default() += 1;
+            for snapshot in self.snapshots_of(&table.path).await? {
+                let files = match self.file_system().read_dir(&snapshot.path).await {
+                    // It was removed meanwhile.
+                    Err(error) if error.is_not_found() => continue,
+                    files => files?,
+                };
+                for file in &files {
+                    *copies.entry(file.name.clone()).or_default() += 1;
                 }
+                snapshots.push((snapshot.name, files));
             }
-            for snapshot in snapshots {
-                found.extend(self.details_of(&table, snapshot, &copies).await?);
+            for (tag, files) in snapshots {
+                found.push(self.details_of(&table, tag, files, &copies).await?);
             }
         }
         Ok(found)
@@ -241,25 +247,22 @@ impl Database {
         Ok(entries)
     }
 
-    /// `None` if it was removed meanwhile. Files come and go while it is taken or removed. `copies`: how many snapshots of the table have a file of a name,
+    /// Files come and go while it is taken or removed. `copies`: how many snapshots of the table have a file of a name,
     /// which is the same one, since no two files of a table have one name.
     async fn details_of(
         &self,
         table: &NamedDirectory,
-        snapshot: DirectoryEntry,
+        tag: String,
+        files: Vec<DirectoryEntry>,
         copies: &HashMap<String, u64>,
-    ) -> Result<Option<SnapshotDetails>, StorageError> {
+    ) -> Result<SnapshotDetails, StorageError> {
         let mut details = SnapshotDetails {
-            tag: snapshot.name,
+            tag,
             keyspace: table.keyspace.clone(),
             table: table.name.clone(),
             total_bytes: 0,
             true_bytes: 0,
             created_ms: None,
-        };
-        let files = match self.file_system().read_dir(&snapshot.path).await {
-            Err(error) if error.is_not_found() => return Ok(None),
-            files => files?,
         };
         for file in files {
             let metadata = match self.file_system().metadata(&file.path).await {
@@ -273,7 +276,7 @@ impl Database {
                 details.created_ms = Some(metadata.modified_ms);
             }
         }
-        Ok(Some(details))
+        Ok(details)
     }
 
     /// The directories of all tables that are or were there, in order.

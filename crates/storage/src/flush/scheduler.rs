@@ -60,13 +60,12 @@ fn victim(database: &Database) -> Option<Rc<Table>> {
     tables.retain(|table| {
         !table.is_dropped() && table.flush_retry_at.get().is_none_or(|at| at <= now)
     });
-    let has_failed =
-        |table: &&Rc<Table>| !table.view().flushing.is_empty() && table.flush_lock.available() > 0;
+    let is_free = |table: &Rc<Table>| table.flush_lock.available() > 0;
+    let has_failed = |table: &&Rc<Table>| !table.view().flushing.is_empty() && is_free(table);
     if let Some(failed) = tables.iter().find(has_failed) {
         return Some(failed.clone());
     }
     // One whose turn somebody else has, who may wait for a compaction, comes last: others are flushed meanwhile.
-    let is_free = |table: &Rc<Table>| table.flush_lock.available() > 0;
     tables.sort_by_key(|table| !is_free(table));
     if let Some(full) = tables.iter().find(|table| table.memtable().wants_flush()) {
         return Some(full.clone());

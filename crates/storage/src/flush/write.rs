@@ -1,12 +1,11 @@
 //! One flush.
 
-use std::{collections::BTreeSet, num::NonZeroU64, rc::Rc, sync::Arc};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::file::FileError;
 use espalier_sstable::{
-    Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableId, SSTableWriter,
-    WriterOptions,
+    Descriptor, EncodingStats, PresentColumns, SSTableError, SSTableWriter, WriterOptions,
     components::remove_sstable,
     statistics::encoding_stats::{DELETION_TIME_EPOCH_S, TIMESTAMP_EPOCH_US},
 };
@@ -160,9 +159,8 @@ impl Database {
         if statistics.has_negative_deletion && !features.has_room_for_negative_deletions() {
             features = features.with_room_for_negative_deletions();
         }
-        let any = SSTableId::Generation(NonZeroU64::MIN);
-        let like = Descriptor::new(table.directory.clone(), features, any);
-        let descriptor = self.next_descriptor(metadata.id, &like).await?;
+        let named = |id| Descriptor::new(table.directory.clone(), features, id);
+        let descriptor = self.next_descriptor(metadata.id, named).await?;
         let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;
         let columns = metadata.static_columns().iter().chain(metadata.regular_columns());
         let present: BTreeSet<_> =

@@ -1,30 +1,43 @@
 //! Which table is flushed next.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use espalier_mutation::{
     DecoratedKey, DeletionTime, Mutation, PartitionUpdate,
-    schema::{TableBuilder, TableId},
+    schema::{TableBuilder, TableId, TableMetadata},
 };
 use espalier_runtime::{block_on, file::FileSystem};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
 use super::victim;
-use crate::test_database::{create, open, table};
+use crate::{
+    Database,
+    test_database::{create, open, table},
+};
+
+/// A database with a table `k blob PRIMARY KEY, v blob`, and an update of a partition of it in which nothing is yet.
+async fn with_an_update(
+    file_system: FileSystem,
+) -> (Database, Arc<TableMetadata>, PartitionUpdate) {
+    let database = open(file_system).await;
+    let metadata = TableBuilder::new("ks", "narrow", TableId(Uuid::from_u128(0xa1)))
+        .partition_key("k", CqlType::Blob)
+        .regular("v", CqlType::Blob)
+        .build();
+    let metadata = create(&database, metadata).await;
+    let key = DecoratedKey::new(Bytes::from_static(b"a"));
+    let update = PartitionUpdate::new(metadata.id, key);
+    (database, metadata, update)
+}
 
 /// It is logged, and nothing of it is in a memtable.
 #[test]
 fn a_write_that_changes_nothing_does_not_hold_the_log() {
     let file_system = FileSystem::simulated(1);
     block_on(async {
-        let database = open(file_system).await;
-        let metadata = TableBuilder::new("ks", "narrow", TableId(Uuid::from_u128(0xa1)))
-            .partition_key("k", CqlType::Blob)
-            .regular("v", CqlType::Blob)
-            .build();
-        let metadata = create(&database, metadata).await;
-        let key = DecoratedKey::new(Bytes::from_static(b"a"));
-        let update = PartitionUpdate::new(metadata.id, key);
+        let (database, metadata, update) = with_an_update(file_system).await;
         database.apply(Mutation { updates: vec![update] }).await.unwrap();
         let table = table(&database, &metadata);
         assert!(table.memtable().is_empty() && table.oldest_unflushed().is_some());
@@ -38,14 +51,7 @@ fn a_write_that_changes_nothing_does_not_hold_the_log() {
 fn a_table_that_is_being_dropped_is_not_the_next_one() {
     let file_system = FileSystem::simulated(1);
     block_on(async {
-        let database = open(file_system).await;
-        let metadata = TableBuilder::new("ks", "narrow", TableId(Uuid::from_u128(0xa1)))
-            .partition_key("k", CqlType::Blob)
-            .regular("v", CqlType::Blob)
-            .build();
-        let metadata = create(&database, metadata).await;
-        let key = DecoratedKey::new(Bytes::from_static(b"a"));
-        let mut update = PartitionUpdate::new(metadata.id, key);
+        let (database, metadata, mut update) = with_an_update(file_system).await;
         update.deletion = DeletionTime::new(1, 1);
         database.apply(Mutation { updates: vec![update] }).await.unwrap();
         let table = table(&database, &metadata);
