@@ -1,9 +1,11 @@
 //! Tasks of one shard: spawning, joining, blocking work, and loops for tools and tests.
 
 mod blocking;
+mod group;
 mod registry;
 
 pub use blocking::spawn_blocking;
+pub use group::TaskGroup;
 pub(crate) use registry::Registry;
 
 use crate::event_loop::{self, EventLoop};

@@ -1,7 +1,7 @@
 //! One connection: reads as much as is there, decodes all whole frames, runs each request, writes all answers at once.
 //!
 //! A request that finishes without waiting is answered inline: a batch of requests costs one read, one write and no task
-//! switch. Others become tasks and answer out of order by their stream id. Whoever finds the socket free writes, also for
+//! switch. Others become tasks, which have their turns together, and answer out of order by their stream id. Whoever finds the socket free writes, also for
 //! the others ([`Connection::flush`]); so there is no writer task.
 //!
 //! Memory, besides requests in flight (see [`crate::admission`]; up to sixteen are taken out of the buffer at a
@@ -19,7 +19,7 @@ use std::rc::Rc;
 use espalier_cql::ClientState;
 use espalier_runtime::net::{Shutdown, TcpStream};
 use espalier_runtime::sync::{GatePass, Notify, Permit, Semaphore};
-use espalier_runtime::{spawn_local, trace, trace_event};
+use espalier_runtime::{TaskGroup, spawn_local, trace, trace_event};
 use espalier_storage::{ClientSession, ConnectedClient};
 
 use crate::admission::{AddressAccount, ConnectionPlace};
@@ -66,6 +66,8 @@ pub(crate) struct Connection {
     /// A write is done, or there will be none any more.
     sent: Notify,
     row_readers: Semaphore,
+    /// Requests that have to wait: of all of them together one turn, beside those of other connections.
+    requests: TaskGroup,
     _place: ConnectionPlace,
     _pass: GatePass,
 }
@@ -98,6 +100,7 @@ impl Connection {
             eased: Notify::new(),
             sent: Notify::new(),
             row_readers: Semaphore::new(MAX_ROW_READERS),
+            requests: TaskGroup::new(),
             _place: place,
             _pass: pass,
         })
@@ -266,12 +269,11 @@ impl Connection {
     fn spawn(self: &Rc<Self>, request: impl Future<Output = ()> + 'static) {
         self.begin_waiting();
         let connection = Rc::clone(self);
-        spawn_local(async move {
+        self.requests.spawn(async move {
             request.await;
             connection.end_waiting();
             connection.flush().await;
-        })
-        .detach();
+        });
     }
 
     /// A request cannot be answered at once.
