@@ -8,7 +8,8 @@
 
 Nine writes of new rows of a hundred bytes for each read, which is likelier of newer rows (quadratically), as fast as a server on one core
 and in 2 GiB answers clients on the other: ours with each kind of memtable, and Cassandra. Another client reads one row at a time, a
-hundred times a second, for latencies. All that is read is compared with what was written.
+hundred times a second, for latencies. All that is read is compared with what was written. In the end compactions of ours are stopped for
+a minute under the same load: what they cost reads, the table being as large.
 
 Prints a table, what is met of what is asked for (exit status 1: something is not); writes bench/results/long_test.json and .svg.
 
@@ -49,6 +50,7 @@ VALUE_BYTES = 92
 ROW_BYTES = pipelined_load.KEY_BYTES + VALUE_BYTES
 MEMTABLE_MIB = int(os.environ.get("MEMTABLE_MIB", 512))
 PROBES_PER_S = 100
+QUIET_S, SETTLING_S = 60, 2  # without compactions in the end, and what of it does not count
 KEYSPACE = "CREATE KEYSPACE bench_long WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
 INSERT, SELECT = "INSERT INTO bench_long.t (k, v) VALUES (?, ?)", "SELECT v FROM bench_long.t WHERE k = ?"
 UNIFIED = "{'class': 'UnifiedCompactionStrategy', 'scaling_parameters': '%s'}"
@@ -91,6 +93,13 @@ class Espalier(Node):
         metrics = self.metrics()
         return {"compacting": int(metrics["scylla_compaction_manager_compactions"]), "flushes": int(metrics["espalier_flushes"]),
                 "compactions": int(metrics["scylla_compaction_manager_completed_compactions"])}
+
+    def stop_compactions(self):
+        """Lets none begin, and stops those that run."""
+        self.request("DELETE", "/storage_service/auto_compaction/bench_long", cf="t")
+        self.request("POST", "/compaction_manager/stop_compaction", type="COMPACTION")
+        while self.sample()["compacting"]:
+            time.sleep(0.1)
 
 
 class Cassandra:
@@ -196,7 +205,7 @@ def measure(name, server, count, most_seconds):
         def watch():
             while not is_over.value:
                 samples.append({"at": time.monotonic() - began, "rows": known.value, **machine_sample(server), **server.sample()})
-                left = count - known.value
+                left = max(count - known.value, 0)
                 rate = known.value / max(time.monotonic() - began, 1)
                 print(f"\r{name}: {known.value:,} of {count:,} rows, {rate:,.0f} a second, {left / max(rate, 1) / 60:.0f} min left   ", end="", flush=True)
                 time.sleep(max(1 - (time.monotonic() - began) % 1, 0.01))
@@ -205,18 +214,24 @@ def measure(name, server, count, most_seconds):
         watcher.start()
         try:
             wrong = pipelined_load.write(server, rows, (INSERT, SELECT), count, known, lambda *block: blocks.append(block), most_seconds)
-            took = time.monotonic() - began
+            took, written, quiet = time.monotonic() - began, known.value, None
+            if hasattr(server, "stop_compactions") and not wrong:
+                server.stop_compactions()
+                quiet = time.monotonic() + SETTLING_S - began
+                wrong = pipelined_load.write(server, rows, (INSERT, SELECT), sys.maxsize, known, lambda *block: None, QUIET_S + SETTLING_S)
         finally:
             is_over.value = 1
             watcher.join()
         print()
         reads, wrong_probes = receiving.recv()
         prober.join()
+    reads = [(round(due - began, 3), latency) for due, latency in reads]
     per_second = [0] * (int(took) + 1)
     for moment, operations in blocks:
         per_second[min(int(moment - began), len(per_second) - 1)] += operations
-    return {"seconds": took, "rows": known.value, "is_done": known.value >= count, "row_bytes": ROW_BYTES, "per_second": per_second, "samples": samples,
-            "reads": [(round(due - began, 3), latency) for due, latency in reads], "wrong": wrong + wrong_probes}
+    return {"seconds": took, "rows": written, "is_done": written >= count, "row_bytes": ROW_BYTES, "per_second": per_second,
+            "samples": [sample for sample in samples if sample["at"] < took], "reads": [read for read in reads if read[0] < took],
+            "quiet_reads": [read for read in reads if quiet and read[0] >= quiet], "wrong": wrong + wrong_probes}
 
 
 def main():

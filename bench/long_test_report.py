@@ -11,6 +11,7 @@ from pathlib import Path
 COLOURS = ("#2f7d4f", "#b0762f", "#5b7a9d", "#8d4f8d", "#7a7a3a")
 CASSANDRA = "cassandra"
 TIMES_FASTER, LEAST_SHARE, MOST_P99_TIMES, MOST_MEMORY_BYTES = 5, 0.5, 2, 2 << 30
+LAST_S = 60  # of the writing, compared with as long without compactions after it
 FANOUT = {"unified T4": 4, "unified L10": 10, "size-tiered": 4, "levelled": 10, "time-window": 4}
 LEVELLED = ("levelled", "unified L10")
 
@@ -52,12 +53,18 @@ def summary(server):
     full = server["per_second"][:-1] or server["per_second"]
     median = statistics.median(full)
     beside, alone = reads_by_compaction(server)
+    # Compactions run in all of the end; where they do not, there is nothing to compare.
+    since = server["seconds"] - LAST_S
+    # Where there were hardly any there is nothing to compare.
+    is_compacted = statistics.mean([sample["compacting"] > 0 for sample in server["samples"] if sample["at"] >= since] or [0]) > 0.9
+    last_reads = [latency for due, latency in server["reads"] if is_compacted and due >= since]
     payload, last = server["rows"] * server["row_bytes"], server["samples"][-1]
     # Rows are written once: what is stored beyond the share that is stored in the end lies there twice.
     shares = [sample["stored_bytes"] / (sample["rows"] * server["row_bytes"]) for sample in server["samples"] if sample["stored_bytes"] and sample["rows"] > 1]
     least = last["stored_bytes"] / payload
     return {"seconds": server["seconds"], "median": median, "least": min(full), "slow_seconds": sum(rate < LEAST_SHARE * median for rate in full),
             "p99_beside": percentile(beside, 99), "p99_alone": percentile(alone, 99), "reads_beside": len(beside), "reads_alone": len(alone),
+            "p99_last": percentile(last_reads, 99), "p99_quiet": percentile([latency for _, latency in server.get("quiet_reads", [])], 99),
             "write_amplification": last["written_bytes"] / payload, "space_most": max(shares, default=0) / least if least else 0, "space_end": least,
             "files_most": max(sample["files"] for sample in server["samples"]),
             "memory": max(sample["resident_bytes"] for sample in server["samples"])}
@@ -88,6 +95,10 @@ def judge(found, servers, is_bounded):
         if of["p99_beside"] and of["p99_alone"]:
             times = of["p99_beside"] / of["p99_alone"]
             yield f"{name}: p99 of reads beside compactions is {times:.2f} times that without (at most {MOST_P99_TIMES})", times <= MOST_P99_TIMES
+        if of["p99_last"] and of["p99_quiet"]:
+            times = of["p99_last"] / of["p99_quiet"]
+            yield (f"{name}: p99 of reads in the last minute, {of['p99_last'] / 1000:.1f} ms, is {times:.2f} times that of the minute after it, which had"
+                   f" no compactions (at most {MOST_P99_TIMES})"), times <= MOST_P99_TIMES
 
 
 def tell(document):

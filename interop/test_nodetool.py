@@ -319,3 +319,49 @@ def test_types_of_compactions(node):
             node.request("POST", f"/compaction_manager/{path}", type="VALIDATION")
         assert refused.value.code == 400
         assert "no type of compactions 'VALIDATION': there are COMPACTION, MAJOR_COMPACTION" in refused.value.read().decode()
+
+
+def test_compactions_begin_by_themselves_or_do_not(start_node):
+    node = start_node("switched", shards=2)
+    session = node.connect()
+    session.execute(KEYSPACE)
+    for table in "busy", "still":
+        session.execute(f"CREATE TABLE ks.{table} (k int PRIMARY KEY, v text) WITH compaction = {{'class': 'SizeTieredCompactionStrategy'}}")
+    assert nodetool(node, "statusautocompaction", "ks").strip() == "running"
+    nodetool(node, "disableautocompaction", "ks", "still")
+    assert nodetool(node, "statusautocompaction", "ks").strip() == "partially running"
+    assert nodetool(node, "statusautocompaction", "ks", "still").strip() == "not running"
+    lines = [line.split(maxsplit=2) for line in nodetool(node, "statusautocompaction", "-a", "ks").splitlines()]
+    assert lines[0] == ["Keyspace", "Table", "Status"]
+    assert sorted([cell.strip() for cell in line] for line in lines[1:]) == [["ks", "busy", "running"], ["ks", "still", "not running"]]
+    assert get(node, "/column_family/autocompaction/ks:busy") is True
+
+    def files(table):
+        return len(list(node.directory.glob(f"data/ks/{table}-*/*-Data.db")))
+
+    for _ in range(6):
+        for number in range(50):
+            session.execute("INSERT INTO ks.busy (k, v) VALUES (%s, 'x')", (number,))
+            session.execute("INSERT INTO ks.still (k, v) VALUES (%s, 'x')", (number,))
+        node.flush("ks")
+    wait_until(lambda: files("busy") < 8, what="a compaction of the other table")
+    assert files("still") == 12, "each shard has a file of each flush"
+    # Another option leaves it as it is; this one means what it says.
+    session.execute("ALTER TABLE ks.still WITH comment = 'not compacted'")
+    assert nodetool(node, "statusautocompaction", "ks", "still").strip() == "not running"
+    session.execute("ALTER TABLE ks.still WITH compaction = {'class': 'SizeTieredCompactionStrategy', 'max_threshold': 16}")
+    assert nodetool(node, "statusautocompaction", "ks", "still").strip() == "running"
+    wait_until(lambda: files("still") < 8, what="a compaction")
+    nodetool(node, "disableautocompaction")
+    assert nodetool(node, "statusautocompaction").strip() == "not running"
+    nodetool(node, "enableautocompaction")
+    assert nodetool(node, "statusautocompaction").strip() == "running"
+    with pytest.raises(RuntimeError, match="missing"):
+        nodetool(node, "disableautocompaction", "ks", "missing")
+    with pytest.raises(RuntimeError, match="missing"):
+        nodetool(node, "statusautocompaction", "ks", "missing")
+    # Until the node ends.
+    node.request("DELETE", "/column_family/autocompaction/ks:busy")
+    assert get(node, "/column_family/autocompaction/ks:busy") is False
+    node.restart()
+    assert get(node, "/column_family/autocompaction/ks:busy") is True

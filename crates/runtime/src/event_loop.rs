@@ -6,7 +6,7 @@
 //!   runtime underneath clears its "notified" flag with a plain store when it comes back from the kernel,
 //!   so without the fence its next look at its own wake queue could miss a wake on paper.)
 //! - Tasks never run for more than [`RUN_SLICE`] plus the budgets of two tasks, one of which is the main one, between
-//!   two looks at the kernel.
+//!   two looks at the kernel; where the last one is a group, plus its turn.
 //! - Who gave way is made ready where no other task is. Where others fill the turns, each of those who gave way is paid
 //!   for by as much time of the others as it had held the core, or by [`RUN_SLICE`] if that is less.
 //! - Only this thread polls its tasks; nothing is stolen.

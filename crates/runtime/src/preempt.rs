@@ -39,6 +39,8 @@ struct Core {
     budget_ticks: Cell<u64>,
     stall_ticks: Cell<u64>,
     fail_on_stall: Cell<bool>,
+    /// A stall with which the loop is to fail, and of which task it was.
+    failure: Cell<Option<(u64, Option<&'static Location<'static>>)>>,
     forced: Cell<Option<u64>>,
     task: Cell<Option<&'static Location<'static>>>,
     tasks_polled: Cell<u64>,
@@ -59,6 +61,7 @@ thread_local! {
             budget_ticks: Cell::new(u64::MAX),
             stall_ticks: Cell::new(u64::MAX),
             fail_on_stall: Cell::new(false),
+            failure: Cell::new(None),
             forced: Cell::new(None),
             task: Cell::new(None),
             tasks_polled: Cell::new(0),
@@ -81,6 +84,16 @@ pub fn should_yield() -> bool {
             return core.forced_choice();
         }
         held > core.budget_ticks.get()
+    })
+}
+
+/// Whether the turn of those who run in one task, which began at `began`, is over after so many ticks. Chosen as in [`should_yield`]
+/// where that does not go by the clock.
+#[inline]
+pub(crate) fn is_over(began: u64, now: u64, turn: u64) -> bool {
+    CORE.with(|core| match core.forced.get() {
+        Some(_) => core.forced_choice(),
+        None => now.wrapping_sub(began) >= turn,
     })
 }
 
@@ -252,9 +265,21 @@ pub(crate) fn set_current_task(location: &'static Location<'static>) {
     });
 }
 
-/// Called by the event loop after each task poll; returns the tick of the end.
+/// Called by the event loop after each task poll; returns the tick of the end. Panics if that was a stall with which the loop is to fail.
 #[inline]
 pub(crate) fn task_ends() -> u64 {
+    let now = member_ends();
+    CORE.with(|core| {
+        if core.failure.get().is_some() {
+            core.fail();
+        }
+    });
+    now
+}
+
+/// The same inside of a task that polls others, which is not where the loop can fail.
+#[inline]
+pub(crate) fn member_ends() -> u64 {
     CORE.with(|core| {
         let now = ticks::now();
         let mut held = now.wrapping_sub(core.task_started.get());
@@ -291,11 +316,17 @@ impl Core {
     fn stalled(&self, held: u64) {
         self.stalls.set(self.stalls.get() + 1);
         if self.fail_on_stall.get() {
-            let held_us = ticks::to_microseconds(held);
-            match self.task.get() {
-                Some(at) => panic!("the task spawned at {at} held the core for {held_us} µs"),
-                None => panic!("a task held the core for {held_us} µs"),
-            }
+            self.failure.set(Some((held, self.task.get())));
+        }
+    }
+
+    #[cold]
+    fn fail(&self) {
+        let Some((held, task)) = self.failure.take() else { return };
+        let held_us = ticks::to_microseconds(held);
+        match task {
+            Some(at) => panic!("the task spawned at {at} held the core for {held_us} µs"),
+            None => panic!("a task held the core for {held_us} µs"),
         }
     }
 }

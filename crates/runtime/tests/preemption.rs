@@ -10,7 +10,7 @@ use espalier_runtime::preempt::{
 };
 use espalier_runtime::sync::Notify;
 use espalier_runtime::time::{Instant, sleep};
-use espalier_runtime::{block_on, maybe_yield, should_yield, spawn_local, yield_now};
+use espalier_runtime::{TaskGroup, block_on, maybe_yield, should_yield, spawn_local, yield_now};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -272,15 +272,25 @@ fn what_other_threads_have_of_the_core_is_no_stall() {
 
 #[test]
 fn a_stall_can_fail_a_test() {
-    let failed = std::panic::catch_unwind(|| {
-        block_on(async {
-            set_stall_threshold(Duration::from_millis(20), true);
-            spawn_local(async { work(Duration::from_millis(40)) }).await;
+    let fails = |stall: fn()| {
+        let failed = std::panic::catch_unwind(|| {
+            block_on(async {
+                set_stall_threshold(Duration::from_millis(20), true);
+                stall();
+                yield_now().await;
+                yield_now().await;
+            });
         });
-    });
-    let message = *failed.unwrap_err().downcast::<String>().unwrap();
-    assert!(message.contains("preemption.rs") && message.contains("held the core"), "{message}");
-    set_stall_threshold(preempt::STALL_THRESHOLD, false);
+        let message = *failed.unwrap_err().downcast::<String>().unwrap();
+        assert!(
+            message.contains("preemption.rs") && message.contains("held the core"),
+            "{message}"
+        );
+        set_stall_threshold(preempt::STALL_THRESHOLD, false);
+    };
+    fails(|| spawn_local(async { work(Duration::from_millis(40)) }).detach());
+    // The task of a group is not where the loop fails, nor is it where its group ends.
+    fails(|| TaskGroup::new().spawn(async { work(Duration::from_millis(40)) }));
 }
 
 #[test]

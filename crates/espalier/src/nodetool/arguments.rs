@@ -51,6 +51,21 @@ pub enum NodetoolCommand {
         #[arg(value_name = "TYPE", value_enum, default_value_t = StopType::Compaction, ignore_case = true)]
         compaction_type: StopType,
     },
+    /// Let compactions begin by themselves
+    #[command(name = "enableautocompaction")]
+    EnableAutoCompaction(Tables),
+    /// Let none begin by itself any more, until the node ends; those that run go on
+    #[command(name = "disableautocompaction")]
+    DisableAutoCompaction(Tables),
+    /// Whether compactions begin by themselves
+    #[command(name = "statusautocompaction")]
+    StatusAutoCompaction {
+        #[command(flatten)]
+        tables: Tables,
+        /// A line for each table
+        #[arg(long = "all", short = 'a')]
+        shows_all: bool,
+    },
     /// How much compactions may read
     #[command(name = "getcompactionthroughput")]
     GetCompactionThroughput {

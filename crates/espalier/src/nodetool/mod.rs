@@ -2,6 +2,7 @@
 //! admin API.
 
 pub mod arguments;
+mod auto_compaction;
 mod compaction_history;
 mod info;
 mod show;
@@ -70,6 +71,15 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             NodetoolCommand::Stop { compaction_type } => {
                 let request = Request::post("/compaction_manager/stop_compaction");
                 Ok(ask(node, &request.with("type", compaction_type.name())).await?)
+            }
+            NodetoolCommand::EnableAutoCompaction(tables) => {
+                each(node, tables, auto_compaction::enable).await
+            }
+            NodetoolCommand::DisableAutoCompaction(tables) => {
+                each(node, tables, auto_compaction::disable).await
+            }
+            NodetoolCommand::StatusAutoCompaction { tables, shows_all } => {
+                print(&auto_compaction::status(node, tables, *shows_all).await?)
             }
             NodetoolCommand::GetCompactionThroughput { is_exact } => {
                 let mebibytes = ask(node, &throughput::get()).await?;

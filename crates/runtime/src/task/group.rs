@@ -9,7 +9,7 @@
 //!   queue once more after it was woken.
 //! - A member's slot may have another occupant by the time a wake of the old one comes: that one is polled for nothing.
 //!
-//! Memory: a slot for each member, kept for the next ones until there are none, or [`KEPT_SLOTS`] of them.
+//! Memory: a slot of some words for each member, kept for the next ones until there is no member left; then up to [`KEPT_SLOTS`] stay.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -26,8 +26,8 @@ use super::registry::{PanicWatch, SignOff};
 use super::spawn_tracked;
 use crate::{event_loop, preempt, ticks};
 
-/// How long members of a group run, or one of them, before others have their turn: some members, each of which has some µs to do
-/// between two waits; less would cost more turns than it brings.
+/// How long members of a group run before others have their turn, or until the one is done that runs then: some members, each of
+/// which has some µs to do between two waits; less would cost more turns than it brings.
 const TURN: Duration = Duration::from_micros(50);
 
 /// Slots that a group without members keeps.
@@ -111,7 +111,7 @@ impl ReadyQueue {
 }
 
 impl TaskGroup {
-    /// A group without members, which costs next to nothing.
+    /// A group without members, which costs some words until it gets one.
     #[must_use]
     #[track_caller]
     pub fn new() -> Self {
@@ -183,6 +183,7 @@ impl Members {
         if slots.len() > KEPT_SLOTS && slots.len() == free.len() {
             *slots = Vec::new();
             *free = Vec::new();
+            *self.ready.lock() = VecDeque::new();
         }
     }
 
@@ -191,7 +192,8 @@ impl Members {
         let (mut member, waker) = {
             let mut slots = self.slots.borrow_mut();
             let Some(slot) = slots.get_mut(index as usize) else { return };
-            slot.wake.is_ready.store(false, Ordering::Release);
+            // Read and written in one, so that what a waker has done before it found the member ready is seen by the poll.
+            slot.wake.is_ready.swap(false, Ordering::AcqRel);
             let Some(member) = slot.member.take() else { return };
             (member, slot.waker.clone())
         };
@@ -227,14 +229,14 @@ impl Future for Runner {
         members.ready.runner.get_or_init(|| context.waker().clone());
         let (began, turn) = (ticks::now(), ticks::from_duration(TURN));
         let mut now = began;
-        while now.wrapping_sub(began) < turn {
+        while !preempt::is_over(began, now, turn) {
             let Some(slot) = members.ready.pop() else {
                 let is_done = members.is_closed.get() && members.live() == 0;
                 return if is_done { Poll::Ready(()) } else { Poll::Pending };
             };
             members.poll(slot);
             // Each has a budget of its own, and the stall detector looks at each.
-            now = preempt::task_ends();
+            now = preempt::member_ends();
         }
         context.waker().wake_by_ref();
         Poll::Pending

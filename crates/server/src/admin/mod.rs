@@ -1,6 +1,7 @@
 //! The admin API: HTTP with ScyllaDB's paths, and the metrics for Prometheus. It trusts whoever reaches it, as there, so
 //! that it listens on the loopback address unless told otherwise.
 
+mod auto_compaction;
 mod cache;
 mod compaction;
 mod http;

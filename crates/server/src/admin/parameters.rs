@@ -34,6 +34,8 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
             "scope",
         ]),
         ["storage_service", "keyspace_cleanup", _] => Some(&["cf"]),
+        ["storage_service", "auto_compaction", _] => Some(&["cf"]),
+        ["column_family", "autocompaction", _] => Some(&[]),
         ["storage_service", "orphans"] => Some(&["path"]),
         ["storage_service", "restore"] => Some(&["keyspace", "table", "snapshot"]),
         ["compaction_manager", "force_user_defined_compaction"] => Some(&["data_files"]),

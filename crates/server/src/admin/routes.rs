@@ -29,6 +29,13 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         | (_, ["compaction_manager", ..]) => {
             super::compaction::answer(server, request, path.as_slice()).await
         }
+        (_, ["storage_service", "auto_compaction", keyspace]) => {
+            super::auto_compaction::of_keyspace(server.processor.database(), request, keyspace)
+                .await
+        }
+        ("GET" | "POST" | "DELETE", ["column_family", "autocompaction", name]) => {
+            super::auto_compaction::of_table(server.processor.database(), request, name).await
+        }
         ("GET", ["storage_service", "trace_probability"]) => {
             HttpResponse::json(server.traces.probability().to_string())
         }
@@ -151,7 +158,7 @@ fn not_found() -> HttpResponse {
         &startToken=TOKEN&endToken=TOKEN for the files of a range); POST /compaction_manager/force_user_defined_compaction?data_files=FILES; \
         GET /compaction_manager/compactions; GET /compaction_manager/metrics/pending_tasks_by_table; GET /compaction_manager/compaction_history; \
         POST /compaction_manager/stop_compaction?type=TYPE; POST /compaction_manager/stop_keyspace_compaction/KEYSPACE?type=TYPE (with &tables=TABLES); \
-        GET and POST /storage_service/compaction_throughput (with ?value=MEBIBYTES); POST /storage_service/keyspace_cleanup/KEYSPACE; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
+        GET and POST /storage_service/compaction_throughput (with ?value=MEBIBYTES); POST and DELETE /storage_service/auto_compaction/KEYSPACE; GET, POST and DELETE /column_family/autocompaction/KEYSPACE:TABLE; POST /storage_service/keyspace_cleanup/KEYSPACE; GET /storage_service/keyspace_upgrade_sstables/KEYSPACE; \
         GET /storage_service/keyspace_scrub/KEYSPACE (with scrub_mode=ABORT, SKIP or VALIDATE); \
         GET and DELETE /storage_service/orphans (with ?path=DIRECTORY); GET, POST and DELETE /storage_service/snapshots; POST /storage_service/restore?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; \
         POST /storage_service/sstables/KEYSPACE?cf=TABLE&path=DIRECTORY; POST /lsa/compact (forgets cached rows); \

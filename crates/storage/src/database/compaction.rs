@@ -19,6 +19,7 @@ use crate::{
         CompactionKind, CompactionOutcome, CompactionProgress, RESERVED_BYTES, Running, arena_of,
         history_update,
     },
+    system::is_virtual,
     table::{SSTable, Table},
 };
 
@@ -58,13 +59,7 @@ impl Database {
         tables: &[&str],
         kinds: &'static [CompactionKind],
     ) -> Result<(), StorageError> {
-        let mut ids = Vec::new();
-        for table in tables {
-            ids.extend(self.tables_named(keyspace, Some(table))?);
-        }
-        if tables.is_empty() {
-            ids = self.tables_named(keyspace, None)?;
-        }
+        let ids = self.tables_listed(keyspace, tables)?;
         self.on_all_shards(move |database| {
             let ids = ids.clone();
             async move {
@@ -76,6 +71,40 @@ impl Database {
         })
         .await;
         Ok(())
+    }
+
+    /// Lets compactions of a keyspace, or of some tables of it, begin by themselves, or no more: until the node ends, or a table's
+    /// `compaction` is altered. Those that run go on.
+    pub async fn set_compacted_by_themselves(
+        &self,
+        keyspace: &str,
+        tables: &[&str],
+        is_enabled: bool,
+    ) -> Result<(), StorageError> {
+        let ids = self.tables_listed(keyspace, tables)?;
+        self.on_all_shards(move |database| {
+            let ids = ids.clone();
+            async move {
+                for table in ids.into_iter().filter_map(|id| database.table(id).ok()) {
+                    table.set_compacted_by_itself(is_enabled);
+                }
+                database.compaction_wanted().notify_one();
+            }
+        })
+        .await;
+        Ok(())
+    }
+
+    /// Whether compactions of a table begin by themselves.
+    pub fn is_compacted_by_itself(
+        &self,
+        keyspace: &str,
+        table: &str,
+    ) -> Result<bool, StorageError> {
+        let mut ids = self.tables_listed(keyspace, &[table])?.into_iter();
+        let Some(id) = ids.next() else { return Ok(false) };
+        // All shards are told the same.
+        Ok(self.table(id)?.compaction_strategy().is_enabled())
     }
 
     /// Counts one that begins now; its number.
@@ -215,6 +244,21 @@ impl Database {
         let unknown = || StorageError::UnknownKeyspace(keyspace.to_owned());
         let keyspace = schema.keyspace(keyspace).ok_or_else(unknown)?;
         Ok(keyspace.tables.values().map(|table| table.id).collect())
+    }
+
+    /// Some tables of a keyspace, or all of them if none is listed; not of those whose tables have no files.
+    fn tables_listed(&self, keyspace: &str, tables: &[&str]) -> Result<Vec<TableId>, StorageError> {
+        if is_virtual(keyspace) {
+            return Err(StorageError::UnknownKeyspace(keyspace.to_owned()));
+        }
+        if tables.is_empty() {
+            return self.tables_named(keyspace, None);
+        }
+        let mut ids = Vec::new();
+        for table in tables {
+            ids.extend(self.tables_named(keyspace, Some(table))?);
+        }
+        Ok(ids)
     }
 
     /// Calls `work` for tables on all shards, on each one after another.

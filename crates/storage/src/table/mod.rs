@@ -189,7 +189,10 @@ impl Table {
             sstable.reader().set_table(metadata.clone())?;
         }
         self.own_sstable_features.set(own_sstable_features(&metadata));
-        *self.compaction_strategy.borrow_mut() = Rc::new(strategy_of(&metadata));
+        // What an operator has switched stays so where it is another option that was altered.
+        if self.borrow_metadata().options.compaction != metadata.options.compaction {
+            *self.compaction_strategy.borrow_mut() = Rc::new(strategy_of(&metadata));
+        }
         self.cache.alter(&metadata);
         self.dead_ranges.forget();
         *self.metadata.borrow_mut() = metadata;
@@ -327,6 +330,12 @@ impl Table {
     /// How the table is compacted.
     pub(crate) fn compaction_strategy(&self) -> Rc<CompactionStrategy> {
         self.compaction_strategy.borrow().clone()
+    }
+
+    /// Lets compactions begin by themselves, or no more, whatever the table's options say, until its `compaction` is altered.
+    pub(crate) fn set_compacted_by_itself(&self, is_enabled: bool) {
+        let strategy = self.compaction_strategy().with_enabled(is_enabled);
+        *self.compaction_strategy.borrow_mut() = Rc::new(strategy);
     }
 
     /// Stored bytes of Data.db that flushes have made of late; 0 if there was none.

@@ -190,6 +190,13 @@ impl CompactionStrategy {
         self.common.enabled
     }
 
+    /// The same, whether or not the options let compactions begin by themselves.
+    pub fn with_enabled(&self, is_enabled: bool) -> Self {
+        let mut strategy = self.clone();
+        strategy.common.enabled = is_enabled;
+        strategy
+    }
+
     /// Name without the package.
     pub fn name(&self) -> &'static str {
         match &self.kind {

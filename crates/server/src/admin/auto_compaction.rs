@@ -1,0 +1,50 @@
+//! Whether compactions begin by themselves, by ScyllaDB's paths.
+
+use espalier_storage::Database;
+
+use super::{
+    compaction::{failure, names, outcome},
+    http::{HttpRequest, HttpResponse},
+    routes::unanswered,
+};
+
+/// Answers `POST` (let them) and `DELETE /storage_service/auto_compaction/KEYSPACE?cf=TABLES`.
+pub(super) async fn of_keyspace(
+    database: &Database,
+    request: &HttpRequest,
+    keyspace: &str,
+) -> HttpResponse {
+    set(database, request, keyspace, &names(request, "cf")).await
+}
+
+/// Answers `GET`, `POST` and `DELETE /column_family/autocompaction/KEYSPACE:TABLE`.
+pub(super) async fn of_table(
+    database: &Database,
+    request: &HttpRequest,
+    name: &str,
+) -> HttpResponse {
+    let Some((keyspace, table)) = name.split_once(':') else {
+        return HttpResponse::error(400, "This needs KEYSPACE:TABLE");
+    };
+    if request.method != "GET" {
+        return set(database, request, keyspace, &[table]).await;
+    }
+    match database.is_compacted_by_itself(keyspace, table) {
+        Ok(is_enabled) => HttpResponse::json(is_enabled.to_string()),
+        Err(error) => failure(&error),
+    }
+}
+
+async fn set(
+    database: &Database,
+    request: &HttpRequest,
+    keyspace: &str,
+    tables: &[&str],
+) -> HttpResponse {
+    let is_enabled = match request.method.as_str() {
+        "POST" => true,
+        "DELETE" => false,
+        method => return unanswered(method, &["storage_service", "auto_compaction", keyspace]),
+    };
+    outcome(database.set_compacted_by_themselves(keyspace, tables, is_enabled).await)
+}
