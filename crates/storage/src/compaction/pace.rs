@@ -2,7 +2,7 @@
 //! `compaction_throughput`.
 //!
 //! Where others are busy, compactions of a shard have a quarter of the core together, and more as they fall behind, but no more than
-//! half beside a flush: writes go no faster than it makes room for them. Where nobody else wants the core they have all of it.
+//! three eighths beside a flush: writes go no faster than it makes room for them. Where nobody else wants the core they have all of it.
 
 use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
@@ -27,7 +27,7 @@ const IDLE_PART: u32 = 4;
 const LEAST_SHARE: f64 = 0.25;
 const SHARE_OF_WAITING: f64 = 0.125;
 const MOST_SHARE: f64 = 0.75;
-const MOST_SHARE_BESIDE_FLUSH: f64 = 0.5;
+const MOST_SHARE_BESIDE_FLUSH: f64 = 0.375;
 /// How often it is asked how many wait.
 const BACKLOG_PERIOD: Duration = Duration::from_secs(1);
 /// Bytes between two looks at `compaction_throughput`.
