@@ -53,7 +53,6 @@ def summary(server):
     full = server["per_second"][:-1] or server["per_second"]
     median = statistics.median(full)
     beside, alone = reads_by_compaction(server)
-    # Compactions run in all of the end; where they do not, there is nothing to compare.
     since = server["seconds"] - LAST_S
     # Where there were hardly any there is nothing to compare.
     is_compacted = statistics.mean([sample["compacting"] > 0 for sample in server["samples"] if sample["at"] >= since] or [0]) > 0.9

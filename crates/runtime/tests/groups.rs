@@ -26,6 +26,13 @@ fn stand_behind() -> impl Future<Output = ()> {
     })
 }
 
+/// Waits until all members are done.
+async fn until_empty(group: &TaskGroup) {
+    while group.live() > 0 {
+        stand_behind().await;
+    }
+}
+
 fn spin(duration: Duration) {
     let from = Instant::now();
     while from.elapsed() < duration {
@@ -98,9 +105,7 @@ fn members_run_in_the_order_in_which_they_become_ready() {
         for number in [2, 0, 3, 1] {
             bells[number].notify_one();
         }
-        while group.live() > 0 {
-            stand_behind().await;
-        }
+        until_empty(&group).await;
         assert_eq!(*order.borrow(), [2, 0, 3, 1]);
     });
 }
@@ -221,9 +226,7 @@ fn a_waker_of_a_member_that_is_gone_wakes_another_one_for_nothing() {
                 Poll::Ready(())
             }));
         }
-        while group.live() > 0 {
-            stand_behind().await;
-        }
+        until_empty(&group).await;
         assert_eq!(kept.borrow().len(), 100);
         let (polls, bell) = (Rc::new(Cell::new(0)), Rc::new(Notify::new()));
         for _ in 0..10 {
@@ -246,9 +249,7 @@ fn a_waker_of_a_member_that_is_gone_wakes_another_one_for_nothing() {
         }
         assert_eq!(group.live(), 10, "all wait as before");
         bell.notify_all();
-        while group.live() > 0 {
-            stand_behind().await;
-        }
+        until_empty(&group).await;
     });
 }
 

@@ -1,6 +1,6 @@
 //! `nodetool enableautocompaction`, `disableautocompaction` and `statusautocompaction`.
 
-use super::{NodetoolError, arguments::Tables, keyspaces, show::columns};
+use super::{NodetoolError, arguments::Tables, show::columns};
 use crate::admin_client::{NodeAddress, Request, ask};
 
 /// Lets compactions of a keyspace begin by themselves.
@@ -19,13 +19,16 @@ pub async fn status(
     tables: &Tables,
     shows_all: bool,
 ) -> Result<String, NodetoolError> {
-    let there_are: Vec<String> = ask(node, &Request::get("/storage_service/keyspaces")).await?;
+    let mut keyspaces: Vec<String> = ask(node, &Request::get("/storage_service/keyspaces")).await?;
+    if let Some(meant) = &tables.keyspace {
+        keyspaces.retain(|keyspace| keyspace == meant);
+        if keyspaces.is_empty() {
+            return Err(NodetoolError::Argument(format!("Keyspace {meant} does not exist")));
+        }
+    }
     let known: Vec<String> = ask(node, &Request::get("/column_family/name")).await?;
     let mut found = Vec::new();
-    for keyspace in keyspaces(node, tables).await? {
-        if !there_are.contains(&keyspace) {
-            return Err(NodetoolError::Argument(format!("Keyspace {keyspace} does not exist")));
-        }
+    for keyspace in keyspaces {
         let of_keyspace =
             known.iter().filter_map(|name| name.strip_prefix(&format!("{keyspace}:")));
         let all: Vec<String> = of_keyspace.map(str::to_owned).collect();
