@@ -246,6 +246,13 @@ impl TableMetadata {
         &self.comparator
     }
 
+    /// Whether rows of one are rows of the other: the columns, and what was dropped, are the same. Options and names may differ.
+    pub fn has_rows_of(&self, other: &Self) -> bool {
+        self.columns == other.columns
+            && self.dropped_columns == other.dropped_columns
+            && self.next_column_id == other.next_column_id
+    }
+
     /// Whether its columns are counters.
     pub fn is_counter(&self) -> bool {
         self.is_counter

@@ -84,11 +84,14 @@ impl TableCache {
         self.cache.remove_later(old);
     }
 
-    /// Forgets all, and goes on with another version of the table.
-    pub(crate) fn alter(&self, table: &TableMetadata) {
-        self.forget();
+    /// Goes on with another version of the table. Keeps what it knows if rows are as they were and the table is cached before and after:
+    /// while it is not, nobody brings changes.
+    pub(crate) fn alter(&self, table: &TableMetadata, has_same_rows: bool) {
+        let is_enabled = is_enabled(table, &self.cache);
+        if !has_same_rows || is_enabled != self.is_enabled.replace(is_enabled) {
+            self.forget();
+        }
         self.format.set(RowFormat::of(table));
-        self.is_enabled.set(is_enabled(table, &self.cache));
     }
 
     /// Puts the path of a partition into `path`.

@@ -79,6 +79,8 @@ pub(super) struct Merge<'a> {
     /// How many partitions came from how many files.
     partitions: BTreeMap<i32, i64>,
     pub(super) pace: Pace,
+    /// Bytes of Data.db that are read at once.
+    pub(super) read_ahead_bytes: usize,
     pub(super) rows: u32,
     even_rows: u32,
     /// Where the partition began.
@@ -92,10 +94,20 @@ impl<'a> Merge<'a> {
         limits: PurgeLimits,
         outside: Outside,
         pace: Pace,
+        read_ahead_bytes: usize,
     ) -> Self {
-        let partitions = BTreeMap::new();
-        let (rows, even_rows, began) = (0, 0, Began::default());
-        Self { running, metadata, limits, outside, partitions, pace, rows, even_rows, began }
+        Self {
+            running,
+            metadata,
+            limits,
+            outside,
+            partitions: BTreeMap::new(),
+            pace,
+            read_ahead_bytes,
+            rows: 0,
+            even_rows: 0,
+            began: Began::default(),
+        }
     }
 
     /// How many partitions came from how many files.
@@ -109,7 +121,7 @@ impl<'a> Merge<'a> {
         range: &KeyRange,
         outputs: &mut Outputs,
     ) -> Result<(), Ended> {
-        let mut scans = MergedScans::new(inputs, range).await?;
+        let mut scans = MergedScans::new(inputs, range, self.read_ahead_bytes).await?;
         while scans.next_partition().await? {
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
             self.outside.refresh();

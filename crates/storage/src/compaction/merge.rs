@@ -1,5 +1,5 @@
-//! The partitions of several SSTables in order. Memory: of each file a piece of Data.db and a row; the pieces are 64 MiB together at
-//! most, or 64 KiB each.
+//! The partitions of several SSTables in order. Memory: of each file a piece of Data.db and a row; how large the pieces may be together is
+//! said by who begins, but for 64 KiB each.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -8,8 +8,7 @@ use espalier_sstable::{ColumnSelection, Scan, WHOLE_READ_AHEAD_BYTES};
 
 use crate::{StorageError, read::Source, table::SSTable};
 
-/// Bytes of Data.db that are read at once: of all files together at most, and of each at least.
-const READ_AHEAD_BYTES: usize = 64 << 20;
+/// Bytes of Data.db that are read at once, of each file at least.
 const LEAST_READ_AHEAD_BYTES: usize = 64 << 10;
 
 /// Scans that walk side by side, around the page cache.
@@ -24,14 +23,16 @@ pub(crate) struct MergedScans {
 }
 
 impl MergedScans {
+    /// `read_ahead_bytes`: of Data.db, that are read at once of all files together.
     pub(crate) async fn new(
         inputs: &[Rc<SSTable>],
         range: &KeyRange,
+        read_ahead_bytes: usize,
     ) -> Result<Self, StorageError> {
         let all = Arc::new(ClusteringSlices::all());
         let (scans, current, behind) = (Vec::new(), Vec::new(), Vec::new());
         let mut merged = Self { scans, current, behind, passed_bytes: 0 };
-        let at_once = (READ_AHEAD_BYTES / inputs.len().max(1))
+        let at_once = (read_ahead_bytes / inputs.len().max(1))
             .clamp(LEAST_READ_AHEAD_BYTES, WHOLE_READ_AHEAD_BYTES);
         for input in inputs {
             let reader = input.reader();

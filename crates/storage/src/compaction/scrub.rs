@@ -118,7 +118,8 @@ impl Merge<'_> {
         outputs: &mut Outputs,
     ) -> Result<(), Ended> {
         let reader = input.reader();
-        let mut scans = MergedScans::new(std::slice::from_ref(input), &KeyRange::full()).await?;
+        let inputs = std::slice::from_ref(input);
+        let mut scans = MergedScans::new(inputs, &KeyRange::full(), self.read_ahead_bytes).await?;
         let mut inspection = reader.inspect();
         self.pace.reads_times(2);
         while let Some(place) = next_place(reader, &mut inspection).await? {

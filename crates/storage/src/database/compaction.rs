@@ -23,6 +23,9 @@ use crate::{
     table::{SSTable, Table},
 };
 
+/// What one compaction reads at once, at most.
+const MOST_READ_AHEAD_BYTES: usize = 64 << 20;
+
 impl Database {
     /// Writes each file of a keyspace, or of one table of it, anew; if `only_others`, those that are of another version than
     /// the one that is written now.
@@ -370,6 +373,12 @@ impl Database {
             running.into_iter().map(move |running| (table.clone(), running))
         });
         running.collect()
+    }
+
+    /// Bytes of Data.db that one compaction may read at once: it is memory beside all budgets, so it is little where they are small.
+    pub(crate) fn read_ahead_bytes(&self) -> usize {
+        let shards = self.inner.context.count.max(1);
+        (self.configuration().page_cache_bytes / shards / 8).min(MOST_READ_AHEAD_BYTES)
     }
 
     pub(crate) fn compaction_wanted(&self) -> &Notify {

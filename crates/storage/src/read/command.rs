@@ -79,12 +79,12 @@ pub struct ReadLimits {
     /// Bytes of values and keys; the row that reaches it is the last one.
     pub bytes: usize,
     /// Fragments that are read and dropped, for they are dead: after some more the read ends where it is. It ends after a tenth of them if the
-    /// first of these is [`LONG_WALK`] ago.
+    /// first of these is [`LONG_WALK`] ago, and after a hundredth if it is twice that.
     pub tombstones: usize,
 }
 
 /// A page that has walked over dead rows for so long should end. An arbitrary choice, a fifth of what an answer may take: on a busy core
-/// others have their turns meanwhile.
+/// others have their turns meanwhile, and if they have had most of it the page ends with fewer.
 pub(crate) const LONG_WALK: Duration = Duration::from_millis(1);
 
 impl ReadLimits {

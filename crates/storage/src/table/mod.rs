@@ -193,8 +193,11 @@ impl Table {
         if self.borrow_metadata().options.compaction != metadata.options.compaction {
             *self.compaction_strategy.borrow_mut() = Rc::new(strategy_of(&metadata));
         }
-        self.cache.alter(&metadata);
-        self.dead_ranges.forget();
+        let has_same_rows = self.borrow_metadata().has_rows_of(&metadata);
+        self.cache.alter(&metadata, has_same_rows);
+        if !has_same_rows {
+            self.dead_ranges.forget();
+        }
         *self.metadata.borrow_mut() = metadata;
         *self.mapping.borrow_mut() = Rc::new(mapping);
         Ok(())

@@ -2,7 +2,7 @@
 
 use espalier_mutation::{
     Cell, ColumnData, ComplexColumn, DeletionTime, Liveness,
-    schema::{Schema, TableMetadata},
+    schema::{Schema, TableMetadata, TableOptions},
 };
 use espalier_runtime::{
     file::{
@@ -16,11 +16,18 @@ use espalier_types::CqlType;
 
 use crate::support::*;
 
-async fn alter(database: &Database, change: fn(&TableMetadata) -> TableMetadata) {
+async fn alter(
+    database: &Database,
+    change: impl Fn(&TableMetadata) -> TableMetadata + Send + Sync + 'static,
+) {
     alter_table(database, "wide", change).await;
 }
 
-async fn alter_table(database: &Database, name: &str, change: fn(&TableMetadata) -> TableMetadata) {
+async fn alter_table(
+    database: &Database,
+    name: &str,
+    change: impl Fn(&TableMetadata) -> TableMetadata + Send + Sync + 'static,
+) {
     let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
         let table = schema.table("ks", name).unwrap();
         Ok(Some(with_tables(schema, vec![change(table)])))
@@ -171,6 +178,57 @@ fn a_table_is_altered_while_it_is_flushed() {
             assert_eq!(shown(&database).await, ["a/1 w=kept", "a/2 w=new"], "{steps}");
         });
     }
+}
+
+/// An option leaves the row cache as it is, one of the columns does not, nor does the cache's own: while that is off, flushes bring nothing.
+#[test]
+fn what_is_cached_stays_where_only_options_change() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let write = async |value: &str, at: i64| {
+            let wide = table(&database, "wide");
+            database.apply(insert(&wide, "a", Some(1), at, &[("w", value)])).await.unwrap();
+            database.flush("ks", None).await.unwrap();
+        };
+        let is_cached = async || {
+            let wide = table(&database, "wide");
+            let before = database.row_cache_metrics();
+            let target = ReadTarget::Partition(key("a"));
+            let read = database.read(command(&wide, target)).await.unwrap();
+            let after = database.row_cache_metrics();
+            let misses = after.reads_with_misses - before.reads_with_misses;
+            assert_eq!(misses + after.reads_without_misses - before.reads_without_misses, 1);
+            (show(&wide, &read).concat(), misses == 0)
+        };
+        let with_option = async |change: fn(&mut TableOptions)| {
+            alter(&database, move |table| {
+                let mut options = table.options.clone();
+                change(&mut options);
+                table.rebuild().options(options).build()
+            })
+            .await;
+        };
+        write("1", 1).await;
+        assert_eq!(is_cached().await, ("a/1 w=1".into(), false));
+        assert_eq!(is_cached().await, ("a/1 w=1".into(), true));
+
+        with_option(|options| options.comment = "another".into()).await;
+        with_option(|options| options.gc_grace_seconds = 7).await;
+        assert_eq!(is_cached().await, ("a/1 w=1".into(), true));
+        write("2", 2).await;
+        assert_eq!(is_cached().await, ("a/1 w=2".into(), true));
+
+        with_option(|options| _ = options.caching.insert("enabled".into(), "false".into())).await;
+        write("3", 3).await;
+        with_option(|options| _ = options.caching.remove("enabled")).await;
+        assert_eq!(is_cached().await, ("a/1 w=3".into(), false));
+        assert_eq!(is_cached().await, ("a/1 w=3".into(), true));
+
+        alter(&database, |table| table.rebuild().drop_column("v", 20_000_000).build()).await;
+        assert_eq!(is_cached().await, ("a/1 w=3".into(), false));
+    });
 }
 
 /// The schema tables have a change before the log has it. One that the log does not take must not stay in them: it would
