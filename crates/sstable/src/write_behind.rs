@@ -2,7 +2,8 @@
 //!
 //! The kernel's cache would hold what nobody reads from it (files are read around it), and copying into it takes a sixth of the core
 //! that a compaction has. Bytes are gathered in pieces of whole pages, one of which is on its way to the disk at any time; the
-//! last one, which ends anywhere, goes through the kernel's cache. What goes wrong with a piece is told by the next call.
+//! last one, which ends anywhere, goes through the kernel's cache. What goes wrong with a piece is told by the next call. Room is taken
+//! ahead: where a file grows with each write, the kernel has a thread of its own wait for it.
 //!
 //! What is made for the file is made in the piece itself ([`WriteBehindFile::append_with`]), if there is room for all that it may become.
 //!
@@ -20,6 +21,9 @@ use crate::error::{FileName, Result};
 
 /// An arbitrary size: from a quarter of it on, larger ones cost the core little less.
 const PIECE_BYTES: usize = 512 * 1024;
+/// Room that is taken on the disk ahead of what is written, at most; at first as much as there is already. Arbitrary: what was too much is given
+/// back in the end, and a disk that is told of it has something to do.
+const MOST_AHEAD_BYTES: u64 = 8 << 20;
 
 pub(crate) struct WriteBehindFile {
     file: File,
@@ -36,6 +40,8 @@ pub(crate) struct WriteBehindFile {
     /// What had no room in a piece before it was known how long it is.
     scratch: Vec<u8>,
     length: u64,
+    /// So much of the file has room on the disk, written or not.
+    allocated: u64,
 }
 
 impl WriteBehindFile {
@@ -53,6 +59,7 @@ impl WriteBehindFile {
             spare: None,
             scratch: Vec::new(),
             length: 0,
+            allocated: 0,
         })
     }
 
@@ -130,7 +137,16 @@ impl WriteBehindFile {
         while let Some(piece) = self.full.pop_front() {
             self.settle().await?;
             let file = self.file.clone();
-            let written = async move { file.append(piece).await.map(|(_, piece)| piece) };
+            let end = file.append_position() + piece.len() as u64;
+            let room = (end > self.allocated).then_some(end + end.min(MOST_AHEAD_BYTES));
+            self.allocated = room.unwrap_or(self.allocated);
+            let written = async move {
+                if let Some(room) = room {
+                    // If there is none, who writes there is told.
+                    let _ = file.allocate(room).await;
+                }
+                file.append(piece).await.map(|(_, piece)| piece)
+            };
             self.under_way = Some(spawn_local(written));
         }
         Ok(())
@@ -151,6 +167,9 @@ impl WriteBehindFile {
         if let Some(mut last) = self.open.take() {
             last.resize(self.filled);
             self.file.append(last).await?;
+        }
+        if self.allocated > self.length {
+            self.file.truncate(self.length).await?;
         }
         if is_durable {
             self.file.sync_all().await?;

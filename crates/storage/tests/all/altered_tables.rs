@@ -220,9 +220,9 @@ fn what_is_cached_stays_where_only_options_change() {
         write("2", 2).await;
         assert_eq!(is_cached().await, ("a/1 w=2".into(), true));
 
-        with_option(|options| _ = options.caching.insert("enabled".into(), "false".into())).await;
+        alter_caching(&database, "wide", false).await;
         write("3", 3).await;
-        with_option(|options| _ = options.caching.remove("enabled")).await;
+        alter_caching(&database, "wide", true).await;
         assert_eq!(is_cached().await, ("a/1 w=3".into(), false));
         assert_eq!(is_cached().await, ("a/1 w=3".into(), true));
 

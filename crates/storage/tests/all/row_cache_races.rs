@@ -4,7 +4,7 @@ use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
     Mutation,
-    schema::{Schema, TableBuilder, TableId, TableMetadata},
+    schema::{TableBuilder, TableId, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, preempt, spawn_local};
 use espalier_storage::{Database, RowCacheMetrics};
@@ -28,15 +28,6 @@ fn varint_table() -> TableMetadata {
         .build()
 }
 
-/// A new version of the table that is as the one before.
-async fn alter(database: &Database, table: &TableMetadata) {
-    let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
-        let table = schema.table("ks", &table.name).unwrap();
-        Ok(Some(with_tables(schema, vec![table.rebuild().build()])))
-    };
-    assert!(database.change_schema(change).await.unwrap().unwrap());
-}
-
 /// Changes the cache, and the files under it, until it is told to stop.
 async fn disturb(
     database: Database,
@@ -51,7 +42,13 @@ async fn disturb(
             0 => database.flush("ks", None).await.unwrap(),
             1 => database.compact("ks", None, false).await.unwrap(),
             2 if random.below(8) == 0 => database.forget_cached_rows().await,
-            3 if random.below(8) == 0 => alter(&database, &table).await,
+            3 if random.below(8) == 0 => {
+                // What is cached stays, or goes.
+                if random.below(2) == 0 {
+                    alter_caching(&database, &table.name, false).await;
+                }
+                alter_caching(&database, &table.name, true).await;
+            }
             _ => {
                 let used = database.row_cache_metrics().used_bytes as usize;
                 database.set_row_cache_limit(used * random.below(100) as usize / 100);

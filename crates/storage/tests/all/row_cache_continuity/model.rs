@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::{
     ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, Direction, KeyRange, Mutation,
-    PartitionUpdate,
-    schema::{Schema, TableMetadata},
+    PartitionUpdate, schema::TableMetadata,
 };
 use espalier_runtime::{JoinHandle, spawn_local};
 use espalier_storage::{
@@ -402,13 +401,8 @@ impl Continuity {
         match self.writer.below(3) {
             0 => self.database.forget_cached_rows().await,
             1 => {
-                let name = self.table.name.clone();
-                let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
-                    let table = schema.table("ks", &name).unwrap();
-                    Ok(Some(with_tables(schema, vec![table.rebuild().build()])))
-                };
-                assert!(self.database.change_schema(change).await.unwrap().unwrap());
-                self.table = table(&self.database, &name);
+                self.alter(false).await;
+                self.alter(true).await;
             }
             _ => {
                 self.database.truncate(self.table.id).await.unwrap();
@@ -420,6 +414,12 @@ impl Continuity {
         }
     }
 
+    async fn alter(&mut self, is_cached: bool) {
+        let name = self.table.name.clone();
+        alter_caching(&self.database, &name, is_cached).await;
+        self.table = table(&self.database, &name);
+    }
+
     pub(super) async fn step(&mut self) {
         let mut learned = Learned::default();
         let (mut is_evicted, mut is_forgotten) = (false, false);
@@ -429,10 +429,15 @@ impl Continuity {
                 self.begin_flush();
             }
             3 => self.end_flush().await,
-            4 if self.writer.below(4) == 0 => {
-                self.end_flush().await;
-                self.database.compact("ks", None, false).await.unwrap();
-            }
+            4 => match self.writer.below(8) {
+                0 | 1 => {
+                    self.end_flush().await;
+                    self.database.compact("ks", None, false).await.unwrap();
+                }
+                // Nothing is forgotten.
+                2 => self.alter(true).await,
+                _ => {}
+            },
             5 if self.writer.below(6) == 0 => {
                 self.end_flush().await;
                 self.forget().await;

@@ -105,6 +105,17 @@ pub async fn create(database: &Database, tables: Vec<TableMetadata>) {
     database.change_schema(change).await.unwrap().unwrap();
 }
 
+/// A new version of a table whose rows are as they were, cached or not.
+pub async fn alter_caching(database: &Database, name: &str, is_cached: bool) {
+    let change = |schema: &Schema| -> Result<Option<Schema>, std::convert::Infallible> {
+        let table = schema.table("ks", name).unwrap();
+        let mut options = table.options.clone();
+        options.caching.insert("enabled".into(), is_cached.to_string());
+        Ok(Some(with_tables(schema, vec![table.rebuild().options(options).build()])))
+    };
+    assert!(database.change_schema(change).await.unwrap().unwrap());
+}
+
 /// Nothing of the table is purged: what that takes away could come back by writes with older timestamps, which models do not know.
 pub fn keeping_tombstones(mut table: TableMetadata) -> TableMetadata {
     table.options.gc_grace_seconds = i32::MAX as u32;
