@@ -1,0 +1,251 @@
+//! Statements are prepared and executed here: one processor on each shard, over that shard's `Database`.
+
+mod error;
+mod modify;
+mod now;
+
+use std::{cell::RefCell, rc::Rc, sync::Arc};
+
+use espalier_mutation::schema::{TableId, TableMetadata};
+use espalier_runtime::{time, trace_event};
+use espalier_storage::{Database, system::is_virtual};
+
+use self::modify::find;
+pub use self::{
+    error::unprepared,
+    modify::{Batch, BatchStatement, BatchedStatement},
+    now::Now,
+};
+use crate::{
+    ClientState, Error, ErrorCode, QueryOptions, QueryResult, Result,
+    batch::BatchUpdates,
+    ddl, describe,
+    metadata::statement_id,
+    modify::Clocks,
+    planner,
+    prepared::{BoundedStatements, MAXIMUM_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
+    select,
+    term::{Evaluation, bind_values},
+};
+
+/// Executes statements on one shard. Cheap to clone; not `Send`.
+#[derive(Clone)]
+pub struct QueryProcessor {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    database: Database,
+    shared: Arc<PreparedCache>,
+    local: RefCell<BoundedStatements>,
+    /// For partition keys of several columns, while a statement is executed without giving way.
+    key_buffer: RefCell<Vec<u8>>,
+}
+
+impl QueryProcessor {
+    /// A processor over a shard's database; `shared` is the same on all shards.
+    pub fn new(database: Database, shared: Arc<PreparedCache>) -> Self {
+        let (local, key_buffer) = (RefCell::default(), RefCell::default());
+        Self { inner: Rc::new(Inner { database, shared, local, key_buffer }) }
+    }
+
+    /// The database below.
+    pub fn database(&self) -> &Database {
+        &self.inner.database
+    }
+
+    /// Prepares a statement, or finds it prepared.
+    pub fn prepare(&self, text: &str, client: &ClientState) -> Result<Arc<Prepared>> {
+        let keyspace = client.keyspace.as_deref();
+        if text.len() > MAXIMUM_STATEMENT_BYTES {
+            return Err(Error::invalid(format!(
+                "Prepared statement of size {} bytes is larger than allowed maximum of {} MB",
+                text.len(),
+                MAXIMUM_STATEMENT_BYTES >> 20
+            )));
+        }
+        let id = statement_id(keyspace, text);
+        if let Some(prepared) = self.prepared(&id) {
+            trace_event!("Prepared statement found in the cache");
+            return Ok(prepared);
+        }
+        trace_event!("Prepared statement not found in the cache");
+        let prepared = Arc::new(planner::plan(text, keyspace, &self.inner.database.schema())?);
+        self.keep(&prepared);
+        Ok(prepared)
+    }
+
+    fn keep(&self, prepared: &Arc<Prepared>) {
+        self.inner.shared.insert(prepared.clone());
+        self.inner.local.borrow_mut().insert(prepared.clone());
+    }
+
+    /// The statement with that id if any shard knows it, however old its plan is: for those who only look at it.
+    pub fn known(&self, id: &[u8]) -> Option<Arc<Prepared>> {
+        let id: [u8; 16] = id.try_into().ok()?;
+        let local = self.inner.local.borrow().get(&id).cloned();
+        local.or_else(|| self.inner.shared.get(&id))
+    }
+
+    /// The statement with that id if this shard has it, planned against the schema as it is: for those who look ahead.
+    pub fn planned(&self, id: &[u8]) -> Option<Arc<Prepared>> {
+        let id: [u8; 16] = id.try_into().ok()?;
+        let local = self.inner.local.borrow();
+        let is_fresh = |prepared: &&Arc<Prepared>| {
+            self.inner.database.with_schema(|schema| prepared.is_fresh(schema))
+        };
+        local.get(&id).filter(is_fresh).cloned()
+    }
+
+    /// The statement with that id, planned against the schema as it is. `None` if it is unknown or its table is gone.
+    pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
+        if let Some(prepared) = self.planned(id) {
+            return Some(prepared);
+        }
+        let id: [u8; 16] = id.try_into().ok()?;
+        trace_event!("Prepared statement not found in the cache of this shard");
+        let schema = self.inner.database.schema();
+        let prepared = self.inner.shared.get(&id)?;
+        if prepared.is_fresh(&schema) {
+            self.inner.local.borrow_mut().insert(prepared.clone());
+            return Some(prepared);
+        }
+        trace_event!("Preparing the statement anew: the schema has changed");
+        let mut replanned =
+            planner::plan(&prepared.text, prepared.keyspace.as_deref(), &schema).ok()?;
+        replanned.result_changed =
+            prepared.result_changed || prepared.result.id != replanned.result.id;
+        let replanned = Arc::new(replanned);
+        self.keep(&replanned);
+        Some(replanned)
+    }
+
+    /// Plans and executes a statement.
+    pub async fn query(
+        &self,
+        text: &str,
+        client: &mut ClientState,
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
+        let keyspace = options.keyspace.map(str::to_string).or_else(|| client.keyspace.clone());
+        let schema = self.inner.database.schema();
+        let prepared = Arc::new(planner::plan(text, keyspace.as_deref(), &schema)?);
+        if let Plan::Use(keyspace) = &prepared.plan {
+            client.keyspace = Some(keyspace.clone());
+        }
+        self.run(&prepared, keyspace, options).await
+    }
+
+    /// Executes a prepared statement.
+    pub async fn execute(
+        &self,
+        prepared: &Arc<Prepared>,
+        client: &ClientState,
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
+        let keyspace = prepared.keyspace.clone().or_else(|| client.keyspace.clone());
+        self.run(prepared, keyspace, options).await
+    }
+
+    async fn run(
+        &self,
+        prepared: &Arc<Prepared>,
+        keyspace: Option<String>,
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
+        let database = &self.inner.database;
+        if let Some(rows) = self.read_point_with_waits(prepared, options).await {
+            return rows.map(QueryResult::Rows);
+        }
+        let values = bind_values(&prepared.bind.columns, options.values)?;
+        let now_us = time::now_micros();
+        let evaluation = Evaluation { values: &values, now_us };
+        let clocks = clocks(options, now_us);
+        match &prepared.plan {
+            Plan::Select(select) => {
+                let rows =
+                    select::execute(select, database, &evaluation, options, clocks.now_s).await?;
+                Ok(QueryResult::Rows(rows))
+            }
+            Plan::Modification(statement) => {
+                self.modify(statement, &evaluation, clocks).await?;
+                Ok(QueryResult::Void)
+            }
+            Plan::Batch(batch) => {
+                let timestamp_us = batch.timestamp_us(&evaluation, clocks.timestamp_us)?;
+                let clocks = Clocks { timestamp_us, ..clocks };
+                let mut updates = BatchUpdates::default();
+                let mut is_counter = false;
+                for statement in &batch.statements {
+                    is_counter |= statement.table.is_counter();
+                    let rows = self.current_rows(statement, &evaluation, clocks.now_s).await?;
+                    updates.add(statement, &evaluation, clocks, &|key, clustering| {
+                        find(&rows, key, clustering)
+                    })?;
+                }
+                self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
+                Ok(QueryResult::Void)
+            }
+            Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
+            Plan::Truncate(table) => self.truncate(*table).await,
+            Plan::Schema => ddl::execute(database, &prepared.text, keyspace.as_deref()).await,
+            Plan::Describe => {
+                let (schema, cluster) = (database.schema(), self.cluster_name().await);
+                describe::execute(&schema, cluster, &prepared.text, keyspace.as_deref(), options)
+            }
+        }
+    }
+
+    async fn truncate(&self, id: TableId) -> Result<QueryResult> {
+        let database = &self.inner.database;
+        let schema = database.schema();
+        if let Some(table) = schema.table_by_id(id).filter(|table| is_virtual(&table.keyspace)) {
+            let TableMetadata { keyspace, name, .. } = &**table;
+            return Err(Error::invalid(format!(
+                "Truncation is not supported by table {keyspace}.{name}"
+            )));
+        }
+        let truncated = database.truncate(id).await;
+        truncated.map_err(|error| Error::new(ErrorCode::TruncateError, error.to_string()))?;
+        Ok(QueryResult::Void)
+    }
+
+    /// What `system.local` calls the cluster, if the node has introduced itself.
+    async fn cluster_name(&self) -> Option<String> {
+        const TEXT: &str = "SELECT cluster_name FROM system.local WHERE key = 'local'";
+        let database = &self.inner.database;
+        let planned = planner::plan(TEXT, None, &database.schema()).ok()?;
+        let Plan::Select(select) = &planned.plan else { return None };
+        let evaluation = Evaluation { values: &[], now_us: time::now_micros() };
+        let options = QueryOptions::default();
+        let rows = select::execute(
+            select,
+            database,
+            &evaluation,
+            &options,
+            now_s_or(&options, time::now_seconds),
+        );
+        let content = rows.await.ok()?.content;
+        let name = content.get(4..).filter(|name| !name.is_empty())?;
+        String::from_utf8(name.to_vec()).ok()
+    }
+}
+
+#[inline]
+fn now_s_or(options: &QueryOptions<'_>, read_clock: impl FnOnce() -> i64) -> u32 {
+    match options.now_s.and_then(|now| u32::try_from(now).ok()) {
+        Some(now_s) => now_s,
+        None => u32::try_from(read_clock()).unwrap_or(u32::MAX - 3),
+    }
+}
+
+/// The clocks of a statement, from one reading.
+#[inline]
+fn clocks(options: &QueryOptions<'_>, now_us: i64) -> Clocks {
+    Clocks {
+        timestamp_us: options
+            .timestamp_us
+            .unwrap_or_else(|| time::next_timestamp_micros_at(now_us)),
+        now_s: now_s_or(options, || now_us.div_euclid(1_000_000)),
+    }
+}

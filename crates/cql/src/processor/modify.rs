@@ -1,0 +1,211 @@
+//! Writes that may wait: statements, batches, counters, and rows that must be read before.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    Clustering, ClusteringSlices, ColumnData, DecoratedKey, Direction, Mutation, PartitionUpdate,
+    Row, schema::TableMetadata,
+};
+use espalier_runtime::time;
+use espalier_storage::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget};
+
+use super::{QueryProcessor, clocks};
+use crate::{
+    ClientState, Error, QueryOptions, QueryResult, Result, Values,
+    batch::{BatchUpdates, check_statements},
+    grammar::ast::BatchKind,
+    modify::{Clocks, PlannedModification},
+    planner,
+    prepared::{Plan, Prepared},
+    restrictions::Partitions,
+    term::{Evaluation, bind_values},
+};
+
+/// A BATCH message of the protocol.
+pub struct Batch<'a> {
+    /// Logged, unlogged or counter.
+    pub kind: BatchKind,
+    /// Its statements.
+    pub statements: Vec<BatchStatement<'a>>,
+}
+
+/// A statement of a BATCH message.
+pub struct BatchStatement<'a> {
+    /// Text, or a prepared statement.
+    pub statement: BatchedStatement<'a>,
+    /// Its bound values.
+    pub values: Values<'a>,
+}
+
+/// What a BATCH message names.
+pub enum BatchedStatement<'a> {
+    /// A statement to be planned now.
+    Text(&'a str),
+    /// A prepared one.
+    Prepared(Arc<Prepared>),
+}
+
+impl QueryProcessor {
+    pub(super) async fn modify(
+        &self,
+        statement: &PlannedModification,
+        evaluation: &Evaluation<'_>,
+        clocks: Clocks,
+    ) -> Result<()> {
+        let rows = self.current_rows(statement, evaluation, clocks.now_s).await?;
+        let updates = statement
+            .updates(evaluation, clocks, &|key, clustering| find(&rows, key, clustering))?;
+        if statement.table.is_counter() {
+            return self.apply_counters(updates).await;
+        }
+        let updates: Vec<_> = updates.into_iter().filter(|update| !update.is_empty()).collect();
+        if updates.is_empty() {
+            return Ok(());
+        }
+        Ok(self.inner.database.apply(Mutation { updates }).await?)
+    }
+
+    async fn apply_counters(&self, updates: Vec<PartitionUpdate>) -> Result<()> {
+        for update in updates {
+            let deletes = !update.deletion.is_live() || !update.range_tombstones.is_empty();
+            let counts = update.static_row.iter().chain(&update.rows).any(|row| {
+                !row.columns.is_empty() && row.columns.iter().any(|(_, data)| {
+                matches!(data, ColumnData::Simple(cell) if !cell.is_tombstone())
+            })
+            });
+            if counts {
+                self.inner.database.apply_counters(update).await?;
+            } else if deletes || !update.is_empty() {
+                self.inner.database.apply(Mutation { updates: vec![update] }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn apply_batch(
+        &self,
+        kind: BatchKind,
+        is_counter: bool,
+        mutation: Mutation,
+    ) -> Result<()> {
+        if mutation.updates.is_empty() {
+            return Ok(());
+        }
+        if is_counter {
+            return self.apply_counters(mutation.updates).await;
+        }
+        match kind {
+            BatchKind::Logged if mutation.updates.len() > 1 => {
+                Ok(self.inner.database.apply_logged_batch(mutation).await?)
+            }
+            _ => Ok(self.inner.database.apply(mutation).await?),
+        }
+    }
+
+    /// Executes a BATCH message.
+    pub async fn batch(
+        &self,
+        batch: Batch<'_>,
+        client: &ClientState,
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
+        let now_us = time::now_micros();
+        let clocks = clocks(options, now_us);
+        let keyspace = options.keyspace.or(client.keyspace.as_deref());
+        let schema = self.inner.database.schema();
+        let mut planned = Vec::with_capacity(batch.statements.len());
+        for statement in &batch.statements {
+            planned.push(match &statement.statement {
+                BatchedStatement::Text(text) => Arc::new(planner::plan(text, keyspace, &schema)?),
+                BatchedStatement::Prepared(prepared) => prepared.clone(),
+            });
+        }
+        let modification = |prepared: &Arc<Prepared>| match &prepared.plan {
+            Plan::Modification(_) => Ok(()),
+            _ => Err(Error::invalid(
+                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
+            )),
+        };
+        planned.iter().try_for_each(modification)?;
+        let statements = planned.iter().filter_map(|prepared| match &prepared.plan {
+            Plan::Modification(statement) => Some(statement.as_ref()),
+            _ => None,
+        });
+        let is_counter = check_statements(batch.kind, statements.clone(), false)?;
+        let mut updates = BatchUpdates::default();
+        for ((prepared, statement), sent) in planned.iter().zip(statements).zip(&batch.statements) {
+            let values = bind_values(&prepared.bind.columns, sent.values)?;
+            let evaluation = Evaluation { values: &values, now_us };
+            let rows = self.current_rows(statement, &evaluation, clocks.now_s).await?;
+            updates.add(statement, &evaluation, clocks, &|key, clustering| {
+                find(&rows, key, clustering)
+            })?;
+        }
+        self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
+        Ok(QueryResult::Void)
+    }
+
+    /// The rows that list operations by index or value need to know.
+    pub(super) async fn current_rows(
+        &self,
+        statement: &PlannedModification,
+        evaluation: &Evaluation<'_>,
+        now_s: u32,
+    ) -> Result<KnownRows> {
+        let mut known = Vec::new();
+        if !statement.needs_read() {
+            return Ok(known);
+        }
+        let table: &Arc<TableMetadata> = &statement.table;
+        let slices = Arc::new(statement.restrictions.slices(table, evaluation)?);
+        let Partitions::Keys(keys) =
+            statement.restrictions.partition.partitions(table, evaluation)?
+        else {
+            return Ok(known);
+        };
+        for key in keys {
+            let command = read_rows(table, key.clone(), slices.clone(), now_s);
+            for partition in self.inner.database.read(command).await?.partitions {
+                known.extend(partition.static_row.map(|row| (key.clone(), None, row)));
+                known.extend(
+                    partition
+                        .rows
+                        .into_iter()
+                        .map(|row| (key.clone(), Some(row.clustering.clone()), row)),
+                );
+            }
+        }
+        Ok(known)
+    }
+}
+
+pub(super) type KnownRows = Vec<(DecoratedKey, Option<Clustering>, Row)>;
+
+pub(super) fn find(
+    rows: &KnownRows,
+    key: &DecoratedKey,
+    clustering: Option<&Clustering>,
+) -> Option<Row> {
+    rows.iter()
+        .find(|(k, c, _)| k == key && c.as_ref() == clustering)
+        .map(|(_, _, row)| row.clone())
+}
+
+fn read_rows(
+    table: &Arc<TableMetadata>,
+    key: DecoratedKey,
+    slices: Arc<ClusteringSlices>,
+    now_s: u32,
+) -> ReadCommand {
+    ReadCommand {
+        table: table.clone(),
+        target: ReadTarget::Partition(key),
+        slices,
+        direction: Direction::Forward,
+        columns: ColumnSelection::All,
+        now_s,
+        limits: ReadLimits::NONE,
+        resume: None,
+        bypass_cache: false,
+    }
+}

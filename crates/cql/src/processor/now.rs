@@ -1,0 +1,188 @@
+//! What needs no waiting: single rows in memory, and writes, whose answer waits for the log.
+
+use std::sync::Arc;
+
+use espalier_mutation::{Mutation, schema::TableMetadata};
+use espalier_runtime::time;
+use espalier_storage::{CommitTicket, StorageError};
+use smallvec::SmallVec;
+
+use super::{QueryProcessor, clocks, now_s_or};
+use crate::{
+    ClientState, QueryOptions, QueryResult, Result, Rows, Value, Values,
+    look_ahead::{Ahead, look_ahead},
+    modify::{Clocks, PlannedModification, PointOutcome},
+    prepared::{Plan, Prepared},
+    restrictions::PointKey,
+    select::{self, PlannedSelect},
+    term::{Evaluation, bind_values, borrow_values},
+};
+
+/// The answer of the fast path.
+pub enum Now {
+    /// Done.
+    Done(Result<QueryResult>),
+    /// Done: a read of at most one row. Its columns are [`Prepared::result`].
+    Row {
+        /// Whether there is such a row, encoded in the buffer that was given for it.
+        found: bool,
+    },
+    /// A write that is applied; the client is answered (with `Void`) once the ticket resolves.
+    AfterSync(CommitTicket),
+    /// Something must be waited for: use [`QueryProcessor::execute`].
+    MustWait,
+}
+
+impl QueryProcessor {
+    /// Everything that needs no waiting, at once. `row` is for the row of [`Now::Row`]; what was in it is lost.
+    pub fn execute_now(
+        &self,
+        prepared: &Arc<Prepared>,
+        _client: &ClientState,
+        options: &QueryOptions<'_>,
+        row: &mut Vec<u8>,
+    ) -> Now {
+        match &prepared.plan {
+            Plan::Modification(statement) => match self.write_point(prepared, statement, options) {
+                PointOutcome::Done(outcome) => acknowledged(outcome),
+                PointOutcome::MustWait => Now::MustWait,
+                PointOutcome::General => self.modify_now(prepared, statement, options),
+            },
+            Plan::Select(select) => match self.read_point(prepared, select, options, row) {
+                Some(Ok(found)) => Now::Row { found },
+                Some(Err(error)) => Now::Done(Err(error)),
+                None => Now::MustWait,
+            },
+            _ => Now::MustWait,
+        }
+    }
+
+    /// Whether there is a use in telling [`QueryProcessor::look_ahead`] of an execution.
+    pub fn can_look_ahead(&self, prepared: &Prepared) -> bool {
+        row_ahead(prepared)
+            .is_some_and(|(table, ..)| self.inner.database.is_worth_looking_ahead(table))
+    }
+
+    /// Fetches the memory that statements of single rows will take, side by side: for those who have several to execute. Other
+    /// statements, and errors, are for their execution.
+    pub fn look_ahead(&self, requests: &[(&Prepared, Values<'_>)]) {
+        let mut buffer = self.inner.key_buffer.borrow_mut();
+        let rows = requests.iter().filter_map(|(prepared, values)| {
+            let (table, key, is_write) = row_ahead(prepared)?;
+            let values = borrow_values(&prepared.bind.columns, *values)?;
+            Some(Ahead { table, key, values, is_write })
+        });
+        look_ahead(&self.inner.database, &rows.collect::<SmallVec<[_; 32]>>(), &mut buffer);
+    }
+
+    #[inline]
+    fn read_point(
+        &self,
+        prepared: &Prepared,
+        select: &PlannedSelect,
+        options: &QueryOptions<'_>,
+        row: &mut Vec<u8>,
+    ) -> Option<Result<bool>> {
+        let values = point_values(prepared, select, options)?;
+        let now_s = now_s_or(options, time::now_seconds_coarse);
+        let mut buffer = self.inner.key_buffer.borrow_mut();
+        select::execute_point(select, &self.inner.database, values, now_s, &mut buffer, row)
+    }
+
+    pub(super) async fn read_point_with_waits(
+        &self,
+        prepared: &Arc<Prepared>,
+        options: &QueryOptions<'_>,
+    ) -> Option<Result<Rows>> {
+        let Plan::Select(select) = &prepared.plan else { return None };
+        let values = point_values(prepared, select, options)?;
+        let now_s = now_s_or(options, time::now_seconds_coarse);
+        select::execute_point_with_waits(prepared, &self.inner.database, values, now_s).await
+    }
+
+    #[inline]
+    fn write_point(
+        &self,
+        prepared: &Prepared,
+        statement: &PlannedModification,
+        options: &QueryOptions<'_>,
+    ) -> PointOutcome {
+        if statement.point.is_none() {
+            return PointOutcome::General;
+        }
+        let Some(values) = borrow_values(&prepared.bind.columns, options.values) else {
+            return PointOutcome::General;
+        };
+        let clocks = match options.timestamp_us {
+            Some(timestamp_us) => {
+                Clocks { timestamp_us, now_s: now_s_or(options, time::now_seconds_coarse) }
+            }
+            None => clocks(options, time::now_micros()),
+        };
+        let mut buffer = self.inner.key_buffer.borrow_mut();
+        statement.write_point(&self.inner.database, values, clocks, &mut buffer)
+    }
+
+    fn modify_now(
+        &self,
+        prepared: &Prepared,
+        statement: &PlannedModification,
+        options: &QueryOptions<'_>,
+    ) -> Now {
+        if statement.needs_read() || statement.table.is_counter() {
+            return Now::MustWait;
+        }
+        let updates = (|| {
+            let values = bind_values(&prepared.bind.columns, options.values)?;
+            let now_us = time::now_micros();
+            let evaluation = Evaluation { values: &values, now_us };
+            statement.updates(&evaluation, clocks(options, now_us), &|_, _| None)
+        })();
+        let mut updates = match updates {
+            Ok(updates) => updates,
+            Err(error) => return Now::Done(Err(error)),
+        };
+        updates.retain(|update| !update.is_empty());
+        if updates.is_empty() {
+            return Now::Done(Ok(QueryResult::Void));
+        }
+        match self.inner.database.try_apply(&Mutation { updates }) {
+            None => Now::MustWait,
+            Some(outcome) => acknowledged(outcome),
+        }
+    }
+}
+
+/// The values of a SELECT that can be answered as a point read, if they are as they should be.
+#[inline]
+fn point_values<'v>(
+    prepared: &Prepared,
+    select: &PlannedSelect,
+    options: &QueryOptions<'v>,
+) -> Option<&'v [Value]> {
+    // A page of one row is full: the general path says where the next one would begin.
+    if select.point.is_none() || options.paging_state.is_some() || options.page_size == Some(1) {
+        return None;
+    }
+    borrow_values(&prepared.bind.columns, options.values)
+}
+
+/// The table and the key of the only row of a statement for which one may look ahead, and whether it writes.
+fn row_ahead(prepared: &Prepared) -> Option<(&Arc<TableMetadata>, &PointKey, bool)> {
+    match &prepared.plan {
+        Plan::Select(select) if select.bypass_cache => None,
+        Plan::Select(select) => Some((&select.table, select.point_key()?, false)),
+        Plan::Modification(statement) => Some((&statement.table, statement.point_key()?, true)),
+        _ => None,
+    }
+}
+
+/// What a write that was applied is answered with, and when.
+#[inline]
+fn acknowledged(outcome: Result<CommitTicket, StorageError>) -> Now {
+    match outcome {
+        Ok(ticket) if ticket.is_acknowledged() => Now::Done(Ok(QueryResult::Void)),
+        Ok(ticket) => Now::AfterSync(ticket),
+        Err(error) => Now::Done(Err(error.into())),
+    }
+}

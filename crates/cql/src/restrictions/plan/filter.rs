@@ -1,0 +1,126 @@
+//! What is left for filtering.
+
+use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
+use espalier_types::CqlType;
+
+use super::{
+    super::{Filter, FilterOperator, FilterTarget},
+    alternatives, find,
+};
+use crate::{
+    Error, Result,
+    grammar::ast::{ComparisonOperator as Operator, Predicate, Relation, RelationTarget},
+    term::{Preparation, prepare_term},
+};
+
+pub(super) fn refuse_filters(table: &TableMetadata, filters: &[&Relation<'_>]) -> Result<()> {
+    let names: Vec<String> = filters
+        .iter()
+        .map(|relation| match &relation.target {
+            RelationTarget::Column(name)
+            | RelationTarget::Element(name, _)
+            | RelationTarget::Field(name, _) => name.to_string(),
+            RelationTarget::Columns(names) | RelationTarget::Token(names) => {
+                names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            }
+        })
+        .collect();
+    let Some(first) = names.first() else { return Ok(()) };
+    match table.column(first) {
+        Some(column) if column.is_primary_key() => Err(Error::invalid(format!(
+            "Only = and IN can be used on {first} in an UPDATE or DELETE"
+        ))),
+        _ => Err(Error::invalid(format!(
+            "Non PRIMARY KEY columns found in where clause: {}",
+            names.join(", ")
+        ))),
+    }
+}
+
+pub(super) fn plan_filter(
+    preparation: &mut Preparation<'_>,
+    table: &TableMetadata,
+    relation: &Relation<'_>,
+) -> Result<Filter> {
+    let (target, receiver, definition) = match &relation.target {
+        RelationTarget::Column(name) => {
+            let column = find(preparation, table, name)?;
+            let receiver = preparation.receiver(&column.name, &column.column_type);
+            (FilterTarget::Column(column.clone()), receiver, column)
+        }
+        RelationTarget::Element(name, key) => {
+            let column = find(preparation, table, name)?;
+            let (key_type, value_type) = match &column.column_type {
+                CqlType::Map { key, value, .. } => (key.as_ref().clone(), value.as_ref().clone()),
+                CqlType::List { .. } => {
+                    return Err(preparation.invalid(
+                        name.position,
+                        "Indexes on list entries (l[index] = value) are not currently supported.",
+                    ));
+                }
+                _ => {
+                    let message = format!(
+                        "Column '{name}' of type {} has no elements that can be restricted",
+                        column.column_type.cql_name()
+                    );
+                    return Err(preparation.invalid(name.position, message));
+                }
+            };
+            if !matches!(relation.predicate, Predicate::Compare(Operator::Equal, _)) {
+                let message = "Only EQ relations are supported on map entries";
+                return Err(preparation.invalid(relation.position, message));
+            }
+            let key_receiver = preparation.receiver(&format!("key({})", column.name), &key_type);
+            let key = prepare_term(preparation, key, &key_receiver)?;
+            let receiver = preparation.receiver(&format!("value({})", column.name), &value_type);
+            (FilterTarget::Element(column.clone(), key), receiver, column)
+        }
+        _ => {
+            return Err(preparation
+                .invalid(relation.position, "This relation cannot be used for filtering"));
+        }
+    };
+    let part_receiver = |preparation: &Preparation<'_>, label: &str, part: &CqlType| {
+        preparation.receiver(&format!("{label}({})", definition.name), part)
+    };
+    let operator = match &relation.predicate {
+        Predicate::Compare(Operator::NotEqual, _) => {
+            return Err(preparation.invalid(
+                relation.position,
+                format!("Unsupported \"!=\" relation: {}", definition.name),
+            ));
+        }
+        Predicate::Compare(operator, value) => {
+            FilterOperator::Compare(*operator, prepare_term(preparation, value, &receiver)?)
+        }
+        Predicate::In(_) => {
+            let column = ColumnDefinition {
+                column_type: receiver.column_type.clone(),
+                ..definition.clone()
+            };
+            FilterOperator::In(alternatives(preparation, &column, relation)?)
+        }
+        Predicate::Contains(value) => {
+            let part = match &definition.column_type {
+                CqlType::List { element, .. } | CqlType::Set { element, .. } => element.as_ref(),
+                CqlType::Map { value, .. } => value.as_ref(),
+                other => other,
+            };
+            let receiver = part_receiver(preparation, "value", part);
+            FilterOperator::Contains(prepare_term(preparation, value, &receiver)?)
+        }
+        Predicate::ContainsKey(value) => {
+            let part = match &definition.column_type {
+                CqlType::Map { key, .. } => key.as_ref(),
+                other => other,
+            };
+            let receiver = part_receiver(preparation, "key", part);
+            FilterOperator::ContainsKey(prepare_term(preparation, value, &receiver)?)
+        }
+        _ => {
+            return Err(preparation
+                .invalid(relation.position, "This relation cannot be used for filtering"));
+        }
+    };
+    Ok(Filter { target, operator })
+}

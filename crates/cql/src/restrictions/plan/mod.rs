@@ -1,0 +1,273 @@
+//! From relations to [`Restrictions`].
+
+mod clustering;
+mod filter;
+mod partition;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
+use espalier_types::CqlType;
+
+use self::{
+    clustering::{plan_clustering, tuple_columns},
+    filter::{plan_filter, refuse_filters},
+    partition::{check_token, plan_partition},
+};
+use super::{Alternatives, Restrictions, partition::PartitionRestriction};
+use crate::{
+    Error, Result,
+    grammar::ast::{
+        ComparisonOperator as Operator, InValues, Name, Predicate, Relation, RelationTarget,
+        WhereClause,
+    },
+    term::{Preparation, prepare_term},
+};
+
+/// What the restrictions are for; it decides what may be left for filtering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// SELECT, with or without ALLOW FILTERING.
+    Select {
+        /// ALLOW FILTERING.
+        allow_filtering: bool,
+    },
+    /// UPDATE or DELETE: full partition key, a prefix of the clustering, nothing else.
+    Modify,
+}
+
+const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have \
+    unpredictable performance. If you want to execute this query despite the performance unpredictability, use \
+    ALLOW FILTERING";
+
+/// Relations of one column that the key may serve.
+#[derive(Default)]
+struct ColumnRelations<'e> {
+    equal: Option<&'e Relation<'e>>,
+    lower: Option<&'e Relation<'e>>,
+    upper: Option<&'e Relation<'e>>,
+}
+
+/// Plans a `WHERE`.
+pub fn plan(
+    preparation: &mut Preparation<'_>,
+    table: &Arc<TableMetadata>,
+    clause: &WhereClause<'_>,
+    purpose: Purpose,
+) -> Result<Restrictions> {
+    if let Some(custom) = clause.custom.first() {
+        return Err(
+            preparation.invalid(custom.position, "Custom index expressions are not supported yet")
+        );
+    }
+    let mut by_column: BTreeMap<usize, ColumnRelations<'_>> = BTreeMap::new();
+    let mut tuples: Vec<(&Relation<'_>, usize, usize)> = Vec::new();
+    let mut tokens: Vec<&Relation<'_>> = Vec::new();
+    let mut filters: Vec<&Relation<'_>> = Vec::new();
+    for relation in &clause.relations {
+        match &relation.target {
+            RelationTarget::Column(name) => {
+                let column = find(preparation, table, name)?;
+                check_operator(preparation, relation, column)?;
+                if !column.is_primary_key()
+                    || !sort_in(preparation, &mut by_column, table, column, relation)?
+                {
+                    filters.push(relation);
+                }
+            }
+            RelationTarget::Columns(names) => {
+                let at = tuple_columns(preparation, table, names)?;
+                tuples.push((relation, at, names.len()));
+            }
+            RelationTarget::Token(names) => {
+                check_token(preparation, table, names, relation)?;
+                tokens.push(relation);
+            }
+            RelationTarget::Element(name, _) => {
+                find(preparation, table, name)?;
+                filters.push(relation);
+            }
+            RelationTarget::Field(name, _) => {
+                find(preparation, table, name)?;
+                return Err(preparation.invalid(
+                    relation.position,
+                    "Fields of a user type cannot be restricted in WHERE",
+                ));
+            }
+        }
+    }
+    let may_filter = purpose == Purpose::Select { allow_filtering: true };
+    let mut needs_filtering = !filters.is_empty();
+    let partition = plan_partition(
+        preparation,
+        table,
+        &by_column,
+        &tokens,
+        &mut filters,
+        &mut needs_filtering,
+        purpose,
+    )?;
+    let clustering = plan_clustering(
+        preparation,
+        table,
+        &by_column,
+        &tuples,
+        &mut filters,
+        &mut needs_filtering,
+        may_filter,
+    )?;
+    if purpose == Purpose::Modify {
+        refuse_filters(table, &filters)?;
+    }
+    if !clustering.is_empty() && !matches!(partition, PartitionRestriction::Keys(_)) {
+        needs_filtering = true;
+    }
+    if needs_filtering && !may_filter {
+        return Err(Error::invalid(NEEDS_FILTERING));
+    }
+    let filters = filters
+        .iter()
+        .map(|relation| plan_filter(preparation, table, relation))
+        .collect::<Result<_>>()?;
+    Ok(Restrictions { partition, clustering, filters })
+}
+
+fn find<'t>(
+    preparation: &Preparation<'_>,
+    table: &'t TableMetadata,
+    name: &Name<'_>,
+) -> Result<&'t ColumnDefinition> {
+    table.column(name.as_str()).ok_or_else(|| {
+        let message =
+            format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name);
+        preparation.invalid(name.position, message)
+    })
+}
+
+fn check_operator(
+    preparation: &Preparation<'_>,
+    relation: &Relation<'_>,
+    column: &ColumnDefinition,
+) -> Result<()> {
+    let refuse = |message: String| Err(preparation.invalid(relation.position, message));
+    let name = &column.name;
+    match &relation.predicate {
+        Predicate::Compare(Operator::NotEqual, _) => {
+            refuse(format!("Unsupported \"!=\" relation: {name}"))
+        }
+        Predicate::IsNotNull => refuse(format!("Unsupported restriction: {name} IS NOT NULL")),
+        Predicate::Like(_) => refuse(format!(
+            "LIKE restriction is only supported on properly indexed columns. {name} is not"
+        )),
+        Predicate::Compare(operator, _) if column.is_complex() => {
+            let kind =
+                if column.column_type.is_collection() { "Collection" } else { "Non-frozen UDT" };
+            refuse(format!(
+                "{kind} column '{name}' ({}) cannot be restricted by a '{}' relation",
+                column.column_type.cql_name(),
+                operator.symbol()
+            ))
+        }
+        Predicate::Compare(operator, _)
+            if *operator != Operator::Equal && matches!(column.column_type, CqlType::Duration) =>
+        {
+            refuse("Slice restrictions are not supported on duration columns".into())
+        }
+        Predicate::In(_) if column.is_complex() => refuse(format!(
+            "Collection column '{name}' ({}) cannot be restricted by a 'IN' relation",
+            column.column_type.cql_name()
+        )),
+        Predicate::Contains(_) if !column.column_type.is_collection() => {
+            refuse(format!("Cannot use CONTAINS on non-collection column {name}"))
+        }
+        Predicate::ContainsKey(_) if !matches!(column.column_type, CqlType::Map { .. }) => {
+            refuse(format!("Cannot use CONTAINS KEY on non-map column {name}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Keeps a relation that the primary key may serve; false if it can only be a filter.
+fn sort_in<'e>(
+    preparation: &Preparation<'_>,
+    by_column: &mut BTreeMap<usize, ColumnRelations<'e>>,
+    table: &TableMetadata,
+    column: &ColumnDefinition,
+    relation: &'e Relation<'e>,
+) -> Result<bool> {
+    let base =
+        if column.kind == ColumnKind::Clustering { table.partition_key_columns().len() } else { 0 };
+    let relations = by_column.entry(base + column.position).or_default();
+    let twice = |what: &str| {
+        Err(preparation.invalid(
+            relation.position,
+            format!(
+                "{} cannot be restricted by more than one relation if it includes {what}",
+                column.name
+            ),
+        ))
+    };
+    match &relation.predicate {
+        Predicate::Compare(Operator::Equal, _) | Predicate::In(_) => {
+            if relations.equal.is_some() || relations.lower.is_some() || relations.upper.is_some() {
+                return twice(if matches!(relation.predicate, Predicate::In(_)) {
+                    "a IN"
+                } else {
+                    "an Equal"
+                });
+            }
+            relations.equal = Some(relation);
+        }
+        Predicate::Compare(operator, _) if column.kind == ColumnKind::Clustering => {
+            if relations.equal.is_some() {
+                return twice("an Equal");
+            }
+            let is_lower = matches!(operator, Operator::Greater | Operator::GreaterOrEqual);
+            let side = if is_lower { &mut relations.lower } else { &mut relations.upper };
+            if side.is_some() {
+                let which = if is_lower { "start" } else { "end" };
+                let message = format!(
+                    "More than one restriction was found for the {which} bound on {}",
+                    column.name
+                );
+                return Err(preparation.invalid(relation.position, message));
+            }
+            *side = Some(relation);
+        }
+        Predicate::Between(..) if column.kind == ColumnKind::Clustering => {
+            if relations.equal.is_some() || relations.lower.is_some() || relations.upper.is_some() {
+                return twice("a BETWEEN");
+            }
+            relations.lower = Some(relation);
+            relations.upper = Some(relation);
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn alternatives(
+    preparation: &mut Preparation<'_>,
+    column: &ColumnDefinition,
+    relation: &Relation<'_>,
+) -> Result<Alternatives> {
+    let receiver = preparation.receiver(&column.name, &column.column_type);
+    match &relation.predicate {
+        Predicate::Compare(_, value) => {
+            Ok(Alternatives::Terms(vec![prepare_term(preparation, value, &receiver)?]))
+        }
+        Predicate::In(InValues::Values(values)) => values
+            .iter()
+            .map(|value| prepare_term(preparation, value, &receiver))
+            .collect::<Result<_>>()
+            .map(Alternatives::Terms),
+        Predicate::In(InValues::BindMarker(marker)) => {
+            let list =
+                CqlType::List { element: Arc::new(column.column_type.clone()), frozen: true };
+            let receiver = preparation.receiver(&format!("in({})", column.name), &list);
+            Ok(Alternatives::List(preparation.bind(*marker, &receiver)?))
+        }
+        _ => Err(preparation
+            .invalid(relation.position, format!("{} must be restricted by = or IN", column.name))),
+    }
+}
