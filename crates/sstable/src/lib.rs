@@ -51,7 +51,7 @@ pub use data::{
     column_map::ColumnSelection,
     compatible_types::reads_values_of,
     deletion_time::{DeletionScope, UnstorableDeletion, check_deletion},
-    file::WHOLE_READ_AHEAD_BYTES,
+    read_ahead::WHOLE_READ_AHEAD_BYTES,
     writer::ChunkFormat,
 };
 pub use error::{FileName, Result, SSTableError};

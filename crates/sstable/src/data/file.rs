@@ -20,7 +20,7 @@ use crate::{
         chunk_decoder::ChunkDecoder,
         layout::{MAXIMUM_HEAD_LENGTH, SHORT_HEAD_LENGTH},
     },
-    data::chunk_table::Shortfall,
+    data::{chunk_table::Shortfall, read_ahead::ReadAhead},
     error::{Result, SSTableError},
     page_cache::{CachedFile, CachedPage, Caching, PageCache, PageKey, PagesAtHand, Part},
     versions::VersionFeatures,
@@ -30,12 +30,6 @@ use crate::{
 pub(crate) const MAXIMUM_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
 /// Of data that nothing checks, what is read at once.
 const UNCHECKED_CHUNK_LENGTH: u64 = 4096;
-/// Bytes that a sequential read takes at first, four times as many each time, and at once in the end; at least one chunk.
-const FIRST_READ_AHEAD_BYTES: usize = 32 * 1024;
-pub(crate) const READ_AHEAD_BYTES: usize = 256 * 1024;
-/// The same for those who will read all of it: fewer reads, and fewer chunks that lie across two.
-pub const WHOLE_READ_AHEAD_BYTES: usize = 1024 * 1024;
-
 #[derive(Clone, Debug)]
 pub(super) enum Layout {
     /// Offsets are in `table` from `table_start` on.
@@ -57,10 +51,10 @@ pub(crate) struct DataFile {
 
 /// Where a chunk is stored, and the checksum that is stored elsewhere, if it is.
 #[derive(Clone, Copy, Debug)]
-struct Extent {
-    offset: u64,
+pub(super) struct Extent {
+    pub(super) offset: u64,
     /// With the checksum behind it.
-    length: usize,
+    pub(super) length: usize,
     checksum: Option<u32>,
 }
 
@@ -74,34 +68,6 @@ enum Checked<'a> {
 /// The most that a look-up reads beyond the chunk that it wants, when it is known to want more. Two such reads are as much as
 /// a block of 64 KiB.
 const LOOK_UP_BYTES: u64 = 32 * 1024;
-
-/// A piece of the file that sequential reads found their chunks in.
-#[derive(Debug, Default)]
-pub(crate) struct ReadAhead {
-    offset: u64,
-    buffer: Option<PageBuffer>,
-    /// Bytes to be read at once, if that is more than usual.
-    pub(crate) at_once: usize,
-    /// What was read at once last: who reads on gets more.
-    last: usize,
-}
-
-impl ReadAhead {
-    fn range(&self, extent: &Extent) -> Option<std::ops::Range<usize>> {
-        let start = usize::try_from(extent.offset.checked_sub(self.offset)?).ok()?;
-        let end = start.checked_add(extent.length)?;
-        (end <= self.buffer.as_ref()?.len()).then_some(start..end)
-    }
-
-    fn holds(&self, extent: &Extent) -> bool {
-        self.range(extent).is_some()
-    }
-
-    fn find(&self, extent: &Extent) -> Option<PageBuffer> {
-        let range = self.range(extent)?;
-        self.buffer.as_ref().map(|buffer| buffer.slice(range))
-    }
-}
 
 impl DataFile {
     /// Opens Data.db with the component that describes its chunks, and checks their table.
@@ -214,7 +180,7 @@ impl DataFile {
         SSTableError::corrupt(self.file.name(), offset, reason)
     }
 
-    async fn extent(&self, index: u64) -> Result<Extent> {
+    pub(super) async fn extent(&self, index: u64) -> Result<Extent> {
         match &self.layout {
             Layout::Plain { chunk_length } => Ok(Extent {
                 offset: index * u64::from(*chunk_length),
@@ -253,7 +219,7 @@ impl DataFile {
     }
 
     /// The error of a chunk that begins at `offset` of the stored data and is not all there.
-    fn without_end(&self, index: u64, offset: u64) -> SSTableError {
+    pub(super) fn without_end(&self, index: u64, offset: u64) -> SSTableError {
         let length = self.file.length();
         let reason =
             format!("chunk {index} at {offset} is not all there: there are {length} bytes");
@@ -278,7 +244,7 @@ impl DataFile {
 
     /// The same for those who have it until they have read it, behind some bytes: in memory that is used again and again, and cleared
     /// but once.
-    fn open_chunk_behind(
+    pub(super) fn open_chunk_behind(
         &self,
         first: &[u8],
         index: u64,
@@ -503,7 +469,7 @@ impl DataFile {
     }
 
     /// Reads stored bytes, into `spare` if that is large enough; `why` is for traces.
-    async fn read_stored(
+    pub(super) async fn read_stored(
         &self,
         offset: u64,
         length: usize,
@@ -531,47 +497,6 @@ impl DataFile {
             espalier_runtime::maybe_yield().await;
         }
         Ok(())
-    }
-
-    /// Chunk `index` for a reader that goes through the file: large reads, and the cache is left to others.
-    pub(crate) async fn chunk_ahead(&self, index: u64, ahead: &mut ReadAhead) -> Result<Bytes> {
-        self.chunk_behind(&[], index, ahead).await
-    }
-
-    /// The same behind some bytes, which are those before it.
-    pub(crate) async fn chunk_behind(
-        &self,
-        first: &[u8],
-        index: u64,
-        ahead: &mut ReadAhead,
-    ) -> Result<Bytes> {
-        let extent = self.extent(index).await?;
-        if ahead.at_once == 0 && ahead.range(&extent).is_none() {
-            ahead.last = (4 * ahead.last).clamp(FIRST_READ_AHEAD_BYTES, READ_AHEAD_BYTES);
-        }
-        let at_once = ahead.at_once.max(ahead.last);
-        let stored = self.stored_by(index, extent, ahead, at_once).await?;
-        self.open_chunk_behind(first, index, extent, stored)
-    }
-
-    /// A chunk as stored, out of a piece that is read if it does not hold it.
-    async fn stored_by(
-        &self,
-        index: u64,
-        extent: Extent,
-        ahead: &mut ReadAhead,
-        at_once: usize,
-    ) -> Result<PageBuffer> {
-        if let Some(stored) = ahead.find(&extent) {
-            return Ok(stored);
-        }
-        let rest = self.file.length().saturating_sub(extent.offset);
-        let length = (at_once.max(extent.length) as u64).min(rest) as usize;
-        // Its memory is for the next one, if nobody has kept a chunk as it lies there.
-        let spare = ahead.buffer.take().and_then(PageBuffer::into_empty);
-        let buffer = self.read_stored(extent.offset, length, spare, "Reading ahead").await?;
-        (ahead.offset, ahead.buffer) = (extent.offset, Some(buffer));
-        ahead.find(&extent).ok_or_else(|| self.without_end(index, extent.offset))
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) mod file;
 pub(crate) mod input;
 pub(crate) mod layout;
 pub(crate) mod ranking;
+pub(crate) mod read_ahead;
 pub(crate) mod stream;
 pub(crate) mod values;
 pub(crate) mod writer;

@@ -7,10 +7,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{
-    file::{DataFile, ReadAhead},
-    input::DataInput,
-};
+use super::{file::DataFile, input::DataInput, read_ahead::ReadAhead};
 use crate::error::{Result, SSTableError};
 
 use crate::page_cache::Caching;

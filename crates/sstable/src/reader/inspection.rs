@@ -12,7 +12,7 @@ use super::{
     index::Index, index_entries::IndexEntries, row_source::RowSource, sstable_reader::SSTableReader,
 };
 use crate::{
-    data::file::WHOLE_READ_AHEAD_BYTES,
+    data::read_ahead::WHOLE_READ_AHEAD_BYTES,
     data::{column_map::ColumnSelection, stream::DataStream},
     error::{Result, SSTableError},
     page_cache::Caching,
