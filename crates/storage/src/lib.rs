@@ -12,6 +12,7 @@ pub mod compaction;
 #[cfg(debug_assertions)]
 mod compiled_here;
 mod configuration;
+mod core_share;
 mod database;
 mod dead_ranges;
 mod error;

@@ -12,17 +12,10 @@ use espalier_runtime::{
 };
 
 use super::{copy::Ended, progress::Running};
-use crate::Database;
+use crate::{Database, core_share::CoreShare};
 
-/// After so many µs of work the others have their turn: less than the budget of a task, for this is nobody's request.
-const SLICE_US: u128 = 200;
-/// What is longer than this between two looks was spent waiting, for the disk or for others who had their turn: an arbitrary bound, several times what
-/// is done between two looks.
-const LONGEST_WORK: Duration = Duration::from_millis(1);
 /// How long it waits between two slices while a flush needs the core.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
-/// Of a slice: if others took less than that when they had their turn, there was nothing to do.
-const IDLE_PART: u32 = 4;
 /// The share of the core: of compactions that keep up, what each that waits adds, and at most, which is less beside a flush.
 const LEAST_SHARE: f64 = 0.25;
 const SHARE_OF_WAITING: f64 = 0.125;
@@ -39,7 +32,7 @@ const DEAF: Duration = Duration::from_millis(100);
 
 pub(super) struct Pace {
     database: Database,
-    slice: Instant,
+    core: CoreShare,
     /// Of the core, what all of them ask for while others are busy, how many run, and when that was found.
     wanted_share: f64,
     running: f64,
@@ -59,7 +52,7 @@ impl Pace {
         let now = Instant::now();
         Self {
             database: database.clone(),
-            slice: now,
+            core: CoreShare::new(),
             wanted_share: LEAST_SHARE,
             running: 1.0,
             share_found: None,
@@ -105,20 +98,14 @@ impl Pace {
 
     /// Gives way if the slice is over; nearly all of the time to a flush that writes may soon wait for.
     async fn keep(&mut self) {
-        let worked = self.slice.elapsed().min(LONGEST_WORK);
-        if worked.as_micros() >= SLICE_US {
-            let left = Instant::now();
-            yield_now().await;
-            if self.database.is_flush_urgent() {
-                time::sleep(FLUSH_PAUSE).await;
-            }
-            let others = left.elapsed();
-            let due = worked.mul_f64(1.0 / self.share() - 1.0);
-            if others * IDLE_PART > worked && others < due {
-                time::sleep(due - others).await;
-            }
-            self.slice = Instant::now();
+        let Some(worked) = self.core.worked() else { return };
+        let left = Instant::now();
+        yield_now().await;
+        if self.database.is_flush_urgent() {
+            time::sleep(FLUSH_PAUSE).await;
         }
+        let share = self.share();
+        self.core.rest(worked, left, share).await;
     }
 
     /// The share of one of the compactions that run.
@@ -172,7 +159,7 @@ impl Pace {
             // Who makes the limit another one need not wait for the end of a pause by this one.
             let changed = self.database.compaction_throughput().changed();
             let is_changed = time::timeout(pause, changed).await.is_ok();
-            self.slice = Instant::now();
+            self.core.begin_slice();
             if is_changed {
                 return Ok(());
             }

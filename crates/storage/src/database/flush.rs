@@ -17,6 +17,9 @@ use crate::{
     table::Table,
 };
 
+/// Of what flushes have to write still, the room that memtables must have for that to go slowly: somewhat less than there is when one begins.
+const ROOM_OF_SLOW_FLUSH: f64 = 0.75;
+
 /// A flush that is under way.
 pub(crate) struct FlushUnderWay<'a>(&'a Cell<usize>);
 
@@ -117,6 +120,14 @@ impl Database {
     /// Whether what can wait should leave the core to a flush that is under way, since memory gets short.
     pub(crate) fn is_flush_urgent(&self) -> bool {
         self.is_flushing() && self.inner.budget.is_short()
+    }
+
+    /// Whether flushes may take their time: memory and log last longer than they do, and no write waits for them.
+    pub(crate) fn can_flush_slowly(&self) -> bool {
+        let room_bytes = self.budget().room_bytes() as f64;
+        room_bytes >= ROOM_OF_SLOW_FLUSH * self.flush_estimate().left_bytes()
+            && !self.write_pace().is_slowing()
+            && !self.logs().any(CommitLog::is_under_pressure)
     }
 
     /// Says that a flush is under way, until what it gives is dropped.

@@ -8,12 +8,12 @@ use espalier_mutation::{
     reconcile::MergedPartition,
     schema::{ColumnId, TableMetadata},
 };
-use espalier_runtime::maybe_yield;
 use espalier_sstable::SSTableWriter;
 use smallvec::SmallVec;
 
+use super::pace::FlushPace;
 use crate::{
-    StorageError,
+    Database, StorageError,
     flush::FlushProgress,
     memtable::{Memtable, MemtablePartition, OnlyRows},
 };
@@ -29,6 +29,7 @@ pub(super) struct Copy<'a> {
     table: &'a Arc<TableMetadata>,
     writer: &'a mut SSTableWriter,
     progress: &'a FlushProgress<'a>,
+    pace: FlushPace<'a>,
     all: Arc<ClusteringSlices>,
     all_items: u64,
     items: u64,
@@ -36,6 +37,7 @@ pub(super) struct Copy<'a> {
 
 impl<'a> Copy<'a> {
     pub(super) fn new(
+        database: &'a Database,
         memtable: &'a Rc<Memtable>,
         table: &'a Arc<TableMetadata>,
         writer: &'a mut SSTableWriter,
@@ -44,7 +46,8 @@ impl<'a> Copy<'a> {
         let statistics = memtable.statistics();
         let all_items = (statistics.partitions + statistics.rows).max(1);
         let all = Arc::new(ClusteringSlices::all());
-        Self { memtable, table, writer, progress, all, all_items, items: 0 }
+        let pace = FlushPace::new(database);
+        Self { memtable, table, writer, progress, pace, all, all_items, items: 0 }
     }
 
     pub(super) async fn run(mut self) -> Result<(), StorageError> {
@@ -53,7 +56,7 @@ impl<'a> Copy<'a> {
             self.memtable.next_only_rows(&bound, &mut rows)?;
             for (key, packed) in rows.iter() {
                 self.copy_only_row(key, packed).await?;
-                maybe_yield().await;
+                self.pace.look().await;
             }
             if let Some(last) = rows.last() {
                 bound = KeyBound::AfterKey(last.clone());
@@ -62,7 +65,7 @@ impl<'a> Copy<'a> {
             let Some(next) = self.memtable.next_partition(&bound)? else { return Ok(()) };
             self.copy_partition(&next.key).await?;
             bound = KeyBound::AfterKey(next.key);
-            maybe_yield().await;
+            self.pace.look().await;
         }
     }
 
@@ -122,7 +125,7 @@ impl<'a> Copy<'a> {
             }
             self.writer.start_partition(header)?;
             while let Some(mut fragment) = partition.next().await? {
-                maybe_yield().await;
+                self.pace.look().await;
                 self.note_items(1);
                 if let Unfiltered::Row(row) = &mut fragment {
                     remove_dropped(row, table);

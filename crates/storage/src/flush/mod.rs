@@ -7,6 +7,7 @@
 mod by_time;
 mod copy;
 mod estimate;
+mod pace;
 mod scheduler;
 mod write;
 mod write_pace;

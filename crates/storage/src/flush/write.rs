@@ -125,7 +125,7 @@ impl Database {
         mut writer: SSTableWriter,
         progress: &FlushProgress<'_>,
     ) -> Result<Option<Rc<SSTable>>, StorageError> {
-        Copy::new(memtable, metadata, &mut writer, progress).run().await?;
+        Copy::new(self, memtable, metadata, &mut writer, progress).run().await?;
         progress.all_rows_written();
         match writer.finish().await? {
             Some(written) => self.open_sstable(metadata, written.descriptor).await.map(Some),

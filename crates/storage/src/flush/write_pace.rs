@@ -128,6 +128,11 @@ impl WritePace {
         Some(round)
     }
 
+    /// Whether acknowledgements wait.
+    pub(crate) fn is_slowing(&self) -> bool {
+        !self.steps.borrow().is_empty()
+    }
+
     /// Bytes of log entries that may be written in a second; `None`: as many as there are.
     fn rate(&self, budget: &MemtableBudget, estimate: &FlushEstimate) -> Option<f64> {
         let flushed_per_second = estimate.bytes_per_second()?;

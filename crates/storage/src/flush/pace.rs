@@ -1,0 +1,47 @@
+//! Keeps a flush to a part of the core while memory lasts.
+//!
+//! What a flush takes at once, writes lack for that long: with all that it can get, it is done in a third of the time in which the next memtable fills up, and
+//! in that third half as much is written as in the others. With a quarter of the core it takes most of that time, and writes go on evenly. It takes all that
+//! it can get where nobody else wants the core, and as soon as memory or log could run out.
+
+use espalier_runtime::{maybe_yield, time::Instant, yield_now};
+
+use crate::{Database, core_share::CoreShare};
+
+/// Rows and partitions between two looks at the clock.
+const ITEMS_BETWEEN_LOOKS: u32 = 16;
+/// Of the core.
+const SHARE: f64 = 0.25;
+
+pub(super) struct FlushPace<'a> {
+    database: &'a Database,
+    core: CoreShare,
+    items: u32,
+}
+
+impl<'a> FlushPace<'a> {
+    pub(super) fn new(database: &'a Database) -> Self {
+        Self { database, core: CoreShare::new(), items: 0 }
+    }
+
+    /// To be called for each row and partition: gives way if it is time for that.
+    #[inline]
+    pub(super) async fn look(&mut self) {
+        self.items = self.items.wrapping_add(1);
+        match self.items.is_multiple_of(ITEMS_BETWEEN_LOOKS) {
+            true => self.keep().await,
+            false => maybe_yield().await,
+        }
+    }
+
+    async fn keep(&mut self) {
+        if !self.database.can_flush_slowly() {
+            maybe_yield().await;
+            self.core.begin_slice();
+        } else if let Some(worked) = self.core.worked() {
+            let left = Instant::now();
+            yield_now().await;
+            self.core.rest(worked, left, SHARE).await;
+        }
+    }
+}
