@@ -46,3 +46,40 @@ impl CoreShare {
         self.slice_began = Instant::now();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::{block_on, time::ManualClock};
+
+    use super::*;
+
+    /// What of the time is had by a task that works 250 µs at a time for a quarter of it, where others take so much in their turn.
+    fn had(others: Duration) -> f64 {
+        let clock = ManualClock::new(0).moving_when_idle();
+        let _installed = clock.install();
+        block_on(async move {
+            let (began, mut core) = (Instant::now(), CoreShare::new());
+            let slice = Duration::from_micros(250);
+            for _ in 0..1000 {
+                clock.advance(slice / 2);
+                assert_eq!(core.worked(), None);
+                clock.advance(slice / 2);
+                let (worked, left) = (core.worked().unwrap(), Instant::now());
+                clock.advance(others);
+                core.rest(worked, left, 0.25).await;
+            }
+            slice.as_secs_f64() * 1000.0 / began.elapsed().as_secs_f64()
+        })
+    }
+
+    #[test]
+    fn a_share_is_kept_where_others_are_busy_and_only_there() {
+        let close = |share: f64, expected: f64| (share - expected).abs() < 0.001;
+        assert!(close(had(Duration::from_micros(100)), 0.25));
+        // They had as much as they are due, and more.
+        assert!(close(had(Duration::from_millis(2)), 0.111));
+        // Nobody wants the core.
+        assert!(close(had(Duration::from_micros(50)), 0.833));
+        assert!(close(had(Duration::ZERO), 1.0));
+    }
+}

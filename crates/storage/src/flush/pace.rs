@@ -45,3 +45,30 @@ impl<'a> FlushPace<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::{block_on, file::FileSystem};
+
+    use crate::test_database::open;
+
+    #[test]
+    fn a_flush_takes_its_time_while_memory_lasts() {
+        block_on(async {
+            let database = open(FileSystem::simulated(1)).await;
+            assert!(database.can_flush_slowly());
+            let room = database.budget().room_bytes();
+            let first = database.flush_estimate().begin(room);
+            assert!(database.can_flush_slowly());
+            let second = database.flush_estimate().begin(room / 2);
+            assert!(!database.can_flush_slowly());
+            drop(second);
+            assert!(database.can_flush_slowly());
+            database.budget().grow(room / 2);
+            assert!(!database.can_flush_slowly());
+            first.advance_to(0.5);
+            assert!(database.can_flush_slowly());
+            database.budget().shrink(room / 2);
+        });
+    }
+}
