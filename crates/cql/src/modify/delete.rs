@@ -5,10 +5,7 @@ use std::sync::Arc;
 use espalier_mutation::schema::{ColumnKind, TableMetadata};
 use espalier_types::CqlType;
 
-use super::{
-    ModificationKind, Operation, PlannedModification,
-    plan::{find_column, plan_using},
-};
+use super::{ModificationKind, Operation, PlannedModification, plan::plan_using};
 use crate::{
     Error, Result,
     grammar::ast::{Condition, Delete, DeleteTarget},
@@ -55,7 +52,7 @@ fn plan_target(
     let (DeleteTarget::Column(name)
     | DeleteTarget::Element(name, _)
     | DeleteTarget::Field(name, _)) = target;
-    let column = find_column(preparation, table, name)?;
+    let column = preparation.column(table, name)?;
     if column.is_primary_key() {
         return Err(preparation.invalid(
             name.position,

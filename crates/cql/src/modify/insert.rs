@@ -5,10 +5,7 @@ use std::sync::Arc;
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 use hashbrown::HashSet;
 
-use super::{
-    ModificationKind, Operation, PlannedModification,
-    plan::{find_column, plan_using},
-};
+use super::{ModificationKind, Operation, PlannedModification, plan::plan_using};
 use crate::{
     Error, Result,
     grammar::ast::{Expression, Insert, InsertSource, Name},
@@ -93,7 +90,7 @@ fn given_values<'t>(
     let mut given = Vec::with_capacity(columns.len());
     let mut seen = HashSet::with_capacity(columns.len());
     for (name, value) in columns.iter().zip(values) {
-        let column = find_column(preparation, table, name)?;
+        let column = preparation.column(table, name)?;
         if !seen.insert(name.as_str()) {
             return Err(preparation
                 .invalid(name.position, format!("The column names contains duplicates: {name}")));

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
+use espalier_mutation::schema::TableMetadata;
 use espalier_storage::system::is_virtual;
 use espalier_types::CqlType;
 
 use super::{PlannedModification, PointWrite, delete, insert, update};
 use crate::{
     Error, Result,
-    grammar::ast::{Modification, Name, Using},
+    grammar::ast::{Modification, Using},
     term::{Preparation, Term, prepare_term},
 };
 
@@ -26,19 +26,6 @@ pub fn plan_modification(
     }?;
     plan.point = PointWrite::plan(&plan).filter(|_| !is_virtual(&table.keyspace));
     Ok(plan)
-}
-
-/// The column of that name.
-pub(super) fn find_column<'t>(
-    preparation: &Preparation<'_>,
-    table: &'t TableMetadata,
-    name: &Name<'_>,
-) -> Result<&'t ColumnDefinition> {
-    table.column(name.as_str()).ok_or_else(|| {
-        let message =
-            format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name);
-        preparation.invalid(name.position, message)
-    })
 }
 
 /// `USING TIMESTAMP` and `USING TTL`, checked against what the table allows.

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
 use espalier_types::CqlType;
 
-use super::{
-    ModificationKind, Operation, PlannedModification,
-    plan::{find_column, plan_using},
-};
+use super::{ModificationKind, Operation, PlannedModification, plan::plan_using};
 use crate::{
     Error, Result,
     grammar::ast::{Assignment, AssignmentOperation, Condition, Update},
@@ -29,7 +26,7 @@ pub fn plan_update(
     let (timestamp, time_to_live) = plan_using(preparation, table, &statement.using)?;
     let mut operations = Vec::with_capacity(statement.assignments.len());
     for assignment in &statement.assignments {
-        let column = find_column(preparation, table, &assignment.column)?;
+        let column = preparation.column(table, &assignment.column)?;
         if column.is_primary_key() {
             let message = format!("PRIMARY KEY part {} found in SET part", column.name);
             return Err(preparation.invalid(assignment.column.position, message));

@@ -10,7 +10,6 @@ use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::{time, trace_event};
 use espalier_storage::{Database, system::is_virtual};
 
-use self::modify::find;
 pub use self::{
     error::unprepared,
     modify::{Batch, BatchStatement, BatchedStatement},
@@ -178,10 +177,7 @@ impl QueryProcessor {
                 let mut is_counter = false;
                 for statement in &batch.statements {
                     is_counter |= statement.table.is_counter();
-                    let rows = self.current_rows(statement, &evaluation, clocks.now_s).await?;
-                    updates.add(statement, &evaluation, clocks, &|key, clustering| {
-                        find(&rows, key, clustering)
-                    })?;
+                    self.add_to_batch(&mut updates, statement, &evaluation, clocks).await?;
                 }
                 self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
                 Ok(QueryResult::Void)

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    Clustering, ClusteringSlices, ColumnData, DecoratedKey, Direction, Mutation, PartitionUpdate,
-    Row, schema::TableMetadata,
+    Clustering, ColumnData, DecoratedKey, Mutation, PartitionUpdate, Row, schema::TableMetadata,
 };
 use espalier_runtime::time;
-use espalier_storage::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget};
+use espalier_storage::{ReadCommand, ReadTarget};
 
 use super::{QueryProcessor, clocks};
 use crate::{
@@ -136,17 +135,26 @@ impl QueryProcessor {
         for ((prepared, statement), sent) in planned.iter().zip(statements).zip(&batch.statements) {
             let values = bind_values(&prepared.bind.columns, sent.values)?;
             let evaluation = Evaluation { values: &values, now_us };
-            let rows = self.current_rows(statement, &evaluation, clocks.now_s).await?;
-            updates.add(statement, &evaluation, clocks, &|key, clustering| {
-                find(&rows, key, clustering)
-            })?;
+            self.add_to_batch(&mut updates, statement, &evaluation, clocks).await?;
         }
         self.apply_batch(batch.kind, is_counter, updates.into_mutation()).await?;
         Ok(QueryResult::Void)
     }
 
+    /// What a statement of a batch changes.
+    pub(super) async fn add_to_batch(
+        &self,
+        updates: &mut BatchUpdates,
+        statement: &PlannedModification,
+        evaluation: &Evaluation<'_>,
+        clocks: Clocks,
+    ) -> Result<()> {
+        let rows = self.current_rows(statement, evaluation, clocks.now_s).await?;
+        updates.add(statement, evaluation, clocks, &|key, clustering| find(&rows, key, clustering))
+    }
+
     /// The rows that list operations by index or value need to know.
-    pub(super) async fn current_rows(
+    async fn current_rows(
         &self,
         statement: &PlannedModification,
         evaluation: &Evaluation<'_>,
@@ -164,7 +172,10 @@ impl QueryProcessor {
             return Ok(known);
         };
         for key in keys {
-            let command = read_rows(table, key.clone(), slices.clone(), now_s);
+            let target = ReadTarget::Partition(key.clone());
+            let slices = slices.clone();
+            let command =
+                ReadCommand { slices, ..ReadCommand::of_all(table.clone(), target, now_s) };
             for partition in self.inner.database.read(command).await?.partitions {
                 known.extend(partition.static_row.map(|row| (key.clone(), None, row)));
                 known.extend(
@@ -179,33 +190,10 @@ impl QueryProcessor {
     }
 }
 
-pub(super) type KnownRows = Vec<(DecoratedKey, Option<Clustering>, Row)>;
+type KnownRows = Vec<(DecoratedKey, Option<Clustering>, Row)>;
 
-pub(super) fn find(
-    rows: &KnownRows,
-    key: &DecoratedKey,
-    clustering: Option<&Clustering>,
-) -> Option<Row> {
+fn find(rows: &KnownRows, key: &DecoratedKey, clustering: Option<&Clustering>) -> Option<Row> {
     rows.iter()
         .find(|(k, c, _)| k == key && c.as_ref() == clustering)
         .map(|(_, _, row)| row.clone())
-}
-
-fn read_rows(
-    table: &Arc<TableMetadata>,
-    key: DecoratedKey,
-    slices: Arc<ClusteringSlices>,
-    now_s: u32,
-) -> ReadCommand {
-    ReadCommand {
-        table: table.clone(),
-        target: ReadTarget::Partition(key),
-        slices,
-        direction: Direction::Forward,
-        columns: ColumnSelection::All,
-        now_s,
-        limits: ReadLimits::NONE,
-        resume: None,
-        bypass_cache: false,
-    }
 }

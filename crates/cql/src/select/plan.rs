@@ -263,12 +263,7 @@ fn plan_ordering(
         if ordering.nearest_to.is_some() {
             return Err(preparation.invalid(name.position, "ANN ordering is not supported yet"));
         }
-        let column = table.column(name.as_str()).ok_or_else(|| {
-            preparation.invalid(
-                name.position,
-                format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name),
-            )
-        })?;
+        let column = preparation.column(table, name)?;
         if column.kind != ColumnKind::Clustering {
             let message = format!(
                 "Order by is currently only supported on the clustered columns of the PRIMARY KEY, got {name}"

@@ -36,13 +36,7 @@ impl SelectionPreparation<'_, '_> {
     }
 
     fn column(&self, name: &Name<'_>) -> Result<&ColumnDefinition> {
-        self.table.column(name.as_str()).ok_or_else(|| {
-            let message = format!(
-                "Undefined column name {name} in table {}.{}",
-                self.table.keyspace, self.table.name
-            );
-            self.preparation.invalid(name.position, message)
-        })
+        self.preparation.column(self.table, name)
     }
 
     /// A selector and its type. `expected` is the type that literals and markers take where a function asks for one.

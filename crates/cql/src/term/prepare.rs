@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use espalier_mutation::schema::Schema;
+use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
 use espalier_types::{CqlType, UserType};
 
 use super::{
@@ -52,6 +52,19 @@ impl<'a> Preparation<'a> {
     /// 0x2200 with the place.
     pub fn invalid(&self, position: Position, message: impl AsRef<str>) -> Error {
         Error::invalid_at(self.text, position, message)
+    }
+
+    /// The table's column of that name.
+    pub fn column<'t>(
+        &self,
+        table: &'t TableMetadata,
+        name: &Name<'_>,
+    ) -> Result<&'t ColumnDefinition> {
+        table.column(name.as_str()).ok_or_else(|| {
+            let message =
+                format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name);
+            self.invalid(name.position, message)
+        })
     }
 
     /// What a value for `name` of type `column_type` is called in messages and marker metadata.

@@ -4,12 +4,10 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::{ClusteringSlices, DecoratedKey, Direction, Mutation};
+use espalier_mutation::{DecoratedKey, Mutation};
 use espalier_runtime::time;
 use espalier_storage::system::{LocalNode, is_described_by, local_update};
-use espalier_storage::{
-    ColumnSelection, Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
-};
+use espalier_storage::{Database, ReadCommand, ReadTarget, StorageError};
 
 use super::lead::Leadership;
 
@@ -40,17 +38,8 @@ async fn is_known(
 ) -> Result<bool, StorageError> {
     let schema = database.schema();
     let Some(table) = schema.table("system", "local") else { return Ok(false) };
-    let command = ReadCommand {
-        table: Arc::clone(table),
-        target: ReadTarget::Partition(key.clone()),
-        slices: Arc::new(ClusteringSlices::all()),
-        direction: Direction::Forward,
-        columns: ColumnSelection::All,
-        now_s,
-        limits: ReadLimits::NONE,
-        resume: None,
-        bypass_cache: false,
-    };
+    let target = ReadTarget::Partition(key.clone());
+    let command = ReadCommand::of_all(Arc::clone(table), target, now_s);
     let read = database.read(command).await?;
     let mut rows = read.partitions.iter().flat_map(|partition| &partition.rows);
     Ok(rows.any(|row| is_described_by(local, row)))

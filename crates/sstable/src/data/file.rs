@@ -30,6 +30,7 @@ use crate::{
 pub(crate) const MAXIMUM_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
 /// Of data that nothing checks, what is read at once.
 const UNCHECKED_CHUNK_LENGTH: u64 = 4096;
+
 #[derive(Clone, Debug)]
 pub(super) enum Layout {
     /// Offsets are in `table` from `table_start` on.

@@ -2,17 +2,15 @@
 //!
 //! Memory: the newest [`MOST_ENTRIES`] and a page of rows.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use espalier_mutation::{
-    ClusteringSlices, ColumnData, Direction, KeyRange, Row, schema::TableMetadata,
-};
+use espalier_mutation::{ColumnData, KeyRange, Row, schema::TableMetadata};
 use espalier_runtime::{maybe_yield, time};
 use uuid::Uuid;
 
 use super::Database;
 use crate::{
-    ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadTarget, StorageError,
+    PartitionRows, ReadCommand, ReadLimits, ReadTarget, StorageError,
     system::{Fields, SYSTEM_KEYSPACE, table},
 };
 
@@ -46,16 +44,11 @@ impl Database {
     /// Compactions of the last week, the newest first.
     pub async fn compaction_history(&self) -> Result<Vec<PastCompaction>, StorageError> {
         let table = table(SYSTEM_KEYSPACE, "compaction_history");
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let mut command = ReadCommand {
-            table: Arc::clone(&table),
-            target: ReadTarget::Range(KeyRange::full()),
-            slices: Arc::new(ClusteringSlices::all()),
-            direction: Direction::Forward,
-            columns: ColumnSelection::All,
-            now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
             limits: ReadLimits { rows: PAGE_ROWS, ..ReadLimits::NONE },
-            resume: None,
             bypass_cache: true,
+            ..ReadCommand::of_all(table.clone(), ReadTarget::Range(KeyRange::full()), now_s)
         };
         let mut history = BTreeMap::new();
         loop {

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    Clustering, ClusteringSlice, ClusteringSlices, ColumnData, Direction, Mutation,
-    PartitionUpdate, Row, counter, schema::TableMetadata,
+    Clustering, ClusteringSlice, ClusteringSlices, ColumnData, Mutation, PartitionUpdate, Row,
+    counter, schema::TableMetadata,
 };
 use espalier_runtime::time;
 use hashbrown::HashMap;
@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use super::Database;
 use crate::{
     StorageError,
-    read::{ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadTarget},
+    read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
 };
 
 impl Database {
@@ -89,17 +89,10 @@ impl Database {
         slices: ClusteringSlices,
         limits: ReadLimits,
     ) -> Result<Vec<PartitionRows>, StorageError> {
-        let command = ReadCommand {
-            table,
-            target: ReadTarget::Partition(update.key.clone()),
-            slices: Arc::new(slices),
-            direction: Direction::Forward,
-            columns: ColumnSelection::All,
-            now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
-            limits,
-            resume: None,
-            bypass_cache: false,
-        };
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let target = ReadTarget::Partition(update.key.clone());
+        let slices = Arc::new(slices);
+        let command = ReadCommand { slices, limits, ..ReadCommand::of_all(table, target, now_s) };
         Ok(self.read_here(&command).await?.partitions)
     }
 }

@@ -11,12 +11,12 @@
 //! note  vint count of mappings, each vint length and body of a columns record; vint length and body of a mutation record
 //! ```
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, Clustering, ClusteringSlices, ColumnData, ComplexColumn, DecoratedKey, DeletionTime,
-    Direction, KeyRange, Liveness, Mutation, PartitionUpdate, Row,
+    Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, KeyRange, Liveness,
+    Mutation, PartitionUpdate, Row,
     schema::{Schema, TableMetadata},
 };
 use espalier_runtime::{random, spawn_local, time};
@@ -30,7 +30,7 @@ use crate::{
         BodyError, BodyReader, ColumnMapping, EncodedMutation, KIND_COLUMNS, KIND_MUTATION,
         Translation, decode_mutation, put_bytes, put_vint,
     },
-    read::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget},
+    read::{ReadCommand, ReadTarget},
     table::TruncationRecord,
 };
 
@@ -197,17 +197,9 @@ impl Database {
     pub(super) async fn finish_logged_batches(&self) -> Result<(), StorageError> {
         let schema = self.schema();
         let Some(table) = schema.table(TABLE.0, TABLE.1) else { return Ok(()) };
-        let command = ReadCommand {
-            table: table.clone(),
-            target: ReadTarget::Range(KeyRange::full()),
-            slices: Arc::new(ClusteringSlices::all()),
-            direction: Direction::Forward,
-            columns: ColumnSelection::All,
-            now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
-            limits: ReadLimits::NONE,
-            resume: None,
-            bypass_cache: false,
-        };
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let all = ReadTarget::Range(KeyRange::full());
+        let command = ReadCommand::of_all(table.clone(), all, now_s);
         'batches: for partition in self.read(command).await?.partitions {
             let mut noted_at = i64::MIN;
             for row in &partition.rows {

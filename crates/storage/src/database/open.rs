@@ -16,7 +16,7 @@ use std::{
 };
 
 use espalier_mutation::{
-    ClusteringSlices, Direction, KeyRange,
+    KeyRange,
     schema::{Schema, TableId},
 };
 use espalier_runtime::{
@@ -39,7 +39,7 @@ use crate::{
     },
     compaction::Throughput,
     memtable::{MemtableBudget, MemtableFactory},
-    read::{ColumnSelection, ReadCommand, ReadLimits, ReadTarget},
+    read::{ReadCommand, ReadTarget},
     recovery::{
         Recovered, SchemaContents, TableRecoveries, TableRecovery, arrange, load_or_make_host_id,
         schema_of,
@@ -269,17 +269,8 @@ impl Database {
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let mut contents = Vec::new();
         for table in tables.iter().flat_map(|keyspace| keyspace.tables.values()) {
-            let command = ReadCommand {
-                table: table.clone(),
-                target: ReadTarget::Range(KeyRange::full()),
-                slices: Arc::new(ClusteringSlices::all()),
-                direction: Direction::Forward,
-                columns: ColumnSelection::All,
-                now_s,
-                limits: ReadLimits::NONE,
-                resume: None,
-                bypass_cache: false,
-            };
+            let all = ReadTarget::Range(KeyRange::full());
+            let command = ReadCommand::of_all(table.clone(), all, now_s);
             contents.push((table.name.as_str(), self.read_here(&command).await?.partitions));
         }
         Ok(contents)

@@ -4,13 +4,13 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use espalier_mutation::{
-    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, Direction, KeyBound, KeyRange,
+    BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, KeyBound, KeyRange,
 };
 use espalier_runtime::time::{self, Instant};
 
 use super::Place;
 use crate::{
-    ColumnSelection, Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
+    Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
     memtable::path,
     read::{TableAccess, read_on_shard},
     table::Table,
@@ -56,17 +56,11 @@ fn next(database: &Database) -> Option<(Rc<Table>, Place)> {
 /// Walks from a place to the first row that is visible, or for some time; then it goes on later.
 async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), StorageError> {
     let metadata = table.metadata();
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    // Through the caches: the same pages are looked at again and again, here and by reads.
     let mut command = ReadCommand {
-        table: metadata.clone(),
-        target: ReadTarget::Range(KeyRange::full()),
-        slices: Arc::new(ClusteringSlices::all()),
-        direction: Direction::Forward,
-        columns: ColumnSelection::All,
-        now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
         limits: ReadLimits { rows: 1, ..ReadLimits::NONE },
-        resume: None,
-        // The same pages are looked at again and again, here and by reads.
-        bypass_cache: false,
+        ..ReadCommand::of_all(metadata.clone(), ReadTarget::Range(KeyRange::full()), now_s)
     };
     let mut start = place.key_bound()?;
     if let Some((key, rest)) = place.split()?

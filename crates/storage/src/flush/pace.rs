@@ -1,7 +1,7 @@
 //! Keeps a flush to a part of the core while memory lasts.
 //!
 //! What a flush takes at once, writes lack for that long: with all that it can get, it is done in a third of the time in which the next memtable fills up, and
-//! in that third half as much is written as in the others. With a quarter of the core it takes most of that time, and writes go on evenly. It takes all that
+//! in that third two thirds as much is written as in the others. With a quarter of the core it takes most of that time, and writes go on evenly. It takes all that
 //! it can get where nobody else wants the core, and as soon as memory or log could run out.
 
 use espalier_runtime::{maybe_yield, time::Instant, yield_now};

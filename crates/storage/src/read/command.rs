@@ -34,6 +34,21 @@ pub struct ReadCommand {
 const SHORT_ROWS: usize = 64;
 
 impl ReadCommand {
+    /// A read of all that there is of a target, as of a second.
+    pub fn of_all(table: Arc<TableMetadata>, target: ReadTarget, now_s: u32) -> Self {
+        Self {
+            table,
+            target,
+            slices: Arc::new(ClusteringSlices::all()),
+            direction: Direction::Forward,
+            columns: ColumnSelection::All,
+            now_s,
+            limits: ReadLimits::NONE,
+            resume: None,
+            bypass_cache: false,
+        }
+    }
+
     /// Whether a read of a range of partitions goes through the page cache, as look-ups do, and not around it, as scans do: it wants some
     /// rows only, and the same ones are likely to be asked for again.
     pub(crate) fn is_short(&self) -> bool {

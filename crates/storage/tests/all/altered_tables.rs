@@ -23,18 +23,6 @@ async fn alter(
     alter_table(database, "wide", change).await;
 }
 
-async fn alter_table(
-    database: &Database,
-    name: &str,
-    change: impl Fn(&TableMetadata) -> TableMetadata + Send + Sync + 'static,
-) {
-    let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
-        let table = schema.table("ks", name).unwrap();
-        Ok(Some(with_tables(schema, vec![change(table)])))
-    };
-    assert!(database.change_schema(change).await.unwrap().unwrap());
-}
-
 async fn shown(database: &Database) -> Vec<String> {
     let wide = table(database, "wide");
     show(&wide, &read_all(database, &wide).await)
@@ -203,12 +191,7 @@ fn what_is_cached_stays_where_only_options_change() {
             (show(&wide, &read).concat(), misses == 0)
         };
         let with_option = async |change: fn(&mut TableOptions)| {
-            alter(&database, move |table| {
-                let mut options = table.options.clone();
-                change(&mut options);
-                table.rebuild().options(options).build()
-            })
-            .await;
+            alter_options(&database, "wide", change).await;
         };
         write("1", 1).await;
         assert_eq!(is_cached().await, ("a/1 w=1".into(), false));

@@ -2,7 +2,7 @@
 
 use espalier_mutation::{
     Cell, ColumnData, DeletionTime,
-    schema::{SSTABLE_FORMAT, Schema, TableMetadata},
+    schema::{SSTABLE_FORMAT, TableMetadata, TableOptions},
 };
 use espalier_runtime::file::FileSystem;
 use espalier_storage::{Database, StorageConfiguration, StorageError};
@@ -14,13 +14,10 @@ fn writing(version: &str) -> StorageConfiguration {
 }
 
 async fn set_version(database: &Database, version: &'static str) {
-    let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
-        let table = schema.table("ks", "wide").unwrap();
-        let mut options = table.options.clone();
+    let change = move |options: &mut TableOptions| {
         options.extensions.insert(SSTABLE_FORMAT.into(), version.into());
-        Ok(Some(with_tables(schema, vec![table.rebuild().options(options).build()])))
     };
-    assert!(database.change_schema(change).await.unwrap().unwrap());
+    alter_options(database, "wide", change).await;
 }
 
 /// Versions of the table's files, in order of their names.

@@ -10,7 +10,7 @@ use super::{
         Alternatives,
         clustering::{ClusteringRestriction, RangeBound, tuple_type},
     },
-    ColumnRelations, alternatives, find,
+    ColumnRelations, alternatives,
 };
 use crate::{
     Error, Result,
@@ -28,7 +28,7 @@ pub(super) fn tuple_columns(
 ) -> Result<usize> {
     let mut first = None;
     for (index, name) in names.iter().enumerate() {
-        let column = find(preparation, table, name)?;
+        let column = preparation.column(table, name)?;
         if column.kind != ColumnKind::Clustering {
             let message = format!(
                 "Multi-column relations can only be applied to clustering columns but was applied to: {name}"

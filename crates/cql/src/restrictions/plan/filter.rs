@@ -5,7 +5,7 @@ use espalier_types::CqlType;
 
 use super::{
     super::{Filter, FilterOperator, FilterTarget},
-    alternatives, find,
+    alternatives,
 };
 use crate::{
     Error, Result,
@@ -44,12 +44,12 @@ pub(super) fn plan_filter(
 ) -> Result<Filter> {
     let (target, receiver, definition) = match &relation.target {
         RelationTarget::Column(name) => {
-            let column = find(preparation, table, name)?;
+            let column = preparation.column(table, name)?;
             let receiver = preparation.receiver(&column.name, &column.column_type);
             (FilterTarget::Column(column.clone()), receiver, column)
         }
         RelationTarget::Element(name, key) => {
-            let column = find(preparation, table, name)?;
+            let column = preparation.column(table, name)?;
             let (key_type, value_type) = match &column.column_type {
                 CqlType::Map { key, value, .. } => (key.as_ref().clone(), value.as_ref().clone()),
                 CqlType::List { .. } => {

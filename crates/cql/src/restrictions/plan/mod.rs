@@ -18,8 +18,7 @@ use super::{Alternatives, Restrictions, partition::PartitionRestriction};
 use crate::{
     Error, Result,
     grammar::ast::{
-        ComparisonOperator as Operator, InValues, Name, Predicate, Relation, RelationTarget,
-        WhereClause,
+        ComparisonOperator as Operator, InValues, Predicate, Relation, RelationTarget, WhereClause,
     },
     term::{Preparation, prepare_term},
 };
@@ -67,7 +66,7 @@ pub fn plan(
     for relation in &clause.relations {
         match &relation.target {
             RelationTarget::Column(name) => {
-                let column = find(preparation, table, name)?;
+                let column = preparation.column(table, name)?;
                 check_operator(preparation, relation, column)?;
                 if !column.is_primary_key()
                     || !sort_in(preparation, &mut by_column, table, column, relation)?
@@ -84,11 +83,11 @@ pub fn plan(
                 tokens.push(relation);
             }
             RelationTarget::Element(name, _) => {
-                find(preparation, table, name)?;
+                preparation.column(table, name)?;
                 filters.push(relation);
             }
             RelationTarget::Field(name, _) => {
-                find(preparation, table, name)?;
+                preparation.column(table, name)?;
                 return Err(preparation.invalid(
                     relation.position,
                     "Fields of a user type cannot be restricted in WHERE",
@@ -130,18 +129,6 @@ pub fn plan(
         .map(|relation| plan_filter(preparation, table, relation))
         .collect::<Result<_>>()?;
     Ok(Restrictions { partition, clustering, filters })
-}
-
-fn find<'t>(
-    preparation: &Preparation<'_>,
-    table: &'t TableMetadata,
-    name: &Name<'_>,
-) -> Result<&'t ColumnDefinition> {
-    table.column(name.as_str()).ok_or_else(|| {
-        let message =
-            format!("Undefined column name {name} in table {}.{}", table.keyspace, table.name);
-        preparation.invalid(name.position, message)
-    })
 }
 
 fn check_operator(

@@ -7,7 +7,7 @@ use espalier_types::CqlType;
 
 use super::{
     super::partition::{PartitionRestriction, TokenBound},
-    ColumnRelations, Purpose, alternatives, find,
+    ColumnRelations, Purpose, alternatives,
 };
 use crate::{
     Error, Result,
@@ -22,7 +22,7 @@ pub(super) fn check_token(
     relation: &Relation<'_>,
 ) -> Result<()> {
     for name in names {
-        find(preparation, table, name)?;
+        preparation.column(table, name)?;
     }
     let columns = table.partition_key_columns();
     let in_order = names.len() == columns.len()

@@ -8,14 +8,13 @@ use std::{collections::BTreeMap, future::Future, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, Clustering, ClusteringSlices, ColumnData, DecoratedKey, Direction, KeyRange, Liveness,
-    Mutation, PartitionUpdate, Row,
-    schema::{KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata},
+    Cell, Clustering, ColumnData, DecoratedKey, KeyRange, Liveness, Mutation, PartitionUpdate, Row,
+    schema::{KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata, TableOptions},
 };
 use espalier_runtime::{ShardContext, block_on, file::FileSystem, random::Generator};
 use espalier_storage::{
-    ColumnSelection, Database, MemtableKind, PartitionRows, ReadCommand, ReadLimits, ReadResult,
-    ReadTarget, SharedDatabase, StorageConfiguration, StorageError,
+    Database, MemtableKind, PartitionRows, ReadCommand, ReadResult, ReadTarget, SharedDatabase,
+    StorageConfiguration, StorageError,
 };
 use espalier_types::CqlType;
 use uuid::Uuid;
@@ -105,15 +104,39 @@ pub async fn create(database: &Database, tables: Vec<TableMetadata>) {
     database.change_schema(change).await.unwrap().unwrap();
 }
 
-/// A new version of a table whose rows are as they were, cached or not.
-pub async fn alter_caching(database: &Database, name: &str, is_cached: bool) {
+/// Makes a table of keyspace `ks` what `change` makes of it.
+pub async fn alter_table(
+    database: &Database,
+    name: &str,
+    change: impl Fn(&TableMetadata) -> TableMetadata + Send + Sync + 'static,
+) {
     let change = |schema: &Schema| -> Result<Option<Schema>, std::convert::Infallible> {
         let table = schema.table("ks", name).unwrap();
-        let mut options = table.options.clone();
-        options.caching.insert("enabled".into(), is_cached.to_string());
-        Ok(Some(with_tables(schema, vec![table.rebuild().options(options).build()])))
+        Ok(Some(with_tables(schema, vec![change(table)])))
     };
     assert!(database.change_schema(change).await.unwrap().unwrap());
+}
+
+/// The same for the options.
+pub async fn alter_options(
+    database: &Database,
+    name: &str,
+    change: impl Fn(&mut TableOptions) + Send + Sync + 'static,
+) {
+    let change = move |table: &TableMetadata| {
+        let mut options = table.options.clone();
+        change(&mut options);
+        table.rebuild().options(options).build()
+    };
+    alter_table(database, name, change).await;
+}
+
+/// Whether a table is cached: its rows are as they were.
+pub async fn alter_caching(database: &Database, name: &str, is_cached: bool) {
+    let change = move |options: &mut TableOptions| {
+        options.caching.insert("enabled".into(), is_cached.to_string());
+    };
+    alter_options(database, name, change).await;
 }
 
 /// Nothing of the table is purged: what that takes away could come back by writes with older timestamps, which models do not know.
@@ -206,17 +229,7 @@ pub fn insert(
 }
 
 pub fn command(table: &Arc<TableMetadata>, target: ReadTarget) -> ReadCommand {
-    ReadCommand {
-        table: table.clone(),
-        target,
-        slices: Arc::new(ClusteringSlices::all()),
-        direction: Direction::Forward,
-        columns: ColumnSelection::All,
-        now_s: NOW,
-        limits: ReadLimits::NONE,
-        resume: None,
-        bypass_cache: false,
-    }
+    ReadCommand::of_all(table.clone(), target, NOW)
 }
 
 pub async fn read_all(database: &Database, table: &Arc<TableMetadata>) -> ReadResult {
