@@ -137,13 +137,16 @@ impl WriteBehindFile {
         while let Some(piece) = self.full.pop_front() {
             self.settle().await?;
             let file = self.file.clone();
-            let end = file.append_position() + piece.len() as u64;
+            let start = file.append_position();
+            let end = start + piece.len() as u64;
             let room = (end > self.allocated).then_some(end + end.min(MOST_AHEAD_BYTES));
             self.allocated = room.unwrap_or(self.allocated);
             let written = async move {
-                if let Some(room) = room {
-                    // If there is none, who writes there is told.
-                    let _ = file.allocate(room).await;
+                if let Some(room) = room
+                    && file.allocate(room).await.is_err()
+                {
+                    // Who writes is told if there is none. What was got of it on a disk that is nearly full is for all who write there.
+                    file.truncate(start).await?;
                 }
                 file.append(piece).await.map(|(_, piece)| piece)
             };
@@ -245,6 +248,25 @@ mod tests {
                 disk.inject(Fault::nth(Operation::Write, nth, Effect::NoSpace));
                 assert!(write(&file_system, Path::new("/Data.db")).await.is_err(), "{nth}");
             }
+        });
+    }
+
+    #[test]
+    fn where_no_room_can_be_taken_ahead_it_is_written_all_the_same() {
+        block_on(async {
+            for nth in 0..3 {
+                let file_system = FileSystem::simulated(nth);
+                let disk = file_system.simulated_disk().unwrap();
+                disk.inject(Fault::nth(Operation::Allocate, nth, Effect::NoSpace));
+                write(&file_system, Path::new("/Data.db")).await.unwrap();
+                let found = file_system.read("/Data.db").await.unwrap();
+                assert!(found == appends().concat(), "{nth}");
+            }
+            // What is given back in the end, where it cannot be.
+            let file_system = FileSystem::simulated(1);
+            let disk = file_system.simulated_disk().unwrap();
+            disk.inject(Fault::nth(Operation::Truncate, 0, Effect::NoSpace));
+            assert!(write(&file_system, Path::new("/Data.db")).await.is_err());
         });
     }
 }
