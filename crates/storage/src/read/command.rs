@@ -93,8 +93,9 @@ pub struct ReadLimits {
     pub rows_per_partition: usize,
     /// Bytes of values and keys; the row that reaches it is the last one.
     pub bytes: usize,
-    /// Fragments that are read and dropped, for they are dead: after some more the read ends where it is. It ends after a tenth of them if the
-    /// first of these is [`LONG_WALK`] ago, and after a hundredth if it is twice that.
+    /// Fragments that are read and dropped, for they are dead: after some more the read ends where it is. Behind the last row that is returned it ends
+    /// after a tenth of them if it has looked for [`LONG_WALK`], and after a hundredth if for twice that; in a partition that is covered it looks
+    /// every few hundred.
     pub tombstones: usize,
 }
 

@@ -22,8 +22,10 @@ pub(crate) struct Remaining {
     /// Fragments that were dropped, and that may be.
     dropped: u64,
     most_dropped: Option<u64>,
-    /// When the first of them were.
-    first_dropped: Option<Instant>,
+    /// How many were dropped before the last row that is returned: those behind it are walked over.
+    dropped_before_walk: u64,
+    /// When somebody asked first since then.
+    walk_began: Option<Instant>,
 }
 
 /// Dropped fragments between two looks at the clock.
@@ -33,7 +35,7 @@ impl Remaining {
     pub(crate) fn of(limits: &ReadLimits) -> Self {
         let most_dropped = Some(limits.tombstones as u64).filter(|most| *most < usize::MAX as u64);
         let (rows, bytes) = (limits.rows, limits.bytes);
-        Self { rows, bytes, dropped: 0, most_dropped, first_dropped: None }
+        Self { rows, bytes, dropped: 0, most_dropped, dropped_before_walk: 0, walk_began: None }
     }
 
     pub(crate) fn drop_some(&mut self, count: u64) {
@@ -43,13 +45,24 @@ impl Remaining {
     /// Whether a page should end that has dropped so many more.
     pub(crate) fn has_dropped_enough(&mut self, more: u64) -> bool {
         let dropped = self.dropped + more;
+        let walked = dropped.saturating_sub(self.dropped_before_walk);
         let Some(most) = self.most_dropped.filter(|_| dropped > 0) else { return false };
-        let first = *self.first_dropped.get_or_insert_with(Instant::now);
+        if walked == 0 {
+            return dropped >= most;
+        }
+        let began = *self.walk_began.get_or_insert_with(Instant::now);
         // The clock last: this is asked for each partition.
         let is_part = |part: u64, walks: u32| {
-            dropped >= (most / part).max(1) && first.elapsed() >= LONG_WALK * walks
+            walked >= (most / part).max(1) && began.elapsed() >= LONG_WALK * walks
         };
         dropped >= most || is_part(10, 1) || is_part(100, 2)
+    }
+
+    /// A row is returned, before which so many more were dropped: what comes behind it is a walk of its own, so that only a page whose end is dead
+    /// ends before it is full.
+    fn end_walk(&mut self, more: u64) {
+        self.dropped_before_walk = self.dropped + more;
+        self.walk_began = None;
     }
 
     /// How many a merge may drop that has dropped so many, before it asks.
@@ -154,6 +167,7 @@ pub(crate) async fn read_partition(
         }
         rows_of_partition += 1;
         remaining.rows -= 1;
+        remaining.end_walk(now_dropped);
         remaining.bytes = remaining.bytes.saturating_sub(row_bytes(&row));
         let clustering = row.clustering.clone();
         rows.push(row);
@@ -184,6 +198,7 @@ pub(crate) async fn read_partition(
             return Ok((None, stopped));
         }
         remaining.rows -= 1;
+        remaining.end_walk(0);
         let size = static_row.as_ref().map_or(0, row_bytes);
         remaining.bytes = remaining.bytes.saturating_sub(size);
         if remaining.is_used_up() {
@@ -196,4 +211,41 @@ pub(crate) async fn read_partition(
 
 fn clustering_of(row: &Row) -> &Clustering {
     &row.clustering
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::{block_on, time::ManualClock};
+
+    use super::*;
+
+    #[test]
+    fn a_page_ends_early_among_dead_rows_and_not_among_others() {
+        let clock = ManualClock::new(0);
+        let _installed = clock.install();
+        block_on(async move {
+            let limits = ReadLimits { tombstones: 10_000, ..ReadLimits::NONE };
+            // A hundred rows, each behind ten dead ones and a millisecond away from the one before.
+            let mut remaining = Remaining::of(&limits);
+            for _ in 0..100 {
+                assert!(!remaining.has_dropped_enough(10));
+                clock.advance(LONG_WALK);
+                assert!(!remaining.has_dropped_enough(10));
+                remaining.end_walk(10);
+                remaining.drop_some(10);
+            }
+            assert!(!remaining.has_dropped_enough(1));
+            clock.advance(LONG_WALK);
+            assert!(!remaining.has_dropped_enough(999));
+            assert!(remaining.has_dropped_enough(1000));
+            clock.advance(LONG_WALK);
+            assert!(!remaining.has_dropped_enough(99));
+            assert!(remaining.has_dropped_enough(100));
+            // All that were dropped are those that may be.
+            let mut remaining = Remaining::of(&limits);
+            remaining.drop_some(9000);
+            remaining.end_walk(999);
+            assert!(!remaining.has_dropped_enough(999) && remaining.has_dropped_enough(1000));
+        });
+    }
 }
