@@ -85,10 +85,11 @@ impl TableCache {
     }
 
     /// Goes on with another version of the table. Keeps what it knows if rows are as they were and the table is cached before and after:
-    /// while it is not, nobody brings changes.
+    /// while it is not, nobody reads here, and what is kept would only take room.
     pub(crate) fn alter(&self, table: &TableMetadata, has_same_rows: bool) {
         let is_enabled = is_enabled(table, &self.cache);
-        if !has_same_rows || is_enabled != self.is_enabled.replace(is_enabled) {
+        let was_enabled = self.is_enabled.replace(is_enabled);
+        if !has_same_rows || is_enabled != was_enabled {
             self.forget();
         }
         self.format.set(RowFormat::of(table));

@@ -194,7 +194,10 @@ impl Table {
             *self.compaction_strategy.borrow_mut() = Rc::new(strategy_of(&metadata));
         }
         let has_same_rows = self.borrow_metadata().has_rows_of(&metadata);
-        self.cache.alter(&metadata, has_same_rows);
+        // Of a tombstone that was old enough to go nothing is cached: if it counts again, a write from before it must meet it.
+        let are_tombstones_younger =
+            metadata.options.gc_grace_seconds > self.borrow_metadata().options.gc_grace_seconds;
+        self.cache.alter(&metadata, has_same_rows && !are_tombstones_younger);
         if !has_same_rows {
             self.dead_ranges.forget();
         }

@@ -93,6 +93,21 @@ fn tombstones_stay_as_long_as_they_are_young() {
 }
 
 #[test]
+fn tombstones_that_are_young_again_cover_what_comes_late() {
+    with_queue(50, async |database, table, _| {
+        for _ in 0..10 {
+            first(&database, &table).await;
+        }
+        assert!(database.row_cache_metrics().rows <= ROWS as u64 / 2 + 1);
+        alter_options(&database, "wide", |options| options.gc_grace_seconds = 864_000).await;
+        let table = crate::support::table(&database, "wide");
+        database.apply(insert(&table, "p", Some(7), 15, &[("v", "late")])).await.unwrap();
+        read_partition(&database, &table, "p").await.unwrap();
+        assert_eq!(first(&database, &table).await.0, Some(ROWS / 2));
+    });
+}
+
+#[test]
 fn tombstones_stay_as_long_as_a_memtable_holds_what_they_may_cover() {
     with_queue(50, async |database, table, _| {
         // Written before the deletion, and arrived after it.
