@@ -47,6 +47,7 @@ impl Database {
         let Ok(table) = self.table(id) else { return };
         table.set_dropped();
         let _pause = table.compactions.pause().await;
+        let _awaiting = self.await_flush();
         let _turn = table.flush_lock.acquire(1).await;
         self.inner.tables.borrow_mut().remove(&id);
         table.clear();

@@ -17,13 +17,21 @@ use crate::{
     table::Table,
 };
 
-/// Of what flushes have to write still, the room that memtables must have for that to go slowly: somewhat less than there is when one begins.
+/// Of what flushes have to write still, the room that memtables must have for that to go slowly: somewhat less than there is when one begins, if
+/// it does at half of the memory or before (`memtable_cleanup_threshold`).
 const ROOM_OF_SLOW_FLUSH: f64 = 0.75;
 
 /// A flush that is under way.
-pub(crate) struct FlushUnderWay<'a>(&'a Cell<usize>);
+pub(crate) struct Counted<'a>(&'a Cell<usize>);
 
-impl Drop for FlushUnderWay<'_> {
+impl<'a> Counted<'a> {
+    fn new(count: &'a Cell<usize>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get().saturating_sub(1));
     }
@@ -122,19 +130,27 @@ impl Database {
         self.is_flushing() && self.inner.budget.is_short()
     }
 
-    /// Whether flushes may take their time: memory and log last longer than they do, and no write waits for them.
+    /// Whether flushes may take their time: memory and log last longer than they do, and nobody waits for them.
     pub(crate) fn can_flush_slowly(&self) -> bool {
-        let room_bytes = self.budget().room_bytes() as f64;
-        room_bytes >= ROOM_OF_SLOW_FLUSH * self.flush_estimate().left_bytes()
+        let (budget, estimate) = (self.budget(), self.flush_estimate());
+        // What is not being written yet of what should be: other tables'.
+        let active_bytes = budget.held_bytes() as f64 - estimate.begun_bytes();
+        let due_bytes = (active_bytes - budget.flush_bytes() as f64).max(0.0);
+        self.inner.awaiting_flush.get() == 0
+            && budget.room_bytes() as f64
+                >= ROOM_OF_SLOW_FLUSH * (estimate.left_bytes() + due_bytes)
             && !self.write_pace().is_slowing()
             && !self.logs().any(CommitLog::is_under_pressure)
     }
 
     /// Says that a flush is under way, until what it gives is dropped.
-    pub(crate) fn begin_flush(&self) -> FlushUnderWay<'_> {
-        let count = &self.inner.flushing;
-        count.set(count.get() + 1);
-        FlushUnderWay(count)
+    pub(crate) fn begin_flush(&self) -> Counted<'_> {
+        Counted::new(&self.inner.flushing)
+    }
+
+    /// Says that somebody waits for a flush, until what it gives is dropped.
+    pub(crate) fn await_flush(&self) -> Counted<'_> {
+        Counted::new(&self.inner.awaiting_flush)
     }
 
     pub(crate) fn flush_estimate(&self) -> &FlushEstimate {

@@ -109,6 +109,8 @@ struct Inner {
     budget: MemtableBudget,
     /// Flushes under way.
     flushing: Cell<usize>,
+    /// Those who wait for one.
+    awaiting_flush: Cell<usize>,
     flush_estimate: FlushEstimate,
     write_pace: WritePace,
     memtables: MemtableFactory,

@@ -125,6 +125,7 @@ impl Database {
             tables: RefCell::default(),
             budget: budget.clone(),
             flushing: Default::default(),
+            awaiting_flush: Default::default(),
             flush_estimate: Default::default(),
             write_pace: Default::default(),
             memtables: MemtableFactory::new(context, configuration.clone(), budget),

@@ -97,6 +97,7 @@ impl Database {
     async fn hold(&self, id: TableId) {
         if let Ok(table) = self.table(id) {
             let pause = table.compactions.pause().await;
+            let _awaiting = self.await_flush();
             let turn = table.flush_lock.acquire(1).await;
             table.hold(turn, pause);
         }

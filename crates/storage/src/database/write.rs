@@ -106,6 +106,7 @@ impl Database {
                 Err(error) => error,
             };
             trace_event!("Waiting: {}", error.reason());
+            let _awaiting = self.await_flush();
             let timeout = self.inner.configuration.write_timeout;
             let deadline = *deadline.get_or_insert_with(|| time::Instant::now() + timeout);
             let waited = match &error {

@@ -19,7 +19,9 @@ const MOST_OF_END: f64 = 0.95;
 pub(crate) struct FlushEstimate {
     /// Flushes under way, those among them that wait for compactions.
     active: Cell<usize>,
-    /// Bytes of the memtables that are being written, less what is done of them.
+    /// Bytes of the memtables that are being written.
+    begun_bytes: Cell<f64>,
+    /// The same less what is done of them.
     left_bytes: Cell<f64>,
     /// All that was done so far.
     done_bytes: Cell<f64>,
@@ -43,6 +45,7 @@ impl Default for FlushEstimate {
     fn default() -> Self {
         Self {
             active: Cell::default(),
+            begun_bytes: Cell::default(),
             left_bytes: Cell::default(),
             done_bytes: Cell::default(),
             sampled: Cell::default(),
@@ -60,6 +63,7 @@ impl FlushEstimate {
             self.sampled.set(Some((Instant::coarse(), self.done_bytes.get())));
         }
         let bytes = bytes as f64;
+        self.begun_bytes.set(self.begun_bytes.get() + bytes);
         self.left_bytes.set(self.left_bytes.get() + bytes);
         FlushProgress {
             estimate: self,
@@ -79,7 +83,12 @@ impl FlushEstimate {
         self.bytes_per_second.get()
     }
 
-    /// Bytes that are still to be written of the memtables whose flush has begun.
+    /// Bytes of the memtables whose flush has begun.
+    pub(crate) fn begun_bytes(&self) -> f64 {
+        self.begun_bytes.get()
+    }
+
+    /// Those of them that are still to be written.
     pub(crate) fn left_bytes(&self) -> f64 {
         let left = self.left_bytes.get();
         let Some(Ending { since, expected, bytes }) = self.ending.get() else { return left };
@@ -176,7 +185,9 @@ impl Drop for FlushProgress<'_> {
         self.advance_to(1.0);
         let active = self.estimate.active.get().saturating_sub(1);
         self.estimate.active.set(active);
+        self.estimate.begun_bytes.set(self.estimate.begun_bytes.get() - self.bytes);
         if active == 0 {
+            self.estimate.begun_bytes.set(0.0);
             // What is not written now, and sums of parts never are nothing again.
             self.estimate.left_bytes.set(0.0);
             self.estimate.sampled.set(None);

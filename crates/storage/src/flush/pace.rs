@@ -1,8 +1,8 @@
 //! Keeps a flush to a part of the core while memory lasts.
 //!
 //! What a flush takes at once, writes lack for that long: with all that it can get, it is done in a third of the time in which the next memtable fills up, and
-//! in that third two thirds as much is written as in the others. With a quarter of the core it takes most of that time, and writes go on evenly. It takes all that
-//! it can get where nobody else wants the core, and as soon as memory or log could run out.
+//! in that third two thirds as much is written as in the others. With a quarter of the core at most it takes most of that time, and writes go on evenly. It takes all
+//! that it can get where nobody else wants the core, where somebody waits for it, and as soon as memory or log could run out.
 
 use espalier_runtime::{maybe_yield, time::Instant, yield_now};
 
@@ -57,6 +57,9 @@ mod tests {
         block_on(async {
             let database = open(FileSystem::simulated(1)).await;
             assert!(database.can_flush_slowly());
+            let awaiting = database.await_flush();
+            assert!(!database.can_flush_slowly());
+            drop(awaiting);
             let room = database.budget().room_bytes();
             let first = database.flush_estimate().begin(room);
             assert!(database.can_flush_slowly());

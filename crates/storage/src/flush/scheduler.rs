@@ -45,7 +45,7 @@ pub(crate) async fn run(database: Database) {
 
 /// One that fails is tried again after a pause, in which others have their turn: their disk may be another one.
 async fn flush(database: &Database, table: &Table) {
-    let outcome = database.flush_table(table).await;
+    let outcome = database.flush_in_background(table).await;
     table.flush_retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
 }
 

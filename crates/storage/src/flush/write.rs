@@ -20,8 +20,14 @@ use crate::{
 };
 
 impl Database {
-    /// Writes all that the table has in memory on this shard to SSTables. Waits for a flush of it that is under way.
+    /// Writes all that the table has in memory on this shard to SSTables, for somebody who waits for it. Waits for a flush of it that is under way.
     pub(crate) async fn flush_table(&self, table: &Table) -> Result<(), StorageError> {
+        let _awaiting = self.await_flush();
+        self.flush_in_background(table).await
+    }
+
+    /// The same where nobody waits.
+    pub(super) async fn flush_in_background(&self, table: &Table) -> Result<(), StorageError> {
         let _turn = table.flush_lock.acquire(1).await;
         if table.is_dropped() {
             return Ok(());
