@@ -13,7 +13,7 @@
 use std::{collections::VecDeque, path::Path};
 
 use espalier_runtime::{
-    file::{File, FileError, FileSystem, PageBufferMut},
+    file::{File, FileError, FileSystem, PageBufferMut, wait_for_disk},
     task::{JoinHandle, spawn_local},
 };
 
@@ -158,7 +158,7 @@ impl WriteBehindFile {
     /// Waits for the piece under way.
     async fn settle(&mut self) -> Result<()> {
         if let Some(under_way) = self.under_way.take() {
-            self.spare = Some(under_way.await?);
+            self.spare = Some(wait_for_disk(under_way).await?);
         }
         Ok(())
     }

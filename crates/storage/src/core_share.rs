@@ -1,5 +1,5 @@
-//! Work in the background that leaves the core to others: for a moment after each slice, and while these are busy for as long as it takes
-//! to keep to a share.
+//! Work in the background that leaves core and disk to others: the core for a moment after each slice, and while these are busy for as long as it takes
+//! to keep to a share; the disk where their reads wait for it, too, for as long as it takes to wait for it for no more than a share of the time.
 
 use std::time::Duration;
 
@@ -7,15 +7,24 @@ use espalier_runtime::time::{self, Instant};
 
 /// After so much work the others have their turn: less than the budget of a task, for this is nobody's request.
 const SLICE: Duration = Duration::from_micros(200);
-/// What is longer than this between two looks was spent waiting, for the disk or for others who had their turn: an arbitrary bound, several times what
+/// What is longer than this between two looks was spent while others had their turn: an arbitrary bound, several times what
 /// is done between two looks.
 const LONGEST_WORK: Duration = Duration::from_millis(1);
 /// Of a slice: if others took less than that when they had their turn, there was nothing to do.
 const IDLE_PART: u32 = 4;
 
-/// Keeps one task to a share of the core.
+/// Keeps one task to a share of core and disk.
 pub(crate) struct CoreShare {
     slice_began: Instant,
+}
+
+/// What it has had of them in a slice.
+#[derive(Clone, Copy)]
+pub(crate) struct Slice {
+    /// It worked.
+    pub(crate) worked: Duration,
+    /// It waited for the disk, while others did.
+    pub(crate) waited: Duration,
 }
 
 impl CoreShare {
@@ -23,19 +32,21 @@ impl CoreShare {
         Self { slice_began: Instant::now() }
     }
 
-    /// How long it has worked, if its slice is over.
+    /// How long it has worked, if its slice is over, in which it has waited for the disk for so long.
     #[inline]
-    pub(crate) fn worked(&self) -> Option<Duration> {
-        let worked = self.slice_began.elapsed().min(LONGEST_WORK);
-        (worked >= SLICE).then_some(worked)
+    pub(crate) fn worked(&self, waited: Duration) -> Option<Duration> {
+        let elapsed = self.slice_began.elapsed();
+        (elapsed >= SLICE).then(|| elapsed.saturating_sub(waited).min(LONGEST_WORK))
     }
 
-    /// To be called when it may go on that has worked for so long, and left the core to others at some moment: waits until it has had no more than a
-    /// share, unless nobody else wants the core.
-    pub(crate) async fn rest(&mut self, worked: Duration, left: Instant, share: f64) {
+    /// To be called when it may go on, and left the core to others at some moment: waits until it has had no more than a
+    /// share, unless nobody else wants it.
+    pub(crate) async fn rest(&mut self, slice: Slice, left: Instant, share: f64) {
         let others = left.elapsed();
-        let due = worked.mul_f64(1.0 / share - 1.0);
-        if others * IDLE_PART > worked && others < due {
+        let is_core_wanted = others * IDLE_PART > slice.worked;
+        let had = if is_core_wanted { slice.worked } else { Duration::ZERO };
+        let due = had.max(slice.waited).mul_f64(1.0 / share - 1.0);
+        if others < due {
             time::sleep(due - others).await;
         }
         self.begin_slice();
@@ -62,11 +73,11 @@ mod tests {
             let slice = Duration::from_micros(250);
             for _ in 0..1000 {
                 clock.advance(slice / 2);
-                assert_eq!(core.worked(), None);
+                assert_eq!(core.worked(Duration::ZERO), None);
                 clock.advance(slice / 2);
-                let (worked, left) = (core.worked().unwrap(), Instant::now());
+                let (worked, left) = (core.worked(Duration::ZERO).unwrap(), Instant::now());
                 clock.advance(others);
-                core.rest(worked, left, 0.25).await;
+                core.rest(Slice { worked, waited: Duration::ZERO }, left, 0.25).await;
             }
             slice.as_secs_f64() * 1000.0 / began.elapsed().as_secs_f64()
         })
@@ -81,5 +92,29 @@ mod tests {
         // Nobody wants the core.
         assert!(close(had(Duration::from_micros(50)), 0.833));
         assert!(close(had(Duration::ZERO), 1.0));
+    }
+
+    /// What of the time is had by a task that works 200 µs and waits 10 ms for the disk, a quarter of both at most, where nobody else wants the core.
+    fn had_of_disk(do_others_wait: bool) -> f64 {
+        let clock = ManualClock::new(0).moving_when_idle();
+        let _installed = clock.install();
+        block_on(async move {
+            let (began, mut core) = (Instant::now(), CoreShare::new());
+            let wait = Duration::from_millis(10);
+            for _ in 0..100 {
+                clock.advance(SLICE + wait);
+                let worked = core.worked(wait).unwrap();
+                assert_eq!(worked, SLICE);
+                let waited = if do_others_wait { wait } else { Duration::ZERO };
+                core.rest(Slice { worked, waited }, Instant::now(), 0.25).await;
+            }
+            wait.as_secs_f64() * 100.0 / began.elapsed().as_secs_f64()
+        })
+    }
+
+    #[test]
+    fn the_disk_is_shared_where_others_wait_for_it() {
+        assert!((had_of_disk(true) - 0.249).abs() < 0.001);
+        assert!((had_of_disk(false) - 0.980).abs() < 0.001);
     }
 }

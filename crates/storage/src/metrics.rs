@@ -20,6 +20,8 @@ pub struct StorageMetrics {
     pub flushed_bytes: u64,
     /// Flushes that waited because compactions could not keep up.
     pub delayed_flushes: u64,
+    /// How long, in µs.
+    pub flush_delay_us: u64,
     /// Writes that waited because flushes could not keep up.
     pub slowed_writes: u64,
     pub compactions: u64,
@@ -32,6 +34,8 @@ pub struct StorageMetrics {
     pub running_compactions: u64,
     /// That the strategies want and that have not begun.
     pub pending_compactions: u64,
+    /// Files that may hold one partition beyond what the strategy leaves there, in the table and on the shard where they are the most.
+    pub surplus_sstables: u64,
     pub memtable_bytes: u64,
     pub memtable_limit_bytes: u64,
     pub tables: u64,
@@ -75,6 +79,7 @@ impl StorageMetrics {
         self.failed_flushes += other.failed_flushes;
         self.flushed_bytes += other.flushed_bytes;
         self.delayed_flushes += other.delayed_flushes;
+        self.flush_delay_us += other.flush_delay_us;
         self.slowed_writes += other.slowed_writes;
         self.compactions += other.compactions;
         self.failed_compactions += other.failed_compactions;
@@ -83,6 +88,7 @@ impl StorageMetrics {
         self.compacted_bytes_out += other.compacted_bytes_out;
         self.running_compactions += other.running_compactions;
         self.pending_compactions += other.pending_compactions;
+        self.surplus_sstables = self.surplus_sstables.max(other.surplus_sstables);
         self.memtable_bytes += other.memtable_bytes;
         self.memtable_limit_bytes += other.memtable_limit_bytes;
         self.tables += other.tables;

@@ -3,7 +3,7 @@
 use super::page_buffer::{PageBuffer, PageBufferMut};
 use super::real::RealFile;
 use super::simulated::SimulatedFile;
-use super::{IoBytes, Result};
+use super::{IoBytes, Result, waits};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -51,7 +51,8 @@ impl File {
 
     /// Reads up to `length` bytes at `offset`; fewer only where the file ends.
     pub async fn read_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
-        dispatch!(self, file => file.read_at(offset, length, None).await)
+        waits::read(async { dispatch!(self, file => file.read_at(offset, length, None).await) })
+            .await
     }
 
     /// Reads `length` bytes at `offset`; a file that ends before is an error
@@ -69,7 +70,10 @@ impl File {
         length: usize,
         spare: Option<PageBufferMut>,
     ) -> Result<PageBuffer> {
-        dispatch!(self, file => file.read_exact_at(offset, length, spare).await)
+        waits::read(async {
+            dispatch!(self, file => file.read_exact_at(offset, length, spare).await)
+        })
+        .await
     }
 
     /// Writes all of `buffer` at `offset` and gives it back.

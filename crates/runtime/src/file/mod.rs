@@ -19,6 +19,7 @@ mod real;
 mod release;
 pub mod simulated;
 mod system;
+mod waits;
 
 pub use error::{FileError, Operation};
 pub use handle::File;
@@ -28,6 +29,7 @@ pub use lock::{DirectoryLock, LockError};
 pub use page_buffer::{PageBuffer, PageBufferMut};
 pub use pool::{live_page_buffer_bytes, set_pool_limit};
 pub use system::{DirectoryEntry, FileSystem, Metadata};
+pub use waits::{DiskWaits, InBackground, wait_for_disk};
 
 /// Bytes of a page: the unit of direct reads and of the alignment of [`PageBuffer`]s.
 pub const PAGE_BYTES: usize = 4096;

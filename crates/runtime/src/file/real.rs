@@ -468,6 +468,7 @@ pub(super) async fn metadata(path: &Path) -> Result<Metadata> {
         is_directory: found.is_dir(),
         modified_ms: found.mtime().saturating_mul(1000) + found.mtime_nsec() / 1_000_000,
         links: found.nlink(),
+        device: found.dev(),
     })
 }
 

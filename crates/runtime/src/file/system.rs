@@ -40,6 +40,8 @@ pub struct Metadata {
     pub modified_ms: i64,
     /// How many names the file has.
     pub links: u64,
+    /// The disk that it is on: from one to another nothing can be linked.
+    pub device: u64,
 }
 
 macro_rules! dispatch {

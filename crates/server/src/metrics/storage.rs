@@ -28,6 +28,12 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         "Flushes that waited because compactions could not keep up.",
     );
     push(
+        "espalier_flushes_delayed_us",
+        counter,
+        metrics.flush_delay_us,
+        "Microseconds that they waited.",
+    );
+    push(
         "espalier_writes_slowed",
         counter,
         metrics.slowed_writes,
@@ -56,6 +62,12 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
         gauge,
         metrics.pending_compactions,
         "Compactions that the strategies want and that have not begun.",
+    );
+    push(
+        "espalier_compaction_surplus_sstables",
+        gauge,
+        metrics.surplus_sstables,
+        "SSTables that may hold one partition beyond what the strategy leaves there, in the table where they are the most.",
     );
     push(
         "scylla_compaction_manager_completed_compactions",

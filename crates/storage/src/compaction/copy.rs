@@ -121,7 +121,7 @@ impl<'a> Merge<'a> {
         range: &KeyRange,
         outputs: &mut Outputs,
     ) -> Result<(), Ended> {
-        let mut scans = MergedScans::new(inputs, range, self.read_ahead_bytes).await?;
+        let mut scans = MergedScans::new(inputs, range, self.read_ahead_bytes);
         while scans.next_partition().await? {
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
             self.outside.refresh();

@@ -1,11 +1,12 @@
-//! The partitions of several SSTables in order. Memory: of each file a piece of Data.db and a row; how large the pieces may be together is
-//! said by who begins, but for 64 KiB each.
+//! The partitions of several SSTables in order. Memory: of each file that lies over the place reached a piece of Data.db and a row; how large
+//! the pieces may be together is said by who begins, but for 64 KiB each. Of the others nothing is open, however many there are.
 
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{ClusteringSlices, DecoratedKey, KeyRange};
 use espalier_sstable::{ColumnSelection, Scan, WHOLE_READ_AHEAD_BYTES};
 
+use super::strategy::depth;
 use crate::{StorageError, read::Source, table::SSTable};
 
 /// Bytes of Data.db that are read at once, of each file at least.
@@ -13,8 +14,14 @@ const LEAST_READ_AHEAD_BYTES: usize = 64 << 10;
 
 /// Scans that walk side by side, around the page cache.
 pub(crate) struct MergedScans {
-    scans: Vec<Scan>,
-    /// Those that stand at the least partition, in order; before the first one, all.
+    range: KeyRange,
+    /// Bytes of Data.db that are read at once of each file.
+    at_once_bytes: usize,
+    /// Files whose first partition is not reached, the last one in the order of the ring first.
+    ahead: Vec<Rc<SSTable>>,
+    /// Those that were reached; nothing of one that is at its end.
+    scans: Vec<Option<Scan>>,
+    /// Those that stand at the least partition, in order.
     current: Vec<usize>,
     /// Those that stand at others, the greatest key first. Their keys lie in the scans: a heap would have to own copies.
     behind: Vec<usize>,
@@ -24,45 +31,54 @@ pub(crate) struct MergedScans {
 
 impl MergedScans {
     /// `read_ahead_bytes`: of Data.db, that are read at once of all files together.
-    pub(crate) async fn new(
-        inputs: &[Rc<SSTable>],
-        range: &KeyRange,
-        read_ahead_bytes: usize,
-    ) -> Result<Self, StorageError> {
-        let all = Arc::new(ClusteringSlices::all());
-        let (scans, current, behind) = (Vec::new(), Vec::new(), Vec::new());
-        let mut merged = Self { scans, current, behind, passed_bytes: 0 };
-        let at_once = (read_ahead_bytes / inputs.len().max(1))
-            .clamp(LEAST_READ_AHEAD_BYTES, WHOLE_READ_AHEAD_BYTES);
-        for input in inputs {
-            let reader = input.reader();
-            let mut scan = reader.scan(range.clone(), all.clone(), &ColumnSelection::All).await?;
-            scan.expect_all(at_once);
-            merged.current.push(merged.scans.len());
-            merged.scans.push(scan);
+    pub(crate) fn new(inputs: &[Rc<SSTable>], range: &KeyRange, read_ahead_bytes: usize) -> Self {
+        let open_at_once = depth(inputs.iter().map(|input| input.tokens())).max(1);
+        let at_once_bytes =
+            (read_ahead_bytes / open_at_once).clamp(LEAST_READ_AHEAD_BYTES, WHOLE_READ_AHEAD_BYTES);
+        let mut ahead = inputs.to_vec();
+        ahead.sort_by_key(|input| std::cmp::Reverse(input.tokens().0));
+        Self {
+            range: range.clone(),
+            at_once_bytes,
+            ahead,
+            scans: Vec::new(),
+            current: Vec::new(),
+            behind: Vec::new(),
+            passed_bytes: 0,
         }
-        Ok(merged)
     }
 
     /// Goes to the next partition. False behind the last one.
     pub(crate) async fn next_partition(&mut self) -> Result<bool, StorageError> {
-        for index in &self.current {
-            let scan = &mut self.scans[*index];
-            if !scan.next_at_hand() {
-                scan.next_partition().await?;
+        loop {
+            // All that stand there go on, or one that was opened goes to its first partition. If one fails it is still among them.
+            for index in &self.current {
+                if let Some(scan) = &mut self.scans[*index]
+                    && !scan.next_at_hand()
+                {
+                    scan.next_partition().await?;
+                }
             }
-        }
-        let Self { scans, current, behind, passed_bytes } = self;
-        let key = |index: usize| scans.get(index)?.header().map(|header| &header.key);
-        for index in current.drain(..) {
-            *passed_bytes += position_in(scans, index);
-            if let Some(its) = key(index) {
-                let place = behind.partition_point(|other| key(*other) > Some(its));
-                behind.insert(place, index);
+            for index in self.current.drain(..) {
+                self.passed_bytes += position_in(&self.scans, index);
+                match key_in(&self.scans, index) {
+                    Some(key) => {
+                        let is_greater = |other: &usize| key_in(&self.scans, *other) > Some(key);
+                        let place = self.behind.partition_point(is_greater);
+                        self.behind.insert(place, index);
+                    }
+                    None => self.scans[index] = None,
+                }
             }
+            let least = self.behind.last().and_then(|index| key_in(&self.scans, *index));
+            let is_reached =
+                |file: &mut Rc<SSTable>| least.is_none_or(|least| file.tokens().0 <= least.token.0);
+            let Some(file) = self.ahead.pop_if(is_reached) else { break };
+            self.open(&file).await?;
         }
-        let least = behind.last().and_then(|index| key(*index));
-        while let Some(index) = behind.pop_if(|index| key(*index) == least) {
+        let Self { scans, current, behind, passed_bytes, .. } = self;
+        let least = behind.last().and_then(|index| key_in(scans, *index));
+        while let Some(index) = behind.pop_if(|index| key_in(scans, *index) == least) {
             *passed_bytes -= position_in(scans, index);
             current.push(index);
         }
@@ -70,15 +86,30 @@ impl MergedScans {
         Ok(!current.is_empty())
     }
 
+    /// Opens a file, which stands at its beginning then.
+    async fn open(&mut self, file: &SSTable) -> Result<(), StorageError> {
+        let all = Arc::new(ClusteringSlices::all());
+        let scan = file.reader().scan(self.range.clone(), all, &ColumnSelection::All);
+        let mut scan = scan.await?;
+        scan.expect_all(self.at_once_bytes);
+        self.current.push(self.scans.len());
+        self.scans.push(Some(scan));
+        Ok(())
+    }
+
     /// The key of the partition.
     pub(crate) fn key(&self) -> Option<&DecoratedKey> {
-        let scan = self.scans.get(*self.current.first()?)?;
-        scan.header().map(|header| &header.key)
+        key_in(&self.scans, *self.current.first()?)
     }
 
     /// Goes to the partition that begins at `position` of Data.db, behind the one given last, where there is only one file.
     pub(super) async fn go_to(&mut self, position: u64) -> Result<bool, StorageError> {
-        if let [scan] = self.scans.as_mut_slice() {
+        if self.scans.is_empty()
+            && let Some(file) = self.ahead.pop()
+        {
+            self.open(&file).await?;
+        }
+        if let [Some(scan)] = self.scans.as_mut_slice() {
             scan.go_to(position);
         }
         self.next_partition().await
@@ -92,7 +123,7 @@ impl MergedScans {
             let (before, behind) =
                 std::mem::take(&mut rest).split_at_mut_checked(index + 1 - first)?;
             (rest, first) = (behind, index + 1);
-            before.last_mut()
+            before.last_mut()?.as_mut()
         })
     }
 
@@ -108,6 +139,14 @@ impl MergedScans {
     }
 }
 
-fn position_in(scans: &[Scan], index: usize) -> u64 {
-    scans.get(index).map_or(0, Scan::position)
+fn scan_in(scans: &[Option<Scan>], index: usize) -> Option<&Scan> {
+    scans.get(index)?.as_ref()
+}
+
+fn key_in(scans: &[Option<Scan>], index: usize) -> Option<&DecoratedKey> {
+    scan_in(scans, index)?.header().map(|header| &header.key)
+}
+
+fn position_in(scans: &[Option<Scan>], index: usize) -> u64 {
+    scan_in(scans, index).map_or(0, Scan::position)
 }

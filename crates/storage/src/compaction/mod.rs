@@ -10,11 +10,13 @@
 //! | `overlap` | what outside of the compaction a deletion may still cover |
 //! | `transaction` | the log that makes the exchange atomic |
 //! | `kind`, `progress`, `history` | why something is compacted, what runs, and what has run |
+//! | `backlog` | how far compactions are behind, and how long flushes wait for that |
 //! | `pace`, `throughput` | what compactions leave to others |
 //!
-//! Each shard compacts for itself. Memory of a compaction: for each input 1 MiB of Data.db, a chunk and a row; for the output
-//! what a flush needs. Nothing of it goes through the page cache.
+//! Each shard compacts for itself. Memory of a compaction: for each input that lies over the place reached 1 MiB of Data.db, a chunk and a row; for the
+//! output what a flush needs. Nothing of it goes through the page cache.
 
+mod backlog;
 mod copy;
 mod history;
 mod kind;
@@ -33,6 +35,7 @@ mod throughput;
 mod transaction;
 mod validate;
 
+pub(crate) use backlog::{CompactionBacklog, flush_pause};
 pub(crate) use history::history_update;
 pub use kind::CompactionKind;
 pub(crate) use outcome::CompactionOutcome;

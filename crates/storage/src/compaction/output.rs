@@ -129,6 +129,12 @@ impl Outputs {
     async fn seal(&mut self) -> Result<(), StorageError> {
         if let Some(writer) = self.writer.take() {
             self.written.extend(writer.finish().await?);
+            // The table may be compressed in another way than what is read.
+            let lengths = self.written.iter().map(|its| (its.stored_length, its.data_length));
+            let (stored, plain) = lengths.fold((0, 0), |all, its| (all.0 + its.0, all.1 + its.1));
+            if plain > 0 {
+                self.template.compression_ratio = stored as f64 / plain as f64;
+            }
         }
         Ok(())
     }

@@ -1,24 +1,30 @@
-//! Keeps a compaction from holding the core while others wait for it, to a share of the core while they have much to do, and within
-//! `compaction_throughput`.
+//! Keeps a compaction from holding the core while others wait for it, to a share of the core while they have much to do, to the same share of the time
+//! in waiting for the disk while their reads wait, too, and within `compaction_throughput`.
 //!
-//! Where others are busy, compactions of a shard have a quarter of the core together, and more as they fall behind, but no more than
-//! three eighths beside a flush: writes go no faster than it makes room for them. Where nobody else wants the core they have all of it.
+//! Where others are busy, compactions of a shard have a quarter of the core together, and more as they fall behind: an eighth for each that waits,
+//! and where files lie over each other half as deep as flushes wait for them, by depth up to half of the core more. Three quarters are the most, and beside
+//! a flush three eighths, up to three quarters by depth, too: writes go no faster than it makes room for them. Where nobody else wants the core they have all of it.
 
-use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
+use std::{future::poll_fn, pin::pin, rc::Rc, task::Poll, time::Duration};
 
 use espalier_runtime::{
+    file::DiskWaits,
     time::{self, Instant},
     yield_now,
 };
 
-use super::{copy::Ended, progress::Running};
-use crate::{Database, core_share::CoreShare};
+use super::{backlog::CompactionBacklog, copy::Ended, progress::Running};
+use crate::{
+    Database,
+    core_share::{CoreShare, Slice},
+};
 
 /// How long it waits between two slices while a flush needs the core.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
-/// The share of the core: of compactions that keep up, what each that waits adds, and at most, which is less beside a flush.
+/// The share of the core: of compactions that keep up, what each that waits adds, what depth does, and at most, which is less beside a flush.
 const LEAST_SHARE: f64 = 0.25;
 const SHARE_OF_WAITING: f64 = 0.125;
+const SHARE_OF_DEPTH: f64 = 0.5;
 const MOST_SHARE: f64 = 0.75;
 const MOST_SHARE_BESIDE_FLUSH: f64 = 0.375;
 /// How often it is asked how many wait.
@@ -33,8 +39,10 @@ const DEAF: Duration = Duration::from_millis(100);
 pub(super) struct Pace {
     database: Database,
     core: CoreShare,
-    /// Of the core, what all of them ask for while others are busy, how many run, and when that was found.
+    waits: Rc<DiskWaits>,
+    /// Of the core, what all of them ask for while others are busy, how far behind they are, how many run, and when that was found.
     wanted_share: f64,
+    lag: f64,
     running: f64,
     share_found: Option<Instant>,
     started: Instant,
@@ -53,7 +61,9 @@ impl Pace {
         Self {
             database: database.clone(),
             core: CoreShare::new(),
+            waits: Rc::default(),
             wanted_share: LEAST_SHARE,
+            lag: 0.0,
             running: 1.0,
             share_found: None,
             started: now,
@@ -62,6 +72,11 @@ impl Pace {
             bytes: 0,
             times: 1,
         }
+    }
+
+    /// Where the waits for the disk are counted of what is done at this pace.
+    pub(super) fn waits(&self) -> Rc<DiskWaits> {
+        self.waits.clone()
     }
 
     /// Looks around: ends if it was stopped, gives way if the slice is over, and waits if more was read than `compaction_throughput` says.
@@ -98,26 +113,27 @@ impl Pace {
 
     /// Gives way if the slice is over; nearly all of the time to a flush that writes may soon wait for.
     async fn keep(&mut self) {
-        let Some(worked) = self.core.worked() else { return };
+        let Some(worked) = self.core.worked(self.waits.all()) else { return };
+        let slice = Slice { worked, waited: self.waits.take_contended() };
         let left = Instant::now();
         yield_now().await;
         if self.database.is_flush_urgent() {
             time::sleep(FLUSH_PAUSE).await;
         }
         let share = self.share();
-        self.core.rest(worked, left, share).await;
+        self.core.rest(slice, left, share).await;
     }
 
     /// The share of one of the compactions that run.
     fn share(&mut self) -> f64 {
         if self.share_found.is_none_or(|at| at.elapsed() > BACKLOG_PERIOD) {
-            let waiting = self.database.pending_compactions_here() as f64;
+            let backlog = self.database.compaction_backlog_here();
             self.running = self.database.running_compactions().len().max(1) as f64;
-            self.wanted_share = LEAST_SHARE + SHARE_OF_WAITING * waiting;
+            (self.wanted_share, self.lag) = (wanted_share(backlog), backlog.lag());
             self.share_found = Some(Instant::now());
         }
         let most = match self.database.is_flushing() {
-            true => MOST_SHARE_BESIDE_FLUSH,
+            true => MOST_SHARE_BESIDE_FLUSH + (MOST_SHARE - MOST_SHARE_BESIDE_FLUSH) * self.lag,
             false => MOST_SHARE,
         };
         self.wanted_share.min(most) / self.running
@@ -164,5 +180,26 @@ impl Pace {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Of the core, what all compactions of a shard ask for.
+fn wanted_share(backlog: CompactionBacklog) -> f64 {
+    let of_waiting = SHARE_OF_WAITING * backlog.pending as f64;
+    LEAST_SHARE + of_waiting.max(SHARE_OF_DEPTH * backlog.lag())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_follows_what_waits_and_how_deep_files_lie() {
+        let share = |pending, surplus| wanted_share(CompactionBacklog { pending, surplus });
+        assert_eq!(share(0, 0), 0.25);
+        assert_eq!(share(2, 24), 0.5);
+        assert_eq!(share(1, 36), 0.5);
+        assert_eq!(share(1, 48), MOST_SHARE);
+        assert_eq!(share(1, 1000), MOST_SHARE);
     }
 }

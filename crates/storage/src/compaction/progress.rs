@@ -61,7 +61,7 @@ impl Running {
     /// Only these of its inputs are read, and written again.
     pub(crate) fn reads_only(&self, inputs: &[Rc<SSTable>]) {
         self.total_bytes.set(inputs.iter().map(|input| input.reader().data_length()).sum());
-        self.output_bytes.set(bytes_on_disk(inputs));
+        self.output_bytes.set(inputs.iter().map(|input| input.bytes_rewritten()).sum());
     }
 
     /// From now on.
@@ -112,10 +112,6 @@ impl Running {
     pub(crate) fn stop(&self) {
         self.is_stopped.set(true);
     }
-}
-
-fn bytes_on_disk(sstables: &[Rc<SSTable>]) -> u64 {
-    sstables.iter().map(|sstable| sstable.reader().bytes_on_disk()).sum()
 }
 
 /// The compactions of a table on a shard, and whether there may be any.

@@ -1,7 +1,9 @@
 //! When to compact: after every flush and every compaction the strategies are asked again, and now and then besides, for
 //! time alone lets things expire.
 
-use std::{rc::Rc, time::Duration};
+use std::{collections::HashMap, rc::Rc, time::Duration};
+
+use espalier_mutation::schema::TableId;
 
 use espalier_runtime::{
     spawn_local,
@@ -31,6 +33,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(30);
 const CONCURRENT: usize = 2;
 const CONCURRENT_WITH_SHORT: usize = 4;
 const SHORT_PART: u64 = 4;
+/// Files that a short one has at least where it is a part of a longer one that is wanted: with fewer, each byte would be written more often.
+const LEAST_OF_PART: usize = 4;
 /// What stays free on the disk, for flushes and the commit log.
 pub(crate) const RESERVED_BYTES: u64 = 64 << 20;
 
@@ -47,10 +51,10 @@ pub(crate) async fn run(database: Database) {
 
 /// What a compaction may take.
 #[derive(Clone, Copy)]
-struct Room {
-    /// Bytes that are free, of which it leaves inputs out that do not fit.
-    available: u64,
-    /// Bytes of all of its inputs, or it does not begin.
+struct Room<'a> {
+    /// Bytes that are free for a table, of which it leaves inputs out that do not fit.
+    available: &'a dyn Fn(&Table) -> u64,
+    /// Bytes of all of its inputs: it leaves the larger ones out, or does not begin.
     most_bytes: u64,
 }
 
@@ -68,16 +72,38 @@ fn most_bytes_of_next(database: &Database) -> Option<u64> {
     }
 }
 
+/// What is free on the disk of each table that has files: there may be several disks, each of which is asked once.
+async fn available_by_table(database: &Database) -> HashMap<TableId, u64> {
+    let mut of_devices: HashMap<u64, u64> = HashMap::new();
+    let mut of_tables = HashMap::new();
+    for table in database.tables_here() {
+        if table.borrow_view().sstables.is_empty() {
+            continue;
+        }
+        let device = database.device_of(&table).await;
+        let available = match of_devices.get(&device) {
+            Some(available) => *available,
+            None => database.bytes_for_compactions(&table).await,
+        };
+        of_devices.insert(device, available);
+        of_tables.insert(table.borrow_metadata().id, available);
+    }
+    of_tables
+}
+
 async fn begin_wanted(database: &Database) {
     // All shards are asked for what is free: not for nothing.
     while most_bytes_of_next(database).is_some() {
-        let available = database.bytes_for_compactions().await;
+        let available = available_by_table(database).await;
         // Asked again behind the wait.
         let Some(most_bytes) = most_bytes_of_next(database) else { return };
-        let room = Room { available, most_bytes };
+        // Of one that has come meanwhile nothing is known, and that one has next to nothing.
+        let available =
+            |table: &Table| available.get(&table.borrow_metadata().id).copied().unwrap_or_default();
+        let room = Room { available: &available, most_bytes };
         let Some((table, job)) = next_job(database, room) else { return };
         // Other shards may have begun something since then.
-        if let Err(error) = database.check_room(&job.guard.running).await {
+        if let Err(error) = database.check_room(&table, &job.guard.running).await {
             tell_of_room(&table, &error.to_string());
             table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
             continue;
@@ -134,7 +160,7 @@ pub(crate) async fn perform(
 }
 
 /// The most pressing compaction of all tables, with its files taken.
-fn next_job(database: &Database, room: Room) -> Option<(Rc<Table>, Job)> {
+fn next_job(database: &Database, room: Room<'_>) -> Option<(Rc<Table>, Job)> {
     let now = Instant::now();
     let mut tables = database.tables_here();
     tables.retain(|table| {
@@ -159,10 +185,16 @@ fn backlog(database: &Database, table: &Table, arena: &TableArena) -> usize {
     let (view, tokens) = (table.borrow_view(), tokens_of(database, table));
     let to_split = view.sstables.iter().filter(|sstable| !is_inside(sstable, tokens));
     let to_split = depth(to_split.map(|sstable| sstable.tokens()));
-    table.compaction_strategy().surplus(&arena.facts()) + to_split
+    let (strategy, facts) = (table.compaction_strategy(), arena.facts());
+    strategy.surplus(&facts) + strategy.overfull(&facts) + to_split
 }
 
-fn next_of(database: &Database, table: &Rc<Table>, arena: &TableArena, room: Room) -> Option<Job> {
+fn next_of(
+    database: &Database,
+    table: &Rc<Table>,
+    arena: &TableArena,
+    room: Room<'_>,
+) -> Option<Job> {
     let begin = |inputs, level, split| {
         let guard = table.compactions.begin(compaction_id(), CompactionKind::Compaction, inputs)?;
         Some(Job { guard, level, split, scrub: None })
@@ -186,22 +218,27 @@ fn next_of(database: &Database, table: &Rc<Table>, arena: &TableArena, room: Roo
             return job;
         }
     }
-    let bytes_of = |index: usize| arena.idle[index].reader().bytes_on_disk();
-    let is_short = |pick: &Pick| {
-        pick.files.iter().map(|index| bytes_of(*index)).sum::<u64>() <= room.most_bytes
-    };
-    let picks = strategy.picks(&arena.facts());
-    picks.into_iter().filter(is_short).find_map(|pick| {
+    let bytes_of = |index: usize| arena.idle[index].bytes_rewritten();
+    let available_bytes = (room.available)(table);
+    strategy.picks(&arena.facts()).into_iter().find_map(|pick| {
+        let bytes: u64 = pick.files.iter().map(|index| bytes_of(*index)).sum();
+        // Beside long ones a part of what lies over each other is better than nothing: the larger files wait.
+        let may_be_part = pick.level == 0 && pick.garbage.is_none();
+        if bytes > room.most_bytes && !may_be_part {
+            return None;
+        }
         let wanted = pick.files.len();
-        let available_bytes = room.available;
-        let pick = within(pick, bytes_of, available_bytes);
+        let pick = within(pick, bytes_of, available_bytes.min(room.most_bytes));
         let is_cut = pick.files.len() < wanted;
         let tokens = pick.files.iter().map(|index| arena.idle[*index].tokens());
         // Files that do not lie over each other would only be written again as they are.
         let is_useless = pick.split != Split::Never && depth(tokens) < 2;
-        if is_cut && (pick.files.len() < 2 || is_useless) {
-            let what = format!("{available_bytes} bytes are free for a compaction");
-            tell_of_room(table, &what);
+        let least = if bytes > available_bytes { 2 } else { LEAST_OF_PART };
+        if is_cut && (pick.files.len() < least || is_useless) {
+            if bytes > available_bytes {
+                let what = format!("{available_bytes} bytes are free for a compaction");
+                tell_of_room(table, &what);
+            }
             return None;
         }
         let inputs = pick.files.iter().map(|index| arena.idle[*index].clone()).collect();
@@ -220,10 +257,10 @@ fn tell_of_room(table: &Table, what: &str) {
 }
 
 /// The split of a file of which other shards have a part, if there is one that this shard leads and that the disk has room for.
-fn split_job(database: &Database, table: &Rc<Table>, room: Room) -> Option<Job> {
-    let (view, available_bytes) = (table.view(), room.available);
+fn split_job(database: &Database, table: &Rc<Table>, room: Room<'_>) -> Option<Job> {
+    let (view, available_bytes) = (table.view(), (room.available)(table));
     let has_room = |sstable: &SSTable| {
-        let needed_bytes = sstable.reader().bytes_on_disk();
+        let needed_bytes = sstable.bytes_rewritten();
         if needed_bytes > available_bytes {
             let name = sstable.descriptor();
             let what = format!("{name} has to be split, which takes {needed_bytes} bytes");

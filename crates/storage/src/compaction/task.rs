@@ -75,12 +75,16 @@ pub(crate) async fn run(
     let inputs = (read.as_slice(), running.inputs.as_slice());
     let mut outputs = Outputs::new(database, table, &metadata, inputs, plan, transaction);
     let pace = Pace::new(database);
+    let waits = pace.waits();
     let read_ahead_bytes = database.read_ahead_bytes();
     let mut merge = Merge::new(&running, &metadata, limits, outside, pace, read_ahead_bytes);
-    let merged = match (&job.scrub, read.as_slice()) {
-        (Some(scrub), [input]) => merge.scrub(input, scrub, &mut outputs).await,
-        _ => merge.copy(&read, &KeyRange::full(), &mut outputs).await,
-    };
+    let merged = waits.of(async {
+        match (&job.scrub, read.as_slice()) {
+            (Some(scrub), [input]) => merge.scrub(input, scrub, &mut outputs).await,
+            _ => merge.copy(&read, &KeyRange::full(), &mut outputs).await,
+        }
+    });
+    let merged = merged.await;
     let rows_merged = merge.into_partitions();
     if let Err(ended) = merged {
         abort(outputs.give_up()).await;

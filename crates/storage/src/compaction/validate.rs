@@ -17,7 +17,9 @@ pub(crate) async fn validate(
     scrub: &Scrub,
 ) -> Result<bool, StorageError> {
     for input in &running.inputs {
-        match validate_one(database, input, running, scrub).await {
+        let pace = Pace::new(database);
+        let waits = pace.waits();
+        match waits.of(validate_one(database, input, running, scrub, pace)).await {
             Ok(()) => {}
             Err(Ended::Stopped) => return Ok(false),
             Err(Ended::Failed(error)) => return Err(error),
@@ -31,8 +33,8 @@ async fn validate_one(
     input: &SSTable,
     running: &Running,
     scrub: &Scrub,
+    mut pace: Pace,
 ) -> Result<(), Ended> {
-    let mut pace = Pace::new(database);
     let watch = &mut |done, _| running.completed_bytes.set(done);
     let verification = verify_watched(database.file_system(), input.descriptor(), false, watch);
     let report = pace.paced(verification, running).await??;

@@ -277,7 +277,7 @@ impl Database {
         if self.is_closing() {
             return Err(StorageError::ShuttingDown);
         }
-        let is_done = match self.check_room(&job.guard.running).await {
+        let is_done = match self.check_room(table, &job.guard.running).await {
             Ok(()) => perform(self, table, job).await,
             Err(error) => Err(error),
         };

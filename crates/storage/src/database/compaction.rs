@@ -16,8 +16,8 @@ use crate::{
     StorageError,
     commitlog::{LogPosition, SettledNote},
     compaction::{
-        CompactionKind, CompactionOutcome, CompactionProgress, RESERVED_BYTES, Running, arena_of,
-        history_update,
+        CompactionBacklog, CompactionKind, CompactionOutcome, CompactionProgress, RESERVED_BYTES,
+        Running, arena_of, flush_pause, history_update,
     },
     system::is_virtual,
     table::{SSTable, Table},
@@ -135,34 +135,54 @@ impl Database {
         table.compactions.is_stopped_since(seen.unwrap_or_default(), kind)
     }
 
-    /// Bytes that are free on the disk and that nothing that is being compacted will still write.
-    pub(crate) async fn bytes_for_compactions(&self) -> u64 {
-        self.bytes_without(Running::bytes_to_come).await
+    /// Bytes that are free on a table's disk and that nothing that is being compacted will still write.
+    pub(crate) async fn bytes_for_compactions(&self, table: &Table) -> u64 {
+        self.bytes_without(table, Running::bytes_to_come).await
     }
 
-    /// Bytes that are free on the disk without what `reserves` says of each compaction.
+    /// Bytes that are free on a table's disk without what `reserves` says of each compaction there.
     async fn bytes_without(
         &self,
+        table: &Table,
         reserves: impl Fn(&Running) -> u64 + Copy + Send + 'static,
     ) -> u64 {
-        let directory = &self.configuration().data_directory;
+        let device = self.device_of(table).await;
+        let directory = match self.file_system().exists(&table.directory).await {
+            Ok(true) => &table.directory,
+            _ => &self.configuration().data_directory,
+        };
         let available = self.file_system().available_bytes(directory).await;
         let available = available.unwrap_or_else(|error| {
             tracing::warn!(%error, "nobody knows how much room the disk has: none is counted on");
             0
         });
         let reserved = self.on_all_shards(move |database| async move {
-            let running = database.running_compactions().into_iter();
-            running.map(|(_, running)| reserves(&running)).sum::<u64>()
+            let mut bytes = 0;
+            for (table, running) in database.running_compactions() {
+                if database.device_of(&table).await == device {
+                    bytes += reserves(&running);
+                }
+            }
+            bytes
         });
         let reserved: u64 = reserved.await.into_iter().sum();
         available.saturating_sub(reserved).saturating_sub(RESERVED_BYTES)
     }
 
-    /// Whether the disk has room for a compaction that has its files already, beside all others that have it.
-    pub(crate) async fn check_room(&self, running: &Running) -> Result<(), StorageError> {
+    /// The disk that a table is on.
+    pub(crate) async fn device_of(&self, table: &Table) -> u64 {
+        table.device(self.file_system(), &self.configuration().data_directory).await
+    }
+
+    /// Whether the table's disk has room for a compaction that has its files already, beside all others that have it.
+    pub(crate) async fn check_room(
+        &self,
+        table: &Table,
+        running: &Running,
+    ) -> Result<(), StorageError> {
         let id = running.id;
-        let available = self.bytes_without(move |other| other.bytes_to_come_before(id)).await;
+        let available =
+            self.bytes_without(table, move |other| other.bytes_to_come_before(id)).await;
         let needed_bytes = running.bytes_to_come();
         if needed_bytes > available {
             return Err(StorageError::NoDiskSpace { needed_bytes });
@@ -198,10 +218,19 @@ impl Database {
         running.collect()
     }
 
-    /// Compactions that the strategies want and that have not begun, of all tables on this shard.
-    pub fn pending_compactions_here(&self) -> usize {
-        let tables = self.tables_here();
-        tables.iter().map(|table| self.pending_compactions_of(table)).sum()
+    /// How far compactions of all tables on this shard are behind.
+    pub(crate) fn compaction_backlog_here(&self) -> CompactionBacklog {
+        let mut backlog = CompactionBacklog::default();
+        for table in self.tables_here() {
+            let (strategy, arena) = (table.compaction_strategy(), arena_of(self, &table));
+            // Those that cannot be compacted lie there all the same, and nobody waits for them.
+            let arena = arena.without_suspects();
+            backlog.pending += strategy.pending(&arena.facts());
+            if strategy.is_enabled() {
+                backlog.surplus = backlog.surplus.max(strategy.surplus(&arena.facts()));
+            }
+        }
+        backlog
     }
 
     pub(crate) fn pending_compactions_of(&self, table: &Rc<Table>) -> usize {
@@ -446,9 +475,11 @@ impl Database {
         }
     }
 
-    pub(crate) fn count_delayed_flush(&self) {
-        let delayed = &self.inner.counters.delayed_flushes;
+    pub(crate) fn count_delayed_flush(&self, delay: Duration) {
+        let (delayed, us) =
+            (&self.inner.counters.delayed_flushes, &self.inner.counters.flush_delay_us);
         delayed.set(delayed.get() + 1);
+        us.set(us.get() + u64::try_from(delay.as_micros()).unwrap_or(u64::MAX));
     }
 
     pub(crate) fn count_failed_compaction(&self) {
@@ -465,25 +496,3 @@ impl Database {
 /// How often compactions were to end, by shard, when somebody asked for one.
 #[derive(Clone)]
 pub(super) struct StopRequests(Arc<[u64]>);
-
-/// Files that may hold one partition, beyond what strategies leave when they keep up.
-const DEEP_FILES: usize = 48;
-/// The longest pause: writes wait no longer than `write_request_timeout`, and half a memtable is still free when a flush begins.
-const LONGEST_PAUSE: Duration = Duration::from_millis(1000);
-
-fn flush_pause(depth: usize) -> Duration {
-    let surplus = u32::try_from(depth.saturating_sub(DEEP_FILES)).unwrap_or(u32::MAX);
-    Duration::from_millis(20).saturating_mul(surplus).min(LONGEST_PAUSE)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flushes_wait_the_longer_the_more_files_lie_over_each_other() {
-        assert_eq!(flush_pause(48), Duration::ZERO);
-        assert_eq!(flush_pause(58), Duration::from_millis(200));
-        assert_eq!(flush_pause(10_000), LONGEST_PAUSE);
-    }
-}

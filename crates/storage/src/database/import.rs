@@ -87,7 +87,7 @@ impl Database {
         }
         let found = find(&file_system, &source).await?;
         let partitions = self.check_imports(&metadata, &found).await?;
-        self.check_room_for_copies(&found).await?;
+        self.check_room_for_copies(&table, &found).await?;
         // Files of this node say which parts of its commit log they hold, and a start takes that for parts that the table does not need any
         // more. Those parts lie behind us; so nothing of the table may be left in them when the first copy is seen.
         self.flush_everywhere(id).await?;
@@ -107,13 +107,17 @@ impl Database {
     }
 
     /// Whether the disk has room for copies of SSTables, beside what flushes and compactions need.
-    async fn check_room_for_copies(&self, found: &[Descriptor]) -> Result<(), StorageError> {
+    async fn check_room_for_copies(
+        &self,
+        table: &Table,
+        found: &[Descriptor],
+    ) -> Result<(), StorageError> {
         let mut bytes = 0;
         for descriptor in found {
             let files = files_found(self.file_system(), descriptor).await?;
             bytes += files.values().map(|file| file.length).sum::<u64>();
         }
-        let available = self.bytes_for_compactions().await;
+        let available = self.bytes_for_compactions(table).await;
         match bytes > available {
             true => Err(StorageError::NotImportable(format!(
                 "the files have {bytes} bytes, and the disk has room for {available} bytes more"

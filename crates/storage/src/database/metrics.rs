@@ -7,6 +7,7 @@ use espalier_mutation::schema::TableMetadata;
 use super::Database;
 use crate::{
     commitlog::CommitLogMetrics,
+    compaction::CompactionBacklog,
     memtable::{MemtableMemory, MemtableReader},
     metrics::StorageMetrics,
 };
@@ -21,6 +22,7 @@ pub(super) struct Counters {
     pub(super) failed_flushes: Cell<u64>,
     pub(super) flushed_bytes: Cell<u64>,
     pub(super) delayed_flushes: Cell<u64>,
+    pub(super) flush_delay_us: Cell<u64>,
     pub(super) slowed_writes: Cell<u64>,
     pub(super) compactions: Cell<u64>,
     pub(super) failed_compactions: Cell<u64>,
@@ -36,7 +38,7 @@ impl Database {
     pub fn metrics(&self) -> StorageMetrics {
         let (inner, counters) = (&self.inner, &self.inner.counters);
         let running = self.running_compactions().len();
-        let pending = self.pending_compactions_here();
+        let CompactionBacklog { pending, surplus } = self.compaction_backlog_here();
         let tables = inner.tables.borrow();
         let sstables: usize = tables.values().map(|table| table.borrow_view().sstables.len()).sum();
         let mut dead = (0, 0);
@@ -54,6 +56,7 @@ impl Database {
             failed_flushes: counters.failed_flushes.get(),
             flushed_bytes: counters.flushed_bytes.get(),
             delayed_flushes: counters.delayed_flushes.get(),
+            flush_delay_us: counters.flush_delay_us.get(),
             slowed_writes: counters.slowed_writes.get(),
             compactions: counters.compactions.get(),
             failed_compactions: counters.failed_compactions.get(),
@@ -62,6 +65,7 @@ impl Database {
             compacted_bytes_out: counters.compacted_bytes_out.get(),
             running_compactions: running as u64,
             pending_compactions: pending as u64,
+            surplus_sstables: surplus as u64,
             memtable_bytes: inner.budget.used_bytes() as u64,
             memtable_limit_bytes: inner.budget.limit_bytes() as u64,
             tables: tables.len() as u64,

@@ -44,9 +44,16 @@ impl Database {
         let source = self.snapshot_directory(&keyspace, &name, tag).await?;
         let found = self.files_of_snapshot(&source).await?;
         let partitions = self.check_imports(&metadata, &found).await?;
+        let table = self.table(metadata.id)?;
+        self.make_directory(&table).await?;
+        if self.file_system().metadata(&source).await?.device != self.device_of(&table).await {
+            return Err(StorageError::Snapshot(format!(
+                "Snapshot {} is on another disk than its table, and no file can be linked from there: import it",
+                source.display()
+            )));
+        }
         // What is unflushed behind this is younger than the parts of the commit log that the snapshot's files say to hold.
         self.truncate_in_turn(metadata.id).await?;
-        let table = self.table(metadata.id)?;
         let added = self.add_foreign_sstables(&table, &found, Becoming::Links).await?;
         let from = source.display();
         tracing::info!(keyspace, table = name, sstables = added.sstables, %from, "restored");

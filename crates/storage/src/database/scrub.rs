@@ -126,13 +126,15 @@ impl Database {
                 guard.running.writes_nothing();
                 validate(self, &guard.running, &scrub).await
             }
-            ScrubMode::Abort | ScrubMode::Skip => match self.check_room(&guard.running).await {
-                Err(error) => Err(error),
-                Ok(()) => {
-                    let job = Job { guard, level, split, scrub: Some(scrub.clone()) };
-                    perform(self, table, job).await
+            ScrubMode::Abort | ScrubMode::Skip => {
+                match self.check_room(table, &guard.running).await {
+                    Err(error) => Err(error),
+                    Ok(()) => {
+                        let job = Job { guard, level, split, scrub: Some(scrub.clone()) };
+                        perform(self, table, job).await
+                    }
                 }
-            },
+            }
         };
         self.compaction_wanted().notify_one();
         let report = scrub.report();

@@ -4,9 +4,14 @@
 //! in that third two thirds as much is written as in the others. With a quarter of the core at most it takes most of that time, and writes go on evenly. It takes all
 //! that it can get where nobody else wants the core, where somebody waits for it, and as soon as memory or log could run out.
 
+use std::time::Duration;
+
 use espalier_runtime::{maybe_yield, time::Instant, yield_now};
 
-use crate::{Database, core_share::CoreShare};
+use crate::{
+    Database,
+    core_share::{CoreShare, Slice},
+};
 
 /// Rows and partitions between two looks at the clock.
 const ITEMS_BETWEEN_LOOKS: u32 = 16;
@@ -38,10 +43,11 @@ impl<'a> FlushPace<'a> {
         if !self.database.can_flush_slowly() {
             maybe_yield().await;
             self.core.begin_slice();
-        } else if let Some(worked) = self.core.worked() {
+        } else if let Some(worked) = self.core.worked(Duration::ZERO) {
             let left = Instant::now();
             yield_now().await;
-            self.core.rest(worked, left, SHARE).await;
+            // What it waits for the disk is next to nothing: pieces are written behind it.
+            self.core.rest(Slice { worked, waited: Duration::ZERO }, left, SHARE).await;
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{rc::Rc, time::Duration};
 use espalier_runtime::time::{self, Instant};
 
 use super::by_time;
-use crate::{Database, table::Table};
+use crate::{Database, flush::FlushProgress, table::Table};
 
 /// Pause after a failed flush.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -13,24 +13,66 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// A memtable that is not worth a file unless many of them fill the memory.
 const SMALL_BYTES: usize = 64 << 10;
 
+/// How often it is asked again whether a flush still has to wait for compactions.
+const PAUSE_LOOK: Duration = Duration::from_secs(1);
+/// While one waits, each write says that memory is wanted: for so long nobody listens.
+const DEAF: Duration = Duration::from_millis(10);
+
+/// A table whose flush waits for compactions; flushes of others go on.
+struct Paused<'a> {
+    table: Rc<Table>,
+    since: Instant,
+    /// Nobody asks again before this.
+    until: Instant,
+    /// Writers are slowed down meanwhile, and what flushes give back in a second is found with the pause.
+    _waiting: FlushProgress<'a>,
+}
+
 /// Flushes until the database closes.
 pub(crate) async fn run(database: Database) {
+    let mut paused: Vec<Paused<'_>> = Vec::new();
     loop {
-        let _ = time::timeout(by_time::TICK, database.flush_wanted().notified()).await;
+        if !paused.is_empty() {
+            time::sleep(DEAF).await;
+        }
+        let now = Instant::now();
+        let waits = paused.iter().map(|paused| paused.until.since(now));
+        let longest = waits.min().map_or(by_time::TICK, |wait| wait.min(by_time::TICK));
+        let _ = time::timeout(longest, database.flush_wanted().notified()).await;
         while !database.is_closing() {
-            let Some(table) = victim(&database) else {
+            let now = Instant::now();
+            let waits = |table: &Rc<Table>| {
+                let paused = paused.iter().find(|paused| Rc::ptr_eq(&paused.table, table));
+                paused.is_some_and(|paused| now < paused.until)
+            };
+            let Some(table) = victim(&database, waits) else {
                 // Segments may have been flushed before they were durable, and kept for that.
                 database.reclaim_log();
                 break;
             };
-            let pause = database.flush_pause(&table);
-            if !pause.is_zero() {
-                database.count_delayed_flush();
-                let _waiting = database.flush_estimate().begin(0);
-                time::sleep(pause).await;
+            let at = paused.iter().position(|paused| Rc::ptr_eq(&paused.table, &table));
+            let since = at.map_or(now, |at| paused[at].since);
+            let over = since + database.flush_pause(&table);
+            if now < over {
+                let until = over.min(now + PAUSE_LOOK);
+                match at {
+                    Some(at) => paused[at].until = until,
+                    None => {
+                        let _waiting = database.flush_estimate().begin(0);
+                        paused.push(Paused { table, since, until, _waiting });
+                    }
+                }
+                continue;
+            }
+            if at.is_some() {
+                database.count_delayed_flush(now.since(since));
             }
             flush(&database, &table).await;
+            paused.retain(|paused| !Rc::ptr_eq(&paused.table, &table));
         }
+        // Who was not chosen again need not be flushed any more.
+        let now = Instant::now();
+        paused.retain(|paused| now < paused.until);
         for table in database.tables_here() {
             // Asked here, since those before it took their time.
             if !database.is_closing() && by_time::is_due(&database, &table) {
@@ -49,8 +91,8 @@ async fn flush(database: &Database, table: &Table) {
     table.flush_retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
 }
 
-/// The table to flush next, if one must be.
-fn victim(database: &Database) -> Option<Rc<Table>> {
+/// The table to flush next, if one must be; none of those that wait for compactions.
+fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<Table>> {
     // What failed before is tried again first: its memory and its segments are the oldest. A flush under way needs no second one, which
     // would write the little that has come meanwhile; if it fails, it says so.
     let mut tables = database.tables_here();
@@ -67,7 +109,8 @@ fn victim(database: &Database) -> Option<Rc<Table>> {
     }
     // One whose turn somebody else has, who may wait for a compaction, comes last: others are flushed meanwhile.
     tables.sort_by_key(|table| !is_free(table));
-    if let Some(full) = tables.iter().find(|table| table.memtable().wants_flush()) {
+    let is_full = |table: &&Rc<Table>| table.memtable().wants_flush() && !waits(table);
+    if let Some(full) = tables.iter().find(is_full) {
         return Some(full.clone());
     }
     if database.budget().wants_flush() {
@@ -79,7 +122,8 @@ fn victim(database: &Database) -> Option<Rc<Table>> {
         // If the memory is that of flushed memtables which readers still hold, flushing small ones does not help.
         let helps = database.budget().is_flush_due(active)
             || (!database.budget().has_room() && largest.memtable_bytes() > SMALL_BYTES);
-        if helps {
+        // Beside a large one that waits small ones are left alone: their files would be small, and memory would not be less full.
+        if helps && !waits(largest) {
             return Some(largest.clone());
         }
     }
@@ -90,6 +134,7 @@ fn victim(database: &Database) -> Option<Rc<Table>> {
         let oldest = log.oldest_segment()?;
         let holds = |table: &&Rc<Table>| {
             is_free(table)
+                && !waits(table)
                 && table.oldest_unflushed().is_some_and(|position| position.segment <= oldest)
         };
         tables

@@ -12,13 +12,13 @@ mod view;
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     rc::Rc,
     sync::Arc,
 };
 
 use espalier_mutation::schema::TableMetadata;
-use espalier_runtime::{sync::Semaphore, time::Instant};
+use espalier_runtime::{file::FileSystem, sync::Semaphore, time::Instant};
 use espalier_sstable::versions::{Version, VersionFeatures};
 use uuid::Uuid;
 
@@ -67,6 +67,8 @@ pub(crate) struct Table {
     compaction_strategy: RefCell<Rc<CompactionStrategy>>,
     /// Stored bytes of Data.db that a flush makes, as the last ones did.
     flush_bytes: Cell<u64>,
+    /// The disk that the directory is on, if somebody has asked.
+    device: Cell<Option<u64>>,
     /// Why the last flush failed, if it did.
     flush_failure: RefCell<Option<String>>,
     /// When the scheduler may try again what failed.
@@ -104,6 +106,7 @@ impl Table {
             exchange_lock: Semaphore::new(1),
             compaction_strategy: RefCell::new(Rc::new(strategy_of(&metadata))),
             flush_bytes: Cell::new(0),
+            device: Cell::new(None),
             metadata: RefCell::new(metadata),
             mapping: RefCell::new(Rc::new(mapping)),
             view: RefCell::new(Rc::new(TableView::new(memtable))),
@@ -176,6 +179,20 @@ impl Table {
 
     pub(crate) fn mapping(&self) -> Rc<ColumnMapping> {
         self.mapping.borrow().clone()
+    }
+
+    /// The disk that its directory is on, which may be a link to one of its own; the data directory's as long as there is none.
+    pub(crate) async fn device(&self, file_system: &FileSystem, data_directory: &Path) -> u64 {
+        if let Some(device) = self.device.get() {
+            return device;
+        }
+        match file_system.metadata(&self.directory).await {
+            Ok(found) => {
+                self.device.set(Some(found.device));
+                found.device
+            }
+            Err(_) => file_system.metadata(data_directory).await.map_or(0, |found| found.device),
+        }
     }
 
     /// Installs a new version of the table.

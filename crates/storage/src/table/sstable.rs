@@ -94,6 +94,26 @@ impl SSTable {
         (self.reader.first_key().token.0, self.reader.last_key().token.0)
     }
 
+    /// Bytes of Data.db and its index at most when it is written again: as many as there are, or those before compression where the table is
+    /// compressed in another way by now.
+    pub(crate) fn bytes_rewritten(&self) -> u64 {
+        let reader = &self.reader;
+        let table = reader.table();
+        let wanted = table.options.compression_options().ok().flatten();
+        let is_same = match (&wanted, reader.compression()) {
+            (None, None) => true,
+            (Some(wanted), Some(its)) => {
+                wanted.class == its.compressor
+                    && wanted.chunk_length == its.chunk_length
+                    && wanted.parameters == its.options
+            }
+            _ => false,
+        };
+        let bytes = reader.bytes_on_disk();
+        let of_compression = reader.data_length().saturating_sub(reader.stored_data_length());
+        if is_same { bytes } else { bytes + of_compression }
+    }
+
     /// Whether a compaction of its own accord would fail on it: it waits for a scrub, or for the next start.
     pub(crate) fn is_suspect(&self) -> bool {
         self.is_suspect.get()

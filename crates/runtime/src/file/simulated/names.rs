@@ -315,10 +315,15 @@ impl SimulatedDisk {
                     is_directory: false,
                     modified_ms: file.modified_ms,
                     links: file.links,
+                    device: 0,
                 }),
-                Some(Node::Directory(_)) => {
-                    Ok(Metadata { length: 0, is_directory: true, modified_ms: 0, links: 1 })
-                }
+                Some(Node::Directory(_)) => Ok(Metadata {
+                    length: 0,
+                    is_directory: true,
+                    modified_ms: 0,
+                    links: 1,
+                    device: 0,
+                }),
                 None => Err(Errno::NOENT.into()),
             }
         };

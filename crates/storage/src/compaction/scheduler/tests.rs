@@ -17,7 +17,7 @@ use crate::{
 };
 
 const DAY_US: i64 = 86_400_000_000;
-const ALL_ROOM: Room = Room { available: u64::MAX, most_bytes: u64::MAX };
+const ALL_ROOM: Room<'static> = Room { available: &|_| u64::MAX, most_bytes: u64::MAX };
 
 /// `k blob PRIMARY KEY, v blob`.
 fn metadata(name: &str, id: u128, class: &str) -> TableMetadata {
@@ -85,6 +85,21 @@ fn beside_long_ones_short_ones_begin() {
             // It has as many bytes as those that run, a quarter of which is the most.
             if most_bytes < u64::MAX {
                 assert!(next_job(&database, Room { most_bytes, ..ALL_ROOM }).is_none());
+            }
+            if most_bytes < u64::MAX {
+                // Of many that lie over each other, the part that is short begins.
+                for number in 4..20 {
+                    write_file(&database, &table, number).await;
+                }
+                let room = Room { most_bytes, ..ALL_ROOM };
+                assert!(next_job(&database, room).is_none());
+                let table = crate::test_database::table(&database, &table);
+                let files = table.view().sstables.clone();
+                let most_bytes: u64 = files[..4].iter().map(|file| file.bytes_rewritten()).sum();
+                let room = Room { most_bytes: most_bytes - 1, ..ALL_ROOM };
+                assert!(next_job(&database, room).is_none());
+                let (_, job) = next_job(&database, Room { most_bytes, ..ALL_ROOM }).unwrap();
+                assert_eq!(job.guard.running.inputs.len(), 4);
             }
             running.push(next_job(&database, ALL_ROOM).unwrap());
             jobs += 1;

@@ -151,16 +151,32 @@ impl Leveled {
             .saturating_sub(self.tiers.thresholds.minimum - 1)
     }
 
-    /// All goes to the lowest level that has room for it.
+    /// How many times over what they may have the levels above 0 are, those that are.
+    pub(super) fn overfull(&self, arena: &Arena<'_>) -> usize {
+        let levels = levels(arena.idle, arena.busy);
+        let times = (1..LEVELS - 1).map(|level| levels.bytes[level] / self.maximum_bytes(level));
+        usize::try_from(times.sum::<u64>()).unwrap_or(usize::MAX)
+    }
+
+    /// All goes to the lowest level that has room for it; some of one level stay there if no others lie between them.
     pub(super) fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
-        // All files make a level; some of them would lie over others there.
         if files.len() < arena.idle.len() + arena.busy.len() {
-            return Pick::new(files, 0, self.split());
+            let level = self.level_of_all(arena, &files).unwrap_or(0);
+            return Pick::new(files, u32::try_from(level).unwrap_or(0), self.split());
         }
         let bytes: u64 = files.iter().map(|index| arena.idle[*index].bytes).sum();
         let level = (1..LEVELS - 1).find(|level| bytes <= self.maximum_bytes(*level));
         let level = u32::try_from(level.unwrap_or(LEVELS - 1)).unwrap_or(0);
         Pick::new(files, level, self.split())
+    }
+
+    /// The level above 0 of which all of them are, and nothing else between the first and the last.
+    fn level_of_all(&self, arena: &Arena<'_>, files: &[usize]) -> Option<usize> {
+        let levels = levels(arena.idle, arena.busy);
+        let of_all = |of_level: &Vec<usize>| files.iter().all(|index| of_level.contains(index));
+        let level = (1..LEVELS).find(|level| of_all(&levels.of[*level]))?;
+        let met = met_in(arena, &levels, level, span(arena, files)?)?;
+        (met.len() == files.len()).then_some(level)
     }
 }
 

@@ -254,6 +254,14 @@ impl CompactionStrategy {
         }
     }
 
+    /// What else is waiting to be compacted, in numbers that can be compared with that: nothing that reads or flushes wait for.
+    pub fn overfull(&self, arena: &Arena<'_>) -> usize {
+        match &self.kind {
+            Kind::Leveled(strategy) => strategy.overfull(arena),
+            Kind::SizeTiered(_) | Kind::TimeWindow(_) | Kind::Unified(_) => 0,
+        }
+    }
+
     /// How some of the idle files, or all, are written when they are compacted into one run, and the level of it.
     pub fn one_run(&self, arena: &Arena<'_>, files: Vec<usize>) -> Pick {
         match &self.kind {

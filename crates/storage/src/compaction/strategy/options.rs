@@ -38,12 +38,18 @@ impl<'a> Options<'a> {
         }
     }
 
-    pub(super) fn int(&mut self, name: &str, default: i64) -> Result<i64, String> {
-        self.number(name, default, "int")
+    /// Of 32 bits, as in Cassandra: what is taken here is taken there.
+    pub(super) fn int(&mut self, name: &str, default: i32) -> Result<i64, String> {
+        self.number(name, default, "int").map(i64::from)
     }
 
-    pub(super) fn positive_int(&mut self, name: &str, default: i64) -> Result<u64, String> {
-        let value = self.int(name, default)?;
+    /// Of 64 bits.
+    pub(super) fn long(&mut self, name: &str, default: i64) -> Result<i64, String> {
+        self.number(name, default, "long")
+    }
+
+    pub(super) fn positive_long(&mut self, name: &str, default: i64) -> Result<u64, String> {
+        let value = self.long(name, default)?;
         above_zero(name, value, value > 0)?;
         Ok(value.unsigned_abs())
     }
@@ -147,7 +153,8 @@ impl Common {
             options.has("tombstone_threshold") || options.has("tombstone_compaction_interval");
         let tombstone_threshold = options.float("tombstone_threshold", 0.2)?;
         above_zero("tombstone_threshold", tombstone_threshold, tombstone_threshold > 0.0)?;
-        let tombstone_interval_s = options.positive_int("tombstone_compaction_interval", 86_400)?;
+        let tombstone_interval_s =
+            options.positive_long("tombstone_compaction_interval", 86_400)?;
         let unchecked_tombstones = options.flag("unchecked_tombstone_compaction", false)?;
         options.flag("log_all", false)?;
         // There is no repair here that could be waited for.

@@ -24,7 +24,7 @@ impl SizeTiered {
                 "bucket_high value ({bucket_high}) is less than or equal to the bucket_low value ({bucket_low})"
             ));
         }
-        let minimum_bytes = options.int("min_sstable_size", 50 << 20)?;
+        let minimum_bytes = options.long("min_sstable_size", 50 << 20)?;
         let minimum_bytes = u64::try_from(minimum_bytes)
             .map_err(|_| format!("min_sstable_size must be non negative: {minimum_bytes}"))?;
         Ok(Self { thresholds, bucket_low, bucket_high, minimum_bytes })

@@ -343,6 +343,18 @@ fn a_major_compaction_is_split_like_its_level() {
     // What is left lies over these.
     assert_eq!(levels.one_run(&arena(&nine, &[]), vec![1, 2]).level, 0);
     assert_eq!(levels.one_run(&arena(&nine[1..], &nine[..1]), vec![0, 1]).level, 0);
+    // Of one level, and nothing of it between them.
+    let side_by_side: Vec<_> = (0..4)
+        .map(|n| FileFacts {
+            level: 3,
+            first_token: n * 100,
+            last_token: n * 100 + 99,
+            ..file(n as u64, 160)
+        })
+        .collect();
+    let of = |files| levels.one_run(&arena(&side_by_side, &[]), files).level;
+    assert_eq!((of(vec![2]), of(vec![1, 2]), of(vec![1, 3])), (3, 3, 0));
+    assert_eq!(levels.one_run(&arena(&side_by_side[1..], &side_by_side[..1]), vec![0, 2]).level, 0);
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl TimeWindow {
         if size < 1 {
             return Err(format!("compaction_window_size must be greater than 1, but was {size}"));
         }
-        let frequency = options.int("expired_sstable_check_frequency_seconds", 600)?;
+        let frequency = options.long("expired_sstable_check_frequency_seconds", 600)?;
         if frequency < 0 {
             return Err(format!(
                 "expired_sstable_check_frequency_seconds must not be negative, but was {frequency}"

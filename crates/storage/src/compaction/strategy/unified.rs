@@ -95,7 +95,7 @@ impl Unified {
             Ok(files) if files > 0 => files,
             _ => usize::MAX,
         };
-        let check_s = options.int("expired_sstable_check_frequency_seconds", 600)?;
+        let check_s = options.long("expired_sstable_check_frequency_seconds", 600)?;
         if check_s <= 0 {
             return Err(format!(
                 "Invalid configuration, expired_sstable_check_frequency_seconds should be positive: {check_s}"
