@@ -5,6 +5,7 @@
 //! read   Database::read  -> memtables + SSTables -> MergedPartition -> live rows
 //! ```
 
+mod background_share;
 mod cache;
 mod checked_text;
 pub mod commitlog;
@@ -12,7 +13,6 @@ pub mod compaction;
 #[cfg(debug_assertions)]
 mod compiled_here;
 mod configuration;
-mod core_share;
 mod database;
 mod dead_ranges;
 mod error;

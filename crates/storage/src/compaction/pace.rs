@@ -16,7 +16,7 @@ use espalier_runtime::{
 use super::{backlog::CompactionBacklog, copy::Ended, progress::Running};
 use crate::{
     Database,
-    core_share::{CoreShare, Slice},
+    background_share::{BackgroundShare, Slice},
 };
 
 /// How long it waits between two slices while a flush needs the core.
@@ -38,7 +38,7 @@ const DEAF: Duration = Duration::from_millis(100);
 
 pub(super) struct Pace {
     database: Database,
-    core: CoreShare,
+    slices: BackgroundShare,
     waits: Rc<DiskWaits>,
     /// Of the core, what all of them ask for while others are busy, how far behind they are, how many run, and when that was found.
     wanted_share: f64,
@@ -60,7 +60,7 @@ impl Pace {
         let now = Instant::now();
         Self {
             database: database.clone(),
-            core: CoreShare::new(),
+            slices: BackgroundShare::new(),
             waits: Rc::default(),
             wanted_share: LEAST_SHARE,
             lag: 0.0,
@@ -113,7 +113,7 @@ impl Pace {
 
     /// Gives way if the slice is over; nearly all of the time to a flush that writes may soon wait for.
     async fn keep(&mut self) {
-        let Some(worked) = self.core.worked(self.waits.all()) else { return };
+        let Some(worked) = self.slices.worked(self.waits.all()) else { return };
         let slice = Slice { worked, waited: self.waits.take_contended() };
         let left = Instant::now();
         yield_now().await;
@@ -121,7 +121,7 @@ impl Pace {
             time::sleep(FLUSH_PAUSE).await;
         }
         let share = self.share();
-        self.core.rest(slice, left, share).await;
+        self.slices.rest(slice, left, share).await;
     }
 
     /// The share of one of the compactions that run.
@@ -175,7 +175,7 @@ impl Pace {
             // Who makes the limit another one need not wait for the end of a pause by this one.
             let changed = self.database.compaction_throughput().changed();
             let is_changed = time::timeout(pause, changed).await.is_ok();
-            self.core.begin_slice();
+            self.slices.begin_slice();
             if is_changed {
                 return Ok(());
             }

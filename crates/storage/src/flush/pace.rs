@@ -10,7 +10,7 @@ use espalier_runtime::{maybe_yield, time::Instant, yield_now};
 
 use crate::{
     Database,
-    core_share::{CoreShare, Slice},
+    background_share::{BackgroundShare, Slice},
 };
 
 /// Rows and partitions between two looks at the clock.
@@ -20,13 +20,13 @@ const SHARE: f64 = 0.25;
 
 pub(super) struct FlushPace<'a> {
     database: &'a Database,
-    core: CoreShare,
+    slices: BackgroundShare,
     items: u32,
 }
 
 impl<'a> FlushPace<'a> {
     pub(super) fn new(database: &'a Database) -> Self {
-        Self { database, core: CoreShare::new(), items: 0 }
+        Self { database, slices: BackgroundShare::new(), items: 0 }
     }
 
     /// To be called for each row and partition: gives way if it is time for that.
@@ -42,12 +42,12 @@ impl<'a> FlushPace<'a> {
     async fn keep(&mut self) {
         if !self.database.can_flush_slowly() {
             maybe_yield().await;
-            self.core.begin_slice();
-        } else if let Some(worked) = self.core.worked(Duration::ZERO) {
+            self.slices.begin_slice();
+        } else if let Some(worked) = self.slices.worked(Duration::ZERO) {
             let left = Instant::now();
             yield_now().await;
             // What it waits for the disk is next to nothing: pieces are written behind it.
-            self.core.rest(Slice { worked, waited: Duration::ZERO }, left, SHARE).await;
+            self.slices.rest(Slice { worked, waited: Duration::ZERO }, left, SHARE).await;
         }
     }
 }

@@ -5,13 +5,16 @@ use std::{rc::Rc, time::Duration};
 use espalier_runtime::time::{self, Instant};
 
 use super::by_time;
-use crate::{Database, flush::FlushProgress, table::Table};
+use crate::{Database, commitlog::CommitLog, flush::FlushProgress, table::Table};
 
 /// Pause after a failed flush.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// A memtable that is not worth a file unless many of them fill the memory.
 const SMALL_BYTES: usize = 64 << 10;
+
+/// Of what memtables hold when a flush begins, what one must hold to be flushed for that while a larger one waits for compactions: an arbitrary choice.
+const PART_WORTH_A_FILE: usize = 8;
 
 /// How often it is asked again whether a flush still has to wait for compactions.
 const PAUSE_LOOK: Duration = Duration::from_secs(1);
@@ -52,7 +55,12 @@ pub(crate) async fn run(database: Database) {
             };
             let at = paused.iter().position(|paused| Rc::ptr_eq(&paused.table, &table));
             let since = at.map_or(now, |at| paused[at].since);
-            let over = since + database.flush_pause(&table);
+            let pause = database.flush_pause(&table);
+            // Where the log is full, writes of all tables wait for segments that this one holds.
+            let over = match database.logs().any(CommitLog::is_under_pressure) {
+                true => since + pause.min(PAUSE_LOOK),
+                false => since + pause,
+            };
             if now < over {
                 let until = over.min(now + PAUSE_LOOK);
                 match at {
@@ -116,14 +124,22 @@ fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<
     if database.budget().wants_flush() {
         let active: usize = tables.iter().map(|table| table.memtable_bytes()).sum();
         let bytes = |table: &&Rc<Table>| table.memtable_bytes();
-        let free = tables.iter().filter(|table| is_free(table)).max_by_key(bytes);
-        let largest = free.filter(|table| table.memtable_bytes() > SMALL_BYTES);
-        let largest = largest.or_else(|| tables.iter().max_by_key(bytes))?;
+        let others = || tables.iter().filter(|table| !waits(table));
+        let does_one_wait = others().count() < tables.len();
+        // Beside a large one that waits small ones are left alone: memory would not be less full.
+        let least = match does_one_wait {
+            true => (database.budget().flush_bytes() / PART_WORTH_A_FILE).max(SMALL_BYTES),
+            false => SMALL_BYTES,
+        };
+        let free = others().filter(|table| is_free(table)).max_by_key(bytes);
+        let largest = free.filter(|table| table.memtable_bytes() > least);
+        let any = || others().max_by_key(bytes).filter(|_| !does_one_wait);
         // If the memory is that of flushed memtables which readers still hold, flushing small ones does not help.
-        let helps = database.budget().is_flush_due(active)
-            || (!database.budget().has_room() && largest.memtable_bytes() > SMALL_BYTES);
-        // Beside a large one that waits small ones are left alone: their files would be small, and memory would not be less full.
-        if helps && !waits(largest) {
+        let helps = |table: &&Rc<Table>| {
+            database.budget().is_flush_due(active)
+                || (!database.budget().has_room() && table.memtable_bytes() > SMALL_BYTES)
+        };
+        if let Some(largest) = largest.or_else(any).filter(helps) {
             return Some(largest.clone());
         }
     }

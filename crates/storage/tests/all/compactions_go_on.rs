@@ -10,7 +10,7 @@ use espalier_storage::{Database, StorageConfiguration, StorageError};
 use crate::support::{shards::on_shards, *};
 
 /// Compacts four files of a size.
-fn by_size() -> TableMetadata {
+pub fn by_size() -> TableMetadata {
     let mut narrow = narrow_table();
     let options = [("class", "SizeTieredCompactionStrategy"), ("min_threshold", "4")];
     let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));

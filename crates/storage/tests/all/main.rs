@@ -18,6 +18,7 @@ mod dead_rows;
 mod disk_failures;
 mod dropped_and_truncated_tables;
 mod flushes_under_way;
+mod flushes_wait;
 mod full_tries;
 mod imports;
 mod kinds_of_memtables;

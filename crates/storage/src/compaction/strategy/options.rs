@@ -185,7 +185,7 @@ pub(super) struct Thresholds {
 
 impl Thresholds {
     pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
-        let mut threshold = |name: &str, default: i64| match options.text(name) {
+        let mut threshold = |name: &str, default: i32| match options.text(name) {
             None => Ok(default),
             Some(text) => text.trim().parse().map_err(|_| {
                 format!(
@@ -193,8 +193,8 @@ impl Thresholds {
                 )
             }),
         };
-        let minimum: i64 = threshold("min_threshold", 4)?;
-        let maximum: i64 = threshold("max_threshold", 32)?;
+        let minimum: i32 = threshold("min_threshold", 4)?;
+        let maximum: i32 = threshold("max_threshold", 32)?;
         if minimum <= 0 || maximum <= 0 {
             return Err("Disabling compaction by setting compaction thresholds to 0 has been removed, set the compaction \
                 option 'enabled' to 'false' instead."
@@ -208,7 +208,7 @@ impl Thresholds {
                 "Min compaction threshold (got {minimum}) cannot be greater than max compaction threshold (got {maximum})"
             ));
         }
-        let size = |value: i64| usize::try_from(value).unwrap_or(usize::MAX);
+        let size = |value: i32| usize::try_from(value).unwrap_or(usize::MAX);
         Ok(Self { minimum: size(minimum), maximum: size(maximum) })
     }
 }

@@ -137,8 +137,13 @@ fn bad_options_are_refused_in_cassandras_words() {
         ("Unified", &[("base_shard_count", "0")], "base_shard_count should be positive: 0"),
         (
             "Unified",
-            &[("base_shard_count", "9223372036854775807")],
-            "base_shard_count should be at most 65536: 9223372036854775807",
+            &[("base_shard_count", "2147483647")],
+            "base_shard_count should be at most 65536: 2147483647",
+        ),
+        (
+            "TimeWindow",
+            &[("compaction_window_size", "2147483648")],
+            "2147483648 is not a parsable int for compaction_window_size",
         ),
         ("Unified", &[("sstable_growth", "2")], "sstable_growth 2 must be between 0 and 1"),
         (

@@ -14,7 +14,7 @@ const LONGEST_WORK: Duration = Duration::from_millis(1);
 const IDLE_PART: u32 = 4;
 
 /// Keeps one task to a share of core and disk.
-pub(crate) struct CoreShare {
+pub(crate) struct BackgroundShare {
     slice_began: Instant,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Slice {
     pub(crate) waited: Duration,
 }
 
-impl CoreShare {
+impl BackgroundShare {
     pub(crate) fn new() -> Self {
         Self { slice_began: Instant::now() }
     }
@@ -69,7 +69,7 @@ mod tests {
         let clock = ManualClock::new(0).moving_when_idle();
         let _installed = clock.install();
         block_on(async move {
-            let (began, mut core) = (Instant::now(), CoreShare::new());
+            let (began, mut core) = (Instant::now(), BackgroundShare::new());
             let slice = Duration::from_micros(250);
             for _ in 0..1000 {
                 clock.advance(slice / 2);
@@ -99,7 +99,7 @@ mod tests {
         let clock = ManualClock::new(0).moving_when_idle();
         let _installed = clock.install();
         block_on(async move {
-            let (began, mut core) = (Instant::now(), CoreShare::new());
+            let (began, mut core) = (Instant::now(), BackgroundShare::new());
             let wait = Duration::from_millis(10);
             for _ in 0..100 {
                 clock.advance(SLICE + wait);

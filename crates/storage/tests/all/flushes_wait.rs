@@ -1,0 +1,80 @@
+//! Flushes of a table whose compactions are far behind wait for these; those of others do not.
+
+use std::time::Duration;
+
+use espalier_mutation::schema::TableOptions;
+use espalier_runtime::{file::FileSystem, random::Generator, time, time::ManualClock};
+use espalier_storage::{Database, StorageConfiguration};
+
+use crate::{compactions_go_on::by_size, support::*};
+
+/// Files of a table that lie over each other.
+const FILES: usize = 130;
+
+async fn write(database: &Database, name: &str, rows: usize, length: usize) {
+    let table = table(database, name);
+    let clustering = (name == "wide").then_some(1);
+    let mut random = Generator::from_seed(rows as u64);
+    for row in 0..rows {
+        let value = incompressible_text(&mut random, length);
+        let mutation = insert(&table, &format!("p{row}"), clustering, 1, &[("v", &value)]);
+        database.apply(mutation).await.unwrap();
+    }
+}
+
+#[test]
+fn a_table_that_is_behind_waits_and_others_do_not() {
+    let clock = ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle();
+    let _installed = clock.install();
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let settings = StorageConfiguration {
+            autocompaction: true,
+            memtable_bytes: 2 << 20,
+            // They begin, and stop when they have read a quarter of a MiB.
+            compaction_bytes_per_second: Some(1),
+            ..configuration()
+        };
+        let database = open(&file_system, settings).await.unwrap();
+        let mut wide = wide_table();
+        wide.options = TableOptions { memtable_flush_period_in_ms: 100, ..TableOptions::default() };
+        create(&database, vec![by_size(), wide]).await;
+        database.set_compacted_by_themselves("ks", &["narrow"], false).await.unwrap();
+        for _ in 0..FILES {
+            write(&database, "narrow", 100, 600).await;
+            database.flush("ks", Some("narrow")).await.unwrap();
+        }
+        database.set_compacted_by_themselves("ks", &["narrow"], true).await.unwrap();
+        time::sleep(Duration::from_millis(10)).await;
+        let before = database.metrics();
+        // Two, and beside these a short one; there is none that is a quarter of that.
+        assert_eq!(before.running_compactions, 3);
+        // 20 ms for each file beyond 48, and from a second on twice as much for each dozen more.
+        assert_eq!(before.surplus_sstables, FILES as u64 - 3, "size-tiered leaves three of a size");
+        let more = before.surplus_sstables as f64 - 48.0;
+        let pause_s = 0.02 * more.min(50.0) * ((more - 50.0).max(0.0) / 12.0).exp2();
+        let pause = Duration::from_secs_f64(pause_s);
+
+        write(&database, "wide", 1, 10).await;
+        write(&database, "narrow", 600, 2000).await;
+        assert_eq!(database.metrics().delayed_flushes, 0);
+        time::sleep(pause.mul_f64(0.7)).await;
+        let meanwhile = database.metrics();
+        assert_eq!(meanwhile.delayed_flushes, 0);
+        assert_eq!(meanwhile.flushes, before.flushes + 1, "the other table's");
+        time::sleep(pause.mul_f64(0.4) + Duration::from_millis(100)).await;
+        let metrics = database.metrics();
+        assert_eq!((metrics.delayed_flushes, metrics.flushes), (1, before.flushes + 2));
+        let waited = Duration::from_micros(metrics.flush_delay_us + 1);
+        assert!((pause..pause.mul_f64(1.1)).contains(&waited), "{pause:?} {metrics:?}");
+
+        // When they have caught up nothing waits any more, not to its end either.
+        write(&database, "narrow", 700, 2000).await;
+        database.set_compaction_throughput(0).await;
+        time::sleep(Duration::from_millis(1500)).await;
+        let metrics = database.metrics();
+        assert!(metrics.surplus_sstables < 48, "{metrics:?}");
+        assert!(metrics.flushes >= before.flushes + 3, "{metrics:?}");
+        assert_eq!(read_all(&database, &table(&database, "narrow")).await.partitions.len(), 700);
+    });
+}
