@@ -144,6 +144,29 @@ impl CqlType {
         }
     }
 
+    /// The type with tuples of their fields in place of user types: what is left of it where these may be gone, as of a dropped column.
+    pub fn without_user_types(&self) -> Self {
+        let inner = |part: &Arc<CqlType>| Arc::new(part.without_user_types());
+        match self {
+            Self::List { element, frozen } => {
+                Self::List { element: inner(element), frozen: *frozen }
+            }
+            Self::Set { element, frozen } => Self::Set { element: inner(element), frozen: *frozen },
+            Self::Map { key, value, frozen } => {
+                Self::Map { key: inner(key), value: inner(value), frozen: *frozen }
+            }
+            Self::Vector { element, dimension } => {
+                Self::Vector { element: inner(element), dimension: *dimension }
+            }
+            Self::Tuple(parts) => Self::Tuple(parts.iter().map(Self::without_user_types).collect()),
+            Self::UserDefined { definition, .. } => {
+                let fields = definition.field_types();
+                Self::Tuple(fields.map(|field| field.without_user_types().freeze()).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
     /// Whether neither this type nor one nested in it is stored cell by cell.
     pub(crate) fn is_deeply_frozen(&self) -> bool {
         !self.is_multi_cell()

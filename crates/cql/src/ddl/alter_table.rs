@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use espalier_mutation::schema::{ColumnKind, KeyspaceMetadata, TableMetadata};
 use espalier_runtime::time;
+use espalier_types::CqlType;
 
 use super::{Context, Outcome, changed, create_table::check_column_type, options::set_options};
 use crate::{
@@ -109,7 +110,9 @@ fn add(
                     dropped.kind.name()
                 )));
             }
-            if dropped.column_type.freeze() != column_type.freeze()
+            // A user type is remembered as what its values are, a tuple.
+            let as_stored = |column_type: &CqlType| column_type.freeze().without_user_types();
+            if as_stored(&dropped.column_type) != as_stored(&column_type)
                 || dropped.column_type.is_multi_cell() != column_type.is_multi_cell()
             {
                 return Err(invalid(format!(

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     StorageError,
     commitlog::LogPosition,
+    system::must_not_be_empty,
     table::{TableDirectory, TruncationRecord},
 };
 
@@ -32,6 +33,10 @@ impl Database {
     }
 
     async fn lead_truncation(&self, id: TableId) -> Result<(), StorageError> {
+        let metadata = self.table(id)?.metadata();
+        if must_not_be_empty(&metadata) {
+            StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
+        }
         // Two at a time would hold flushes off against each other; and the table must not be dropped meanwhile.
         let _turn = self.inner.schema_turn.acquire(1).await;
         self.truncate_in_turn(id).await

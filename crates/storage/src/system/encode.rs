@@ -8,7 +8,7 @@ use espalier_mutation::{
     RangeTombstone, Row,
     schema::{ColumnDefinition, ColumnKind, KeyspaceMetadata, Schema, TableMetadata},
 };
-use espalier_types::{CqlType, UserType};
+use espalier_types::UserType;
 
 use super::{SCHEMA_KEYSPACE, SCHEMA_TABLES, row::RowWriter, table};
 
@@ -151,7 +151,7 @@ impl Writer {
             let row = RowWriter::new(&dropped_table, &[&changed.name, &dropped.name], timestamp)
                 .bytes("dropped_time", (dropped.dropped_time_us / 1000).to_be_bytes().to_vec())
                 .text("kind", dropped.kind.name())
-                .text("type", &without_user_types(&dropped.column_type).cql_name())
+                .text("type", &dropped.column_type.without_user_types().cql_name())
                 .finish();
             self.update("dropped_columns", keyspace).rows.push(row);
         }
@@ -178,28 +178,4 @@ pub(crate) fn column_row(
         .int("position", position)
         .text("type", &column.column_type.cql_name())
         .finish()
-}
-
-/// A dropped column outlives the types it was made of: user-defined types become tuples of their fields.
-fn without_user_types(column_type: &CqlType) -> CqlType {
-    let inner = |part: &Arc<CqlType>| Arc::new(without_user_types(part));
-    match column_type {
-        CqlType::List { element, frozen } => {
-            CqlType::List { element: inner(element), frozen: *frozen }
-        }
-        CqlType::Set { element, frozen } => {
-            CqlType::Set { element: inner(element), frozen: *frozen }
-        }
-        CqlType::Map { key, value, frozen } => {
-            CqlType::Map { key: inner(key), value: inner(value), frozen: *frozen }
-        }
-        CqlType::Vector { element, dimension } => {
-            CqlType::Vector { element: inner(element), dimension: *dimension }
-        }
-        CqlType::Tuple(parts) => CqlType::Tuple(parts.iter().map(without_user_types).collect()),
-        CqlType::UserDefined { definition, .. } => CqlType::Tuple(
-            definition.fields.iter().map(|(_, field)| without_user_types(field).freeze()).collect(),
-        ),
-        other => other.clone(),
-    }
 }

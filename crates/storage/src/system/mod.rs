@@ -15,6 +15,8 @@ mod row;
 mod traces;
 mod views;
 
+use espalier_mutation::schema::TableMetadata;
+
 pub use decode::{SchemaRows, read_keyspaces, read_schema};
 pub use definitions::{keyspaces, table};
 pub(crate) use encode::column_row;
@@ -31,10 +33,18 @@ pub use views::{VIEWS_KEYSPACE, VIRTUAL_SCHEMA_KEYSPACE, is_virtual};
 pub const SCHEMA_KEYSPACE: &str = "system_schema";
 /// The keyspace of the node's own tables.
 pub const SYSTEM_KEYSPACE: &str = "system";
+/// What the node is.
+const LOCAL_TABLE: &str = "local";
 
 /// Whether a keyspace is one whose tables the node starts from: what they hold must fit together, and to what the disk has.
 pub fn is_needed_for_start(keyspace: &str) -> bool {
     keyspace == SCHEMA_KEYSPACE || keyspace == SYSTEM_KEYSPACE
+}
+
+/// Whether without the rows of a table the node would not start, or start as another one. (The other tables of `system` may be empty.)
+pub(crate) fn must_not_be_empty(table: &TableMetadata) -> bool {
+    table.keyspace == SCHEMA_KEYSPACE
+        || (table.keyspace == SYSTEM_KEYSPACE && table.name == LOCAL_TABLE)
 }
 
 /// The schema tables, in the order in which they are written and read.
