@@ -85,8 +85,6 @@ fn beside_long_ones_short_ones_begin() {
             // It has as many bytes as those that run, a quarter of which is the most.
             if most_bytes < u64::MAX {
                 assert!(next_job(&database, Room { most_bytes, ..ALL_ROOM }).is_none());
-            }
-            if most_bytes < u64::MAX {
                 // Of many that lie over each other, the part that is short begins.
                 for number in 4..20 {
                     write_file(&database, &table, number).await;
