@@ -5,10 +5,7 @@
 
 use std::path::Path;
 
-use espalier_runtime::{
-    file::{File, FileError, FileSystem},
-    task::{JoinHandle, spawn_local},
-};
+use espalier_runtime::file::{File, FileSystem, TrickleSync};
 use espalier_trie::page::Sink;
 
 use crate::{
@@ -19,31 +16,25 @@ use crate::{
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Bytes between two syncs on the way. An arbitrary choice: some milliseconds of a disk.
-const SYNCED_AT_ONCE: u64 = 4 << 20;
-
 pub(crate) struct AppendFile {
     file: File,
     name: FileName,
     buffer: Vec<u8>,
     written: u64,
-    /// Of them, those that a sync has covered, or that one is under way for.
-    synced: u64,
-    syncing: Option<JoinHandle<std::result::Result<(), FileError>>>,
+    syncs: TrickleSync,
     checksums: PageChecksums,
 }
 
 impl AppendFile {
-    /// Creates the file; one that exists is an error.
-    pub(crate) async fn create(file_system: &FileSystem, path: &Path) -> Result<Self> {
+    /// Creates the file, which may have to outlive a crash; one that exists is an error.
+    pub(crate) async fn create(file_system: &FileSystem, path: &Path, is_durable: bool) -> Result<Self> {
         let file = file_system.create_new(path).await?;
         Ok(Self {
             file,
             name: FileName::new(path),
             buffer: Vec::new(),
             written: 0,
-            synced: 0,
-            syncing: None,
+            syncs: TrickleSync::new(is_durable),
             checksums: PageChecksums::default(),
         })
     }
@@ -76,21 +67,7 @@ impl AppendFile {
         self.written += buffer.len() as u64;
         buffer.clear();
         self.buffer = buffer;
-        if self.written - self.synced >= SYNCED_AT_ONCE {
-            self.settle().await?;
-            self.synced = self.written;
-            let file = self.file.clone();
-            self.syncing = Some(spawn_local(async move { file.sync_data().await }));
-        }
-        Ok(())
-    }
-
-    /// Waits for the sync under way. What it could not write is told by no later one.
-    async fn settle(&mut self) -> Result<()> {
-        match self.syncing.take() {
-            Some(syncing) => Ok(syncing.await?),
-            None => Ok(()),
-        }
+        Ok(self.syncs.after(&self.file, self.written).await?)
     }
 
     /// Writes over the beginning of the file, at most a page of it.
@@ -102,12 +79,9 @@ impl AppendFile {
     }
 
     /// Writes the rest and, if it is to outlive a crash, makes all of it durable.
-    pub(crate) async fn finish(mut self, is_durable: bool) -> Result<WrittenFile> {
+    pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
         self.flush().await?;
-        self.settle().await?;
-        if is_durable {
-            self.file.sync_all().await?;
-        }
+        self.syncs.finish(&self.file).await?;
         Ok(WrittenFile { length: self.written, pages: self.checksums.finish() })
     }
 }

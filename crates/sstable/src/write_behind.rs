@@ -13,7 +13,7 @@
 use std::{collections::VecDeque, path::Path};
 
 use espalier_runtime::{
-    file::{File, FileError, FileSystem, PageBufferMut, wait_for_disk},
+    file::{File, FileError, FileSystem, PageBufferMut, TrickleSync, wait_for_disk},
     task::{JoinHandle, spawn_local},
 };
 
@@ -42,11 +42,12 @@ pub(crate) struct WriteBehindFile {
     length: u64,
     /// So much of the file has room on the disk, written or not.
     allocated: u64,
+    syncs: TrickleSync,
 }
 
 impl WriteBehindFile {
-    /// Creates the file; one that exists is an error.
-    pub(crate) async fn create(file_system: &FileSystem, path: &Path) -> Result<Self> {
+    /// Creates the file, which may have to outlive a crash; one that exists is an error.
+    pub(crate) async fn create(file_system: &FileSystem, path: &Path, is_durable: bool) -> Result<Self> {
         let file = file_system.create_new_direct(path).await?;
         let (full, name) = (VecDeque::new(), FileName::new(path));
         Ok(Self {
@@ -60,6 +61,7 @@ impl WriteBehindFile {
             scratch: Vec::new(),
             length: 0,
             allocated: 0,
+            syncs: TrickleSync::new(is_durable),
         })
     }
 
@@ -138,6 +140,7 @@ impl WriteBehindFile {
             self.settle().await?;
             let file = self.file.clone();
             let start = file.append_position();
+            self.syncs.after(&file, start).await?;
             let end = start + piece.len() as u64;
             let room = (end > self.allocated).then_some(end + end.min(MOST_AHEAD_BYTES));
             self.allocated = room.unwrap_or(self.allocated);
@@ -164,7 +167,7 @@ impl WriteBehindFile {
     }
 
     /// Writes the rest and, if it is to outlive a crash, makes all of it durable. Gives the length.
-    pub(crate) async fn finish(mut self, is_durable: bool) -> Result<u64> {
+    pub(crate) async fn finish(mut self) -> Result<u64> {
         self.write_full().await?;
         self.settle().await?;
         if let Some(mut last) = self.open.take() {
@@ -174,9 +177,7 @@ impl WriteBehindFile {
         if self.allocated > self.length {
             self.file.truncate(self.length).await?;
         }
-        if is_durable {
-            self.file.sync_all().await?;
-        }
+        self.syncs.finish(&self.file).await?;
         debug_assert_eq!(self.file.append_position(), self.length);
         Ok(self.length)
     }
@@ -204,7 +205,7 @@ mod tests {
     }
 
     async fn write(file_system: &FileSystem, path: &Path) -> Result<u64> {
-        let mut file = WriteBehindFile::create(file_system, path).await?;
+        let mut file = WriteBehindFile::create(file_system, path, true).await?;
         for (index, bytes) in appends().into_iter().enumerate() {
             match index % 2 {
                 0 => file.append(&bytes),
@@ -221,7 +222,7 @@ mod tests {
             assert!(file.full.is_empty());
         }
         assert_eq!(file.position(), appends().concat().len() as u64);
-        file.finish(true).await
+        file.finish().await
     }
 
     #[test]

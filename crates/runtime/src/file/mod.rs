@@ -19,6 +19,7 @@ mod real;
 mod release;
 pub mod simulated;
 mod system;
+mod trickle_sync;
 mod waits;
 
 pub use error::{FileError, Operation};
@@ -29,6 +30,7 @@ pub use lock::{DirectoryLock, LockError};
 pub use page_buffer::{PageBuffer, PageBufferMut};
 pub use pool::{live_page_buffer_bytes, set_pool_limit};
 pub use system::{DirectoryEntry, FileSystem, Metadata};
+pub use trickle_sync::{TRICKLE_SYNC_BYTES, TrickleSync};
 pub use waits::{DiskWaits, InBackground, wait_for_disk};
 
 /// Bytes of a page: the unit of direct reads and of the alignment of [`PageBuffer`]s.

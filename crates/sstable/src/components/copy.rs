@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::file::{FileSystem, TrickleSync};
 
 use super::{Component, Descriptor, check_name_is_free, components_found, remove_sstable};
 use crate::error::{Result, SSTableError};
@@ -84,15 +84,17 @@ async fn one_file(file_system: &FileSystem, from: &Path, to: &Path, how: How) ->
     }
     let source = file_system.open_read(from).await?;
     let copy = file_system.create_new(to).await?;
+    let mut syncs = TrickleSync::new(true);
     let mut offset = 0;
     loop {
         let piece = source.read_at(offset, PIECE_BYTES).await?;
         if piece.is_empty() {
-            copy.sync_all().await?;
+            syncs.finish(&copy).await?;
             return Ok(offset);
         }
         offset += piece.len() as u64;
         copy.append(piece).await?;
+        syncs.after(&copy, offset).await?;
         espalier_runtime::maybe_yield().await;
     }
 }

@@ -80,6 +80,7 @@ impl DataWriter {
         descriptor: &Descriptor,
         features: &'static VersionFeatures,
         format: &ChunkFormat,
+        is_durable: bool,
     ) -> Result<Self> {
         let name = descriptor.name_in_errors(&Component::Data);
         let (chunks, component) = match format {
@@ -97,8 +98,8 @@ impl DataWriter {
                 (chunks, Component::CompressionInfo)
             }
         };
-        let file = WriteBehindFile::create(file_system, &descriptor.path(&Component::Data)).await?;
-        let mut table = AppendFile::create(file_system, &descriptor.path(&component)).await?;
+        let file = WriteBehindFile::create(file_system, &descriptor.path(&Component::Data), is_durable).await?;
+        let mut table = AppendFile::create(file_system, &descriptor.path(&component), is_durable).await?;
         match &chunks {
             Chunks::Plain { chunk_length } => table.append(&(*chunk_length as u32).to_be_bytes()),
             // The head is known at the end and has the same length then.
@@ -210,7 +211,7 @@ impl DataWriter {
     }
 
     /// Writes the last chunk and makes both files durable.
-    pub(crate) async fn finish(mut self, is_durable: bool) -> Result<WrittenData> {
+    pub(crate) async fn finish(mut self) -> Result<WrittenData> {
         self.flush_chunks().await?;
         let pending = std::mem::take(&mut self.pending);
         if !pending.is_empty() {
@@ -223,8 +224,8 @@ impl DataWriter {
             info.write(self.features, &mut head);
             self.table.rewrite_start(head.to_vec()).await?;
         }
-        let stored_length = self.file.finish(is_durable).await?;
-        let table = self.table.finish(is_durable).await?;
+        let stored_length = self.file.finish().await?;
+        let table = self.table.finish().await?;
         let digest = self.digest.finalize();
         Ok(WrittenData { length: self.flushed, stored_length, digest, compression_ratio, table })
     }

@@ -62,9 +62,9 @@ impl SSTableWriter {
             filter.add_hashes(&hashes);
         }
         let (descriptor, is_durable) = (options.descriptor, options.is_durable);
-        let data = data.finish(is_durable).await?;
+        let data = data.finish().await?;
         let partition_count = index.key_count();
-        let written = index.finish(is_durable).await?;
+        let written = index.finish().await?;
         let mut checked = written.files;
         checked.push((chunk_table(&options.chunks), data.table));
         let lengths = checked.iter().map(|(_, file)| file.length);
@@ -95,10 +95,10 @@ impl SSTableWriter {
         }
         if let Some(filter) = filter {
             let path = descriptor.path(&Component::Filter);
-            let mut file = AppendFile::create(&file_system, &path).await?;
+            let mut file = AppendFile::create(&file_system, &path, is_durable).await?;
             write_filter(&filter, features.filter_words, &mut file).await?;
             drop(filter);
-            let file = file.finish(is_durable).await?;
+            let file = file.finish().await?;
             bytes_on_disk += file.length;
             components.insert(Component::Filter);
             checked.push((Component::Filter, file));

@@ -7,10 +7,10 @@ use espalier_mutation::{DecoratedKey, DeletionTime};
 use espalier_runtime::file::FileSystem;
 use espalier_types::{CqlType, byte_comparable::encode_decorated_key};
 
-use super::row_index::BlockBuilder;
+use super::{options::WriterOptions, row_index::BlockBuilder};
 use crate::{
     append_file::{AppendFile, WrittenFile},
-    components::{Component, Descriptor},
+    components::Component,
     data::decode::EvenPlace,
     error::{Result, SSTableError},
     index::{
@@ -68,21 +68,19 @@ pub(super) struct WrittenIndex {
 impl IndexWriter {
     pub(super) async fn create(
         file_system: &FileSystem,
-        descriptor: &Descriptor,
         features: &VersionFeatures,
-        (column_index_size, first_block_size): (u32, u32),
-        min_index_interval: u32,
-        summary_ratio: Option<f64>,
+        options: &WriterOptions,
     ) -> Result<Self> {
         let create = |component: Component| async move {
-            AppendFile::create(file_system, &descriptor.path(&component)).await
+            let path = options.descriptor.path(&component);
+            AppendFile::create(file_system, &path, options.is_durable).await
         };
         Ok(match features.index {
             IndexKind::Trie(_) => Self::Trie {
                 blocks: BlockBuilder::new(
                     create(Component::Rows).await?,
                     features,
-                    (column_index_size, first_block_size),
+                    (options.column_index_size, options.first_block_size),
                 ),
                 partitions: create(Component::Partitions).await?,
                 index: PartitionIndexWriter::new(),
@@ -94,12 +92,12 @@ impl IndexWriter {
                 // Without Scylla.db, which would tell otherwise, readers expect Cassandra's.
                 blocks: PromotedIndexBuilder::new(
                     features.deletion_time,
-                    column_index_size,
+                    options.column_index_size,
                     LastBlockLength::WithEndOfPartition,
                 ),
-                summary: match summary_ratio {
-                    Some(ratio) => SummaryBuilder::with_ratio(min_index_interval, ratio),
-                    None => SummaryBuilder::new(min_index_interval),
+                summary: match options.summary_ratio.filter(|ratio| *ratio > 0.0) {
+                    Some(ratio) => SummaryBuilder::with_ratio(options.min_index_interval, ratio),
+                    None => SummaryBuilder::new(options.min_index_interval),
                 },
                 promoted: Vec::new(),
             },
@@ -265,20 +263,20 @@ impl IndexWriter {
     }
 
     /// Makes the files durable.
-    pub(super) async fn finish(self, is_durable: bool) -> Result<WrittenIndex> {
+    pub(super) async fn finish(self) -> Result<WrittenIndex> {
         match self {
             Self::Trie { blocks, mut partitions, index, .. } => {
                 index.finish(&mut partitions).map_err(|error| {
                     SSTableError::rejected(partitions.name(), error.to_string())
                 })?;
                 let files = vec![
-                    (Component::Partitions, partitions.finish(is_durable).await?),
-                    (Component::Rows, blocks.finish(is_durable).await?),
+                    (Component::Partitions, partitions.finish().await?),
+                    (Component::Rows, blocks.finish().await?),
                 ];
                 Ok(WrittenIndex { files, small: BTreeMap::new() })
             }
             Self::Big { file, summary, .. } => Ok(WrittenIndex {
-                files: vec![(Component::Index, file.finish(is_durable).await?)],
+                files: vec![(Component::Index, file.finish().await?)],
                 small: BTreeMap::from([(Component::Summary, summary.finish().into())]),
             }),
         }

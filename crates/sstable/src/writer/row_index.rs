@@ -170,8 +170,8 @@ impl BlockBuilder {
     }
 
     /// Writes the rest of Rows.db.
-    pub(super) async fn finish(self, is_durable: bool) -> Result<WrittenFile> {
-        self.file.finish(is_durable).await
+    pub(super) async fn finish(self) -> Result<WrittenFile> {
+        self.file.finish().await
     }
 }
 

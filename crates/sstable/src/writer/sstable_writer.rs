@@ -393,11 +393,7 @@ async fn create_files(
     if options.is_durable {
         file_system.sync_dir(&descriptor.directory).await?;
     }
-    let data = DataWriter::create(file_system, descriptor, features, &options.chunks).await?;
-    let blocks = (options.column_index_size, options.first_block_size);
-    let interval = options.min_index_interval;
-    let ratio = options.summary_ratio.filter(|ratio| *ratio > 0.0);
-    let index =
-        IndexWriter::create(file_system, descriptor, features, blocks, interval, ratio).await?;
+    let data = DataWriter::create(file_system, descriptor, features, &options.chunks, options.is_durable).await?;
+    let index = IndexWriter::create(file_system, features, options).await?;
     Ok((data, index))
 }

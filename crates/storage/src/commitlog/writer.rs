@@ -2,7 +2,8 @@
 //!
 //! One round at a time: all runs that have gathered are written, then synced, then their tickets resolve; meanwhile the
 //! next runs gather. Under load the rounds grow, so that the price of a sync is shared by ever more writes and no
-//! artificial window is needed.
+//! artificial window is needed. Under periodic sync one is due before its time where much is written, for reads wait meanwhile
+//! ([`TrickleSync`](espalier_runtime::file::TrickleSync)).
 //!
 //! A failed write or sync leaves the tail of its segment in an unknown state (a later sync of the same file may succeed
 //! without the data). So the segment is never written again: all writes that wait fail, and later ones begin in the
@@ -10,7 +11,10 @@
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
-use espalier_runtime::{file::FileError, time};
+use espalier_runtime::{
+    file::{FileError, TRICKLE_SYNC_BYTES},
+    time,
+};
 
 use super::{
     CommitLogSync, LogPosition,
@@ -31,18 +35,24 @@ const IDLE: Duration = Duration::from_millis(20);
 struct Progress {
     /// The segment written last, and where its records end.
     written: Option<(Rc<Segment>, u32)>,
-    /// Whether something of it is not synced.
-    is_dirty: bool,
+    /// Bytes that are not synced, but for closing markers.
+    dirty_bytes: u64,
     /// Whether a closing marker stands behind the last round.
     is_marked: bool,
     last_sync: time::Instant,
+}
+
+impl Progress {
+    fn is_dirty(&self) -> bool {
+        self.dirty_bytes > 0
+    }
 }
 
 /// Writes until the log closes.
 pub(super) async fn run(shared: Rc<Shared>) {
     let mut progress = Progress {
         written: None,
-        is_dirty: false,
+        dirty_bytes: 0,
         is_marked: true,
         last_sync: time::Instant::now(),
     };
@@ -71,7 +81,7 @@ pub(super) async fn run(shared: Rc<Shared>) {
         shared.state.borrow_mut().being_written.clear();
         shared.room.notify_all();
     }
-    if progress.is_dirty
+    if progress.is_dirty()
         && let Err(error) = sync(&shared, &mut progress).await
     {
         tracing::error!(%error, "the last sync of the commit log failed");
@@ -123,9 +133,9 @@ async fn add_closing_marker(shared: &Shared, progress: &mut Progress) {
         Run { segment: active.clone(), offset, bytes: vec![0; MARKER_BYTES] }
     };
     let (segment, offset) = (run.segment.clone(), run.offset);
-    let was_dirty = progress.is_dirty;
+    let dirty_bytes = progress.dirty_bytes;
     match write_run(shared, progress, run).await {
-        Ok(()) => progress.is_dirty = was_dirty,
+        Ok(()) => progress.dirty_bytes = dirty_bytes,
         Err(error) => {
             abandon(shared, &segment, offset);
             fail(shared, progress, error, Rc::default());
@@ -136,9 +146,10 @@ async fn add_closing_marker(shared: &Shared, progress: &mut Progress) {
 fn is_sync_due(shared: &Shared, progress: &Progress) -> bool {
     match shared.configuration.sync {
         CommitLogSync::Periodic { period } => {
-            progress.is_dirty && progress.last_sync.elapsed() >= period
+            progress.is_dirty()
+                && (progress.dirty_bytes >= TRICKLE_SYNC_BYTES || progress.last_sync.elapsed() >= period)
         }
-        _ => progress.is_dirty,
+        _ => progress.is_dirty(),
     }
 }
 
@@ -172,7 +183,7 @@ async fn write_round(shared: &Shared, progress: &mut Progress, runs: Vec<Run>, r
 async fn write_run(shared: &Shared, progress: &mut Progress, run: Run) -> Result<(), FileError> {
     let Run { segment, offset, mut bytes } = run;
     let is_other = progress.written.as_ref().is_some_and(|(last, _)| last.id != segment.id);
-    if is_other && progress.is_dirty {
+    if is_other && progress.is_dirty() {
         // A segment's first byte follows its predecessor's last sync.
         sync(shared, progress).await?;
     }
@@ -184,7 +195,7 @@ async fn write_run(shared: &Shared, progress: &mut Progress, run: Run) -> Result
     bytes[8..MARKER_BYTES].copy_from_slice(&marker);
     let end = offset + bytes.len() as u32;
     let Some(file) = &segment.file else { return Ok(()) };
-    progress.is_dirty = true;
+    progress.dirty_bytes += bytes.len() as u64;
     progress.written = Some((segment.clone(), end));
     let buffer = file.write_at(u64::from(offset), bytes).await?;
     let mut state = shared.state.borrow_mut();
@@ -202,7 +213,7 @@ async fn sync(shared: &Shared, progress: &mut Progress) -> Result<(), FileError>
         abandon(shared, &segment, end);
         return Err(error);
     }
-    progress.is_dirty = false;
+    progress.dirty_bytes = 0;
     progress.last_sync = started;
     shared.state.borrow_mut().durable = LogPosition { segment: segment.id, offset: end };
     Ok(())
@@ -226,7 +237,7 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, round: Rc<Ro
     if let Some((segment, end)) = progress.written.take() {
         abandon(shared, &segment, end);
     }
-    progress.is_dirty = false;
+    progress.dirty_bytes = 0;
     let (runs, later) = {
         let mut state = shared.state.borrow_mut();
         state.pending_bytes = 0;

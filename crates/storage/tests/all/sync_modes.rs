@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use espalier_runtime::{
     file::{
-        FileSystem, Operation,
+        FileSystem, Operation, TRICKLE_SYNC_BYTES,
         simulated::{Effect, Fault},
     },
     spawn_local, time,
@@ -36,6 +36,41 @@ fn periodic_acknowledges_at_once_and_syncs_later() {
             let database = open(&after, configuration()).await.unwrap();
             let narrow = table(&database, "narrow");
             assert!(read_partition(&database, &narrow, "a").await.is_some(), "seed {seed}");
+        }
+    });
+}
+
+#[test]
+fn periodic_syncs_before_its_time_where_much_is_written() {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let period = Duration::from_secs(3600);
+        // One segment takes all.
+        let configuration = StorageConfiguration {
+            commitlog_segment_bytes: 32 << 20,
+            commitlog_total_bytes: 128 << 20,
+            ..with_sync(CommitLogSync::Periodic { period })
+        };
+        let database = open(&file_system, configuration.clone()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let value = "x".repeat(256 << 10);
+        let rows = TRICKLE_SYNC_BYTES as usize / value.len() + 1;
+        for number in 0..rows {
+            let key = number.to_string();
+            database.apply(insert(&narrow, &key, None, 1, &[("v", &value)])).await.unwrap();
+            time::sleep(Duration::from_millis(5)).await;
+        }
+        for seed in 0..20 {
+            let after = FileSystem::on(disk.crash(seed));
+            let database = open(&after, configuration.clone()).await.unwrap();
+            let narrow = table(&database, "narrow");
+            // But for what came behind the sync.
+            for number in 0..rows - 1 {
+                let found = read_partition(&database, &narrow, &number.to_string()).await;
+                assert!(found.is_some(), "row {number} of {rows}, seed {seed}");
+            }
         }
     });
 }

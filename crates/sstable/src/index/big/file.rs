@@ -223,7 +223,7 @@ mod tests {
                 .map(|number| DecoratedKey::new(Bytes::from(number.to_be_bytes().repeat(5))))
                 .collect();
             keys.sort();
-            let mut file = AppendFile::create(&file_system, path).await.unwrap();
+            let mut file = AppendFile::create(&file_system, path, true).await.unwrap();
             let mut writer = PartitionIndexWriter::new();
             let mut builder = SummaryBuilder::new(128);
             for (number, key) in keys.iter().enumerate() {
@@ -232,7 +232,7 @@ mod tests {
                 builder.add(&key.key, position);
                 file.flush_if_large().await.unwrap();
             }
-            let length = file.finish(true).await.unwrap().length;
+            let length = file.finish().await.unwrap().length;
             let summary = Bytes::from(builder.finish());
             let name = FileName::new(Path::new("/oa-1-big-Summary.db"));
 
