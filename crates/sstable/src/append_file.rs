@@ -27,7 +27,11 @@ pub(crate) struct AppendFile {
 
 impl AppendFile {
     /// Creates the file, which may have to outlive a crash; one that exists is an error.
-    pub(crate) async fn create(file_system: &FileSystem, path: &Path, is_durable: bool) -> Result<Self> {
+    pub(crate) async fn create(
+        file_system: &FileSystem,
+        path: &Path,
+        is_durable: bool,
+    ) -> Result<Self> {
         let file = file_system.create_new(path).await?;
         Ok(Self {
             file,

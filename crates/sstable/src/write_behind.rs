@@ -47,7 +47,11 @@ pub(crate) struct WriteBehindFile {
 
 impl WriteBehindFile {
     /// Creates the file, which may have to outlive a crash; one that exists is an error.
-    pub(crate) async fn create(file_system: &FileSystem, path: &Path, is_durable: bool) -> Result<Self> {
+    pub(crate) async fn create(
+        file_system: &FileSystem,
+        path: &Path,
+        is_durable: bool,
+    ) -> Result<Self> {
         let file = file_system.create_new_direct(path).await?;
         let (full, name) = (VecDeque::new(), FileName::new(path));
         Ok(Self {

@@ -40,7 +40,7 @@ impl TrickleSync {
         Ok(())
     }
 
-    /// Makes all of the file durable, its length and name in the file's own attributes, too.
+    /// To be called when all is written: makes it and the file's attributes durable if it is to be, but not its name in the directory.
     ///
     /// # Errors
     ///
@@ -94,7 +94,11 @@ mod tests {
                     let file_system = FileSystem::simulated(nth);
                     let disk = file_system.simulated_disk().unwrap();
                     disk.inject(Fault::nth(Operation::Sync, nth, Effect::NoSpace));
-                    assert_eq!(write(&file_system, is_durable).await.is_err(), nth < syncs, "{is_durable}, {nth}");
+                    assert_eq!(
+                        write(&file_system, is_durable).await.is_err(),
+                        nth < syncs,
+                        "{is_durable}, {nth}"
+                    );
                 }
             }
         });
@@ -105,7 +109,8 @@ mod tests {
         block_on(async {
             for seed in 0..20 {
                 let file_system = FileSystem::simulated(seed);
-                let (file, mut syncs) = (file_system.create_new("/file").await.unwrap(), TrickleSync::new(true));
+                let (file, mut syncs) =
+                    (file_system.create_new("/file").await.unwrap(), TrickleSync::new(true));
                 file_system.sync_dir("/").await.unwrap();
                 for piece in 1..=3 {
                     file.append(vec![piece; TRICKLE_SYNC_BYTES as usize / 2]).await.unwrap();
@@ -116,7 +121,11 @@ mod tests {
                 let found = FileSystem::on(disk).read("/file").await.unwrap();
                 let (covered, rest) = found.split_at(TRICKLE_SYNC_BYTES as usize);
                 let half = covered.len() / 2;
-                assert!(covered[..half].iter().all(|byte| *byte == 1) && covered[half..].iter().all(|byte| *byte == 2), "{seed}");
+                assert!(
+                    covered[..half].iter().all(|byte| *byte == 1)
+                        && covered[half..].iter().all(|byte| *byte == 2),
+                    "{seed}"
+                );
                 assert!(rest.len() <= half, "{seed}");
             }
         });

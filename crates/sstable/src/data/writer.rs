@@ -98,8 +98,11 @@ impl DataWriter {
                 (chunks, Component::CompressionInfo)
             }
         };
-        let file = WriteBehindFile::create(file_system, &descriptor.path(&Component::Data), is_durable).await?;
-        let mut table = AppendFile::create(file_system, &descriptor.path(&component), is_durable).await?;
+        let file =
+            WriteBehindFile::create(file_system, &descriptor.path(&Component::Data), is_durable)
+                .await?;
+        let mut table =
+            AppendFile::create(file_system, &descriptor.path(&component), is_durable).await?;
         match &chunks {
             Chunks::Plain { chunk_length } => table.append(&(*chunk_length as u32).to_be_bytes()),
             // The head is known at the end and has the same length then.

@@ -393,7 +393,9 @@ async fn create_files(
     if options.is_durable {
         file_system.sync_dir(&descriptor.directory).await?;
     }
-    let data = DataWriter::create(file_system, descriptor, features, &options.chunks, options.is_durable).await?;
+    let data =
+        DataWriter::create(file_system, descriptor, features, &options.chunks, options.is_durable)
+            .await?;
     let index = IndexWriter::create(file_system, features, options).await?;
     Ok((data, index))
 }

@@ -147,7 +147,8 @@ fn is_sync_due(shared: &Shared, progress: &Progress) -> bool {
     match shared.configuration.sync {
         CommitLogSync::Periodic { period } => {
             progress.is_dirty()
-                && (progress.dirty_bytes >= TRICKLE_SYNC_BYTES || progress.last_sync.elapsed() >= period)
+                && (progress.dirty_bytes >= TRICKLE_SYNC_BYTES
+                    || progress.last_sync.elapsed() >= period)
         }
         _ => progress.is_dirty(),
     }
