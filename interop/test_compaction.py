@@ -1,12 +1,18 @@
 """Files that we compact, in every version that Cassandra 5.0.9 reads: our SELECT is the same before and after, and Cassandra's
 own code verifies and dumps them to the same rows. Besides, what operators ask of the admin API."""
+import contextlib
+import http.client
 import json
+import os
+import threading
 import time
 import urllib.error
+from pathlib import Path
 
 import pytest
 
 import dumped
+from conftest import starter
 from espalier_node import nodetool, wait_until
 from test_cassandra_reads_our_files import SEED, VERSIONS, Filled, complaints, directory
 from wire import Wire
@@ -183,6 +189,68 @@ def test_files_of_a_range_and_files_by_name_are_compacted(node):
         with pytest.raises(urllib.error.HTTPError) as refused:
             ours.request("POST", path, **parameters)
         assert message in refused.value.read().decode()
+
+
+def fates(oracle, table):
+    """What Cassandra's start would do with each set of a table's directory: FINAL stays, TEMPORARY goes."""
+    done = oracle("leftovers", table)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    return {name.removesuffix("-Data.db"): fate for fate, name in lines if name.endswith("-Data.db")}
+
+
+def prepared_for_a_crash(ours):
+    """Two files of incompressible rows, with no compaction but those that are asked for. Gives the table's directory."""
+    session = ours.connect()
+    for statement in SIMPLE:
+        session.execute(statement)
+    session.execute("ALTER TABLE ks.t WITH compaction = {'class': 'UnifiedCompactionStrategy', 'enabled': false}")
+    for part in range(2):
+        for number in range(300):
+            session.execute("INSERT INTO ks.t (k, c, v) VALUES (%s, %s, %s)", (number, part, os.urandom(5000).hex()))
+        ours.flush("ks")
+    files = ours.table_files("ks", "t", "Data.db")
+    assert [file.name for file in files] == ["da-1-bti-Data.db", "da-2-bti-Data.db"]
+    return files[0].parent.resolve()
+
+
+@pytest.fixture
+def node_here(tmp_path, monkeypatch):
+    """As `node`, in the working directory, and told so by a path that is not absolute: as where none is given."""
+    monkeypatch.chdir(tmp_path)
+    yield from starter(Path("."))
+
+
+def test_cassandra_undoes_a_compaction_that_was_killed(node_here, oracle):
+    ours = node_here("ours", settings={"compaction_throughput": "1MiB/s"})
+    table = prepared_for_a_crash(ours)
+    compaction = threading.Thread(target=lambda: suppress_request(ours, "POST", "/storage_service/keyspace_compaction/ks"))
+    compaction.start()
+    wait_until(lambda: len(list(table.glob("da-3-bti-*"))) > 1, what="an output that is being written")
+    ours.kill()
+    compaction.join()
+    assert len(list(table.glob("*_txn_*.log"))) == 1
+    assert fates(oracle, table) == {"da-1-bti": "FINAL", "da-2-bti": "FINAL", "da-3-bti": "TEMPORARY"}
+
+
+def test_cassandra_removes_what_a_compaction_has_replaced(node_here, oracle):
+    ours = node_here("ours")
+    table = prepared_for_a_crash(ours)
+    # In the way of the mark of garbage, so that the first input stays where it is.
+    obstacle = table / "da-1-bti-TemporaryTOC.txt"
+    obstacle.mkdir()
+    os.utime(obstacle, (0, 0))
+    suppress_request(ours, "POST", "/storage_service/keyspace_compaction/ks")
+    ours.kill()
+    assert len(list(table.glob("*_txn_*.log"))) == 1
+    obstacle.rmdir()
+    assert fates(oracle, table) == {"da-1-bti": "TEMPORARY", "da-2-bti": "TEMPORARY", "da-3-bti": "FINAL"}
+
+
+def suppress_request(node, *arguments):
+    """A request that may fail."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        node.request(*arguments)
 
 
 def test_nodetool(node):

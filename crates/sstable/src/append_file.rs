@@ -103,3 +103,57 @@ impl Sink for AppendFile {
         self.buffer.extend_from_slice(bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::{
+        block_on,
+        file::{
+            Operation, TRICKLE_SYNC_BYTES,
+            simulated::{Effect, Fault},
+        },
+    };
+
+    use super::*;
+
+    /// Three times as much as is synced at once.
+    async fn write(file_system: &FileSystem, is_durable: bool) -> Result<WrittenFile> {
+        let mut file = AppendFile::create(file_system, Path::new("/Rows.db"), is_durable).await?;
+        for piece in 0..3 * TRICKLE_SYNC_BYTES as usize / BUFFER_BYTES {
+            file.append(&vec![piece as u8; BUFFER_BYTES]);
+            file.flush_if_large().await?;
+        }
+        file.rewrite_start(b"begin".to_vec()).await?;
+        file.finish().await
+    }
+
+    #[test]
+    fn what_is_durable_outlives_a_crash() {
+        block_on(async {
+            let file_system = FileSystem::simulated(1);
+            let written = write(&file_system, true).await.unwrap();
+            file_system.sync_dir("/").await.unwrap();
+            let disk = file_system.simulated_disk().unwrap().crash(7);
+            let found = FileSystem::on(disk).read("/Rows.db").await.unwrap();
+            assert_eq!((found.len() as u64, &found[..5]), (written.length, &b"begin"[..]));
+            let pieces = found.chunks(BUFFER_BYTES).enumerate().skip(1);
+            assert!(pieces.into_iter().all(|(piece, bytes)| bytes == [piece as u8; BUFFER_BYTES]));
+        });
+    }
+
+    #[test]
+    fn a_sync_that_fails_is_an_error_of_the_whole() {
+        block_on(async {
+            // Three on the way and the last one, or none.
+            for (is_durable, syncs) in [(true, 4), (false, 0)] {
+                for nth in 0..=syncs {
+                    let file_system = FileSystem::simulated(nth);
+                    let disk = file_system.simulated_disk().unwrap();
+                    disk.inject(Fault::nth(Operation::Sync, nth, Effect::InputOutput));
+                    let has_failed = write(&file_system, is_durable).await.is_err();
+                    assert_eq!(has_failed, nth < syncs, "{is_durable}, {nth}");
+                }
+            }
+        });
+    }
+}

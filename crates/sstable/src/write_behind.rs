@@ -192,7 +192,7 @@ mod tests {
     use espalier_runtime::{
         block_on,
         file::{
-            Operation,
+            Operation, TRICKLE_SYNC_BYTES,
             simulated::{Effect, Fault},
         },
     };
@@ -253,6 +253,25 @@ mod tests {
                 disk.inject(Fault::nth(Operation::Write, nth, Effect::NoSpace));
                 assert!(write(&file_system, Path::new("/Data.db")).await.is_err(), "{nth}");
             }
+        });
+    }
+
+    #[test]
+    fn a_sync_that_fails_is_an_error_of_the_whole() {
+        block_on(async {
+            let mut failed = 0;
+            loop {
+                let file_system = FileSystem::simulated(failed);
+                let disk = file_system.simulated_disk().unwrap();
+                disk.inject(Fault::nth(Operation::Sync, failed, Effect::InputOutput));
+                match write(&file_system, Path::new("/Data.db")).await {
+                    Err(_) => failed += 1,
+                    Ok(_) => break,
+                }
+            }
+            // The last one, and those on the way.
+            let bytes = appends().concat().len() as u64;
+            assert!(failed > bytes / TRICKLE_SYNC_BYTES / 2 && failed > 1, "{failed}");
         });
     }
 

@@ -10,6 +10,9 @@ const SLICE: Duration = Duration::from_micros(200);
 /// What is longer than this between two looks was spent while others had their turn: an arbitrary bound, several times what
 /// is done between two looks.
 const LONGEST_WORK: Duration = Duration::from_millis(1);
+/// Of a wait for the disk, what counts: one that stood still for seconds has kept nobody waiting longer for this. It bounds a rest, in which
+/// nobody is heard who stops the work, to 1.5 s where four share a quarter.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// Of a slice: if others took less than that when they had their turn, there was nothing to do.
 const IDLE_PART: u32 = 4;
 
@@ -45,7 +48,7 @@ impl BackgroundShare {
         let others = left.elapsed();
         let is_core_wanted = others * IDLE_PART > slice.worked;
         let had = if is_core_wanted { slice.worked } else { Duration::ZERO };
-        let due = had.max(slice.waited).mul_f64(1.0 / share - 1.0);
+        let due = had.max(slice.waited.min(LONGEST_WAIT)).mul_f64(1.0 / share - 1.0);
         if others < due {
             time::sleep(due - others).await;
         }
@@ -110,6 +113,18 @@ mod tests {
             }
             wait.as_secs_f64() * 100.0 / began.elapsed().as_secs_f64()
         })
+    }
+
+    #[test]
+    fn a_disk_that_stands_still_makes_no_rest_of_minutes() {
+        let clock = ManualClock::new(0).moving_when_idle();
+        let _installed = clock.install();
+        block_on(async move {
+            let slice = Slice { worked: SLICE, waited: Duration::from_secs(10) };
+            let left = Instant::now();
+            BackgroundShare::new().rest(slice, left, 0.25 / 4.0).await;
+            assert_eq!(left.elapsed(), LONGEST_WAIT * 15);
+        });
     }
 
     #[test]

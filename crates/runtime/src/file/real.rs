@@ -473,8 +473,13 @@ pub(super) async fn metadata(path: &Path) -> Result<Metadata> {
 }
 
 pub(super) async fn available_bytes(path: &Path) -> Result<u64> {
+    use std::os::unix::fs::MetadataExt as _;
     let owned = path.to_owned();
-    let found = spawn_blocking(move || rustix::fs::statvfs(&owned).map_err(io::Error::from)).await;
-    let found = found.map_err(fail(path, Operation::Metadata))?;
-    Ok(found.f_bavail.saturating_mul(found.f_frsize).saturating_add(waiting_bytes()))
+    let look = move || {
+        let device = std::fs::metadata(&owned)?.dev();
+        Ok((rustix::fs::statvfs(&owned).map_err(io::Error::from)?, device))
+    };
+    let found = spawn_blocking(look).await;
+    let (found, device) = found.map_err(fail(path, Operation::Metadata))?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize).saturating_add(waiting_bytes(device)))
 }

@@ -6,14 +6,14 @@
 //! which shortens it step by step, file after file, before it closes it.
 
 use std::{
+    collections::BTreeMap,
     fs::OpenOptions,
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::fs::MetadataExt,
     },
     sync::{
-        OnceLock,
-        atomic::{AtomicU64, Ordering},
+        Mutex, OnceLock, PoisonError,
         mpsc::{self, SyncSender},
     },
     thread,
@@ -31,21 +31,38 @@ const MOST_WAITING: usize = 512;
 /// Between two steps.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Bytes of files that were handed over by who alone had them open, and are not free yet.
-static WAITING_BYTES: AtomicU64 = AtomicU64::new(0);
+/// By device, bytes of files that were handed over by who alone had them open, and are not free yet.
+static WAITING_BYTES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+
+/// Changes the bytes that wait on a device.
+fn change_waiting(device: u64, change: impl FnOnce(u64) -> u64) {
+    let mut waiting = WAITING_BYTES.lock().unwrap_or_else(PoisonError::into_inner);
+    let bytes = waiting.entry(device).or_default();
+    *bytes = change(*bytes);
+}
 
 /// A file without a name.
 struct Removed {
     descriptor: OwnedFd,
+    device: u64,
     /// Of [`WAITING_BYTES`].
     waiting_bytes: u64,
 }
 
 impl Removed {
+    /// Of which so many bytes will be free.
+    fn new(descriptor: OwnedFd, waiting_bytes: u64) -> Self {
+        let file = std::fs::File::from(descriptor);
+        // A file that cannot be looked at is on no device that anybody asks for.
+        let device = file.metadata().map_or(u64::MAX, |found| found.dev());
+        change_waiting(device, |bytes| bytes + waiting_bytes);
+        Self { descriptor: file.into(), device, waiting_bytes }
+    }
+
     fn note_freed(&mut self, bytes: u64) {
         let bytes = bytes.min(self.waiting_bytes);
         self.waiting_bytes -= bytes;
-        WAITING_BYTES.fetch_sub(bytes, Ordering::Relaxed);
+        change_waiting(self.device, |waiting| waiting.saturating_sub(bytes));
     }
 }
 
@@ -55,9 +72,10 @@ impl Drop for Removed {
     }
 }
 
-/// Bytes of removed files that will be free soon.
-pub(super) fn waiting_bytes() -> u64 {
-    WAITING_BYTES.load(Ordering::Relaxed)
+/// Bytes of removed files of a device that will be free soon.
+pub(super) fn waiting_bytes(device: u64) -> u64 {
+    let waiting = WAITING_BYTES.lock().unwrap_or_else(PoisonError::into_inner);
+    waiting.get(&device).copied().unwrap_or_default()
 }
 
 /// Frees a removed file of this length, whose descriptor this is, if nobody else has it open; else it is only closed. Does not wait.
@@ -78,8 +96,7 @@ pub(super) fn release(descriptor: OwnedFd, length: u64) {
     });
     // Of several who have it open, none frees it for sure.
     let waiting_bytes = if is_only_descriptor(&descriptor) { length } else { 0 };
-    WAITING_BYTES.fetch_add(waiting_bytes, Ordering::Relaxed);
-    let removed = Removed { descriptor, waiting_bytes };
+    let removed = Removed::new(descriptor, waiting_bytes);
     // Without the thread, and where it has much to do, it is closed here.
     if let Some(releaser) = releaser {
         let _ = releaser.try_send(removed);
@@ -154,7 +171,7 @@ mod tests {
         let (first, second) = (File::open(&path).unwrap(), File::open(&path).unwrap());
         std::fs::remove_file(&path).unwrap();
         assert!(!is_only_descriptor(&first.try_clone().unwrap().into()));
-        shorten(Removed { descriptor: first.into(), waiting_bytes: 0 });
+        shorten(Removed::new(first.into(), 0));
         let mut byte = [0];
         second.read_exact_at(&mut byte, 3 * STEP_BYTES + 4).unwrap();
         assert_eq!((byte, second.metadata().unwrap().len()), ([7], 3 * STEP_BYTES + 5));
@@ -167,7 +184,13 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         // The same file description twice is no second user, and here is what tells how long it is.
         let look = File::from(descriptor.try_clone().unwrap());
-        shorten(Removed { descriptor, waiting_bytes: 0 });
+        let length_before = look.metadata().unwrap().len();
+        let device = look.metadata().unwrap().dev();
+        let removed = Removed::new(descriptor, length_before);
+        // Others may be at work, but on no such device.
+        assert!(waiting_bytes(device) >= length_before);
+        assert_eq!(waiting_bytes(device + 1), 0);
+        shorten(removed);
         let length = look.metadata().unwrap().len();
         // Where there are no leases, it is as it was.
         assert_eq!(length, if has_leases() { 5 } else { 3 * STEP_BYTES + 5 });

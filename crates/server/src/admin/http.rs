@@ -172,6 +172,7 @@ impl HttpResponse {
             400 => "Bad Request",
             404 => "Not Found",
             405 => "Method Not Allowed",
+            409 => "Conflict",
             413 => "Content Too Large",
             431 => "Request Header Fields Too Large",
             501 => "Not Implemented",

@@ -157,10 +157,8 @@ pub(super) fn tables_wanted(
             && (keyspaces.is_empty() || keyspaces.contains(&table.keyspace.as_str()))
             && (tables.is_empty() || tables.contains(&table.name.as_str()))
     });
-    let kept = |table: &Arc<TableMetadata>| SnapshotTable {
-        id: table.id,
-        schema: describe_table(schema, table),
-    };
+    let kept =
+        |table: &Arc<TableMetadata>| SnapshotTable { id: table.id, describe: describe_table };
     Ok(all.map(kept).collect())
 }
 

@@ -98,3 +98,63 @@ async fn one_file(file_system: &FileSystem, from: &Path, to: &Path, how: How) ->
         espalier_runtime::maybe_yield().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::{
+        block_on,
+        file::{
+            Operation, TRICKLE_SYNC_BYTES,
+            simulated::{Effect, Fault},
+        },
+    };
+
+    use super::*;
+
+    fn set(number: u32) -> Descriptor {
+        Descriptor::parse(Path::new(&format!("/t/da-{number}-bti-Data.db"))).unwrap().0
+    }
+
+    /// One whose Data.db is synced twice on the way.
+    async fn prepared(seed: u64) -> FileSystem {
+        let file_system = FileSystem::simulated(seed);
+        file_system.create_dir_all("/t").await.unwrap();
+        for (component, bytes) in
+            [(Component::Data, 2 * TRICKLE_SYNC_BYTES as usize + 5), (Component::Toc, 8)]
+        {
+            let file = file_system.create_new(set(1).path(&component)).await.unwrap();
+            let content = (0..bytes).map(|at| (at / 1000) as u8).collect::<Vec<_>>();
+            file.append(content).await.unwrap();
+        }
+        file_system
+    }
+
+    #[test]
+    fn a_copy_is_whole_and_outlives_a_crash() {
+        block_on(async {
+            let file_system = prepared(1).await;
+            copy_sstable(&file_system, &set(1), &set(2)).await.unwrap();
+            let expected = file_system.read(set(1).path(&Component::Data)).await.unwrap();
+            file_system.sync_dir("/").await.unwrap();
+            let after = FileSystem::on(file_system.simulated_disk().unwrap().crash(3));
+            let found = after.read(set(2).path(&Component::Data)).await.unwrap();
+            assert!(found == expected);
+        });
+    }
+
+    #[test]
+    fn of_a_copy_that_cannot_be_synced_nothing_is_left() {
+        block_on(async {
+            // TOC.txt; Data.db, with two on the way.
+            for nth in 0..=4 {
+                let file_system = prepared(nth).await;
+                let disk = file_system.simulated_disk().unwrap();
+                disk.inject(Fault::nth(Operation::Sync, nth, Effect::InputOutput));
+                let has_failed = copy_sstable(&file_system, &set(1), &set(2)).await.is_err();
+                assert_eq!(has_failed, nth < 4, "{nth}");
+                let found = components_found(&file_system, &set(2)).await.unwrap();
+                assert_eq!(found.is_empty(), has_failed, "{nth}");
+            }
+        });
+    }
+}

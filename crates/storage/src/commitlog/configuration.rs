@@ -14,7 +14,8 @@ pub enum CommitLogSync {
     },
     /// After fdatasync, without any window.
     Batch,
-    /// At once; fdatasync every `period`. A crash of the machine loses up to `period` of acknowledged writes.
+    /// At once; fdatasync `period` after the last one began, or sooner where much is written. A crash of the machine loses up to `period` of
+    /// acknowledged writes, and those of the sync under way.
     Periodic {
         /// `commitlog_sync_period`.
         period: Duration,

@@ -55,7 +55,7 @@ pub(super) struct Shared {
     pub(super) room: Notify,
     /// A segment is wanted, or segments became free.
     pub(super) allocator_work: Notify,
-    /// The segments take more than their share.
+    /// There are segments to be given up: see [`CommitLog::is_under_pressure`].
     pub(super) pressure: Notify,
     pub(super) counters: Counters,
 }
@@ -77,7 +77,7 @@ pub(super) struct Counters {
 pub struct CommitLogMetrics {
     pub bytes_appended: u64,
     pub records_appended: u64,
-    /// Writes to the disk, each followed by a sync unless `commitlog_sync` is periodic.
+    /// Writes to the disk, each followed by a sync unless `commitlog_sync` is periodic and none is due.
     pub rounds: u64,
     pub failed_rounds: u64,
     pub segments_created: u64,
@@ -119,8 +119,6 @@ pub(super) struct State {
     /// Segments of the round that is being written.
     pub(super) being_written: Vec<u64>,
     tasks: Vec<JoinHandle<()>>,
-    /// Wakes the writer under periodic sync.
-    clock: Option<JoinHandle<()>>,
 }
 
 /// Records that are written at once. Begins with a marker that is filled in when it is written.
@@ -180,15 +178,7 @@ impl CommitLog {
             spawn_local(super::writer::run(log.shared.clone())),
             spawn_local(super::allocator::run(log.shared.clone())),
         ];
-        let clock = match log.shared.configuration.sync {
-            CommitLogSync::Periodic { period } => {
-                Some(spawn_local(super::writer::nudge_periodically(log.shared.clone(), period)))
-            }
-            _ => None,
-        };
-        let mut state = log.shared.state.borrow_mut();
-        (state.tasks, state.clock) = (tasks, clock);
-        drop(state);
+        log.shared.state.borrow_mut().tasks = tasks;
         log
     }
 
@@ -302,16 +292,20 @@ impl CommitLog {
         self.shared.room.notified().await;
     }
 
-    /// Waits until the segments take more than their share.
+    /// Waits until [`CommitLog::is_under_pressure`].
     pub async fn wait_for_pressure(&self) {
         self.shared.pressure.notified().await;
     }
 
-    /// Whether the segments take more than their share.
+    /// Whether tables should be flushed, so that segments can be given up: they take more than their share, or under periodic sync the disk has
+    /// failed to take one of them, whose writes were acknowledged.
     pub fn is_under_pressure(&self) -> bool {
-        let segments = self.shared.state.borrow().live.len() as u64;
-        let bytes = segments * u64::from(self.shared.configuration.segment_bytes);
-        bytes > self.shared.configuration.total_bytes
+        let state = self.shared.state.borrow();
+        let configuration = &self.shared.configuration;
+        let bytes = state.live.len() as u64 * u64::from(configuration.segment_bytes);
+        let is_periodic = matches!(configuration.sync, CommitLogSync::Periodic { .. });
+        let has_failed = || state.live.iter().any(|segment| segment.is_damaged.get());
+        bytes > configuration.total_bytes || is_periodic && has_failed()
     }
 
     /// The oldest segment that is kept for unflushed writes and is not being appended to.
@@ -407,14 +401,11 @@ impl CommitLog {
 
     /// Writes and syncs what is pending and stops. Files stay; see [`CommitLog::remove_files`].
     pub async fn close(&self) {
-        let (tasks, clock) = {
+        let tasks = {
             let mut state = self.shared.state.borrow_mut();
             state.is_closing = true;
-            (std::mem::take(&mut state.tasks), state.clock.take())
+            std::mem::take(&mut state.tasks)
         };
-        if let Some(clock) = clock {
-            clock.cancel().await;
-        }
         self.shared.work.notify_all();
         self.shared.work.notify_one();
         self.shared.allocator_work.notify_one();

@@ -7,7 +7,8 @@
 //!
 //! A failed write or sync leaves the tail of its segment in an unknown state (a later sync of the same file may succeed
 //! without the data). So the segment is never written again: all writes that wait fail, and later ones begin in the
-//! next segment, whose first marker says where the failed one ends.
+//! next segment, whose first marker says where the failed one ends. Under periodic sync its writes are acknowledged already: the
+//! tables that it holds writes of are flushed.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -109,11 +110,28 @@ async fn wait_for_runs(shared: &Shared, progress: &Progress) -> Wake {
             }
         }
         let work = shared.work.notified();
-        if progress.is_marked {
-            work.await;
-        } else if time::timeout(IDLE, work).await.is_err() {
-            return Wake::Idle;
+        let idle = (!progress.is_marked).then(|| time::Instant::now() + IDLE);
+        let due = sync_due(shared, progress);
+        match idle.into_iter().chain(due).min() {
+            None => work.await,
+            Some(until) => {
+                let has_ended = time::timeout_at(until, work).await.is_err();
+                if has_ended && idle == Some(until) {
+                    return Wake::Idle;
+                }
+            }
         }
+    }
+}
+
+/// When the next sync is due at the latest, if nothing comes: a period after the last one began, so that whatever is not synced has been
+/// written for no longer than that.
+fn sync_due(shared: &Shared, progress: &Progress) -> Option<time::Instant> {
+    match shared.configuration.sync {
+        CommitLogSync::Periodic { period } => {
+            progress.is_dirty().then(|| progress.last_sync + period)
+        }
+        _ => None,
     }
 }
 
@@ -143,14 +161,14 @@ async fn add_closing_marker(shared: &Shared, progress: &mut Progress) {
     }
 }
 
+fn is_periodic(shared: &Shared) -> bool {
+    matches!(shared.configuration.sync, CommitLogSync::Periodic { .. })
+}
+
 fn is_sync_due(shared: &Shared, progress: &Progress) -> bool {
-    match shared.configuration.sync {
-        CommitLogSync::Periodic { period } => {
-            progress.is_dirty()
-                && (progress.dirty_bytes >= TRICKLE_SYNC_BYTES
-                    || progress.last_sync.elapsed() >= period)
-        }
-        _ => progress.is_dirty(),
+    match sync_due(shared, progress) {
+        Some(due) => progress.dirty_bytes >= TRICKLE_SYNC_BYTES || due <= time::Instant::now(),
+        None => progress.is_dirty() && !is_periodic(shared),
     }
 }
 
@@ -239,6 +257,12 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, round: Rc<Ro
         abandon(shared, &segment, end);
     }
     progress.dirty_bytes = 0;
+    if is_periodic(shared) {
+        // These writes were acknowledged, and only memtables have them.
+        shared.pressure.notify_one();
+        // A log that always fails gives up a segment in each period, not with each round.
+        progress.last_sync = time::Instant::now();
+    }
     let (runs, later) = {
         let mut state = shared.state.borrow_mut();
         state.pending_bytes = 0;
@@ -251,12 +275,4 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, round: Rc<Ro
     let error = StorageError::CommitLogWrite(Arc::new(error));
     round.resolve(Err(error.clone()));
     later.resolve(Err(error));
-}
-
-/// Under periodic sync: wakes the writer at the end of each period.
-pub(super) async fn nudge_periodically(shared: Rc<Shared>, period: Duration) {
-    while !shared.state.borrow().is_closing {
-        time::sleep(period).await;
-        shared.work.notify_one();
-    }
 }

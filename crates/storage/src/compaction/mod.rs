@@ -48,5 +48,5 @@ pub(crate) use scrub::Scrub;
 pub use scrub::{ScrubMode, ScrubReport};
 pub(crate) use task::Job;
 pub(crate) use throughput::Throughput;
-pub(crate) use transaction::{compaction_id, recover};
+pub(crate) use transaction::{compaction_id, dead_sets, recover};
 pub(crate) use validate::validate;

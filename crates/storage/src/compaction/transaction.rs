@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A log that ends with COMMIT says that the sets to remove are garbage; any other says that the added ones are. Then the
-//! log itself goes. The line at the end may be half written; damage before it is an error. Files of a set to remove that were
+//! log itself goes. Damage is an error in a log with a COMMIT; in any other it is what a crash left of the lines that were written last. Files of a set to remove that were
 //! changed after the line was written are somebody's who has put back a copy: they stay.
 
 use std::{
@@ -138,8 +138,10 @@ impl Transaction {
         Ok(self.file.sync_all().await?)
     }
 
+    /// Absolute: Cassandra looks there, wherever it was started.
     fn path_of(descriptor: &Descriptor) -> String {
-        descriptor.directory.join(descriptor.to_string()).display().to_string()
+        let path = descriptor.directory.join(descriptor.to_string());
+        std::path::absolute(&path).unwrap_or(path).display().to_string()
     }
 
     /// Notes a set that is about to be made.
@@ -218,22 +220,48 @@ pub(crate) async fn recover(
     file_system: &FileSystem,
     directory: &Path,
 ) -> Result<(), StorageError> {
-    for entry in file_system.read_dir(directory).await? {
-        if !entry.is_directory && entry.name.ends_with(".log") && entry.name.contains("_txn_") {
-            recover_log(file_system, directory, &entry.path).await?;
-        }
+    for log in logs_in(file_system, directory).await? {
+        let Leftover { is_committed, dead } = leftover_of(file_system, directory, &log).await?;
+        tracing::info!(log = %log.display(), is_committed, sets = dead.len(), "ending what a crash left half-done");
+        end(file_system, directory, &log, &dead).await?;
     }
     Ok(())
 }
 
-async fn recover_log(
+/// The sets of a directory that its logs say are garbage: whoever takes files from there leaves them.
+pub(crate) async fn dead_sets(
     file_system: &FileSystem,
     directory: &Path,
-    path: &Path,
-) -> Result<(), StorageError> {
-    let bytes = file_system.read(path).await?;
+) -> Result<Vec<Descriptor>, StorageError> {
+    let mut dead = Vec::new();
+    for log in logs_in(file_system, directory).await? {
+        dead.extend(leftover_of(file_system, directory, &log).await?.dead);
+    }
+    Ok(dead)
+}
+
+async fn logs_in(file_system: &FileSystem, directory: &Path) -> Result<Vec<PathBuf>, StorageError> {
+    let mut entries = file_system.read_dir(directory).await?;
+    entries.retain(|entry| {
+        !entry.is_directory && entry.name.ends_with(".log") && entry.name.contains("_txn_")
+    });
+    Ok(entries.into_iter().map(|entry| entry.path).collect())
+}
+
+/// What a log says that was not ended.
+struct Leftover {
+    is_committed: bool,
+    dead: Vec<Descriptor>,
+}
+
+async fn leftover_of(
+    file_system: &FileSystem,
+    directory: &Path,
+    log: &Path,
+) -> Result<Leftover, StorageError> {
+    let bytes = file_system.read(log).await?;
     let records = parse(&bytes)
-        .map_err(|reason| StorageError::Corrupt { what: path.display().to_string(), reason })?;
+        .map_err(|reason| StorageError::Corrupt { what: log.display().to_string(), reason })?;
     let is_committed = records.last().is_some_and(|record| record.kind == Kind::Commit);
     let kind = if is_committed { Kind::Remove } else { Kind::Add };
     let mut dead = Vec::new();
@@ -243,33 +271,35 @@ async fn recover_log(
             // Whoever removes them in part takes the youngest last, or none that is younger than what is noted.
             let modified_ms = youngest_ms(&files_found(file_system, &descriptor).await?);
             if modified_ms > record.modified_ms {
-                tracing::warn!(log = %path.display(), sstable = %descriptor, modified_ms, noted_ms = record.modified_ms, "a compaction had replaced these files, and somebody has put files of this name back since: they stay");
+                tracing::warn!(log = %log.display(), sstable = %descriptor, modified_ms, noted_ms = record.modified_ms, "a compaction had replaced these files, and somebody has put files of this name back since: they stay");
                 continue;
             }
         }
         dead.push(descriptor);
     }
-    tracing::info!(log = %path.display(), is_committed, sets = dead.len(), "ending what a crash left half-done");
-    end(file_system, directory, path, &dead).await
+    Ok(Leftover { is_committed, dead })
 }
 
-/// The lines, without one at the end that is only half there.
+/// The lines that are whole. Of one write any part may have come to the disk; so damage counts only before a COMMIT, which is written when all before it
+/// is synced.
 fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
     let text = String::from_utf8_lossy(bytes);
-    let mut lines = text.lines().peekable();
     let mut records = Vec::new();
-    let (mut number, mut damaged) = (0, None);
-    while let Some(line) = lines.next() {
-        number += 1;
+    let (mut damaged, mut damaged_before_last) = (None, None);
+    for (index, line) in text.lines().enumerate() {
         match Record::parse(line) {
-            Some(record) => records.push(record),
-            None if lines.peek().is_none() => {}
-            None => damaged = damaged.or(Some(format!("line {number} is not a record: {line}"))),
+            Some(record) => {
+                records.push(record);
+                damaged_before_last.clone_from(&damaged);
+            }
+            None => {
+                let reason = || format!("line {} is not a record: {line}", index + 1);
+                damaged = damaged.or_else(|| Some(reason()));
+            }
         }
     }
-    // A commit that could not be synced, and was taken back.
-    let is_aborted = records.last().is_some_and(|record| record.kind == Kind::Abort);
-    match damaged.filter(|_| !is_aborted) {
+    let is_committed = records.last().is_some_and(|record| record.kind == Kind::Commit);
+    match damaged_before_last.filter(|_| is_committed) {
         Some(reason) => Err(reason),
         None => Ok(records),
     }
@@ -322,7 +352,38 @@ mod tests {
         // The end of the line is no part of what it says.
         let torn = whole.clone() + commit.trim_end();
         assert_eq!(parse(torn.as_bytes()).unwrap().len(), 2);
-        assert!(parse(format!("ADD:[x,0,0][1]\n{whole}").as_bytes()).is_err());
+    }
+
+    #[test]
+    fn damage_counts_before_a_commit_alone() {
+        let set = |kind, number| {
+            let path = format!("/t/da-{number}-bti");
+            Record { kind, path, modified_ms: 0, files: 0 }.to_line()
+        };
+        let add = set(Kind::Add, 9);
+        let removed = [1, 2, 3].map(|number| set(Kind::Remove, number));
+        let (first, third) = (&removed[0], &removed[2]);
+        let commit = Record::end(Kind::Commit).to_line();
+        // Of the removals, which are one write, the second did not come to the disk.
+        let torn = format!("{add}{first}\0\0\0\n{third}");
+        assert_eq!(parse(torn.as_bytes()).unwrap().len(), 3);
+        let error = parse(format!("{torn}{commit}").as_bytes()).unwrap_err();
+        assert!(error.starts_with("line 3 is not a record"), "{error}");
+        // A commit that could not be synced, and was taken back; or was not, for that could not be synced, either.
+        let (whole, abort) = (format!("{add}{first}{commit}"), Record::end(Kind::Abort).to_line());
+        let last = |text: String| parse(text.as_bytes()).unwrap().pop().unwrap().kind;
+        assert_eq!(last(format!("{whole}{abort}")), Kind::Abort);
+        assert_eq!(last(format!("{whole}{}", &abort[..7])), Kind::Commit);
+        assert_eq!(last(format!("{add}{first}COMM\n{abort}")), Kind::Abort);
+    }
+
+    /// As it says to Cassandra, which looks at that path.
+    #[test]
+    fn paths_are_absolute() {
+        let path = Path::new("data/ks/t-1/da-1-bti-Data.db");
+        let (descriptor, _) = Descriptor::parse(path).unwrap();
+        let path = Transaction::path_of(&descriptor);
+        assert!(path.starts_with('/') && path.ends_with("/data/ks/t-1/da-1-bti"), "{path}");
     }
 
     /// Somebody has put back a copy of what a compaction had replaced, and left the log.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use espalier_mutation::schema::TableId;
-use espalier_runtime::{spawn_local, sync::Notify};
+use espalier_runtime::{spawn_local, sync::Notify, time::Instant};
 use espalier_sstable::Descriptor;
 use uuid::Uuid;
 
@@ -467,8 +467,10 @@ impl Database {
         }
         let (strategy, arena) = (table.compaction_strategy(), arena_of(self, table));
         let pause = flush_pause(strategy.surplus(&arena.facts()));
-        // Nor if there is nothing to be done.
-        let is_wanted = || !strategy.picks(&arena.without_suspects().facts()).is_empty();
+        // Nor if there is nothing to be done, or nothing can be for a while.
+        let has_failed = table.compactions.retry_at.get().is_some_and(|at| Instant::now() < at);
+        let is_wanted =
+            || !has_failed && !strategy.picks(&arena.without_suspects().facts()).is_empty();
         match pause.is_zero() || !table.compactions.running().is_empty() || is_wanted() {
             true => pause,
             false => Duration::ZERO,

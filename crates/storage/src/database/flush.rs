@@ -40,42 +40,20 @@ impl Drop for Counted<'_> {
 impl Database {
     /// Writes what a keyspace, or one table of it, has in memory on all shards to SSTables.
     pub async fn flush(&self, keyspace: &str, table: Option<&str>) -> Result<(), StorageError> {
-        let schema = self.schema();
-        let ids: Vec<TableId> = match table {
-            Some(name) => {
-                let unknown = || StorageError::UnknownTableName {
-                    keyspace: keyspace.to_owned(),
-                    table: name.to_owned(),
-                };
-                vec![schema.table(keyspace, name).ok_or_else(unknown)?.id]
-            }
-            None => {
-                let unknown = || StorageError::UnknownKeyspace(keyspace.to_owned());
-                let keyspace = schema.keyspace(keyspace).ok_or_else(unknown)?;
-                keyspace.tables.values().map(|table| table.id).collect()
-            }
-        };
-        let outcomes = self.on_all_shards(move |database| {
-            let ids = ids.clone();
-            async move {
-                for id in ids {
-                    // Not here: dropped meanwhile, or of another shard alone.
-                    if let Ok(table) = database.table(id) {
-                        database.flush_table(&table).await?;
-                    }
-                }
-                Ok(())
-            }
-        });
-        outcomes.await.into_iter().collect()
+        let ids = self.tables_named(keyspace, table)?;
+        self.flush_tables(ids).await
     }
 
     /// Writes what a table has in memory on all shards to SSTables.
     pub(super) async fn flush_everywhere(&self, id: TableId) -> Result<(), StorageError> {
+        self.flush_tables(vec![id]).await
+    }
+
+    async fn flush_tables(&self, ids: Vec<TableId>) -> Result<(), StorageError> {
         let flush = |database: Database, table: Rc<Table>| async move {
             database.flush_table(&table).await
         };
-        self.for_tables(vec![id], flush).await
+        self.for_tables(ids, flush).await
     }
 
     /// Flushes all tables on this shard.

@@ -20,7 +20,7 @@ use espalier_sstable::{
 };
 
 use super::Database;
-use crate::{StorageError, system::is_virtual, table::Table};
+use crate::{StorageError, compaction::dead_sets, system::is_virtual, table::Table};
 
 /// Where ScyllaDB looks for files to load, below a table's directory.
 const UPLOAD: &str = "upload";
@@ -281,16 +281,21 @@ fn refused(error: StorageError) -> StorageError {
     }
 }
 
+/// The SSTables of a directory, but for those that a compaction there has replaced, or was making, when its node ended: beside what they became,
+/// they would bring back what was purged.
 pub(super) async fn find(
     file_system: &FileSystem,
     source: &Path,
 ) -> Result<Vec<Descriptor>, StorageError> {
-    let listing = match list_directory(file_system, source).await {
+    let mut listing = match list_directory(file_system, source).await {
         Err(SSTableError::Io(error)) => {
             return Err(StorageError::NotImportable(error.to_string()));
         }
         listing => listing?,
     };
+    let dead = dead_sets(file_system, source).await?;
+    listing.sealed.retain(|sealed| !dead.contains(sealed));
+    listing.incomplete.retain(|incomplete| !dead.contains(incomplete));
     if let Some(incomplete) = listing.incomplete.first() {
         return Err(StorageError::IncompleteSSTable(incomplete.path(&Component::Toc)));
     }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use espalier_mutation::schema::TableId;
+use espalier_mutation::schema::{Schema, TableId, TableMetadata};
 use espalier_runtime::{
     file::{DirectoryEntry, FileSystem},
     maybe_yield, time,
@@ -35,8 +35,8 @@ const LINK_ATTEMPTS: u32 = 16;
 pub struct SnapshotTable {
     /// Which.
     pub id: TableId,
-    /// The statements that make it.
-    pub schema: String,
+    /// Writes the statements that make it. Called when the table is not altered any more until its files are kept: those must fit.
+    pub describe: fn(&Schema, &TableMetadata) -> String,
 }
 
 /// What there is of a snapshot of a table.
@@ -129,7 +129,7 @@ impl Database {
         with_memtables: bool,
         made: &mut Vec<PathBuf>,
     ) -> Result<(), StorageError> {
-        for SnapshotTable { id, schema } in tables {
+        for SnapshotTable { id, describe } in tables {
             if with_memtables {
                 self.flush_everywhere(id).await?;
             }
@@ -151,7 +151,8 @@ impl Database {
             files.dedup();
             self.remove_unlisted(&directory, &files).await?;
             let file_system = self.file_system();
-            file_system.write_atomically(directory.join(SCHEMA), schema).await?;
+            let statements = describe(&self.schema(), &table.metadata());
+            file_system.write_atomically(directory.join(SCHEMA), statements).await?;
             file_system.write_atomically(directory.join(MANIFEST), manifest(&files)).await?;
             file_system.sync_dir(table.directory.join(SNAPSHOTS)).await?;
             file_system.sync_dir(&table.directory).await?;

@@ -289,7 +289,7 @@ fn the_snapshots_of_a_dropped_table_stay_until_they_are_cleared() {
     run(async {
         let database = prepared(&file_system).await;
         let id = table(&database, "narrow").id;
-        let wanted = espalier_storage::SnapshotTable { id, schema: "schema".into() };
+        let wanted = espalier_storage::SnapshotTable { id, describe: |_, _| "schema".into() };
         database.take_snapshot("kept".into(), vec![wanted], true).await.unwrap();
         assert!(drop_narrow(&database).await);
         assert_eq!(kept(&database).await, 1);
@@ -325,7 +325,7 @@ fn directories_without_a_table_are_listed_and_removed_when_somebody_says_so() {
     run(async {
         let database = prepared(&file_system).await;
         let id = table(&database, "narrow").id;
-        let wanted = espalier_storage::SnapshotTable { id, schema: "schema".into() };
+        let wanted = espalier_storage::SnapshotTable { id, describe: |_, _| "schema".into() };
         database.take_snapshot("kept".into(), vec![wanted], true).await.unwrap();
         assert_eq!(database.orphans().await.unwrap(), []);
         // Somebody puts files back that a table had once, and files of a table that never was.

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use espalier_mutation::schema::{Schema, TableBuilder, TableId, TableMetadata};
+use espalier_mutation::{
+    DeletionTime, Mutation, PartitionUpdate,
+    schema::{Schema, TableBuilder, TableId, TableMetadata},
+};
 use espalier_runtime::{
     file::{
         FileSystem, Operation,
@@ -35,6 +38,43 @@ fn backup(file_system: &FileSystem, version: &str, count: u32) -> PathBuf {
         let keyspace = file_system.read_dir("other/data/ks").await.unwrap();
         keyspace[0].path.clone()
     })
+}
+
+/// The directory of a node that ended when a compaction was done and not all that it replaced was removed: what it has purged stays so.
+#[test]
+fn files_that_a_compaction_has_replaced_are_not_imported() {
+    let file_system = FileSystem::simulated(5);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let other =
+            StorageConfiguration { autocompaction: false, ..StorageConfiguration::new("other") };
+        let database = open(&file_system, other).await.unwrap();
+        let mut definition = narrow_table();
+        definition.options.gc_grace_seconds = 0;
+        create(&database, vec![definition]).await;
+        let narrow = table(&database, "narrow");
+        write_narrow(&database, &["dead", "kept"]).await;
+        database.flush("ks", None).await.unwrap();
+        let mut update = PartitionUpdate::new(narrow.id, key("dead"));
+        update.deletion = DeletionTime::new(2, NOW - 10);
+        database.apply(Mutation { updates: vec![update] }).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        // Its output gets its TOC.txt, and the inputs keep theirs.
+        let fault = Fault { skip: 1, ..Fault::always(Operation::Rename, Effect::InputOutput) };
+        disk.inject(fault.on_path("TOC"));
+        let _ = database.compact("ks", None, true).await;
+        disk.clear_faults();
+        let directory = file_system.read_dir("other/data/ks").await.unwrap()[0].path.clone();
+        let files = file_system.read_dir(&directory).await.unwrap();
+        let count = |part: &str| files.iter().filter(|file| file.name.contains(part)).count();
+        assert_eq!((count("-TOC.txt"), count("_txn_")), (3, 1), "{files:?}");
+
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let imported = database.import("ks", "narrow", Some(directory)).await.unwrap();
+        assert_eq!((imported.sstables, imported.partitions), (1, 1));
+        assert_eq!(names(&database).await, ["kept"]);
+    });
 }
 
 /// Files that come in while the table is altered are read as those of the new table: a compaction would fail otherwise.
@@ -260,7 +300,7 @@ fn writes_that_are_not_flushed_survive_an_import_from_another_table_of_the_node(
                     let written = insert(&other, &format!("k{number}"), None, 1, &[("v", "x")]);
                     database.apply(written).await.unwrap();
                 }
-                let kept = SnapshotTable { id: other.id, schema: String::new() };
+                let kept = SnapshotTable { id: other.id, describe: |_, _| String::new() };
                 database.take_snapshot("kept".into(), vec![kept], true).await.unwrap();
                 let from = table_directory(&other).join("snapshots/kept");
                 let imported = database.import("ks", "narrow", Some(from)).await.unwrap();

@@ -9,7 +9,7 @@ use crate::support::{shards::on_shards, *};
 
 async fn take(database: &Database, tag: &str) {
     let id = table(database, "narrow").id;
-    let wanted = SnapshotTable { id, schema: "CREATE TABLE".into() };
+    let wanted = SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() };
     database.take_snapshot(tag.into(), vec![wanted], true).await.unwrap();
 }
 

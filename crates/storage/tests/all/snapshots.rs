@@ -16,7 +16,8 @@ use crate::support::{shards::on_shards, *};
 async fn take(database: &Database, tag: &str) -> Result<(), StorageError> {
     let names = ["narrow", "wide"].into_iter();
     let ids = names.filter_map(|name| Some(database.schema().table("ks", name)?.id));
-    let wanted = ids.map(|id| SnapshotTable { id, schema: "CREATE TABLE".into() }).collect();
+    let wanted =
+        ids.map(|id| SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() }).collect();
     database.take_snapshot(tag.into(), wanted, true).await
 }
 

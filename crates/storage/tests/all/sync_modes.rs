@@ -7,7 +7,8 @@ use espalier_runtime::{
         FileSystem, Operation, TRICKLE_SYNC_BYTES,
         simulated::{Effect, Fault},
     },
-    spawn_local, time,
+    spawn_local,
+    time::{self, ManualClock},
 };
 use espalier_storage::{CommitLogSync, StorageConfiguration};
 
@@ -70,6 +71,75 @@ fn periodic_syncs_before_its_time_where_much_is_written() {
             for number in 0..rows - 1 {
                 let found = read_partition(&database, &narrow, &number.to_string()).await;
                 assert!(found.is_some(), "row {number} of {rows}, seed {seed}");
+            }
+        }
+    });
+}
+
+/// What is written late in a period waits for no second one.
+#[test]
+fn periodic_loses_no_more_than_a_period() {
+    let clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle();
+    let _installed = clock.install();
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let period = Duration::from_secs(10);
+        // One segment takes all.
+        let configuration = StorageConfiguration {
+            commitlog_segment_bytes: 32 << 20,
+            commitlog_total_bytes: 128 << 20,
+            ..with_sync(CommitLogSync::Periodic { period })
+        };
+        let database = open(&file_system, configuration.clone()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        time::sleep(Duration::from_secs(3)).await;
+        // Enough for a sync at once; then some that is not.
+        for bytes in [TRICKLE_SYNC_BYTES as usize, 1] {
+            let value = "x".repeat(bytes);
+            let key = bytes.to_string();
+            database.apply(insert(&narrow, &key, None, 1, &[("v", &value)])).await.unwrap();
+            time::sleep(Duration::from_millis(100)).await;
+        }
+        time::sleep(period).await;
+        for seed in 0..20 {
+            let after = FileSystem::on(disk.crash(seed));
+            let database = open(&after, configuration.clone()).await.unwrap();
+            let narrow = table(&database, "narrow");
+            assert!(read_partition(&database, &narrow, "1").await.is_some(), "seed {seed}");
+        }
+    });
+}
+
+/// They are acknowledged, and no later sync of the log can do anything for them.
+#[test]
+fn periodic_flushes_the_writes_of_a_sync_that_failed() {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let period = Duration::from_millis(60);
+        let database =
+            open(&file_system, with_sync(CommitLogSync::Periodic { period })).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        time::sleep(Duration::from_millis(300)).await;
+        let failed = database.metrics().commit_log.failed_rounds;
+        disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
+        for key in ["a", "b", "c"] {
+            database.apply(insert(&narrow, key, None, 1, &[("v", "1")])).await.unwrap();
+            time::sleep(Duration::from_millis(20)).await;
+        }
+        time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(database.metrics().commit_log.failed_rounds, failed + 1);
+        // One file: not again and again.
+        assert_eq!(sstable_names(&file_system, &narrow).await.len(), 1);
+        for seed in 0..20 {
+            let after = FileSystem::on(disk.crash(seed));
+            let database = open(&after, configuration()).await.unwrap();
+            let narrow = table(&database, "narrow");
+            for key in ["a", "b", "c"] {
+                assert!(read_partition(&database, &narrow, key).await.is_some(), "seed {seed}");
             }
         }
     });

@@ -258,7 +258,7 @@ fn snapshots_are_listed() {
         create(&database, vec![narrow_table()]).await;
         write(&database, 0..10, 10).await;
         let id = table(&database, "narrow").id;
-        let tables = vec![SnapshotTable { id, schema: "CREATE TABLE".into() }];
+        let tables = vec![SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() }];
         database.take_snapshot("before".into(), tables, true).await.unwrap();
         let snapshots = view("snapshots");
         let found = read_all(&database, &snapshots).await.partitions;
@@ -273,7 +273,7 @@ fn snapshots_are_listed() {
         assert_eq!(fields.boolean("ephemeral"), Some(false));
         assert!(fields.bigint("created_at").is_some());
         // Two that have the same files, which the table has as well, and then has not.
-        let tables = vec![SnapshotTable { id, schema: "CREATE TABLE".into() }];
+        let tables = vec![SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() }];
         database.take_snapshot("again".into(), tables, true).await.unwrap();
         for snapshot in database.snapshots().await.unwrap() {
             assert!(snapshot.true_bytes * 2 < snapshot.total_bytes, "{snapshot:?}");

@@ -21,8 +21,8 @@ async fn scrub(
     name: &str,
     mode: ScrubMode,
 ) -> Result<ScrubReport, StorageError> {
-    let schema = "CREATE TABLE".into();
-    let tables = vec![SnapshotTable { id: table(database, name).id, schema }];
+    let describe = |_: &_, _: &_| "CREATE TABLE".into();
+    let tables = vec![SnapshotTable { id: table(database, name).id, describe }];
     database.scrub(tables, mode, true).await
 }
 

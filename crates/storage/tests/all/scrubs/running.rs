@@ -67,7 +67,7 @@ fn the_power_goes_while_a_table_is_scrubbed() {
             let database = open(&file_system, compaction_crashes::quiet()).await.unwrap();
             compaction_crashes::fill(&database).await;
             let id = table(&database, "narrow").id;
-            let tables = vec![SnapshotTable { id, schema: String::new() }];
+            let tables = vec![SnapshotTable { id, describe: |_, _| String::new() }];
             disk.power_off_after(operations);
             let _ = database.scrub(tables, ScrubMode::Skip, false).await;
         });
