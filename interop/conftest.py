@@ -68,7 +68,8 @@ def oracle():
         command = [str(ORACLE), *map(str, arguments)]
         surroundings = {**os.environ, **environment}
         lines = "".join("\t".join(map(str, line)) + "\n" for line in commands)
-        return subprocess.run(command, input=lines, capture_output=True, text=True, env=surroundings, timeout=600)
+        # Not where a test may be: what it is given must say where it is.
+        return subprocess.run(command, input=lines, capture_output=True, text=True, env=surroundings, cwd=REPOSITORY, timeout=600)
 
     return run
 
