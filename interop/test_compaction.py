@@ -207,7 +207,7 @@ def prepared_for_a_crash(ours):
         session.execute(statement)
     session.execute("ALTER TABLE ks.t WITH compaction = {'class': 'UnifiedCompactionStrategy', 'enabled': false}")
     for part in range(2):
-        for number in range(300):
+        for number in range(600):
             session.execute("INSERT INTO ks.t (k, c, v) VALUES (%s, %s, %s)", (number, part, os.urandom(5000).hex()))
         ours.flush("ks")
     files = ours.table_files("ks", "t", "Data.db")

@@ -10,9 +10,10 @@ const SLICE: Duration = Duration::from_micros(200);
 /// What is longer than this between two looks was spent while others had their turn: an arbitrary bound, several times what
 /// is done between two looks.
 const LONGEST_WORK: Duration = Duration::from_millis(1);
-/// Of a wait for the disk, what counts: one that stood still for seconds has kept nobody waiting longer for this. It bounds a rest, in which
-/// nobody is heard who stops the work, to 1.5 s where four share a quarter.
-const LONGEST_WAIT: Duration = Duration::from_millis(100);
+/// Of the waits for the disk in a slice, what counts: a disk that stood still for a minute makes no rest of many.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// How long nobody is heard who ends a rest.
+const DEAF: Duration = Duration::from_millis(100);
 /// Of a slice: if others took less than that when they had their turn, there was nothing to do.
 const IDLE_PART: u32 = 4;
 
@@ -43,14 +44,23 @@ impl BackgroundShare {
     }
 
     /// To be called when it may go on, and left the core to others at some moment: waits until it has had no more than a
-    /// share, unless nobody else wants it.
-    pub(crate) async fn rest(&mut self, slice: Slice, left: Instant, share: f64) {
+    /// share, unless nobody else wants it, or it is to end.
+    pub(crate) async fn rest(
+        &mut self,
+        slice: Slice,
+        left: Instant,
+        share: f64,
+        is_ended: impl Fn() -> bool,
+    ) {
         let others = left.elapsed();
         let is_core_wanted = others * IDLE_PART > slice.worked;
         let had = if is_core_wanted { slice.worked } else { Duration::ZERO };
         let due = had.max(slice.waited.min(LONGEST_WAIT)).mul_f64(1.0 / share - 1.0);
-        if others < due {
-            time::sleep(due - others).await;
+        let mut rest = due.saturating_sub(others);
+        while !rest.is_zero() && !is_ended() {
+            let part = rest.min(DEAF);
+            time::sleep(part).await;
+            rest -= part;
         }
         self.begin_slice();
     }
@@ -80,7 +90,7 @@ mod tests {
                 clock.advance(slice / 2);
                 let (worked, left) = (core.worked(Duration::ZERO).unwrap(), Instant::now());
                 clock.advance(others);
-                core.rest(Slice { worked, waited: Duration::ZERO }, left, 0.25).await;
+                core.rest(Slice { worked, waited: Duration::ZERO }, left, 0.25, || false).await;
             }
             slice.as_secs_f64() * 1000.0 / began.elapsed().as_secs_f64()
         })
@@ -109,7 +119,7 @@ mod tests {
                 let worked = core.worked(wait).unwrap();
                 assert_eq!(worked, SLICE);
                 let waited = if do_others_wait { wait } else { Duration::ZERO };
-                core.rest(Slice { worked, waited }, Instant::now(), 0.25).await;
+                core.rest(Slice { worked, waited }, Instant::now(), 0.25, || false).await;
             }
             wait.as_secs_f64() * 100.0 / began.elapsed().as_secs_f64()
         })
@@ -120,10 +130,15 @@ mod tests {
         let clock = ManualClock::new(0).moving_when_idle();
         let _installed = clock.install();
         block_on(async move {
-            let slice = Slice { worked: SLICE, waited: Duration::from_secs(10) };
-            let left = Instant::now();
-            BackgroundShare::new().rest(slice, left, 0.25 / 4.0).await;
+            let slice = Slice { worked: SLICE, waited: Duration::from_secs(100) };
+            let (left, share) = (Instant::now(), 0.25 / 4.0);
+            BackgroundShare::new().rest(slice, left, share, || false).await;
             assert_eq!(left.elapsed(), LONGEST_WAIT * 15);
+            // Nor does it keep anybody waiting who ends it.
+            let left = Instant::now();
+            let is_ended = || left.elapsed() > DEAF * 3;
+            BackgroundShare::new().rest(slice, left, share, is_ended).await;
+            assert_eq!(left.elapsed(), DEAF * 4);
         });
     }
 

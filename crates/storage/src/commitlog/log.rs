@@ -300,18 +300,21 @@ impl CommitLog {
     /// Whether tables should be flushed, so that segments can be given up: they take more than their share, or under periodic sync the disk has
     /// failed to take one of them, whose writes were acknowledged.
     pub fn is_under_pressure(&self) -> bool {
-        let state = self.shared.state.borrow();
-        let configuration = &self.shared.configuration;
-        let bytes = state.live.len() as u64 * u64::from(configuration.segment_bytes);
-        let is_periodic = matches!(configuration.sync, CommitLogSync::Periodic { .. });
-        let has_failed = || state.live.iter().any(|segment| segment.is_damaged.get());
-        bytes > configuration.total_bytes || is_periodic && has_failed()
+        self.segment_to_give_up().is_some()
     }
 
-    /// The oldest segment that is kept for unflushed writes and is not being appended to.
-    pub fn oldest_segment(&self) -> Option<u64> {
+    /// If it [is under pressure](CommitLog::is_under_pressure): tables with unflushed writes in this segment or before it are to be flushed, whatever
+    /// keeps others from that. Nothing is appended to it any more.
+    pub fn segment_to_give_up(&self) -> Option<u64> {
         let state = self.shared.state.borrow();
-        let oldest = state.live.front()?;
+        let configuration = &self.shared.configuration;
+        if matches!(configuration.sync, CommitLogSync::Periodic { .. })
+            && let Some(failed) = state.live.iter().rfind(|segment| segment.is_damaged.get())
+        {
+            return Some(failed.id);
+        }
+        let bytes = state.live.len() as u64 * u64::from(configuration.segment_bytes);
+        let oldest = state.live.front().filter(|_| bytes > configuration.total_bytes)?;
         let is_active = state.active.as_ref().is_some_and(|active| active.id == oldest.id);
         (!is_active).then_some(oldest.id)
     }

@@ -260,7 +260,7 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, round: Rc<Ro
     if is_periodic(shared) {
         // These writes were acknowledged, and only memtables have them.
         shared.pressure.notify_one();
-        // A log that always fails gives up a segment in each period, not with each round.
+        // A log whose syncs always fail gives up a segment in each period, not with each round.
         progress.last_sync = time::Instant::now();
     }
     let (runs, later) = {

@@ -2,7 +2,8 @@
 //!
 //! As files come to lie over each other, beyond what a strategy leaves there, compactions first get more of the core ([`CompactionBacklog::lag`]); if they
 //! still cannot keep up flushes wait, the longer the deeper they lie ([`flush_pause`]). Memtables fill up meanwhile, and acknowledgements leave
-//! as slowly as they are flushed. The pause has a bound which is so far off that more files than that do not come.
+//! as slowly as they are flushed. The pause has a bound which is so far off that more files than that do not come. Where
+//! compactions cannot begin, since one has just failed or they are switched off, nothing waits for them, and files become more.
 
 use std::time::Duration;
 

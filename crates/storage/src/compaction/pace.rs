@@ -84,7 +84,10 @@ impl Pace {
         if running.is_stopped() {
             return Err(Ended::Stopped);
         }
-        self.keep().await;
+        self.keep(running).await;
+        if running.is_stopped() {
+            return Err(Ended::Stopped);
+        }
         self.keep_within(running).await
     }
 
@@ -112,7 +115,7 @@ impl Pace {
     }
 
     /// Gives way if the slice is over; nearly all of the time to a flush that writes may soon wait for.
-    async fn keep(&mut self) {
+    async fn keep(&mut self, running: &Running) {
         let Some(worked) = self.slices.worked(self.waits.all()) else { return };
         let slice = Slice { worked, waited: self.waits.take_contended() };
         let left = Instant::now();
@@ -121,7 +124,7 @@ impl Pace {
             time::sleep(FLUSH_PAUSE).await;
         }
         let share = self.share();
-        self.slices.rest(slice, left, share).await;
+        self.slices.rest(slice, left, share, || running.is_stopped()).await;
     }
 
     /// The share of one of the compactions that run.

@@ -45,8 +45,18 @@ pub(crate) async fn run(database: Database) {
             return;
         }
         begin_wanted(&database).await;
-        let _ = time::timeout(TICK, database.compaction_wanted().notified()).await;
+        let pause = pause_until_retry(&database).unwrap_or(TICK).min(TICK);
+        let _ = time::timeout(pause, database.compaction_wanted().notified()).await;
     }
+}
+
+/// How long until a table is tried again of which a compaction has failed.
+fn pause_until_retry(database: &Database) -> Option<Duration> {
+    let now = Instant::now();
+    let retries = database.tables_here().into_iter().filter_map(|table| {
+        table.compactions.retry_at.get().filter(|at| now < *at).map(|at| at.since(now))
+    });
+    retries.min()
 }
 
 /// What a compaction may take.

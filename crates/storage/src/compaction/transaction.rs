@@ -221,21 +221,31 @@ pub(crate) async fn recover(
     directory: &Path,
 ) -> Result<(), StorageError> {
     for log in logs_in(file_system, directory).await? {
-        let Leftover { is_committed, dead } = leftover_of(file_system, directory, &log).await?;
+        let Leftover { is_committed, dead, changed } =
+            leftover_of(file_system, directory, &log).await?;
+        for descriptor in changed {
+            tracing::warn!(log = %log.display(), sstable = %descriptor, "a compaction had replaced these files, and somebody has put files of this name back since: they stay");
+        }
         tracing::info!(log = %log.display(), is_committed, sets = dead.len(), "ending what a crash left half-done");
         end(file_system, directory, &log, &dead).await?;
     }
     Ok(())
 }
 
-/// The sets of a directory that its logs say are garbage: whoever takes files from there leaves them.
+/// The sets of a directory that its logs say are garbage: whoever takes files from there leaves them. Also those that have been changed since:
+/// a copy may have got new times.
 pub(crate) async fn dead_sets(
     file_system: &FileSystem,
     directory: &Path,
 ) -> Result<Vec<Descriptor>, StorageError> {
     let mut dead = Vec::new();
     for log in logs_in(file_system, directory).await? {
-        dead.extend(leftover_of(file_system, directory, &log).await?.dead);
+        let Leftover { dead: of_log, changed, .. } =
+            leftover_of(file_system, directory, &log).await?;
+        for descriptor in of_log.into_iter().chain(changed) {
+            tracing::warn!(log = %log.display(), sstable = %descriptor, "left out, for the log of a compaction there says that it is garbage");
+            dead.push(descriptor);
+        }
     }
     Ok(dead)
 }
@@ -252,6 +262,8 @@ async fn logs_in(file_system: &FileSystem, directory: &Path) -> Result<Vec<PathB
 struct Leftover {
     is_committed: bool,
     dead: Vec<Descriptor>,
+    /// Sets that would be dead if somebody had not changed them since.
+    changed: Vec<Descriptor>,
 }
 
 async fn leftover_of(
@@ -260,29 +272,40 @@ async fn leftover_of(
     log: &Path,
 ) -> Result<Leftover, StorageError> {
     let bytes = file_system.read(log).await?;
-    let records = parse(&bytes)
-        .map_err(|reason| StorageError::Corrupt { what: log.display().to_string(), reason })?;
+    let corrupt = |reason| StorageError::Corrupt { what: log.display().to_string(), reason };
+    let Parsed { records, damage } = parse(&bytes).map_err(corrupt)?;
     let is_committed = records.last().is_some_and(|record| record.kind == Kind::Commit);
-    let kind = if is_committed { Kind::Remove } else { Kind::Add };
-    let mut dead = Vec::new();
-    for record in records.iter().filter(|record| record.kind == kind) {
+    let (mut dead, mut changed) = (Vec::new(), Vec::new());
+    for record in records {
         let Some(descriptor) = record.descriptor(directory) else { continue };
-        if is_committed {
-            // Whoever removes them in part takes the youngest last, or none that is younger than what is noted.
-            let modified_ms = youngest_ms(&files_found(file_system, &descriptor).await?);
-            if modified_ms > record.modified_ms {
-                tracing::warn!(log = %log.display(), sstable = %descriptor, modified_ms, noted_ms = record.modified_ms, "a compaction had replaced these files, and somebody has put files of this name back since: they stay");
-                continue;
+        match record.kind {
+            Kind::Remove if is_committed => {
+                // Whoever removes them in part takes the youngest last, or none that is younger than what is noted.
+                let found = files_found(file_system, &descriptor).await?;
+                let is_changed = youngest_ms(&found) > record.modified_ms;
+                if is_changed { &mut changed } else { &mut dead }.push(descriptor);
             }
+            // The COMMIT may be what is damaged.
+            Kind::Remove => {
+                let Some(damage) = &damage else { continue };
+                let found = files_found(file_system, &descriptor).await?.len();
+                if i64::from(record.files) > i64::try_from(found).unwrap_or(i64::MAX) {
+                    return Err(corrupt(format!(
+                        "{damage}, and {descriptor}, which was to be replaced, has {found} files of {}",
+                        record.files
+                    )));
+                }
+            }
+            Kind::Add if !is_committed => dead.push(descriptor),
+            Kind::Add | Kind::Commit | Kind::Abort => {}
         }
-        dead.push(descriptor);
     }
-    Ok(Leftover { is_committed, dead })
+    Ok(Leftover { is_committed, dead, changed })
 }
 
 /// The lines that are whole. Of one write any part may have come to the disk; so damage counts only before a COMMIT, which is written when all before it
 /// is synced.
-fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
+fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     let text = String::from_utf8_lossy(bytes);
     let mut records = Vec::new();
     let (mut damaged, mut damaged_before_last) = (None, None);
@@ -301,8 +324,15 @@ fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
     let is_committed = records.last().is_some_and(|record| record.kind == Kind::Commit);
     match damaged_before_last.filter(|_| is_committed) {
         Some(reason) => Err(reason),
-        None => Ok(records),
+        None => Ok(Parsed { records, damage: damaged }),
     }
+}
+
+/// What can be read of a log.
+struct Parsed {
+    records: Vec<Record>,
+    /// The first line that is no record.
+    damage: Option<String>,
 }
 
 /// The id of a compaction: a timeuuid, as Cassandra's are.
@@ -334,7 +364,7 @@ mod tests {
         let text = remove.to_line() + &Record::end(Kind::Commit).to_line();
         assert!(text.starts_with("REMOVE:[/data/ks/t-1234/da-12-bti,1700000000123,9]["));
         assert!(text.contains("\nCOMMIT:[,0,0]["), "{text}");
-        let records = parse(text.as_bytes()).unwrap();
+        let records = parse(text.as_bytes()).unwrap().records;
         assert_eq!(records, [remove.clone(), Record::end(Kind::Commit)]);
         let descriptor = remove.descriptor(Path::new("/elsewhere")).unwrap();
         assert_eq!(descriptor.directory, Path::new("/elsewhere"));
@@ -347,11 +377,15 @@ mod tests {
         let (whole, commit) = (add.to_line(), Record::end(Kind::Commit).to_line());
         for length in 0..commit.len() - 1 {
             let torn = whole.clone() + &commit[..length];
-            assert_eq!(parse(torn.as_bytes()).unwrap(), std::slice::from_ref(&add), "{length}");
+            assert_eq!(
+                parse(torn.as_bytes()).unwrap().records,
+                std::slice::from_ref(&add),
+                "{length}"
+            );
         }
         // The end of the line is no part of what it says.
         let torn = whole.clone() + commit.trim_end();
-        assert_eq!(parse(torn.as_bytes()).unwrap().len(), 2);
+        assert_eq!(parse(torn.as_bytes()).unwrap().records.len(), 2);
     }
 
     #[test]
@@ -366,12 +400,12 @@ mod tests {
         let commit = Record::end(Kind::Commit).to_line();
         // Of the removals, which are one write, the second did not come to the disk.
         let torn = format!("{add}{first}\0\0\0\n{third}");
-        assert_eq!(parse(torn.as_bytes()).unwrap().len(), 3);
-        let error = parse(format!("{torn}{commit}").as_bytes()).unwrap_err();
+        assert_eq!(parse(torn.as_bytes()).unwrap().records.len(), 3);
+        let error = parse(format!("{torn}{commit}").as_bytes()).err().unwrap();
         assert!(error.starts_with("line 3 is not a record"), "{error}");
         // A commit that could not be synced, and was taken back; or was not, for that could not be synced, either.
         let (whole, abort) = (format!("{add}{first}{commit}"), Record::end(Kind::Abort).to_line());
-        let last = |text: String| parse(text.as_bytes()).unwrap().pop().unwrap().kind;
+        let last = |text: String| parse(text.as_bytes()).unwrap().records.pop().unwrap().kind;
         assert_eq!(last(format!("{whole}{abort}")), Kind::Abort);
         assert_eq!(last(format!("{whole}{}", &abort[..7])), Kind::Commit);
         assert_eq!(last(format!("{add}{first}COMM\n{abort}")), Kind::Abort);
@@ -409,6 +443,40 @@ mod tests {
                 recover(&file_system, directory).await.unwrap();
                 assert_eq!(file_system.exists(&data).await.unwrap(), younger);
                 assert!(!file_system.exists(&log).await.unwrap());
+            });
+        }
+    }
+
+    /// Of a commit that cannot be read any more, when a file of what it has replaced is gone: the only copy may be what it has made.
+    #[test]
+    fn a_damaged_log_is_undone_only_if_what_it_replaces_is_whole() {
+        for is_whole in [false, true] {
+            let file_system = FileSystem::simulated(1);
+            espalier_runtime::block_on(async {
+                let directory = Path::new("/t");
+                file_system.create_dir_all(directory).await.unwrap();
+                for name in ["da-5-bti-Data.db", "da-6-bti-Data.db", "da-6-bti-TOC.txt"] {
+                    file_system.create(directory.join(name)).await.unwrap();
+                }
+                let line = |kind, number, files| {
+                    let path = format!("/t/da-{number}-bti");
+                    Record { kind, path, modified_ms: i64::MAX, files }.to_line()
+                };
+                let removed = line(Kind::Remove, 5, 2 - i32::from(is_whole));
+                let text = format!("{}{removed}COMMOT:[,0,0][1]\n", line(Kind::Add, 6, 0));
+                let log = directory.join("da_txn_compaction_1.log");
+                file_system.create(&log).await.unwrap().append(text.into_bytes()).await.unwrap();
+                let recovered = recover(&file_system, directory).await;
+                let output = directory.join("da-6-bti-Data.db");
+                assert_eq!(file_system.exists(&output).await.unwrap(), !is_whole);
+                match is_whole {
+                    true => recovered.unwrap(),
+                    false => {
+                        let error = recovered.unwrap_err().to_string();
+                        let expected = "line 3 is not a record: COMMOT:[,0,0][1], and da-5-bti, which was to be replaced, has 1 files of 2";
+                        assert!(error.ends_with(expected), "{error}");
+                    }
+                }
             });
         }
     }

@@ -20,7 +20,12 @@ use espalier_sstable::{
 };
 
 use super::Database;
-use crate::{StorageError, compaction::dead_sets, system::is_virtual, table::Table};
+use crate::{
+    StorageError,
+    compaction::{dead_sets, recover},
+    system::is_virtual,
+    table::Table,
+};
 
 /// Where ScyllaDB looks for files to load, below a table's directory.
 const UPLOAD: &str = "upload";
@@ -95,6 +100,10 @@ impl Database {
         let imported = Imported { partitions, ..copied };
         if is_upload {
             remove_all(&file_system, &found).await;
+            // What was left out, with the logs that say so: the next files there may have the same names.
+            if let Err(error) = recover(&file_system, &source).await {
+                tracing::warn!(%error, "garbage of a compaction is left where files were to be imported from");
+            }
         }
         tracing::info!(
             keyspace = metadata.keyspace,

@@ -144,14 +144,11 @@ fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<
         }
     }
     database.logs().find_map(|log| {
-        if !log.is_under_pressure() {
-            return None;
-        }
-        let oldest = log.oldest_segment()?;
+        let last = log.segment_to_give_up()?;
         let holds = |table: &&Rc<Table>| {
             is_free(table)
                 && !waits(table)
-                && table.oldest_unflushed().is_some_and(|position| position.segment <= oldest)
+                && table.oldest_unflushed().is_some_and(|position| position.segment <= last)
         };
         tables
             .iter()

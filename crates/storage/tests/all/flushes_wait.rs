@@ -3,7 +3,15 @@
 use std::time::Duration;
 
 use espalier_mutation::schema::TableOptions;
-use espalier_runtime::{file::FileSystem, random::Generator, time, time::ManualClock};
+use espalier_runtime::{
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    random::Generator,
+    time,
+    time::ManualClock,
+};
 use espalier_storage::{Database, StorageConfiguration};
 
 use crate::{compactions_go_on::by_size, support::*};
@@ -76,5 +84,44 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         assert!(metrics.surplus_sstables < 48, "{metrics:?}");
         assert!(metrics.flushes >= before.flushes + 3, "{metrics:?}");
         assert_eq!(read_all(&database, &table(&database, "narrow")).await.partitions.len(), 700);
+    });
+}
+
+/// Nothing would come of waiting for them.
+#[test]
+fn no_flush_waits_for_compactions_that_fail() {
+    let clock = ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle();
+    let _installed = clock.install();
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let settings = StorageConfiguration {
+            autocompaction: true,
+            memtable_bytes: 2 << 20,
+            ..configuration()
+        };
+        let database = open(&file_system, settings).await.unwrap();
+        create(&database, vec![by_size()]).await;
+        database.set_compacted_by_themselves("ks", &["narrow"], false).await.unwrap();
+        for _ in 0..FILES {
+            write(&database, "narrow", 100, 600).await;
+            database.flush("ks", Some("narrow")).await.unwrap();
+        }
+        let disk = file_system.simulated_disk().unwrap();
+        disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("_txn_"));
+        database.set_compacted_by_themselves("ks", &["narrow"], true).await.unwrap();
+        time::sleep(Duration::from_millis(10)).await;
+        let before = database.metrics();
+        assert!(before.failed_compactions > 0 && before.running_compactions == 0, "{before:?}");
+
+        write(&database, "narrow", 600, 2000).await;
+        time::sleep(Duration::from_millis(500)).await;
+        let metrics = database.metrics();
+        assert_eq!((metrics.delayed_flushes, metrics.flushes), (0, before.flushes + 1));
+
+        // They are tried again after half a minute.
+        disk.clear_faults();
+        time::sleep(Duration::from_secs(31)).await;
+        let metrics = database.metrics();
+        assert!(metrics.compactions > 0 && metrics.surplus_sstables < 48, "{metrics:?}");
     });
 }

@@ -145,6 +145,37 @@ fn periodic_flushes_the_writes_of_a_sync_that_failed() {
     });
 }
 
+/// A table whose disk fails, too, keeps no other from that: not by the older segments that it holds, either.
+#[test]
+fn periodic_flushes_each_table_of_a_sync_that_failed() {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let period = Duration::from_millis(60);
+        let database =
+            open(&file_system, with_sync(CommitLogSync::Periodic { period })).await.unwrap();
+        create(&database, vec![narrow_table(), wide_table()]).await;
+        let (narrow, wide) = (table(&database, "narrow"), table(&database, "wide"));
+        time::sleep(Duration::from_millis(300)).await;
+        disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("narrow-"));
+        for (table, count) in [(&narrow, 1), (&wide, 2)] {
+            // Each in a segment of its own, for one that was not synced takes no more; when the second is begun the third is made, and synced.
+            let fault = Fault::always(Operation::Sync, Effect::InputOutput);
+            disk.inject(Fault { count, ..fault }.on_path("commitlog-"));
+            let clustering = (table.name == "wide").then_some(1);
+            database.apply(insert(table, "a", clustering, 1, &[("v", "1")])).await.unwrap();
+            time::sleep(Duration::from_millis(200)).await;
+        }
+        time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(database.metrics().commit_log.failed_rounds, 2);
+        assert!(database.metrics().failed_flushes > 0);
+        assert_eq!(sstable_names(&file_system, &wide).await.len(), 1);
+        disk.clear_faults();
+        time::sleep(Duration::from_millis(1500)).await;
+        assert_eq!(sstable_names(&file_system, &narrow).await.len(), 1);
+    });
+}
+
 #[test]
 fn group_acknowledges_after_the_sync_and_shares_it() {
     let file_system = FileSystem::simulated(1);
