@@ -3,22 +3,36 @@
 use std::sync::Arc;
 
 use espalier_mutation::schema::TableMetadata;
-use espalier_storage::system::is_virtual;
+use espalier_storage::system::{is_changed_by_schema_statements, is_virtual};
 use espalier_types::CqlType;
 
 use super::{PlannedModification, PointWrite, delete, insert, update};
 use crate::{
     Error, Result,
+    error::ErrorCode,
     grammar::ast::{Modification, Using},
     term::{Preparation, Term, prepare_term},
 };
 
 /// Plans an INSERT, UPDATE or DELETE on `table`.
+///
+/// # Errors
+///
+/// What does not fit the table, with the code that Cassandra gives; and Unauthorized for the tables of the schema, where Cassandra takes it.
 pub fn plan_modification(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,
     statement: &Modification<'_>,
 ) -> Result<PlannedModification> {
+    if is_changed_by_schema_statements(&table.keyspace) {
+        return Err(Error::new(
+            ErrorCode::Unauthorized,
+            format!(
+                "{} keyspace is not user-modifiable, but by CREATE, ALTER and DROP.",
+                table.keyspace
+            ),
+        ));
+    }
     let mut plan = match statement {
         Modification::Insert(statement) => insert::plan_insert(preparation, table, statement),
         Modification::Update(statement) => update::plan_update(preparation, table, statement),

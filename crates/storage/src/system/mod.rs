@@ -41,6 +41,12 @@ pub fn is_needed_for_start(keyspace: &str) -> bool {
     keyspace == SCHEMA_KEYSPACE || keyspace == SYSTEM_KEYSPACE
 }
 
+/// Whether CREATE, ALTER and DROP alone may change a keyspace's rows: those that say which tables there are. Any other change would be seen at the
+/// next start, and leave the files of tables that are not there any more.
+pub fn is_changed_by_schema_statements(keyspace: &str) -> bool {
+    keyspace == SCHEMA_KEYSPACE
+}
+
 /// Whether without the rows of a table the node would not start, or start as another one. (The other tables of `system` may be empty.)
 pub(crate) fn must_not_be_empty(table: &TableMetadata) -> bool {
     table.keyspace == SCHEMA_KEYSPACE
