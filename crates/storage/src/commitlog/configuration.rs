@@ -22,6 +22,16 @@ pub enum CommitLogSync {
     },
 }
 
+impl CommitLogSync {
+    /// Of periodic sync, under which writes are acknowledged before it.
+    pub(crate) fn period(self) -> Option<Duration> {
+        match self {
+            Self::Periodic { period } => Some(period),
+            _ => None,
+        }
+    }
+}
+
 impl Default for CommitLogSync {
     fn default() -> Self {
         Self::Group { window: Duration::ZERO }

@@ -27,7 +27,7 @@ use espalier_runtime::{
 };
 
 use super::{
-    ColumnMapping, CommitLogConfiguration, CommitLogSync, CommitTicket, LogPosition, between,
+    ColumnMapping, CommitLogConfiguration, CommitTicket, LogPosition, between,
     layout::{self, MARKER_BYTES, RECORD_OVERHEAD},
     round::Round,
     segment::Segment,
@@ -256,9 +256,9 @@ impl CommitLog {
         let counters = &self.shared.counters;
         counters.records_appended.set(counters.records_appended.get() + 1);
         counters.bytes_appended.set(counters.bytes_appended.get() + needed as u64);
-        let ticket = match self.shared.configuration.sync {
-            CommitLogSync::Periodic { .. } => CommitTicket::acknowledged(),
-            _ => CommitTicket::of(&state.round),
+        let ticket = match self.shared.configuration.sync.period() {
+            Some(_) => CommitTicket::acknowledged(),
+            None => CommitTicket::of(&state.round),
         };
         if was_idle {
             self.shared.work.notify_one();
@@ -308,7 +308,7 @@ impl CommitLog {
     pub fn segment_to_give_up(&self) -> Option<u64> {
         let state = self.shared.state.borrow();
         let configuration = &self.shared.configuration;
-        if matches!(configuration.sync, CommitLogSync::Periodic { .. })
+        if configuration.sync.period().is_some()
             && let Some(failed) = state.live.iter().rfind(|segment| segment.is_damaged.get())
         {
             return Some(failed.id);

@@ -127,12 +127,8 @@ async fn wait_for_runs(shared: &Shared, progress: &Progress) -> Wake {
 /// When the next sync is due at the latest, if nothing comes: a period after the last one began, so that whatever is not synced has been
 /// written for no longer than that.
 fn sync_due(shared: &Shared, progress: &Progress) -> Option<time::Instant> {
-    match shared.configuration.sync {
-        CommitLogSync::Periodic { period } => {
-            progress.is_dirty().then(|| progress.last_sync + period)
-        }
-        _ => None,
-    }
+    let period = shared.configuration.sync.period()?;
+    progress.is_dirty().then(|| progress.last_sync + period)
 }
 
 /// Writes a marker behind the last round, without a sync: it only serves to tell damage of that round from a torn tail.
@@ -161,14 +157,10 @@ async fn add_closing_marker(shared: &Shared, progress: &mut Progress) {
     }
 }
 
-fn is_periodic(shared: &Shared) -> bool {
-    matches!(shared.configuration.sync, CommitLogSync::Periodic { .. })
-}
-
 fn is_sync_due(shared: &Shared, progress: &Progress) -> bool {
     match sync_due(shared, progress) {
         Some(due) => progress.dirty_bytes >= TRICKLE_SYNC_BYTES || due <= time::Instant::now(),
-        None => progress.is_dirty() && !is_periodic(shared),
+        None => progress.is_dirty() && shared.configuration.sync.period().is_none(),
     }
 }
 
@@ -257,7 +249,7 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, round: Rc<Ro
         abandon(shared, &segment, end);
     }
     progress.dirty_bytes = 0;
-    if is_periodic(shared) {
+    if shared.configuration.sync.period().is_some() {
         // These writes were acknowledged, and only memtables have them.
         shared.pressure.notify_one();
         // A log whose syncs always fail gives up a segment in each period, not with each round.

@@ -81,9 +81,6 @@ impl Pace {
 
     /// Looks around: ends if it was stopped, gives way if the slice is over, and waits if more was read than `compaction_throughput` says.
     pub(super) async fn look(&mut self, running: &Running) -> Result<(), Ended> {
-        if running.is_stopped() {
-            return Err(Ended::Stopped);
-        }
         self.keep(running).await;
         if running.is_stopped() {
             return Err(Ended::Stopped);

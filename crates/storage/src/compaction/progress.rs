@@ -125,7 +125,7 @@ pub(crate) struct TableCompactions {
     stopped_by: [Cell<u64>; CompactionKind::ALL.len()],
     ended: Notify,
     /// Nothing begins by itself before this.
-    pub(crate) retry_at: Cell<Option<Instant>>,
+    pub(super) retry_at: Cell<Option<Instant>>,
     /// Nobody is told again before this that the disk has no room.
     pub(super) tell_at: Cell<Option<Instant>>,
 }
@@ -140,6 +140,12 @@ pub(crate) struct RunningGuard {
 pub(crate) struct CompactionPause(Rc<TableCompactions>);
 
 impl TableCompactions {
+    /// How long nothing begins by itself yet, since one has failed or had no room.
+    pub(crate) fn until_retry(&self) -> Option<Duration> {
+        let now = Instant::now();
+        self.retry_at.get().filter(|at| now < *at).map(|at| at.since(now))
+    }
+
     /// Takes files for a compaction; `None` if one of them is taken, or none may begin.
     pub(crate) fn begin(
         self: &Rc<Self>,

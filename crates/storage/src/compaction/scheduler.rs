@@ -45,18 +45,11 @@ pub(crate) async fn run(database: Database) {
             return;
         }
         begin_wanted(&database).await;
-        let pause = pause_until_retry(&database).unwrap_or(TICK).min(TICK);
+        let tables = database.tables_here().into_iter();
+        let retries = tables.filter_map(|table| table.compactions.until_retry());
+        let pause = retries.min().unwrap_or(TICK).min(TICK);
         let _ = time::timeout(pause, database.compaction_wanted().notified()).await;
     }
-}
-
-/// How long until a table is tried again of which a compaction has failed.
-fn pause_until_retry(database: &Database) -> Option<Duration> {
-    let now = Instant::now();
-    let retries = database.tables_here().into_iter().filter_map(|table| {
-        table.compactions.retry_at.get().filter(|at| now < *at).map(|at| at.since(now))
-    });
-    retries.min()
 }
 
 /// What a compaction may take.
@@ -171,10 +164,9 @@ pub(crate) async fn perform(
 
 /// The most pressing compaction of all tables, with its files taken.
 fn next_job(database: &Database, room: Room<'_>) -> Option<(Rc<Table>, Job)> {
-    let now = Instant::now();
     let mut tables = database.tables_here();
     tables.retain(|table| {
-        let waits = table.compactions.retry_at.get().is_some_and(|at| now < at);
+        let waits = table.compactions.until_retry().is_some();
         !waits && !table.is_dropped() && !table.borrow_view().sstables.is_empty()
     });
     let arenas = tables.into_iter().map(|table| {

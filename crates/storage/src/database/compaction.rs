@@ -7,7 +7,7 @@ use std::{
 };
 
 use espalier_mutation::schema::TableId;
-use espalier_runtime::{spawn_local, sync::Notify, time::Instant};
+use espalier_runtime::{spawn_local, sync::Notify};
 use espalier_sstable::Descriptor;
 use uuid::Uuid;
 
@@ -468,7 +468,7 @@ impl Database {
         let (strategy, arena) = (table.compaction_strategy(), arena_of(self, table));
         let pause = flush_pause(strategy.surplus(&arena.facts()));
         // Nor if there is nothing to be done, or nothing can be for a while.
-        let has_failed = table.compactions.retry_at.get().is_some_and(|at| Instant::now() < at);
+        let has_failed = table.compactions.until_retry().is_some();
         let is_wanted =
             || !has_failed && !strategy.picks(&arena.without_suspects().facts()).is_empty();
         match pause.is_zero() || !table.compactions.running().is_empty() || is_wanted() {

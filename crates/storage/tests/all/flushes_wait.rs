@@ -30,6 +30,18 @@ async fn write(database: &Database, name: &str, rows: usize, length: usize) {
     }
 }
 
+/// Fills `narrow` with files that lie over each other, and lets compactions begin then.
+async fn fall_behind(database: &Database, before_they_begin: impl FnOnce()) {
+    database.set_compacted_by_themselves("ks", &["narrow"], false).await.unwrap();
+    for _ in 0..FILES {
+        write(database, "narrow", 100, 600).await;
+        database.flush("ks", Some("narrow")).await.unwrap();
+    }
+    before_they_begin();
+    database.set_compacted_by_themselves("ks", &["narrow"], true).await.unwrap();
+    time::sleep(Duration::from_millis(10)).await;
+}
+
 #[test]
 fn a_table_that_is_behind_waits_and_others_do_not() {
     let clock = ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle();
@@ -47,13 +59,7 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         let mut wide = wide_table();
         wide.options = TableOptions { memtable_flush_period_in_ms: 100, ..TableOptions::default() };
         create(&database, vec![by_size(), wide]).await;
-        database.set_compacted_by_themselves("ks", &["narrow"], false).await.unwrap();
-        for _ in 0..FILES {
-            write(&database, "narrow", 100, 600).await;
-            database.flush("ks", Some("narrow")).await.unwrap();
-        }
-        database.set_compacted_by_themselves("ks", &["narrow"], true).await.unwrap();
-        time::sleep(Duration::from_millis(10)).await;
+        fall_behind(&database, || {}).await;
         let before = database.metrics();
         // Two, and beside these a short one; there is none that is a quarter of that.
         assert_eq!(before.running_compactions, 3);
@@ -101,15 +107,9 @@ fn no_flush_waits_for_compactions_that_fail() {
         };
         let database = open(&file_system, settings).await.unwrap();
         create(&database, vec![by_size()]).await;
-        database.set_compacted_by_themselves("ks", &["narrow"], false).await.unwrap();
-        for _ in 0..FILES {
-            write(&database, "narrow", 100, 600).await;
-            database.flush("ks", Some("narrow")).await.unwrap();
-        }
         let disk = file_system.simulated_disk().unwrap();
-        disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("_txn_"));
-        database.set_compacted_by_themselves("ks", &["narrow"], true).await.unwrap();
-        time::sleep(Duration::from_millis(10)).await;
+        let fault = Fault::always(Operation::Create, Effect::NoSpace).on_path("_txn_");
+        fall_behind(&database, || disk.inject(fault)).await;
         let before = database.metrics();
         assert!(before.failed_compactions > 0 && before.running_compactions == 0, "{before:?}");
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use espalier_runtime::{
     file::{
         FileSystem, Operation, TRICKLE_SYNC_BYTES,
-        simulated::{Effect, Fault},
+        simulated::{Effect, Fault, SimulatedDisk},
     },
     spawn_local,
     time::{self, ManualClock},
@@ -16,6 +16,28 @@ use crate::support::*;
 
 fn with_sync(sync: CommitLogSync) -> StorageConfiguration {
     StorageConfiguration { commitlog_sync: sync, ..configuration() }
+}
+
+/// Periodic sync, with a log of which one segment takes all.
+fn in_one_segment(period: Duration) -> StorageConfiguration {
+    StorageConfiguration {
+        commitlog_segment_bytes: 32 << 20,
+        commitlog_total_bytes: 128 << 20,
+        ..with_sync(CommitLogSync::Periodic { period })
+    }
+}
+
+/// Opens what crashes of the disk leave, and looks for partitions of `narrow` there.
+async fn assert_durable(disk: &SimulatedDisk, configuration: &StorageConfiguration, keys: &[&str]) {
+    for seed in 0..20 {
+        let after = FileSystem::on(disk.crash(seed));
+        let database = open(&after, configuration.clone()).await.unwrap();
+        let narrow = table(&database, "narrow");
+        for key in keys {
+            let found = read_partition(&database, &narrow, key).await;
+            assert!(found.is_some(), "{key}, seed {seed}");
+        }
+    }
 }
 
 #[test]
@@ -32,12 +54,7 @@ fn periodic_acknowledges_at_once_and_syncs_later() {
         assert!(ticket.unwrap().is_acknowledged());
         time::sleep(Duration::from_millis(300)).await;
         // By now it survives everything.
-        for seed in 0..20 {
-            let after = FileSystem::on(disk.crash(seed));
-            let database = open(&after, configuration()).await.unwrap();
-            let narrow = table(&database, "narrow");
-            assert!(read_partition(&database, &narrow, "a").await.is_some(), "seed {seed}");
-        }
+        assert_durable(&disk, &configuration(), &["a"]).await;
     });
 }
 
@@ -47,12 +64,7 @@ fn periodic_syncs_before_its_time_where_much_is_written() {
     let disk = file_system.simulated_disk().unwrap().clone();
     run(async {
         let period = Duration::from_secs(3600);
-        // One segment takes all.
-        let configuration = StorageConfiguration {
-            commitlog_segment_bytes: 32 << 20,
-            commitlog_total_bytes: 128 << 20,
-            ..with_sync(CommitLogSync::Periodic { period })
-        };
+        let configuration = in_one_segment(period);
         let database = open(&file_system, configuration.clone()).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");
@@ -63,16 +75,10 @@ fn periodic_syncs_before_its_time_where_much_is_written() {
             database.apply(insert(&narrow, &key, None, 1, &[("v", &value)])).await.unwrap();
             time::sleep(Duration::from_millis(5)).await;
         }
-        for seed in 0..20 {
-            let after = FileSystem::on(disk.crash(seed));
-            let database = open(&after, configuration.clone()).await.unwrap();
-            let narrow = table(&database, "narrow");
-            // But for what came behind the sync.
-            for number in 0..rows - 1 {
-                let found = read_partition(&database, &narrow, &number.to_string()).await;
-                assert!(found.is_some(), "row {number} of {rows}, seed {seed}");
-            }
-        }
+        // But for what came behind the sync.
+        let covered: Vec<String> = (0..rows - 1).map(|number| number.to_string()).collect();
+        let covered: Vec<&str> = covered.iter().map(String::as_str).collect();
+        assert_durable(&disk, &configuration, &covered).await;
     });
 }
 
@@ -85,12 +91,7 @@ fn periodic_loses_no_more_than_a_period() {
     let disk = file_system.simulated_disk().unwrap().clone();
     run(async {
         let period = Duration::from_secs(10);
-        // One segment takes all.
-        let configuration = StorageConfiguration {
-            commitlog_segment_bytes: 32 << 20,
-            commitlog_total_bytes: 128 << 20,
-            ..with_sync(CommitLogSync::Periodic { period })
-        };
+        let configuration = in_one_segment(period);
         let database = open(&file_system, configuration.clone()).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");
@@ -103,12 +104,7 @@ fn periodic_loses_no_more_than_a_period() {
             time::sleep(Duration::from_millis(100)).await;
         }
         time::sleep(period).await;
-        for seed in 0..20 {
-            let after = FileSystem::on(disk.crash(seed));
-            let database = open(&after, configuration.clone()).await.unwrap();
-            let narrow = table(&database, "narrow");
-            assert!(read_partition(&database, &narrow, "1").await.is_some(), "seed {seed}");
-        }
+        assert_durable(&disk, &configuration, &["1"]).await;
     });
 }
 
@@ -126,7 +122,8 @@ fn periodic_flushes_the_writes_of_a_sync_that_failed() {
         time::sleep(Duration::from_millis(300)).await;
         let failed = database.metrics().commit_log.failed_rounds;
         disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
-        for key in ["a", "b", "c"] {
+        let keys = ["a", "b", "c"];
+        for key in keys {
             database.apply(insert(&narrow, key, None, 1, &[("v", "1")])).await.unwrap();
             time::sleep(Duration::from_millis(20)).await;
         }
@@ -134,14 +131,7 @@ fn periodic_flushes_the_writes_of_a_sync_that_failed() {
         assert_eq!(database.metrics().commit_log.failed_rounds, failed + 1);
         // One file: not again and again.
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 1);
-        for seed in 0..20 {
-            let after = FileSystem::on(disk.crash(seed));
-            let database = open(&after, configuration()).await.unwrap();
-            let narrow = table(&database, "narrow");
-            for key in ["a", "b", "c"] {
-                assert!(read_partition(&database, &narrow, key).await.is_some(), "seed {seed}");
-            }
-        }
+        assert_durable(&disk, &configuration(), &keys).await;
     });
 }
 
