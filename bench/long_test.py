@@ -56,6 +56,10 @@ INSERT, SELECT = "INSERT INTO bench_long.t (k, v) VALUES (?, ?)", "SELECT v FROM
 UNIFIED = "{'class': 'UnifiedCompactionStrategy', 'scaling_parameters': '%s'}"
 STRATEGIES = {"unified T4": UNIFIED % "T4", "unified L10": UNIFIED % "L10", "size-tiered": "{'class': 'SizeTieredCompactionStrategy'}",
               "levelled": "{'class': 'LeveledCompactionStrategy'}", "time-window": "{'class': 'TimeWindowCompactionStrategy'}"}
+# What is asked of ours each second.
+METRICS = {"compacting": "scylla_compaction_manager_compactions", "flushes": "espalier_flushes", "compactions": "scylla_compaction_manager_completed_compactions",
+           "slowed": "espalier_writes_slowed", "memtable_bytes": "espalier_memtable_bytes", "data_read_bytes": "espalier_data_read_bytes",
+           "log_pending_bytes": "espalier_commitlog_pending_bytes", "asleep_us": "espalier_reactor_asleep_us"}
 
 
 class Espalier(Node):
@@ -89,10 +93,9 @@ class Espalier(Node):
         return self.directory / "data"
 
     def sample(self):
-        """Compactions under way, those that are done, and flushes."""
+        """Compactions under way, those that are done, flushes, and what writers and the disk had to bear so far."""
         metrics = self.metrics()
-        return {"compacting": int(metrics["scylla_compaction_manager_compactions"]), "flushes": int(metrics["espalier_flushes"]),
-                "compactions": int(metrics["scylla_compaction_manager_completed_compactions"])}
+        return {key: int(metrics[name]) for key, name in METRICS.items()}
 
     def stop_compactions(self):
         """Lets none begin, and stops those that run."""
@@ -146,6 +149,19 @@ class Cassandra:
         """Compactions under way."""
         tasks = self.wire.query("SELECT kind FROM system_views.sstable_tasks").rows()
         return {"compacting": sum(kind.lower() == b"compaction" for kind, in tasks)}
+
+
+def cores_sample():
+    """Seconds so far of the server's core and the clients': at work, at rest, and taken away by the machine below."""
+    lines = dict(line.split(" ", 1) for line in Path("/proc/stat").read_text().splitlines() if line.startswith("cpu"))
+    ticks_per_s, seconds = os.sysconf("SC_CLK_TCK"), {}
+    for name, core in (("server", CORE), ("client", CLIENT_CORE)):
+        # As proc(5) tells them: user, nice, system, idle, iowait, irq, softirq, steal.
+        ticks = [int(field) for field in lines[f"cpu{core}"].split()]
+        at_rest, stolen = ticks[3] + ticks[4], ticks[7]
+        seconds |= {f"{name}_core_rest_s": at_rest / ticks_per_s, f"{name}_core_stolen_s": stolen / ticks_per_s,
+                    f"{name}_core_work_s": (sum(ticks[:8]) - at_rest - stolen) / ticks_per_s}
+    return seconds
 
 
 def machine_sample(server):
@@ -204,7 +220,7 @@ def measure(name, server, count, most_seconds):
 
         def watch():
             while not is_over.value:
-                samples.append({"at": time.monotonic() - began, "rows": known.value, **machine_sample(server), **server.sample()})
+                samples.append({"at": time.monotonic() - began, "rows": known.value, **machine_sample(server), **cores_sample(), **server.sample()})
                 left = max(count - known.value, 0)
                 rate = known.value / max(time.monotonic() - began, 1)
                 print(f"\r{name}: {known.value:,} of {count:,} rows, {rate:,.0f} a second, {left / max(rate, 1) / 60:.0f} min left   ", end="", flush=True)

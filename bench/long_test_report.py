@@ -11,6 +11,7 @@ from pathlib import Path
 COLOURS = ("#2f7d4f", "#b0762f", "#5b7a9d", "#8d4f8d", "#7a7a3a")
 CASSANDRA = "cassandra"
 TIMES_FASTER, LEAST_SHARE, MOST_P99_TIMES, MOST_MEMORY_BYTES = 5, 0.5, 2, 2 << 30
+MOST_SLOW_TOLD = 30
 LAST_S = 60  # of the writing, compared with as long without compactions after it
 FANOUT = {"unified T4": 4, "unified L10": 10, "size-tiered": 4, "levelled": 10, "time-window": 4}
 LEVELLED = ("levelled", "unified L10")
@@ -100,6 +101,24 @@ def judge(found, servers, is_bounded):
                    f" no compactions (at most {MOST_P99_TIMES})"), times <= MOST_P99_TIMES
 
 
+def slow_seconds(server):
+    """What each second below half of the median had: lines. Samples are taken as each second begins, so that two next to each other are its ends."""
+    full = server["per_second"][:-1] or server["per_second"]
+    median, samples = statistics.median(full), {int(sample["at"]): sample for sample in server["samples"]}
+    for second, rate in enumerate(full):
+        first, last = samples.get(second), samples.get(second + 1)
+        if rate >= LEAST_SHARE * median or not first or not last:
+            continue
+        grown = {key: last[key] - first[key] for key in last.keys() & first.keys()}
+        text = f"second {second:,}: {rate:,} operations, {last['compacting']} compactions under way, {grown['written_bytes'] / 1e6:.0f} MB written"
+        for core in ("server", "client"):
+            if f"{core}_core_work_s" in grown:
+                text += f"; {core}'s core " + ", ".join(f"{what} {grown[f'{core}_core_{key}_s']:.2f} s" for what, key in (("at work", "work"), ("at rest", "rest"), ("taken away", "stolen")))
+        if "slowed" in grown:
+            text += f"; {grown['slowed']:,} writes slowed, {grown['flushes']} flushes ended, {grown['data_read_bytes'] / 1e6:.0f} MB read for the page cache"
+        yield text
+
+
 def tell(document):
     """Prints; whether all is met."""
     found = {name: summary(server) for name, server in document["servers"].items()}
@@ -115,6 +134,9 @@ def tell(document):
     outcomes = list(judge(found, document["servers"], bool(document.get("most_minutes"))))
     for text, is_met in outcomes:
         print(("met:     " if is_met else "NOT met: ") + text)
+    for name, server in document["servers"].items():
+        if name != CASSANDRA:
+            print("".join(f"\n{name}, {text}" for text in list(slow_seconds(server))[:MOST_SLOW_TOLD]))
     return all(is_met for _, is_met in outcomes)
 
 

@@ -17,8 +17,9 @@ GROUPS = BLOCK // GROUP
 KEY_BYTES = 8
 VOID = numpy.frombuffer(struct.pack(">Bii", RESULT, 4, 1), numpy.uint8)  # of an envelope from its opcode on
 VOID_BYTES = 13
+OPCODE_AT, LENGTH_AT, LENGTH = 4, 5, struct.Struct(">i")  # in an envelope's head
 FLAGS_AT = 12  # the last byte of a result's flags, from the opcode on
-GLOBAL_TABLE = 0x01  # of these: Cassandra sets it where there is no metadata, too
+GLOBAL_TABLE = 0x01  # of these
 POOL_ROWS = 4096
 
 
@@ -103,58 +104,54 @@ class Connection:
 
     def receive(self):
         """Takes the answers of the block; gives how many were as they should be."""
-        answered = right = 0
-        while answered < BLOCK:
+        starts, at = [], 0
+        while len(starts) < BLOCK:
             data = self.wire.socket.recv(1 << 18)
             if not data:
                 raise ConnectionError("the server closed the connection")
             self.buffer += data
-            at, ends = 0, len(self.buffer)
+            # Answers of reads and writes alternate: a step of plain Python each, and all comparing at once in the end.
+            ends = len(self.buffer)
             while ends - at >= HEADER.size:
-                voids = self._run(at, VOID)
-                rows = 0 if voids else self._run(at, self.row_head)
-                if voids:
-                    at, answered, right = at + voids * VOID_BYTES, answered + voids, right + voids
-                elif rows:
-                    right += self._right_rows(at, rows)
-                    at, answered = at + rows * self.row_bytes, answered + rows
-                else:
-                    _, _, stream, opcode, length = HEADER.unpack_from(self.buffer, at)
-                    if ends - at < HEADER.size + length:
-                        break
-                    body = bytes(self.buffer[at + HEADER.size:at + HEADER.size + length])
-                    at, answered = at + HEADER.size + length, answered + 1
-                    self._tell(f"request {stream} was answered with opcode {opcode}: {body[:200]!r}")
-            del self.buffer[:at]
+                size = HEADER.size + LENGTH.unpack_from(self.buffer, at + LENGTH_AT)[0]
+                if ends - at < size:
+                    break
+                starts.append(at)
+                at += size
+        right = self._right_answers(numpy.array(starts), numpy.diff(starts, append=at))
+        del self.buffer[:at]
         self.under_way = None
         return right
 
-    def _run(self, at, head):
-        """How many envelopes from `at` on begin so, from their opcode on, and are there."""
-        size = VOID_BYTES if head is VOID else self.row_bytes
-        count = (len(self.buffer) - at) // size
-        if count == 0:
-            return 0
-        envelopes = numpy.frombuffer(self.buffer, numpy.uint8, count * size, at).reshape(-1, size)
-        differences = envelopes[:, 4:4 + len(head)] ^ head
-        if head is not VOID:
-            differences[:, FLAGS_AT] &= ~numpy.uint8(GLOBAL_TABLE)
-        same = (differences == 0).all(axis=1)
-        return count if same.all() else int(same.argmin())
+    def _right_answers(self, starts, sizes):
+        """How many answers that begin there are as they should be."""
+        are_voids, are_rows = sizes == VOID_BYTES, sizes == self.row_bytes
+        voids, rows = self._envelopes(starts[are_voids], VOID_BYTES), self._envelopes(starts[are_rows], self.row_bytes)
+        right_voids = (voids[:, OPCODE_AT:] == VOID).all(axis=1)
+        # Cassandra sets this flag where there is no metadata, too.
+        rows[:, OPCODE_AT + FLAGS_AT] &= ~numpy.uint8(GLOBAL_TABLE)
+        have_heads = (rows[:, OPCODE_AT:OPCODE_AT + len(self.row_head)] == self.row_head).all(axis=1)
+        streams, (_, expected) = rows[:, 2:4].copy().view(">u2")[:, 0].astype(int), self.under_way
+        groups, places = streams // GROUP % GROUPS, streams % GROUP - self.writes
+        # An answer of a row to a write's stream is nobody's row.
+        are_expected = (rows[:, -self.rows.value_bytes:] == expected[groups, numpy.maximum(places, 0)]).all(axis=1) & (places >= 0)
+        right_rows = have_heads & are_expected
+        for start, size in zip(starts[~(are_voids | are_rows)], sizes[~(are_voids | are_rows)]):
+            self._tell(bytes(self.buffer[start:start + size]))
+        for envelope in (*voids[~right_voids], *rows[~right_rows]):
+            self._tell(envelope.tobytes())
+        return int(right_voids.sum() + right_rows.sum())
 
-    def _right_rows(self, at, count):
-        """How many of so many answers of a row are the rows that were asked for."""
-        answers = numpy.frombuffer(self.buffer, numpy.uint8, count * self.row_bytes, at).reshape(-1, self.row_bytes)
-        streams = answers[:, 2:4].copy().view(">u2")[:, 0].astype(int)
-        _, expected = self.under_way
-        same = (answers[:, -self.rows.value_bytes:] == expected[streams // GROUP, streams % GROUP - self.writes]).all(axis=1)
-        if not same.all():
-            self._tell(f"request {streams[same.argmin()]} was answered with another row")
-        return int(same.sum())
+    def _envelopes(self, starts, size):
+        """A copy of the envelopes of one size that begin there, a line each."""
+        received = numpy.frombuffer(self.buffer, numpy.uint8)
+        return received[starts[:, None] + numpy.arange(size)]
 
-    def _tell(self, text):
+    def _tell(self, envelope):
+        """Remembers an answer that is not what it should be."""
         if len(self.wrong) < 10:
-            self.wrong.append(text)
+            _, _, stream, opcode, _ = HEADER.unpack_from(envelope)
+            self.wrong.append(f"request {stream} was answered with opcode {opcode}: {envelope[HEADER.size:HEADER.size + 200]!r}")
 
 
 def write(server, rows, statements, count, known, progress, most_seconds=None, connections=3):
