@@ -8,8 +8,9 @@
 
 Nine writes of new rows of a hundred bytes for each read, which is likelier of newer rows (quadratically), as fast as a server on one core
 and in 2 GiB answers clients on the other: ours with each kind of memtable, and Cassandra. Another client reads one row at a time, a
-hundred times a second, for latencies. All that is read is compared with what was written. In the end compactions of ours are stopped for
-a minute under the same load: what they cost reads, the table being as large.
+hundred times a second, for latencies; it has one read under way, so that what comes after a slow one is late as well. All that is read is
+compared with what was written. Cassandra has a minute of the same load on another table beforehand. In the end compactions of ours are
+stopped for a minute under the same load: what they cost reads, the table being as large.
 
 Prints a table, what is met of what is asked for (exit status 1: something is not); writes bench/results/long_test.json and .svg.
 
@@ -109,6 +110,7 @@ class Cassandra:
     """The peer, on the same core and in the same memory."""
 
     host = "127.0.0.1"
+    warm_up_s = 60
     table = f"CREATE TABLE bench_long.t (k blob PRIMARY KEY, v blob) WITH memtable = 'trie' AND compaction = {UNIFIED % 'T4'}"
 
     def __init__(self):
@@ -183,31 +185,57 @@ def machine_sample(server):
 
 
 def probe(server, rows, known, is_over, results):
-    """Reads single rows, each when it is due, and tells moments and latencies in µs."""
+    """Reads single rows, each when it is due, and tells moments and latencies in µs. One is under way at a time: what comes after a slow
+    one is late as well."""
     reads, wrong, number = [], [], 0
     generator = numpy.random.default_rng(11)
-    with Wire(server, timeout_s=600) as wire:
-        select, begin = wire.prepare(SELECT), time.monotonic()
-        while not is_over.value:
-            due = begin + number / PROBES_PER_S
-            number += 1
-            time.sleep(max(due - time.monotonic(), 0))
-            wanted = int(pipelined_load.skewed(known.value, generator.random(1))[0])
-            answer = wire.execute(select, (rows.key(wanted),))
-            reads.append((round(due, 3), round((time.monotonic() - due) * 1e6)))
-            if [list(row) for row in answer.rows()] != [[rows.value(wanted)]] and len(wrong) < 10:
-                wrong.append(f"a probe of row {wanted} gave {answer.rows()!r}")
+    try:
+        with Wire(server, timeout_s=600) as wire:
+            select, begin = wire.prepare(SELECT), time.monotonic()
+            while not is_over.value and len(wrong) < pipelined_load.MOST_WRONG:
+                due = begin + number / PROBES_PER_S
+                number += 1
+                time.sleep(max(due - time.monotonic(), 0))
+                wanted = int(pipelined_load.skewed(known.value, generator.random(1))[0])
+                answer = wire.execute(select, (rows.key(wanted),))
+                reads.append((round(due, 3), round((time.monotonic() - due) * 1e6)))
+                if answer.code is not None or [list(row) for row in answer.rows()] != [[rows.value(wanted)]]:
+                    wrong.append(f"a probe of row {wanted} gave {answer!r} {answer.message or ''}")
+    except (OSError, AssertionError, ValueError) as error:
+        wrong.append(f"the probes ended: {error!r}")
     results.send((reads, wrong))
+
+
+def said(wire, statement):
+    """Has a statement executed that must be understood."""
+    answer = wire.query(statement)
+    assert answer.code is None, f"{statement}: {answer.message}"
+
+
+def warm_up(server, wire, rows):
+    """The same load on a table of its own, so that a server that compiles itself while it runs has done so; what it wrote is flushed and gone."""
+    print(f"warming up for {server.warm_up_s} s", flush=True)
+    keyspace, table, insert, select = (text.replace("bench_long", "bench_warm") for text in (KEYSPACE, server.table, INSERT, SELECT))
+    said(wire, keyspace)
+    said(wire, table)
+    wire.execute(wire.prepare(insert), (rows.key(0), rows.value(0)))
+    known = multiprocessing.get_context("fork").RawValue("q", 1)
+    wrong = pipelined_load.write(server, rows, (insert, select), sys.maxsize, known, lambda *block: None, server.warm_up_s)
+    assert not wrong, wrong
+    said(wire, "TRUNCATE bench_warm.t")
+    said(wire, "DROP KEYSPACE bench_warm")
 
 
 def measure(name, server, count, most_seconds):
     """One server from its start until all rows are written, or for so many seconds; all that was seen."""
     context, rows = multiprocessing.get_context("fork"), pipelined_load.Rows(VALUE_BYTES)
     with server:
-        with Wire(server, timeout_s=60) as wire:
-            for statement in (KEYSPACE, server.table):
-                answer = wire.query(statement)
-                assert answer.code is None, f"{statement}: {answer.message}"
+        # A flush of a server that is cold can take minutes.
+        with Wire(server, timeout_s=600) as wire:
+            said(wire, KEYSPACE)
+            if getattr(server, "warm_up_s", None):
+                warm_up(server, wire, rows)
+            said(wire, server.table)
             # Something to read from the first block on.
             wire.execute(wire.prepare(INSERT), (rows.key(0), rows.value(0)))
         known, is_over = context.RawValue("q", 1), context.RawValue("b", 0)
@@ -216,9 +244,15 @@ def measure(name, server, count, most_seconds):
         prober.start()
         # So that its end is seen here.
         sending.close()
-        blocks, samples, began = [], [], time.monotonic()
+        blocks, samples, failures, began = [], [], [], time.monotonic()
 
         def watch():
+            try:
+                watch_all()
+            except Exception as error:  # whatever it is: the samples are not whole
+                failures.append(f"samples ended {time.monotonic() - began:.0f} s after the beginning: {error!r}")
+
+        def watch_all():
             while not is_over.value:
                 samples.append({"at": time.monotonic() - began, "rows": known.value, **machine_sample(server), **cores_sample(), **server.sample()})
                 left = max(count - known.value, 0)
@@ -247,7 +281,7 @@ def measure(name, server, count, most_seconds):
         per_second[min(int(moment - began), len(per_second) - 1)] += operations
     return {"seconds": took, "rows": written, "is_done": written >= count, "row_bytes": ROW_BYTES, "per_second": per_second,
             "samples": [sample for sample in samples if sample["at"] < took], "reads": [read for read in reads if read[0] < took],
-            "quiet_reads": [read for read in reads if quiet and read[0] >= quiet], "wrong": wrong + wrong_probes}
+            "quiet_reads": [read for read in reads if quiet and read[0] >= quiet], "wrong": wrong + wrong_probes + failures}
 
 
 def main():
@@ -272,11 +306,13 @@ def main():
     os.sched_setaffinity(0, {int(CLIENT_CORE)})
     count = int(options.gigabytes * 1e9 / ROW_BYTES)
     most_seconds = options.most_minutes and options.most_minutes * 60
-    measured = {name: measure(name, make(), count, most_seconds) for name, make in chosen.items()}
-    document = {"machine": platform.platform(), "gigabytes": options.gigabytes, "most_minutes": options.most_minutes, "memtable_mib": MEMTABLE_MIB, "servers": measured}
+    document = {"machine": platform.platform(), "gigabytes": options.gigabytes, "most_minutes": options.most_minutes, "memtable_mib": MEMTABLE_MIB, "servers": {}}
     results = ROOT / "bench" / "results"
-    (results / "long_test.json").write_text(json.dumps(document))
-    (results / "long_test.svg").write_text(long_test_report.draw(document))
+    for name, make in chosen.items():
+        document["servers"][name] = measure(name, make(), count, most_seconds)
+        # After each, so that what fails later does not take it along.
+        (results / "long_test.json").write_text(json.dumps(document))
+        (results / "long_test.svg").write_text(long_test_report.draw(document))
     sys.exit(0 if long_test_report.tell(document) else 1)
 
 
