@@ -189,6 +189,14 @@ impl SSTableReader {
         self.0.filter.as_ref().is_none_or(|filter| filter.may_contain_hash(hash))
     }
 
+    /// Brings the memory that [`SSTableReader::passes_filter`] is about to look at.
+    #[inline]
+    pub fn look_ahead_in_filter(&self, hash: (u64, u64)) {
+        if let Some(filter) = &self.0.filter {
+            filter.look_ahead(hash);
+        }
+    }
+
     /// Whether a range of keys meets the key range.
     pub fn may_contain_range(&self, range: &KeyRange) -> bool {
         range.starts_before(&self.0.last_key) && !range.ends_before(&self.0.first_key)

@@ -26,6 +26,9 @@ use crate::{
 /// of a block.
 const MOST_PAGES_OF_A_ROW: usize = 16;
 
+/// Filters that are asked one after the other without looking ahead.
+const FEW_FILTERS: usize = 2;
+
 impl Database {
     /// Reads. Ranges go from shard to shard in ring order.
     pub async fn read(&self, command: ReadCommand) -> Result<ReadResult, StorageError> {
@@ -177,6 +180,10 @@ impl Database {
             let in_range = view.sstables.iter().filter(|sstable| sstable.spans(key));
             // An only one is asked at once: its index answers as well as its filter, and mostly the row is there.
             let is_only = may_use_caches && in_range.clone().nth(1).is_none();
+            // Filters of a large table are in nobody's cache: one after the other each would be waited for.
+            if in_range.clone().nth(FEW_FILTERS).is_some() {
+                in_range.clone().for_each(|sstable| sstable.look_ahead_in_filter(hash));
+            }
             let mut sstables =
                 in_range.filter(|sstable| is_only || sstable.passes_filter(hash)).peekable();
             if sstables.peek().is_some() {

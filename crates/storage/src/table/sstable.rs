@@ -208,6 +208,12 @@ impl SSTable {
         self.reader.passes_filter(hash)
     }
 
+    /// Brings the memory that its filter is about to look at.
+    #[inline]
+    pub(crate) fn look_ahead_in_filter(&self, hash: (u64, u64)) {
+        self.reader.look_ahead_in_filter(hash);
+    }
+
     /// A partition, through the cache or around it.
     pub(crate) async fn read_partition(
         &self,
