@@ -2,7 +2,7 @@
 //! and is read from the new file when it is asked for (rule 6).
 //!
 //! Meanwhile the table has the new file and still the memtable, so that a reader sees its writes whether or not they have arrived here
-//! (rule 7). The work is done in steps of some microseconds, and gives way in between. All of it may be done twice.
+//! (rule 7). The work is done in steps of some microseconds, and gives way in between, as the flush does whose end it is. All of it may be done twice.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -33,15 +33,16 @@ struct Change<'a> {
 }
 
 impl TableCache {
-    /// Brings a flushed memtable in. The table has its file already, and a new phase has begun.
+    /// Brings a flushed memtable in. The table has its file already, and a new phase has begun. After each step it gives way.
     pub(crate) async fn update(
         self: &Rc<Self>,
         memtable: &Rc<Memtable>,
         table: &Arc<TableMetadata>,
+        mut give_way: impl AsyncFnMut(),
     ) -> Result<(), StorageError> {
         let mut bound = KeyBound::Unbounded;
         loop {
-            maybe_yield().await;
+            give_way().await;
             let Some(next) = memtable.next_partition(&bound)? else { break };
             let key = next.key;
             match self.standing(&key)? {
@@ -69,7 +70,7 @@ impl TableCache {
                 let change = Change { table, is_exact, prefix: &prefix };
                 match self.format().is_single_row {
                     true => self.update_single_row(&change, stream).await?,
-                    false => self.update_partition(&change, stream).await?,
+                    false => self.update_partition(&change, stream, &mut give_way).await?,
                 }
             }
             bound = KeyBound::AfterKey(key);
@@ -119,6 +120,7 @@ impl TableCache {
         &self,
         change: &Change<'_>,
         mut stream: MemtablePartition,
+        give_way: &mut impl AsyncFnMut(),
     ) -> Result<(), StorageError> {
         let (table, format) = (change.table, self.format());
         self.update_header(change, stream.header());
@@ -130,7 +132,7 @@ impl TableCache {
         let (mut bytes, mut place) = (Vec::new(), Vec::new());
         let mut open: Option<(Vec<u8>, DeletionTime)> = None;
         while let Some(fragment) = stream.next().await? {
-            maybe_yield().await;
+            give_way().await;
             place.clear();
             match fragment {
                 Unfiltered::Row(row) => {

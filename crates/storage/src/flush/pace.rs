@@ -1,7 +1,7 @@
 //! Keeps a flush to a part of the core while memory lasts.
 //!
 //! What a flush takes at once, writes lack for that long: with all that it can get, it is done in a third of the time in which the next memtable fills up, and
-//! in that third two thirds as much is written as in the others. With a quarter of the core at most it takes most of that time, and writes go on evenly. It takes all
+//! in that third two thirds as much is written as in the others. With a quarter of the core at most it takes most of that time, and writes go on evenly. The row cache's part, once a file is written, is kept to the same. It takes all
 //! that it can get where nobody else wants the core, where somebody waits for it, and as soon as memory or log could run out.
 
 use std::time::Duration;

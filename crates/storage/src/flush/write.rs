@@ -10,7 +10,7 @@ use espalier_sstable::{
     statistics::encoding_stats::{DELETION_TIME_EPOCH_S, TIMESTAMP_EPOCH_US},
 };
 
-use super::copy::Copy;
+use super::{copy::Copy, pace::FlushPace};
 use crate::{
     Database, StorageError,
     commitlog::LogPosition,
@@ -87,7 +87,10 @@ impl Database {
     ) {
         if let Some(sstable) = sstable {
             table.add_flushed(sstable);
-            if let Err(error) = table.cache().update(memtable, &table.metadata()).await {
+            let mut pace = FlushPace::new(self);
+            let give_way = async || pace.look().await;
+            let updated = table.cache().update(memtable, &table.metadata(), give_way).await;
+            if let Err(error) = updated {
                 tracing::warn!(%error, "the row cache could not take in a memtable, and forgets the table");
                 table.cache().forget();
             }
