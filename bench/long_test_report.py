@@ -11,6 +11,7 @@ from pathlib import Path
 COLOURS = ("#2f7d4f", "#b0762f", "#5b7a9d", "#8d4f8d", "#7a7a3a")
 CASSANDRA = "cassandra"
 TIMES_FASTER, LEAST_SHARE, MOST_P99_TIMES, MOST_MEMORY_BYTES = 5, 0.5, 2, 2 << 30
+CORE_STATES = {"work": "at work", "rest": "at rest", "stolen": "taken away"}
 MOST_SLOW_TOLD = 30
 LAST_S = 60  # of the writing, compared with as long without compactions after it
 FANOUT = {"unified T4": 4, "unified L10": 10, "size-tiered": 4, "levelled": 10, "time-window": 4}
@@ -21,6 +22,11 @@ def percentile(values, percent):
     """The least value that so many percent are not above; None of nothing."""
     ordered = sorted(values)
     return ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1] if ordered else None
+
+
+def full_seconds(server):
+    """Operations of each second: the last one is seldom whole."""
+    return server["per_second"][:-1] or server["per_second"]
 
 
 def reads_by_compaction(server):
@@ -51,7 +57,7 @@ def space_theory(name):
 
 def summary(server):
     """Figures of one server."""
-    full = server["per_second"][:-1] or server["per_second"]
+    full = full_seconds(server)
     median = statistics.median(full)
     beside, alone = reads_by_compaction(server)
     since = server["seconds"] - LAST_S
@@ -83,19 +89,23 @@ def rows_at(seconds, server):
 
 
 def faster(what, times):
-    yield f"{what} {times:.1f} times as fast as Cassandra (at least {TIMES_FASTER})", times >= TIMES_FASTER
+    """What is asked for of a factor."""
+    return f"{what} {times:.1f} times as fast as Cassandra (at least {TIMES_FASTER})", times >= TIMES_FASTER
+
+
+def of_cores(first, last, tell):
+    """What the server's core and the clients' did between two samples, each of its seconds as `tell` puts them; nothing of runs that did not look."""
+    for core in ("server", "client"):
+        if f"{core}_core_work_s" in last:
+            parts = ((what, last[f"{core}_core_{key}_s"] - first[f"{core}_core_{key}_s"]) for key, what in CORE_STATES.items())
+            yield f"{core}'s core " + ", ".join(tell(what, seconds) for what, seconds in parts)
 
 
 def core_shares(server):
-    """How much of the whole time each core was at work, at rest and taken away, as text; empty of runs that did not look."""
+    """How much of the whole time each core was at work, at rest and taken away, as text."""
     first, last = server["samples"][0], server["samples"][-1]
-    seconds, texts = last["at"] - first["at"], []
-    for core in ("server", "client"):
-        if seconds and f"{core}_core_work_s" in last:
-            shares = (f"{(last[f'{core}_core_{key}_s'] - first[f'{core}_core_{key}_s']) / seconds:.0%} {what}"
-                      for key, what in (("work", "at work"), ("rest", "at rest"), ("stolen", "taken away")))
-            texts.append(f"{core}'s core " + ", ".join(shares))
-    return "; ".join(texts)
+    whole = max(last["at"] - first["at"], 1)
+    return "; ".join(of_cores(first, last, lambda what, seconds: f"{seconds / whole:.0%} {what}"))
 
 
 def judge(found, servers, is_bounded):
@@ -108,10 +118,10 @@ def judge(found, servers, is_bounded):
         ours, peer = servers["trie"], servers[CASSANDRA]
         # Who was stopped before the end is compared by what it had then.
         rows = min(ours["rows"], peer["rows"])
-        yield from faster(f"the trie had {rows:,} rows", seconds_to(rows, peer) / seconds_to(rows, ours))
+        yield faster(f"the trie had {rows:,} rows", seconds_to(rows, peer) / seconds_to(rows, ours))
         # The smaller may have had these rows before there was anything to flush: what both have after the same time counts as well.
         seconds = min(ours["seconds"], peer["seconds"])
-        yield from faster(f"in {seconds:,.0f} s the trie had rows", rows_at(seconds, ours) / max(rows_at(seconds, peer), 1))
+        yield faster(f"in {seconds:,.0f} s the trie had rows", rows_at(seconds, ours) / max(rows_at(seconds, peer), 1))
     for name, of in found.items():
         yield f"{name}: {of['memory'] / 2**20:,.0f} MiB of memory at most (2048)", of["memory"] <= MOST_MEMORY_BYTES
         if name == CASSANDRA:
@@ -128,7 +138,7 @@ def judge(found, servers, is_bounded):
 
 def slow_seconds(server):
     """What each second below half of the median had: lines. Samples are taken as each second begins, so that two next to each other are its ends."""
-    full = server["per_second"][:-1] or server["per_second"]
+    full = full_seconds(server)
     median, samples = statistics.median(full), {int(sample["at"]): sample for sample in server["samples"]}
     for second, rate in enumerate(full):
         first, last = samples.get(second), samples.get(second + 1)
@@ -139,9 +149,7 @@ def slow_seconds(server):
             continue
         grown = {key: last[key] - first[key] for key in last.keys() & first.keys()}
         text = f"second {second:,}: {rate:,} operations, {last['compacting']} compactions under way, {grown['written_bytes'] / 1e6:.0f} MB written"
-        for core in ("server", "client"):
-            if f"{core}_core_work_s" in grown:
-                text += f"; {core}'s core " + ", ".join(f"{what} {grown[f'{core}_core_{key}_s']:.2f} s" for what, key in (("at work", "work"), ("at rest", "rest"), ("taken away", "stolen")))
+        text += "".join(f"; {of}" for of in of_cores(first, last, lambda what, seconds: f"{what} {seconds:.2f} s"))
         if "slowed" in grown:
             text += f"; {grown['slowed']:,} writes slowed, {grown['flushes']} flushes ended, {grown['data_read_bytes'] / 1e6:.0f} MB read for the page cache"
         yield text
