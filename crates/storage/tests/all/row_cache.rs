@@ -223,7 +223,7 @@ fn a_million_steps() {
 #[test]
 fn readers_see_whole_writes_while_flushes_update_the_cache() {
     // Where others have the machine, all reads of one seed may have had misses.
-    let (without_misses, row_merges) = (Cell::new(0), Cell::new(0));
+    let without_misses = Cell::new(0);
     for seed in 0..10 {
         let file_system = FileSystem::simulated(seed);
         run(async {
@@ -266,12 +266,12 @@ fn readers_see_whole_writes_while_flushes_update_the_cache() {
                 assert!(reader.await > 0);
             }
             let metrics = database.row_cache_metrics();
+            assert!(metrics.row_merges > 0, "{metrics:?}");
             without_misses.set(without_misses.get() + metrics.reads_without_misses);
-            row_merges.set(row_merges.get() + metrics.row_merges);
             espalier_runtime::preempt::force_yields(None);
         });
     }
-    assert!(without_misses.get() > 0 && row_merges.get() > 0);
+    assert!(without_misses.get() > 0);
 }
 
 async fn write_version(database: &Database, table: &Arc<TableMetadata>, rows: i32, version: i64) {
