@@ -69,7 +69,10 @@ impl Database {
             directory,
             memtables,
             self.inner.row_cache.clone(),
-            DeadRanges::new(self.inner.configuration.fewest_dropped),
+            DeadRanges::new(
+                self.inner.configuration.fewest_dropped,
+                self.inner.dead_ranges_wanted.clone(),
+            ),
         ));
         let mut sstables = Vec::new();
         for descriptor in files.iter().flat_map(|files| &files.sstables) {

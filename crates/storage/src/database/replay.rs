@@ -141,8 +141,8 @@ impl Database {
                 memtable.add_position(start, end);
             }
             let packed = |index| encoder.packed_row(first_row + index);
-            // Nobody follows them yet.
-            let _ = table.dead_ranges().note_update(&table.borrow_metadata(), update, packed);
+            // Followed from when the node is open.
+            table.dead_ranges().note_update(&table.borrow_metadata(), update, packed);
             memtable.apply(&table.metadata(), update, packed)?;
             first_row += usize::from(update.static_row.is_some()) + update.rows.len();
         }

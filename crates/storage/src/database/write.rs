@@ -242,9 +242,7 @@ impl Database {
                 memtable.add_position(start, end);
             }
             let packed = |index| encoder.packed_row(first_row + index);
-            if table.dead_ranges().note_update(&table.borrow_metadata(), update, packed) {
-                inner.dead_ranges_wanted.notify_one();
-            }
+            table.dead_ranges().note_update(&table.borrow_metadata(), update, packed);
             memtable.apply(&table.metadata(), update, packed).map_err(WriteError::Failed)?;
             trace_event!(
                 "Adding to {} memtable: {} rows",
@@ -310,9 +308,7 @@ impl Database {
         }
         let packed = encoder.packed_row(0);
         let metadata = table.borrow_metadata();
-        if table.dead_ranges().note_row(&metadata, key, clustering, row, packed) {
-            inner.dead_ranges_wanted.notify_one();
-        }
+        table.dead_ranges().note_row(&metadata, key, clustering, row, packed);
         memtable.apply_row(&metadata, key, clustering, row, packed).map_err(WriteError::Failed)?;
         trace_event!("Adding to {} memtable: 1 row", metadata.name);
         Ok(self.end_write(&mut encoder, ticket))

@@ -17,9 +17,10 @@ use crate::{
 };
 
 /// Dead fragments that are walked before others have their turn: some ten milliseconds.
-const MOST_DROPPED: u64 = 16_384;
+const MOST_WALKED: u64 = 16_384;
 
-/// How much longer than it works the follower rests.
+/// How much longer than it works the follower rests, unless somebody walks meanwhile page by page: what is learned in long steps, with the table opened
+/// once for each, they need not walk.
 const REST: u32 = 1;
 
 /// And at least so long, for deletions to gather.
@@ -33,12 +34,14 @@ pub(crate) async fn run(database: Database) {
             if database.is_closing() {
                 return;
             }
-            let began = Instant::now();
+            let (began, cut_pages) = (Instant::now(), table.dead_ranges().cut_pages());
             if let Err(error) = follow(&database, &table, place).await {
                 // Whoever reads there is told.
                 tracing::debug!(%error, table = table.metadata().name, "dead rows cannot be read");
             }
-            time::sleep((began.elapsed() * REST).max(LEAST_REST)).await;
+            let is_awaited = table.dead_ranges().cut_pages() > cut_pages;
+            let rest = if is_awaited { Duration::ZERO } else { began.elapsed() * REST };
+            time::sleep(rest.max(LEAST_REST)).await;
         }
         if database.is_closing() {
             return;
@@ -84,10 +87,9 @@ async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), 
     }
     let Some(start) = start else { return Ok(()) };
     command.target = ReadTarget::Range(KeyRange { start, end: KeyBound::Unbounded });
-    if read(database, table, &command).await?.next.is_some_and(|next| next.clustering.is_none())
-        && table.dead_ranges().want(place)
-    {
-        database.dead_ranges_wanted().notify_one();
+    let reached = read(database, table, &command).await?.next;
+    if reached.is_some_and(|reached| reached.clustering.is_none()) {
+        table.dead_ranges().want(place);
     }
     Ok(())
 }
@@ -99,7 +101,7 @@ async fn read(
 ) -> Result<crate::ReadResult, StorageError> {
     let view = table.view();
     let mut dead = table.dead_ranges().access();
-    dead.most_dropped = MOST_DROPPED;
+    dead.most_walked = Some(MOST_WALKED);
     let access = TableAccess { view: &view, cache: None, dead: Some(&dead) };
     Box::pin(read_on_shard(access, command, &database.own_range(&command.table))).await
 }

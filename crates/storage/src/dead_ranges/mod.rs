@@ -16,7 +16,8 @@
 //! into, in the moment when it is applied. What comes otherwise (imports, truncations that are undone, other columns) forgets all ranges.
 //!
 //! **Learning.** A read knows the table as it was when it looked, and others write meanwhile. So while anybody learns, all rows that are
-//! written are noted, and are taken out of what is learned in the end.
+//! written are noted, and are taken out of what is learned in the end. The row that ends what is learned may be deleted meanwhile, too: where
+//! there were deletions, it is looked at again.
 //!
 //! **Memory bound.** [`MOST_RANGES`] ranges and [`MOST_NOTED`] rows for each table and shard, two keys each.
 
@@ -41,7 +42,12 @@ pub(crate) use known::DeadAtOpening;
 pub(crate) use place::Place;
 pub(crate) use walk::DeadWalk;
 
-use crate::memtable::{is_dead, path};
+use espalier_runtime::sync::Notify;
+
+use crate::{
+    memtable::{is_dead, path},
+    read::ReadPosition,
+};
 
 /// So many at most; the lightest go.
 const MOST_RANGES: usize = 4096;
@@ -79,6 +85,10 @@ pub(crate) struct DeadRanges {
     deletions: Cell<u64>,
     /// Times that a read passed over one.
     passes: Cell<u64>,
+    /// Pages that ended among dead rows.
+    cut_pages: Cell<u64>,
+    /// Notified when there is more to be learned.
+    followed: Notify,
     /// Nothing is known, and nobody learns.
     is_idle: Cell<bool>,
     /// Times that data came otherwise than by a write.
@@ -113,8 +123,8 @@ pub(crate) struct DeadAccess {
     ranges: Rc<DeadRanges>,
     changes: u64,
     memtables: u64,
-    /// A read of a range of partitions stops when it has passed so many dead fragments.
-    pub(crate) most_dropped: u64,
+    /// Who reads a range of partitions only to learn stops after so many dead fragments.
+    most_walked: Option<u64>,
 }
 
 impl DeadAccess {
@@ -132,19 +142,40 @@ impl DeadAccess {
         self.ranges.beyond(&Place::start(bound), now_s)
     }
 
+    /// A page of the read ends among dead rows. Who asked for it asks on at once: somebody may walk ahead.
+    pub(crate) fn note_cut_page(&self, table: &TableMetadata, end: &ReadPosition) {
+        let ranges = &self.ranges;
+        ranges.cut_pages.set(ranges.cut_pages.get() + 1);
+        // Where somebody walks already it will come to this, too.
+        if ranges.inner.borrow().wanted.is_empty() {
+            let mut partition = Vec::with_capacity(end.key.key.len() + 16);
+            path::put_partition(end.key.borrowed(), &mut partition);
+            ranges.want(match &end.clustering {
+                Some(clustering) if !clustering.values.is_empty() => {
+                    let mut row = Vec::new();
+                    path::put_row(table.comparator(), &clustering.values, &mut row);
+                    Place::around_row(&partition, &row).1
+                }
+                _ => Place::start(&KeyBound::AfterKey(end.key.clone())),
+            });
+        }
+    }
+
     fn is_of_same_data(&self) -> bool {
         self.changes == self.ranges.changes.get()
     }
 }
 
 impl DeadRanges {
-    /// None are known. Runs of at least `fewest_dropped` fragments are worth a range.
-    pub(crate) fn new(fewest_dropped: u32) -> Self {
+    /// None are known. Runs of at least `fewest_dropped` fragments are worth a range. Who waits for `followed` is told that there is more to be learned.
+    pub(crate) fn new(fewest_dropped: u32, followed: Notify) -> Self {
         Self {
             fewest_dropped: u64::from(fewest_dropped.max(1)),
             live_writes: Cell::new(0),
             deletions: Cell::new(0),
             passes: Cell::new(0),
+            cut_pages: Cell::new(0),
+            followed,
             is_idle: Cell::new(true),
             changes: Cell::new(0),
             memtables: Cell::new(0),
@@ -155,7 +186,7 @@ impl DeadRanges {
     /// For a read whose view is taken in the same moment.
     pub(crate) fn access(self: &Rc<Self>) -> DeadAccess {
         let (changes, memtables) = (self.changes.get(), self.memtables.get());
-        DeadAccess { ranges: self.clone(), changes, memtables, most_dropped: u64::MAX }
+        DeadAccess { ranges: self.clone(), changes, memtables, most_walked: None }
     }
 
     /// Another memtable takes writes.
@@ -178,6 +209,11 @@ impl DeadRanges {
     /// How many there are, and how often reads passed over one.
     pub(crate) fn counts(&self) -> (usize, u64) {
         (self.inner.borrow().ranges.len(), self.passes.get())
+    }
+
+    /// Pages that ended among dead rows so far.
+    fn cut_pages(&self) -> u64 {
+        self.cut_pages.get()
     }
 
     fn count_pass(&self) {
@@ -213,7 +249,7 @@ impl DeadRanges {
         self.is_idle.set(inner.ranges.is_empty() && inner.learners == 0);
     }
 
-    /// Takes note of a write of one row that is about to be applied. `true`: there is more to be learned.
+    /// Takes note of a write of one row that is about to be applied.
     #[inline]
     pub(crate) fn note_row<V: AsRef<[u8]>>(
         &self,
@@ -222,12 +258,11 @@ impl DeadRanges {
         clustering: &[Option<V>],
         row: &impl RowContent,
         packed: &[u8],
-    ) -> bool {
+    ) {
         // A row that was deleted and written again in one is alive.
         let is_dead = !row.deletion().is_live() && is_dead(packed);
-        match self.is_idle.get() && self.count_only(u64::from(!is_dead), u64::from(is_dead)) {
-            true => false,
-            false => self.note_row_at(table, key, clustering, is_dead),
+        if !(self.is_idle.get() && self.count_only(u64::from(!is_dead), u64::from(is_dead))) {
+            self.note_row_at(table, key, clustering, is_dead);
         }
     }
 
@@ -251,7 +286,7 @@ impl DeadRanges {
         key: DecoratedKeyRef<'_>,
         clustering: &[Option<V>],
         is_dead: bool,
-    ) -> bool {
+    ) {
         let mut partition = Vec::with_capacity(key.key.len() + 16);
         path::put_partition(key, &mut partition);
         let (before, behind) = if table.clustering_columns().is_empty() {
@@ -263,11 +298,14 @@ impl DeadRanges {
         };
         if !is_dead {
             self.note_live(before, behind);
-            return false;
+            return;
         }
-        let has_rows = !table.clustering_columns().is_empty();
-        self.note_deletion(before, behind, &partition)
-            | (has_rows && self.inner.borrow_mut().is_much_deleted(&partition))
+        self.note_deletion(before, behind, &partition);
+        if !table.clustering_columns().is_empty()
+            && self.inner.borrow_mut().is_much_deleted(&partition)
+        {
+            self.want(Place::within(&partition, &[path::BOTTOM]));
+        }
     }
 
     /// The same of an update; `packed` gives the packed form of the static row, if there is one, and of the rows, counted together.
@@ -276,21 +314,20 @@ impl DeadRanges {
         table: &TableMetadata,
         update: &PartitionUpdate,
         packed: impl Fn(usize) -> &'p [u8],
-    ) -> bool {
+    ) {
         if self.is_idle.get() {
             let rows = usize::from(update.static_row.is_some()) + update.rows.len();
             let dead = (0..rows).filter(|row| is_dead(packed(*row))).count();
             let wide = usize::from(!update.deletion.is_live()) + update.range_tombstones.len();
             if self.count_only((rows - dead) as u64, (dead + wide) as u64) {
-                return false;
+                return;
             }
         }
         let mut partition = Vec::with_capacity(update.key.key.len() + 16);
         path::put_partition(update.key.borrowed(), &mut partition);
-        let mut is_wanted = false;
         if !update.deletion.is_live() {
             let (before, behind) = Place::around_partition(&partition);
-            is_wanted |= self.note_deletion(before, behind, &partition);
+            self.note_deletion(before, behind, &partition);
         }
         for tombstone in &update.range_tombstones {
             let at = |bound| {
@@ -298,13 +335,13 @@ impl DeadRanges {
                 path::put_bound(table.comparator(), bound, &mut path);
                 Place::within(&partition, &path)
             };
-            is_wanted |= self.note_deletion(at(&tombstone.start), at(&tombstone.end), &partition);
+            self.note_deletion(at(&tombstone.start), at(&tombstone.end), &partition);
         }
         let mut index = 0;
         if update.static_row.is_some() {
             let (before, behind) = Place::around_static_row(&partition);
             match is_dead(packed(0)) {
-                true => is_wanted |= self.note_deletion(before, behind, &partition),
+                true => self.note_deletion(before, behind, &partition),
                 false => self.note_live(before, behind),
             }
             index = 1;
@@ -313,9 +350,8 @@ impl DeadRanges {
             let values = &row.clustering.values;
             let is_dead = is_dead(packed(index));
             index += 1;
-            is_wanted |= self.note_row_at(table, update.key.borrowed(), values, is_dead);
+            self.note_row_at(table, update.key.borrowed(), values, is_dead);
         }
-        is_wanted
     }
 
     /// Something that may be visible is written between two places.
@@ -336,30 +372,27 @@ impl DeadRanges {
         }
     }
 
-    /// What is between two places in a partition is deleted. `true`: it may be what kept a range from being longer.
-    fn note_deletion(&self, before: Place, behind: Place, partition: &[u8]) -> bool {
+    /// What is between two places in a partition is deleted: it may be what kept a range from being longer.
+    fn note_deletion(&self, before: Place, behind: Place, partition: &[u8]) {
         let count = self.deletions.get() + 1;
         self.deletions.set(count);
-        let mut inner = self.inner.borrow_mut();
-        let mut is_wanted = false;
-        let last = inner.ranges.partition_point(|range| range.start <= behind);
-        if let Some(range) = last.checked_sub(1).and_then(|last| inner.ranges.get(last))
-            && range.end >= before
-            && range.end < behind
-        {
-            let start = range.start.clone();
-            is_wanted |= inner.want(start);
+        let start = self.inner.borrow().start_of_end_within(&before, &behind);
+        if let Some(start) = start {
+            self.want(start);
         }
         if count.is_multiple_of(DELETIONS_BEFORE_LOOK) {
-            is_wanted |= inner.want(Place::start(&KeyBound::Unbounded));
-            is_wanted |= inner.want(Place::within(partition, &[path::BOTTOM]));
+            self.want(Place::start(&KeyBound::Unbounded));
+            self.want(Place::within(partition, &[path::BOTTOM]));
         }
-        is_wanted
     }
 
-    /// `true` if it was not wanted before.
-    fn want(&self, place: Place) -> bool {
-        self.inner.borrow_mut().want(place)
+    /// Somebody is to look from there on.
+    fn want(&self, place: Place) {
+        // One for each range, and some.
+        let wanted = &mut self.inner.borrow_mut().wanted;
+        if wanted.len() < 2 * MOST_RANGES && wanted.insert(place) {
+            self.followed.notify_one();
+        }
     }
 
     /// Where to look for more, in turn.
@@ -375,8 +408,9 @@ impl DeadRanges {
         Some(next)
     }
 
-    /// Adds what somebody learned who has seen all but the live writes after the first `since`, less the rows written since.
-    fn add(&self, start: Place, end: Place, weight: u64, as_of_s: u32, since: u64) {
+    /// Adds what somebody learned who has seen all but the live writes after the first `since`, less the rows written since. If there were more deletions
+    /// than `deletions`, the row that ends it may not be there any more, and nobody knew of a range that ended there.
+    fn add(&self, start: Place, end: Place, weight: u64, as_of_s: u32, since: u64, deletions: u64) {
         let mut inner = self.inner.borrow_mut();
         if since < inner.lost_before || start >= end {
             return;
@@ -397,11 +431,12 @@ impl DeadRanges {
             }
             from = from.max(behind);
         }
-        if from < end {
-            inner.insert(from, end, weight / parts, as_of_s);
-        }
+        let has_grown = from < end && inner.insert(from.clone(), end, weight / parts, as_of_s);
         drop(inner);
         self.settle();
+        if has_grown && self.deletions.get() != deletions {
+            self.want(from);
+        }
     }
 }
 
@@ -413,6 +448,13 @@ fn range_at<'a>(ranges: &'a [DeadRange], path: &[u8], now_s: u32) -> Option<&'a 
 }
 
 impl Inner {
+    /// Where the range begins that ends between two places, if there is one.
+    fn start_of_end_within(&self, before: &Place, behind: &Place) -> Option<Place> {
+        let last = self.ranges.partition_point(|range| range.start <= *behind);
+        let range = self.ranges.get(last.checked_sub(1)?)?;
+        (range.end >= *before && range.end < *behind).then(|| range.start.clone())
+    }
+
     /// Takes what is between two places out of the ranges.
     fn take_out(&mut self, before: &Place, behind: &Place) {
         let first = self.ranges.partition_point(|range| range.end <= *before);
@@ -435,9 +477,15 @@ impl Inner {
         self.shorten();
     }
 
-    /// Adds a range, joined with those that it meets.
-    fn insert(&mut self, start: Place, end: Place, weight: u64, as_of_s: u32) {
+    /// Adds a range, joined with those that it meets; `false` if it is known already.
+    fn insert(&mut self, start: Place, end: Place, weight: u64, as_of_s: u32) -> bool {
         let first = self.ranges.partition_point(|range| range.end < start);
+        let is_known = |range: &DeadRange| {
+            range.start <= start && range.end >= end && range.as_of_s <= as_of_s
+        };
+        if self.ranges.get(first).is_some_and(is_known) {
+            return false;
+        }
         let last = first + self.ranges[first..].partition_point(|range| range.start <= end);
         let mut joined = DeadRange { start, end, weight, as_of_s };
         for range in &self.ranges[first..last] {
@@ -450,6 +498,7 @@ impl Inner {
         }
         Rc::make_mut(&mut self.ranges).splice(first..last, [joined]);
         self.shorten();
+        true
     }
 
     fn shorten(&mut self) {
@@ -462,7 +511,7 @@ impl Inner {
         }
     }
 
-    /// A row of the partition is deleted: whether so many are that it is newly wanted.
+    /// A row of the partition is deleted: whether so many are that it should be looked at.
     fn is_much_deleted(&mut self, partition: &[u8]) -> bool {
         let Some((_, token)) = partition.split_first() else { return false };
         let Some(token) = token.first_chunk::<8>() else { return false };
@@ -476,12 +525,6 @@ impl Inner {
             self.looks ^= 1;
             *count = self.looks;
         }
-        is_enough && self.want(Place::within(partition, &[path::BOTTOM]))
-    }
-
-    /// `true` if it was not wanted before.
-    fn want(&mut self, place: Place) -> bool {
-        // One for each range, and some.
-        self.wanted.len() < 2 * MOST_RANGES && self.wanted.insert(place)
+        is_enough
     }
 }

@@ -14,12 +14,14 @@ pub(crate) struct DeadWalk<'a> {
     start: Start,
     /// Fragments dropped since.
     dropped: u64,
-    /// And in all.
-    dropped_in_all: u64,
+    /// Those that it dropped itself, in all: not what it took others to find the ranges that it passed.
+    walked: u64,
     /// The live writes of which it has seen all that are in the run.
     since: u64,
     /// The same for the partition that it is in.
     opened: u64,
+    /// The deletions when it began.
+    deletions: u64,
     /// It is of one partition.
     is_within: bool,
     /// Writes are noted for it.
@@ -87,9 +89,10 @@ impl<'a> DeadWalk<'a> {
             command,
             start: Start::Unknown,
             dropped: 0,
-            dropped_in_all: 0,
+            walked: 0,
             since,
             opened: since,
+            deletions: access.ranges.deletions.get(),
             is_within: false,
             is_registered: false,
             is_blind: false,
@@ -97,9 +100,10 @@ impl<'a> DeadWalk<'a> {
         }
     }
 
-    /// Fragments passed so far, those of ranges that were known among them.
-    pub(crate) fn passed(&self) -> u64 {
-        self.dropped_in_all
+    /// Whether it is of no more use to who reads only to learn: it dropped as many fragments as it may at once, where a known range that it passed
+    /// counts nothing, or nothing more is to be learned with the view that it has.
+    pub(crate) fn has_walked_enough(&self) -> bool {
+        self.access.most_walked.is_some_and(|most| self.is_over || self.walked >= most)
     }
 
     /// A partition comes next, and nothing is in front of it since the last one.
@@ -132,6 +136,7 @@ impl<'a> DeadWalk<'a> {
 
     /// So many fragments were dropped in a partition since its row `last`.
     pub(crate) fn pass_dead(&mut self, count: u64, key: &DecoratedKey, last: Option<&Clustering>) {
+        self.walked += count;
         if count == 0 || self.is_over {
             return;
         }
@@ -148,7 +153,6 @@ impl<'a> DeadWalk<'a> {
 
     fn count(&mut self, count: u64) {
         self.dropped += count;
-        self.dropped_in_all += count;
         if self.is_over || self.is_registered || self.dropped < self.access.ranges.fewest_dropped {
             return;
         }
@@ -253,7 +257,7 @@ impl<'a> DeadWalk<'a> {
             && self.access.is_of_same_data()
         {
             let (start, end) = self.command.direction.order(start, end.clone());
-            ranges.add(start, end, dropped, self.command.now_s, self.since);
+            ranges.add(start, end, dropped, self.command.now_s, self.since, self.deletions);
         }
     }
 }

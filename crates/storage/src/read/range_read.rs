@@ -68,6 +68,9 @@ pub(super) async fn read_range(
         read.read_files(rest).await?;
     }
     let is_cut = read.remaining.has_dropped_enough(0) && read.result.next.is_some();
+    if let (true, Some(dead), Some(next)) = (is_cut, dead, &read.result.next) {
+        dead.note_cut_page(&command.table, next);
+    }
     Ok(ReadResult { is_cut_by_tombstones: is_cut, ..read.result })
 }
 
@@ -222,11 +225,8 @@ impl RangeRead<'_> {
 
     /// Whether that was enough.
     async fn end_partition(&mut self, key: &DecoratedKey) -> bool {
-        let has_passed_enough = match (&self.walk, self.dead) {
-            (Some(walk), Some(dead)) => walk.passed() >= dead.most_dropped,
-            _ => false,
-        };
-        if self.result.next.is_none() && (has_passed_enough || self.remaining.has_dropped_enough(0))
+        let has_walked_enough = self.walk.as_ref().is_some_and(DeadWalk::has_walked_enough);
+        if self.result.next.is_none() && (has_walked_enough || self.remaining.has_dropped_enough(0))
         {
             if let Some(walk) = &mut self.walk {
                 walk.end_at(&KeyBound::AfterKey(key.clone()));
