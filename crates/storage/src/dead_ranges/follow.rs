@@ -5,6 +5,7 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 
 use espalier_mutation::{
     BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, KeyBound, KeyRange,
+    schema::TableId,
 };
 use espalier_runtime::time::{self, Instant};
 
@@ -28,9 +29,10 @@ const LEAST_REST: Duration = Duration::from_millis(1);
 
 /// Follows until the database closes.
 pub(crate) async fn run(database: Database) {
+    let mut last = None;
     loop {
         database.dead_ranges_wanted().notified().await;
-        while let Some((table, place)) = next(&database) {
+        while let Some((table, place)) = next(&database, &mut last) {
             if database.is_closing() {
                 return;
             }
@@ -49,11 +51,14 @@ pub(crate) async fn run(database: Database) {
     }
 }
 
-fn next(database: &Database) -> Option<(Rc<Table>, Place)> {
-    database
-        .tables_here()
-        .into_iter()
-        .find_map(|table| table.dead_ranges().next_wanted().map(|place| (table, place)))
+/// Tables take turns, in the order of their ids.
+fn next(database: &Database, last: &mut Option<TableId>) -> Option<(Rc<Table>, Place)> {
+    let tables = database.tables_here().into_iter().filter(|table| table.dead_ranges().is_wanted());
+    let id_of = |table: &Rc<Table>| table.borrow_metadata().id;
+    let table = tables.min_by_key(|table| (Some(id_of(table)) <= *last, id_of(table)))?;
+    *last = Some(id_of(&table));
+    let place = table.dead_ranges().next_wanted()?;
+    Some((table, place))
 }
 
 /// Walks from a place to the first row that is visible, or for some time; then it goes on later.
@@ -87,9 +92,14 @@ async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), 
     }
     let Some(start) = start else { return Ok(()) };
     command.target = ReadTarget::Range(KeyRange { start, end: KeyBound::Unbounded });
-    let reached = read(database, table, &command).await?.next;
-    if reached.is_some_and(|reached| reached.clustering.is_none()) {
-        table.dead_ranges().want(place);
+    // Rows of columns that are new since would be overlooked.
+    if !table.is_version(&metadata) {
+        return Ok(());
+    }
+    let walked = read(database, table, &command).await?;
+    if let (true, Some(reached)) = (walked.partitions.is_empty(), walked.next) {
+        // From where it stopped, whatever was kept of what it learned: ranges that meet are joined.
+        table.dead_ranges().want(Place::start(&KeyBound::AfterKey(reached.key)));
     }
     Ok(())
 }

@@ -146,7 +146,7 @@ impl DeadAccess {
     pub(crate) fn note_cut_page(&self, table: &TableMetadata, end: &ReadPosition) {
         let ranges = &self.ranges;
         ranges.cut_pages.set(ranges.cut_pages.get() + 1);
-        // Where somebody walks already it will come to this, too.
+        // One place is enough to be ahead of who reads; where rows were just deleted it is wanted already.
         if ranges.inner.borrow().wanted.is_empty() {
             let mut partition = Vec::with_capacity(end.key.key.len() + 16);
             path::put_partition(end.key.borrowed(), &mut partition);
@@ -341,7 +341,10 @@ impl DeadRanges {
         if update.static_row.is_some() {
             let (before, behind) = Place::around_static_row(&partition);
             match is_dead(packed(0)) {
-                true => self.note_deletion(before, behind, &partition),
+                // A range ends in front of the partition where this is what it met.
+                true => {
+                    self.note_deletion(Place::before_partition(&partition), behind, &partition);
+                }
                 false => self.note_live(before, behind),
             }
             index = 1;
@@ -395,6 +398,11 @@ impl DeadRanges {
         }
     }
 
+    /// Whether there is more to be learned.
+    fn is_wanted(&self) -> bool {
+        !self.inner.borrow().wanted.is_empty()
+    }
+
     /// Where to look for more, in turn.
     fn next_wanted(&self) -> Option<Place> {
         let mut inner = self.inner.borrow_mut();
@@ -431,7 +439,9 @@ impl DeadRanges {
             }
             from = from.max(behind);
         }
-        let has_grown = from < end && inner.insert(from.clone(), end, weight / parts, as_of_s);
+        let mut has_grown = from < end && inner.insert(from.clone(), end, weight / parts, as_of_s);
+        // The lightest go where there are many.
+        has_grown &= range_at(&inner.ranges, from.path(), u32::MAX).is_some();
         drop(inner);
         self.settle();
         if has_grown && self.deletions.get() != deletions {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
+use espalier_mutation::{DecoratedKey, Direction, KeyBound, KeyRange};
 use espalier_runtime::{maybe_yield, trace, trace_event};
 
 use super::{
@@ -68,7 +68,9 @@ pub(super) async fn read_range(
         read.read_files(rest).await?;
     }
     let is_cut = read.remaining.has_dropped_enough(0) && read.result.next.is_some();
-    if let (true, Some(dead), Some(next)) = (is_cut, dead, &read.result.next) {
+    // Only who reads all of a range forward learns, and is helped by what others learn.
+    let learns = command.slices.is_all() && command.direction == Direction::Forward;
+    if let (true, Some(dead), Some(next)) = (is_cut && learns, dead, &read.result.next) {
         dead.note_cut_page(&command.table, next);
     }
     Ok(ReadResult { is_cut_by_tombstones: is_cut, ..read.result })

@@ -146,7 +146,8 @@ fn many_histories() {
     }
 }
 
-const ROWS: i32 = 30_000;
+/// The last deletion has the beginning of the table looked at.
+const ROWS: i32 = 4 * 8192;
 
 /// Writes rows, into files, and deletes them; gives how long it took to read them all while they were there.
 async fn fill(database: &Database, table: &Arc<TableMetadata>) -> f64 {
@@ -245,10 +246,10 @@ fn ranges_follow_deletions_without_a_read() {
             let table = table(&database, &definition().name);
             fill(&database, &table).await;
             delete_all(&database, &table).await;
-            // What is still to be followed is, in a moment. Who looks a hundred times drops 50 fragments at most: it is not who walks.
+            // What is still to be followed is, in a moment. Who looks drops one fragment, a hundred times at most: it is not who walks.
             let deadline = Instant::now() + std::time::Duration::from_secs(10);
             let mut first = whole_now(&table);
-            (first.limits.rows, first.limits.tombstones) = (1, 50);
+            (first.limits.rows, first.limits.tombstones) = (1, 1);
             loop {
                 first.now_s = u32::try_from(time::now_seconds()).unwrap();
                 let page = database.read(first.clone()).await.unwrap();
@@ -261,6 +262,39 @@ fn ranges_follow_deletions_without_a_read() {
             }
         });
     }
+}
+
+/// A partition of which only the static row is visible ends a walk as well: there is nothing more to follow then.
+#[test]
+fn who_follows_is_done_at_a_static_row() {
+    let file_system = FileSystem::simulated(8);
+    run(async {
+        let database = open(&file_system, settings()).await.unwrap();
+        create(&database, vec![keeping_tombstones(wide_table())]).await;
+        let table = table(&database, "wide");
+        for number in 0..4 {
+            let mut update = PartitionUpdate::new(table.id, key(&format!("static{number}")));
+            let mut static_row = row(&table, None, 1, &[("s", "x")]);
+            static_row.liveness = Liveness::NONE;
+            update.static_row = Some(static_row);
+            apply(&database, update).await;
+        }
+        // The last of them has the beginning of the table looked at.
+        for number in 0..8192 {
+            apply(&database, deleted(&table, &format!("p{number}"), None)).await;
+        }
+        let deadline = Instant::now() + std::time::Duration::from_secs(10);
+        let mut passes = 0;
+        loop {
+            time::sleep(std::time::Duration::from_millis(200)).await;
+            let metrics = database.metrics();
+            if metrics.dead_ranges > 0 && metrics.dead_range_passes == passes {
+                break;
+            }
+            passes = metrics.dead_range_passes;
+            assert!(Instant::now() < deadline, "{passes} passes, and more all the time");
+        }
+    });
 }
 
 #[test]
