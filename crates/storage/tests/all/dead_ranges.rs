@@ -273,7 +273,7 @@ fn who_follows_is_done_at_a_static_row() {
         create(&database, vec![keeping_tombstones(wide_table())]).await;
         let table = table(&database, "wide");
         for number in 0..4 {
-            let mut update = PartitionUpdate::new(table.id, key(&format!("static{number}")));
+            let mut update = PartitionUpdate::new(table.id, key(format!("static{number}")));
             let mut static_row = row(&table, None, 1, &[("s", "x")]);
             static_row.liveness = Liveness::NONE;
             update.static_row = Some(static_row);
