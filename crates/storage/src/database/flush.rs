@@ -143,7 +143,7 @@ impl Database {
         &self.inner.file_system
     }
 
-    /// Notified when ranges of dead rows may have become longer.
+    /// Notified when there may be more dead rows to learn of.
     pub(crate) fn dead_ranges_wanted(&self) -> &Notify {
         &self.inner.dead_ranges_wanted
     }

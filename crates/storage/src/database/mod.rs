@@ -121,7 +121,7 @@ struct Inner {
     next_mapping: Cell<u32>,
     /// Memtables take more than they should, or the log does.
     flush_wanted: Notify,
-    /// Ranges of dead rows may have become longer.
+    /// There may be more dead rows to learn of.
     dead_ranges_wanted: Notify,
     compaction_throughput: Throughput,
     /// There are files that there were not before.

@@ -141,7 +141,7 @@ impl Database {
                 memtable.add_position(start, end);
             }
             let packed = |index| encoder.packed_row(first_row + index);
-            // Who follows is at work already.
+            // Who follows may be at work already.
             table.dead_ranges().note_update(&table.borrow_metadata(), update, packed);
             memtable.apply(&table.metadata(), update, packed)?;
             first_row += usize::from(update.static_row.is_some()) + update.rows.len();

@@ -94,12 +94,18 @@ async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), 
     command.target = ReadTarget::Range(KeyRange { start, end: KeyBound::Unbounded });
     // Rows of columns that are new since would be overlooked.
     if !table.is_version(&metadata) {
+        table.dead_ranges().want(place);
         return Ok(());
     }
+    let memtables = table.dead_ranges().written().0;
     let walked = read(database, table, &command).await?;
     if let (true, Some(reached)) = (walked.partitions.is_empty(), walked.next) {
-        // From where it stopped, whatever was kept of what it learned: ranges that meet are joined.
-        table.dead_ranges().want(Place::start(&KeyBound::AfterKey(reached.key)));
+        // Where there is another memtable nothing was learned from that partition on.
+        let at = match table.dead_ranges().written().0 == memtables {
+            true => KeyBound::AfterKey(reached.key),
+            false => KeyBound::BeforeKey(reached.key),
+        };
+        table.dead_ranges().want_on(Place::start(&at), now_s);
     }
     Ok(())
 }

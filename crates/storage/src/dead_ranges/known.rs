@@ -7,7 +7,7 @@ use espalier_mutation::{
 };
 use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering};
 
-use super::{DeadAccess, DeadRange, DeadRanges, Place, range_at};
+use super::{DeadAccess, DeadRanges, Place, ranges::RangeList};
 use crate::{memtable::path, read::ReadCommand};
 
 /// What a read has of the dead ranges in the moment when it opens the sources of a partition.
@@ -19,7 +19,7 @@ pub(crate) struct DeadAtOpening {
 }
 
 struct KnownInPartition {
-    ranges: Rc<Vec<DeadRange>>,
+    ranges: RangeList,
     all: Rc<DeadRanges>,
     partition: Vec<u8>,
     command: ReadCommand,
@@ -45,8 +45,7 @@ impl DeadAccess {
         path::put_partition(key.borrowed(), &mut partition);
         // Ranges that begin behind it, and those that end before, are of no use.
         let behind = Place::behind_partition(&partition);
-        let last = ranges.partition_point(|range| range.start < behind).checked_sub(1)?;
-        if ranges.get(last)?.end.path() <= partition.as_slice() {
+        if ranges.last_before(&behind)?.end.path() <= partition.as_slice() {
             return None;
         }
         Some(Box::new(KnownInPartition {
@@ -72,7 +71,7 @@ impl KnownDead for KnownInPartition {
         };
         let mut at = self.partition.clone();
         encode_clustering(&comparator.types, position.values, terminator, &mut at);
-        let range = range_at(&self.ranges, &at, self.command.now_s)?;
+        let range = self.ranges.at(&at, self.command.now_s)?;
         self.all.count_pass();
         let (place, outside) = match direction {
             Direction::Forward => (&range.end, ClusteringBound::top()),

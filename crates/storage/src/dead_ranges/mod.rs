@@ -9,6 +9,8 @@
 //! | `place` | places among all rows of a table |
 //! | `walk` | what a read learns |
 //! | `known` | what a read of a partition is told |
+//! | `ranges` | the list of them |
+//! | `wanted` | where to look for more |
 //! | `follow` | ranges grow when the row behind them is deleted |
 //!
 //! **Invariant.** No read that begins now sees a row in a range, if its clock is not behind that of who found it. It does not matter where the
@@ -19,61 +21,44 @@
 //! written are noted, and are taken out of what is learned in the end. The row that ends what is learned may be deleted meanwhile, too: where
 //! there were deletions, it is looked at again.
 //!
-//! **Memory bound.** [`MOST_RANGES`] ranges and [`MOST_NOTED`] rows for each table and shard, two keys each.
+//! **Memory bound.** [`MOST_RANGES`](ranges::MOST_RANGES) ranges and [`MOST_NOTED`] rows for each table and shard, two keys each, and twice as many
+//! places as ranges where to look, a key each.
 
 mod follow;
 mod known;
 mod place;
+mod ranges;
 mod walk;
+mod wanted;
 
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeSet,
-    ops::Bound,
     rc::Rc,
 };
 
 use espalier_mutation::{
     DecoratedKeyRef, KeyBound, PartitionUpdate, RowContent, schema::TableMetadata,
 };
+use espalier_runtime::sync::Notify;
 
 pub(crate) use follow::run as run_follower;
 pub(crate) use known::DeadAtOpening;
 pub(crate) use place::Place;
 pub(crate) use walk::DeadWalk;
 
-use espalier_runtime::sync::Notify;
+use ranges::RangeList;
+use wanted::Wanted;
 
 use crate::{
     memtable::{is_dead, path},
     read::ReadPosition,
 };
 
-/// So many at most; the lightest go.
-const MOST_RANGES: usize = 4096;
-
 /// Rows that were written while somebody learned. If there are more, what was learned meanwhile is lost.
 const MOST_NOTED: usize = 1024;
 
 /// Rows deleted after which the beginnings of their partition and of the table are looked at.
 const DELETIONS_BEFORE_LOOK: u64 = 8192;
-
-/// The same of rows deleted in one partition, where something is known already.
-const DELETIONS_IN_PARTITION: u32 = 512;
-
-/// Counts of them, each of all partitions whose tokens end alike: where there are many, some are looked at early.
-const COUNTS_BY_TOKEN: usize = 4096;
-
-/// A range without a visible row.
-#[derive(Clone, Debug)]
-struct DeadRange {
-    start: Place,
-    end: Place,
-    /// What it took to walk it, in fragments dropped, roughly.
-    weight: u64,
-    /// The second at which it was found: what has expired was live before.
-    as_of_s: u32,
-}
 
 /// The ranges of a table on a shard.
 pub(crate) struct DeadRanges {
@@ -100,21 +85,14 @@ pub(crate) struct DeadRanges {
 
 #[derive(Default)]
 struct Inner {
-    /// Ascending; they do not meet. Reads keep the list as it was when they began.
-    ranges: Rc<Vec<DeadRange>>,
+    /// Reads keep the list as it was when they began.
+    ranges: RangeList,
     learners: usize,
     /// Where rows were written while somebody learned: their number among `live_writes`, and the places around them.
     noted: Vec<(u64, Place, Place)>,
     /// Who began to learn before so many live writes has missed some.
     lost_before: u64,
-    /// Where to look for more.
-    wanted: BTreeSet<Place>,
-    /// Where it was looked last: all have their turn.
-    looked: Option<Place>,
-    /// Deletions by the end of their partition's token, since it was looked at; none yet if it is empty.
-    deleted: Vec<u32>,
-    /// What a count begins at.
-    looks: u32,
+    wanted: Wanted,
 }
 
 /// The ranges for one read, with what the table was when its view was taken.
@@ -142,7 +120,7 @@ impl DeadAccess {
         self.ranges.beyond(&Place::start(bound), now_s)
     }
 
-    /// A page of the read ends among dead rows. Who asked for it asks on at once: somebody may walk ahead.
+    /// A page of the read ends among dead rows. Who asked for it asks on at once: somebody walks ahead, if nothing else is wanted, and does not rest.
     pub(crate) fn note_cut_page(&self, table: &TableMetadata, end: &ReadPosition) {
         let ranges = &self.ranges;
         ranges.cut_pages.set(ranges.cut_pages.get() + 1);
@@ -197,7 +175,7 @@ impl DeadRanges {
     /// Forgets all: there may be rows that nobody wrote here.
     pub(crate) fn forget(&self) {
         self.changes.set(self.changes.get() + 1);
-        self.inner.borrow_mut().ranges = Rc::default();
+        self.inner.borrow_mut().ranges = RangeList::default();
         self.settle();
     }
 
@@ -223,7 +201,7 @@ impl DeadRanges {
     /// The end of the range that a place is in, at second `now_s`.
     fn beyond(&self, place: &Place, now_s: u32) -> Option<(Place, u64)> {
         let inner = self.inner.borrow();
-        let range = range_at(&inner.ranges, place.path(), now_s)?;
+        let range = inner.ranges.at(place.path(), now_s)?;
         self.count_pass();
         Some((range.end.clone(), range.weight))
     }
@@ -302,7 +280,7 @@ impl DeadRanges {
         }
         self.note_deletion(before, behind, &partition);
         if !table.clustering_columns().is_empty()
-            && self.inner.borrow_mut().is_much_deleted(&partition)
+            && self.inner.borrow_mut().wanted.is_much_deleted(&partition)
         {
             self.want(Place::within(&partition, &[path::BOTTOM]));
         }
@@ -365,7 +343,7 @@ impl DeadRanges {
             return;
         }
         let mut inner = self.inner.borrow_mut();
-        inner.take_out(&before, &behind);
+        inner.ranges.take_out(&before, &behind);
         if inner.learners > 0 {
             if inner.noted.len() == MOST_NOTED {
                 inner.noted.clear();
@@ -379,7 +357,7 @@ impl DeadRanges {
     fn note_deletion(&self, before: Place, behind: Place, partition: &[u8]) {
         let count = self.deletions.get() + 1;
         self.deletions.set(count);
-        let start = self.inner.borrow().start_of_end_within(&before, &behind);
+        let start = self.inner.borrow().ranges.start_of_end_within(&before, &behind);
         if let Some(start) = start {
             self.want(start);
         }
@@ -391,11 +369,16 @@ impl DeadRanges {
 
     /// Somebody is to look from there on.
     fn want(&self, place: Place) {
-        // One for each range, and some.
-        let wanted = &mut self.inner.borrow_mut().wanted;
-        if wanted.len() < 2 * MOST_RANGES && wanted.insert(place) {
+        if self.inner.borrow_mut().wanted.add(place) {
             self.followed.notify_one();
         }
+    }
+
+    /// Somebody is to look on from a place that was reached at second `now_s`: from the start of what is known in front of it, so that ranges
+    /// are joined; if what was learned is lost, from there.
+    fn want_on(&self, at: Place, now_s: u32) {
+        let start = self.inner.borrow().ranges.start_of_end_at(&at, now_s);
+        self.want(start.unwrap_or(at));
     }
 
     /// Whether there is more to be learned.
@@ -405,15 +388,7 @@ impl DeadRanges {
 
     /// Where to look for more, in turn.
     fn next_wanted(&self) -> Option<Place> {
-        let mut inner = self.inner.borrow_mut();
-        let behind = match &inner.looked {
-            Some(looked) => (Bound::Excluded(looked), Bound::Unbounded),
-            None => (Bound::Unbounded, Bound::Unbounded),
-        };
-        let next = inner.wanted.range(behind).next().or_else(|| inner.wanted.first()).cloned()?;
-        inner.wanted.remove(&next);
-        inner.looked = Some(next.clone());
-        Some(next)
+        self.inner.borrow_mut().wanted.take()
     }
 
     /// Adds what somebody learned who has seen all but the live writes after the first `since`, less the rows written since. If there were more deletions
@@ -435,106 +410,18 @@ impl DeadRanges {
         let mut from = start;
         for (before, behind) in written {
             if from < before {
-                inner.insert(from.clone(), before, weight / parts, as_of_s);
+                inner.ranges.insert(from.clone(), before, weight / parts, as_of_s);
             }
             from = from.max(behind);
         }
-        let mut has_grown = from < end && inner.insert(from.clone(), end, weight / parts, as_of_s);
+        let mut has_grown =
+            from < end && inner.ranges.insert(from.clone(), end, weight / parts, as_of_s);
         // The lightest go where there are many.
-        has_grown &= range_at(&inner.ranges, from.path(), u32::MAX).is_some();
+        has_grown &= inner.ranges.at(from.path(), u32::MAX).is_some();
         drop(inner);
         self.settle();
         if has_grown && self.deletions.get() != deletions {
             self.want(from);
         }
-    }
-}
-
-/// The range that a path is in.
-fn range_at<'a>(ranges: &'a [DeadRange], path: &[u8], now_s: u32) -> Option<&'a DeadRange> {
-    let behind = ranges.partition_point(|range| range.start.path() <= path);
-    let range = ranges.get(behind.checked_sub(1)?)?;
-    (path < range.end.path() && range.as_of_s <= now_s).then_some(range)
-}
-
-impl Inner {
-    /// Where the range begins that ends between two places, if there is one.
-    fn start_of_end_within(&self, before: &Place, behind: &Place) -> Option<Place> {
-        let last = self.ranges.partition_point(|range| range.start <= *behind);
-        let range = self.ranges.get(last.checked_sub(1)?)?;
-        (range.end >= *before && range.end < *behind).then(|| range.start.clone())
-    }
-
-    /// Takes what is between two places out of the ranges.
-    fn take_out(&mut self, before: &Place, behind: &Place) {
-        let first = self.ranges.partition_point(|range| range.end <= *before);
-        let meets = |range: &DeadRange| range.start < *behind;
-        if !self.ranges.get(first).is_some_and(meets) {
-            return;
-        }
-        let last = first + self.ranges[first..].partition_point(meets);
-        let mut rest: Vec<DeadRange> = Vec::with_capacity(2);
-        for range in &self.ranges[first..last] {
-            let weight = range.weight / 2;
-            if range.start < *before {
-                rest.push(DeadRange { end: before.clone(), weight, ..range.clone() });
-            }
-            if range.end > *behind {
-                rest.push(DeadRange { start: behind.clone(), weight, ..range.clone() });
-            }
-        }
-        Rc::make_mut(&mut self.ranges).splice(first..last, rest);
-        self.shorten();
-    }
-
-    /// Adds a range, joined with those that it meets; `false` if it is known already.
-    fn insert(&mut self, start: Place, end: Place, weight: u64, as_of_s: u32) -> bool {
-        let first = self.ranges.partition_point(|range| range.end < start);
-        let is_known = |range: &DeadRange| {
-            range.start <= start && range.end >= end && range.as_of_s <= as_of_s
-        };
-        if self.ranges.get(first).is_some_and(is_known) {
-            return false;
-        }
-        let last = first + self.ranges[first..].partition_point(|range| range.start <= end);
-        let mut joined = DeadRange { start, end, weight, as_of_s };
-        for range in &self.ranges[first..last] {
-            joined = DeadRange {
-                start: joined.start.min(range.start.clone()),
-                end: joined.end.max(range.end.clone()),
-                weight: joined.weight.max(range.weight),
-                as_of_s: joined.as_of_s.max(range.as_of_s),
-            };
-        }
-        Rc::make_mut(&mut self.ranges).splice(first..last, [joined]);
-        self.shorten();
-        true
-    }
-
-    fn shorten(&mut self) {
-        if self.ranges.len() > MOST_RANGES {
-            let ranges = Rc::make_mut(&mut self.ranges);
-            let lightest = (0..ranges.len()).min_by_key(|index| ranges[*index].weight);
-            if let Some(lightest) = lightest {
-                ranges.remove(lightest);
-            }
-        }
-    }
-
-    /// A row of the partition is deleted: whether so many are that it should be looked at.
-    fn is_much_deleted(&mut self, partition: &[u8]) -> bool {
-        let Some((_, token)) = partition.split_first() else { return false };
-        let Some(token) = token.first_chunk::<8>() else { return false };
-        self.deleted.resize(COUNTS_BY_TOKEN, 0);
-        let place = u64::from_be_bytes(*token) as usize % COUNTS_BY_TOKEN;
-        let Some(count) = self.deleted.get_mut(place) else { return false };
-        *count += 1;
-        let is_enough = *count >= DELETIONS_IN_PARTITION;
-        if is_enough {
-            // Not always the same, so that each of several partitions in turn is the one at which it is enough.
-            self.looks ^= 1;
-            *count = self.looks;
-        }
-        is_enough
     }
 }

@@ -246,10 +246,12 @@ fn ranges_follow_deletions_without_a_read() {
             let table = table(&database, &definition().name);
             fill(&database, &table).await;
             delete_all(&database, &table).await;
-            // What is still to be followed is, in a moment. Who looks drops one fragment, a hundred times at most: it is not who walks.
+            // What is still to be followed is, in a moment. Who looks does not walk: it drops one fragment, and in reverse it neither learns nor has
+            // others learn.
             let deadline = Instant::now() + std::time::Duration::from_secs(10);
             let mut first = whole_now(&table);
             (first.limits.rows, first.limits.tombstones) = (1, 1);
+            first.direction = Direction::Reverse;
             loop {
                 first.now_s = u32::try_from(time::now_seconds()).unwrap();
                 let page = database.read(first.clone()).await.unwrap();
@@ -294,6 +296,8 @@ fn who_follows_is_done_at_a_static_row() {
             passes = metrics.dead_range_passes;
             assert!(Instant::now() < deadline, "{passes} passes, and more all the time");
         }
+        // From the beginning of the table to the first of them, and from the last deletion to the next one.
+        assert!((1..=2).contains(&database.metrics().dead_ranges));
     });
 }
 
