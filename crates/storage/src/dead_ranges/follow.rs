@@ -85,7 +85,7 @@ async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), 
             slices: Arc::new(ClusteringSlices { slices: vec![slice] }),
             ..command.clone()
         };
-        if !read(database, table, &command).await?.partitions.is_empty() {
+        if !read(database, table, &command).await?.0.partitions.is_empty() {
             return Ok(());
         }
         start = Some(KeyBound::AfterKey(key));
@@ -97,11 +97,10 @@ async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), 
         table.dead_ranges().want(place);
         return Ok(());
     }
-    let memtables = table.dead_ranges().written().0;
-    let walked = read(database, table, &command).await?;
+    let (walked, is_current) = read(database, table, &command).await?;
     if let (true, Some(reached)) = (walked.partitions.is_empty(), walked.next) {
         // Where there is another memtable nothing was learned from that partition on.
-        let at = match table.dead_ranges().written().0 == memtables {
+        let at = match is_current {
             true => KeyBound::AfterKey(reached.key),
             false => KeyBound::BeforeKey(reached.key),
         };
@@ -110,14 +109,17 @@ async fn follow(database: &Database, table: &Table, place: Place) -> Result<(), 
     Ok(())
 }
 
+/// What is visible, and whether the read has seen the last memtable and could learn to its end.
 async fn read(
     database: &Database,
     table: &Table,
     command: &ReadCommand,
-) -> Result<crate::ReadResult, StorageError> {
+) -> Result<(crate::ReadResult, bool), StorageError> {
     let view = table.view();
     let mut dead = table.dead_ranges().access();
     dead.most_walked = Some(MOST_WALKED);
     let access = TableAccess { view: &view, cache: None, dead: Some(&dead) };
-    Box::pin(read_on_shard(access, command, &database.own_range(&command.table))).await
+    let own = database.own_range(&command.table);
+    let result = Box::pin(read_on_shard(access, command, &own)).await?;
+    Ok((result, dead.is_current()))
 }

@@ -7,7 +7,7 @@ use espalier_mutation::{
 };
 use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering};
 
-use super::{DeadAccess, DeadRanges, Place, ranges::RangeList};
+use super::{DeadAccess, DeadRanges, Place, place::path_of, ranges::RangeList};
 use crate::{memtable::path, read::ReadCommand};
 
 /// What a read has of the dead ranges in the moment when it opens the sources of a partition.
@@ -41,8 +41,7 @@ impl DeadAccess {
 
     fn known_in(&self, command: &ReadCommand, key: &DecoratedKey) -> Option<Box<dyn KnownDead>> {
         let ranges = self.ranges.inner.borrow().ranges.clone();
-        let mut partition = Vec::with_capacity(key.key.len() + 16);
-        path::put_partition(key.borrowed(), &mut partition);
+        let partition = path_of(key.borrowed());
         // Ranges that begin behind it, and those that end before, are of no use.
         let behind = Place::behind_partition(&partition);
         if ranges.last_before(&behind)?.end.path() <= partition.as_slice() {

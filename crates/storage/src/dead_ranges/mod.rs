@@ -46,6 +46,7 @@ pub(crate) use known::DeadAtOpening;
 pub(crate) use place::Place;
 pub(crate) use walk::DeadWalk;
 
+use place::path_of;
 use ranges::RangeList;
 use wanted::Wanted;
 
@@ -126,15 +127,10 @@ impl DeadAccess {
         ranges.cut_pages.set(ranges.cut_pages.get() + 1);
         // One place is enough to be ahead of who reads; where rows were just deleted it is wanted already.
         if ranges.inner.borrow().wanted.is_empty() {
-            let mut partition = Vec::with_capacity(end.key.key.len() + 16);
-            path::put_partition(end.key.borrowed(), &mut partition);
+            let partition = path_of(end.key.borrowed());
             ranges.want(match &end.clustering {
-                Some(clustering) if !clustering.values.is_empty() => {
-                    let mut row = Vec::new();
-                    path::put_row(table.comparator(), &clustering.values, &mut row);
-                    Place::around_row(&partition, &row).1
-                }
-                _ => Place::start(&KeyBound::AfterKey(end.key.clone())),
+                Some(clustering) => Place::around(table, &partition, &clustering.values).1,
+                None => Place::behind_partition(&partition),
             });
         }
     }
@@ -265,15 +261,8 @@ impl DeadRanges {
         clustering: &[Option<V>],
         is_dead: bool,
     ) {
-        let mut partition = Vec::with_capacity(key.key.len() + 16);
-        path::put_partition(key, &mut partition);
-        let (before, behind) = if table.clustering_columns().is_empty() {
-            Place::around_partition(&partition)
-        } else {
-            let mut row = Vec::new();
-            path::put_row(table.comparator(), clustering, &mut row);
-            Place::around_row(&partition, &row)
-        };
+        let partition = path_of(key);
+        let (before, behind) = Place::around(table, &partition, clustering);
         if !is_dead {
             self.note_live(before, behind);
             return;
@@ -301,8 +290,7 @@ impl DeadRanges {
                 return;
             }
         }
-        let mut partition = Vec::with_capacity(update.key.key.len() + 16);
-        path::put_partition(update.key.borrowed(), &mut partition);
+        let partition = path_of(update.key.borrowed());
         if !update.deletion.is_live() {
             let (before, behind) = Place::around_partition(&partition);
             self.note_deletion(before, behind, &partition);

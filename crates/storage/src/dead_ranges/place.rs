@@ -2,12 +2,19 @@
 
 use std::{cmp::Ordering, rc::Rc};
 
-use espalier_mutation::{DecoratedKey, KeyBound};
+use espalier_mutation::{DecoratedKey, DecoratedKeyRef, KeyBound, schema::TableMetadata};
 
 use crate::{StorageError, memtable::path};
 
 /// Behind all partitions.
 const END: &[u8] = &[path::BEHIND];
+
+/// The path of a partition.
+pub(super) fn path_of(key: DecoratedKeyRef<'_>) -> Vec<u8> {
+    let mut partition = Vec::with_capacity(key.key.len() + 16);
+    path::put_partition(key, &mut partition);
+    partition
+}
 
 /// A place in front of which, and behind which, there are rows. Ordered as rows are read.
 #[derive(Clone, Debug)]
@@ -46,6 +53,20 @@ impl Place {
     /// Behind all of it.
     pub(crate) fn behind_partition(partition: &[u8]) -> Self {
         Self::within(partition, &[path::BEHIND])
+    }
+
+    /// In front of a row of a partition with this path, and behind. In a table without clustering columns they are around the partition.
+    pub(super) fn around<V: AsRef<[u8]>>(
+        table: &TableMetadata,
+        partition: &[u8],
+        clustering: &[Option<V>],
+    ) -> (Self, Self) {
+        if clustering.is_empty() {
+            return Self::around_partition(partition);
+        }
+        let mut row = Vec::new();
+        path::put_row(table.comparator(), clustering, &mut row);
+        Self::around_row(partition, &row)
     }
 
     /// In front of all of it, and behind.

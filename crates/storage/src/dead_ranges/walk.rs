@@ -4,7 +4,7 @@
 
 use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey, Direction, KeyBound};
 
-use super::{DeadAccess, DeadAtOpening, Place};
+use super::{DeadAccess, DeadAtOpening, Place, place::path_of};
 use crate::{memtable::path, read::ReadCommand};
 
 /// A read that notes runs of dead rows. It goes forward over partitions, and in one of them in either direction.
@@ -52,8 +52,13 @@ impl<'a> DeadWalk<'a> {
     ) -> Self {
         let mut walk = Self::new(access, command);
         walk.start = Start::At(Place::start(start));
-        walk.is_over |= !command.slices.is_all() || command.direction == Direction::Reverse;
+        walk.is_over |= !Self::learns_by(command);
         walk
+    }
+
+    /// Whether anything is learned over the partitions of a read: of all of them, forward.
+    pub(crate) fn learns_by(command: &ReadCommand) -> bool {
+        command.slices.is_all() && command.direction == Direction::Forward
     }
 
     /// Over a slice of a partition.
@@ -75,7 +80,7 @@ impl<'a> DeadWalk<'a> {
                 let near = command.direction.order(&slice.start, &slice.end).0;
                 let mut bound = Vec::new();
                 path::put_bound(command.table.comparator(), near, &mut bound);
-                walk.start = Start::At(Place::within(&path_of(key), &bound));
+                walk.start = Start::At(Place::within(&path_of(key.borrowed()), &bound));
             }
             _ => walk.is_over = true,
         }
@@ -141,7 +146,9 @@ impl<'a> DeadWalk<'a> {
             return;
         }
         match (&self.start, last) {
-            (Start::Partition, _) => self.start = Start::At(Place::before_partition(&path_of(key))),
+            (Start::Partition, _) => {
+                self.start = Start::At(Place::before_partition(&path_of(key.borrowed())))
+            }
             (Start::Row, Some(last)) => {
                 let (before, behind) = self.around(key, last);
                 self.start = Start::At(self.command.direction.order(before, behind).1);
@@ -171,7 +178,7 @@ impl<'a> DeadWalk<'a> {
         if self.is_over || self.is_within {
             return;
         }
-        let partition = path_of(key);
+        let partition = path_of(key.borrowed());
         self.end_run(&Place::before_partition(&partition));
         self.begin_run(Start::At(Place::within(&partition, &[path::BOTTOM])));
     }
@@ -217,7 +224,7 @@ impl<'a> DeadWalk<'a> {
             let far = self.command.direction.order(&slice.start, &slice.end).1;
             let mut bound = Vec::new();
             path::put_bound(self.command.table.comparator(), far, &mut bound);
-            self.end_run(&Place::within(&path_of(key), &bound));
+            self.end_run(&Place::within(&path_of(key.borrowed()), &bound));
         }
     }
 
@@ -231,20 +238,14 @@ impl<'a> DeadWalk<'a> {
     /// Nothing more is learned from this partition on.
     fn stop_before(&mut self, key: &DecoratedKey) {
         if !self.is_over {
-            self.end_run(&Place::before_partition(&path_of(key)));
+            self.end_run(&Place::before_partition(&path_of(key.borrowed())));
             self.is_over = true;
         }
     }
 
-    /// The places around a row. In a table without clustering columns they are around the partition.
+    /// The places around a row.
     fn around(&self, key: &DecoratedKey, clustering: &Clustering) -> (Place, Place) {
-        let partition = path_of(key);
-        if clustering.values.is_empty() {
-            return Place::around_partition(&partition);
-        }
-        let mut row = Vec::new();
-        path::put_row(self.command.table.comparator(), &clustering.values, &mut row);
-        Place::around_row(&partition, &row)
+        Place::around(&self.command.table, &path_of(key.borrowed()), &clustering.values)
     }
 
     fn end_run(&mut self, end: &Place) {
@@ -260,12 +261,6 @@ impl<'a> DeadWalk<'a> {
             ranges.add(start, end, dropped, self.command.now_s, self.since, self.deletions);
         }
     }
-}
-
-fn path_of(key: &DecoratedKey) -> Vec<u8> {
-    let mut partition = Vec::with_capacity(key.key.len() + 16);
-    path::put_partition(key.borrowed(), &mut partition);
-    partition
 }
 
 impl Drop for DeadWalk<'_> {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use espalier_mutation::{DecoratedKey, Direction, KeyBound, KeyRange};
+use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 use espalier_runtime::{maybe_yield, trace, trace_event};
 
 use super::{
@@ -69,8 +69,8 @@ pub(super) async fn read_range(
     }
     let is_cut = read.remaining.has_dropped_enough(0) && read.result.next.is_some();
     // Only who reads all of a range forward learns, and is helped by what others learn.
-    let learns = command.slices.is_all() && command.direction == Direction::Forward;
-    if let (true, Some(dead), Some(next)) = (is_cut && learns, dead, &read.result.next) {
+    let is_followed = is_cut && DeadWalk::learns_by(command);
+    if let (true, Some(dead), Some(next)) = (is_followed, dead, &read.result.next) {
         dead.note_cut_page(&command.table, next);
     }
     Ok(ReadResult { is_cut_by_tombstones: is_cut, ..read.result })
