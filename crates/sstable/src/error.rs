@@ -114,6 +114,11 @@ impl SSTableError {
         }
     }
 
+    /// Whether what was to be written could not be. Reading it once more makes it no better.
+    pub fn is_rejected(&self) -> bool {
+        matches!(self, Self::Rejected { .. })
+    }
+
     /// Input that cannot be written.
     pub fn rejected(file: &FileName, reason: impl Into<String>) -> Self {
         Self::Rejected { file: file.clone(), reason: reason.into() }

@@ -30,8 +30,11 @@ pub(crate) type Decoded<T> = std::result::Result<T, Malformed>;
 /// A cell's value, path or key is at most so long. Cassandra refuses to write longer ones, too.
 pub(crate) const MAXIMUM_VALUE_LENGTH: u64 = 256 * 1024 * 1024;
 
-/// A row is read into memory whole; a longer one is refused.
-pub(crate) const MAXIMUM_ROW_LENGTH: u64 = 1024 * 1024 * 1024;
+/// A row is read into memory whole; a longer one is refused. In Cassandra it would not fit into an array.
+pub(crate) const MAXIMUM_ROW_LENGTH: u64 = i32::MAX as u64;
+
+/// The longest that is written: what is read can be written again, with two numbers in front that may have become longer.
+pub(crate) const MAXIMUM_WRITTEN_ROW_LENGTH: u64 = MAXIMUM_ROW_LENGTH - 2 * 9;
 
 /// A reading position in `bytes`.
 #[derive(Clone, Debug)]

@@ -4,8 +4,20 @@ mod cell;
 mod marker;
 mod row;
 
+use super::input::MAXIMUM_WRITTEN_ROW_LENGTH;
+
 pub(crate) use marker::write_marker;
 pub(crate) use row::RowEncoder;
+
+/// What is written must be read again: the files it comes from may be gone by then.
+fn check_row_length(body: usize) -> Result<(), String> {
+    match body as u64 <= MAXIMUM_WRITTEN_ROW_LENGTH {
+        true => Ok(()),
+        false => Err(format!(
+            "a row of {body} bytes, of which there are at most {MAXIMUM_WRITTEN_ROW_LENGTH}"
+        )),
+    }
+}
 
 /// A body's length and the length of the unfiltered before, which is part of the body. Then the caller appends the rest.
 fn write_lengths(rest: usize, previous: u64, out: &mut Vec<u8>) {

@@ -21,7 +21,7 @@ use super::{
         values::ValueForm,
     },
     cell::write_cell,
-    write_lengths,
+    check_row_length, write_lengths,
 };
 use crate::versions::Family;
 
@@ -101,6 +101,7 @@ impl RowEncoder {
     ) -> Result<(), String> {
         let deletions = RowDeletions::of(row, self.family);
         let flags = write_body(&self.regulars, &self.baselines, row, &deletions, &mut self.body)?;
+        check_row_length(self.body.len())?;
         match deletions.extended {
             0 => out.push(flags),
             extended => out.extend_from_slice(&[flags | EXTENSION, extended]),
@@ -163,6 +164,7 @@ impl RowEncoder {
     pub(crate) fn write_static_row(&mut self, row: &Row, out: &mut Vec<u8>) -> Result<(), String> {
         let deletions = RowDeletions { ordinary: row.deletion, ..RowDeletions::default() };
         let flags = write_body(&self.statics, &self.baselines, row, &deletions, &mut self.body)?;
+        check_row_length(self.body.len())?;
         out.extend_from_slice(&[flags | EXTENSION, EXTENDED_STATIC]);
         write_lengths(self.body.len(), 0, out);
         out.extend_from_slice(&self.body);
