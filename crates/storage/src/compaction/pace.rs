@@ -46,10 +46,11 @@ pub(super) struct Pace {
     running: f64,
     share_found: Option<Instant>,
     started: Instant,
-    /// Bytes a second of all shards, as they were when it was looked last.
+    /// Bytes a second of all shards, as files have them, as it was looked last.
     bytes_per_second: Option<u64>,
     /// When what was done so far is paid for, in seconds since the start.
     paid_s: f64,
+    /// Before compression.
     bytes: u64,
     /// How often each byte is read.
     times: u64,
@@ -152,6 +153,7 @@ impl Pace {
             return Ok(());
         }
         self.bytes = bytes;
+        let more = running.as_stored(more);
         let elapsed_s = self.started.elapsed().as_secs_f64();
         let limit = self.database.compaction_bytes_per_second();
         if limit != self.bytes_per_second {

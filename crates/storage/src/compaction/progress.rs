@@ -98,6 +98,13 @@ impl Running {
         self.inputs.iter().map(|input| input.reader().stored_data_length()).sum()
     }
 
+    /// What so many bytes of its inputs are as they are stored, on average.
+    pub(super) fn as_stored(&self, plain_bytes: u64) -> u64 {
+        let all_bytes: u64 = self.inputs.iter().map(|input| input.reader().data_length()).sum();
+        let stored = u128::from(self.total_stored_bytes()) * u128::from(plain_bytes);
+        (stored / u128::from(all_bytes.max(1))) as u64
+    }
+
     /// Whether it is of one of these kinds, or has to be done before such a one.
     fn is_meant_by(&self, kinds: &[CompactionKind]) -> bool {
         let asked_for = self.asked_for.get();

@@ -116,15 +116,16 @@ async fn begin_wanted(database: &Database) {
             let inputs = job.guard.running.inputs.clone();
             if let Err(error) = perform(&database, &table, job).await {
                 let name = &table.metadata().name;
-                match inputs.iter().find(|input| input.suspect(&error)) {
-                    // The others go on without it.
-                    Some(input) => {
-                        tracing::error!(%error, table = name, "a compaction failed: {} is left out of them until it is scrubbed, or the node starts again", input.descriptor());
-                    }
-                    None => {
-                        tracing::error!(%error, table = name, "a compaction failed");
-                        table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
-                    }
+                let suspects = inputs.iter().filter(|input| input.suspect(&error));
+                let suspects: Vec<String> =
+                    suspects.map(|input| input.descriptor().to_string()).collect();
+                if suspects.is_empty() {
+                    tracing::error!(%error, table = name, "a compaction failed");
+                    table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
+                } else {
+                    // The others go on without them.
+                    let left_out = suspects.join(", ");
+                    tracing::error!(%error, table = name, "a compaction failed: left out of them until scrubbed, or until the node starts again: {left_out}");
                 }
             }
             database.compaction_wanted().notify_one();
@@ -271,14 +272,30 @@ fn split_job(database: &Database, table: &Rc<Table>, room: Room<'_>) -> Option<J
         needed_bytes <= available_bytes
     };
     let (sstable, (level, split)) = view.sstables.iter().find_map(|sstable| {
-        let is_free = !sstable.is_suspect() && !table.compactions.is_busy(sstable);
-        let plan = split_plan(database, table, sstable).filter(|_| is_free)?;
+        let plan = split_plan(database, table, sstable).filter(|_| is_free(table, sstable))?;
         let is_short = sstable.reader().bytes_on_disk() <= room.most_bytes;
         (is_short && has_room(sstable)).then_some((sstable, plan))
     })?;
     let kind = CompactionKind::Split;
     let guard = table.compactions.begin(compaction_id(), kind, vec![sstable.clone()])?;
     Some(Job { guard, level, split, scrub: None })
+}
+
+fn is_free(table: &Table, sstable: &Rc<SSTable>) -> bool {
+    !sstable.is_suspect() && !table.compactions.is_busy(sstable)
+}
+
+/// How many compactions a table waits for on this shard: those that its strategy wants, and splits. `arena`: of its files.
+pub(crate) fn pending(database: &Database, table: &Rc<Table>, arena: &TableArena) -> usize {
+    let strategy = table.compaction_strategy();
+    if !strategy.is_enabled() {
+        return 0;
+    }
+    let view = table.borrow_view();
+    let is_to_split = |sstable: &&Rc<SSTable>| {
+        is_free(table, sstable) && split_plan(database, table, sstable).is_some()
+    };
+    strategy.pending(&arena.facts()) + view.sstables.iter().filter(is_to_split).count()
 }
 
 /// How a file of which other shards have a part is split, if this shard leads that: the one that owns the first partition does.

@@ -8,7 +8,7 @@ use std::{
 use espalier_mutation::schema::TableId;
 use espalier_sstable::Component;
 
-use super::{Database, compaction::StopRequests, one_file::Taken};
+use super::{Database, compaction::StopRequests, first_failure::FirstFailure, one_file::Taken};
 use crate::{
     StorageError,
     compaction::{
@@ -187,21 +187,17 @@ impl Database {
         ids: Vec<TableId>,
         seen: &StopRequests,
     ) -> Result<(), StorageError> {
-        let mut first = Ok(());
+        let mut failure = FirstFailure::none();
         // Not here: dropped meanwhile, or of another shard alone.
         for table in ids.into_iter().filter_map(|id| self.table(id).ok()) {
             let mut shared = table.view().sstables.to_vec();
             shared.retain(|sstable| split_plan(self, &table, sstable).is_some());
             for sstable in shared {
                 let wanted = CompactionKind::Major;
-                let split = self.compact_one(&table, &sstable, wanted, seen).await;
-                if let Err(StorageError::CompactionStopped(_)) = split {
-                    return split;
-                }
-                first = first.and(split);
+                failure.keep(self.compact_one(&table, &sstable, wanted, seen).await)?;
             }
         }
-        first
+        failure.told()
     }
 
     /// Writes a file anew by itself, if it is still there and this shard leads.

@@ -11,13 +11,13 @@ use espalier_runtime::{spawn_local, sync::Notify};
 use espalier_sstable::Descriptor;
 use uuid::Uuid;
 
-use super::Database;
+use super::{Database, first_failure::FirstFailure};
 use crate::{
     StorageError,
     commitlog::{LogPosition, SettledNote},
     compaction::{
         CompactionBacklog, CompactionKind, CompactionOutcome, CompactionProgress, RESERVED_BYTES,
-        Running, arena_of, flush_pause, history_update,
+        Running, arena_of, flush_pause, history_update, pending,
     },
     system::is_virtual,
     table::{SSTable, Table},
@@ -28,7 +28,7 @@ const MOST_READ_AHEAD_BYTES: usize = 64 << 20;
 
 impl Database {
     /// Writes each file of a keyspace, or of one table of it, anew; if `only_others`, those that are of another version than
-    /// the one that is written now.
+    /// the one that is written now. One that cannot be read is told when the others are done.
     pub async fn upgrade_sstables(
         &self,
         keyspace: &str,
@@ -225,7 +225,7 @@ impl Database {
             let (strategy, arena) = (table.compaction_strategy(), arena_of(self, &table));
             // Those that cannot be compacted lie there all the same, and nobody waits for them.
             let arena = arena.without_suspects();
-            backlog.pending += strategy.pending(&arena.facts());
+            backlog.pending += pending(self, &table, &arena);
             if strategy.is_enabled() {
                 backlog.surplus = backlog.surplus.max(strategy.surplus(&arena.facts()));
             }
@@ -234,8 +234,7 @@ impl Database {
     }
 
     pub(crate) fn pending_compactions_of(&self, table: &Rc<Table>) -> usize {
-        let arena = arena_of(self, table).without_suspects();
-        table.compaction_strategy().pending(&arena.facts())
+        pending(self, table, &arena_of(self, table).without_suspects())
     }
 
     /// The same on all shards, by keyspace and table.
@@ -259,12 +258,15 @@ impl Database {
         counts
     }
 
-    /// The ids of the tables of a keyspace, or of one of them.
+    /// The ids of the tables of a keyspace, or of one of them; not of those that have no files.
     pub(super) fn tables_named(
         &self,
         keyspace: &str,
         table: Option<&str>,
     ) -> Result<Vec<TableId>, StorageError> {
+        if is_virtual(keyspace) {
+            return Err(StorageError::UnknownKeyspace(keyspace.to_owned()));
+        }
         let schema = self.schema();
         if let Some(name) = table {
             let unknown = || StorageError::UnknownTableName {
@@ -278,11 +280,8 @@ impl Database {
         Ok(keyspace.tables.values().map(|table| table.id).collect())
     }
 
-    /// Some tables of a keyspace, or all of them if none is listed; not of those whose tables have no files.
+    /// Some tables of a keyspace, or all of them if none is listed.
     fn tables_listed(&self, keyspace: &str, tables: &[&str]) -> Result<Vec<TableId>, StorageError> {
-        if is_virtual(keyspace) {
-            return Err(StorageError::UnknownKeyspace(keyspace.to_owned()));
-        }
         if tables.is_empty() {
             return self.tables_named(keyspace, None);
         }
@@ -293,7 +292,7 @@ impl Database {
         Ok(ids)
     }
 
-    /// Calls `work` for tables on all shards, on each one after another.
+    /// Calls `work` for tables on all shards, on each one after another. All have their turn unless they are stopped; the first failure is told.
     pub(super) async fn for_tables<F>(
         &self,
         ids: Vec<TableId>,
@@ -305,13 +304,14 @@ impl Database {
         let outcomes = self.on_all_shards(move |database| {
             let (ids, work) = (ids.clone(), work.clone());
             async move {
+                let mut failure = FirstFailure::none();
                 for id in ids {
                     // Not here: dropped meanwhile, or of another shard alone.
                     if let Ok(table) = database.table(id) {
-                        work(database.clone(), table).await?;
+                        failure.keep(work(database.clone(), table).await)?;
                     }
                 }
-                Ok(())
+                failure.told()
             }
         });
         outcomes.await.into_iter().collect()
@@ -389,11 +389,12 @@ impl Database {
         let mut left: Vec<Rc<SSTable>> = table.view().sstables.to_vec();
         left.retain(|sstable| !only_others || is_other(sstable));
         let left: Vec<Weak<SSTable>> = left.iter().map(Rc::downgrade).rev().collect();
+        let mut failure = FirstFailure::none();
         for sstable in left {
             let Some(sstable) = sstable.upgrade() else { continue };
-            self.compact_one(table, &sstable, CompactionKind::Upgrade, seen).await?;
+            failure.keep(self.compact_one(table, &sstable, CompactionKind::Upgrade, seen).await)?;
         }
-        Ok(())
+        failure.told()
     }
 
     pub(crate) fn running_compactions(&self) -> Vec<(Rc<Table>, Rc<Running>)> {

@@ -21,6 +21,7 @@ mod compaction;
 mod compaction_history;
 mod counters;
 mod drop_table;
+mod first_failure;
 mod flush;
 mod import;
 pub use compact::TokenRange;

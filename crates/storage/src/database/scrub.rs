@@ -5,7 +5,9 @@ use std::rc::{Rc, Weak};
 use espalier_mutation::schema::TableId;
 use espalier_runtime::time;
 
-use super::{Database, SnapshotTable, compaction::StopRequests, one_file::Taken};
+use super::{
+    Database, SnapshotTable, compaction::StopRequests, first_failure::FirstFailure, one_file::Taken,
+};
 use crate::{
     StorageError,
     compaction::{CompactionKind, Job, Scrub, ScrubMode, ScrubReport, perform, validate},
@@ -40,17 +42,20 @@ impl Database {
         let reports = self.on_all_shards(move |database| {
             let (ids, seen) = (ids.clone(), seen.clone());
             async move {
-                let mut report = ScrubReport::default();
+                let (mut report, mut failure) = (ScrubReport::default(), FirstFailure::none());
                 for id in ids {
                     // Not here: dropped meanwhile, or of another shard alone.
                     let Ok(table) = database.table(id) else { continue };
-                    let more = database.scrub_all_of(&table, mode, &seen).await?;
-                    report.add(more);
+                    match database.scrub_all_of(&table, mode, &seen).await {
+                        Ok(more) => report.add(more),
+                        Err(error) if mode == ScrubMode::Abort => return Err(error),
+                        Err(error) => failure.keep(Err(error))?,
+                    }
                     if report.is_stopped {
                         break;
                     }
                 }
-                Ok::<_, StorageError>(report)
+                failure.told().map(|()| report)
             }
         });
         let mut report = ScrubReport::default();
@@ -83,7 +88,7 @@ impl Database {
         // Those that are there now; what is written meanwhile is right. What is compacted before its turn is let go of, or its blocks would stay taken.
         let sstables: Vec<Weak<SSTable>> =
             table.view().sstables.iter().map(Rc::downgrade).collect();
-        let (mut report, mut failure) = (ScrubReport::default(), None);
+        let (mut report, mut failure) = (ScrubReport::default(), FirstFailure::none());
         for sstable in sstables {
             let Some(sstable) = sstable.upgrade() else { continue };
             match self.scrub_one(table, &sstable, mode, seen).await {
@@ -94,14 +99,14 @@ impl Database {
                     if mode == ScrubMode::Abort {
                         return Err(error);
                     }
-                    failure = failure.or(Some(error));
+                    failure.keep(Err(error))?;
                 }
             }
             if report.is_stopped {
                 break;
             }
         }
-        failure.map_or(Ok(report), Err)
+        failure.told().map(|()| report)
     }
 
     async fn scrub_one(

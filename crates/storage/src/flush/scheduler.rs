@@ -55,7 +55,7 @@ pub(crate) async fn run(database: Database) {
             };
             let at = paused.iter().position(|paused| Rc::ptr_eq(&paused.table, &table));
             let since = at.map_or(now, |at| paused[at].since);
-            let pause = database.flush_pause(&table);
+            let pause = pause_of(&database, &table);
             // Where the log is full, writes of all tables wait for segments that this one holds.
             let over = match database.logs().any(CommitLog::is_under_pressure) {
                 true => since + pause.min(PAUSE_LOOK),
@@ -99,10 +99,23 @@ async fn flush(database: &Database, table: &Table) {
     table.flush_retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
 }
 
-/// The table to flush next, if one must be; none of those that wait for compactions.
+/// A flush that has failed was let off its pause before; it is [`victim`] again and again, so the core would be held while it waits.
+fn pause_of(database: &Database, table: &Rc<Table>) -> Duration {
+    if has_failed(table) { Duration::ZERO } else { database.flush_pause(table) }
+}
+
+/// It left a memtable, and nobody is at it. A flush under way needs no second one, which would write the little that has come meanwhile;
+/// if it fails, it says so.
+fn has_failed(table: &Rc<Table>) -> bool {
+    !table.view().flushing.is_empty() && is_free(table)
+}
+
+fn is_free(table: &Rc<Table>) -> bool {
+    table.flush_lock.available() > 0
+}
+
+/// The table to flush next, if one must be; none of those that wait for compactions, but one whose flush has failed.
 fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<Table>> {
-    // What failed before is tried again first: its memory and its segments are the oldest. A flush under way needs no second one, which
-    // would write the little that has come meanwhile; if it fails, it says so.
     let mut tables = database.tables_here();
     let now = Instant::now();
     // One that is being dropped is not flushed any more, and may be there until a compaction of it has ended: asked for again and again it
@@ -110,9 +123,8 @@ fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<
     tables.retain(|table| {
         !table.is_dropped() && table.flush_retry_at.get().is_none_or(|at| at <= now)
     });
-    let is_free = |table: &Rc<Table>| table.flush_lock.available() > 0;
-    let has_failed = |table: &&Rc<Table>| !table.view().flushing.is_empty() && is_free(table);
-    if let Some(failed) = tables.iter().find(has_failed) {
+    // What failed before is tried again first: its memory and its segments are the oldest.
+    if let Some(failed) = tables.iter().find(|table| has_failed(table)) {
         return Some(failed.clone());
     }
     // One whose turn somebody else has, who may wait for a compaction, comes last: others are flushed meanwhile.

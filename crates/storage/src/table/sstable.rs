@@ -124,12 +124,13 @@ impl SSTable {
         self.is_suspect.set(false);
     }
 
-    /// Makes it a suspect if the error is about one of its files. Gives whether it is.
+    /// Makes it a suspect if an error of a compaction is about one of its files; or about what cannot be written, which is told of the
+    /// output and came from any of the inputs. Gives whether it is.
     pub(crate) fn suspect(&self, error: &StorageError) -> bool {
         let StorageError::SSTable(error) = error else { return false };
         let mut components = self.reader.components().iter();
-        let is_meant =
-            components.any(|component| error.is_about(&self.descriptor().path(component)));
+        let is_meant = error.is_rejected()
+            || components.any(|component| error.is_about(&self.descriptor().path(component)));
         self.is_suspect.set(self.is_suspect.get() || is_meant);
         is_meant
     }

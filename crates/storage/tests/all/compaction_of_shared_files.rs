@@ -34,9 +34,12 @@ fn a_node_that_has_more_shards_than_before_splits_its_files() {
         let disk = disk.clone();
         async move {
             let narrow = table(&database, "narrow");
+            let pending: usize = database.pending_compactions().await.iter().map(|one| one.2).sum();
+            assert_eq!(pending, 3, "each file waits to be split, for the shard that leads");
             let before = show(&narrow, &read_all(&database, &narrow).await);
             database.compact("ks", Some("narrow"), true).await.unwrap();
             let after = show(&narrow, &read_all(&database, &narrow).await);
+            assert!(database.pending_compactions().await.is_empty());
             (before, after, sstable_names(&disk, &narrow).await)
         }
     })

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use espalier_runtime::{ShardContext, file::FileSystem, preempt, spawn_local, time::ManualClock};
+use espalier_runtime::{
+    ShardContext, file::FileSystem, preempt, random::Generator, spawn_local, time::ManualClock,
+};
 use espalier_storage::{CompactionKind, Database, SharedDatabase, StorageError};
 
 use crate::support::*;
@@ -14,27 +16,65 @@ async fn give_way() {
     }
 }
 
-/// A database with a table of two files, where a compaction stops after its first bytes until the clock goes on.
-async fn with_two_files(file_system: &FileSystem) -> Database {
+/// A database with a table of two files of 1.3 MB before compression, where a compaction that reads so many bytes a second waits until the clock goes on.
+async fn with_two_files(
+    file_system: &FileSystem,
+    bytes_per_second: u64,
+    value: impl Fn(&mut Generator) -> String,
+) -> Database {
     let mut configuration = configuration();
     configuration.autocompaction = false;
-    configuration.compaction_bytes_per_second = Some(1);
+    configuration.compaction_bytes_per_second = Some(bytes_per_second);
     let shared = SharedDatabase::new();
-    shared.set_settings(vec![("compaction_throughput".into(), Some("1B/s".into()))]);
+    let setting = format!("{bytes_per_second}B/s");
+    shared.set_settings(vec![("compaction_throughput".into(), Some(setting))]);
     let context = ShardContext { index: 0, count: 1 };
     let opened = Database::open(context, file_system.clone(), Arc::new(configuration), shared);
     let database = opened.await.unwrap();
     create(&database, vec![narrow_table()]).await;
     let narrow = table(&database, "narrow");
-    let value = "x".repeat(200);
+    let mut random = Generator::from_seed(3);
     for round in 0..2 {
         for number in 0..6000 {
-            let name = format!("{round} {number}");
+            let (name, value) = (format!("{round} {number}"), value(&mut random));
             database.apply(insert(&narrow, &name, None, 1, &[("v", &value)])).await.unwrap();
         }
         database.flush("ks", None).await.unwrap();
     }
     database
+}
+
+fn random_value(random: &mut Generator) -> String {
+    incompressible_text(random, 200)
+}
+
+/// The limit is for what files take on the disk.
+#[test]
+fn what_compresses_well_is_read_faster() {
+    let clock = ManualClock::new(i64::from(NOW) * 1_000_000);
+    let _installed = clock.install();
+    for is_random in [false, true] {
+        let file_system = FileSystem::simulated(3);
+        run(async {
+            let value = |random: &mut Generator| match is_random {
+                true => random_value(random),
+                false => "x".repeat(200),
+            };
+            let database = with_two_files(&file_system, 1 << 20, value).await;
+            let other = database.clone();
+            let compaction = spawn_local(async move { other.compact("ks", None, false).await });
+            give_way().await;
+            let mut seconds = 0.0;
+            while !compaction.is_finished() {
+                clock.advance(Duration::from_millis(100));
+                seconds += 0.1;
+                give_way().await;
+            }
+            compaction.await.unwrap();
+            let range = if is_random { 1.8..3.0 } else { 0.0..0.6 };
+            assert!(range.contains(&seconds), "{seconds} s for 2.5 MiB before compression");
+        });
+    }
 }
 
 /// Nobody waits any more by a limit that there was, and what was read without one is not owed under the next one.
@@ -44,7 +84,7 @@ fn a_compaction_that_runs_takes_another_limit_at_once() {
     let _installed = clock.install();
     let file_system = FileSystem::simulated(1);
     run(async {
-        let database = with_two_files(&file_system).await;
+        let database = with_two_files(&file_system, 1, random_value).await;
         let read = async || database.compactions().await.first().map(|one| one.completed_bytes);
         let other = database.clone();
         let compaction = spawn_local(async move { other.compact("ks", None, false).await });
@@ -79,7 +119,7 @@ fn who_waits_for_a_file_is_stopped_while_another_kind_has_it() {
     let _installed = ManualClock::new(i64::from(NOW) * 1_000_000).install();
     let file_system = FileSystem::simulated(2);
     run(async {
-        let database = with_two_files(&file_system).await;
+        let database = with_two_files(&file_system, 1, random_value).await;
         let (first, second) = (database.clone(), database.clone());
         let holder = spawn_local(async move { first.compact("ks", None, false).await });
         give_way().await;

@@ -311,13 +311,17 @@ fn settings_are_what_was_said_of_them() {
 }
 
 #[test]
-fn what_is_done_to_files_finds_none() {
+fn what_is_done_to_files_is_refused() {
     run(async {
         let database = open(&FileSystem::simulated(1), configuration()).await.unwrap();
-        database.flush("system_views", None).await.unwrap();
-        database.flush("system_views", Some("settings")).await.unwrap();
-        database.compact("system_views", None, true).await.unwrap();
-        database.upgrade_sstables("system_virtual_schema", None, false).await.unwrap();
+        for asked in [
+            database.flush("system_views", None).await,
+            database.flush("system_views", Some("settings")).await,
+            database.compact("system_views", None, true).await,
+            database.upgrade_sstables("system_virtual_schema", None, false).await,
+        ] {
+            assert!(matches!(asked, Err(StorageError::UnknownKeyspace(_))), "{asked:?}");
+        }
         let imported = database.import("system_views", "settings", None).await;
         assert!(matches!(imported, Err(StorageError::NotImportable(_))), "{imported:?}");
         // A write that comes around CQL finds no table.

@@ -331,6 +331,36 @@ fn outputs_are_split_by_the_published_formula() {
     // Size within a factor of the square root of two from the target.
     assert_eq!(parts(&[("sstable_growth", "0")], 4.0 * 64.0), 4 * 64);
     assert_eq!(parts(&[("sstable_growth", "0"), ("base_shard_count", "3")], 3.0 * 8.0), 3 * 8);
+    // None of less than a MiB.
+    let many = [("base_shard_count", "65536"), ("min_sstable_size", "0B")];
+    assert_eq!(parts(&many, 1.0), 1024);
+    assert_eq!(parts(&many, 1024.0), 65536);
+    assert_eq!(parts(&[("base_shard_count", "6"), ("min_sstable_size", "0B")], 5.0 / 1024.0), 3);
+    assert_eq!(parts(&[("base_shard_count", "6"), ("min_sstable_size", "0B")], 2.0 / 1024.0), 1);
+}
+
+/// Those next to the ends of a span are not missed: compared with a look at all of them.
+#[test]
+fn ends_of_parts_within_a_span() {
+    let mut random = espalier_runtime::random::Generator::from_seed(9);
+    for _ in 0..2000 {
+        let mut token = || match random.below(4) {
+            0 => [i64::MIN, i64::MAX, 0, -1][random.below(4) as usize],
+            1 => random.below(2000) as i64 - 1000,
+            _ => random.next_u64() as i64,
+        };
+        let (mut range, mut span) = ([token(), token()], [token(), token()]);
+        range.sort();
+        span.sort();
+        let [first, last] = range;
+        let span = (span[0].clamp(first, last), span[1].clamp(first, last));
+        let parts = 1 + random.below(300);
+        let tokens = i128::from(last) - i128::from(first) + 1;
+        let end = |part| (i128::from(first) + tokens * part / i128::from(parts) - 1) as i64;
+        let all = (1..i128::from(parts)).map(end).filter(|end| *end >= span.0 && *end < span.1);
+        let found = super::unified::boundaries((first, last), parts, span);
+        assert_eq!(found, all.collect::<Vec<_>>(), "{first} {last} {parts} {span:?}");
+    }
 }
 
 #[test]

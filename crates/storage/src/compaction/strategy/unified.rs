@@ -31,6 +31,8 @@ const LEAST_SPAN: f64 = 1.0 / (1u64 << 48) as f64;
 /// Cassandra takes any; more parts than this are of no use, and each costs time and memory.
 const MOST_BASE_SHARDS: i64 = 1 << 16;
 const MOST_PARTS: u64 = 1 << 20;
+/// Nor are smaller ones, whatever `base_shard_count` and `min_sstable_size` say: each is a file, which is open from then on.
+const LEAST_PART_BYTES: f64 = (1 << 20) as f64;
 const MOST_SPLITS: f64 = (1 << 20) as f64;
 
 impl Default for Unified {
@@ -209,15 +211,20 @@ impl Unified {
         let first = files.iter().map(|index| of(index).first_token).min().unwrap_or(0);
         let last = files.iter().map(|index| of(index).last_token).max().unwrap_or(0);
         let parts = self.parts(arena, density(arena, bytes, (first, last)));
-        let ends: Vec<i64> =
-            boundaries(arena.tokens, parts).filter(|end| (first..last).contains(end)).collect();
+        let ends = boundaries(arena.tokens, parts, (first, last));
         let split = if ends.is_empty() { Split::Never } else { Split::Tokens(ends) };
         Pick::new(files, 0, split)
     }
 
     /// Into how many parts the shard's range is split for outputs of this density.
     pub(super) fn parts(&self, arena: &Arena<'_>, density: f64) -> u64 {
-        self.all_parts(arena, density).min(MOST_PARTS)
+        let mut parts = self.all_parts(arena, density).min(MOST_PARTS);
+        let most = (density / LEAST_PART_BYTES).clamp(1.0, MOST_SPLITS) as u64;
+        while parts > most {
+            // Those that are left are among those of the greater number.
+            parts = if parts.is_multiple_of(2) { parts / 2 } else { 1 };
+        }
+        parts
     }
 
     fn all_parts(&self, arena: &Arena<'_>, density: f64) -> u64 {
@@ -272,12 +279,18 @@ fn density(arena: &Arena<'_>, bytes: u64, span: (i64, i64)) -> f64 {
     bytes as f64 / if share < LEAST_SPAN { 1.0 } else { share.min(1.0) }
 }
 
-/// The last tokens of the parts of a range, without that of the last one.
-fn boundaries((first, last): (i64, i64), parts: u64) -> impl Iterator<Item = i64> {
+/// The last tokens of the parts of a range, without that of the last one; those from `within.0` up to, not including, `within.1`.
+pub(super) fn boundaries((first, last): (i64, i64), parts: u64, within: (i64, i64)) -> Vec<i64> {
     let tokens = i128::from(last) - i128::from(first) + 1;
-    let end = move |part: u64| {
-        let offset = tokens * i128::from(part) / i128::from(parts.max(1));
+    let count = i128::from(parts.max(1));
+    let end = |part: i128| {
+        let offset = tokens * part / count;
         i64::try_from(i128::from(first) + offset - 1).unwrap_or(last)
     };
-    (1..parts).map(end)
+    // There may be a million of them: the first that ends at a token or behind it is found by division.
+    let from = |token: i64| {
+        let offset = i128::from(token) - i128::from(first) + 1;
+        (offset * count + tokens - 1) / tokens
+    };
+    (from(within.0).max(1)..from(within.1).min(count)).map(end).collect()
 }

@@ -1,6 +1,6 @@
 //! Which table is flushed next.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -11,7 +11,7 @@ use espalier_runtime::{block_on, file::FileSystem};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
-use super::victim;
+use super::{pause_of, victim};
 use crate::{
     Database,
     test_database::{create, open, table},
@@ -60,6 +60,11 @@ fn a_table_that_is_being_dropped_is_not_the_next_one() {
         table.switch_memtable();
         assert!(victim(&database, |_| false).is_some());
         assert!(victim(&database, |_| true).is_some(), "its memory and its log are the oldest");
+        assert_eq!(
+            pause_of(&database, &table),
+            Duration::ZERO,
+            "or it would be asked for without end"
+        );
         table.set_dropped();
         assert!(victim(&database, |_| false).is_none());
     });

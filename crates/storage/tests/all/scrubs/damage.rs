@@ -5,6 +5,7 @@ use espalier_runtime::file::{
     FileSystem, Operation,
     simulated::{Effect, Fault},
 };
+use espalier_runtime::yield_now;
 use espalier_storage::{ScrubMode, StorageConfiguration};
 
 use super::*;
@@ -226,5 +227,104 @@ fn a_disk_that_does_not_read_loses_nothing() {
         }
         database.drop_caches().await;
         assert_eq!(show(&wide, &read_all(&database, &wide).await), whole);
+    });
+}
+
+/// What works on several tables has all of them behind it when it tells that one of them could not be read.
+#[test]
+fn a_table_that_is_not_read_does_not_keep_the_others_from_their_turn() {
+    let file_system = FileSystem::simulated(14);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table(), wide_table()]).await;
+        let tables = [table(&database, "narrow"), table(&database, "wide")];
+        let [narrow, wide] = &tables;
+        database.apply(insert(narrow, "a", None, 1, &[("v", "x")])).await.unwrap();
+        database.apply(insert(wide, "a", Some(1), 1, &[("v", "x")])).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        let describe = |_: &_, _: &_| "CREATE TABLE".into();
+        let all = || tables.iter().map(|table| SnapshotTable { id: table.id, describe }).collect();
+        for (unread, other) in [(narrow, wide), (wide, narrow)] {
+            for work in ["scrub", "upgrade", "compact"] {
+                let before =
+                    (only_set(&file_system, unread).await, only_set(&file_system, other).await);
+                database.drop_caches().await;
+                let path = format!("{}/", unread.directory_name());
+                disk.inject(Fault::always(Operation::Read, Effect::InputOutput).on_path(&path));
+                let done = match work {
+                    "scrub" => database.scrub(all(), ScrubMode::Skip, false).await.map(|_| ()),
+                    "upgrade" => database.upgrade_sstables("ks", None, false).await,
+                    _ => database.compact("ks", None, true).await,
+                };
+                disk.clear_faults();
+                assert!(done.is_err(), "{work}");
+                assert_eq!(only_set(&file_system, unread).await, before.0, "{work}");
+                assert_ne!(only_set(&file_system, other).await, before.1, "{work}");
+            }
+        }
+    });
+}
+
+/// What a compaction cannot write is told of its output: any of its inputs may have it. Others go on without them.
+#[test]
+fn compactions_go_on_without_files_whose_rows_cannot_be_written() {
+    let file_system = FileSystem::simulated(18);
+    let of_two = [("class", "SizeTieredCompactionStrategy"), ("min_threshold", "2")];
+    let write = async |database: &Database| {
+        let wide = table(database, "wide");
+        for clustering in 0..20 {
+            let row = insert(&wide, "other", Some(clustering), 2, &[("v", "x")]);
+            database.apply(row).await.unwrap();
+        }
+        database.flush("ks", None).await.unwrap();
+    };
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        let mut wide = wide_table();
+        let pairs = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        };
+        wide.options = TableOptions {
+            compression: pairs(&[("enabled", "false")]),
+            compaction: pairs(&of_two),
+            ..TableOptions::default()
+        };
+        create(&database, vec![wide]).await;
+        let wide = table(&database, "wide");
+        for clustering in 0..20 {
+            let row = insert(&wide, "p", Some(clustering), 1, &[("v", "x")]);
+            database.apply(row).await.unwrap();
+        }
+        database.flush("ks", None).await.unwrap();
+        database.shutdown().await.unwrap();
+        let (_, extents) = extents(&file_system, &wide).await;
+        forge(&file_system, &wide, |bytes| {
+            let at = find(bytes, extents["p"], &[0, 0, 0, 0, 7]);
+            bytes[at + 1] = 0x80;
+        })
+        .await;
+    });
+    run(async {
+        let settings = StorageConfiguration { autocompaction: true, ..configuration() };
+        let database = open(&file_system, settings).await.unwrap();
+        let wide = table(&database, "wide");
+        let wait_for = async |compactions: u64, failures: u64| {
+            for _ in 0..1_000_000 {
+                let metrics = database.metrics();
+                if (metrics.compactions, metrics.failed_compactions) == (compactions, failures) {
+                    return;
+                }
+                yield_now().await;
+            }
+            panic!("{:?}", database.metrics());
+        };
+        write(&database).await;
+        wait_for(0, 1).await;
+        write(&database).await;
+        write(&database).await;
+        wait_for(1, 1).await;
+        let names = sstable_names(&file_system, &wide).await;
+        assert_eq!(names.len(), 3, "the two that were left out, and one: {names:?}");
     });
 }
