@@ -20,6 +20,8 @@ const MAXIMUM_ANSWER_BYTES: usize = 16 << 20;
 pub struct NodeError {
     /// Where its admin API is.
     pub node: String,
+    /// The status of its answer, if that is one.
+    pub status: Option<u16>,
     /// Why not.
     pub reason: String,
 }
@@ -106,7 +108,7 @@ pub fn imported(
 
 fn no_admin_api(node: &NodeAddress) -> NodeError {
     let reason = "what answers there is no admin API of a node (its api_port)".to_owned();
-    NodeError { node: node.name.clone(), reason }
+    NodeError { node: node.name.clone(), status: None, reason }
 }
 
 /// What a node answers; an empty answer is `null`.
@@ -114,14 +116,14 @@ pub async fn ask<T: DeserializeOwned>(
     node: &NodeAddress,
     request: &Request,
 ) -> Result<T, NodeError> {
-    let error = |reason: String| NodeError { node: node.name.clone(), reason };
+    let error = |status, reason| NodeError { node: node.name.clone(), status, reason };
     let (status, body) = exchange(node, request)
         .await
-        .map_err(|why| error(format!("{why}; is a node running there (its api_port)?")))?;
+        .map_err(|why| error(None, format!("{why}; is a node running there (its api_port)?")))?;
     if status != 200 {
         let said: Value = serde_json::from_str(&body).unwrap_or_default();
         let message = said.get("message").and_then(|message| message.as_str());
-        return Err(error(message.unwrap_or(&body).to_owned()));
+        return Err(error(Some(status), message.unwrap_or(&body).to_owned()));
     }
     let text = if body.trim().is_empty() { "null" } else { &body };
     serde_json::from_str(text).map_err(|_| no_admin_api(node))

@@ -38,6 +38,9 @@ pub enum NodetoolError {
     /// Somebody has stopped it.
     #[error("{0}: stopped")]
     Stopped(String),
+    /// Several keyspaces, a line for each.
+    #[error("{}", .0.iter().map(|error| error.to_string()).collect::<Vec<_>>().join("\n"))]
+    Several(Vec<NodetoolError>),
     /// An argument cannot be used.
     #[error("{0}")]
     Argument(String),
@@ -146,7 +149,7 @@ async fn keyspaces(node: &NodeAddress, tables: &Tables) -> Result<Vec<String>, N
     }
 }
 
-/// Sends a request for each keyspace. Empty answers are what is expected, and numbers, which ScyllaDB sends for some.
+/// Sends a request for each keyspace; those behind one that fails have their turn all the same, unless somebody stopped it. Empty answers are what is expected, and numbers, which ScyllaDB sends for some.
 async fn each(node: &NodeAddress, tables: &Tables, request: impl Fn(&str) -> Request) -> Done {
     each_of(node, keyspaces(node, tables).await?, tables, request).await
 }
@@ -157,15 +160,30 @@ async fn each_of(
     tables: &Tables,
     request: impl Fn(&str) -> Request,
 ) -> Done {
+    let mut failures = Vec::new();
     for keyspace in keyspaces {
         let request = request(&keyspace).with_list("cf", &tables.tables);
-        match ask::<Value>(node, &request).await?.as_u64() {
-            Some(1) => return Err(NodetoolError::Stopped(keyspace)),
-            Some(3) => return Err(NodetoolError::Damaged(keyspace)),
-            _ => {}
+        let failure = match ask::<Value>(node, &request).await.map(|said| said.as_u64()) {
+            Ok(Some(1)) => NodetoolError::Stopped(keyspace),
+            Ok(Some(3)) => NodetoolError::Damaged(keyspace),
+            Ok(_) => continue,
+            Err(error) => NodetoolError::Node(error),
+        };
+        let ends_all = match &failure {
+            NodetoolError::Stopped(_) => true,
+            // Nobody answers, or somebody stopped it.
+            NodetoolError::Node(error) => matches!(error.status, None | Some(409)),
+            _ => false,
+        };
+        failures.push(failure);
+        if ends_all {
+            break;
         }
     }
-    Ok(())
+    match failures.len() {
+        0 | 1 => failures.pop().map_or(Ok(()), Err),
+        _ => Err(NodetoolError::Several(failures)),
+    }
 }
 
 fn flush(keyspace: &str) -> Request {

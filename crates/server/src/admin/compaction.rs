@@ -98,6 +98,22 @@ fn tables_of(request: &HttpRequest) -> Vec<Option<&str>> {
     }
 }
 
+/// One table after another; those behind one that fails have their turn, unless somebody stopped it. The first failure is told.
+async fn for_tables_of(
+    request: &HttpRequest,
+    work: impl AsyncFn(Option<&str>) -> Result<(), StorageError>,
+) -> Result<(), StorageError> {
+    let mut first = Ok(());
+    for table in tables_of(request) {
+        let done = work(table).await;
+        if let Err(StorageError::CompactionStopped(_)) = done {
+            return done;
+        }
+        first = first.and(done);
+    }
+    first
+}
+
 /// The answer if one of the tables is not there: nothing is begun with the others then.
 fn unknown_table(
     database: &Database,
@@ -122,22 +138,17 @@ async fn compact(database: &Database, keyspace: &str, request: &HttpRequest) -> 
         Ok(range) => range,
         Err(reason) => return HttpResponse::error(400, &reason),
     };
-    for table in tables_of(request) {
-        let compacted = match range {
-            None => database.compact(keyspace, table, with_memtables).await,
-            Some(range) => database.compact_range(keyspace, table, range, with_memtables).await,
-        };
-        if let Err(error) = compacted {
-            return failure(&error);
-        }
-    }
-    HttpResponse::json("")
+    let compacted = for_tables_of(request, async |table| match range {
+        None => database.compact(keyspace, table, with_memtables).await,
+        Some(range) => database.compact_range(keyspace, table, range, with_memtables).await,
+    });
+    outcome(compacted.await)
 }
 
 /// Cassandra's parameters of a range: behind the one token, up to and with the other; one that is not given is the end of the ring.
 fn range(request: &HttpRequest) -> Result<Option<TokenRange>, String> {
     let token = |name: &str, otherwise: i64| match request.parameter(name) {
-        None | Some("") => Ok(otherwise),
+        None => Ok(otherwise),
         Some(text) => text
             .parse()
             .map_err(|_| format!("{name}={text} is not a token, a number of 64 bits with sign")),
@@ -163,13 +174,14 @@ async fn upgrade(database: &Database, keyspace: &str, request: &HttpRequest) -> 
         return answer;
     }
     let only_others = flag(request, "exclude_current_version", false);
-    for table in tables_of(request) {
-        if let Err(error) = database.upgrade_sstables(keyspace, table, only_others).await {
-            return failure(&error);
-        }
+    let upgraded = for_tables_of(request, async |table| {
+        database.upgrade_sstables(keyspace, table, only_others).await
+    });
+    match upgraded.await {
+        // ScyllaDB answers with a status as a number.
+        Ok(()) => HttpResponse::json("0"),
+        Err(error) => failure(&error),
     }
-    // ScyllaDB answers with a status as a number.
-    HttpResponse::json("0")
 }
 
 async fn compactions(database: &Database) -> String {

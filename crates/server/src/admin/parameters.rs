@@ -51,8 +51,14 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
 }
 
 /// Parameters that are `true` or `false`.
-const FLAGS: [&str; 5] =
-    ["flush_memtables", "exclude_current_version", "disable_snapshot", "skip_corrupted", "sf"];
+const FLAGS: [&str; 6] = [
+    "flush_memtables",
+    "exclude_current_version",
+    "disable_snapshot",
+    "skip_corrupted",
+    "sf",
+    "consider_only_existing_data",
+];
 
 /// A name of what is meant that is there and empty, as of a variable that is not set in somebody's script.
 fn empty_name<'a>(request: &'a HttpRequest, path: &[&str]) -> Option<&'a str> {
@@ -84,6 +90,15 @@ pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
             name.escape_debug()
         ));
     }
+    let is_again =
+        |at: usize, name: &str| request.query.iter().take(at).any(|(other, _)| other == name);
+    let again = request.query.iter().enumerate().find(|(at, (name, _))| is_again(*at, name));
+    if let Some((_, (name, _))) = again {
+        return Err(format!(
+            "The parameter '{}' is there twice: several names go into one, with commas",
+            name.escape_debug()
+        ));
+    }
     let unknown = request.query.iter().find(|(name, _)| !known.contains(&name.as_str()));
     let Some((name, _)) = unknown else { return check_flags(request) };
     let name = name.escape_debug();
@@ -98,6 +113,12 @@ fn check_flags(request: &HttpRequest) -> Result<(), String> {
         FLAGS.contains(&name)
             && !["true", "false"].iter().any(|word| value.eq_ignore_ascii_case(word))
     };
+    if request
+        .parameter("consider_only_existing_data")
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    {
+        return Err("consider_only_existing_data=true is not supported: what is outside of a compaction is always looked at".into());
+    }
     match request.query.iter().find(|(name, value)| is_wrong(name, value)) {
         None => Ok(()),
         Some((name, value)) => {
@@ -121,6 +142,23 @@ mod tests {
             super::super::http::Parsed::Request(request) => request,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn what_would_be_left_out_without_a_word_is_refused() {
+        for (query, expected) in [
+            ("cf=a&cf=b", "there twice"),
+            ("cf=a&flush_memtables=true&flush_memtables=false", "there twice"),
+            ("consider_only_existing_data=true", "not supported"),
+            ("consider_only_existing_data=maybe", "neither"),
+        ] {
+            let target = format!("/storage_service/keyspace_compaction/ks?{query}");
+            let refused = check(&request("POST", &target)).unwrap_err();
+            assert!(refused.contains(expected), "{query}: {refused}");
+        }
+        let taken =
+            "/storage_service/keyspace_compaction/ks?consider_only_existing_data=false&cf=a,b";
+        assert_eq!(check(&request("POST", taken)), Ok(()));
     }
 
     #[test]

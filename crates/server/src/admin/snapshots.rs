@@ -137,7 +137,9 @@ pub(super) fn tables_wanted(
     keyspaces: &[&str],
     tables: &[&str],
 ) -> Result<Vec<SnapshotTable>, String> {
-    if let Some(unknown) = keyspaces.iter().find(|name| schema.keyspace(name).is_none()) {
+    // Those without files, too.
+    let is_there = |name: &str| schema.keyspace(name).is_some() && !is_virtual(name);
+    if let Some(unknown) = keyspaces.iter().find(|name| !is_there(name)) {
         return Err(format!("Keyspace {unknown} does not exist"));
     }
     if !tables.is_empty() && keyspaces.len() != 1 {
