@@ -38,8 +38,8 @@ pub use compaction::{
 pub use compiled_here::compiled_here;
 pub use configuration::StorageConfiguration;
 pub use database::{
-    ClientSession, ConnectedClient, Database, Imported, LookAhead, Orphan, PastCompaction,
-    SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
+    ClientSession, ConnectedClient, Database, FirstFailure, Imported, LookAhead, Orphan,
+    PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
 };
 pub use error::StorageError;
 pub use memtable::{

@@ -149,15 +149,25 @@ async fn keyspaces(node: &NodeAddress, tables: &Tables) -> Result<Vec<String>, N
     }
 }
 
-/// Sends a request for each keyspace; those behind one that fails have their turn all the same, unless somebody stopped it. Empty answers are what is expected, and numbers, which ScyllaDB sends for some.
+/// What a keyspace that fails means to those behind it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    /// They have their turn all the same, unless somebody stopped it.
+    GoOn,
+    /// They are left alone.
+    End,
+}
+
+/// Sends a request for each keyspace. Empty answers are what is expected, and numbers, which ScyllaDB sends for some.
 async fn each(node: &NodeAddress, tables: &Tables, request: impl Fn(&str) -> Request) -> Done {
-    each_of(node, keyspaces(node, tables).await?, tables, request).await
+    each_of(node, keyspaces(node, tables).await?, tables, Behind::GoOn, request).await
 }
 
 async fn each_of(
     node: &NodeAddress,
     keyspaces: Vec<String>,
     tables: &Tables,
+    behind: Behind,
     request: impl Fn(&str) -> Request,
 ) -> Done {
     let mut failures = Vec::new();
@@ -176,7 +186,7 @@ async fn each_of(
             _ => false,
         };
         failures.push(failure);
-        if ends_all {
+        if ends_all || behind == Behind::End {
             break;
         }
     }
@@ -233,7 +243,8 @@ async fn scrubbed(node: &NodeAddress, scrub: &ScrubArguments) -> Done {
         // The node refuses these.
         keyspaces.retain(|keyspace| !is_needed_for_start(keyspace));
     }
-    each_of(node, keyspaces, &scrub.tables, |keyspace| {
+    let behind = if scrub.mode == ScrubMode::Abort { Behind::End } else { Behind::GoOn };
+    each_of(node, keyspaces, &scrub.tables, behind, |keyspace| {
         let request = Request::get("/storage_service/keyspace_scrub").below(keyspace);
         request.with("scrub_mode", scrub.mode.name()).with("disable_snapshot", no_snapshot)
     })

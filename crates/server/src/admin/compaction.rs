@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, rc::Rc};
 
-use espalier_storage::{Database, PastCompaction, StorageError, TokenRange};
+use espalier_storage::{Database, FirstFailure, PastCompaction, StorageError, TokenRange};
 
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
 use super::long_list::long_list;
@@ -98,20 +98,17 @@ fn tables_of(request: &HttpRequest) -> Vec<Option<&str>> {
     }
 }
 
-/// One table after another; those behind one that fails have their turn, unless somebody stopped it. The first failure is told.
+/// One table after another, or the whole keyspace; those behind one that fails have their turn, unless somebody stopped it. The first failure
+/// is told.
 async fn for_tables_of(
     request: &HttpRequest,
     work: impl AsyncFn(Option<&str>) -> Result<(), StorageError>,
 ) -> Result<(), StorageError> {
-    let mut first = Ok(());
+    let mut failure = FirstFailure::none();
     for table in tables_of(request) {
-        let done = work(table).await;
-        if let Err(StorageError::CompactionStopped(_)) = done {
-            return done;
-        }
-        first = first.and(done);
+        failure.keep(work(table).await)?;
     }
-    first
+    failure.told()
 }
 
 /// The answer if one of the tables is not there: nothing is begun with the others then.

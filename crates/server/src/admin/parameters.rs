@@ -60,12 +60,11 @@ const FLAGS: [&str; 6] = [
     "consider_only_existing_data",
 ];
 
-/// A name of what is meant that is there and empty, as of a variable that is not set in somebody's script.
-fn empty_name<'a>(request: &'a HttpRequest, path: &[&str]) -> Option<&'a str> {
-    let removes_snapshots = request.method == "DELETE" && path == ["storage_service", "snapshots"];
+/// A parameter that is there and empty, or has an empty name in its list, as of a variable that is not set in somebody's script.
+fn empty_one(request: &HttpRequest) -> Option<&str> {
     let is_empty = |name: &str, value: &str| match name {
         "kn" | "cf" | "tables" => value.split(',').any(|part| part.trim().is_empty()),
-        _ => removes_snapshots && value.is_empty(),
+        _ => value.is_empty(),
     };
     let empty = request.query.iter().find(|(name, value)| is_empty(name, value));
     empty.map(|(name, _)| name.as_str())
@@ -84,9 +83,9 @@ pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
         return Ok(());
     }
     let Some(known) = known(&path) else { return Ok(()) };
-    if let Some(name) = empty_name(request, &path) {
+    if let Some(name) = empty_one(request) {
         return Err(format!(
-            "The parameter '{}' is empty, or has an empty name in its list: without it all are meant, so leave it out if that is so",
+            "The parameter '{}' is empty, or has an empty name in its list: leave it out if what holds without it is meant, which may be all there is",
             name.escape_debug()
         ));
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use espalier_runtime::submit_to_all;
-use espalier_storage::system::is_virtual;
+use espalier_storage::{Database, FirstFailure, system::is_virtual};
 
 use super::compaction::outcome;
 use super::http::{HttpRequest, HttpResponse, json_list, json_string};
@@ -204,18 +204,26 @@ async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> Ht
         );
     }
     // As Cassandra does with every change of the schema: files without their table are of no use to whoever copies them.
-    if let Err(error) = database.flush("system_schema", None).await {
-        return outcome(Err(error));
-    }
-    if names.is_empty() {
-        return outcome(database.flush(keyspace, None).await);
-    }
-    for name in names {
-        if let Err(error) = database.flush(keyspace, Some(name)).await {
-            return outcome(Err(error));
+    let schema_keyspace = ("system_schema", None);
+    let wanted: Vec<_> = match names.is_empty() {
+        true => vec![schema_keyspace, (keyspace, None)],
+        false => {
+            let named = names.iter().map(|name| (keyspace, Some(*name)));
+            std::iter::once(schema_keyspace).chain(named).collect()
+        }
+    };
+    flush_each(database, wanted).await
+}
+
+/// Whole keyspaces, or tables of them: those behind one that fails have their turn.
+async fn flush_each(database: &Database, wanted: Vec<(&str, Option<&str>)>) -> HttpResponse {
+    let mut failure = FirstFailure::none();
+    for (keyspace, table) in wanted {
+        if let Err(ended) = failure.keep(database.flush(keyspace, table).await) {
+            return outcome(Err(ended));
         }
     }
-    outcome(Ok(()))
+    outcome(failure.told())
 }
 
 /// ScyllaDB's loading of new SSTables; `path` is our own, Cassandra's `nodetool import` has it.
@@ -240,10 +248,7 @@ async fn import(
 
 async fn flush_all(server: &ShardServer) -> HttpResponse {
     let database = server.processor.database();
-    for keyspace in database.schema().keyspaces.keys() {
-        if let Err(error) = database.flush(keyspace, None).await {
-            return outcome(Err(error));
-        }
-    }
-    outcome(Ok(()))
+    let schema = database.schema();
+    let stored = schema.keyspaces.keys().filter(|name| !is_virtual(name));
+    flush_each(database, stored.map(|name| (name.as_str(), None)).collect()).await
 }

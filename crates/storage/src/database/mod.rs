@@ -26,6 +26,7 @@ mod flush;
 mod import;
 pub use compact::TokenRange;
 pub use compaction_history::PastCompaction;
+pub use first_failure::FirstFailure;
 pub use import::Imported;
 pub use look_ahead::LookAhead;
 pub use orphans::Orphan;

@@ -52,17 +52,24 @@ impl Database {
                         Err(error) => failure.keep(Err(error))?,
                     }
                     if report.is_stopped {
-                        break;
+                        return Ok(report);
                     }
                 }
                 failure.told().map(|()| report)
             }
         });
-        let mut report = ScrubReport::default();
+        let (mut report, mut failures) = (ScrubReport::default(), Vec::new());
         for of_shard in reports.await {
-            report.add(of_shard?);
+            match of_shard {
+                Ok(more) => report.add(more),
+                Err(error) => failures.push(Err(error)),
+            }
         }
-        Ok(report)
+        // Who stopped it hears of that, whatever failed before.
+        if report.is_stopped {
+            return Ok(report);
+        }
+        FirstFailure::of_shards(failures).map(|()| report)
     }
 
     /// The name of a snapshot that none of the tables has.
@@ -95,7 +102,7 @@ impl Database {
                 Ok(more) => report.add(more),
                 Err(error) => {
                     let name = sstable.descriptor();
-                    tracing::warn!(%error, "scrub: {name} is left as it is");
+                    tracing::warn!("scrub: {name} is left as it is");
                     if mode == ScrubMode::Abort {
                         return Err(error);
                     }
@@ -103,7 +110,7 @@ impl Database {
                 }
             }
             if report.is_stopped {
-                break;
+                return Ok(report);
             }
         }
         failure.told().map(|()| report)
