@@ -15,7 +15,7 @@ impl FirstFailure {
     /// Keeps a failure; an error if what follows is not wanted any more, either: somebody stopped it, or the node ends.
     pub fn keep(&mut self, outcome: Result<(), StorageError>) -> Result<(), StorageError> {
         let Err(error) = outcome else { return Ok(()) };
-        if let StorageError::CompactionStopped(_) | StorageError::ShuttingDown = error {
+        if ends_all(&error) {
             return Err(error);
         }
         tracing::warn!(%error, "what is behind it has its turn");
@@ -32,13 +32,15 @@ impl FirstFailure {
 
     /// What all shards have come to, each of which has told its own: that somebody stopped one of them before all else.
     pub(super) fn of_shards(outcomes: Vec<Result<(), StorageError>>) -> Result<(), StorageError> {
-        let is_stopped = |outcome: &Result<(), _>| {
-            matches!(outcome, Err(StorageError::CompactionStopped(_) | StorageError::ShuttingDown))
-        };
-        let at = outcomes.iter().position(is_stopped);
+        let at = outcomes.iter().position(|outcome| outcome.as_ref().is_err_and(ends_all));
         let at = at.or_else(|| outcomes.iter().position(Result::is_err));
         at.and_then(|at| outcomes.into_iter().nth(at)).unwrap_or(Ok(()))
     }
+}
+
+/// Somebody stopped it, or the node ends.
+fn ends_all(error: &StorageError) -> bool {
+    matches!(error, StorageError::CompactionStopped(_) | StorageError::ShuttingDown)
 }
 
 #[cfg(test)]

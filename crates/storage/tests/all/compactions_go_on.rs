@@ -31,7 +31,7 @@ async fn write_file(database: &Database, number: usize) {
 }
 
 /// Waits until compactions and failures of them are so many.
-async fn wait_for(database: &Database, compactions: u64, failures: u64) {
+pub async fn wait_for(database: &Database, compactions: u64, failures: u64) {
     for _ in 0..1_000_000 {
         let metrics = database.metrics();
         if (metrics.compactions, metrics.failed_compactions) == (compactions, failures) {

@@ -5,10 +5,10 @@ use espalier_runtime::file::{
     FileSystem, Operation,
     simulated::{Effect, Fault},
 };
-use espalier_runtime::yield_now;
 use espalier_storage::{ScrubMode, StorageConfiguration};
 
 use super::*;
+use crate::compactions_go_on::wait_for;
 
 fn check_damaged_chunk(version: &str, compression: &[(&str, &str)]) {
     let file_system = FileSystem::simulated(11);
@@ -309,21 +309,11 @@ fn compactions_go_on_without_files_whose_rows_cannot_be_written() {
         let settings = StorageConfiguration { autocompaction: true, ..configuration() };
         let database = open(&file_system, settings).await.unwrap();
         let wide = table(&database, "wide");
-        let wait_for = async |compactions: u64, failures: u64| {
-            for _ in 0..1_000_000 {
-                let metrics = database.metrics();
-                if (metrics.compactions, metrics.failed_compactions) == (compactions, failures) {
-                    return;
-                }
-                yield_now().await;
-            }
-            panic!("{:?}", database.metrics());
-        };
         write(&database).await;
-        wait_for(0, 1).await;
+        wait_for(&database, 0, 1).await;
         write(&database).await;
         write(&database).await;
-        wait_for(1, 1).await;
+        wait_for(&database, 1, 1).await;
         let names = sstable_names(&file_system, &wide).await;
         assert_eq!(names.len(), 3, "the two that were left out, and one: {names:?}");
     });
