@@ -57,19 +57,24 @@ impl BloomFilter {
         self.add_hash(murmur3::hash(key));
     }
 
-    /// Adds keys by the two halves of their Murmur3 hashes. Many at once take less time: no bit waits for the memory of another.
-    pub fn add_hashes(&mut self, hashes: &[(u64, u64)]) {
-        hashes.iter().for_each(|hash| self.add_hash(*hash));
-    }
-
     /// Adds a key by the two halves of its Murmur3 hash.
     #[inline]
     pub fn add_hash(&mut self, hash: (u64, u64)) {
-        for index in positions(hash, self.hash_count, self.remainder) {
-            if let Some(byte) = self.bits.get_mut(index / 8) {
-                *byte |= 1 << (index % 8);
-            }
+        self.positions(hash).for_each(|position| self.set(position));
+    }
+
+    /// Sets a bit.
+    #[inline]
+    pub(super) fn set(&mut self, position: usize) {
+        if let Some(byte) = self.bits.get_mut(position / 8) {
+            *byte |= 1 << (position % 8);
         }
+    }
+
+    /// The bits of a key, by the two halves of its Murmur3 hash.
+    #[inline]
+    pub(super) fn positions(&self, hash: (u64, u64)) -> impl Iterator<Item = usize> + use<> {
+        positions(hash, self.hash_count, self.remainder)
     }
 
     /// False if no such key was added; true means perhaps.
@@ -79,14 +84,14 @@ impl BloomFilter {
 
     /// The same by the two halves of the key's Murmur3 hash.
     pub fn may_contain_hash(&self, hash: (u64, u64)) -> bool {
-        positions(hash, self.hash_count, self.remainder)
+        self.positions(hash)
             .all(|index| self.bits.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1))
     }
 
     /// Brings the memory that [`BloomFilter::may_contain_hash`] is about to look at; for several filters side by side.
     #[inline]
     pub fn look_ahead(&self, hash: (u64, u64)) {
-        for index in positions(hash, self.hash_count, self.remainder).take(BITS_AHEAD) {
+        for index in self.positions(hash).take(BITS_AHEAD) {
             prefetch_range(&self.bits, index / 8, index / 8 + 1);
         }
     }

@@ -4,9 +4,11 @@
 //! false positive chance of 0.01; [`BloomFilter::memory_size`] tells how much.
 
 mod bloom;
+mod builder;
 mod file;
 mod sizing;
 
 pub use bloom::BloomFilter;
+pub(crate) use builder::FilterBuilder;
 pub(crate) use file::{read_parts, write_parts};
 pub use sizing::FilterSize;

@@ -13,7 +13,7 @@ use crate::{
     components::{Component, Descriptor, SSTableId, format_digest, format_toc, remove_sstable},
     data::writer::ChunkFormat,
     error::{Result, SSTableError},
-    filter::write_parts as write_filter,
+    filter::{FilterBuilder, write_parts as write_filter},
     scylla::{ALL_FEATURES, ScyllaMetadata, ScyllaSchema},
     statistics::{Statistics, StatsComponent},
 };
@@ -57,10 +57,7 @@ impl SSTableWriter {
 
     async fn seal(self) -> Result<WrittenSSTable> {
         let Self { file_system, options, features, header, data, index, .. } = self;
-        let Self { mut filter, hashes, collector, .. } = self;
-        if let Some(filter) = &mut filter {
-            filter.add_hashes(&hashes);
-        }
+        let Self { filter, collector, .. } = self;
         let (descriptor, is_durable) = (options.descriptor, options.is_durable);
         let data = data.finish().await?;
         let partition_count = index.key_count();
@@ -93,7 +90,7 @@ impl SSTableWriter {
             checked.push((component.clone(), WrittenFile { length: bytes.len() as u64, pages }));
             small.push((component, bytes));
         }
-        if let Some(filter) = filter {
+        if let Some(filter) = filter.map(FilterBuilder::finish) {
             let path = descriptor.path(&Component::Filter);
             let mut file = AppendFile::create(&file_system, &path, is_durable).await?;
             write_filter(&filter, features.filter_words, &mut file).await?;

@@ -23,14 +23,11 @@ use crate::{
         writer::DataWriter,
     },
     error::{FileName, Result, SSTableError},
-    filter::{BloomFilter, FilterSize},
+    filter::{FilterBuilder, FilterSize},
     index::big::promoted_index::{BlockPosition, BlockPositionRef, PositionKind},
     statistics::{SerializationHeader, StatisticsCollector},
     versions::{ClusteringStatistics, VersionFeatures},
 };
-
-/// Keys that are put into the filter at once.
-const HASHES_AT_ONCE: usize = 64;
 
 /// An SSTable being written. To be ended by `finish` or `abort`; one that is dropped leaves files with
 /// TemporaryTOC.txt, which make no SSTable.
@@ -41,9 +38,7 @@ pub struct SSTableWriter {
     pub(super) header: SerializationHeader,
     pub(super) data: DataWriter,
     pub(super) index: IndexWriter,
-    pub(super) filter: Option<BloomFilter>,
-    /// Of keys that are not yet in the filter.
-    pub(super) hashes: Vec<(u64, u64)>,
+    pub(super) filter: Option<FilterBuilder>,
     pub(super) collector: StatisticsCollector,
     name: FileName,
     /// Unlike that of all other writers of this thread.
@@ -88,7 +83,7 @@ impl SSTableWriter {
         let (data, index) = take_back_if_failed(file_system, descriptor, created).await?;
         let filter =
             FilterSize::for_keys(options.estimated_partitions, options.bloom_filter_fp_chance)
-                .map(BloomFilter::new);
+                .map(FilterBuilder::new);
         Ok(Self {
             file_system: file_system.clone(),
             features,
@@ -98,7 +93,6 @@ impl SSTableWriter {
             data,
             index,
             filter,
-            hashes: Vec::new(),
             name,
             serial: next_serial(),
             scratch: Vec::new(),
@@ -311,11 +305,7 @@ impl SSTableWriter {
         };
         self.index.end_partition(self.encoder.types(), ended)?;
         if let Some(filter) = &mut self.filter {
-            self.hashes.push(current.hash);
-            if self.hashes.len() >= HASHES_AT_ONCE {
-                filter.add_hashes(&self.hashes);
-                self.hashes.clear();
-            }
+            filter.add_hash(current.hash);
         }
         self.last_key = Some(current.key);
         self.spare_position = current.last;
