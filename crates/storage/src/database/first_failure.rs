@@ -2,7 +2,7 @@
 
 use crate::StorageError;
 
-/// The failure that is told when all is done. Each one is in the log.
+/// The failure that is told when all is done. Those that are not told are in the log.
 #[derive(Debug)]
 pub struct FirstFailure(Result<(), StorageError>);
 
@@ -18,23 +18,45 @@ impl FirstFailure {
         if ends_all(&error) {
             return Err(error);
         }
-        tracing::warn!(%error, "what is behind it has its turn");
-        if self.0.is_ok() {
-            self.0 = Err(error);
+        match self.0.is_ok() {
+            true => self.0 = Err(error),
+            false => log_untold(Err(error)),
         }
         Ok(())
     }
 
     /// The first of those that were kept.
-    pub fn told(self) -> Result<(), StorageError> {
-        self.0
+    pub fn told(mut self) -> Result<(), StorageError> {
+        self.take()
+    }
+
+    fn take(&mut self) -> Result<(), StorageError> {
+        std::mem::replace(&mut self.0, Ok(()))
     }
 
     /// What all shards have come to, each of which has told its own: that somebody stopped one of them before all else.
-    pub(super) fn of_shards(outcomes: Vec<Result<(), StorageError>>) -> Result<(), StorageError> {
+    pub(super) fn of_shards(
+        mut outcomes: Vec<Result<(), StorageError>>,
+    ) -> Result<(), StorageError> {
         let at = outcomes.iter().position(|outcome| outcome.as_ref().is_err_and(ends_all));
         let at = at.or_else(|| outcomes.iter().position(Result::is_err));
-        at.and_then(|at| outcomes.into_iter().nth(at)).unwrap_or(Ok(()))
+        let told = at.map_or(Ok(()), |at| outcomes.swap_remove(at));
+        outcomes.into_iter().for_each(log_untold);
+        told
+    }
+}
+
+impl Drop for FirstFailure {
+    fn drop(&mut self) {
+        log_untold(self.take());
+    }
+}
+
+fn log_untold(outcome: Result<(), StorageError>) {
+    match outcome {
+        // Nothing of its own has failed there.
+        Ok(()) | Err(StorageError::CompactionStopped(_) | StorageError::ShuttingDown) => {}
+        Err(error) => tracing::warn!(%error, "failed beside what is told"),
     }
 }
 

@@ -65,11 +65,14 @@ impl Database {
                 Err(error) => failures.push(Err(error)),
             }
         }
+        let mut failure = FirstFailure::none();
+        let kept = failure.keep(FirstFailure::of_shards(failures));
         // Who stopped it hears of that, whatever failed before.
         if report.is_stopped {
             return Ok(report);
         }
-        FirstFailure::of_shards(failures).map(|()| report)
+        kept?;
+        failure.told().map(|()| report)
     }
 
     /// The name of a snapshot that none of the tables has.
