@@ -287,7 +287,8 @@ def test_nodetool(node):
     for arguments, message in [
         (["compact", "no"], "there is no keyspace no"),
         (["restore", "ks", "t", "-t", "monday"], "There is no snapshot monday of table ks.t"),
-        (["clearsnapshot"], "--tag"),
+        (["clearsnapshot"], "--tag <TAG>\\|--all"),
+        (["setcompactionthroughput", "-1"], "-1 is not in 0"),
     ]:
         with pytest.raises(RuntimeError, match=message):
             nodetool(ours, *arguments)

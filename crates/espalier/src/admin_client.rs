@@ -173,6 +173,9 @@ async fn exchange(node: &NodeAddress, request: &Request) -> std::io::Result<(u16
         }
         answer.extend_from_slice(&piece);
     }
+    if answer.is_empty() {
+        return Err(std::io::Error::other("the connection ended before there was an answer"));
+    }
     let text = String::from_utf8_lossy(&answer);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());

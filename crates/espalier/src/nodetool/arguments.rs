@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
 use super::stop_type::StopType;
 use crate::admin_client::{NodeAddress, parse_node};
@@ -77,7 +77,7 @@ pub enum NodetoolCommand {
     #[command(name = "setcompactionthroughput")]
     SetCompactionThroughput {
         /// 0: as much as they can
-        #[arg(value_name = "MIB_PER_S")]
+        #[arg(value_name = "MIB_PER_S", allow_negative_numbers = true)]
         mebibytes_per_second: u32,
     },
     /// Write files anew that are of another version
@@ -222,12 +222,14 @@ pub struct SnapshotArguments {
 }
 
 #[derive(Args, Clone, Debug)]
+#[group(skip)]
+#[command(group(ArgGroup::new("which").required(true)))]
 pub struct ClearSnapshotArguments {
     /// Its name
-    #[arg(long, short, value_name = "TAG", required_unless_present = "all", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, short, value_name = "TAG", group = "which", value_parser = NonEmptyStringValueParser::new())]
     pub tag: Option<String>,
     /// Of any name
-    #[arg(long, conflicts_with = "tag")]
+    #[arg(long, group = "which")]
     pub all: bool,
     /// Keyspaces [default: all]
     #[arg(value_name = "KEYSPACE", value_parser = NonEmptyStringValueParser::new())]

@@ -165,6 +165,11 @@ impl HttpResponse {
         Self { status, content_type: "application/json", body }
     }
 
+    /// What went wrong in the node, if something did: the body, not what was wrong with the request.
+    pub fn failure(&self) -> Option<&str> {
+        (self.status == 500).then_some(self.body.as_str())
+    }
+
     /// Appends the answer as it is sent.
     pub fn encode(&self, keep_alive: bool, out: &mut Vec<u8>) {
         let reason = match self.status {

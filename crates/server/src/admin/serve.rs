@@ -77,7 +77,17 @@ async fn serve(server: &Rc<ShardServer>, stream: &TcpStream) -> io::Result<()> {
             Parsed::Refused(response) => (response, false),
             Parsed::Request(request) => {
                 buffer.advance(request.length);
-                (routes::answer(server, &request).await, request.keep_alive)
+                let response = routes::answer(server, &request).await;
+                // Whoever asked may have gone meanwhile.
+                if let Some(reason) = response.failure() {
+                    let path = request.path.join("/");
+                    tracing::warn!(
+                        method = request.method,
+                        path,
+                        "an admin request failed: {reason}"
+                    );
+                }
+                (response, request.keep_alive)
             }
         };
         let mut out = Vec::new();

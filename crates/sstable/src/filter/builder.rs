@@ -4,7 +4,7 @@ use espalier_trie::prefetch::prefetch_range;
 
 use super::{BloomFilter, FilterSize};
 
-/// Bits that are known before they are set: those of some keys. What is between them is long enough for memory to come from anywhere,
+/// Bits that are known before they are set, at most: those of some keys. What is between them is long enough for memory to come from anywhere,
 /// and so few lines stay where they were brought to. An arbitrary number in between.
 const BITS_AHEAD: usize = 128;
 
@@ -24,7 +24,7 @@ impl FilterBuilder {
     /// Adds a key by the two halves of its Murmur3 hash.
     #[inline]
     pub(crate) fn add_hash(&mut self, hash: (u64, u64)) {
-        if self.ahead.len() >= BITS_AHEAD {
+        if self.ahead.len() + self.filter.hash_count() as usize > BITS_AHEAD {
             self.set_all();
         }
         for position in self.filter.positions(hash) {

@@ -2,7 +2,7 @@
 
 use crate::StorageError;
 
-/// The failure that is told when all is done. Those that are not told are in the log.
+/// The failure that is told when all is done, and is logged by who is told. Those that are not told are logged here.
 #[derive(Debug)]
 pub struct FirstFailure(Result<(), StorageError>);
 
@@ -56,7 +56,7 @@ fn log_untold(outcome: Result<(), StorageError>) {
     match outcome {
         // Nothing of its own has failed there.
         Ok(()) | Err(StorageError::CompactionStopped(_) | StorageError::ShuttingDown) => {}
-        Err(error) => tracing::warn!(%error, "failed beside what is told"),
+        Err(error) => tracing::warn!(%error, "a failure beside the one that is told"),
     }
 }
 

@@ -103,14 +103,8 @@ impl Database {
             let Some(sstable) = sstable.upgrade() else { continue };
             match self.scrub_one(table, &sstable, mode, seen).await {
                 Ok(more) => report.add(more),
-                Err(error) => {
-                    let name = sstable.descriptor();
-                    tracing::warn!("scrub: {name} is left as it is");
-                    if mode == ScrubMode::Abort {
-                        return Err(error);
-                    }
-                    failure.keep(Err(error))?;
-                }
+                Err(error) if mode == ScrubMode::Abort => return Err(error),
+                Err(error) => failure.keep(Err(error))?,
             }
             if report.is_stopped {
                 return Ok(report);
