@@ -71,6 +71,12 @@ impl BloomFilter {
         }
     }
 
+    /// Asks for the memory of a bit.
+    #[inline]
+    pub(super) fn prefetch(&self, position: usize) {
+        prefetch_range(&self.bits, position / 8, position / 8 + 1);
+    }
+
     /// The bits of a key, by the two halves of its Murmur3 hash.
     #[inline]
     pub(super) fn positions(&self, hash: (u64, u64)) -> impl Iterator<Item = usize> + use<> {
@@ -92,7 +98,7 @@ impl BloomFilter {
     #[inline]
     pub fn look_ahead(&self, hash: (u64, u64)) {
         for index in self.positions(hash).take(BITS_AHEAD) {
-            prefetch_range(&self.bits, index / 8, index / 8 + 1);
+            self.prefetch(index);
         }
     }
 

@@ -1,7 +1,5 @@
 //! A filter that is being made.
 
-use espalier_trie::prefetch::prefetch_range;
-
 use super::{BloomFilter, FilterSize};
 
 /// Bits that are known before they are set, at most: those of some keys. What is between them is long enough for memory to come from anywhere,
@@ -28,7 +26,7 @@ impl FilterBuilder {
             self.set_all();
         }
         for position in self.filter.positions(hash) {
-            prefetch_range(self.filter.bits(), position / 8, position / 8 + 1);
+            self.filter.prefetch(position);
             self.ahead.push(position);
         }
     }

@@ -54,9 +54,11 @@ impl Drop for FirstFailure {
 
 fn log_untold(outcome: Result<(), StorageError>) {
     match outcome {
-        // Nothing of its own has failed there.
-        Ok(()) | Err(StorageError::CompactionStopped(_) | StorageError::ShuttingDown) => {}
-        Err(error) => tracing::warn!(%error, "a failure beside the one that is told"),
+        // One that ends all is nothing that has failed.
+        Err(error) if !ends_all(&error) => {
+            tracing::warn!(%error, "a failure beside the one that is told");
+        }
+        Ok(()) | Err(_) => {}
     }
 }
 
