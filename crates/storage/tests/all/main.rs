@@ -45,6 +45,7 @@ mod row_cache_races;
 mod row_cache_scans;
 mod rows_and_pages;
 mod scans_leave_caches;
+mod schema_tables;
 mod scrubs;
 mod segments_are_recycled;
 mod settled_writes;

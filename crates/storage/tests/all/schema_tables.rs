@@ -1,5 +1,4 @@
 //! A schema written to the schema tables is read back the same.
-#![allow(clippy::unwrap_used)]
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,5 +1,4 @@
 //! Bound values and statements made to take long, to take much memory, or to mean something by being absent.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::{
     sync::Arc,

@@ -1,13 +1,11 @@
 //! Statements print as CQL that means the same.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::cases::all_inputs;
+use crate::support::round_trip::check_round_trip;
 use espalier_cql::grammar::ast::Statement;
 use espalier_cql::grammar::{parse, parse_type};
-use support::cases::all_inputs;
-use support::round_trip::check_round_trip;
 
 #[test]
 fn every_case_prints_as_the_same_statement() {

@@ -1,11 +1,9 @@
 //! Text that nobody wrote on purpose: the parser answers, whatever it is given.
 
-mod support;
-
+use crate::support::cases::all_inputs;
+use crate::support::round_trip::check_round_trip;
 use espalier_cql::grammar::parse;
 use proptest::prelude::*;
-use support::cases::all_inputs;
-use support::round_trip::check_round_trip;
 
 /// Pieces of statements; a name stands for what may be a name there.
 const PIECES: &[&str] = &[

@@ -3,7 +3,6 @@
 //! Each script runs on a fresh node several times: with everything in the memtable, of each kind, with a flush after every
 //! statement, and with pages of two rows. All must agree with the recorded text. `REWRITE=1` records the first run's results
 //! anew.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::{fmt::Write, path::PathBuf, sync::Arc};
 

@@ -1,5 +1,4 @@
 //! Virtual tables by the ways that statements take through a connection: prepared, at once if it can be, page by page.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

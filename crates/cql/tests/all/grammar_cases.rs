@@ -1,11 +1,9 @@
 //! What the parser makes of the statements in `testdata/cql`: the tree, or the error.
 
-mod support;
-
+use crate::support::cases::check;
+use crate::support::compact::compact;
 use espalier_cql::grammar::ast::{Selection, Statement};
 use espalier_cql::grammar::parse;
-use support::cases::check;
-use support::compact::compact;
 
 fn tree_or_error(statement: &str) -> String {
     let parsed = match parse(statement) {

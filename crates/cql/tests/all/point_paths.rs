@@ -1,7 +1,6 @@
 //! The fast paths of single rows against the general path: random tables and prepared statements, executed on one node as a
 //! connection does (`execute_now` first) and on a second one by the general path alone. Outcomes must be equal, and so must
 //! everything that can be read of both nodes, on either path.
-#![allow(clippy::unwrap_used)]
 
 use std::{fmt::Write, sync::Arc};
 

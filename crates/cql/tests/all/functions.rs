@@ -1,7 +1,6 @@
 //! Functions, casts and operators against what a real Cassandra answered (`testdata/cql/functions.txt`).
 //!
 //! A line `espalier | type | result | why` below an expression is a difference on purpose; it must be one.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -1,0 +1,13 @@
+//! The CQL crate as a whole, one behaviour a file. One program, because linking many takes longer than running them.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod functions;
+mod grammar_bounds;
+mod grammar_cases;
+mod grammar_round_trip;
+mod grammar_soup;
+mod hostile_values;
+mod point_paths;
+mod scripts;
+mod support;
+mod virtual_tables;
