@@ -1,12 +1,15 @@
 # What a developer runs. `make test` is everything; it installs what it needs into .deps/, which git ignores.
 
-.PHONY: help test deps fmt lint build release unit loom interop bench clean-deps
+.PHONY: help test nightly deps fmt lint build release unit loom interop bench clean-deps
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 test: ## Formatting, lints, unit tests, and tests against real drivers and Cassandra
 	@interop/scripts/test.sh
+
+nightly: ## All of `make test`, with the checks of the trie even if it has not changed
+	@NIGHTLY=1 interop/scripts/test.sh
 
 deps: ## What the interop tests need: a Python environment and Cassandra's jars, in .deps/
 	@interop/scripts/install_python.sh
@@ -40,5 +43,8 @@ interop: release ## Tests against real drivers and Cassandra only
 bench: release ## Start-up time and idle memory of this build
 	@bench/start_up.sh
 
-clean-deps: ## Forget what was installed into .deps/
+clean-nightly: ## All of `make test`, with the checks of the trie even if it has not changed
+	@NIGHTLY=1 interop/scripts/test.sh
+
+deps: ## Forget what was installed into .deps/
 	rm -rf .deps
