@@ -52,7 +52,8 @@ impl ResultMetadata {
     }
 }
 
-/// The id of a prepared statement: MD5 of the session's keyspace and the text, as Cassandra's.
+/// Computes the id of a prepared statement: MD5 of keyspace and text, as in Cassandra. The keyspace
+/// is the session's, or none if the statement does not depend on it.
 pub fn statement_id(keyspace: Option<&str>, text: &str) -> [u8; 16] {
     let mut digest = Md5::new();
     digest.update(keyspace.unwrap_or_default().as_bytes());

@@ -28,9 +28,11 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
     if parsed.bind_markers.len() > usize::from(u16::MAX) {
         return Err(Error::invalid("Too many bind markers: at most 65535"));
     }
-    let mut planner = Planner { text, keyspace, schema, tables: Vec::new() };
+    let tables = Vec::new();
+    let mut planner = Planner { text, keyspace, schema, tables, uses_session_keyspace: false };
     let (plan, markers, key) = planner.statement(&parsed)?;
-    let tables = planner.tables;
+    let Planner { tables, uses_session_keyspace, .. } = planner;
+    let keyspace = keyspace.filter(|_| uses_session_keyspace || !plan.names_tables());
     let result = match &plan {
         Plan::Select(select) => select.metadata.clone(),
         Plan::Describe => Arc::new(ResultMetadata::default()),
@@ -54,6 +56,8 @@ struct Planner<'a> {
     keyspace: Option<&'a str>,
     schema: &'a Arc<Schema>,
     tables: Vec<(TableId, u64)>,
+    /// Whether a table name of the statement lacks its keyspace.
+    uses_session_keyspace: bool,
 }
 
 type Planned = (Plan, Vec<ColumnSpec>, Vec<u16>);
@@ -126,6 +130,7 @@ impl<'a> Planner<'a> {
 
     fn table(&mut self, name: &QualifiedName<'_>) -> Result<Arc<TableMetadata>> {
         let table = find_table(self.text, self.keyspace, self.schema, name)?;
+        self.uses_session_keyspace |= name.keyspace.is_none();
         self.tables.push((table.id, table.version));
         Ok(table)
     }

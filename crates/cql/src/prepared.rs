@@ -27,11 +27,13 @@ pub const MAXIMUM_STATEMENT_BYTES: usize = 1 << 20;
 /// A statement that is ready to be executed.
 #[derive(Debug)]
 pub struct Prepared {
-    /// MD5 of keyspace and text.
+    /// MD5 of [`Self::keyspace`] and the text.
     pub id: [u8; 16],
     /// Its text.
     pub text: String,
-    /// The connection's keyspace when it was prepared.
+    /// The connection's keyspace when the statement was prepared. `None` also if the statement
+    /// names the keyspace of each table, as in Cassandra: such a statement is the same for all
+    /// connections.
     pub keyspace: Option<String>,
     /// Its bind markers.
     pub bind: BindMetadata,
@@ -58,6 +60,14 @@ pub(crate) enum Plan {
     Schema,
     /// `DESCRIBE`: answered from the schema at hand.
     Describe,
+}
+
+impl Plan {
+    /// Whether the statement takes the session's keyspace only for table names without one.
+    /// Cassandra keeps all other statements (USE, schema changes, DESCRIBE) by session keyspace.
+    pub(crate) fn names_tables(&self) -> bool {
+        !matches!(self, Self::Use(_) | Self::Schema | Self::Describe)
+    }
 }
 
 impl Prepared {

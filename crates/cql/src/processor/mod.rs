@@ -63,8 +63,11 @@ impl QueryProcessor {
                 MAXIMUM_STATEMENT_BYTES >> 20
             )));
         }
-        let id = statement_id(keyspace, text);
-        if let Some(prepared) = self.prepared(&id) {
+        // A statement that names all its keyspaces is kept without the session's.
+        let unbound = self.prepared(&statement_id(None, text));
+        let unbound = unbound.filter(|prepared| keyspace.is_none() || prepared.plan.names_tables());
+        let of_keyspace = || self.prepared(&statement_id(keyspace, text));
+        if let Some(prepared) = unbound.or_else(of_keyspace) {
             trace_event!("Prepared statement found in the cache");
             return Ok(prepared);
         }
