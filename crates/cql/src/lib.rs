@@ -6,6 +6,7 @@
 mod batch;
 #[cfg(debug_assertions)]
 mod compiled_here;
+mod consistency;
 mod current_row;
 mod ddl;
 mod describe;

@@ -129,7 +129,7 @@ impl<'a> Planner<'a> {
     }
 
     fn table(&mut self, name: &QualifiedName<'_>) -> Result<Arc<TableMetadata>> {
-        let table = find_table(self.text, self.keyspace, self.schema, name)?;
+        let table = find_table(self.keyspace, self.schema, name)?;
         self.uses_session_keyspace |= name.keyspace.is_none();
         self.tables.push((table.id, table.version));
         Ok(table)
@@ -172,9 +172,9 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The table that a name means.
+/// Finds the table that a name means. The errors are Cassandra's, without a place in the text:
+/// clients match on them as a whole.
 pub fn find_table(
-    text: &str,
     keyspace: Option<&str>,
     schema: &Schema,
     name: &QualifiedName<'_>,
@@ -189,20 +189,10 @@ pub fn find_table(
         }
     };
     let Some(found) = schema.keyspace(owner) else {
-        return Err(Error::invalid_at(
-            text,
-            name.position(),
-            format!("keyspace {owner} does not exist"),
-        ));
+        return Err(Error::invalid(format!("keyspace {owner} does not exist")));
     };
-    match found.tables.get(name.name.as_str()) {
-        Some(table) => Ok(table.clone()),
-        None => Err(Error::invalid_at(
-            text,
-            name.position(),
-            format!("unconfigured table {}", name.name),
-        )),
-    }
+    let table = found.tables.get(name.name.as_str());
+    table.cloned().ok_or_else(|| Error::invalid(format!("table {} does not exist", name.name)))
 }
 
 fn modified_table<'s, 'a>(statement: &'s Modification<'a>) -> &'s QualifiedName<'a> {

@@ -85,6 +85,24 @@ pub enum StorageError {
     /// A write that SSTables have no room for. It is refused before it is logged, as it could never be flushed.
     #[error("this cannot be stored: {0}")]
     Unstorable(String),
+    /// A write that expires later than the table's version of SSTables can say. The text is
+    /// Cassandra's.
+    #[error(
+        "Request on table {table} with {origin}ttl of {ttl} seconds exceeds maximum supported \
+         expiration date of {latest}. In order to avoid this use a lower TTL, change the expiration \
+         date overflow policy or upgrade to a version where this limitation is fixed. See \
+         CASSANDRA-14092 and CASSANDRA-14227 for more details."
+    )]
+    ExpiryTooLate {
+        /// Keyspace and table.
+        table: String,
+        /// `default ` if the TTL is the table's, else nothing.
+        origin: &'static str,
+        /// The TTL, in seconds.
+        ttl: u32,
+        /// The latest second, as ISO 8601.
+        latest: &'static str,
+    },
     /// A file operation failed.
     #[error("{0}")]
     File(Arc<FileError>),

@@ -13,6 +13,8 @@ impl From<StorageError> for Error {
 fn error_code(error: &StorageError) -> ErrorCode {
     match error {
         StorageError::MutationTooLarge { .. }
+        | StorageError::Unstorable(_)
+        | StorageError::ExpiryTooLate { .. }
         | StorageError::UnknownTable(_)
         | StorageError::UnknownTableName { .. } => ErrorCode::Invalid,
         StorageError::MemtablesFull { .. }

@@ -18,7 +18,7 @@ pub use self::{
 use crate::{
     ClientState, Error, ErrorCode, QueryOptions, QueryResult, Result,
     batch::BatchUpdates,
-    ddl, describe,
+    consistency, ddl, describe,
     metadata::statement_id,
     modify::Clocks,
     planner,
@@ -155,6 +155,7 @@ impl QueryProcessor {
         keyspace: Option<String>,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
+        consistency::check(&prepared.plan, options.consistency)?;
         let database = &self.inner.database;
         if let Some(rows) = self.read_point_with_waits(prepared, options).await {
             return rows.map(QueryResult::Rows);

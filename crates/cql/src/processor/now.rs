@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::{QueryProcessor, clocks, now_s_or};
 use crate::{
-    ClientState, QueryOptions, QueryResult, Result, Rows, Value, Values,
+    ClientState, QueryOptions, QueryResult, Result, Rows, Value, Values, consistency,
     look_ahead::{Ahead, look_ahead},
     modify::{Clocks, PlannedModification, PointOutcome},
     prepared::{Plan, Prepared},
@@ -42,6 +42,9 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
         row: &mut Vec<u8>,
     ) -> Now {
+        if let Err(error) = consistency::check(&prepared.plan, options.consistency) {
+            return Now::Done(Err(error));
+        }
         match &prepared.plan {
             Plan::Modification(statement) => match self.write_point(prepared, statement, options) {
                 PointOutcome::Done(outcome) => acknowledged(outcome),

@@ -77,7 +77,9 @@ impl Alternatives {
                 .collect(),
             Self::List(term) => {
                 let list = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
-                let list = list.ok_or_else(null)?;
+                let list = list.ok_or_else(|| {
+                    Error::invalid(format!("Invalid null value for column {column}"))
+                })?;
                 let elements = collection::elements(&list).map_err(|error| {
                     Error::invalid(format!("Invalid list for IN on {column}: {error}"))
                 })?;

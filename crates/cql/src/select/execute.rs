@@ -152,7 +152,7 @@ fn evaluate_limit(term: Option<&Term>, evaluation: &Evaluation<'_>, name: &str) 
     let Some(term) = term else { return Ok(usize::MAX) };
     match term.evaluate(evaluation)? {
         Bound::Unset => Ok(usize::MAX),
-        Bound::Null => Err(Error::invalid(format!("Invalid null value of {name}"))),
+        Bound::Null => Err(Error::invalid("Invalid null value of limit")),
         Bound::Value(bytes) => match <[u8; 4]>::try_from(bytes.as_ref()).map(i32::from_be_bytes) {
             Ok(limit) if limit > 0 => Ok(limit as usize),
             Ok(_) => Err(Error::invalid(format!("{name} must be strictly positive"))),

@@ -26,6 +26,7 @@ pub fn plan_select(
     if statement.json {
         (selectors, specs) = as_json(table, selectors, specs);
     }
+    check_nearest(preparation, table, &statement.order_by)?;
     // All rows of a virtual table are made anyway.
     let is_virtual = is_virtual(&table.keyspace);
     let purpose = Purpose::Select { allow_filtering: statement.allow_filtering || is_virtual };
@@ -241,6 +242,34 @@ fn is_single(alternatives: &Alternatives) -> bool {
     matches!(alternatives, Alternatives::Terms(terms) if terms.len() == 1)
 }
 
+/// Refuses `ORDER BY column ANN OF vector`: it needs an index, and a column cannot have one here.
+/// Cassandra looks at it before it looks at WHERE.
+fn check_nearest(
+    preparation: &mut Preparation<'_>,
+    table: &TableMetadata,
+    order_by: &[Ordering<'_>],
+) -> Result<()> {
+    let mut nearest = None;
+    for ordering in order_by {
+        let Some(vector) = &ordering.nearest_to else { continue };
+        let column = preparation.column(table, &ordering.column)?;
+        let receiver = preparation.receiver(&column.name, &column.column_type);
+        prepare_term(preparation, vector, &receiver)?;
+        nearest.get_or_insert((column.column_type.clone(), ordering.descending));
+    }
+    let Some((column_type, is_descending)) = nearest else { return Ok(()) };
+    if is_descending {
+        return Err(Error::invalid("Descending ANN ordering is not supported"));
+    }
+    let is_float_vector =
+        matches!(&column_type, CqlType::Vector { element, .. } if **element == CqlType::Float);
+    Err(Error::invalid(if is_float_vector {
+        "ANN ordering by vector requires the column to be indexed"
+    } else {
+        "ANN ordering is only supported on float vector indexes"
+    }))
+}
+
 fn plan_ordering(
     preparation: &Preparation<'_>,
     table: &TableMetadata,
@@ -260,9 +289,6 @@ fn plan_ordering(
     let mut at = 0;
     for ordering in order_by {
         let name = &ordering.column;
-        if ordering.nearest_to.is_some() {
-            return Err(preparation.invalid(name.position, "ANN ordering is not supported yet"));
-        }
         let column = preparation.column(table, name)?;
         if column.kind != ColumnKind::Clustering {
             let message = format!(

@@ -147,11 +147,20 @@ pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Val
         }
     }
     for (marker, value) in markers.iter().zip(&bound) {
-        check_value(marker, value).map_err(|error| {
-            Error::invalid(format!("Invalid value for \"{}\": {error}", marker.name))
-        })?;
+        check_value(marker, value).map_err(|error| invalid_bound_value(marker, &error))?;
     }
     Ok(bound)
+}
+
+#[cold]
+fn invalid_bound_value(marker: &ColumnSpec, error: &ValueError) -> Error {
+    let in_column = marker.name.strip_prefix("in(").and_then(|name| name.strip_suffix(')'));
+    match (in_column, error) {
+        (Some(column), ValueError::Null { .. }) => {
+            Error::invalid(format!("Invalid null value in condition for column {column}"))
+        }
+        _ => Error::invalid(format!("Invalid value for \"{}\": {error}", marker.name)),
+    }
 }
 
 /// Whether a bound value is one of its marker's type.

@@ -110,7 +110,9 @@ pub enum DecodeError {
         value: u8,
     },
     /// The default timestamp is the one number that means "no timestamp".
-    #[error("Out of bound timestamp, must be in [{}, {}]", i64::MIN + 1, i64::MAX)]
+    #[error(
+        "Out of bound timestamp, must be in [{}, {}] (got {})", i64::MIN + 1, i64::MAX, i64::MIN
+    )]
     TimestampOutOfBounds,
     /// BATCH cannot name its values: the protocol puts the flag behind them.
     #[error("Values of a BATCH cannot be named")]

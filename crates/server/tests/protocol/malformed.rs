@@ -147,7 +147,8 @@ fn fields() {
     protocol(
         0x07,
         &after_x(&[0, 1, 0x20, 0x80, 0, 0, 0, 0, 0, 0, 0]),
-        "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]",
+        "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807] \
+         (got -9223372036854775808)",
     );
     protocol(0x07, &after_x(&[0, 1, 0x10, 0, 99]), "Unknown code 99 for a consistency level");
     protocol(0x0A, &[0, 9, 1], "Invalid message: prepared statement id needs 9 bytes but 1 remain");

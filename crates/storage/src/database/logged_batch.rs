@@ -83,7 +83,7 @@ impl Database {
                 return Err(StorageError::UnknownTable(update.table));
             }
             let store = self.table(update.table)?;
-            check_storable(self.sstable_features(&store), update)?;
+            check_storable(&store, self.sstable_features(&store), update)?;
         }
         let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
             return Err(StorageError::NotSupported(
@@ -214,6 +214,7 @@ impl Database {
                     // It was taken under other settings, and waits until they are back: `sstable_format`, or the size of segments.
                     Err(
                         error @ (StorageError::Unstorable(_)
+                        | StorageError::ExpiryTooLate { .. }
                         | StorageError::MutationTooLarge { .. }),
                     ) => {
                         tracing::error!(%error, "an unfinished batch cannot be stored and is left");

@@ -220,7 +220,7 @@ impl Database {
         for update in &mutation.updates {
             let table = self.table(update.table).map_err(WriteError::Failed)?;
             let features = table.sstable_features(inner.default_sstable_features);
-            check_storable(features, update).map_err(WriteError::Failed)?;
+            check_storable(&table, features, update).map_err(WriteError::Failed)?;
             tables.push(table);
         }
         tables.iter().try_for_each(|table| self.admit_to(table))?;
@@ -291,7 +291,7 @@ impl Database {
         let table = tables.get(&id).ok_or(WriteError::Failed(StorageError::UnknownTable(id)))?;
         let features = table.sstable_features(inner.default_sstable_features);
         check_key(key.key).map_err(WriteError::Failed)?;
-        check_row(features, row).map_err(WriteError::Failed)?;
+        check_row(table, features, row).map_err(WriteError::Failed)?;
         self.admit_to(table)?;
         let mut encoder = inner.encoder.borrow_mut();
         let mut ticket = CommitTicket::acknowledged();
