@@ -10,7 +10,7 @@ class Bystander:
     """As a context: clients at work while its body runs; leaving it fails if one of them was disturbed."""
 
     def __init__(self, node):
-        self.node, self.trouble, self.rounds, self.stopping = node, [], {4: 0, 5: 0}, threading.Event()
+        self.node, self.trouble, self.rounds, self.stopping = node, [], {3: 0, 4: 0, 5: 0}, threading.Event()
         with Wire(node) as wire:
             wire.query(f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
                        "{'class': 'SimpleStrategy', 'replication_factor': 1}")

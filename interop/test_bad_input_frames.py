@@ -11,7 +11,7 @@ from wire import (BATCH, ERROR, EXECUTE, HEADER, INVALID, ONE, OPTIONS, PREPARE,
                   SUPPORTED, SYNTAX, UNPREPARED, Closed, Wire, crc24, long_string, parameters, segment, string, string_map, value)
 
 SEED = seed()
-VERSIONS = pytest.mark.parametrize("version", [4, 5])
+VERSIONS = pytest.mark.parametrize("version", [3, 4, 5])
 MIB = 1 << 20
 
 
@@ -45,14 +45,14 @@ def test_opcodes_of_responses_are_refused(node, version):
         assert wire.is_alive()
 
 
-@pytest.mark.parametrize("version", [0, 3, 6, 66, 127])
+@pytest.mark.parametrize("version", [0, 6, 66, 127])
 def test_other_versions_are_refused_by_name(node, version):
     """Drivers find the version to speak by this error."""
     with Wire(node, startup=False) as wire:
         wire.send_raw(wire.envelope(STARTUP, string_map({"CQL_VERSION": "3.0.0"}), stream=3, version=version))
         answer = wire.receive()
         assert answer.code == PROTOCOL
-        assert f"({version})" in answer.message and "4/v4" in answer.message and "5/v5" in answer.message
+        assert f"({version})" in answer.message and "3/v3" in answer.message and "4/v4" in answer.message and "5/v5" in answer.message
         assert wire.is_closed()
 
 

@@ -28,7 +28,7 @@ pub(crate) struct ColumnCache {
 #[derive(Debug)]
 pub(crate) struct CachedColumns {
     metadata: Arc<ResultMetadata>,
-    encoded: [OnceCell<EncodedColumns>; 2],
+    encoded: [OnceCell<EncodedColumns>; 3],
 }
 
 impl ColumnCache {
@@ -52,8 +52,9 @@ impl ColumnCache {
 impl CachedColumns {
     /// The wire form of `version`.
     pub fn encoded(&self, version: ProtocolVersion) -> &EncodedColumns {
-        let [v4, v5] = &self.encoded;
+        let [v3, v4, v5] = &self.encoded;
         let cell = match version {
+            ProtocolVersion::V3 => v3,
             ProtocolVersion::V4 => v4,
             ProtocolVersion::V5 => v5,
         };

@@ -1,4 +1,4 @@
-//! Compression of version 4 bodies. LZ4 bodies begin with their plain length (be32); Snappy has its own.
+//! Compression of bodies before version 5. LZ4 bodies begin with their plain length (be32); Snappy has its own.
 //!
 //! Memory: a body that claims to be larger than the frame limit is refused before anything is allocated for it.
 
@@ -15,7 +15,7 @@ const MIN_COMPRESSED_BODY: usize = 512;
 pub enum Compression {
     /// `lz4`, the only one of version 5.
     Lz4,
-    /// `snappy`, version 4 alone.
+    /// `snappy`, before version 5 alone.
     Snappy,
 }
 

@@ -75,7 +75,7 @@ impl Decoder {
     pub fn start(&mut self, version: ProtocolVersion, compression: Option<Compression>) {
         self.version = Some(version);
         self.framing = match version {
-            ProtocolVersion::V4 => Framing::Envelopes { compression },
+            ProtocolVersion::V3 | ProtocolVersion::V4 => Framing::Envelopes { compression },
             ProtocolVersion::V5 => Framing::Segments {
                 reader: SegmentReader::new(compression == Some(Compression::Lz4)),
                 payload: Bytes::new(),

@@ -95,6 +95,9 @@ pub enum DecodeError {
         /// The field.
         field: &'static str,
     },
+    /// A custom payload came with version 4.
+    #[error("Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4")]
+    CustomPayload,
     /// A consistency level that does not exist.
     #[error("Unknown code {code} for a consistency level")]
     UnknownConsistency {

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use super::error::DecodeError;
+use super::version::ProtocolVersion;
 use super::writer::WireWrite;
 
 /// A kind of event that a client can register for.
@@ -109,8 +110,16 @@ pub struct SchemaChange {
 }
 
 impl SchemaChange {
-    /// The body of RESULT after its kind, and of EVENT after its type.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    /// The body of RESULT after its kind, and of EVENT after its type. Version 3 knows neither
+    /// functions nor aggregates: their keyspace has changed.
+    pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
+        let is_function =
+            matches!(self.target, SchemaTarget::Function(..) | SchemaTarget::Aggregate(..));
+        if is_function && version < ProtocolVersion::V4 {
+            out.put_string("UPDATED");
+            out.put_string("KEYSPACE");
+            return out.put_string(&self.keyspace);
+        }
         out.put_string(match self.kind {
             SchemaChangeKind::Created => "CREATED",
             SchemaChangeKind::Updated => "UPDATED",
@@ -155,7 +164,7 @@ impl Event {
         }
     }
 
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
         out.put_string(self.event_type().name());
         let (change, address) = match self {
             Self::Topology(TopologyChange::NewNode, address) => ("NEW_NODE", address),
@@ -163,7 +172,7 @@ impl Event {
             Self::Topology(TopologyChange::MovedNode, address) => ("MOVED_NODE", address),
             Self::Status(StatusChange::Up, address) => ("UP", address),
             Self::Status(StatusChange::Down, address) => ("DOWN", address),
-            Self::Schema(change) => return change.encode(out),
+            Self::Schema(change) => return change.encode(version, out),
         };
         out.put_string(change);
         out.put_address(address.ip());

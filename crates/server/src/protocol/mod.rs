@@ -1,10 +1,10 @@
-//! The CQL native protocol, versions 4 and 5, seen from the server. Sans-IO: bytes in, requests out; responses in,
+//! The CQL native protocol, versions 3 to 5, seen from the server. Sans-IO: bytes in, requests out; responses in,
 //! bytes out. It opens no socket and reads no clock.
 //!
 //! | layer | in | out |
 //! | --- | --- | --- |
 //! | segments (v5, after STARTUP): checksums, LZ4 | [`segment`] | [`segment`] |
-//! | envelopes: version, flags, stream, opcode, length; LZ4 or Snappy bodies in v4 | [`Decoder`] | [`SendBuffer`] |
+//! | envelopes: version, flags, stream, opcode, length; LZ4 or Snappy bodies before v5 | [`Decoder`] | [`SendBuffer`] |
 //! | messages | [`request`] | [`response`] |
 //!
 //! Invariants:

@@ -77,7 +77,7 @@ impl SendBuffer {
     pub fn start(&mut self, version: ProtocolVersion, compression: Option<Compression>) {
         self.version = version;
         self.framing = match version {
-            ProtocolVersion::V4 => Framing::Envelopes { compression },
+            ProtocolVersion::V3 | ProtocolVersion::V4 => Framing::Envelopes { compression },
             ProtocolVersion::V5 => Framing::Segments {
                 compressing: compression == Some(Compression::Lz4),
                 open_at: None,
@@ -168,6 +168,12 @@ impl SendBuffer {
         extras: &ResponseExtras<'_>,
         response: &Response<'_>,
     ) {
+        // Version 3 has neither warnings nor payloads: Cassandra drops them.
+        let extras = if self.version < ProtocolVersion::V4 {
+            &ResponseExtras { tracing_id: extras.tracing_id, ..ResponseExtras::default() }
+        } else {
+            extras
+        };
         let mut flags = 0;
         if extras.tracing_id.is_some() {
             flags |= Flags::TRACING;

@@ -13,6 +13,9 @@ use super::writer::WireWrite;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum ProtocolVersion {
+    /// Version 3, for old drivers: version 4 without unset values, warnings, custom payloads, the
+    /// partition key's positions in PREPARE, and some types and errors.
+    V3 = 3,
     /// Version 4: envelopes alone, each body compressed or not.
     V4 = 4,
     /// Version 5: envelopes travel in checksummed segments once STARTUP is answered.
@@ -23,11 +26,12 @@ impl ProtocolVersion {
     /// The newest version, used before a client has shown its own.
     pub const NEWEST: Self = Self::V5;
     /// What SUPPORTED lists under `PROTOCOL_VERSIONS`.
-    pub const NAMES: [&'static str; 2] = ["4/v4", "5/v5"];
+    pub const NAMES: [&'static str; 3] = ["3/v3", "4/v4", "5/v5"];
 
     /// The version of the first byte of a header (its low seven bits), or the number that is not supported.
     pub fn from_byte(byte: u8) -> Result<Self, u8> {
         match byte & 0x7f {
+            3 => Ok(Self::V3),
             4 => Ok(Self::V4),
             5 => Ok(Self::V5),
             other => Err(other),
@@ -51,7 +55,7 @@ impl ProtocolVersion {
 /// Appends a whole ERROR envelope that answers a request in the unsupported version `requested`.
 pub(super) fn write_unsupported(out: &mut Vec<u8>, requested: u8, stream: StreamId, message: &str) {
     let reply = match requested {
-        1..=3 => requested,
+        1..=2 => requested,
         _ => ProtocolVersion::NEWEST.number(),
     };
     out.extend_from_slice(&[reply | 0x80, 0]);

@@ -31,9 +31,14 @@ pub const MODES: [Mode; 5] = [
     Mode { version: ProtocolVersion::V5, compression: Some(Compression::Lz4) },
 ];
 
+/// Version 3, which differs in much: see `version_3.rs`.
+#[allow(dead_code)] // not in each of the test programs
+pub const V3: Mode = Mode { version: ProtocolVersion::V3, compression: None };
+
 impl Mode {
     pub fn oracle_version(self) -> Version {
         match self.version {
+            ProtocolVersion::V3 => Version::V3,
             ProtocolVersion::V4 => Version::V4,
             ProtocolVersion::V5 => Version::V5,
         }
@@ -75,7 +80,7 @@ impl Mode {
             .map(|request| request.encode_with(self.oracle_compression()).unwrap())
             .collect();
         match (self.version, self.compression) {
-            (ProtocolVersion::V4, _) => envelopes.concat(),
+            (ProtocolVersion::V3 | ProtocolVersion::V4, _) => envelopes.concat(),
             (_, None) => segments(UncompressedFrameEncoder::default(), envelopes),
             (_, Some(_)) => segments(Lz4FrameEncoder::default(), envelopes),
         }
@@ -84,7 +89,9 @@ impl Mode {
     /// What a client understands of `bytes`, received in pieces of `chunk` bytes.
     pub fn client_understands(self, bytes: &[u8], chunk: usize) -> Vec<OracleEnvelope> {
         let mut decoder: Box<dyn FrameDecoder> = match (self.version, self.compression) {
-            (ProtocolVersion::V4, _) => Box::new(LegacyFrameDecoder::default()),
+            (ProtocolVersion::V3 | ProtocolVersion::V4, _) => {
+                Box::new(LegacyFrameDecoder::default())
+            }
             (_, None) => Box::new(UncompressedFrameDecoder::default()),
             (_, Some(_)) => Box::new(Lz4FrameDecoder::default()),
         };

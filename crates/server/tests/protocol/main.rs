@@ -11,4 +11,5 @@ mod oracle_requests;
 mod oracle_responses;
 mod requests;
 mod responses;
+mod version_3;
 mod version_negotiation;

@@ -37,23 +37,13 @@ fn a_newer_version_is_answered_in_version_5() {
                     error.message,
                     format!(
                         "Invalid or unsupported protocol version ({requested}); \
-                         supported versions are (4/v4, 5/v5)"
+                         supported versions are (3/v3, 4/v4, 5/v5)"
                     )
                 );
             }
             other => panic!("{other:?}"),
         }
     }
-}
-
-#[test]
-fn version_3_is_answered_in_version_3() {
-    let (_, wire) = answer(&options_of_version(3));
-    let envelope = Envelope::from_buffer(&wire, Compression::None).unwrap().envelope;
-    assert_eq!((envelope.version, envelope.stream_id), (Version::V3, 7));
-    assert!(
-        matches!(envelope.response_body().unwrap(), ResponseBody::Error(error) if error.is_bad_protocol())
-    );
 }
 
 #[test]

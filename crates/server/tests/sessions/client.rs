@@ -25,7 +25,7 @@ use espalier_runtime::time::timeout;
 #[path = "../protocol/driver.rs"]
 mod driver;
 
-pub use driver::{MODES, Mode};
+pub use driver::{MODES, Mode, V3};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -5,7 +5,7 @@ use cassandra_protocol::frame::message_response::ResponseBody;
 use cassandra_protocol::frame::message_result::ResResultBody;
 use cassandra_protocol::types::value::Value;
 
-use super::client::{Client, MODES};
+use super::client::{Client, MODES, V3};
 use super::node::with_node;
 
 const KEYSPACE: &str =
@@ -21,7 +21,7 @@ fn statements_of_every_mode() {
             let mut first = node.client(MODES[0]).await;
             first.must(KEYSPACE).await;
             first.must(TABLE).await;
-            for (mode, key) in MODES.into_iter().zip(0..) {
+            for (mode, key) in MODES.into_iter().chain([V3]).zip(0..) {
                 let mut client = node.client(mode).await;
                 client.must(&format!("INSERT INTO ks.t (k, v) VALUES ({key}, 'text {key}')")).await;
                 let query = format!("SELECT v FROM ks.t WHERE k = {key}");

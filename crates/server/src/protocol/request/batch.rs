@@ -79,7 +79,7 @@ impl<'a> Batch<'a> {
             let value_count = reader.count("values", 4)?;
             positions.reserve(value_count);
             for _ in 0..value_count {
-                positions.push(decode_value(reader)?);
+                positions.push(decode_value(version, reader)?);
             }
             statements.push(BatchStatement { statement, values: first..positions.len() });
         }

@@ -13,6 +13,7 @@ use super::event::{EventType, EventTypes};
 use super::header::Flags;
 use super::opcode::Opcode;
 use super::reader::BodyReader;
+use super::version::ProtocolVersion;
 
 pub use batch::{Batch, BatchKind, BatchStatement, StatementRef};
 pub use parameters::{ParametersTail, QueryParameters};
@@ -48,6 +49,9 @@ impl<'a> Request<'a> {
         let version = envelope.header.version;
         let mut reader = BodyReader::new(body);
         if envelope.header.flags.has(Flags::CUSTOM_PAYLOAD) {
+            if version < ProtocolVersion::V4 {
+                return Err(DecodeError::CustomPayload);
+            }
             for _ in 0..reader.count("custom payload", 6)? {
                 reader.string("custom payload key")?;
                 reader.bytes("custom payload value")?;

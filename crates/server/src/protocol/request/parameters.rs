@@ -57,7 +57,7 @@ impl<'a> QueryParameters<'a> {
         let consistency = Consistency::from_code(reader.short("consistency")?)?;
         let flags = decode_flags(version, reader)?;
         let values = if flags & VALUES != 0 {
-            Values::decode(body, reader, flags & NAMED_VALUES != 0)?
+            Values::decode(version, body, reader, flags & NAMED_VALUES != 0)?
         } else {
             Values::none(body)
         };
@@ -99,13 +99,13 @@ impl<'a> ParametersTail<'a> {
     }
 }
 
-/// One byte of flags in version 4, four in version 5. Unknown flags are ignored, as in Cassandra.
+/// One byte of flags before version 5, four in it. Unknown flags are ignored, as in Cassandra.
 pub(super) fn decode_flags(
     version: ProtocolVersion,
     reader: &mut BodyReader<'_>,
 ) -> Result<u32, DecodeError> {
     match version {
-        ProtocolVersion::V4 => reader.byte("query flags").map(u32::from),
+        ProtocolVersion::V3 | ProtocolVersion::V4 => reader.byte("query flags").map(u32::from),
         ProtocolVersion::V5 => reader.int("query flags").map(|flags| flags as u32),
     }
 }

@@ -76,7 +76,7 @@ impl<'a> Execute<'a> {
     ) -> Result<Self, DecodeError> {
         let id = reader.short_bytes("prepared statement id")?;
         let result_metadata_id = match version {
-            ProtocolVersion::V4 => None,
+            ProtocolVersion::V3 | ProtocolVersion::V4 => None,
             ProtocolVersion::V5 => Some(reader.short_bytes("result metadata id")?),
         };
         let parameters = QueryParameters::decode(version, body, reader)?;

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::super::error::DecodeError;
 use super::super::reader::BodyReader;
+use super::super::version::ProtocolVersion;
 
 /// Length of a null value on the wire.
 const NULL: i32 = -1;
@@ -56,6 +57,7 @@ impl<'a> Values<'a> {
     }
 
     pub(super) fn decode(
+        version: ProtocolVersion,
         body: &'a Bytes,
         reader: &mut BodyReader<'a>,
         named: bool,
@@ -67,7 +69,7 @@ impl<'a> Values<'a> {
             if named {
                 values.names.push(reader.string("value name")?);
             }
-            values.positions.push(decode_value(reader)?);
+            values.positions.push(decode_value(version, reader)?);
         }
         Ok(values)
     }
@@ -117,9 +119,17 @@ fn resolve(body: &Bytes, position: ValuePosition) -> Value<'_> {
     }
 }
 
-/// Reads one [value]; its position is inside the body because the reader passed over it.
-pub(super) fn decode_value(reader: &mut BodyReader<'_>) -> Result<ValuePosition, DecodeError> {
-    let length = reader.value_length("value")?;
+/// Reads one [value]; its position is inside the body because the reader passed over it. In version 3
+/// each negative length is null: "not set" came with version 4.
+pub(super) fn decode_value(
+    version: ProtocolVersion,
+    reader: &mut BodyReader<'_>,
+) -> Result<ValuePosition, DecodeError> {
+    let length = if version >= ProtocolVersion::V4 {
+        reader.value_length("value")?
+    } else {
+        reader.bytes("value")?.map_or(NULL, |bytes| bytes.len() as i32)
+    };
     let end = reader.offset();
     Ok(ValuePosition { offset: (end - length.max(0) as usize) as u32, length })
 }

@@ -28,7 +28,7 @@ pub struct EncodedColumns {
 }
 
 impl EncodedColumns {
-    /// Encodes `columns` for `version` (the two differ in `duration`).
+    /// Encodes `columns` for `version` (older versions lack some types).
     pub fn new<'a>(
         version: ProtocolVersion,
         columns: impl IntoIterator<Item = ColumnSpec<'a>, IntoIter: Clone>,

@@ -84,7 +84,7 @@ pub enum ErrorDetail {
         failures: Vec<(IpAddr, u16)>,
         write_type: WriteType,
     },
-    /// 0x1700, version 5; version 4 is told a write timeout of type CAS.
+    /// 0x1700, version 5; older versions are told a write timeout of type CAS.
     CasWriteUnknown { consistency: Consistency, received: i32, block_for: i32 },
     /// 0x2000: the statement does not parse.
     Syntax,
@@ -113,8 +113,12 @@ impl ErrorDetail {
             Self::Truncate => 0x1003,
             Self::WriteTimeout { .. } => 0x1100,
             Self::ReadTimeout { .. } => 0x1200,
+            // Version 3 knows neither failures of replicas nor those of functions.
+            Self::ReadFailure { .. } if version < ProtocolVersion::V4 => 0x1200,
             Self::ReadFailure { .. } => 0x1300,
+            Self::FunctionFailure { .. } if version < ProtocolVersion::V4 => 0x2200,
             Self::FunctionFailure { .. } => 0x1400,
+            Self::WriteFailure { .. } if version < ProtocolVersion::V4 => 0x1100,
             Self::WriteFailure { .. } => 0x1500,
             Self::CasWriteUnknown { .. } if version >= ProtocolVersion::V5 => 0x1700,
             Self::CasWriteUnknown { .. } => 0x1100,
@@ -145,7 +149,13 @@ impl ErrorResponse {
 
     pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
         out.put_i32(self.detail.code(version));
-        out.put_string(&self.message);
+        match &self.detail {
+            ErrorDetail::FunctionFailure { .. } if version < ProtocolVersion::V4 => {
+                // As Cassandra tells it: the code by name, and nothing behind the text.
+                return out.put_string(&format!("ERROR FUNCTION_FAILURE: {}", self.message));
+            }
+            _ => out.put_string(&self.message),
+        }
         let put_counts = |out: &mut Vec<u8>, consistency: Consistency, a: i32, b: i32| {
             out.put_u16(consistency.code());
             out.put_i32(a);
@@ -225,7 +235,11 @@ impl ErrorResponse {
 }
 
 /// Version 4 counts the replicas that failed; version 5 names each ([inetaddr]) with its reason.
+/// Version 3, where the failure goes as a timeout, has neither.
 fn put_failures(out: &mut Vec<u8>, version: ProtocolVersion, failures: &[(IpAddr, u16)]) {
+    if version < ProtocolVersion::V4 {
+        return;
+    }
     out.put_u32(failures.len() as u32);
     if version >= ProtocolVersion::V5 {
         for (address, reason) in failures {

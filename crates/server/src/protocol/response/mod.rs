@@ -91,9 +91,9 @@ impl Response<'_> {
             }
             Self::SchemaChange(change) => {
                 out.put_i32(result::SCHEMA_CHANGE);
-                change.encode(out);
+                change.encode(version, out);
             }
-            Self::Event(event) => event.encode(out),
+            Self::Event(event) => event.encode(version, out),
         }
     }
 }

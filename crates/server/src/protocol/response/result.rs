@@ -88,7 +88,8 @@ pub struct Prepared<'a> {
     pub id: &'a [u8],
     /// Version 5: names the result's columns, so that EXECUTE can tell whether they changed since.
     pub result_metadata_id: &'a [u8],
-    /// For each column of the partition key in order, the index of its bind variable; empty if one is not bound.
+    /// For each column of the partition key in order, the index of its bind variable; empty if one
+    /// is not bound. Version 3 does not have it.
     pub partition_key_indices: &'a [u16],
     /// The bind variables.
     pub variables: &'a EncodedColumns,
@@ -104,9 +105,11 @@ impl Prepared<'_> {
         }
         out.put_i32(spec_flag(self.variables));
         out.put_u32(self.variables.count());
-        out.put_u32(self.partition_key_indices.len() as u32);
-        for &index in self.partition_key_indices {
-            out.put_u16(index);
+        if version >= ProtocolVersion::V4 {
+            out.put_u32(self.partition_key_indices.len() as u32);
+            for &index in self.partition_key_indices {
+                out.put_u16(index);
+            }
         }
         out.extend_from_slice(self.variables.bytes());
         match self.result {

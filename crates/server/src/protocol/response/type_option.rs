@@ -26,10 +26,10 @@ pub(super) fn encode(version: ProtocolVersion, cql_type: &CqlType, out: &mut Vec
         CqlType::Varint => 0x000E,
         CqlType::Timeuuid => 0x000F,
         CqlType::Inet => 0x0010,
-        CqlType::Date => 0x0011,
-        CqlType::Time => 0x0012,
-        CqlType::Smallint => 0x0013,
-        CqlType::Tinyint => 0x0014,
+        CqlType::Date if version >= ProtocolVersion::V4 => 0x0011,
+        CqlType::Time if version >= ProtocolVersion::V4 => 0x0012,
+        CqlType::Smallint if version >= ProtocolVersion::V4 => 0x0013,
+        CqlType::Tinyint if version >= ProtocolVersion::V4 => 0x0014,
         CqlType::Duration if version >= ProtocolVersion::V5 => 0x0015,
         CqlType::List { element, .. } => {
             out.put_u16(0x0020);
@@ -63,7 +63,11 @@ pub(super) fn encode(version: ProtocolVersion, cql_type: &CqlType, out: &mut Vec
             }
             return;
         }
-        CqlType::Duration
+        CqlType::Date
+        | CqlType::Time
+        | CqlType::Smallint
+        | CqlType::Tinyint
+        | CqlType::Duration
         | CqlType::Empty
         | CqlType::Vector { .. }
         | CqlType::Composite(_)

@@ -1,0 +1,112 @@
+//! What version 3 says otherwise than version 4, byte by byte as Cassandra 5.0.9 says it.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use bytes::Bytes;
+use espalier_server::protocol::response::{
+    ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse, Prepared, WriteType,
+};
+use espalier_server::protocol::{
+    Consistency, Event, ProtocolVersion, Response, ResponseExtras, SchemaChange, SchemaChangeKind,
+    SchemaTarget,
+};
+use espalier_types::CqlType;
+
+use super::driver::V3;
+
+/// The envelope that is sent, without its header.
+fn body(extras: &ResponseExtras<'_>, response: &Response<'_>) -> Vec<u8> {
+    let mut buffer = V3.send_buffer();
+    buffer.write(1, extras, response);
+    let bytes = buffer.take();
+    assert_eq!(bytes[..4], [0x83, 0, 0, 1], "version, no flags, stream");
+    bytes[9..].to_vec()
+}
+
+fn error(detail: ErrorDetail) -> Vec<u8> {
+    body(&ResponseExtras::default(), &Response::Error(&ErrorResponse::new(detail, "m")))
+}
+
+#[test]
+fn failures_are_told_as_timeouts() {
+    let consistency = Consistency::One;
+    let (received, block_for) = (0, 1);
+    let failures = vec![(IpAddr::V4(Ipv4Addr::LOCALHOST), 3)];
+    let counts = b"\0\x01m\0\x01\0\0\0\0\0\0\0\x01";
+    let data_present = true;
+    let read = ErrorDetail::ReadFailure {
+        consistency,
+        received,
+        block_for,
+        failures: failures.clone(),
+        data_present,
+    };
+    assert_eq!(error(read), [&b"\0\0\x12\0"[..], counts, b"\x01"].concat());
+    let write_type = WriteType::Simple;
+    let write =
+        ErrorDetail::WriteFailure { consistency, received, block_for, failures, write_type };
+    assert_eq!(error(write), [&b"\0\0\x11\0"[..], counts, b"\0\x06SIMPLE"].concat());
+    let unknown = ErrorDetail::CasWriteUnknown { consistency, received, block_for };
+    assert_eq!(error(unknown), [&b"\0\0\x11\0"[..], counts, b"\0\x03CAS"].concat());
+}
+
+#[test]
+fn a_function_that_fails_is_an_invalid_request() {
+    let detail = ErrorDetail::FunctionFailure {
+        keyspace: "system".into(),
+        function: "_divide".into(),
+        argument_types: vec!["int".into()],
+    };
+    assert_eq!(error(detail), b"\0\0\x22\0\0\x1aERROR FUNCTION_FAILURE: m");
+}
+
+#[test]
+fn types_of_version_4_are_custom() {
+    for (cql_type, class) in [
+        (CqlType::Tinyint, "ByteType"),
+        (CqlType::Smallint, "ShortType"),
+        (CqlType::Date, "SimpleDateType"),
+        (CqlType::Time, "TimeType"),
+        (CqlType::Duration, "DurationType"),
+    ] {
+        let spec = ColumnSpec { keyspace: "", table: "", name: "", cql_type: &cql_type };
+        let columns = EncodedColumns::new(ProtocolVersion::V3, [spec]);
+        let name = format!("org.apache.cassandra.db.marshal.{class}");
+        let expected = [&[0; 8][..], &[0, name.len() as u8], name.as_bytes()].concat();
+        assert_eq!(columns.bytes(), expected, "{class}");
+    }
+}
+
+#[test]
+fn prepared_statements_have_no_partition_key() {
+    let none = EncodedColumns::default();
+    let prepared = Prepared {
+        id: b"id",
+        result_metadata_id: b"of version 5",
+        partition_key_indices: &[0, 1],
+        variables: &none,
+        result: None,
+    };
+    let body = body(&ResponseExtras::default(), &Response::Prepared(prepared));
+    assert_eq!(body, [&b"\0\0\0\x04\0\x02id"[..], &[0; 8], b"\0\0\0\x04", &[0; 4]].concat());
+}
+
+#[test]
+fn warnings_and_payloads_are_left_out() {
+    let warnings = ["careful".to_owned()];
+    let payload = [("key".to_owned(), Some(Bytes::from_static(b"value")))];
+    let extras = ResponseExtras { warnings: &warnings, custom_payload: &payload, tracing_id: None };
+    assert_eq!(body(&extras, &Response::Void), [0, 0, 0, 1]);
+}
+
+#[test]
+fn a_change_of_a_function_is_one_of_its_keyspace() {
+    let target = SchemaTarget::Function("f".into(), vec!["int".into()]);
+    let change = SchemaChange { kind: SchemaChangeKind::Created, keyspace: "ks".into(), target };
+    let expected = b"\0\x07UPDATED\0\x08KEYSPACE\0\x02ks";
+    let extras = ResponseExtras::default();
+    let result = body(&extras, &Response::SchemaChange(&change));
+    assert_eq!(result, [&b"\0\0\0\x05"[..], expected].concat());
+    let event = body(&extras, &Response::Event(&Event::Schema(change)));
+    assert_eq!(event, [&b"\0\x0dSCHEMA_CHANGE"[..], expected].concat());
+}
