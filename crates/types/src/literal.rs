@@ -19,6 +19,7 @@ mod json_parser;
 mod number;
 mod text;
 mod timestamp;
+mod zone;
 
 pub use cql::{quote_text, to_cql_literal};
 pub use date::{parse_date, parse_time, print_date, print_time};

@@ -1,33 +1,78 @@
 //! `timestamp`: milliseconds since 1970.
 
-use crate::calendar::{MILLIS_PER_DAY, civil_from_days, days_from_civil, days_in_month};
-use crate::literal::date::{parse_integer, print_civil, split_clock, split_date, split_number};
+use crate::calendar::{CivilDate, MILLIS_PER_DAY, civil_from_days, days_from_civil, days_in_month};
+use crate::literal::date::{parse_integer, print_civil, split_date};
+use crate::literal::zone::parse_zone;
 
-/// Milliseconds from a plain number of them, or from `yyyy-mm-dd[(T| )hh:mm[:ss[.fraction]]][zone]`. Without a zone it is
-/// UTC. Digits behind the third of the fraction are cut off. As in Cassandra, a day that the month does not have becomes
-/// its last one, and 24:00 is the next midnight.
+/// Milliseconds from a plain number of them, or from `yyyy-mm-dd[zone]` or `y-m-d(T| )h:m[:s][.fraction][zone]`. Without
+/// a zone it is UTC. Digits behind the third of the fraction are cut off. As in Cassandra, a day that the month does not
+/// have becomes its last one, 24:00 is the next midnight, and before a clock numbers have one to 19 digits. Years below
+/// 1, and years with a sign, are taken before a clock only in the form of [`print_timestamp`]; Cassandra refuses those.
 pub fn parse_timestamp(text: &str) -> Option<i64> {
     if parse_integer(text).is_some() {
         return text.parse().ok();
     }
-    let (mut date, rest) = split_date(text)?;
-    date.day = date.day.min(days_in_month(date.year, date.month));
-    let mut millis_of_day = 0;
-    let mut rest = rest;
-    if let Some(after) = rest.strip_prefix(['T', ' ']) {
-        let is_clock = after.starts_with(|c: char| c.is_ascii_digit());
-        if is_clock {
-            let (clock, after) = split_clock(after)?;
-            millis_of_day = clock.nanos() / 1_000_000;
-            rest = after;
-        } else if rest.starts_with('T') {
-            return None;
+    match split_date_and_clock(text) {
+        Some((date, millis_of_day, zone)) => {
+            let is_ours = date.year < 1 || text.starts_with(['+', '-']);
+            (!is_ours || zone == "Z").then_some(())?;
+            in_zone(date, millis_of_day, zone, true)
+        }
+        None => {
+            let (date, zone) = split_date(text)?;
+            // Cassandra counts the years of an era, which has no year 0, where it reads a zone in a form of its own.
+            let is_iso = zone.is_empty()
+                || zone.eq_ignore_ascii_case("z")
+                || zone.as_bytes().get(3) == Some(&b':');
+            (is_iso || date.year > 0).then_some(())?;
+            in_zone(date, 0, zone, false)
         }
     }
-    let offset_ms = parse_zone(rest)?;
+}
+
+fn in_zone(mut date: CivilDate, millis_of_day: i64, zone: &str, has_clock: bool) -> Option<i64> {
+    date.day = date.day.min(days_in_month(date.year, date.month));
     // The first day begins before what 64 bits can say.
     let midnight_ms = i128::from(days_from_civil(date)) * i128::from(MILLIS_PER_DAY);
-    i64::try_from(midnight_ms + i128::from(millis_of_day - offset_ms)).ok()
+    let local_ms = midnight_ms + i128::from(millis_of_day);
+    let offset_ms = parse_zone(zone, has_clock, local_ms)?;
+    i64::try_from(local_ms - i128::from(offset_ms)).ok()
+}
+
+/// Splits a date and a clock off the front. The year may have a sign if it is one that [`print_timestamp`] prints so.
+fn split_date_and_clock(text: &str) -> Option<(CivilDate, i64, &str)> {
+    let (date, rest) = if text.starts_with(|first: char| first.is_ascii_digit()) {
+        let (year, rest) = split_digits(text)?;
+        let (month, rest) = split_digits(rest.strip_prefix('-')?)?;
+        let (day, rest) = split_digits(rest.strip_prefix('-')?)?;
+        let in_range = year <= 999_999_999 && (1..=12).contains(&month) && (1..=31).contains(&day);
+        in_range.then_some(())?;
+        (CivilDate { year, month: u32::try_from(month).ok()?, day: u32::try_from(day).ok()? }, rest)
+    } else {
+        split_date(text)?
+    };
+    let (hour, rest) = split_digits(rest.strip_prefix(['T', ' '])?)?;
+    let (minute, mut rest) = split_digits(rest.strip_prefix(':')?)?;
+    let (mut second, mut millis) = (0, 0);
+    if let Some(after) = rest.strip_prefix(':') {
+        (second, rest) = split_digits(after)?;
+        if let Some(after) = rest.strip_prefix('.') {
+            let digits = after.bytes().take_while(u8::is_ascii_digit).count().min(9);
+            let (fraction, after) = after.split_at(digits);
+            millis = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+            rest = after;
+        }
+    }
+    let is_midnight = hour == 24 && (minute, second, millis) == (0, 0, 0);
+    (minute < 60 && second < 60 && (hour < 24 || is_midnight)).then_some(())?;
+    Some((date, ((hour * 60 + minute) * 60 + second) * 1000 + millis, rest))
+}
+
+/// Splits one to 19 digits off the front. Numbers beyond 64 bits become the largest one, which no caller accepts.
+fn split_digits(text: &str) -> Option<(i64, &str)> {
+    let count = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, rest) = text.split_at(count);
+    (1..=19).contains(&count).then(|| (digits.parse().unwrap_or(i64::MAX), rest))
 }
 
 /// `2011-02-03T04:05:06.789Z`.
@@ -47,48 +92,6 @@ fn print_with(millis: i64, separator: char) -> String {
     let fraction = millis % 1000;
     let date = print_civil(date);
     format!("{date}{separator}{hour:02}:{minute:02}:{second:02}.{fraction:03}Z")
-}
-
-/// Milliseconds east of UTC: nothing, `Z`, `+hh`, `+hhmm`, `+hh:mm`, or after a blank `UTC`, `GMT` or `UT` with or without
-/// `+hh:mm`.
-fn parse_zone(text: &str) -> Option<i64> {
-    let (text, blank) = match text.strip_prefix(' ') {
-        Some("") => return None,
-        Some(text) => (text, true),
-        None => (text, false),
-    };
-    if text.is_empty() || text == "Z" {
-        return Some(0);
-    }
-    let named = ["UTC", "GMT", "UT"].iter().find_map(|name| text.strip_prefix(name));
-    match named {
-        Some("") if blank => Some(0),
-        Some(offset) if blank && offset.contains(':') => parse_offset(offset),
-        Some(_) => None,
-        None => parse_offset(text),
-    }
-}
-
-fn parse_offset(text: &str) -> Option<i64> {
-    let (sign, digits) = match text.as_bytes().first()? {
-        b'+' => (1, &text[1..]),
-        b'-' => (-1, &text[1..]),
-        _ => return None,
-    };
-    let (hours, minutes) = match digits.split_once(':') {
-        Some((hours, minutes)) => (whole(hours, 1..=2)?, whole(minutes, 2..=2)?),
-        None if digits.len() == 4 => {
-            let both = whole(digits, 4..=4)?;
-            (both / 100, both % 100)
-        }
-        None => (whole(digits, 1..=2)?, 0),
-    };
-    let minutes = (minutes < 60).then_some(hours * 60 + minutes).filter(|&all| all <= 18 * 60)?;
-    Some(sign * i64::from(minutes) * 60_000)
-}
-
-fn whole(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<u32> {
-    split_number(text, digits).filter(|(_, rest)| rest.is_empty()).map(|(number, _)| number)
 }
 
 #[cfg(test)]
