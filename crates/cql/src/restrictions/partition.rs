@@ -17,15 +17,26 @@ use crate::{
 pub enum PartitionRestriction {
     /// Every partition key column by `=` or `IN`.
     Keys(Vec<Alternatives>),
-    /// `token(...)` relations; either side may be open.
-    Token {
-        /// Lower bound.
-        lower: Option<TokenBound>,
-        /// Upper bound.
-        upper: Option<TokenBound>,
+    /// Every partition key column by `=` or `IN`, and `token(...)` relations that leave out keys.
+    KeysOfTokens {
+        /// The values of each partition key column.
+        keys: Vec<Alternatives>,
+        /// Keys with tokens outside are left out.
+        tokens: TokenBounds,
     },
+    /// `token(...)` relations alone.
+    Token(TokenBounds),
     /// No restriction that helps.
     All,
+}
+
+/// A token range; either side may be open.
+#[derive(Clone, Debug, Default)]
+pub struct TokenBounds {
+    /// Lower bound.
+    pub lower: Option<TokenBound>,
+    /// Upper bound.
+    pub upper: Option<TokenBound>,
 }
 
 /// One side of a token range.
@@ -47,6 +58,14 @@ pub enum Partitions {
 }
 
 impl PartitionRestriction {
+    /// The values of each partition key column, where all of them are restricted by `=` or `IN`.
+    pub fn keys(&self) -> Option<&[Alternatives]> {
+        match self {
+            Self::Keys(keys) | Self::KeysOfTokens { keys, .. } => Some(keys),
+            Self::Token(_) | Self::All => None,
+        }
+    }
+
     /// Evaluates.
     pub fn partitions(
         &self,
@@ -55,8 +74,13 @@ impl PartitionRestriction {
     ) -> Result<Partitions> {
         match self {
             Self::All => Ok(Partitions::Range(Some(KeyRange::full()))),
-            Self::Token { lower, upper } => token_range(lower.as_ref(), upper.as_ref(), evaluation),
+            Self::Token(tokens) => tokens.key_range(evaluation).map(Partitions::Range),
             Self::Keys(columns) => keys(table, columns, evaluation).map(Partitions::Keys),
+            Self::KeysOfTokens { keys: columns, tokens } => {
+                let mut keys = keys(table, columns, evaluation)?;
+                tokens.retain(&mut keys, evaluation)?;
+                Ok(Partitions::Keys(keys))
+            }
         }
     }
 }
@@ -175,40 +199,57 @@ pub fn check_key_length(length: usize) -> Result<()> {
     Ok(())
 }
 
-fn token_range(
-    lower: Option<&TokenBound>,
-    upper: Option<&TokenBound>,
-    evaluation: &Evaluation<'_>,
-) -> Result<Partitions> {
-    let token = |bound: &TokenBound| -> Result<i64> {
-        let value = bound.term.evaluate(evaluation)?.required("the partition key token")?;
+impl TokenBound {
+    fn token(&self, evaluation: &Evaluation<'_>) -> Result<i64> {
+        let value = self.term.evaluate(evaluation)?.required("the partition key token")?;
         let bytes = value.ok_or_else(|| Error::invalid("Invalid null token value"))?;
         let bytes = <[u8; 8]>::try_from(bytes.as_ref())
             .map_err(|_| Error::invalid("Invalid token value: a bigint has 8 bytes"))?;
         Ok(i64::from_be_bytes(bytes))
-    };
-    let start = match lower {
-        None => KeyBound::Unbounded,
-        Some(bound) if bound.inclusive => KeyBound::BeforeToken(Token(token(bound)?)),
-        Some(bound) => KeyBound::AfterToken(Token(token(bound)?)),
-    };
-    // An upper bound of the minimum token means the end of the ring, as drivers and tools that walk it expect.
-    let end = match upper {
-        None => KeyBound::Unbounded,
-        Some(bound) => match token(bound)? {
-            i64::MIN => KeyBound::Unbounded,
-            value if bound.inclusive => KeyBound::AfterToken(Token(value)),
-            value => KeyBound::BeforeToken(Token(value)),
-        },
-    };
-    let is_empty = match (start.token(), end.token()) {
-        (Some(start_token), Some(end_token)) => {
-            start_token > end_token
-                || (start_token == end_token
-                    && !(matches!(start, KeyBound::BeforeToken(_))
-                        && matches!(end, KeyBound::AfterToken(_))))
+    }
+}
+
+impl TokenBounds {
+    /// The range of keys with tokens inside; `None` if it is empty. An upper bound of the minimum token means the end of
+    /// the ring, as drivers and tools that walk the ring expect.
+    fn key_range(&self, evaluation: &Evaluation<'_>) -> Result<Option<KeyRange>> {
+        let start = match &self.lower {
+            None => KeyBound::Unbounded,
+            Some(bound) if bound.inclusive => {
+                KeyBound::BeforeToken(Token(bound.token(evaluation)?))
+            }
+            Some(bound) => KeyBound::AfterToken(Token(bound.token(evaluation)?)),
+        };
+        let end = match &self.upper {
+            None => KeyBound::Unbounded,
+            Some(bound) => match bound.token(evaluation)? {
+                i64::MIN => KeyBound::Unbounded,
+                value if bound.inclusive => KeyBound::AfterToken(Token(value)),
+                value => KeyBound::BeforeToken(Token(value)),
+            },
+        };
+        let is_empty = match (start.token(), end.token()) {
+            (Some(start_token), Some(end_token)) => {
+                start_token > end_token
+                    || (start_token == end_token
+                        && !(matches!(start, KeyBound::BeforeToken(_))
+                            && matches!(end, KeyBound::AfterToken(_))))
+            }
+            _ => false,
+        };
+        Ok((!is_empty).then_some(KeyRange { start, end }))
+    }
+
+    /// Leaves out keys with tokens outside. Here the minimum token is an ordinary bound, as in Cassandra.
+    fn retain(&self, keys: &mut Vec<DecoratedKey>, evaluation: &Evaluation<'_>) -> Result<()> {
+        if let Some(bound) = &self.lower {
+            let token = bound.token(evaluation)?;
+            keys.retain(|key| key.token.0 > token || (bound.inclusive && key.token.0 == token));
         }
-        _ => false,
-    };
-    Ok(Partitions::Range((!is_empty).then_some(KeyRange { start, end })))
+        if let Some(bound) = &self.upper {
+            let token = bound.token(evaluation)?;
+            keys.retain(|key| key.token.0 < token || (bound.inclusive && key.token.0 == token));
+        }
+        Ok(())
+    }
 }

@@ -12,7 +12,7 @@ use crate::{
     functions::json,
     grammar::ast::{ExpressionKind, Ordering, Select, Selection},
     metadata::{ColumnSpec, ResultMetadata},
-    restrictions::{self, Alternatives, FilterTarget, PartitionRestriction, Purpose, Restrictions},
+    restrictions::{self, Alternatives, FilterTarget, Purpose, Restrictions},
     term::{Preparation, prepare_term},
 };
 
@@ -166,7 +166,7 @@ fn check_distinct_key(
     selectors: &[SelectExpression],
     restrictions: &Restrictions,
 ) -> Result<()> {
-    if matches!(restrictions.partition, PartitionRestriction::Keys(_)) {
+    if restrictions.partition.keys().is_some() {
         return Ok(());
     }
     let mut shown = BTreeSet::new();
@@ -195,8 +195,8 @@ fn plan_group_by(
     }
     let key: Vec<_> =
         table.partition_key_columns().iter().chain(table.clustering_columns()).collect();
-    let partition_is_single = matches!(&restrictions.partition, PartitionRestriction::Keys(columns)
-        if columns.iter().all(is_single));
+    let partition_is_single =
+        restrictions.partition.keys().is_some_and(|columns| columns.iter().all(is_single));
     let mut at = 0;
     for expression in &statement.group_by {
         let ExpressionKind::Column(name) = &expression.kind else {
@@ -279,7 +279,7 @@ fn plan_ordering(
     if order_by.is_empty() {
         return Ok((false, Vec::new()));
     }
-    let PartitionRestriction::Keys(keys) = &restrictions.partition else {
+    let Some(keys) = restrictions.partition.keys() else {
         return Err(Error::invalid(
             "ORDER BY is only supported when the partition key is restricted by an EQ or an IN.",
         ));

@@ -3,6 +3,7 @@
 mod clustering;
 mod filter;
 mod partition;
+mod repeated;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,8 +14,9 @@ use self::{
     clustering::{plan_clustering, tuple_columns},
     filter::{plan_filter, refuse_filters},
     partition::{check_token, plan_partition},
+    repeated::check_repeated,
 };
-use super::{Alternatives, Restrictions, partition::PartitionRestriction};
+use super::{Alternatives, Restrictions};
 use crate::{
     Error, Result,
     grammar::ast::{
@@ -95,6 +97,7 @@ pub fn plan(
             }
         }
     }
+    check_repeated(preparation, table, clause)?;
     let may_filter = purpose == Purpose::Select { allow_filtering: true };
     let mut needs_filtering = !filters.is_empty();
     let partition = plan_partition(
@@ -118,7 +121,7 @@ pub fn plan(
     if purpose == Purpose::Modify {
         refuse_filters(table, &filters)?;
     }
-    if !clustering.is_empty() && !matches!(partition, PartitionRestriction::Keys(_)) {
+    if !clustering.is_empty() && partition.keys().is_none() {
         needs_filtering = true;
     }
     if needs_filtering && !may_filter {

@@ -6,7 +6,7 @@ use espalier_mutation::schema::TableMetadata;
 use espalier_types::CqlType;
 
 use super::{
-    super::partition::{PartitionRestriction, TokenBound},
+    super::partition::{PartitionRestriction, TokenBound, TokenBounds},
     ColumnRelations, Purpose, alternatives,
 };
 use crate::{
@@ -25,15 +25,26 @@ pub(super) fn check_token(
         preparation.column(table, name)?;
     }
     let columns = table.partition_key_columns();
-    let in_order = names.len() == columns.len()
-        && names.iter().zip(columns).all(|(name, column)| name.as_str() == column.name);
-    if !in_order {
-        let key: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-        let message = format!(
-            "The token() function must be applied to all partition key components in order: {}",
-            key.join(", ")
+    let refuse = |message: &str| Err(preparation.invalid(relation.position, message));
+    if names.len() < columns.len()
+        || !columns.iter().all(|column| names.iter().any(|name| name.as_str() == column.name))
+    {
+        return refuse(
+            "The token() function must be applied to all partition key components or none of them",
         );
-        return Err(preparation.invalid(relation.position, message));
+    }
+    if names.iter().any(|name| columns.iter().all(|column| name.as_str() != column.name)) {
+        return refuse("The token() function must contains only partition key components");
+    }
+    if names.len() > columns.len() {
+        return refuse("The token() function contains duplicate partition key components");
+    }
+    if names.iter().zip(columns).any(|(name, column)| name.as_str() != column.name) {
+        let message = format!(
+            "The token function arguments must be in the partition key order: {}",
+            key_names(table)
+        );
+        return refuse(&message);
     }
     match relation.predicate {
         Predicate::Compare(operator, _) if operator != Operator::NotEqual => Ok(()),
@@ -58,13 +69,17 @@ pub(super) fn plan_partition<'e>(
     let equal: Vec<Option<&Relation<'_>>> = (0..columns.len())
         .map(|index| by_column.get(&index).and_then(|relations| relations.equal))
         .collect();
-    if equal.iter().all(Option::is_some) && tokens.is_empty() {
-        let alternatives = columns
+    if equal.iter().all(Option::is_some) {
+        let keys = columns
             .iter()
             .zip(equal.iter().flatten())
             .map(|(column, relation)| alternatives(preparation, column, relation))
             .collect::<Result<_>>()?;
-        return Ok(PartitionRestriction::Keys(alternatives));
+        if tokens.is_empty() {
+            return Ok(PartitionRestriction::Keys(keys));
+        }
+        let tokens = plan_tokens(preparation, table, tokens)?;
+        return Ok(PartitionRestriction::KeysOfTokens { keys, tokens });
     }
     if purpose == Purpose::Modify {
         let missing: Vec<&str> = columns
@@ -90,15 +105,53 @@ pub(super) fn plan_partition<'e>(
     if tokens.is_empty() {
         return Ok(PartitionRestriction::All);
     }
+    plan_tokens(preparation, table, tokens).map(PartitionRestriction::Token)
+}
+
+fn key_names(table: &TableMetadata) -> String {
+    let names: Vec<&str> =
+        table.partition_key_columns().iter().map(|column| column.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// The bounds that `token(...)` relations set together; each bound may be set once.
+fn plan_tokens(
+    preparation: &mut Preparation<'_>,
+    table: &TableMetadata,
+    tokens: &[&Relation<'_>],
+) -> Result<TokenBounds> {
     let receiver = preparation.receiver("partition key token", &CqlType::Bigint);
-    let (mut lower, mut upper) = (None, None);
+    let mut bounds = TokenBounds::default();
+    let mut has_equal = false;
     for relation in tokens {
-        let bound = |preparation: &mut Preparation<'_>,
-                     side: &mut Option<TokenBound>,
-                     value: &Expression<'_>,
-                     inclusive| {
+        let is_equal = matches!(relation.predicate, Predicate::Compare(Operator::Equal, _));
+        let is_restricted = bounds.lower.is_some() || bounds.upper.is_some();
+        if has_equal || (is_equal && is_restricted) {
+            let names = key_names(table);
+            let message = if has_equal {
+                format!(
+                    "{names} cannot be restricted by more than one relation if it includes an Equal"
+                )
+            } else {
+                format!(
+                    "Columns \"{names}\" cannot be restricted by both an equality and an inequality relation"
+                )
+            };
+            return Err(preparation.invalid(relation.position, message));
+        }
+        has_equal |= is_equal;
+        let mut bound = |preparation: &mut Preparation<'_>,
+                         is_lower: bool,
+                         value: &Expression<'_>,
+                         inclusive| {
+            let side = if is_lower { &mut bounds.lower } else { &mut bounds.upper };
             if side.is_some() {
-                return Err(preparation.invalid(relation.position, "More than one restriction was found for the same bound of the partition key token"));
+                let which = if is_lower { "start" } else { "end" };
+                let message = format!(
+                    "More than one restriction was found for the {which} bound on {}",
+                    key_names(table)
+                );
+                return Err(preparation.invalid(relation.position, message));
             }
             *side =
                 Some(TokenBound { term: prepare_term(preparation, value, &receiver)?, inclusive });
@@ -106,24 +159,22 @@ pub(super) fn plan_partition<'e>(
         };
         match &relation.predicate {
             Predicate::Compare(Operator::Equal, value) => {
-                bound(preparation, &mut lower, value, true)?;
-                bound(preparation, &mut upper, value, true)?;
+                bound(preparation, true, value, true)?;
+                bound(preparation, false, value, true)?;
             }
             Predicate::Compare(
                 operator @ (Operator::Greater | Operator::GreaterOrEqual),
                 value,
-            ) => {
-                bound(preparation, &mut lower, value, *operator == Operator::GreaterOrEqual)?;
-            }
+            ) => bound(preparation, true, value, *operator == Operator::GreaterOrEqual)?,
             Predicate::Compare(operator, value) => {
-                bound(preparation, &mut upper, value, *operator == Operator::LessOrEqual)?;
+                bound(preparation, false, value, *operator == Operator::LessOrEqual)?;
             }
             Predicate::Between(low, high) => {
-                bound(preparation, &mut lower, low, true)?;
-                bound(preparation, &mut upper, high, true)?;
+                bound(preparation, true, low, true)?;
+                bound(preparation, false, high, true)?;
             }
             _ => {}
         }
     }
-    Ok(PartitionRestriction::Token { lower, upper })
+    Ok(bounds)
 }
