@@ -23,7 +23,7 @@ pub struct ColumnSpec {
 pub struct BindMetadata {
     /// One for each marker.
     pub columns: Vec<ColumnSpec>,
-    /// For each partition key column the index of the marker that binds it; empty if one is not bound by a marker.
+    /// For each partition key column the index of the last marker that is bound to it; empty if one has none.
     /// Drivers compute the routing token from it.
     pub partition_key_indices: Vec<u16>,
 }

@@ -15,9 +15,8 @@ use crate::{
     metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id},
     modify::plan_modification,
     prepared::{Plan, Prepared},
-    restrictions::{Alternatives, PartitionRestriction},
     select::plan_select,
-    term::{Preparation, Term, prepare_term},
+    term::{Preparation, prepare_term},
 };
 
 /// Parses and plans a statement.
@@ -70,14 +69,14 @@ impl<'a> Planner<'a> {
                 let table = self.table(&select.table)?;
                 let mut preparation = self.preparation(&table, &parsed.bind_markers, None);
                 let planned = plan_select(&mut preparation, &table, select)?;
-                let key = key_indices(&planned.restrictions.partition);
+                let key = preparation.key_indices(&table);
                 Ok((Plan::Select(Box::new(planned)), preparation.into_markers()?, key))
             }
             Statement::Modification(statement) => {
                 let table = self.table(modified_table(statement))?;
                 let mut preparation = self.preparation(&table, &parsed.bind_markers, None);
                 let planned = plan_modification(&mut preparation, &table, statement)?;
-                let key = key_indices(&planned.restrictions.partition);
+                let key = preparation.key_indices(&table);
                 Ok((Plan::Modification(Box::new(planned)), preparation.into_markers()?, key))
             }
             Statement::Batch(batch) => self.batch(batch, &parsed.bind_markers),
@@ -125,6 +124,8 @@ impl<'a> Planner<'a> {
             table: table.name.as_str().into(),
             markers,
             bound: bound.unwrap_or_else(|| vec![None; markers.len()]),
+            marker_name: None,
+            key_markers: Vec::new(),
         }
     }
 
@@ -142,20 +143,21 @@ impl<'a> Planner<'a> {
     ) -> Result<Planned> {
         let mut bound: Vec<Option<ColumnSpec>> = vec![None; markers.len()];
         let mut statements = Vec::with_capacity(batch.statements.len());
-        let mut key = Vec::new();
+        let mut key_markers = Vec::new();
+        let mut first_table: Option<Arc<TableMetadata>> = None;
         for statement in &batch.statements {
             let table = self.table(modified_table(statement))?;
             let mut preparation = self.preparation(&table, markers, Some(bound));
+            preparation.key_markers = key_markers;
             let planned = plan_modification(&mut preparation, &table, statement)?;
-            if statements.is_empty() {
-                key = key_indices(&planned.restrictions.partition);
-            }
-            bound = preparation.bound;
+            first_table.get_or_insert(table);
+            (bound, key_markers) = (preparation.bound, preparation.key_markers);
             statements.push(planned);
         }
         let mut preparation =
-            Preparation::new(self.text, self.schema, "".into(), "".into(), markers);
+            Preparation::new(self.text, self.schema, "[batch]".into(), "[batch]".into(), markers);
         preparation.bound = bound;
+        preparation.key_markers = key_markers;
         if batch.using.time_to_live.is_some() {
             return Err(Error::invalid("Global TTL on the BATCH statement is not supported."));
         }
@@ -166,6 +168,8 @@ impl<'a> Planner<'a> {
             .as_ref()
             .map(|timestamp| prepare_term(&mut preparation, timestamp, &receiver))
             .transpose()?;
+        let key = first_table.filter(|table| preparation.is_bound_to_one_table(table));
+        let key = key.map(|table| preparation.key_indices(&table)).unwrap_or_default();
         check_statements(batch.kind, statements.iter(), timestamp.is_some())?;
         let plan = PlannedBatch { kind: batch.kind, timestamp, statements };
         Ok((Plan::Batch(Box::new(plan)), preparation.into_markers()?, key))
@@ -201,17 +205,4 @@ fn modified_table<'s, 'a>(statement: &'s Modification<'a>) -> &'s QualifiedName<
         Modification::Update(statement) => &statement.table,
         Modification::Delete(statement) => &statement.table,
     }
-}
-
-/// For each partition key column the marker that binds it, if every one is bound by `=` to a marker.
-fn key_indices(partition: &PartitionRestriction) -> Vec<u16> {
-    let PartitionRestriction::Keys(columns) = partition else { return Vec::new() };
-    let indices = columns.iter().map(|alternatives| match alternatives {
-        Alternatives::Terms(terms) => match terms.as_slice() {
-            [Term::Bind(index)] => Some(*index),
-            _ => None,
-        },
-        Alternatives::List(_) => None,
-    });
-    indices.collect::<Option<Vec<u16>>>().unwrap_or_default()
 }

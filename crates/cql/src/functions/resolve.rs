@@ -219,6 +219,6 @@ fn argument(
     wanted: &CqlType,
     operand: &Expression<'_>,
 ) -> Result<Term> {
-    let receiver = preparation.receiver(&format!("arg{index}({})", function.name), wanted);
+    let receiver = preparation.receiver(&format!("arg{index}(system.{})", function.name), wanted);
     prepare_term(preparation, operand, &receiver)
 }

@@ -14,6 +14,9 @@ use crate::{
     term::{Preparation, prepare_term},
 };
 
+/// The name of bind markers in a selection.
+const SELECTION: &str = "[selection]";
+
 /// Collects what selectors refer to while they are prepared.
 pub struct SelectionPreparation<'p, 'a> {
     /// Markers, schema, text.
@@ -80,11 +83,11 @@ impl SelectionPreparation<'_, '_> {
                 let field_type = definition.fields[index].1.clone();
                 Ok((SelectExpression::Field(Box::new(inner), index), field_type))
             }
-            ExpressionKind::Element(inner, key) => {
-                let (inner, inner_type) = self.prepare(inner, None)?;
-                let (key_type, element_type) = match &inner_type {
-                    CqlType::Map { key, value, .. } => (key.as_ref(), value.as_ref()),
-                    CqlType::Set { element, .. } => (element.as_ref(), element.as_ref()),
+            ExpressionKind::Element(collection, key) => {
+                let (inner, inner_type) = self.prepare(collection, None)?;
+                let (part, key_type, element_type) = match &inner_type {
+                    CqlType::Map { key, value, .. } => ("key", key.as_ref(), value.as_ref()),
+                    CqlType::Set { element, .. } => ("value", element.as_ref(), element.as_ref()),
                     CqlType::List { .. } => {
                         let message = format!(
                             "Element selection is only allowed on sets and maps, but {} is a list",
@@ -104,17 +107,24 @@ impl SelectionPreparation<'_, '_> {
                 };
                 let key_type = key_type.clone();
                 let element_type = element_type.clone();
-                let (key, _) = self.prepare(key, Some(&key_type))?;
+                let key = match &key.kind {
+                    ExpressionKind::BindMarker(marker) => {
+                        let name = format!("{part}({collection})");
+                        let receiver = self.preparation.receiver(&name, &key_type);
+                        SelectExpression::Term(self.preparation.bind(*marker, &receiver)?)
+                    }
+                    _ => self.prepare(key, Some(&key_type))?.0,
+                };
                 Ok((
                     SelectExpression::Element(Box::new(inner), inner_type, Box::new(key)),
                     element_type,
                 ))
             }
-            ExpressionKind::Slice(inner, from, to) => {
-                let (inner, inner_type) = self.prepare(inner, None)?;
-                let key_type = match &inner_type {
-                    CqlType::Map { key, .. } => key.as_ref().clone(),
-                    CqlType::Set { element, .. } => element.as_ref().clone(),
+            ExpressionKind::Slice(collection, from, to) => {
+                let (inner, inner_type) = self.prepare(collection, None)?;
+                let (part, key_type) = match &inner_type {
+                    CqlType::Map { key, .. } => ("key", key.as_ref().clone()),
+                    CqlType::Set { element, .. } => ("value", element.as_ref().clone()),
                     other => {
                         return Err(self.invalid(
                             expression,
@@ -125,7 +135,8 @@ impl SelectionPreparation<'_, '_> {
                         ));
                     }
                 };
-                let receiver = self.preparation.receiver("slice bound", &key_type);
+                let name = format!("{part}({collection})");
+                let receiver = self.preparation.receiver(&name, &key_type);
                 let mut bound = |bound: &Option<Box<Expression<'_>>>| {
                     bound
                         .as_ref()
@@ -187,9 +198,14 @@ impl SelectionPreparation<'_, '_> {
                 self.prepare(&parts[0], expected)
             }
             ExpressionKind::Tuple(parts) => {
+                let types = match expected {
+                    Some(CqlType::Tuple(types)) if types.len() >= parts.len() => &types[..],
+                    _ => &[],
+                };
                 let parts = parts
                     .iter()
-                    .map(|part| self.prepare(part, None))
+                    .enumerate()
+                    .map(|(index, part)| self.prepare(part, types.get(index)))
                     .collect::<Result<Vec<_>>>()?;
                 let (parts, types): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
                 let tuple = CqlType::Tuple(types.into_iter().map(|part| part.freeze()).collect());
@@ -241,9 +257,12 @@ impl SelectionPreparation<'_, '_> {
     ) -> Result<(SelectExpression, CqlType)> {
         match expected.cloned().or_else(|| crate::term::natural_type(expression)) {
             Some(known) => {
-                let receiver = self.preparation.receiver(&expression.to_string(), &known);
-                let term = prepare_term(self.preparation, expression, &receiver)?;
-                Ok((SelectExpression::Term(term), known))
+                let receiver = self.preparation.receiver(SELECTION, &known);
+                // In a selection this is the name of every marker, inside a literal too.
+                self.preparation.marker_name = Some(SELECTION);
+                let term = prepare_term(self.preparation, expression, &receiver);
+                self.preparation.marker_name = None;
+                Ok((SelectExpression::Term(term?), known))
             }
             None => Err(self.invalid(expression, format!("Cannot infer type for term {expression} in selection clause (try using a cast to force a type)"))),
         }
@@ -354,7 +373,11 @@ impl SelectionPreparation<'_, '_> {
         if is_native && AggregateFunction::is_aggregate(name) {
             if let [argument] = call.arguments.as_slice() {
                 let before = self.aggregates;
-                let (argument, argument_type) = self.prepare(argument, None)?;
+                // `count(?)` counts values of any type.
+                let counts_marker =
+                    name == "count" && matches!(argument.kind, ExpressionKind::BindMarker(_));
+                let expected = counts_marker.then_some(&CqlType::Blob);
+                let (argument, argument_type) = self.prepare(argument, expected)?;
                 if self.aggregates != before {
                     return Err(self.invalid(
                         expression,

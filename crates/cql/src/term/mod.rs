@@ -15,7 +15,7 @@ use espalier_types::CqlType;
 pub use assignment::{Assignable, is_assignable, literal_fits, natural_type};
 pub use borrow::{BorrowedBound, borrow_values};
 pub use evaluate::{Bound, Evaluation, bind_values, build_literal};
-pub use prepare::{Preparation, prepare_term, resolve_type};
+pub use prepare::{Preparation, prepare_parts, prepare_term, resolve_type};
 
 use crate::functions::{ResolvedFunction, json::JsonColumn};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind, Schema, TableMetadata};
 use espalier_types::{CqlType, UserType};
 
 use super::{
@@ -35,6 +35,10 @@ pub struct Preparation<'a> {
     pub markers: &'a BindMarkers<'a>,
     /// What each marker stands for, as far as it is known.
     pub bound: Vec<Option<ColumnSpec>>,
+    /// The name of markers without a name of their own, whatever they stand for.
+    pub marker_name: Option<&'static str>,
+    /// Partition key columns by position, and the markers that were bound to them, in the order of binding.
+    pub key_markers: Vec<(usize, u16)>,
 }
 
 impl<'a> Preparation<'a> {
@@ -46,7 +50,16 @@ impl<'a> Preparation<'a> {
         table: Arc<str>,
         markers: &'a BindMarkers<'a>,
     ) -> Self {
-        Self { text, schema, keyspace, table, markers, bound: vec![None; markers.len()] }
+        Self {
+            text,
+            schema,
+            keyspace,
+            table,
+            markers,
+            bound: vec![None; markers.len()],
+            marker_name: None,
+            key_markers: Vec::new(),
+        }
     }
 
     /// 0x2200 with the place.
@@ -80,14 +93,49 @@ impl<'a> Preparation<'a> {
     /// A marker that stands for `receiver`.
     pub fn bind(&mut self, marker: BindMarker, receiver: &ColumnSpec) -> Result<Term> {
         let mut spec = receiver.clone();
-        spec.name = marker_name(self.markers, marker.index, &receiver.name);
+        let name = self.marker_name.unwrap_or(&receiver.name);
+        spec.name = marker_name(self.markers, marker.index, name);
         let index = u16::try_from(marker.index)
             .map_err(|_| self.invalid(marker.position, "Too many bind markers: at most 65535"))?;
         match self.bound.get_mut(usize::from(index)) {
             Some(slot) => *slot = Some(spec),
             None => return Err(self.invalid(marker.position, "Unknown bind marker")),
         }
+        self.record_key_marker(index, receiver);
         Ok(Term::Bind(index))
+    }
+
+    fn record_key_marker(&mut self, index: u16, receiver: &ColumnSpec) {
+        if self.marker_name.is_some() {
+            return;
+        }
+        let table = self.schema.keyspace(&self.keyspace).and_then(|k| k.tables.get(&*self.table));
+        let key_column = table
+            .and_then(|table| table.column(&receiver.name))
+            .filter(|column| column.kind == ColumnKind::PartitionKey);
+        if let Some(column) = key_column {
+            self.key_markers.push((column.position, index));
+        }
+    }
+
+    /// For each partition key column of `table` the last marker that is bound to it; nothing if one has none.
+    pub fn key_indices(&self, table: &TableMetadata) -> Vec<u16> {
+        let last = |position| {
+            let mut markers = self.key_markers.iter().rev();
+            markers.find(|(other, _)| *other == position).map(|(_, index)| *index)
+        };
+        (0..table.partition_key_columns().len())
+            .map(last)
+            .collect::<Option<_>>()
+            .unwrap_or_default()
+    }
+
+    /// Whether all markers stand for something of `table`.
+    pub fn is_bound_to_one_table(&self, table: &TableMetadata) -> bool {
+        self.bound
+            .iter()
+            .flatten()
+            .all(|spec| *spec.keyspace == *table.keyspace && *spec.table == *table.name)
     }
 
     /// The metadata of all markers; every one has been resolved.
@@ -278,6 +326,16 @@ pub fn prepare_term(
             Err(preparation.invalid(position, format!("{expression} is not a value here")))
         }
     }
+}
+
+/// A term for a tuple as written, with a receiver for each of its parts.
+pub fn prepare_parts(
+    preparation: &mut Preparation<'_>,
+    parts: &[Expression<'_>],
+    receivers: Vec<ColumnSpec>,
+    tuple: &CqlType,
+) -> Result<Term> {
+    composite(preparation, parts.iter().zip(receivers), tuple)
 }
 
 fn wrong_literal(

@@ -18,7 +18,7 @@ use crate::{
         ComparisonOperator as Operator, Expression, ExpressionKind, InValues, Name, Predicate,
         Relation,
     },
-    term::{Preparation, prepare_term},
+    term::{Preparation, prepare_parts, prepare_term},
 };
 
 pub(super) fn tuple_columns(
@@ -158,14 +158,15 @@ fn plan_tuples(
     for (relation, count) in relations {
         let tuple = tuple_type(table, at, *count);
         let receiver = preparation.receiver(&names(*count), &tuple);
+        let columns = &table.clustering_columns()[at..at + count];
         let alternatives = match &relation.predicate {
             Predicate::Compare(Operator::Equal, value) => {
-                Some(Alternatives::Terms(vec![tuple_term(preparation, value, &receiver, *count)?]))
+                Some(Alternatives::Terms(vec![tuple_term(preparation, value, &receiver, columns)?]))
             }
             Predicate::In(InValues::Values(values)) => Some(Alternatives::Terms(
                 values
                     .iter()
-                    .map(|value| tuple_term(preparation, value, &receiver, *count))
+                    .map(|value| tuple_term(preparation, value, &receiver, columns))
                     .collect::<Result<_>>()?,
             )),
             Predicate::In(InValues::BindMarker(marker)) => {
@@ -174,7 +175,7 @@ fn plan_tuples(
                 Some(Alternatives::List(preparation.bind(*marker, &receiver)?))
             }
             Predicate::Compare(operator, value) if *operator != Operator::NotEqual => {
-                let term = tuple_term(preparation, value, &receiver, *count)?;
+                let term = tuple_term(preparation, value, &receiver, columns)?;
                 let inclusive =
                     matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual);
                 let is_lower = matches!(operator, Operator::Greater | Operator::GreaterOrEqual);
@@ -251,14 +252,23 @@ fn tuple_term(
     preparation: &mut Preparation<'_>,
     value: &Expression<'_>,
     receiver: &crate::metadata::ColumnSpec,
-    count: usize,
+    columns: &[ColumnDefinition],
 ) -> Result<crate::term::Term> {
-    if let ExpressionKind::Tuple(items) = &value.kind
-        && items.len() != count
-    {
-        let message =
-            format!("Expected {count} elements in value tuple, but got {}: {value}", items.len());
+    let ExpressionKind::Tuple(items) = &value.kind else {
+        return prepare_term(preparation, value, receiver);
+    };
+    if items.len() != columns.len() {
+        let message = format!(
+            "Expected {} elements in value tuple, but got {}: {value}",
+            columns.len(),
+            items.len()
+        );
         return Err(preparation.invalid(value.position, message));
     }
-    prepare_term(preparation, value, receiver)
+    // Each part is a value of a column, and markers have the column's name.
+    let receivers = columns
+        .iter()
+        .map(|column| preparation.receiver(&column.name, &column.column_type))
+        .collect();
+    prepare_parts(preparation, items, receivers, &receiver.column_type)
 }

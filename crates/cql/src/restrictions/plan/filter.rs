@@ -66,6 +66,12 @@ pub(super) fn plan_filter(
                     return Err(preparation.invalid(name.position, message));
                 }
             };
+            if !column.is_complex() {
+                let message = format!(
+                    "Map-entry equality predicates on frozen map column {name} are not supported"
+                );
+                return Err(preparation.invalid(name.position, message));
+            }
             if !matches!(relation.predicate, Predicate::Compare(Operator::Equal, _)) {
                 let message = "Only EQ relations are supported on map entries";
                 return Err(preparation.invalid(relation.position, message));
