@@ -8,6 +8,7 @@ mod create_table;
 mod keyspace;
 mod option_values;
 mod options;
+mod protected;
 mod type_size;
 mod user_type;
 
@@ -77,6 +78,7 @@ pub fn apply(
 ) -> Outcome {
     let parsed = grammar::parse(text)?;
     let context = Context { text, keyspace, schema, memtables };
+    protected::check(&context, &parsed.statement)?;
     match &parsed.statement {
         Statement::CreateKeyspace(statement) => keyspace::create(&context, statement),
         Statement::AlterKeyspace(statement) => keyspace::alter(&context, statement),

@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use espalier_mutation::schema::{ColumnKind, TableMetadata};
-use espalier_storage::{ColumnSelection, system::is_virtual};
+use espalier_storage::{
+    ColumnSelection,
+    system::{is_made_when_read, is_virtual},
+};
 use espalier_types::CqlType;
 
 use super::{PlannedSelect, SelectExpression, selection::SelectionPreparation};
@@ -69,7 +72,8 @@ pub fn plan_select(
         point: None,
     };
     // Nor is there anything where a row could be looked up.
-    plan.point = super::PointSelect::plan(&plan).filter(|_| !is_virtual);
+    let is_stored = !is_made_when_read(&table.keyspace, &table.name);
+    plan.point = super::PointSelect::plan(&plan).filter(|_| is_stored);
     Ok(plan)
 }
 

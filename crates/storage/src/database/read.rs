@@ -18,7 +18,7 @@ use crate::{
         PartitionRows, ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, tell_point,
         tell_point_sources, tell_result,
     },
-    system::{SCHEMA_KEYSPACE, is_virtual},
+    system::{SCHEMA_KEYSPACE, is_made_when_read},
     table::SSTable,
 };
 
@@ -32,7 +32,7 @@ const FEW_FILTERS: usize = 2;
 impl Database {
     /// Reads. Ranges go from shard to shard in ring order.
     pub async fn read(&self, command: ReadCommand) -> Result<ReadResult, StorageError> {
-        if is_virtual(&command.table.keyspace) {
+        if is_made_when_read(&command.table.keyspace, &command.table.name) {
             return Box::pin(self.read_virtual(&command)).await;
         }
         let shards = match &command.target {

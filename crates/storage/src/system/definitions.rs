@@ -14,6 +14,10 @@ use espalier_types::CqlType;
 use md5::{Digest, Md5};
 
 use super::{
+    counterparts::{
+        AUTH, AUTH_KEYSPACE, DISTRIBUTED, DISTRIBUTED_KEYSPACE, SYSTEM_COUNTERPARTS,
+        comment_of_counterpart,
+    },
     traces::TRACES_KEYSPACE,
     views::{VIEWS, VIEWS_KEYSPACE, VIRTUAL_SCHEMA, VIRTUAL_SCHEMA_KEYSPACE, comment_of_view},
 };
@@ -95,10 +99,7 @@ const SYSTEM: &[(&str, &str)] = &[
     ),
     ("batches", "id timeuuid pk, mutations list<blob>, version int"),
     ("built_views", "keyspace_name text pk, view_name text ck, status_replicated boolean"),
-    (
-        "IndexInfo",
-        "table_name text pk, index_name text ck, value 'org.apache.cassandra.db.marshal.EmptyType'",
-    ),
+    ("IndexInfo", "table_name text pk, index_name text ck, value blob"),
     (
         "compaction_history",
         "id timeuuid pk, bytes_in bigint, bytes_out bigint, columnfamily_name text, compacted_at timestamp, \
@@ -143,12 +144,15 @@ fn defined() -> &'static Vec<KeyspaceMetadata> {
 
 fn define_all() -> Vec<KeyspaceMetadata> {
     let local = [("class", "org.apache.cassandra.locator.LocalStrategy")];
-    let simple =
-        [("class", "org.apache.cassandra.locator.SimpleStrategy"), ("replication_factor", "2")];
+    let simple = |factor| {
+        [("class", "org.apache.cassandra.locator.SimpleStrategy"), ("replication_factor", factor)]
+    };
     vec![
-        keyspace("system", &local, SYSTEM),
+        keyspace("system", &local, &[SYSTEM, SYSTEM_COUNTERPARTS].concat()),
+        keyspace(AUTH_KEYSPACE, &simple("1"), AUTH),
+        keyspace(DISTRIBUTED_KEYSPACE, &simple("3"), DISTRIBUTED),
         keyspace("system_schema", &local, SCHEMA),
-        keyspace(TRACES_KEYSPACE, &simple, TRACES),
+        keyspace(TRACES_KEYSPACE, &simple("2"), TRACES),
         keyspace(VIEWS_KEYSPACE, &local, VIEWS),
         keyspace(VIRTUAL_SCHEMA_KEYSPACE, &local, VIRTUAL_SCHEMA),
     ]
@@ -178,15 +182,24 @@ fn keyspace(name: &str, replication: &[(&str, &str)], tables: &[(&str, &str)]) -
 
 fn define(keyspace: &str, name: &str, columns: &str) -> TableMetadata {
     let columns = columns.replace("$OPTIONS", OPTIONS);
-    // Rows of traces expire on their own, and nobody deletes them.
-    let gc_grace_seconds = if keyspace == TRACES_KEYSPACE { 0 } else { 7 * 24 * 3600 };
+    let gc_grace_days = match keyspace {
+        // Rows of traces expire on their own, and nobody deletes them.
+        TRACES_KEYSPACE => 0,
+        AUTH_KEYSPACE => 90,
+        DISTRIBUTED_KEYSPACE => 10,
+        _ => 7,
+    };
     let comment = match (keyspace, name) {
         (TRACES_KEYSPACE, "sessions") => "tracing sessions",
         (TRACES_KEYSPACE, "events") => "tracing events",
-        _ => comment_of_view(keyspace, name),
+        (VIEWS_KEYSPACE | VIRTUAL_SCHEMA_KEYSPACE, _) => comment_of_view(keyspace, name),
+        _ => comment_of_counterpart(keyspace, name),
     };
-    let options =
-        TableOptions { gc_grace_seconds, comment: comment.to_owned(), ..TableOptions::default() };
+    let options = TableOptions {
+        gc_grace_seconds: gc_grace_days * 24 * 3600,
+        comment: comment.to_owned(),
+        ..TableOptions::default()
+    };
     let mut builder =
         TableBuilder::new(keyspace, name, system_table_id(keyspace, name)).options(options);
     for column in split_columns(&columns) {
@@ -256,5 +269,10 @@ mod tests {
         let id = |keyspace, name| table(keyspace, name).id.to_string();
         assert_eq!(id("system", "local"), "7ad54392-bcdd-35a6-8417-4e047860b377");
         assert_eq!(id("system_schema", "tables"), "afddfb9d-bc1e-3068-8056-eed6c302ba09");
+        assert_eq!(id("system_auth", "roles"), "5bc52802-de25-35ed-aeab-188eecebb090");
+        assert_eq!(
+            id("system_distributed", "repair_history"),
+            "759fffad-624b-3181-80ee-fa9a52d1f627"
+        );
     }
 }

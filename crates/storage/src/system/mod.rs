@@ -7,6 +7,7 @@
 //! The tables of two keyspaces are virtual ([`is_virtual`]): they have no files, and are described in `system_virtual_schema` instead.
 //! Source: the schema of Cassandra 5.0 as `DESCRIBE FULL SCHEMA` prints it.
 
+mod counterparts;
 mod decode;
 mod definitions;
 mod encode;
@@ -27,7 +28,7 @@ pub use local::{
 };
 pub use row::{Fields, RowWriter};
 pub use traces::{TRACES_KEYSPACE, TraceSession, TraceWriter};
-pub use views::{VIEWS_KEYSPACE, VIRTUAL_SCHEMA_KEYSPACE, is_virtual};
+pub use views::{VIEWS_KEYSPACE, VIRTUAL_SCHEMA_KEYSPACE, is_made_when_read, is_virtual};
 
 /// The keyspace of the schema tables.
 pub const SCHEMA_KEYSPACE: &str = "system_schema";

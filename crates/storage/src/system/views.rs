@@ -3,6 +3,8 @@
 //! Names and columns are Cassandra's where it has the table; `table_statistics` is ours. Its tables of latencies and caches are
 //! left out, since nothing here counts what they show.
 
+use super::SYSTEM_KEYSPACE;
+
 /// What the node tells of itself.
 pub const VIEWS_KEYSPACE: &str = "system_views";
 /// The description of the virtual tables, which are not in the schema tables.
@@ -12,6 +14,14 @@ pub const VIRTUAL_SCHEMA_KEYSPACE: &str = "system_virtual_schema";
 #[inline]
 pub fn is_virtual(keyspace: &str) -> bool {
     keyspace == VIEWS_KEYSPACE || keyspace == VIRTUAL_SCHEMA_KEYSPACE
+}
+
+/// Whether the rows of a table are made when it is read: those of the virtual keyspaces, and estimates, which
+/// Cassandra writes into `system` every few minutes.
+#[inline]
+pub fn is_made_when_read(keyspace: &str, name: &str) -> bool {
+    is_virtual(keyspace)
+        || (keyspace == SYSTEM_KEYSPACE && (name == "size_estimates" || name == "table_estimates"))
 }
 
 pub(super) const VIEWS: &[(&str, &str)] = &[

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::schema::{
-    KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata, TableOptions,
+    ColumnKind, KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata, TableOptions,
 };
 use espalier_storage::system::{
     SCHEMA_TABLES, SchemaRows, keyspaces, read_schema, schema_mutation, table,
@@ -146,4 +146,44 @@ fn a_damaged_row_is_named() {
     rows.columns.clear();
     let error = read_schema(&rows, Uuid::nil()).unwrap_err();
     assert_eq!(error.to_string(), "system_schema.tables: row ks.t: no columns");
+}
+
+/// A table's columns as `testdata/cql/system_tables.txt` has them.
+fn describe(table: &TableMetadata) -> Vec<String> {
+    let part = |kind| match kind {
+        ColumnKind::PartitionKey => 'p',
+        ColumnKind::Clustering => 'c',
+        ColumnKind::Static => 's',
+        ColumnKind::Regular => 'r',
+    };
+    let columns = table.columns().iter();
+    let mut columns: Vec<String> = columns
+        .map(|column| {
+            format!("{} {} {}", column.name, column.column_type.cql_name(), part(column.kind))
+        })
+        .collect();
+    let keys = table.partition_key_columns().len() + table.clustering_columns().len();
+    columns[keys..].sort();
+    columns
+}
+
+/// Every stored system table of Cassandra is there with its columns, and so is every virtual table that has its name.
+#[test]
+fn system_tables_are_those_of_cassandra() {
+    let ours = keyspaces();
+    let mut compared = 0;
+    for line in include_str!("../../../testdata/cql/system_tables.txt").lines() {
+        let Some((name, columns)) = line.split_once(": ").filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
+        let (keyspace, table) = name.split_once('.').unwrap();
+        let found = ours.iter().find(|other| other.name == keyspace).unwrap().tables.get(table);
+        let Some(found) = found else {
+            assert_eq!(keyspace, "system_views", "{name} is missing");
+            continue;
+        };
+        assert_eq!(describe(found).join(", "), columns, "{name}");
+        compared += 1;
+    }
+    assert_eq!(compared, 58);
 }

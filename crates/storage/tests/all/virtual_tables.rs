@@ -133,6 +133,49 @@ fn statistics_are_those_of_the_files_and_memtables() {
     });
 }
 
+/// Partitions and their mean size, as connectors that split tables read them; they are the same in both tables.
+async fn estimates(database: &Database) -> (i64, i64) {
+    let mut found = Vec::new();
+    for name in ["size_estimates", "table_estimates"] {
+        let estimates = system_table("system", name);
+        let all = command(&estimates, ReadTarget::Partition(key("ks")));
+        let result = database.read(all).await.unwrap();
+        for row in &result.partitions.first().unwrap().rows {
+            let fields = Fields::new(&estimates, row);
+            assert_eq!(fields.clustering(0), Some("narrow"));
+            let count = fields.bigint("partitions_count").unwrap();
+            found.push((count, fields.bigint("mean_partition_size").unwrap()));
+        }
+    }
+    assert_eq!(found.len(), 3);
+    found.dedup();
+    assert_eq!(found.len(), 1);
+    found[0]
+}
+
+#[test]
+fn estimates_are_of_files_and_memtables_of_all_shards() {
+    let file_system = FileSystem::simulated(1);
+    on_shards(2, &file_system, configuration(), move |database| async move {
+        create(&database, vec![narrow_table()]).await;
+        assert_eq!(estimates(&database).await, (0, 0));
+        write(&database, 0..30, 1000).await;
+        let (count, mean) = estimates(&database).await;
+        assert_eq!(count, 30);
+        assert!((1000..1400).contains(&mean), "{mean}");
+        database.flush("ks", None).await.unwrap();
+        let (count, mean) = estimates(&database).await;
+        assert_eq!(count, 30);
+        // A bucket of the histogram ends a fifth behind the one before it.
+        assert!((1000..1400).contains(&mean), "{mean}");
+        write(&database, 30..60, 3000).await;
+        let (count, mean) = estimates(&database).await;
+        assert_eq!(count, 60);
+        assert!((2000..2500).contains(&mean), "{mean}");
+    })
+    .unwrap();
+}
+
 #[test]
 fn a_file_that_several_shards_share_counts_once() {
     let file_system = FileSystem::simulated(1);

@@ -3,6 +3,7 @@
 
 mod clients;
 mod compactions;
+mod estimates;
 mod schema;
 mod settings;
 mod snapshots;
@@ -24,7 +25,7 @@ use crate::{
     StorageError,
     memtable::{Memtable, MemtableBudget, MemtableKind},
     read::{ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, tell_result},
-    system::{RowWriter, VIEWS_KEYSPACE},
+    system::{RowWriter, SYSTEM_KEYSPACE, VIEWS_KEYSPACE},
     table::TableView,
 };
 
@@ -56,6 +57,7 @@ impl Database {
             (VIEWS_KEYSPACE, "snapshots") => self.put_snapshots(rows).await?,
             (VIEWS_KEYSPACE, "sstable_tasks") => self.put_compactions(rows).await,
             (VIEWS_KEYSPACE, name) => self.put_statistics(name, rows).await,
+            (SYSTEM_KEYSPACE, name) => self.put_estimates(name, rows).await,
             (_, name) => self.put_virtual_schema(name, rows),
         }
         Ok(())

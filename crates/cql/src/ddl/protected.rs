@@ -1,0 +1,45 @@
+//! Keyspaces of Cassandra's own that users may write to but not change: roles, histories and traces.
+
+use super::Context;
+use crate::{
+    Error, ErrorCode, Result,
+    grammar::ast::{QualifiedName, Statement},
+};
+
+const PROTECTED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
+
+/// Refuses statements that change the tables of such a keyspace, in Cassandra's words. The other system keyspaces have an
+/// error of their own.
+pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<()> {
+    let refused = match statement {
+        Statement::DropKeyspace(statement) => {
+            let keyspace = statement.name.as_str();
+            protected(Some(keyspace)).map(|_| format!("Cannot DROP <keyspace {keyspace}>"))
+        }
+        Statement::CreateTable(statement) => all_tables(context, "CREATE", &statement.name),
+        Statement::CreateType(statement) => all_tables(context, "CREATE", &statement.name),
+        Statement::AlterType(statement) => all_tables(context, "ALTER", &statement.name),
+        Statement::DropType(statement) => all_tables(context, "DROP", &statement.name),
+        Statement::AlterTable(statement) => one_table(context, "ALTER", &statement.name),
+        Statement::DropTable(statement) => one_table(context, "DROP", &statement.name),
+        _ => None,
+    };
+    match refused {
+        Some(message) => Err(Error::new(ErrorCode::Unauthorized, message)),
+        None => Ok(()),
+    }
+}
+
+fn protected(keyspace: Option<&str>) -> Option<&str> {
+    keyspace.filter(|keyspace| PROTECTED.contains(keyspace))
+}
+
+fn all_tables(context: &Context<'_>, action: &str, name: &QualifiedName<'_>) -> Option<String> {
+    let keyspace = protected(context.keyspace_name(name).ok())?;
+    Some(format!("Cannot {action} <all tables in {keyspace}>"))
+}
+
+fn one_table(context: &Context<'_>, action: &str, name: &QualifiedName<'_>) -> Option<String> {
+    let keyspace = protected(context.keyspace_name(name).ok())?;
+    Some(format!("Cannot {action} <table {keyspace}.{}>", name.name))
+}
