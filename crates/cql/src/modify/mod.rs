@@ -19,6 +19,7 @@ use espalier_mutation::{
 
 use espalier_storage::system::is_virtual;
 
+use operation::with_pending;
 pub use operation::{Operation, WriteContext, WriteTimes};
 pub use plan::plan_modification;
 pub use point::{PointOutcome, PointWrite};
@@ -181,7 +182,13 @@ impl PlannedModification {
         let mut static_row = Row::empty(Clustering::empty());
         for (_, operation) in self.operations.iter().filter(|(kind, _)| *kind == ColumnKind::Static)
         {
-            let present = operation.needs_read().then(|| current(&update.key, None)).flatten();
+            let present = operation
+                .needs_read()
+                .then(|| {
+                    let stored = current(&update.key, None);
+                    with_pending(&self.table, stored, &static_row, context.times.now_s)
+                })
+                .flatten();
             operation.apply(context, &mut static_row, present.as_ref())?;
         }
         if !static_row.is_empty() {
@@ -201,7 +208,10 @@ impl PlannedModification {
             {
                 let present = operation
                     .needs_read()
-                    .then(|| current(&update.key, Some(&row.clustering)))
+                    .then(|| {
+                        let stored = current(&update.key, Some(&row.clustering));
+                        with_pending(&self.table, stored, &row, context.times.now_s)
+                    })
                     .flatten();
                 operation.apply(context, &mut row, present.as_ref())?;
             }

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, CellRef, ColumnData, ComplexColumn, DeletionTime, Liveness, Row,
+    Cell, CellRef, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, counter,
+    reconcile::{merge_rows, reconcile_cells},
     schema::{ColumnDefinition, TableMetadata},
 };
 use espalier_types::{CqlType, collection};
@@ -18,7 +19,9 @@ use crate::{
 pub enum Operation {
     /// A plain value; null deletes it.
     Set(ColumnDefinition, Term),
-    /// A whole collection or UDT: what was there before is deleted.
+    /// A whole collection or UDT. A deletion with the timestamp before the statement's removes the
+    /// former value, also where the new one is null or empty, so that elements which the same
+    /// timestamp writes stay.
     Replace(ColumnDefinition, Term),
     /// Elements are added: list append, set or map union.
     Add(ColumnDefinition, Term),
@@ -30,7 +33,7 @@ pub enum Operation {
     SetElement(ColumnDefinition, Term, Term),
     /// `u.field = value`; null deletes.
     SetField(ColumnDefinition, u16, Term),
-    /// The whole column is deleted.
+    /// The whole column is deleted, with the statement's own timestamp.
     Delete(ColumnDefinition),
     /// `DELETE m[key]`, `s[element]`, `l[index]`.
     DeleteElement(ColumnDefinition, Term),
@@ -139,13 +142,12 @@ impl Operation {
             },
             Self::Replace(column, term) => match evaluate(term)? {
                 Bound::Unset => {}
-                Bound::Null => {
-                    self.complex(row, column).deletion = context.times.deletion();
-                }
-                Bound::Value(value) => {
+                bound => {
                     let complex = self.complex(row, column);
-                    complex.deletion = context.deletion_before();
-                    add(context, column, complex, &value)?;
+                    complex.deletion = complex.deletion.max(context.deletion_before());
+                    if let Bound::Value(value) = bound {
+                        add(context, column, complex, &value)?;
+                    }
                 }
             },
             Self::Add(column, term) => {
@@ -204,7 +206,10 @@ impl Operation {
                 put(context.table, column, self.complex(row, column), path, cell);
             }
             Self::Delete(column) if column.is_complex() => {
-                self.complex(row, column).deletion = context.times.deletion();
+                let complex = self.complex(row, column);
+                complex.deletion = complex.deletion.max(context.times.deletion());
+                let deletion = complex.deletion;
+                complex.cells.retain(|(_, cell)| !deletion.deletes(cell.timestamp));
             }
             Self::Delete(column) => row.set_cell(column.id, context.tombstone()),
             Self::DeleteElement(column, key) => {
@@ -235,13 +240,14 @@ impl Operation {
                     } else {
                         delta
                     };
-                    row.set_cell(
-                        column.id,
-                        Cell::live(
-                            context.times.timestamp,
-                            Bytes::copy_from_slice(&delta.to_be_bytes()),
-                        ),
-                    );
+                    let delta = match row.column(column.id) {
+                        Some(ColumnData::Simple(former)) => {
+                            delta.wrapping_add(counter::change(&former.value))
+                        }
+                        _ => delta,
+                    };
+                    let value = Bytes::copy_from_slice(&delta.to_be_bytes());
+                    row.set_cell(column.id, Cell::live(context.times.timestamp, value));
                 }
             },
         }
@@ -261,7 +267,8 @@ impl Operation {
     }
 }
 
-/// Puts a cell at its place among the paths; a cell with the same path is replaced (the later assignment wins).
+/// Puts a cell at its place among the paths. Of two cells with the same path CQL's reconciliation
+/// keeps one: the operations of a statement share its timestamp, so their order does not matter.
 fn put(
     table: &TableMetadata,
     column: &ColumnDefinition,
@@ -269,14 +276,21 @@ fn put(
     path: Bytes,
     cell: Cell,
 ) {
+    if complex.deletion.deletes(cell.timestamp) {
+        return;
+    }
     match complex.cells.binary_search_by(|(other, _)| table.compare_paths(column.id, other, &path))
     {
-        Ok(index) => complex.cells[index] = (path, cell),
+        Ok(index) => {
+            let former = complex.cells[index].1.clone();
+            complex.cells[index].1 = reconcile_cells(former, cell, false);
+        }
         Err(index) => complex.cells.insert(index, (path, cell)),
     }
 }
 
-/// Puts many cells, in any order, as [`put`] would one after the other, but in the time that sorting takes.
+/// Puts many cells, in any order, as [`put`] would one after the other, but in the time that
+/// sorting takes.
 fn put_all(
     table: &TableMetadata,
     column: &ColumnDefinition,
@@ -287,15 +301,40 @@ fn put_all(
         cells.into_iter().for_each(|(path, cell)| put(table, column, complex, path, cell));
         return;
     }
-    complex.cells.extend(cells);
+    let deletion = complex.deletion;
+    complex.cells.extend(cells.into_iter().filter(|(_, cell)| !deletion.deletes(cell.timestamp)));
     complex.cells.sort_by(|(left, _), (right, _)| table.compare_paths(column.id, left, right));
     complex.cells.dedup_by(|later, earlier| {
         let same = table.compare_paths(column.id, &later.0, &earlier.0).is_eq();
         if same {
-            std::mem::swap(later, earlier);
+            earlier.1 = reconcile_cells(earlier.1.clone(), later.1.clone(), false);
         }
         same
     });
+}
+
+/// The row as an operation of a statement sees it: with what the statement's former operations
+/// have written into `pending`. A row that is not stored yet keeps its tombstones, which count as
+/// elements of a list, as in Cassandra.
+pub(super) fn with_pending(
+    table: &TableMetadata,
+    stored: Option<Row>,
+    pending: &Row,
+    now_s: u32,
+) -> Option<Row> {
+    if pending.columns.is_empty() {
+        return stored;
+    }
+    let Some(stored) = stored else { return Some(pending.clone()) };
+    let mut row = merge_rows(table, stored, pending.clone());
+    row.columns.retain_mut(|(_, data)| match data {
+        ColumnData::Simple(cell) => cell.is_live(now_s),
+        ColumnData::Complex(complex) => {
+            complex.cells.retain(|(_, cell)| cell.is_live(now_s));
+            !complex.cells.is_empty()
+        }
+    });
+    Some(row)
 }
 
 fn malformed(error: impl std::fmt::Display) -> Error {
@@ -381,10 +420,8 @@ fn element_path(
     let index = <[u8; 4]>::try_from(key.as_ref()).map(i32::from_be_bytes).unwrap_or(-1);
     let cells = list_cells(column, present);
     if cells.is_empty() {
-        let attempt = if is_assignment { "set" } else { "delete" };
-        return Err(Error::invalid(format!(
-            "Attempted to {attempt} an element on a list which is null"
-        )));
+        let attempt = if is_assignment { "set an element on" } else { "delete an element from" };
+        return Err(Error::invalid(format!("Attempted to {attempt} a list which is null")));
     }
     match usize::try_from(index).ok().and_then(|index| cells.get(index)) {
         Some((path, _)) => Ok(Some(path.clone())),
