@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | LZ4Compressor | le32 uncompressed length, then one raw LZ4 block |
 //! | SnappyCompressor | raw Snappy block |
-//! | DeflateCompressor | zlib stream |
+//! | DeflateCompressor | zlib stream; nothing for an empty chunk |
 //! | ZstdCompressor | frame with content checksum |
 //! | NoopCompressor | copy |
 //!
@@ -164,6 +164,8 @@ impl Compressor {
                     .decompress(stored, plain)
                     .map_err(|error| error.to_string())?
             }
+            // Cassandra's class writes no stream for the empty chunk that ends a compaction's file.
+            Self::Deflate if stored.is_empty() => 0,
             Self::Deflate => {
                 let mut state = Decompress::new(true);
                 let status = state
