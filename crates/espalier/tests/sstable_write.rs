@@ -185,6 +185,67 @@ fn rows_that_do_not_fit_in_memory_are_sorted_all_the_same() {
     assert!(names.all(|entry| !entry.unwrap().path().is_dir()), "runs are left");
 }
 
+/// Rows without timestamps are INSERTs one after the other, whether they are adjacent or not.
+#[test]
+fn a_later_row_of_one_key_replaces_what_it_names() {
+    let json = r#"
+{"id": 1, "at": 1, "l": [9, 8, 7], "tags": ["a"], "m": {"1": "x", "2": "y"}, "v": "z", "d": 2.5, "p": {"a": 1, "b": "q"}, "s": "t"}
+{"id": 2, "at": 1, "l": [1]}
+{"id": 1, "at": 1, "l": [1, 2], "tags": ["b"], "m": {"2": "a"}, "v": "b", "p": {"a": 0}, "s": "s"}"#;
+    let csv = "id,at,l,tags,m,v,d,p,s\n\
+        1,1,\"[9, 8, 7]\",\"[\"\"a\"\"]\",\"{\"\"1\"\": \"\"x\"\", \"\"2\"\": \"\"y\"\"}\",z,2.5,\"{\"\"a\"\": 1, \"\"b\"\": \"\"q\"\"}\",t\n\
+        2,1,[1],,,,,,\n\
+        1,1,\"[1, 2]\",\"[\"\"b\"\"]\",\"{\"\"2\"\": \"\"a\"\"}\",b,,\"{\"\"a\"\": 0}\",s\n";
+    for (name, text) in [("rows.jsonl", json), ("rows.csv", csv)] {
+        let rows = Written::new(name, text, &[]).rows();
+        assert_eq!(rows.len(), 3, "{rows:?}");
+        assert_eq!(rows[0]["values"], json!({"s": "s"}), "{name}");
+        let expected = json!({
+            "v": "b", "tags": ["b"], "m": {"2": "a"}, "l": [1, 2], "p": {"a": 0}, "d": 2.5
+        });
+        assert_eq!(rows[1]["values"], expected, "{name}");
+        assert_eq!(rows[2]["values"], json!({"l": [1]}), "{name}");
+    }
+}
+
+/// Rows with one timestamp are INSERTs with that timestamp: Cassandra keeps the elements of both.
+#[test]
+fn rows_with_one_timestamp_are_reconciled() {
+    let text = r#"
+{"id": 1, "at": 1, "l": [9, 8, 7], "tags": ["a"], "m": {"1": "x", "2": "y"}, "v": "z"}
+{"id": 1, "at": 1, "l": [1, 2], "tags": ["b"], "m": {"2": "a"}, "v": "b"}"#;
+    let dated = text.replace(", \"v\"", ", \"$ts\": 5, \"v\"");
+    let expected = json!({
+        "v": "z", "tags": ["a", "b"], "m": {"1": "x", "2": "y"}, "l": [9, 8, 7, 1, 2]
+    });
+    for (text, arguments) in [(text, &["--timestamp", "5"][..]), (&dated, &[])] {
+        let rows = Written::new("rows.jsonl", text, arguments).rows();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!(rows[0]["values"], expected);
+    }
+}
+
+/// The later row wins also where the rows of one key lie in runs of different levels.
+#[test]
+fn a_later_row_wins_over_those_in_older_runs() {
+    let filler = "x".repeat(100_000);
+    let mut text = String::new();
+    for number in 0..1400u64 {
+        let at = number % 14;
+        text += &format!(
+            "{{\"id\":1,\"at\":{at},\"v\":\"{filler}\",\"d\":{},\"l\":[{number},1]}}\n",
+            1400 - number
+        );
+    }
+    let rows = Written::new("rows.jsonl", &text, &["--sort-memory", "1"]).rows();
+    assert_eq!(rows.len(), 14);
+    for row in rows {
+        let number = 1386 + row["clustering"]["at"].as_u64().unwrap();
+        assert_eq!(row["values"]["l"], json!([number, 1]));
+        assert_eq!(row["values"]["d"], json!((1400 - number) as f64));
+    }
+}
+
 /// More runs than are merged at once, so that runs of runs are made.
 #[test]
 fn many_runs_make_one_table() {

@@ -9,8 +9,8 @@ use std::collections::binary_heap::PeekMut;
 use espalier_mutation::reconcile::merge_rows_into;
 use espalier_mutation::schema::TableMetadata;
 use espalier_mutation::{
-    ClusteringComparator, DecoratedKey, DeletionTime, PartitionHeader, Row, Unfiltered,
-    UnfilteredStream,
+    ClusteringComparator, ColumnData, DecoratedKey, DeletionTime, Liveness, PartitionHeader, Row,
+    Unfiltered, UnfilteredStream,
 };
 use espalier_sstable::{SSTableWriter, Scan};
 
@@ -154,10 +154,33 @@ impl RowCounts {
     }
 }
 
+/// Removes from a row what a later row of the input replaces with the same timestamp. `undated` is
+/// the timestamp in µs of all rows for which nobody gave one: the later of them wins, as the later
+/// of two INSERTs does. Rows with timestamps of their own are left to CQL's reconciliation.
+fn give_way(row: &mut Row, later: &Row, undated: i64) {
+    if later.liveness.timestamp == undated && row.liveness.timestamp == undated {
+        row.liveness = Liveness::NONE;
+    }
+    row.columns.retain_mut(|(id, data)| match (data, later.column(*id)) {
+        (ColumnData::Simple(cell), Some(ColumnData::Simple(later))) => {
+            cell.timestamp != undated || later.timestamp != undated
+        }
+        (ColumnData::Complex(column), Some(ColumnData::Complex(later))) => {
+            if later.deletion.marked_for_delete_at == undated.saturating_sub(1) {
+                column.cells.retain(|(_, cell)| cell.timestamp != undated);
+            }
+            true
+        }
+        _ => true,
+    });
+}
+
 /// Writes all entries; of those that make one row, what is left of them. Gives how many rows that makes.
+/// `undated`: see [`give_way`]; `None` if every row has a timestamp that somebody gave.
 pub async fn write_entries(
     writer: &mut SSTableWriter,
     table: &TableMetadata,
+    undated: Option<i64>,
     mut entries: impl SortedEntries,
     interrupt: &Interrupt,
     mut watch: impl FnMut(&SSTableWriter),
@@ -169,6 +192,9 @@ pub async fn write_entries(
     while let Some(mut entry) = waiting {
         waiting = entries.next().await?;
         while let Some(same) = waiting.take_if(|next| order.compare(&entry, next).is_eq()) {
+            if let Some(undated) = undated {
+                give_way(&mut entry.row, &same.row, undated);
+            }
             merge_rows_into(table, &mut entry.row, same.row);
             waiting = entries.next().await?;
         }

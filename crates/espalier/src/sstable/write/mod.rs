@@ -145,7 +145,9 @@ impl Plan<'_> {
         let directory = output.join(format!(".runs-{}-{}", target.id, std::process::id()));
         let memory = self.arguments.sort_memory << 20;
         let (file_system, table) = (self.file_system.clone(), self.table.clone());
-        let mut sorter = Sorter::new(file_system, table, directory, memory, &self.interrupt);
+        let undated = self.arguments.timestamp.is_none().then(|| builder.timestamp());
+        let mut sorter =
+            Sorter::new(file_system, table, directory, memory, undated, &self.interrupt);
         let mut progress = Progress::new("write", records.total_bytes());
         let mut rows = 0u64;
         let read = async {

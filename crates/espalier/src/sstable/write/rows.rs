@@ -2,7 +2,11 @@
 //!
 //! A column that the record does not have, or that is null, is left alone: no tombstone is written. A collection that is not
 //! frozen is replaced as a whole, which leaves a deletion one microsecond before the row.
+//!
+//! No two list elements of an input have the same path, so that lists of two records with one
+//! timestamp stand one behind the other, as two INSERTs leave them.
 
+use std::cell::Cell as Counter;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -39,6 +43,8 @@ pub struct RowBuilder {
     timestamp: i64,
     now_s: u32,
     latest_expiry_s: u32,
+    /// List elements so far.
+    list_elements: Counter<u64>,
 }
 
 /// How the cells of a record are written.
@@ -58,7 +64,13 @@ impl RowBuilder {
         now_s: i64,
         latest_expiry_s: u32,
     ) -> Self {
-        Self { table, timestamp, now_s: u32::try_from(now_s).unwrap_or(0), latest_expiry_s }
+        let now_s = u32::try_from(now_s).unwrap_or(0);
+        Self { table, timestamp, now_s, latest_expiry_s, list_elements: Counter::new(0) }
+    }
+
+    /// The timestamp in µs of records that have none.
+    pub fn timestamp(&self) -> i64 {
+        self.timestamp
     }
 
     /// The row of a record.
@@ -206,7 +218,7 @@ impl RowBuilder {
                 ColumnKind::Static => &mut static_row,
                 _ => continue,
             };
-            let data = column_data(column, value, written)?;
+            let data = self.column_data(column, value, written)?;
             *target.column_or_insert(column.id, || ColumnData::Complex(ComplexColumn::default())) =
                 data;
         }
@@ -216,48 +228,50 @@ impl RowBuilder {
             row: has_row.then_some(row),
         })
     }
-}
 
-fn column_data(
-    column: &ColumnDefinition,
-    value: Bytes,
-    written: Written,
-) -> Result<ColumnData, String> {
-    if !column.is_complex() {
-        return Ok(ColumnData::Simple(written.cell(value)));
+    fn column_data(
+        &self,
+        column: &ColumnDefinition,
+        value: Bytes,
+        written: Written,
+    ) -> Result<ColumnData, String> {
+        if !column.is_complex() {
+            return Ok(ColumnData::Simple(written.cell(value)));
+        }
+        let wrong = |error: espalier_types::ValueError| format!("{}: {error}", column.name);
+        let share = |part: &[u8]| value.slice_ref(part);
+        let mut cells = Vec::new();
+        match &column.column_type {
+            CqlType::Set { .. } => {
+                for element in collection::elements(&value).map_err(wrong)? {
+                    let element = element.map_err(wrong)?.unwrap_or_default();
+                    cells.push((share(element), written.cell(Bytes::new())));
+                }
+            }
+            CqlType::List { .. } => {
+                for element in collection::elements(&value).map_err(wrong)? {
+                    let element = element.map_err(wrong)?.unwrap_or_default();
+                    let index = self.list_elements.replace(self.list_elements.get() + 1);
+                    cells.push((written.list_path(index), written.cell(share(element))));
+                }
+            }
+            CqlType::Map { .. } => {
+                for entry in collection::entries(&value).map_err(wrong)? {
+                    let (key, element) = entry.map_err(wrong)?;
+                    cells.push((share(key), written.cell(share(element))));
+                }
+            }
+            _ => {
+                for (index, field) in collection::fields(&value).enumerate() {
+                    let Some(field) = field.map_err(wrong)? else { continue };
+                    let path = Bytes::copy_from_slice(&(index as u16).to_be_bytes());
+                    cells.push((path, written.cell(share(field))));
+                }
+            }
+        }
+        let deletion = DeletionTime::new(written.timestamp.saturating_sub(1), written.now_s);
+        Ok(ColumnData::Complex(ComplexColumn { deletion, cells }))
     }
-    let wrong = |error: espalier_types::ValueError| format!("{}: {error}", column.name);
-    let share = |part: &[u8]| value.slice_ref(part);
-    let mut cells = Vec::new();
-    match &column.column_type {
-        CqlType::Set { .. } => {
-            for element in collection::elements(&value).map_err(wrong)? {
-                let element = element.map_err(wrong)?.unwrap_or_default();
-                cells.push((share(element), written.cell(Bytes::new())));
-            }
-        }
-        CqlType::List { .. } => {
-            for (index, element) in collection::elements(&value).map_err(wrong)?.enumerate() {
-                let element = element.map_err(wrong)?.unwrap_or_default();
-                cells.push((written.list_path(index as u64), written.cell(share(element))));
-            }
-        }
-        CqlType::Map { .. } => {
-            for entry in collection::entries(&value).map_err(wrong)? {
-                let (key, element) = entry.map_err(wrong)?;
-                cells.push((share(key), written.cell(share(element))));
-            }
-        }
-        _ => {
-            for (index, field) in collection::fields(&value).enumerate() {
-                let Some(field) = field.map_err(wrong)? else { continue };
-                let path = Bytes::copy_from_slice(&(index as u16).to_be_bytes());
-                cells.push((path, written.cell(share(field))));
-            }
-        }
-    }
-    let deletion = DeletionTime::new(written.timestamp.saturating_sub(1), written.now_s);
-    Ok(ColumnData::Complex(ComplexColumn { deletion, cells }))
 }
 
 impl Written {

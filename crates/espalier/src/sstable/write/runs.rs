@@ -35,6 +35,7 @@ pub struct Sorter<'a> {
     table: Arc<TableMetadata>,
     directory: PathBuf,
     memory_bytes: usize,
+    undated: Option<i64>,
     interrupt: &'a Interrupt,
     entries: Vec<Entry>,
     used_bytes: usize,
@@ -58,11 +59,13 @@ pub struct WrittenRows {
 
 impl<'a> Sorter<'a> {
     /// Keeps runs in `directory`, which is made when it is needed; [`Sorter::remove_runs`] takes it away.
+    /// `undated`: the timestamp in µs of rows for which nobody gave one, if there may be such.
     pub fn new(
         file_system: FileSystem,
         table: Arc<TableMetadata>,
         directory: PathBuf,
         memory_bytes: usize,
+        undated: Option<i64>,
         interrupt: &'a Interrupt,
     ) -> Self {
         Self {
@@ -70,6 +73,7 @@ impl<'a> Sorter<'a> {
             table,
             directory,
             memory_bytes,
+            undated,
             interrupt,
             entries: Vec::new(),
             used_bytes: 0,
@@ -176,7 +180,8 @@ impl<'a> Sorter<'a> {
             return self.write(options, entries, |_| {}).await;
         }
         self.spill().await?;
-        let runs: Vec<_> = self.levels.iter().flatten().cloned().collect();
+        // A higher level has older runs: rows with one key come in the order of the input.
+        let runs: Vec<_> = self.levels.iter().rev().flatten().cloned().collect();
         let scans = self.scans(&runs).await?;
         *progress =
             Progress::new("merge", scans.iter().map(|scan| scan.reader().data_length()).sum());
@@ -213,7 +218,8 @@ impl<'a> Sorter<'a> {
         watch: impl FnMut(&SSTableWriter),
     ) -> Result<Option<WrittenRows>, ToolError> {
         let mut writer = SSTableWriter::create(&self.file_system, options).await?;
-        match write_entries(&mut writer, &self.table, entries, self.interrupt, watch).await {
+        let (table, undated) = (&self.table, self.undated);
+        match write_entries(&mut writer, table, undated, entries, self.interrupt, watch).await {
             Ok(rows) => {
                 let sstable = writer.finish().await?;
                 Ok(sstable.map(|sstable| WrittenRows { sstable, rows, added: self.added }))
