@@ -3,11 +3,13 @@
 //! each function), so that the same files read the same on both.
 
 mod cells;
+mod dropped;
 mod leap;
 mod merge;
 mod rows;
 
 pub use cells::{cell_wins, reconcile_cells};
+pub use dropped::remove_dropped;
 pub use leap::KnownDead;
 pub use merge::{MergedPartition, UnfilteredMerger, merge_headers};
 pub use rows::{apply_deletion, merge_counters, merge_rows, merge_rows_into};

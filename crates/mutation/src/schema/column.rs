@@ -66,7 +66,8 @@ impl ColumnDefinition {
     }
 }
 
-/// What is remembered of a dropped column: cells at or before `dropped_time_us` are ignored.
+/// What is remembered of a dropped column. Cells at or before `dropped_time_us` are ignored, also
+/// once a column of that name is added again; later ones are shown then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedColumn {
     /// Name.
@@ -77,4 +78,18 @@ pub struct DroppedColumn {
     pub kind: ColumnKind,
     /// Write timestamp in µs of the drop.
     pub dropped_time_us: i64,
+}
+
+impl DroppedColumn {
+    /// Whether the drop removes what was written at this time.
+    pub const fn deletes(&self, timestamp: i64) -> bool {
+        is_before_drop(self.dropped_time_us, timestamp)
+    }
+}
+
+/// Whether a drop at `dropped_time_us` removes what was written at `timestamp`; both in µs. A time
+/// of `i64::MIN` stands for no drop.
+#[inline]
+pub const fn is_before_drop(dropped_time_us: i64, timestamp: i64) -> bool {
+    dropped_time_us != i64::MIN && timestamp <= dropped_time_us
 }

@@ -5,7 +5,7 @@ mod keyspace;
 mod options;
 mod table;
 
-pub use column::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn};
+pub use column::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, is_before_drop};
 pub use keyspace::{KeyspaceMetadata, Schema};
 pub use options::{CompressionOptions, SSTABLE_FORMAT, TableOptions};
 pub use table::{TableBuilder, TableId, TableMetadata};

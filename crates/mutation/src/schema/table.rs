@@ -45,6 +45,18 @@ pub struct TableMetadata {
     comparator: ClusteringComparator,
     next_column_id: u32,
     is_counter: bool,
+    /// Ids of the columns that were dropped and are not there now.
+    dropped_ids: BTreeMap<String, DroppedId>,
+    /// The latest time of a drop in µs; `i64::MIN` if no column was ever dropped.
+    newest_drop_us: i64,
+}
+
+/// The id that a dropped column had, for a column of the same name that is added later.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct DroppedId {
+    id: ColumnId,
+    kind: ColumnKind,
+    is_complex: bool,
 }
 
 /// Collects what a table is made of.
@@ -58,6 +70,7 @@ pub struct TableBuilder {
     version: u64,
     columns: Vec<ColumnDefinition>,
     next_column_id: u32,
+    dropped_ids: BTreeMap<String, DroppedId>,
 }
 
 impl TableBuilder {
@@ -72,6 +85,7 @@ impl TableBuilder {
             version: 0,
             columns: Vec::new(),
             next_column_id: 0,
+            dropped_ids: BTreeMap::new(),
         }
     }
 
@@ -82,8 +96,7 @@ impl TableBuilder {
             }
             _ => 0,
         };
-        let id = ColumnId(self.next_column_id);
-        self.next_column_id += 1;
+        let id = self.id_of_new(name, kind, column_type.is_multi_cell());
         self.columns.push(ColumnDefinition {
             id,
             name: name.into(),
@@ -93,6 +106,19 @@ impl TableBuilder {
             reversed,
         });
         self
+    }
+
+    /// A column that comes back has its former id, so that memtables show the cells that were
+    /// written after the drop, as files do, which know columns by name.
+    fn id_of_new(&mut self, name: &str, kind: ColumnKind, is_complex: bool) -> ColumnId {
+        match self.dropped_ids.remove(name) {
+            Some(former) if former.kind == kind && former.is_complex == is_complex => former.id,
+            _ => {
+                let id = ColumnId(self.next_column_id);
+                self.next_column_id += 1;
+                id
+            }
+        }
     }
 
     /// Adds the next partition key column. Key columns' types are frozen by the caller.
@@ -119,6 +145,8 @@ impl TableBuilder {
     pub fn drop_column(mut self, name: &str, dropped_time_us: i64) -> Self {
         if let Some(index) = self.columns.iter().position(|column| column.name == name) {
             let column = self.columns.remove(index);
+            let (id, kind, is_complex) = (column.id, column.kind, column.is_complex());
+            self.dropped_ids.insert(name.into(), DroppedId { id, kind, is_complex });
             let dropped = DroppedColumn {
                 name: column.name,
                 column_type: column.column_type,
@@ -153,6 +181,18 @@ impl TableBuilder {
         self.columns.sort_by(|a, b| {
             (a.kind, a.position).cmp(&(b.kind, b.position)).then_with(|| a.name.cmp(&b.name))
         });
+        for dropped in self.dropped_columns.values() {
+            let name = &dropped.name;
+            let is_there = self.columns.iter().any(|column| column.name == *name);
+            if is_there {
+                self.dropped_ids.remove(name);
+            } else if !self.dropped_ids.contains_key(name) {
+                let id = ColumnId(self.next_column_id);
+                self.next_column_id += 1;
+                let (kind, is_complex) = (dropped.kind, dropped.column_type.is_multi_cell());
+                self.dropped_ids.insert(name.clone(), DroppedId { id, kind, is_complex });
+            }
+        }
         let columns = self.columns;
         let range = |kind| {
             let start = columns.partition_point(|column| column.kind < kind);
@@ -174,7 +214,6 @@ impl TableBuilder {
             keyspace: self.keyspace,
             name: self.name,
             options: self.options,
-            dropped_columns: self.dropped_columns,
             version: self.version,
             partition_key: range(ColumnKind::PartitionKey),
             statics: range(ColumnKind::Static),
@@ -184,6 +223,13 @@ impl TableBuilder {
             comparator: ClusteringComparator { types },
             next_column_id: self.next_column_id,
             is_counter: columns.iter().any(|c| matches!(c.column_type, CqlType::Counter)),
+            newest_drop_us: self
+                .dropped_columns
+                .values()
+                .map(|column| column.dropped_time_us)
+                .fold(i64::MIN, i64::max),
+            dropped_ids: self.dropped_ids,
+            dropped_columns: self.dropped_columns,
             clustering,
             columns,
         }
@@ -202,6 +248,7 @@ impl TableMetadata {
             version: self.version + 1,
             columns: self.columns.clone(),
             next_column_id: self.next_column_id,
+            dropped_ids: self.dropped_ids.clone(),
         }
     }
 
@@ -239,6 +286,37 @@ impl TableMetadata {
     pub fn column_by_id(&self, id: ColumnId) -> Option<&ColumnDefinition> {
         let index = (*self.by_id.get(id.0 as usize)?)?;
         self.columns.get(index as usize)
+    }
+
+    /// The latest time at which a column was dropped, in µs; `i64::MIN` if none ever was. Cells
+    /// that were all written later need no look at [`crate::reconcile::remove_dropped`].
+    #[inline]
+    pub fn newest_drop_us(&self) -> i64 {
+        self.newest_drop_us
+    }
+
+    /// The table with those of its dropped columns that `keep` names, as if they had been added
+    /// again: cells that are newer than the drop are kept by it, because the column may come back.
+    /// `None` if there is no such column. Counters never come back.
+    pub fn with_dropped(&self, keep: impl Fn(ColumnId, &DroppedColumn) -> bool) -> Option<Self> {
+        let mut builder = self.rebuild();
+        builder.version = self.version;
+        let mut has_some = false;
+        for (name, former) in &self.dropped_ids {
+            let Some(dropped) = self.dropped_columns.get(name) else { continue };
+            if self.is_counter || !keep(former.id, dropped) {
+                continue;
+            }
+            has_some = true;
+            let column_type = dropped.column_type.clone();
+            builder = builder.add(name, dropped.kind, column_type, false);
+        }
+        has_some.then(|| builder.build())
+    }
+
+    /// When a column that the table has was dropped before it was added again.
+    pub fn former_drop(&self, column: &ColumnDefinition) -> Option<&DroppedColumn> {
+        self.dropped_columns.get(&column.name)
     }
 
     /// Order and types of the clustering columns.

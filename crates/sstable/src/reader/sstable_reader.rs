@@ -277,6 +277,24 @@ impl SSTableReader {
         Scan::new(self.clone(), range, slices, self.decoder(columns), Caching::Private).await
     }
 
+    /// All columns of the partitions of a range, read as rows of `table`, which may differ from
+    /// [`Self::table`] in dropped columns only.
+    pub async fn scan_as(
+        &self,
+        table: &Arc<TableMetadata>,
+        range: KeyRange,
+        slices: Arc<ClusteringSlices>,
+    ) -> Result<Scan> {
+        let mut layout = self.0.layout.borrow().clone();
+        if !Arc::ptr_eq(&layout.table, table) {
+            let name = self.0.descriptor.name_in_errors(&Component::Statistics);
+            let header = &self.0.statistics.header;
+            layout = Arc::new(FileLayout::new(&name, header, table.clone(), self.0.features)?);
+        }
+        let decoder = RowDecoder::new(layout, &ColumnSelection::All);
+        Scan::new(self.clone(), range, slices, decoder, Caching::Private).await
+    }
+
     /// The same for who probably wants some rows only: pages come from the cache and go into it.
     pub async fn short_scan(
         &self,

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, ColumnData, Row,
+    Row,
+    reconcile::remove_dropped,
     schema::{ColumnId, ColumnKind, TableId, TableMetadata},
 };
 use hashbrown::HashMap;
@@ -56,6 +57,8 @@ pub(crate) struct Translation {
     pub(crate) table: TableId,
     /// The table as it is now; `None` if it was dropped.
     pub(crate) metadata: Option<Arc<TableMetadata>>,
+    /// The table with its dropped columns: of these, cells that are newer than the drop are kept.
+    with_dropped: Option<Arc<TableMetadata>>,
     /// Id in the segment -> id now, or the reason why its cells are not wanted.
     columns: HashMap<ColumnId, ColumnId, foldhash::fast::FixedState>,
     /// Whether every id means the same now.
@@ -72,6 +75,9 @@ impl Translation {
         let table = TableId(Uuid::from_bytes(reader.array()?));
         let (_keyspace, _name) = (reader.bytes()?, reader.bytes()?);
         let metadata = table_by_id(table);
+        let with_dropped = metadata
+            .as_ref()
+            .map(|table| table.with_dropped(|_, _| true).map_or_else(|| table.clone(), Arc::new));
         let count = reader.count()?;
         let mut columns = HashMap::default();
         let mut is_identity = true;
@@ -84,42 +90,32 @@ impl Translation {
             };
             let name = reader.text()?;
             let _type = reader.bytes()?;
-            let now = metadata.as_ref().and_then(|table| table.column(&name));
+            let now = with_dropped.as_ref().and_then(|table| table.column(&name));
             match now.filter(|column| column.kind == kind) {
                 Some(column) => {
                     is_identity &= column.id == id
                         && metadata.as_ref().is_none_or(|t| !t.dropped_columns.contains_key(&name));
                     columns.insert(id, column.id);
                 }
-                // Dropped since; its cells are ignored.
+                // A column of another kind came in its place.
                 None => is_identity = false,
             }
         }
-        Ok((number, Translation { table, metadata, columns, is_identity }))
+        Ok((number, Translation { table, metadata, with_dropped, columns, is_identity }))
     }
 
-    /// Gives a row's columns their present ids, without those that are dropped.
+    /// Gives a row's columns their present ids, without the cells that drops take along.
     pub(crate) fn translate(&self, row: &mut Row) {
         if self.is_identity {
             return;
         }
-        let Some(table) = &self.metadata else { return };
-        row.columns.retain_mut(|(id, data)| {
+        let Some(table) = &self.with_dropped else { return };
+        row.columns.retain_mut(|(id, _)| {
             let Some(now) = self.columns.get(id) else { return false };
             *id = *now;
-            let Some(column) = table.column_by_id(*now) else { return false };
-            let dropped_at = table.dropped_columns.get(&column.name).map(|d| d.dropped_time_us);
-            let survives = |cell: &Cell| dropped_at.is_none_or(|at| cell.timestamp > at);
-            match data {
-                ColumnData::Simple(cell) => !column.is_complex() && survives(cell),
-                ColumnData::Complex(complex) => {
-                    complex.cells.retain(|(_, cell)| survives(cell));
-                    let deletion_survives = !complex.deletion.is_live()
-                        && dropped_at.is_none_or(|at| complex.deletion.marked_for_delete_at > at);
-                    column.is_complex() && (deletion_survives || !complex.cells.is_empty())
-                }
-            }
+            true
         });
         row.columns.sort_by_key(|(id, _)| *id);
+        remove_dropped(table, row);
     }
 }

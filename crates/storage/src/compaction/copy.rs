@@ -73,7 +73,7 @@ struct Began {
 
 pub(super) struct Merge<'a> {
     pub(super) running: &'a Running,
-    metadata: &'a Arc<TableMetadata>,
+    pub(super) metadata: &'a Arc<TableMetadata>,
     limits: PurgeLimits,
     outside: Outside,
     /// How many partitions came from how many files.
@@ -121,7 +121,7 @@ impl<'a> Merge<'a> {
         range: &KeyRange,
         outputs: &mut Outputs,
     ) -> Result<(), Ended> {
-        let mut scans = MergedScans::new(inputs, range, self.read_ahead_bytes);
+        let mut scans = MergedScans::new(self.metadata, inputs, range, self.read_ahead_bytes);
         while scans.next_partition().await? {
             count_row(&mut self.rows, self.running, &mut self.pace).await?;
             self.outside.refresh();

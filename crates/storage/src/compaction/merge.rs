@@ -3,8 +3,8 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use espalier_mutation::{ClusteringSlices, DecoratedKey, KeyRange};
-use espalier_sstable::{ColumnSelection, Scan, WHOLE_READ_AHEAD_BYTES};
+use espalier_mutation::{ClusteringSlices, DecoratedKey, KeyRange, schema::TableMetadata};
+use espalier_sstable::{Scan, WHOLE_READ_AHEAD_BYTES};
 
 use super::strategy::depth;
 use crate::{StorageError, read::Source, table::SSTable};
@@ -14,6 +14,8 @@ const LEAST_READ_AHEAD_BYTES: usize = 64 << 10;
 
 /// Scans that walk side by side, around the page cache.
 pub(crate) struct MergedScans {
+    /// The table that rows are read as.
+    table: Arc<TableMetadata>,
     range: KeyRange,
     /// Bytes of Data.db that are read at once of each file.
     at_once_bytes: usize,
@@ -31,13 +33,19 @@ pub(crate) struct MergedScans {
 
 impl MergedScans {
     /// `read_ahead_bytes`: of Data.db, that are read at once of all files together.
-    pub(crate) fn new(inputs: &[Rc<SSTable>], range: &KeyRange, read_ahead_bytes: usize) -> Self {
+    pub(crate) fn new(
+        table: &Arc<TableMetadata>,
+        inputs: &[Rc<SSTable>],
+        range: &KeyRange,
+        read_ahead_bytes: usize,
+    ) -> Self {
         let open_at_once = depth(inputs.iter().map(|input| input.tokens())).max(1);
         let at_once_bytes =
             (read_ahead_bytes / open_at_once).clamp(LEAST_READ_AHEAD_BYTES, WHOLE_READ_AHEAD_BYTES);
         let mut ahead = inputs.to_vec();
         ahead.sort_by_key(|input| std::cmp::Reverse(input.tokens().0));
         Self {
+            table: table.clone(),
             range: range.clone(),
             at_once_bytes,
             ahead,
@@ -89,7 +97,7 @@ impl MergedScans {
     /// Opens a file, which stands at its beginning then.
     async fn open(&mut self, file: &SSTable) -> Result<(), StorageError> {
         let all = Arc::new(ClusteringSlices::all());
-        let scan = file.reader().scan(self.range.clone(), all, &ColumnSelection::All);
+        let scan = file.reader().scan_as(&self.table, self.range.clone(), all);
         let mut scan = scan.await?;
         scan.expect_all(self.at_once_bytes);
         self.current.push(self.scans.len());

@@ -119,7 +119,8 @@ impl Merge<'_> {
     ) -> Result<(), Ended> {
         let reader = input.reader();
         let inputs = std::slice::from_ref(input);
-        let mut scans = MergedScans::new(inputs, &KeyRange::full(), self.read_ahead_bytes);
+        let mut scans =
+            MergedScans::new(self.metadata, inputs, &KeyRange::full(), self.read_ahead_bytes);
         let mut inspection = reader.inspect();
         self.pace.reads_times(2);
         while let Some(place) = next_place(reader, &mut inspection).await? {

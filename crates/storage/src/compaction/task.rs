@@ -5,7 +5,10 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use espalier_mutation::{KeyRange, schema::TableMetadata};
+use espalier_mutation::{
+    KeyRange,
+    schema::{DroppedColumn, TableMetadata},
+};
 use espalier_runtime::time::Instant;
 use espalier_sstable::{Descriptor, WrittenSSTable};
 use uuid::Uuid;
@@ -35,6 +38,21 @@ pub(crate) struct Job {
     pub(crate) split: Split,
     /// Of a scrub: the only file is looked through partition by partition.
     pub(crate) scrub: Option<Rc<Scrub>>,
+}
+
+/// The table as a compaction reads and writes it: with the dropped columns of which an input may have
+/// cells that are newer than the drop.
+fn table_to_write(table: &Arc<TableMetadata>, inputs: &[Rc<SSTable>]) -> Arc<TableMetadata> {
+    let is_kept = |_, dropped: &DroppedColumn| {
+        inputs.iter().any(|input| {
+            let reader = input.reader();
+            let header = &reader.statistics().header;
+            let mut columns = header.static_columns.iter().chain(&header.regular_columns);
+            !dropped.deletes(reader.maximum_timestamp())
+                && columns.any(|column| column.name == dropped.name)
+        })
+    };
+    table.with_dropped(is_kept).map_or_else(|| table.clone(), Arc::new)
 }
 
 /// Compacts.
@@ -73,11 +91,12 @@ pub(crate) async fn run(
     let transaction = transaction.await?;
     let plan = (job.level, job.split);
     let inputs = (read.as_slice(), running.inputs.as_slice());
-    let mut outputs = Outputs::new(database, table, &metadata, inputs, plan, transaction);
+    let written_as = table_to_write(&metadata, &read);
+    let mut outputs = Outputs::new(database, table, &written_as, inputs, plan, transaction);
     let pace = Pace::new(database);
     let waits = pace.waits();
     let read_ahead_bytes = database.read_ahead_bytes();
-    let mut merge = Merge::new(&running, &metadata, limits, outside, pace, read_ahead_bytes);
+    let mut merge = Merge::new(&running, &written_as, limits, outside, pace, read_ahead_bytes);
     let merged = waits.of(async {
         match (&job.scrub, read.as_slice()) {
             (Some(scrub), [input]) => merge.scrub(input, scrub, &mut outputs).await,

@@ -232,6 +232,9 @@ impl Database {
                 }
             }
         }
+        if memtable.may_hold_dropped(table) {
+            return None;
+        }
         let mut take = Some(take);
         let found = memtable.look_up(table, key, clustering, &mut path, |lookup| {
             if is_traced {

@@ -3,8 +3,8 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    CellRef, ClusteringSlices, ColumnData, DecoratedKey, Direction, KeyBound, PackedColumn,
-    PackedRow, Row, RowRef, Unfiltered, UnfilteredStream,
+    CellRef, ClusteringSlices, DecoratedKey, Direction, KeyBound, PackedColumn, PackedRow, RowRef,
+    UnfilteredStream,
     reconcile::MergedPartition,
     schema::{ColumnId, TableMetadata},
 };
@@ -33,6 +33,8 @@ pub(super) struct Copy<'a> {
     all: Arc<ClusteringSlices>,
     all_items: u64,
     items: u64,
+    /// Whether the memtable may hold cells that a dropped column takes along.
+    may_hold_dropped: bool,
 }
 
 impl<'a> Copy<'a> {
@@ -47,7 +49,9 @@ impl<'a> Copy<'a> {
         let all_items = (statistics.partitions + statistics.rows).max(1);
         let all = Arc::new(ClusteringSlices::all());
         let pace = FlushPace::new(database);
-        Self { memtable, table, writer, progress, pace, all, all_items, items: 0 }
+        let may_hold_dropped = memtable.may_hold_dropped(table);
+        let items = 0;
+        Self { memtable, table, writer, progress, pace, all, all_items, items, may_hold_dropped }
     }
 
     pub(super) async fn run(mut self) -> Result<(), StorageError> {
@@ -92,11 +96,12 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// A row without deletions, all of whose cells are simple ones of columns that the table still has.
+    /// A row without deletions, all of whose cells are simple ones of columns that the table still
+    /// has and that were not dropped before.
     fn plain_row<'p>(&self, packed: &'p [u8]) -> Option<(PackedRow<'p>, Cells<'p>)> {
         let row = PackedRow::new(packed).ok()?;
         let is_live = row.deletion.is_live() && row.shadowable_deletion.is_live();
-        if !is_live || self.table.is_counter() {
+        if !is_live || self.table.is_counter() || self.may_hold_dropped {
             return None;
         }
         let mut cells = Cells::new();
@@ -119,17 +124,11 @@ impl<'a> Copy<'a> {
         let streams = stream.into_iter().collect();
         let merged = MergedPartition::new(table.clone(), direction, streams).await?;
         if let Some(mut partition) = merged {
-            let mut header = partition.header().clone();
-            if let Some(row) = &mut header.static_row {
-                remove_dropped(row, table);
-            }
+            let header = partition.header().clone();
             self.writer.start_partition(header)?;
-            while let Some(mut fragment) = partition.next().await? {
+            while let Some(fragment) = partition.next().await? {
                 self.pace.look().await;
                 self.note_items(1);
-                if let Unfiltered::Row(row) = &mut fragment {
-                    remove_dropped(row, table);
-                }
                 self.writer.put(fragment)?;
                 self.writer.make_room().await?;
             }
@@ -138,13 +137,4 @@ impl<'a> Copy<'a> {
         self.note_items(1);
         Ok(())
     }
-}
-
-/// Removes the data of columns that were dropped while the memtable was in use.
-fn remove_dropped(row: &mut Row, table: &TableMetadata) {
-    row.columns.retain(|(id, data): &(_, ColumnData)| {
-        table
-            .column_by_id(*id)
-            .is_some_and(|column| column.is_complex() == matches!(data, ColumnData::Complex(_)))
-    });
 }

@@ -104,7 +104,7 @@ impl Database {
         memtable: &Rc<Memtable>,
         progress: &FlushProgress<'_>,
     ) -> Result<Option<Rc<SSTable>>, StorageError> {
-        let metadata = table.metadata();
+        let metadata = memtable.table_to_write(&table.metadata());
         self.make_directory(table).await?;
         let options = self.writer_options(table, memtable, &metadata).await?;
         let descriptor = options.descriptor.clone();
@@ -112,7 +112,16 @@ impl Database {
             // Somebody else's files.
             Err(error @ SSTableError::NameTaken { .. }) => return Err(error.into()),
             Err(error) => Err(error.into()),
-            Ok(writer) => self.write_sstable(memtable, &metadata, writer, progress).await,
+            Ok(writer) => {
+                let written = self.write_sstable(memtable, &metadata, writer, progress).await;
+                match written {
+                    Ok(Some(descriptor)) => {
+                        self.open_sstable(&table.metadata(), descriptor).await.map(Some)
+                    }
+                    Ok(None) => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
         };
         let outcome = outcome.and_then(|sstable| {
             table.adopt(sstable.as_slice())?;
@@ -133,13 +142,10 @@ impl Database {
         metadata: &Arc<TableMetadata>,
         mut writer: SSTableWriter,
         progress: &FlushProgress<'_>,
-    ) -> Result<Option<Rc<SSTable>>, StorageError> {
+    ) -> Result<Option<Descriptor>, StorageError> {
         Copy::new(self, memtable, metadata, &mut writer, progress).run().await?;
         progress.all_rows_written();
-        match writer.finish().await? {
-            Some(written) => self.open_sstable(metadata, written.descriptor).await.map(Some),
-            None => Ok(None),
-        }
+        Ok(writer.finish().await?.map(|written| written.descriptor))
     }
 
     pub(crate) async fn make_directory(&self, table: &Table) -> Result<(), FileError> {

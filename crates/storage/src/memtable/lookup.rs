@@ -1,6 +1,11 @@
 //! One row without waiting and without copying: the fast path of single-row reads.
 
-use espalier_mutation::{CellRef, DecoratedKeyRef, DeletionTime, PackedRow, schema::TableMetadata};
+use std::sync::Arc;
+
+use espalier_mutation::{
+    CellRef, DecoratedKeyRef, DeletionTime, PackedRow,
+    schema::{DroppedColumn, TableMetadata},
+};
 
 use espalier_trie::prefetch::prefetch_range;
 
@@ -71,6 +76,24 @@ pub(crate) enum Found<R> {
 }
 
 impl Memtable {
+    /// Whether some of its cells may be older than the drop of their column: rows must not be shown
+    /// or written as they lie.
+    #[inline]
+    pub(crate) fn may_hold_dropped(&self, table: &TableMetadata) -> bool {
+        let newest = table.newest_drop_us();
+        newest != i64::MIN && self.statistics.borrow().minimum_timestamp <= newest
+    }
+
+    /// The table as a flush writes it: with the dropped columns of which the memtable may have cells
+    /// that are newer than the drop.
+    pub(crate) fn table_to_write(&self, table: &Arc<TableMetadata>) -> Arc<TableMetadata> {
+        let statistics = self.statistics.borrow();
+        let is_kept = |id, dropped: &DroppedColumn| {
+            statistics.has_column(id) && !dropped.deletes(statistics.maximum_timestamp)
+        };
+        table.with_dropped(is_kept).map_or_else(|| table.clone(), Arc::new)
+    }
+
     /// Whether there is anything of the partition. `partition` is for its path.
     pub(crate) fn has(&self, key: DecoratedKeyRef<'_>, partition: &mut Vec<u8>) -> bool {
         partition.clear();

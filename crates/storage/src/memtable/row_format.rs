@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Clustering, DecoratedKey, DeletionTime, PartitionHeader, Row, pack_row, schema::TableMetadata,
-    unpack_row,
+    Clustering, DecoratedKey, DeletionTime, PartitionHeader, Row, pack_row,
+    reconcile::remove_dropped, schema::TableMetadata, unpack_row,
 };
 
 use super::{content::Content, path, store::PartitionView, write::split_stored};
@@ -52,7 +52,8 @@ impl RowFormat {
         Ok(Some(PartitionHeader { key: key.clone(), deletion, static_row }))
     }
 
-    /// A stored row, taken apart. `row_path` is empty for a static row.
+    /// A stored row, taken apart, without the cells that dropped columns take along. `row_path` is
+    /// empty for a static row.
     pub(super) fn row(
         self,
         table: &TableMetadata,
@@ -79,9 +80,13 @@ impl RowFormat {
             let mut reader = BodyReader::new(Bytes::copy_from_slice(kept));
             reader.clustering().map_err(|error| corrupt(table, &error))?
         };
-        unpack_row(clustering, &Bytes::copy_from_slice(packed)).map_err(|source| {
-            StorageError::PackedRow { table: format!("{}.{}", table.keyspace, table.name), source }
-        })
+        let mut row =
+            unpack_row(clustering, &Bytes::copy_from_slice(packed)).map_err(|source| {
+                let table = format!("{}.{}", table.keyspace, table.name);
+                StorageError::PackedRow { table, source }
+            })?;
+        remove_dropped(table, &mut row);
+        Ok(row)
     }
 
     /// Appends the bytes that are stored for a row or static row: the values that its path does not give back, and its packed form.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use espalier_mutation::{
     Clustering, ColumnData, ComplexColumn, DeletionTime, Liveness, NO_DELETION_TIME, Row, counter,
-    schema::ColumnId,
+    schema::{ColumnId, is_before_drop},
 };
 
 use super::{
@@ -218,6 +218,6 @@ impl FileColumn {
     /// Whether data of this timestamp went with an earlier column of the name.
     #[inline]
     pub(crate) fn has_dropped(&self, timestamp: i64) -> bool {
-        self.dropped_time_us != i64::MIN && timestamp <= self.dropped_time_us
+        is_before_drop(self.dropped_time_us, timestamp)
     }
 }
