@@ -7,10 +7,21 @@
 //! `out`, except for decimals whose unscaled value takes more than 16 bytes. Decoding accepts any bytes, returns an
 //! error for what is no encoding, and holds no more than the decoded value.
 //!
-//! Decoding returns the value's canonical form. It differs from the encoded bytes where several forms of a value are
-//! equal: a decimal loses its trailing zeros (1.10 becomes 1.1), a varint its superfluous sign bytes, a tuple gets
-//! explicit nulls for the trailing fields that it left out, `true` becomes `01`, and inside collections, tuples and
-//! vectors an empty value of a type that has no natural empty value (int, uuid, ...) cannot be told from null.
+//! Cassandra's form disagrees with Cassandra's comparators about a few values: it orders NaN by its
+//! bits, a negative one in front of all numbers, and inside tuples and collections it writes one
+//! byte for null and for an empty value. Files are sorted by the comparators, their trie indexes
+//! hold Cassandra's form. The *ordered* form ([`encode_ordered_clustering`]) differs for those
+//! values only and agrees with [`CqlType::compare`] for all of them. It is for keys in memory and
+//! for look-ups; it is never written to a file.
+//!
+//! Decoding takes both forms. It returns the value's canonical form. It differs from the encoded
+//! bytes where several forms of a value are equal: a decimal loses its trailing zeros (1.10 becomes
+//! 1.1), a varint its superfluous sign bytes, a tuple gets explicit nulls for the trailing fields
+//! that it left out, `true` becomes `01`, NaN in the ordered form Java's, and inside collections,
+//! tuples and vectors Cassandra's form does not tell null from an empty value of a type without a
+//! natural one (int, uuid, ...).
+
+use crate::CqlType;
 
 mod clustering;
 mod decimal;
@@ -23,7 +34,7 @@ mod value;
 
 pub use clustering::{
     decode_clustering, decode_component, encode_clustering, encode_clustering_prefix,
-    encode_component,
+    encode_component, encode_ordered_clustering,
 };
 pub use escaped::{decode_escaped, encode_escaped};
 pub use key::{decode_decorated_key, encode_decorated_key};
@@ -43,3 +54,45 @@ pub const TERMINATOR: u8 = 0x38;
 pub const LT_NEXT: u8 = 0x20;
 /// Ends a bound that lies behind everything with its prefix.
 pub const GT_NEXT: u8 = 0x60;
+
+impl CqlType {
+    /// Whether Cassandra's form puts some values of this type elsewhere than [`CqlType::compare`]:
+    /// NaN, and empty values inside of others.
+    pub fn has_displaced_values(&self) -> bool {
+        let inside = |ty: &Self| ty.empty_is_special() || ty.has_displaced_values();
+        match self {
+            Self::Float | Self::Double => true,
+            Self::List { element, .. }
+            | Self::Set { element, .. }
+            | Self::Vector { element, .. } => inside(element),
+            Self::Map { key, value, .. } => inside(key) || inside(value),
+            Self::Tuple(types) | Self::Composite(types) => types.iter().any(inside),
+            Self::UserDefined { definition, .. } => definition.field_types().any(inside),
+            _ => false,
+        }
+    }
+}
+
+/// One of the two forms of a value.
+trait Form {
+    /// Whether the form agrees with the comparators about all values.
+    const IS_ORDERED: bool;
+    /// Stands for an empty value inside a sequence.
+    const NESTED_EMPTY: u8;
+}
+
+/// Cassandra's form.
+struct Oss50;
+
+impl Form for Oss50 {
+    const IS_ORDERED: bool = false;
+    const NESTED_EMPTY: u8 = NULL;
+}
+
+/// The form in the comparators' order.
+struct Ordered;
+
+impl Form for Ordered {
+    const IS_ORDERED: bool = true;
+    const NESTED_EMPTY: u8 = EMPTY;
+}

@@ -1,10 +1,11 @@
 //! The order of values.
 //!
-//! It is a total order on the valid values of a type, and the order of their byte-comparable forms: what `encode` makes
-//! equal is equal here. Where Cassandra's comparator and its byte-comparable form disagree, the latter counts, for it is
-//! what files are sorted by: NaN sorts by its bits, and nested null equals a nested empty value without natural form.
-//! Values that validation would refuse are ordered by their bytes. Nothing here allocates, except for decimals whose
-//! unscaled value takes 16 bytes or more.
+//! It is a total order on the valid values of a type, that of Cassandra's comparators, by which
+//! Cassandra sorts its files: every NaN equals every other and lies behind infinity, -0 lies in
+//! front of 0, and inside tuples and collections null lies in front of an empty value. The ordered
+//! byte-comparable form agrees; Cassandra's differs about NaN and nested empty values. Values that
+//! validation would refuse are ordered by their bytes. Nothing here allocates, except for decimals
+//! whose unscaled value takes 16 bytes or more.
 
 use std::cmp::Ordering;
 
@@ -22,15 +23,8 @@ impl CqlType {
             Self::Smallint => by(left, right, i16::from_be_bytes),
             Self::Tinyint => by(left, right, i8::from_be_bytes),
             Self::Boolean => by(left, right, |[byte]: [u8; 1]| byte != 0),
-            // IEEE 754 totalOrder: -NaN, -infinity, ..., -0, 0, ..., NaN. Of negative numbers the magnitude is flipped.
-            Self::Float => by(left, right, |bytes| {
-                let bits = i32::from_be_bytes(bytes);
-                bits ^ ((bits >> 31) & i32::MAX)
-            }),
-            Self::Double => by(left, right, |bytes| {
-                let bits = i64::from_be_bytes(bytes);
-                bits ^ ((bits >> 63) & i64::MAX)
-            }),
+            Self::Float => by(left, right, |bytes| float_rank(f32::from_be_bytes(bytes))),
+            Self::Double => by(left, right, |bytes| double_rank(f64::from_be_bytes(bytes))),
             Self::Uuid => by(left, right, uuid_rank),
             Self::Timeuuid => by(left, right, timeuuid_rank),
             Self::Decimal => decimal::compare(left, right),
@@ -73,6 +67,18 @@ fn by<const N: usize, T: Ord>(left: &[u8], right: &[u8], read: impl Fn([u8; N]) 
         (Ok(left), Ok(right)) => read(left).cmp(&read(right)),
         _ => left.cmp(right),
     }
+}
+
+/// Orders numbers as IEEE 754's totalOrder does, with one rank behind all others for NaN.
+fn float_rank(value: f32) -> i32 {
+    let bits = value.to_bits() as i32;
+    if value.is_nan() { i32::MAX } else { bits ^ ((bits >> 31) & i32::MAX) }
+}
+
+/// [`float_rank`] for a `double`.
+fn double_rank(value: f64) -> i64 {
+    let bits = value.to_bits() as i64;
+    if value.is_nan() { i64::MAX } else { bits ^ ((bits >> 63) & i64::MAX) }
 }
 
 fn compare_elements(element: &CqlType, left: &[u8], right: &[u8]) -> Ordering {
@@ -160,13 +166,10 @@ fn sequence<'t, 'v>(
     }
 }
 
+/// Null comes before an empty value, which comes before all others.
 fn part(ty: &CqlType, left: Option<&[u8]>, right: Option<&[u8]>) -> Ordering {
-    let something = |value: Option<&[u8]>| match value {
-        Some(value) => !(value.is_empty() && ty.empty_is_special()),
-        None => false,
-    };
-    match (something(left), something(right)) {
-        (true, true) => ty.compare(left.unwrap_or_default(), right.unwrap_or_default()),
-        (left, right) => left.cmp(&right),
+    match (left, right) {
+        (Some(left), Some(right)) => ty.compare(left, right),
+        (left, right) => left.is_some().cmp(&right.is_some()),
     }
 }

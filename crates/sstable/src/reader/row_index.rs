@@ -1,6 +1,7 @@
 //! The index of a wide partition's rows, whichever kind the version has.
 
 use espalier_mutation::{ClusteringComparator, DeletionTime, PositionRef};
+use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_ordered_clustering};
 
 use crate::{
     error::{FileName, Result, SSTableError},
@@ -9,7 +10,6 @@ use crate::{
         bti::row_index::{self, BlockStart, ForwardBlocks, RowIndexReader},
     },
     page_cache::CachedFile,
-    writer::encode_position,
 };
 
 /// A run of rows and markers. Offsets count bytes from the start of the partition.
@@ -137,7 +137,7 @@ impl RowIndex {
         match self {
             Self::Trie(index) => {
                 let mut bytes = Vec::new();
-                encode_position(&comparator.types, position, &mut bytes);
+                encode_position(comparator, position, &mut bytes);
                 index.floor_block(&bytes).await.map_err(|error| self.wrong(error))
             }
             Self::Promoted(index) => {
@@ -159,7 +159,7 @@ impl RowIndex {
         match self {
             Self::Trie(index) => {
                 let mut bytes = Vec::new();
-                encode_position(&comparator.types, position, &mut bytes);
+                encode_position(comparator, position, &mut bytes);
                 index.end_offset(&bytes).await.map_err(|error| self.wrong(error))
             }
             Self::Promoted(index) => Ok(index.end_block(position).await?.end),
@@ -176,7 +176,7 @@ impl RowIndex {
             Self::Trie(index) => {
                 let mut bytes = Vec::new();
                 if let Some(position) = position {
-                    encode_position(&comparator.types, position, &mut bytes);
+                    encode_position(comparator, position, &mut bytes);
                 }
                 let to = position.map(|_| bytes.as_slice());
                 let mut blocks = index.backward(to).await.map_err(|error| self.wrong(error))?;
@@ -200,7 +200,7 @@ impl RowIndex {
         match self {
             Self::Trie(index) => {
                 let mut bytes = Vec::new();
-                encode_position(&comparator.types, first, &mut bytes);
+                encode_position(comparator, first, &mut bytes);
                 let mut blocks =
                     index.backward(Some(&bytes)).await.map_err(|error| self.wrong(error))?;
                 let current = blocks.next().await.map_err(|error| self.wrong(error))?;
@@ -229,4 +229,20 @@ impl RowIndex {
     fn name(&self) -> &FileName {
         self.file().name()
     }
+}
+
+/// A position to look up, in the ordered form. Writers end no block at a position whose form in the
+/// trie is another, so that separators lie between positions as the comparator has them. Files of
+/// Cassandra may; it does not find such rows either.
+fn encode_position(
+    comparator: &ClusteringComparator,
+    position: PositionRef<'_>,
+    out: &mut Vec<u8>,
+) {
+    let terminator = match position.weight {
+        0 => TERMINATOR,
+        ..0 => LT_NEXT,
+        1.. => GT_NEXT,
+    };
+    encode_ordered_clustering(&comparator.types, position.values, terminator, out);
 }

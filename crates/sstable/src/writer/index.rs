@@ -122,10 +122,7 @@ impl IndexWriter {
         open: DeletionTime,
     ) -> Result<()> {
         match self {
-            Self::Trie { blocks, .. } => {
-                blocks.begin(types, position.position(), offset, open);
-                Ok(())
-            }
+            Self::Trie { blocks, .. } => blocks.begin(types, position.position(), offset, open),
             Self::Big { blocks, file, .. } => {
                 blocks.begin(types, position, offset).map_err(|error| rejected(file, error))
             }
@@ -176,10 +173,7 @@ impl IndexWriter {
         offset: u64,
     ) -> Result<()> {
         match self {
-            Self::Trie { blocks, .. } => {
-                blocks.begin_row(types, row.values(), offset);
-                Ok(())
-            }
+            Self::Trie { blocks, .. } => blocks.begin_row(types, row.values(), offset),
             Self::Big { blocks, file, .. } => {
                 let values: Vec<_> = row.shared_values().collect();
                 let place = BlockPositionRef { kind: PositionKind::Row, values: &values };

@@ -20,5 +20,4 @@ mod sstable_writer;
 pub use even::EvenEnd;
 pub use finish::WrittenSSTable;
 pub use options::{PresentColumns, WriterOptions};
-pub(crate) use row_index::encode_position;
 pub use sstable_writer::{SSTableWriter, StreamWriteError};

@@ -4,11 +4,20 @@
 //! `first_block_size`: who looks for a row reads a chunk or a page in any case, and a partition that has no more than that needs no
 //! entry, which would be another page to read. It does not end
 //! while a range deletion with a negative timestamp is open, for the version has no room for that at the start of a block.
+//!
+//! Cassandra's byte-comparable form, in which the trie keeps separators, puts a few positions
+//! elsewhere than the comparator by which rows are sorted (NaN, empty values inside tuples and
+//! collections). No block begins or ends with one of those, so that separators ascend and all other
+//! positions are found. Whether a block ends is known only when the next one begins there: it is
+//! *ending* meanwhile, in tables that can have such positions.
 
 use espalier_mutation::{DeletionTime, PositionRef};
 use espalier_types::{
     CqlType,
-    byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering, encode_component},
+    byte_comparable::{
+        GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering, encode_component,
+        encode_ordered_clustering,
+    },
 };
 
 use crate::{
@@ -29,6 +38,10 @@ pub(super) struct BlockBuilder {
     block: Option<BlockStart>,
     first: Vec<u8>,
     last: Vec<u8>,
+    /// The open block ends, unless the next position is a displaced one.
+    is_ending: bool,
+    /// For what begins behind a block that is ending.
+    next: Vec<u8>,
 }
 
 impl BlockBuilder {
@@ -47,6 +60,8 @@ impl BlockBuilder {
             block: None,
             first: Vec::new(),
             last: Vec::new(),
+            is_ending: false,
+            next: Vec::new(),
         }
     }
 
@@ -58,11 +73,27 @@ impl BlockBuilder {
         position: PositionRef<'_>,
         offset: u64,
         open: DeletionTime,
-    ) {
+    ) -> Result<()> {
         if self.block.is_none() {
             self.block = Some(BlockStart { offset, open_deletion: open });
             encode_position(types, position, &mut self.first);
+        } else if self.is_ending {
+            encode_position(types, position, &mut self.next);
+            let is_displaced = is_displaced(types, position, &self.next);
+            self.begin_behind(BlockStart { offset, open_deletion: open }, is_displaced)?;
         }
+        Ok(())
+    }
+
+    /// A block may begin at the position in `next`, behind the one that is ending.
+    fn begin_behind(&mut self, start: BlockStart, is_displaced: bool) -> Result<()> {
+        self.is_ending = false;
+        if !is_displaced {
+            self.add_block()?;
+            self.block = Some(start);
+            std::mem::swap(&mut self.first, &mut self.next);
+        }
+        Ok(())
     }
 
     /// The unfiltered ends at `offset` of the partition and leaves the range deletion `open` in force.
@@ -78,24 +109,41 @@ impl BlockBuilder {
         let is_full = self.is_block_full(offset);
         let can_begin_anew =
             self.holds_negative_deletions || open.is_live() || open.marked_for_delete_at >= 0;
-        match is_full && can_begin_anew {
-            true => self.close_block(types, position),
-            false => Ok(()),
+        if !is_full || !can_begin_anew {
+            return Ok(());
         }
+        encode_position(types, position, &mut self.last);
+        let is_displaced = is_displaced(types, position, &self.last);
+        self.end_block(types, is_displaced)
     }
 
-    fn close_block(&mut self, types: &[(CqlType, bool)], last: PositionRef<'_>) -> Result<()> {
+    /// The open block may end at the position in `last`.
+    fn end_block(&mut self, types: &[(CqlType, bool)], is_displaced: bool) -> Result<()> {
+        if may_be_displaced(types) {
+            self.is_ending = !is_displaced;
+            return Ok(());
+        }
+        self.add_block()
+    }
+
+    fn close_last_block(&mut self, types: &[(CqlType, bool)], last: PositionRef<'_>) -> Result<()> {
         if self.block.is_none() {
             return Ok(());
         }
+        self.is_ending = false;
         encode_position(types, last, &mut self.last);
+        if is_displaced(types, last, &self.last) {
+            // Behind all positions, and so behind the block's others.
+            self.last.clear();
+            self.last.push(GT_NEXT);
+        }
         self.add_block()
     }
 
     /// Whether the next row begins a block.
     #[inline]
     pub(super) fn is_between_blocks(&self) -> bool {
-        self.block.is_none()
+        self.block.is_none() || self.is_ending
     }
 
     /// Whether what ends at `offset` of the partition fills the block.
@@ -112,21 +160,29 @@ impl BlockBuilder {
     pub(super) fn begin_row<'a>(
         &mut self,
         types: &[(CqlType, bool)],
-        values: impl Iterator<Item = Option<&'a [u8]>>,
+        values: impl Iterator<Item = Option<&'a [u8]>> + Clone,
         offset: u64,
-    ) {
-        self.block = Some(BlockStart { offset, open_deletion: DeletionTime::LIVE });
+    ) -> Result<()> {
+        let start = BlockStart { offset, open_deletion: DeletionTime::LIVE };
+        if self.is_ending {
+            encode_row_position(types, values.clone(), &mut self.next);
+            let is_displaced = is_row_displaced(types, values, &self.next);
+            return self.begin_behind(start, is_displaced);
+        }
+        self.block = Some(start);
         encode_row_position(types, values, &mut self.first);
+        Ok(())
     }
 
     /// A row with these values fills the block. No range deletion is open.
     pub(super) fn end_row<'a>(
         &mut self,
         types: &[(CqlType, bool)],
-        values: impl Iterator<Item = Option<&'a [u8]>>,
+        values: impl Iterator<Item = Option<&'a [u8]>> + Clone,
     ) -> Result<()> {
-        encode_row_position(types, values, &mut self.last);
-        self.add_block()
+        encode_row_position(types, values.clone(), &mut self.last);
+        let is_displaced = is_row_displaced(types, values, &self.last);
+        self.end_block(types, is_displaced)
     }
 
     /// Whether [`flush_if_large`](Self::flush_if_large) would write something.
@@ -161,9 +217,10 @@ impl BlockBuilder {
     ) -> Result<Option<u64>> {
         // A partition that fits in one block has no index; the last block need not be full.
         match last {
-            Some(last) if self.index.block_count() > 0 => self.close_block(types, last)?,
+            Some(last) if self.index.block_count() > 0 => self.close_last_block(types, last)?,
             _ => self.block = None,
         }
+        self.is_ending = false;
         self.index
             .finish_partition(&mut self.file, key, data_position, deletion, end_offset)
             .map_err(|error| SSTableError::rejected(self.file.name(), error.to_string()))
@@ -188,12 +245,42 @@ fn encode_row_position<'a>(
     out.push(TERMINATOR);
 }
 
-/// A position in byte-comparable form, replacing what is in `out`.
-pub(crate) fn encode_position(
+/// Whether some positions lie elsewhere by their byte-comparable form than by the comparator.
+#[inline]
+fn may_be_displaced(types: &[(CqlType, bool)]) -> bool {
+    types.iter().any(|(column_type, _)| column_type.has_displaced_values())
+}
+
+/// Whether this one does. `encoded` is its byte-comparable form.
+#[inline]
+fn is_displaced(types: &[(CqlType, bool)], position: PositionRef<'_>, encoded: &[u8]) -> bool {
+    may_be_displaced(types) && differs(types, position.values, encoded)
+}
+
+/// [`is_displaced`] for a row.
+#[inline]
+fn is_row_displaced<'a>(
     types: &[(CqlType, bool)],
-    position: PositionRef<'_>,
-    out: &mut Vec<u8>,
-) {
+    values: impl Iterator<Item = Option<&'a [u8]>>,
+    encoded: &[u8],
+) -> bool {
+    may_be_displaced(types) && differs(types, &values.collect::<Vec<_>>(), encoded)
+}
+
+#[cold]
+fn differs<V: AsRef<[u8]>>(
+    types: &[(CqlType, bool)],
+    values: &[Option<V>],
+    encoded: &[u8],
+) -> bool {
+    let terminator = encoded.last().copied().unwrap_or(TERMINATOR);
+    let mut ordered = Vec::with_capacity(encoded.len());
+    encode_ordered_clustering(types, values, terminator, &mut ordered);
+    ordered != encoded
+}
+
+/// A position in byte-comparable form, replacing what is in `out`.
+fn encode_position(types: &[(CqlType, bool)], position: PositionRef<'_>, out: &mut Vec<u8>) {
     let terminator = match position.weight {
         0 => TERMINATOR,
         ..0 => LT_NEXT,

@@ -22,6 +22,7 @@ mod cassandra_oracle;
 mod copied_rows;
 mod corruption;
 mod dictionary_compression;
+mod displaced_positions;
 mod even_rows;
 mod fixture_content;
 mod fixture_slices;

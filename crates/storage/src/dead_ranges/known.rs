@@ -5,7 +5,7 @@ use std::rc::Rc;
 use espalier_mutation::{
     ClusteringBound, DecoratedKey, Direction, PositionRef, reconcile::KnownDead,
 };
-use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering};
+use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_ordered_clustering};
 
 use super::{DeadAccess, DeadRanges, Place, place::path_of, ranges::RangeList};
 use crate::{memtable::path, read::ReadCommand};
@@ -69,7 +69,7 @@ impl KnownDead for KnownInPartition {
             _ => GT_NEXT,
         };
         let mut at = self.partition.clone();
-        encode_clustering(&comparator.types, position.values, terminator, &mut at);
+        encode_ordered_clustering(&comparator.types, position.values, terminator, &mut at);
         let range = self.ranges.at(&at, self.command.now_s)?;
         self.all.count_pass();
         let (place, outside) = match direction {

@@ -8,9 +8,10 @@
 //!   + clustering     a row: its values, then 38 (a table without clustering columns: just 38)
 //! ```
 //!
-//! All byte-comparable, so the order of keys is: the partition, its deletion branch, its runs, its static row,
-//! its rows in clustering order. The deletion branch and the rows use the same encoding, so that bounds and rows compare by their
-//! bytes: 20 < 38 < 3E, 3F, 40, 41 < 60.
+//! All byte-comparable, in the ordered form, so that rows lie as the comparator has them. The order
+//! of keys is: the partition, its deletion branch, its runs, its static row, its rows in clustering
+//! order. The deletion branch and the rows use the same encoding, so that bounds and rows compare
+//! by their bytes: 20 < 38 < 3E, 3F, 40, 41 < 60.
 
 use crate::StorageError;
 use espalier_mutation::{
@@ -21,7 +22,7 @@ use espalier_types::{
     CqlType, DecodeError,
     byte_comparable::{
         GT_NEXT, LT_NEXT, NEXT_COMPONENT, TERMINATOR, decode_clustering, decode_decorated_key,
-        encode_clustering, encode_decorated_key,
+        encode_decorated_key, encode_ordered_clustering,
     },
 };
 
@@ -105,7 +106,7 @@ pub(crate) fn put_row<V: AsRef<[u8]>>(
     values: &[Option<V>],
     path: &mut Vec<u8>,
 ) {
-    encode_clustering(&comparator.types, values, TERMINATOR, path);
+    encode_ordered_clustering(&comparator.types, values, TERMINATOR, path);
 }
 
 /// Appends a bound, as in the deletion branch (without [`DELETIONS`]).
@@ -115,7 +116,7 @@ pub(crate) fn put_bound(
     path: &mut Vec<u8>,
 ) {
     let terminator = if bound.kind.weight() < 0 { LT_NEXT } else { GT_NEXT };
-    encode_clustering(&comparator.types, &bound.values, terminator, path);
+    encode_ordered_clustering(&comparator.types, &bound.values, terminator, path);
 }
 
 /// The clustering of a row from its path within the partition.
@@ -157,8 +158,9 @@ pub(crate) fn kind_of(terminator: u8) -> BoundKind {
     if terminator == LT_NEXT { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart }
 }
 
-/// Whether paths give the values of clustering columns back byte for byte. Where two different serialised values are
-/// equal (decimal 1.0 and 1.00), the row keeps the bytes that were written first.
+/// Whether paths give the values of clustering columns back byte for byte. Where two different
+/// serialised values are equal (decimal 1.0 and 1.00, NaN with other bits), the row keeps the bytes
+/// that were written first.
 pub fn is_exact(comparator: &ClusteringComparator) -> bool {
     comparator.types.iter().all(|(column_type, _)| {
         matches!(
@@ -176,8 +178,6 @@ pub fn is_exact(comparator: &ClusteringComparator) -> bool {
                 | CqlType::Time
                 | CqlType::Timeuuid
                 | CqlType::Uuid
-                | CqlType::Float
-                | CqlType::Double
         )
     })
 }

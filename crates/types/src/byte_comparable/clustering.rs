@@ -6,15 +6,20 @@
 use bytes::Bytes;
 
 use crate::byte_comparable::source::Source;
-use crate::byte_comparable::value::{decode_from, encode};
+use crate::byte_comparable::value::{decode_from, encode_as};
 use crate::byte_comparable::{
-    EMPTY, EMPTY_REVERSED, GT_NEXT, LT_NEXT, NEXT_COMPONENT, NULL, TERMINATOR,
+    EMPTY, EMPTY_REVERSED, Form, GT_NEXT, LT_NEXT, NEXT_COMPONENT, NULL, Ordered, Oss50, TERMINATOR,
 };
 use crate::{CqlType, DecodeError};
 
 /// Appends the separator and the value of one column; `None` is null.
 #[inline]
 pub fn encode_component(ty: &CqlType, reversed: bool, value: Option<&[u8]>, out: &mut Vec<u8>) {
+    component_as::<Oss50>(ty, reversed, value, out);
+}
+
+#[inline]
+fn component_as<F: Form>(ty: &CqlType, reversed: bool, value: Option<&[u8]>, out: &mut Vec<u8>) {
     match value {
         None => out.push(NULL),
         Some(value) if value.is_empty() && ty.empty_is_special() => {
@@ -23,7 +28,7 @@ pub fn encode_component(ty: &CqlType, reversed: bool, value: Option<&[u8]>, out:
         Some(value) => {
             out.push(NEXT_COMPONENT);
             let start = out.len();
-            encode(ty, value, out);
+            encode_as::<F>(ty, value, out);
             if reversed {
                 out[start..].iter_mut().for_each(|byte| *byte = !*byte);
             }
@@ -54,6 +59,20 @@ pub fn encode_clustering_prefix<V: AsRef<[u8]>>(
     for ((ty, reversed), value) in types.iter().zip(values) {
         encode_component(ty, *reversed, value.as_ref().map(AsRef::as_ref), out);
     }
+}
+
+/// [`encode_clustering`] in the ordered form: its order is [`CqlType::compare`]'s for all values.
+pub fn encode_ordered_clustering<V: AsRef<[u8]>>(
+    types: &[(CqlType, bool)],
+    values: &[Option<V>],
+    terminator: u8,
+    out: &mut Vec<u8>,
+) {
+    debug_assert!(values.len() <= types.len(), "more values than clustering columns");
+    for ((ty, reversed), value) in types.iter().zip(values) {
+        component_as::<Ordered>(ty, *reversed, value.as_ref().map(AsRef::as_ref), out);
+    }
+    out.push(terminator);
 }
 
 /// Takes one component off the front of `input`; `None` is null. On error `input` is left as it was.

@@ -1,41 +1,42 @@
 //! Values made of values: collections, tuples, UDTs, vectors, composites.
 //!
-//! Each is a sequence of components ended by [`TERMINATOR`]. Inside a sequence null and an empty value without natural
-//! form are both [`NULL`]: that is Cassandra's behaviour (ScyllaDB tells them apart), and [`CqlType::compare`] follows it.
+//! Each is a sequence of components ended by [`TERMINATOR`]. Inside a sequence null is [`NULL`]. An
+//! empty value without natural form is [`NULL`], too, in Cassandra's form, and [`EMPTY`] in the
+//! ordered one.
 
 use crate::byte_comparable::source::Source;
-use crate::byte_comparable::value::{decode_from, encode};
-use crate::byte_comparable::{NEXT_COMPONENT, NULL, TERMINATOR};
+use crate::byte_comparable::value::{decode_from, encode_as};
+use crate::byte_comparable::{EMPTY, Form, NEXT_COMPONENT, NULL, TERMINATOR};
 use crate::{CqlType, DecodeError, collection};
 
-pub(super) fn encode_elements(element: &CqlType, value: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode_elements<F: Form>(element: &CqlType, value: &[u8], out: &mut Vec<u8>) {
     if let Ok(elements) = collection::elements(value) {
         for item in elements.map_while(Result::ok) {
-            encode_part(element, item, out);
+            encode_part::<F>(element, item, out);
         }
     }
     out.push(TERMINATOR);
 }
 
-pub(super) fn encode_map(key: &CqlType, value: &CqlType, bytes: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode_map<F: Form>(key: &CqlType, value: &CqlType, bytes: &[u8], out: &mut Vec<u8>) {
     if let Ok(entries) = collection::entries(bytes) {
         for (k, v) in entries.map_while(Result::ok) {
-            encode_part(key, Some(k), out);
-            encode_part(value, Some(v), out);
+            encode_part::<F>(key, Some(k), out);
+            encode_part::<F>(value, Some(v), out);
         }
     }
     out.push(TERMINATOR);
 }
 
 /// Trailing nulls are left out, so that a tuple written before a field was added equals one written after it.
-pub(super) fn encode_fields<'t>(
+pub(super) fn encode_fields<'t, F: Form>(
     types: impl Iterator<Item = &'t CqlType>,
     value: &[u8],
     out: &mut Vec<u8>,
 ) {
     let mut end = out.len();
     for (ty, field) in types.zip(collection::fields(value).map_while(Result::ok)) {
-        encode_part(ty, field, out);
+        encode_part::<F>(ty, field, out);
         if field.is_some() {
             end = out.len();
         }
@@ -44,20 +45,25 @@ pub(super) fn encode_fields<'t>(
     out.push(TERMINATOR);
 }
 
-pub(super) fn encode_vector(element: &CqlType, dimension: usize, value: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode_vector<F: Form>(
+    element: &CqlType,
+    dimension: usize,
+    value: &[u8],
+    out: &mut Vec<u8>,
+) {
     for item in collection::vector_elements(element, dimension, value).map_while(Result::ok) {
-        encode_part(element, Some(item), out);
+        encode_part::<F>(element, Some(item), out);
     }
     out.push(TERMINATOR);
 }
 
 /// A partition key of several columns in one value. The first component tells static prefixes apart; each further one is
 /// followed by its end-of-component byte, which is a signed one.
-pub(super) fn encode_composite(types: &[CqlType], value: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode_composite<F: Form>(types: &[CqlType], value: &[u8], out: &mut Vec<u8>) {
     let (is_static, components) = collection::composite_components(value);
     out.push(if is_static { NULL } else { NEXT_COMPONENT });
     for (ty, component) in types.iter().zip(components.map_while(Result::ok)) {
-        encode_part(ty, Some(component.value), out);
+        encode_part::<F>(ty, Some(component.value), out);
         out.push(NEXT_COMPONENT);
         out.push(component.end ^ 0x80);
     }
@@ -65,13 +71,14 @@ pub(super) fn encode_composite(types: &[CqlType], value: &[u8], out: &mut Vec<u8
 }
 
 #[inline]
-fn encode_part(ty: &CqlType, value: Option<&[u8]>, out: &mut Vec<u8>) {
+fn encode_part<F: Form>(ty: &CqlType, value: Option<&[u8]>, out: &mut Vec<u8>) {
     match value {
-        Some(value) if !(value.is_empty() && ty.empty_is_special()) => {
+        None => out.push(NULL),
+        Some([]) if ty.empty_is_special() => out.push(F::NESTED_EMPTY),
+        Some(value) => {
             out.push(NEXT_COMPONENT);
-            encode(ty, value, out);
+            encode_as::<F>(ty, value, out);
         }
-        _ => out.push(NULL),
     }
 }
 
@@ -131,7 +138,7 @@ pub(super) fn decode_fields<'t>(
     let mut last_null = None;
     for field in types {
         let part = if ended { Part::Null } else { begin_part(ty, source)? };
-        if part == Part::Value {
+        if part == Part::Value || part == Part::Empty {
             last_null = None;
             decode_part(ty, field, part, source, out)?;
             continue;
@@ -165,7 +172,7 @@ pub(super) fn decode_vector(
         item.clear();
         match begin_part(ty, source)? {
             Part::Value => decode_from(element, source, &mut item)?,
-            Part::Null => {}
+            Part::Null | Part::Empty => {}
             Part::End => return Err(source.unexpected(ty, "one more element", TERMINATOR)),
         }
         match fixed {
@@ -219,6 +226,8 @@ pub(super) fn decode_composite(
 enum Part {
     Value,
     Null,
+    /// An empty value, in the ordered form.
+    Empty,
     End,
 }
 
@@ -226,8 +235,9 @@ fn begin_part(ty: &CqlType, source: &mut Source<'_>) -> Result<Part, DecodeError
     match source.byte(ty)? {
         NEXT_COMPONENT => Ok(Part::Value),
         NULL => Ok(Part::Null),
+        EMPTY => Ok(Part::Empty),
         TERMINATOR => Ok(Part::End),
-        got => Err(source.unexpected(ty, "a separator (40, 3e) or the end (38)", got)),
+        got => Err(source.unexpected(ty, "a separator (40, 3f, 3e) or the end (38)", got)),
     }
 }
 
@@ -251,8 +261,8 @@ fn decode_part(
     match part {
         Part::Value => decode_from(ty, source, out)?,
         // A collection holds no null, so this was an empty value.
-        Part::Null if ty.empty_is_special() => {}
-        Part::Null | Part::End => {
+        Part::Null | Part::Empty if ty.empty_is_special() => {}
+        Part::Null | Part::Empty | Part::End => {
             return Err(source.unexpected(outer, "a value", NULL));
         }
     }

@@ -1,7 +1,7 @@
 //! One value: the choice of the encoding by type.
 
 use crate::byte_comparable::source::Source;
-use crate::byte_comparable::{decimal, encode_escaped, escaped, integer, nested};
+use crate::byte_comparable::{Form, Oss50, decimal, encode_escaped, escaped, integer, nested};
 use crate::uuid_order::{timeuuid_of_rank, timeuuid_rank, uuid_of_rank, uuid_rank};
 use crate::{CqlType, DecodeError};
 
@@ -9,6 +9,12 @@ use crate::{CqlType, DecodeError};
 /// value ([`CqlType::empty_is_special`]) adds nothing: only a separator can express it.
 #[inline]
 pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
+    encode_as::<Oss50>(ty, value, out);
+}
+
+/// [`encode`] in either form.
+#[inline]
+pub(super) fn encode_as<F: Form>(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
     match ty {
         CqlType::Text | CqlType::Ascii | CqlType::Blob => encode_escaped(value, out),
         CqlType::Int => sign_flipped::<4>(value, out),
@@ -19,11 +25,11 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
         CqlType::Timestamp => sign_flipped::<8>(value, out),
         CqlType::Uuid => ranked(uuid_rank, value, out),
         CqlType::Timeuuid => ranked(timeuuid_rank, value, out),
-        _ => encode_other(ty, value, out),
+        _ => encode_other::<F>(ty, value, out),
     }
 }
 
-fn encode_other(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
+fn encode_other<F: Form>(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
     if value.is_empty() && ty.empty_is_special() {
         return;
     }
@@ -34,24 +40,24 @@ fn encode_other(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
             [byte] => out.push(u8::from(*byte != 0)),
             _ => odd_length(value, out),
         },
-        CqlType::Float => float::<4>(value, out),
-        CqlType::Double => float::<8>(value, out),
+        CqlType::Float => float::<F, 4>(value, out),
+        CqlType::Double => float::<F, 8>(value, out),
         CqlType::Date => fixed::<4>(value, out),
         CqlType::Time => fixed::<8>(value, out),
         CqlType::Varint => integer::encode_varint(value, out),
         CqlType::Decimal => decimal::encode(value, out),
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-            nested::encode_elements(element, value, out)
+            nested::encode_elements::<F>(element, value, out)
         }
-        CqlType::Map { key, value: ty, .. } => nested::encode_map(key, ty, value, out),
-        CqlType::Tuple(types) => nested::encode_fields(types.iter(), value, out),
+        CqlType::Map { key, value: ty, .. } => nested::encode_map::<F>(key, ty, value, out),
+        CqlType::Tuple(types) => nested::encode_fields::<F>(types.iter(), value, out),
         CqlType::UserDefined { definition, .. } => {
-            nested::encode_fields(definition.field_types(), value, out)
+            nested::encode_fields::<F>(definition.field_types(), value, out)
         }
         CqlType::Vector { element, dimension } => {
-            nested::encode_vector(element, *dimension, value, out)
+            nested::encode_vector::<F>(element, *dimension, value, out)
         }
-        CqlType::Composite(types) => nested::encode_composite(types, value, out),
+        CqlType::Composite(types) => nested::encode_composite::<F>(types, value, out),
         CqlType::Custom(_) if ty.is_legacy_timestamp() => fixed::<8>(value, out),
         CqlType::Custom(_) if ty.is_lexical_uuid() => {
             ranked(|bytes| u128::from_be_bytes(bytes) ^ LEXICAL_SIGNS, value, out)
@@ -155,11 +161,25 @@ fn unflip_sign<const N: usize>(mut bytes: [u8; N], out: &mut Vec<u8>) {
 }
 
 #[inline]
-fn float<const N: usize>(value: &[u8], out: &mut Vec<u8>) {
+fn float<F: Form, const N: usize>(value: &[u8], out: &mut Vec<u8>) {
+    if F::IS_ORDERED && is_nan(value) {
+        // Java's NaN with its sign flipped: behind infinity.
+        out.extend_from_slice(&[0xFF, if N == 4 { 0xC0 } else { 0xF8 }]);
+        out.resize(out.len() + N - 2, 0);
+        return;
+    }
     match <[u8; N]>::try_from(value) {
         Ok(bytes) if bytes[0] & 0x80 != 0 => out.extend_from_slice(&bytes.map(|byte| !byte)),
         _ => sign_flipped::<N>(value, out),
     }
+}
+
+/// Whether a `float` or `double` is NaN, whatever its other bits.
+fn is_nan(value: &[u8]) -> bool {
+    if let Ok(bytes) = <[u8; 4]>::try_from(value) {
+        return f32::from_be_bytes(bytes).is_nan();
+    }
+    <[u8; 8]>::try_from(value).is_ok_and(|bytes| f64::from_be_bytes(bytes).is_nan())
 }
 
 fn unfloat<const N: usize>(bytes: [u8; N], out: &mut Vec<u8>) {

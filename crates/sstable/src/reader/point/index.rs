@@ -2,7 +2,7 @@
 
 use espalier_mutation::{DecoratedKeyRef, DeletionTime};
 use espalier_trie::page::PrefixSearch;
-use espalier_types::byte_comparable::{TERMINATOR, encode_clustering};
+use espalier_types::byte_comparable::{TERMINATOR, encode_ordered_clustering};
 
 use super::{PointScratch, pending::Step};
 use crate::{
@@ -136,7 +136,7 @@ fn in_row_index<V: AsRef<[u8]>>(
     }
     let PointScratch { path, joined, .. } = scratch;
     path.clear();
-    encode_clustering(&layout.table.comparator().types, clustering, TERMINATOR, path);
+    encode_ordered_clustering(&layout.table.comparator().types, clustering, TERMINATOR, path);
     let page = |number| page_of(pages, rows.key(number));
     let Some(found) = block_at_hand(page, entry, key.key, path, joined)? else {
         return Some(None);

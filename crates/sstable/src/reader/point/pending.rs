@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use espalier_mutation::{DecoratedKeyRef, murmur3};
 use espalier_trie::page::PageSource;
-use espalier_types::byte_comparable::{TERMINATOR, encode_clustering};
+use espalier_types::byte_comparable::{TERMINATOR, encode_ordered_clustering};
 use smallvec::SmallVec;
 
 use super::index::Place;
@@ -173,7 +173,8 @@ impl SSTableReader {
         };
         let layout = self.0.layout.borrow();
         let mut position = Vec::new();
-        encode_clustering(&layout.table.comparator().types, clustering, TERMINATOR, &mut position);
+        let types = &layout.table.comparator().types;
+        encode_ordered_clustering(types, clustering, TERMINATOR, &mut position);
         let pages = self.0.data.pages_at_hand(held);
         let source = AtHand { pages: &pages, file: &trie.rows };
         let end = pin!(async {

@@ -116,10 +116,16 @@ fn some_value_of(ty: &CqlType) -> BoxedStrategy<Value> {
         CqlType::Tinyint => any::<[u8; 1]>().prop_map(Vec::from).boxed(),
         CqlType::Smallint => any::<[u8; 2]>().prop_map(Vec::from).boxed(),
         CqlType::Int => integer().prop_map(|value| (value as i32).to_be_bytes().to_vec()).boxed(),
-        CqlType::Float => prop_oneof![any::<u32>(), Just(0), Just(1 << 31)]
-            .prop_map(|bits: u32| bits.to_be_bytes().to_vec())
-            .boxed(),
-        CqlType::Double => any::<u64>().prop_map(|bits| bits.to_be_bytes().to_vec()).boxed(),
+        CqlType::Float => {
+            prop_oneof![any::<u32>(), Just(0), Just(1 << 31), Just(0xFFC0_0000), Just(0x7FC0_0000)]
+                .prop_map(|bits: u32| bits.to_be_bytes().to_vec())
+                .boxed()
+        }
+        CqlType::Double => {
+            prop_oneof![any::<u64>(), Just(0xFFF8 << 48), Just(0x7FF8 << 48), Just(0x7FF0 << 48)]
+                .prop_map(|bits: u64| bits.to_be_bytes().to_vec())
+                .boxed()
+        }
         CqlType::Date => any::<[u8; 4]>().prop_map(Vec::from).boxed(),
         CqlType::Bigint | CqlType::Timestamp => {
             integer().prop_map(|value| value.to_be_bytes().to_vec()).boxed()
