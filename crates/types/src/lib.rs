@@ -6,7 +6,7 @@
 //!
 //! | module | what it knows |
 //! | --- | --- |
-//! | [`CqlType`] | the types, their names (CQL and marshal), sizes, order and validity of their values |
+//! | [`CqlType`] | the types, their names (CQL and marshal), sizes, order, validity and canonical form of their values |
 //! | [`byte_comparable`] | values, clusterings and decorated keys as byte-comparable strings, and back |
 //! | [`collection`] | the inside of frozen collections, tuples, UDTs and vectors |
 //! | [`literal`] | text, CQL literals and JSON |
@@ -14,6 +14,7 @@
 
 pub mod byte_comparable;
 pub mod calendar;
+mod canonical;
 pub mod collection;
 mod compare;
 mod cql_type;
@@ -28,5 +29,6 @@ mod validate;
 pub mod varint;
 pub mod vint;
 
+pub use canonical::Unsorted;
 pub use cql_type::{CqlType, UserType};
 pub use error::{DecodeError, TypeParseError, ValueError};

@@ -39,7 +39,8 @@ impl Term {
     }
 }
 
-/// What [`super::bind_values`] gives, without a copy. `None`: it would copy, or fail.
+/// What [`super::bind_values`] gives, without a copy. `None`: it would copy, change a value, or
+/// fail.
 #[inline]
 pub fn borrow_values<'v>(markers: &[ColumnSpec], values: Values<'v>) -> Option<&'v [Value]> {
     let Values::Positional(values) = values else { return None };
@@ -47,7 +48,13 @@ pub fn borrow_values<'v>(markers: &[ColumnSpec], values: Values<'v>) -> Option<&
         return None;
     }
     for (index, value) in values.iter().enumerate() {
-        check_value(markers.get(index)?, value).ok()?;
+        let marker = markers.get(index)?;
+        check_value(marker, value).ok()?;
+        if let Value::Bytes(bytes) = value
+            && !marker.column_type.is_canonical(bytes)
+        {
+            return None;
+        }
     }
     Some(values)
 }

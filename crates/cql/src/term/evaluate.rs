@@ -81,8 +81,8 @@ impl CompositeTerm {
     }
 }
 
-/// The serialised form of a literal of type `column_type` from its parts. Sets and maps are sorted, of equal keys the last
-/// one stays; a null inside a collection is refused.
+/// The serialised form of a literal of type `column_type` from its parts. Sets and maps are sorted;
+/// of equal keys the first one stays, with the last value. A null inside a collection is refused.
 pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result<Bytes> {
     let no_null = |part: Option<Bytes>| {
         part.ok_or_else(|| Error::invalid("null is not supported inside collections"))
@@ -97,10 +97,8 @@ pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result
             collection::vector_of(element, &elements)
         }
         CqlType::Set { element, .. } => {
-            let mut elements = parts.into_iter().map(no_null).collect::<Result<Vec<_>>>()?;
-            elements.sort_by(|a, b| element.compare(a, b));
-            elements.dedup_by(|a, b| element.compare(a, b).is_eq());
-            collection::list_of(&elements)
+            let elements = parts.into_iter().map(no_null).collect::<Result<Vec<_>>>()?;
+            collection::set_of(element, elements)
         }
         CqlType::Map { key, .. } => {
             let mut parts = parts.into_iter();
@@ -108,22 +106,15 @@ pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result
             while let (Some(k), Some(v)) = (parts.next(), parts.next()) {
                 entries.push((no_null(k)?, no_null(v)?));
             }
-            entries.sort_by(|a, b| key.compare(&a.0, &b.0));
-            entries.dedup_by(|later, earlier| {
-                let same = key.compare(&later.0, &earlier.0).is_eq();
-                if same {
-                    std::mem::swap(&mut later.1, &mut earlier.1);
-                }
-                same
-            });
-            collection::map_of(entries)
+            collection::sorted_map_of(key, entries)
         }
         _ => collection::tuple_of(parts),
     };
     Ok(bytes)
 }
 
-/// Puts the bound values in the order of the markers and checks each against its marker's type.
+/// Puts the bound values in the order of the markers, checks each against its marker's type and
+/// gives it its canonical form.
 pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
     let mut bound = Vec::with_capacity(markers.len());
     match values {
@@ -146,8 +137,13 @@ pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Val
             }));
         }
     }
-    for (marker, value) in markers.iter().zip(&bound) {
+    for (marker, value) in markers.iter().zip(&mut bound) {
         check_value(marker, value).map_err(|error| invalid_bound_value(marker, &error))?;
+        if let Value::Bytes(bytes) = value
+            && let Some(canonical) = marker.column_type.canonical(bytes)
+        {
+            *bytes = canonical.into();
+        }
     }
     Ok(bound)
 }

@@ -11,6 +11,7 @@ use espalier_cql::{
 };
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
 use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_types::collection;
 
 /// Linear and n log n take a fraction of a second without optimisation, quadratic takes minutes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -124,6 +125,56 @@ fn the_later_of_equal_elements_stays() {
             .unwrap();
         let row = node.row("SELECT m[1], m[2] FROM m WHERE k = 1").await;
         assert_eq!(row, [Some(10i32.to_be_bytes().to_vec()), Some(21i32.to_be_bytes().to_vec())]);
+    });
+}
+
+/// Cassandra sorts bound sets; inside of tuples it leaves them as they were sent, we do not.
+#[test]
+fn unsorted_sets_are_those_that_literals_are() {
+    block_on(async {
+        let mut node = Node::new().await;
+        let table = "CREATE TABLE u (k frozen<set<int>>, c tuple<frozen<set<int>>>, v frozen<list<frozen<set<int>>>>, \
+            PRIMARY KEY (k, c))";
+        node.query(table, Values::NONE).await.unwrap();
+        let inside = |value: &Value| {
+            let Value::Bytes(bytes) = value else { unreachable!() };
+            collection::tuple_of([Some(bytes)])
+        };
+        let list_of = |value: &Value| {
+            let Value::Bytes(bytes) = value else { unreachable!() };
+            Value::Bytes(collection::list_of([bytes]))
+        };
+        let insert = "INSERT INTO u (k, c, v) VALUES (?, ?, ?)";
+        let set = |values: &[i32]| ints(values.iter().copied());
+        for (key, element) in [([3, 1], [2, 1]), ([1, 3], [1, 2])] {
+            let (key, element) = (set(&key), set(&element));
+            let values = [key, Value::Bytes(inside(&element)), list_of(&element)];
+            node.query(insert, Values::Positional(&values)).await.unwrap();
+        }
+        let one = Some(1i64.to_be_bytes().to_vec());
+        let literal = "SELECT count(*) FROM u WHERE k = {1, 3} AND c = ({1, 2})";
+        assert_eq!(node.row(literal).await, [one.clone()]);
+        assert_eq!(node.row("SELECT count(*) FROM u").await, [one.clone()]);
+        let filter = "SELECT count(*) FROM u WHERE v = [{1, 2}] ALLOW FILTERING";
+        assert_eq!(node.row(filter).await, [one.clone()]);
+        let unsorted = set(&[3, 1, 3]);
+        let tuple = Value::Bytes(inside(&set(&[2, 2, 1])));
+        let Value::Bytes(in_list) = list_of(&unsorted) else { unreachable!() };
+        for (text, values) in [
+            ("k = ?", vec![unsorted.clone()]),
+            ("k IN (?, ?)", vec![unsorted.clone(), set(&[1, 3])]),
+            ("k IN ?", vec![Value::Bytes(in_list)]),
+            ("token(k) = token(?)", vec![unsorted.clone()]),
+            ("k = ? AND c = ?", vec![unsorted.clone(), tuple.clone()]),
+            ("k = ? AND c >= ? AND c <= ?", vec![unsorted, tuple.clone(), tuple]),
+            ("v = ? ALLOW FILTERING", vec![list_of(&set(&[2, 1]))]),
+            ("v CONTAINS ? ALLOW FILTERING", vec![set(&[2, 1])]),
+        ] {
+            let text = format!("SELECT count(*) FROM u WHERE {text}");
+            let result = node.query(&text, Values::Positional(&values)).await.unwrap();
+            let QueryResult::Rows(rows) = result else { panic!("{text}: no rows") };
+            assert_eq!(rows.content[4..], one.clone().unwrap(), "{text}");
+        }
     });
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use espalier_mutation::DecoratedKey;
 
 use super::{
@@ -51,6 +52,7 @@ pub(super) async fn check_content(
             watch: &mut *watch,
             table: &table,
             name: &name,
+            key: Bytes::new(),
         };
         let key = match check_partition(reader, &mut source, &mut tally).await {
             Ok(key) => key,

@@ -1,10 +1,13 @@
 //! One partition: its rows and markers as they stand, and whether the index leads to each.
 
+use std::fmt;
+
+use bytes::Bytes;
 use espalier_mutation::{
     Cell, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, Row, Unfiltered,
-    schema::TableMetadata,
+    schema::TableMetadata, split_composite,
 };
-use espalier_types::CqlType;
+use espalier_types::{CqlType, Unsorted};
 
 use super::{
     report::{Severity, VerifyReport},
@@ -24,6 +27,8 @@ pub(super) struct Tally<'a> {
     pub(super) table: &'a TableMetadata,
     /// Data.db.
     pub(super) name: &'a FileName,
+    /// Key of the partition, for findings about its values.
+    pub(super) key: Bytes,
 }
 
 /// Checks the partition that begins where `source` stands, and leaves it behind its end.
@@ -36,6 +41,8 @@ pub(super) async fn check_partition(
     let start = source.stream.position();
     let (header, head_length) = source.read_header().await?;
     let key = header.key.clone();
+    tally.key = key.key.clone();
+    check_key(start, tally);
     tally.collector.start_partition(&key.key, header.deletion);
     if let Some(row) = &header.static_row {
         check_row(row, start, tally);
@@ -120,6 +127,20 @@ pub(super) async fn check_partition(
     Ok(key)
 }
 
+/// Values of the partition key: sets and maps inside are to be sorted, or an equal key does not
+/// find the partition.
+fn check_key(position: u64, tally: &mut Tally<'_>) {
+    let columns = tally.table.partition_key_columns();
+    let values = match columns {
+        [_] => vec![tally.key.clone()],
+        // A key that cannot be split is a finding of the reader.
+        _ => split_composite(&tally.key, columns.len()).unwrap_or_default(),
+    };
+    for (column, value) in columns.iter().zip(&values) {
+        check_sorted(&column.column_type, value, &column.name, position, tally);
+    }
+}
+
 /// Values against their types, order of paths, and counts.
 fn check_row(row: &Row, position: u64, tally: &mut Tally<'_>) {
     let (table, name) = (tally.table, tally.name);
@@ -127,24 +148,23 @@ fn check_row(row: &Row, position: u64, tally: &mut Tally<'_>) {
     let clustering = table.clustering_columns().iter().zip(&row.clustering.values);
     for (column, value) in clustering {
         if let Some(value) = value {
-            check_value(&column.column_type, value, &column.name, position, name, tally.report);
+            check_value(&column.column_type, value, &column.name, position, tally);
         }
     }
     for (id, data) in &row.columns {
         let Some(column) = table.column_by_id(*id) else { continue };
         match data {
             ColumnData::Simple(cell) => {
-                check_cell(&column.column_type, cell, &column.name, position, name, tally);
+                check_cell(&column.column_type, cell, &column.name, position, tally);
             }
             ColumnData::Complex(complex) => {
                 for (path, cell) in &complex.cells {
                     let (path_type, value_type) = element_types(&column.column_type, path);
                     if let Some(path_type) = path_type {
-                        let report = &mut *tally.report;
-                        check_value(&path_type, path, &column.name, position, name, report);
+                        check_value(&path_type, path, &column.name, position, tally);
                     }
                     if let Some(value_type) = value_type {
-                        check_cell(&value_type, cell, &column.name, position, name, tally);
+                        check_cell(&value_type, cell, &column.name, position, tally);
                     } else {
                         tally.report.cells += 1;
                     }
@@ -184,7 +204,6 @@ fn check_cell(
     cell: &Cell,
     column: &str,
     position: u64,
-    name: &crate::error::FileName,
     tally: &mut Tally<'_>,
 ) {
     tally.report.cells += 1;
@@ -194,9 +213,9 @@ fn check_cell(
     match cell.is_tombstone() {
         true => {
             let what = "a tombstone with a value";
-            tally.report.check(cell.value.is_empty(), name, position, what);
+            tally.report.check(cell.value.is_empty(), tally.name, position, what);
         }
-        false => check_value(column_type, &cell.value, column, position, name, tally.report),
+        false => check_value(column_type, &cell.value, column, position, tally),
     }
 }
 
@@ -205,14 +224,49 @@ fn check_value(
     value: &[u8],
     column: &str,
     position: u64,
-    name: &crate::error::FileName,
-    report: &mut VerifyReport,
+    tally: &mut Tally<'_>,
 ) {
     // A zero-length value is allowed in every type, and a counter's context is no value of its type.
     if value.is_empty() || column_type.is_counter() {
         return;
     }
     if let Err(error) = column_type.validate(value) {
-        report.fail(name, position, format_args!("column {column}: {error}"));
+        tally.report.fail(tally.name, position, format_args!("column {column}: {error}"));
+    }
+    check_sorted(column_type, value, column, position, tally);
+}
+
+/// Sets and maps in one cell are sorted and unique: equal values are equal bytes. Cassandra stores
+/// others only where a client sent them inside of a tuple, user type or vector.
+fn check_sorted(
+    column_type: &CqlType,
+    value: &[u8],
+    column: &str,
+    position: u64,
+    tally: &mut Tally<'_>,
+) {
+    let Some(unsorted) = column_type.find_unsorted(value) else { return };
+    let severity = match unsorted {
+        Unsorted::Anywhere => Severity::Failure,
+        Unsorted::InsideTuple => Severity::Warning,
+    };
+    let (name, key) = (tally.name, Hex(&tally.key));
+    let what = format_args!(
+        "{name} at byte {position}: column {column} of the partition with key {key}: \
+         a set or map is not sorted or has duplicates: {}",
+        Hex(value)
+    );
+    tally.report.add(severity, name, what);
+}
+
+/// The first bytes as `0x…`.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MAX_SHOWN: usize = 64;
+        f.write_str("0x")?;
+        self.0.iter().take(MAX_SHOWN).try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        if self.0.len() > MAX_SHOWN { f.write_str("…") } else { Ok(()) }
     }
 }

@@ -48,5 +48,6 @@ mod stretched_dump;
 mod support;
 mod unchecked_partition_index;
 mod unchecked_row_index;
+mod unsorted_values;
 mod verify_fixtures;
 mod writer_rules;

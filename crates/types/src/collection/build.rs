@@ -59,7 +59,7 @@ pub fn list_of<V: AsRef<[u8]>>(elements: impl IntoIterator<Item = V>) -> Bytes {
     builder.finish()
 }
 
-/// A frozen set: elements are sorted, and equal ones kept once.
+/// A frozen set: elements are sorted; of equal ones the first stays.
 pub fn set_of<V: AsRef<[u8]>>(element: &CqlType, mut elements: Vec<V>) -> Bytes {
     elements.sort_by(|left, right| element.compare(left.as_ref(), right.as_ref()));
     elements.dedup_by(|left, right| element.compare(left.as_ref(), right.as_ref()).is_eq());
@@ -76,14 +76,19 @@ pub fn map_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(entries: impl IntoIterator<Item = 
     builder.finish_map()
 }
 
-/// A frozen map: entries are sorted by key, and of equal keys the last one wins.
+/// A frozen map: entries are sorted by key; of equal keys the first one stays, with the last value.
 pub fn sorted_map_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     key: &CqlType,
     mut entries: Vec<(K, V)>,
 ) -> Bytes {
-    entries.reverse();
     entries.sort_by(|(left, _), (right, _)| key.compare(left.as_ref(), right.as_ref()));
-    entries.dedup_by(|(left, _), (right, _)| key.compare(left.as_ref(), right.as_ref()).is_eq());
+    entries.dedup_by(|later, earlier| {
+        let is_same = key.compare(later.0.as_ref(), earlier.0.as_ref()).is_eq();
+        if is_same {
+            std::mem::swap(&mut later.1, &mut earlier.1);
+        }
+        is_same
+    });
     map_of(entries)
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod byte_comparable_properties;
+mod canonical_values;
 mod cassandra_byte_comparable;
 mod cassandra_names;
 mod cassandra_text;
