@@ -133,7 +133,8 @@ fn keys(
             let mut values = alternatives.evaluate(&column.name, evaluation)?;
             if values.len() > 1 {
                 values.sort_by(|left, right| column.column_type.compare(left, right));
-                values.dedup();
+                // As in Cassandra, the first of equal values is the only one that is looked up.
+                values.dedup_by(|later, first| column.column_type.compare(later, first).is_eq());
             }
             Ok(values)
         })

@@ -74,12 +74,19 @@ impl<'s> Output<'s> {
         if group.partition_key != row.partition_key {
             return true;
         }
-        let clustering = |row: Option<&Row>| -> Option<Vec<Option<Bytes>>> {
-            row.map(|row| {
-                row.clustering.values.iter().take(columns - partition_columns).cloned().collect()
-            })
-        };
-        columns > partition_columns && clustering(group.row.as_ref()) != clustering(row.row)
+        match (&group.row, row.row) {
+            (Some(left), Some(right)) => {
+                let (left, right) = (&left.clustering.values, &right.clustering.values);
+                let mut pairs = left.iter().zip(right).take(columns - partition_columns);
+                let comparator = row.table.comparator();
+                // 1 and 1.0 are of one group. Partition keys are compared by their bytes, as
+                // everywhere.
+                (0..).zip(&mut pairs).any(|(index, (left, right))| {
+                    comparator.compare_value(index, left.as_deref(), right.as_deref()).is_ne()
+                })
+            }
+            (left, right) => columns > partition_columns && left.is_some() != right.is_some(),
+        }
     }
 
     /// Adds a row to the open group, or opens one with it.

@@ -124,11 +124,28 @@ fn merge_complex(
             Ordering::Equal => lefts
                 .next()
                 .zip(rights.next())
-                .map(|((path, l), (_, r))| (path, reconcile_cells(l, r, is_counter))),
+                .map(|(left, right)| reconcile_elements(left, right, is_counter)),
         };
         cells.extend(merged.filter(|(_, cell)| !deletion.deletes(cell.timestamp)));
     }
     ComplexColumn { deletion, cells }
+}
+
+/// The one that wins of two cells of one element. Its path comes along: 1 and 1.0 are one element.
+fn reconcile_elements(
+    (left_path, left): (Bytes, Cell),
+    (right_path, right): (Bytes, Cell),
+    is_counter: bool,
+) -> (Bytes, Cell) {
+    if left_path == right_path {
+        return (left_path, reconcile_cells(left, right, is_counter));
+    }
+    if left == right {
+        return (left_path.min(right_path), left);
+    }
+    let right_cell = right.clone();
+    let winner = reconcile_cells(left, right, is_counter);
+    (if winner == right_cell { right_path } else { left_path }, winner)
 }
 
 /// Removes from a row what `active` (a partition or range deletion) covers; a row deletion that `active` supersedes

@@ -7,11 +7,10 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    Clustering, ClusteringSlice, ClusteringSlices, ColumnData, Mutation, PartitionUpdate, Row,
-    counter, schema::TableMetadata,
+    ClusteringComparator, ClusteringSlice, ClusteringSlices, ColumnData, Mutation, PartitionUpdate,
+    Row, counter, schema::TableMetadata,
 };
 use espalier_runtime::time;
-use hashbrown::HashMap;
 
 use super::Database;
 use crate::{
@@ -33,7 +32,9 @@ impl Database {
     }
 
     async fn add_counters_here(&self, mut update: PartitionUpdate) -> Result<(), StorageError> {
-        join_rows(&mut update.rows);
+        let table = self.table(update.table)?.metadata();
+        let comparator = table.comparator();
+        join_rows(comparator, &mut update.rows);
         let ticket = {
             let _turn = self.inner.counter_turn.acquire(1).await;
             let host = *self.host_id().as_bytes();
@@ -41,7 +42,10 @@ impl Database {
             let present = self.present_rows(&update).await?;
             let old_rows = present.iter().flat_map(|partition| &partition.rows);
             for row in &mut update.rows {
-                let old = old_rows.clone().find(|old| old.clustering == row.clustering);
+                let at = row.clustering.position();
+                let mut old_rows = old_rows.clone();
+                let old =
+                    old_rows.find(|old| comparator.compare(old.clustering.position(), at).is_eq());
                 add_row(row, old, host);
             }
             if let Some(row) = &mut update.static_row {
@@ -97,17 +101,18 @@ impl Database {
     }
 }
 
-/// Joins rows with the same clustering: each is to be added to what the others make of the row.
-fn join_rows(rows: &mut Vec<Row>) {
-    let mut places: HashMap<Clustering, usize> = HashMap::with_capacity(rows.len());
+/// Joins rows with equal clusterings (1 and 1.0 are): each is to be added to what the others make
+/// of the row.
+fn join_rows(comparator: &ClusteringComparator, rows: &mut Vec<Row>) {
+    let order = |left: &Row, right: &Row| {
+        comparator.compare(left.clustering.position(), right.clustering.position())
+    };
+    rows.sort_by(order);
     let mut joined: Vec<Row> = Vec::with_capacity(rows.len());
     for row in rows.drain(..) {
-        match places.get(&row.clustering).and_then(|place| joined.get_mut(*place)) {
-            Some(first) => counter::join_changes(first, row),
-            None => {
-                places.insert(row.clustering.clone(), joined.len());
-                joined.push(row);
-            }
+        match joined.last_mut() {
+            Some(first) if order(first, &row).is_eq() => counter::join_changes(first, row),
+            _ => joined.push(row),
         }
     }
     *rows = joined;
