@@ -168,7 +168,7 @@ ORACLE_NAMES = {
 
 
 class Kind:
-    """A type, its values, and what Cassandra says of each: None where it refuses it, else its rank and its stored form."""
+    """A type, its values, and Cassandra's verdict on each: None where it refuses it, else its rank and its stored form."""
 
     def __init__(self, index, name):
         draw = random.Random(f"{SEED} {name}")
@@ -184,7 +184,7 @@ class Kind:
         for said in line.split(" "):
             rank, _, stored = said.partition(":")
             self.said.append(said if said in "-!" else (int(rank), bytes.fromhex(stored)))
-        # What makes Cassandra fail has no right answer.
+        # Where Cassandra itself fails, no answer is right.
         kept = [(sent, None if said == "-" else said) for sent, said in zip(self.sent, self.said) if said != "!"]
         self.sent, self.said = [sent for sent, _ in kept], [said for _, said in kept]
 
@@ -220,7 +220,7 @@ def ask_all(wire, prepared, executions):
 
 @pytest.fixture(scope="module")
 def kinds(start_node, oracle):
-    """All types with what Cassandra says, and their values in a node."""
+    """All types with Cassandra's verdicts, and their values in a node."""
     kinds = [Kind(index, name) for index, name in enumerate(TYPES)]
     done = oracle("values", commands=[kind.line() for kind in kinds])
     lines = done.stdout.splitlines()

@@ -1,16 +1,17 @@
-//! The form in which a value is stored, of the several in which a driver may send it.
+//! Canonical forms: a driver may send one value in several forms, the node stores one of them.
 //!
 //! The elements of a set, and the keys of a map, are sorted and unique, wherever the set or map is
-//! nested; of equal elements the first stays, of equal keys the first key with the last value.
-//! Elements of lists, sets and maps have the shortest form of their type, as Cassandra writes what
-//! it read of them: a varint without superfluous sign bytes, `01` for true, an IPv4 address in 4
+//! nested. Among equal elements the first stays; among equal keys the first key with the last value.
+//! Elements of lists, sets and maps have the shortest form of their type, because Cassandra decodes
+//! and encodes them: a varint without superfluous sign bytes, `01` for true, an IPv4 address in 4
 //! bytes. Scalars elsewhere (columns, fields of tuples and user types, elements of a vector column)
-//! stay as they were sent, also as Cassandra has it. One difference: Cassandra leaves sets and maps
-//! inside tuples, user types and vector columns as they were sent, so that two orders of one set
-//! are two partition keys.
+//! stay as they were sent, also in Cassandra. One difference: Cassandra leaves sets and maps inside
+//! tuples, user types and vector columns as they were sent, so that two orders of one set are two
+//! partition keys.
 //!
-//! [`CqlType::canonical`] checks first, without memory of its own; only a value in another form is
-//! built anew. Types without such forms ([`CqlType::has_canonical_form`]) are not looked at.
+//! [`CqlType::canonical`] checks first, without memory of its own, and builds a new value only for
+//! another form. It does not look at values of types that have one form only
+//! ([`CqlType::has_canonical_form`]).
 
 use std::{borrow::Cow, cmp::Ordering};
 

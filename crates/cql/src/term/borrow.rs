@@ -39,8 +39,8 @@ impl Term {
     }
 }
 
-/// What [`super::bind_values`] gives, without a copy. `None`: it would copy, change a value, or
-/// fail.
+/// Binds values as [`super::bind_values`] does, without a copy. `None`: it would copy, change a
+/// value, or fail.
 #[inline]
 pub fn borrow_values<'v>(markers: &[ColumnSpec], values: Values<'v>) -> Option<&'v [Value]> {
     let Values::Positional(values) = values else { return None };

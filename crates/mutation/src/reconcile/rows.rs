@@ -131,7 +131,7 @@ fn merge_complex(
     ComplexColumn { deletion, cells }
 }
 
-/// The one that wins of two cells of one element. Its path comes along: 1 and 1.0 are one element.
+/// Reconciles two cells of one element, and keeps the winner's path: 1 and 1.0 are one element.
 fn reconcile_elements(
     (left_path, left): (Bytes, Cell),
     (right_path, right): (Bytes, Cell),

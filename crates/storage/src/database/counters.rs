@@ -101,8 +101,7 @@ impl Database {
     }
 }
 
-/// Joins rows with equal clusterings (1 and 1.0 are): each is to be added to what the others make
-/// of the row.
+/// Joins rows with equal clusterings (1 and 1.0 are equal): each change adds to the others.
 fn join_rows(comparator: &ClusteringComparator, rows: &mut Vec<Row>) {
     let order = |left: &Row, right: &Row| {
         comparator.compare(left.clustering.position(), right.clustering.position())

@@ -1,5 +1,4 @@
-//! The canonical form against what Apache Cassandra 5.0.9 makes of bound values (`Term.bind` of a
-//! marker).
+//! Canonical forms against Apache Cassandra 5.0.9: the bytes that `Term.bind` of a marker gives.
 
 use crate::support::{hex, unhex};
 use espalier_types::{CqlType, Unsorted};
