@@ -1,6 +1,7 @@
-//! What clients are told about prepared statements: names and types of bind markers and result columns, and the markers
-//! of the partition key, as Cassandra 5.0.9 answered (`testdata/cql/prepared_metadata.txt`; the form of the file is
-//! described in `interop/scripts/prepared_metadata.py`, which recorded it).
+//! The metadata of prepared statements: names and types of bind markers and result
+//! columns, and the markers of the partition key, as Cassandra 5.0.9 answered
+//! (`testdata/cql/prepared_metadata.txt`; the form of the file is described in
+//! `interop/scripts/prepared_metadata.py`, which recorded it).
 #![allow(clippy::unwrap_used)]
 
 use std::{fmt::Write, sync::Arc};

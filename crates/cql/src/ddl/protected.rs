@@ -1,4 +1,5 @@
-//! Keyspaces of Cassandra's own that users may write to but not change: roles, histories and traces.
+//! System keyspaces that users may write to but not change: roles, histories and
+//! traces.
 
 use super::Context;
 use crate::{
@@ -8,8 +9,8 @@ use crate::{
 
 const PROTECTED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
 
-/// Refuses statements that change the tables of such a keyspace, in Cassandra's words. The other system keyspaces have an
-/// error of their own.
+/// Refuses statements that change the tables of such a keyspace, in Cassandra's words. The other
+/// system keyspaces have an error of their own.
 pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<()> {
     let refused = match statement {
         Statement::DropKeyspace(statement) => {

@@ -211,8 +211,8 @@ impl TokenBound {
 }
 
 impl TokenBounds {
-    /// The range of keys with tokens inside; `None` if it is empty. An upper bound of the minimum token means the end of
-    /// the ring, as drivers and tools that walk the ring expect.
+    /// The range of keys with tokens inside; `None` if it is empty. An upper bound of the minimum
+    /// token means the end of the ring, as drivers and tools that walk the ring expect.
     fn key_range(&self, evaluation: &Evaluation<'_>) -> Result<Option<KeyRange>> {
         let start = match &self.lower {
             None => KeyBound::Unbounded,
@@ -241,7 +241,8 @@ impl TokenBounds {
         Ok((!is_empty).then_some(KeyRange { start, end }))
     }
 
-    /// Leaves out keys with tokens outside. Here the minimum token is an ordinary bound, as in Cassandra.
+    /// Leaves out keys with tokens outside. Here the minimum token is an ordinary bound, as in
+    /// Cassandra.
     fn retain(&self, keys: &mut Vec<DecoratedKey>, evaluation: &Evaluation<'_>) -> Result<()> {
         if let Some(bound) = &self.lower {
             let token = bound.token(evaluation)?;

@@ -37,7 +37,8 @@ pub struct Preparation<'a> {
     pub bound: Vec<Option<ColumnSpec>>,
     /// The name of markers without a name of their own, whatever they stand for.
     pub marker_name: Option<&'static str>,
-    /// Partition key columns by position, and the markers that were bound to them, in the order of binding.
+    /// Partition key columns by position, and the markers that were bound to them, in the order of
+    /// binding.
     pub key_markers: Vec<(usize, u16)>,
 }
 
@@ -118,7 +119,8 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// For each partition key column of `table` the last marker that is bound to it; nothing if one has none.
+    /// For each partition key column of `table` the last marker that is bound to it; nothing if one
+    /// has none.
     pub fn key_indices(&self, table: &TableMetadata) -> Vec<u16> {
         let last = |position| {
             let mut markers = self.key_markers.iter().rev();

@@ -16,8 +16,8 @@ pub fn is_virtual(keyspace: &str) -> bool {
     keyspace == VIEWS_KEYSPACE || keyspace == VIRTUAL_SCHEMA_KEYSPACE
 }
 
-/// Whether the rows of a table are made when it is read: those of the virtual keyspaces, and estimates, which
-/// Cassandra writes into `system` every few minutes.
+/// Whether the rows of a table are made when it is read: those of the virtual keyspaces, and
+/// estimates, which Cassandra writes into `system` every few minutes.
 #[inline]
 pub fn is_made_when_read(keyspace: &str, name: &str) -> bool {
     is_virtual(keyspace)

@@ -167,7 +167,8 @@ fn describe(table: &TableMetadata) -> Vec<String> {
     columns
 }
 
-/// Every stored system table of Cassandra is there with its columns, and so is every virtual table that has its name.
+/// Every stored system table of Cassandra is there with its columns, and so is every virtual table
+/// that has its name.
 #[test]
 fn system_tables_are_those_of_cassandra() {
     let ours = keyspaces();

@@ -133,7 +133,8 @@ fn statistics_are_those_of_the_files_and_memtables() {
     });
 }
 
-/// Partitions and their mean size, as connectors that split tables read them; they are the same in both tables.
+/// Partitions and their mean size, as connectors that split tables read them; they are the same in
+/// both tables.
 async fn estimates(database: &Database) -> (i64, i64) {
     let mut found = Vec::new();
     for name in ["size_estimates", "table_estimates"] {

@@ -4,10 +4,12 @@ use crate::calendar::{CivilDate, MILLIS_PER_DAY, civil_from_days, days_from_civi
 use crate::literal::date::{parse_integer, print_civil, split_date};
 use crate::literal::zone::parse_zone;
 
-/// Milliseconds from a plain number of them, or from `yyyy-mm-dd[zone]` or `y-m-d(T| )h:m[:s][.fraction][zone]`. Without
-/// a zone it is UTC. Digits behind the third of the fraction are cut off. As in Cassandra, a day that the month does not
-/// have becomes its last one, 24:00 is the next midnight, and before a clock numbers have one to 19 digits. Years below
-/// 1, and years with a sign, are taken before a clock only in the form of [`print_timestamp`]; Cassandra refuses those.
+/// Milliseconds from a plain number of them, or from `yyyy-mm-dd[zone]` or `y-m-d(T|
+/// )h:m[:s][.fraction][zone]`. Without a zone it is UTC. Digits behind the third of the fraction
+/// are cut off. As in Cassandra, a day that the month does not have becomes its last one, 24:00 is
+/// the next midnight, and before a clock numbers have one to 19 digits. Years below 1, and years
+/// with a sign, are taken before a clock only in the form of [`print_timestamp`]; Cassandra refuses
+/// those.
 pub fn parse_timestamp(text: &str) -> Option<i64> {
     if parse_integer(text).is_some() {
         return text.parse().ok();
@@ -20,7 +22,8 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
         }
         None => {
             let (date, zone) = split_date(text)?;
-            // Cassandra counts the years of an era, which has no year 0, where it reads a zone in a form of its own.
+            // Cassandra counts the years of an era, which has no year 0, where it reads a zone in a
+            // form of its own.
             let is_iso = zone.is_empty()
                 || zone.eq_ignore_ascii_case("z")
                 || zone.as_bytes().get(3) == Some(&b':');
@@ -39,7 +42,8 @@ fn in_zone(mut date: CivilDate, millis_of_day: i64, zone: &str, has_clock: bool)
     i64::try_from(local_ms - i128::from(offset_ms)).ok()
 }
 
-/// Splits a date and a clock off the front. The year may have a sign if it is one that [`print_timestamp`] prints so.
+/// Splits a date and a clock off the front. The year may have a sign if it is one that
+/// [`print_timestamp`] prints so.
 fn split_date_and_clock(text: &str) -> Option<(CivilDate, i64, &str)> {
     let (date, rest) = if text.starts_with(|first: char| first.is_ascii_digit()) {
         let (year, rest) = split_digits(text)?;
@@ -68,7 +72,8 @@ fn split_date_and_clock(text: &str) -> Option<(CivilDate, i64, &str)> {
     Some((date, ((hour * 60 + minute) * 60 + second) * 1000 + millis, rest))
 }
 
-/// Splits one to 19 digits off the front. Numbers beyond 64 bits become the largest one, which no caller accepts.
+/// Splits one to 19 digits off the front. Numbers beyond 64 bits become the largest one, which no
+/// caller accepts.
 fn split_digits(text: &str) -> Option<(i64, &str)> {
     let count = text.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, rest) = text.split_at(count);

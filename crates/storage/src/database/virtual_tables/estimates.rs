@@ -1,8 +1,9 @@
-//! `system.size_estimates` and `system.table_estimates`: partitions and their mean size for each token range, by which
-//! Spark, Trino and Presto split tables. The node has one range, the whole ring.
+//! `system.size_estimates` and `system.table_estimates`: partitions and their mean size for each
+//! token range, by which Spark, Trino and Presto split tables. The node has one range, the whole
+//! ring.
 //!
-//! Unlike Cassandra's, the numbers are those of the moment of the read and count memtables too. A partition that lies in
-//! several SSTables or memtables counts several times, as there.
+//! Unlike Cassandra's, the numbers are those of the moment of the read and count memtables too. A
+//! partition that lies in several SSTables or memtables counts several times, as there.
 
 use super::{VirtualRows, text};
 use crate::{
@@ -10,7 +11,8 @@ use crate::{
     system::{SCHEMA_KEYSPACE, SYSTEM_KEYSPACE, TOKEN},
 };
 
-/// The ranges that Cassandra tells apart: those of the node, and those of the node in its data centre.
+/// The ranges that Cassandra tells apart: those of the node, and those of the node in its data
+/// centre.
 const RANGE_TYPES: [&str; 2] = ["local_primary", "primary"];
 
 impl Database {
