@@ -154,9 +154,9 @@ impl RowCounts {
     }
 }
 
-/// Removes from a row what a later row of the input replaces with the same timestamp. `undated` is
-/// the timestamp in µs of all rows for which nobody gave one: the later of them wins, as the later
-/// of two INSERTs does. Rows with timestamps of their own are left to CQL's reconciliation.
+/// Removes from a row the data that a later row of the input replaces with the same timestamp.
+/// `undated` is the timestamp in µs of all rows that have none in the input: the later of them
+/// wins, as the later of two INSERTs does. Other rows are left to CQL's reconciliation.
 fn give_way(row: &mut Row, later: &Row, undated: i64) {
     if later.liveness.timestamp == undated && row.liveness.timestamp == undated {
         row.liveness = Liveness::NONE;
@@ -176,7 +176,7 @@ fn give_way(row: &mut Row, later: &Row, undated: i64) {
 }
 
 /// Writes all entries; of those that make one row, what is left of them. Gives how many rows that makes.
-/// `undated`: see [`give_way`]; `None` if every row has a timestamp that somebody gave.
+/// `undated`: see [`give_way`]; `None` if the command line gives all rows a timestamp.
 pub async fn write_entries(
     writer: &mut SSTableWriter,
     table: &TableMetadata,

@@ -59,7 +59,7 @@ pub struct WrittenRows {
 
 impl<'a> Sorter<'a> {
     /// Keeps runs in `directory`, which is made when it is needed; [`Sorter::remove_runs`] takes it away.
-    /// `undated`: the timestamp in µs of rows for which nobody gave one, if there may be such.
+    /// `undated`: the timestamp in µs of rows that have none in the input, if there may be such.
     pub fn new(
         file_system: FileSystem,
         table: Arc<TableMetadata>,
