@@ -84,8 +84,8 @@ impl Memtable {
         newest != i64::MIN && self.statistics.borrow().minimum_timestamp <= newest
     }
 
-    /// The table as a flush writes it: with the dropped columns of which the memtable may have cells
-    /// that are newer than the drop.
+    /// The table as a flush writes it: with the dropped columns of which the memtable may have
+    /// cells that are newer than the drop.
     pub(crate) fn table_to_write(&self, table: &Arc<TableMetadata>) -> Arc<TableMetadata> {
         let statistics = self.statistics.borrow();
         let is_kept = |id, dropped: &DroppedColumn| {

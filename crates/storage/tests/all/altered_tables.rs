@@ -71,6 +71,55 @@ fn columns_are_added_dropped_and_added_again() {
     }
 }
 
+/// Cassandra keeps the cells that are newer than a drop, whatever happens until the column comes
+/// back.
+#[test]
+fn cells_that_are_newer_than_a_drop_are_kept_for_the_column_that_comes_back() {
+    for step in ["nothing", "flush", "compaction", "restart", "restart and flush"] {
+        let file_system = FileSystem::simulated(1);
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![wide_table()]).await;
+            let wide = table(&database, "wide");
+            let values = [("v", "old"), ("w", "kept")];
+            database.apply(insert(&wide, "a", Some(1), 10_000_000, &values)).await.unwrap();
+            if step == "compaction" {
+                database.flush("ks", None).await.unwrap();
+            }
+            let values = [("v", "new"), ("w", "kept")];
+            database.apply(insert(&wide, "a", Some(2), 30_000_000, &values)).await.unwrap();
+            alter(&database, |table| table.rebuild().drop_column("v", 20_000_000).build()).await;
+            assert_eq!(shown(&database).await, ["a/1 w=kept", "a/2 w=kept"], "{step}");
+            if step == "flush" || step == "compaction" {
+                database.flush("ks", None).await.unwrap();
+            }
+            if step == "compaction" {
+                database.compact("ks", Some("wide"), true).await.unwrap();
+            }
+            if !step.starts_with("restart") {
+                alter(&database, |table| table.rebuild().regular("v", CqlType::Blob).build()).await;
+                let expected = ["a/1 w=kept", "a/2 v=new w=kept"];
+                assert_eq!(shown(&database).await, expected, "{step}");
+            }
+        });
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            if step.starts_with("restart") {
+                assert_eq!(shown(&database).await, ["a/1 w=kept", "a/2 w=kept"], "{step}");
+                if step == "restart and flush" {
+                    database.flush("ks", None).await.unwrap();
+                }
+                alter(&database, |table| table.rebuild().regular("v", CqlType::Blob).build()).await;
+            }
+            let expected = ["a/1 w=kept", "a/2 v=new w=kept"];
+            for _ in 0..2 {
+                assert_eq!(shown(&database).await, expected, "{step}");
+                database.flush("ks", None).await.unwrap();
+            }
+        });
+    }
+}
+
 /// A dropped UDT is remembered as a tuple, which is never multi-cell: nothing keeps a column of another form from taking
 /// the name.
 #[test]
