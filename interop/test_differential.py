@@ -47,8 +47,10 @@ class Statements:
     def using(self, has_timestamp, may_expire=True):
         if not has_timestamp:
             return ""
-        ttls = [""] * 4 + [" AND TTL 1000000", " AND TTL 2000000"] if may_expire else [""]
-        return f" USING TIMESTAMP {self.chance.randint(1, 5)}{self.chance.choice(ttls)}"
+        # Of equal timestamps the later expiry wins: TTLs lie further apart than the nodes' clocks.
+        is_expiring = may_expire and self.chance.random() < 0.3
+        ttl = f" AND TTL {100_000 * self.chance.randint(1, 6000)}" if is_expiring else ""
+        return f" USING TIMESTAMP {self.chance.randint(1, 5)}{ttl}"
 
     def assignments(self):
         """For different columns: Cassandra refuses most that name one twice."""
