@@ -1,4 +1,4 @@
-//! What version 3 says otherwise than version 4, byte by byte as Cassandra 5.0.9 says it.
+//! Version 3 differs from version 4, byte by byte as Cassandra 5.0.9 does.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -57,7 +57,7 @@ fn a_function_that_fails_is_an_invalid_request() {
         function: "_divide".into(),
         argument_types: vec!["int".into()],
     };
-    assert_eq!(error(detail), b"\0\0\x22\0\0\x1aERROR FUNCTION_FAILURE: m");
+    assert_eq!(error(detail), b"\0\0\x22\0\0\x19ERROR FUNCTION_FAILURE: m");
 }
 
 #[test]
