@@ -1,5 +1,5 @@
-"""The id of a prepared statement, as Cassandra 5.0.9 computes it: MD5 of keyspace and text, without the keyspace if the
-statement names all its keyspaces."""
+"""The id of a prepared statement is Cassandra's: MD5 of keyspace and text, without the keyspace if
+the statement names all its keyspaces. Observed with Cassandra 5.0.9."""
 import hashlib
 import struct
 
@@ -76,7 +76,7 @@ def test_without_a_keyspace_there_is_none_in_the_id(node, version):
 
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_each_keyspace_has_its_own_statement(node, first):
-    """The same text under two keyspaces reads two tables, whichever was prepared first, on each connection."""
+    """One text under two keyspaces reads two tables, whichever was prepared first."""
     text = "SELECT v FROM t WHERE k = 1"
     with Wire(node) as one, Wire(node) as other:
         ids = {}

@@ -61,6 +61,8 @@ pub enum ErrorDetail {
         /// Its argument types by their CQL names.
         argument_types: Vec<String>,
     },
+    /// Code 0x1001: the result exceeds [`crate::QueryOptions::answer_bytes`] and may not be cut.
+    AnswerTooLarge,
     /// Code 0x2500: the statement id that is not known here.
     Unprepared {
         /// The id as it was sent.
@@ -115,6 +117,15 @@ impl Error {
             argument_types,
         };
         Self { code: ErrorCode::FunctionFailure, message: message.into(), detail }
+    }
+
+    /// 0x1001: the result needs more memory than there is for it now.
+    pub fn answer_too_large() -> Self {
+        Self {
+            code: ErrorCode::Overloaded,
+            message: "The result needs more memory than there is for it now; use paging".into(),
+            detail: ErrorDetail::AnswerTooLarge,
+        }
     }
 
     /// 0x2200 naming a feature of Cassandra that is not here yet.

@@ -53,6 +53,9 @@ pub struct QueryOptions<'a> {
     pub consistency: u16,
     /// Serial consistency level as sent.
     pub serial_consistency: Option<u16>,
+    /// Bytes of rows at which a page ends. A result that may not be cut there fails with
+    /// [`crate::ErrorDetail::AnswerTooLarge`]. One row may be larger.
+    pub answer_bytes: usize,
 }
 
 impl Default for QueryOptions<'_> {
@@ -66,6 +69,7 @@ impl Default for QueryOptions<'_> {
             keyspace: None,
             consistency: 1,
             serial_consistency: None,
+            answer_bytes: usize::MAX,
         }
     }
 }

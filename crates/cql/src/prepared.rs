@@ -9,6 +9,7 @@
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use espalier_mutation::schema::{Schema, TableId};
+use espalier_storage::system::is_virtual;
 use hashbrown::HashMap;
 
 use crate::{
@@ -79,6 +80,20 @@ impl Prepared {
             })
     }
 
+    /// Whether it reads rows of a table that is not one of the node's own, which drivers read to
+    /// find their way (`system`, `system_schema`, and the virtual ones).
+    pub fn reads_user_table(&self) -> bool {
+        match &self.plan {
+            Plan::Select(select) => !is_node_keyspace(&select.table.keyspace),
+            _ => false,
+        }
+    }
+
+    /// Whether it is answered with rows.
+    pub fn is_query(&self) -> bool {
+        matches!(self.plan, Plan::Select(_) | Plan::Describe)
+    }
+
     /// Whether its metadata names result columns.
     pub fn returns_rows(&self) -> bool {
         !self.result.columns.is_empty()
@@ -144,4 +159,9 @@ impl PreparedCache {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Whether the keyspace is about the node itself. Its tables are small.
+fn is_node_keyspace(keyspace: &str) -> bool {
+    matches!(keyspace, "system" | "system_schema") || is_virtual(keyspace)
 }

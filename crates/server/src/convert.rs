@@ -65,6 +65,7 @@ pub(crate) fn batch_options<'a>(
         keyspace: tail.keyspace,
         consistency: consistency.code(),
         serial_consistency: tail.serial_consistency.map(Consistency::code),
+        answer_bytes: usize::MAX,
     }
 }
 
@@ -95,6 +96,7 @@ pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> Err
         (_, cql::ErrorDetail::FunctionFailure { keyspace, function, argument_types }) => {
             ErrorDetail::FunctionFailure { keyspace, function, argument_types }
         }
+        (_, cql::ErrorDetail::AnswerTooLarge) => ErrorDetail::Overloaded,
         (code, cql::ErrorDetail::None) => match code {
             cql::ErrorCode::ServerError => ErrorDetail::Server,
             cql::ErrorCode::ProtocolError => ErrorDetail::Protocol,

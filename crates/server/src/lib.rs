@@ -8,6 +8,7 @@
 
 mod admin;
 mod admission;
+mod answers;
 mod columns;
 mod config;
 mod connection;

@@ -16,6 +16,7 @@ use espalier_storage::ConnectedClient;
 
 use crate::admin;
 use crate::admission::{ConnectionCounter, RequestAdmission};
+use crate::answers::AnswerMemory;
 use crate::columns::ColumnCache;
 use crate::config::ServerConfig;
 use crate::connection::Connection;
@@ -32,6 +33,9 @@ const MAX_ROW_READERS: usize = 128;
 
 /// Unsent bytes that a shard's clients may hold however little memory there is: some pages.
 const MIN_UNSENT_LIMIT: usize = 32 << 20;
+
+/// Bytes of answers that the clients of one address may hold in any case: some pages.
+const MIN_ANSWERS_OF_ADDRESS: usize = 16 << 20;
 
 /// How long a stop waits for requests under way.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -70,9 +74,12 @@ pub struct ShardServer {
     pub(crate) metrics: TransportMetrics,
     pub(crate) gate: Gate,
     pub(crate) traces: Traces,
-    /// Bytes of responses that this shard's clients have not taken yet, and how many make it refuse to read rows.
+    /// Bytes of responses that this shard's clients have not taken yet. Past the limit a client gets
+    /// no more rows before it has taken all others.
     pub(crate) unsent_bytes: Cell<usize>,
     pub(crate) max_unsent_bytes: usize,
+    /// Memory of answers that are being read or wait to be sent.
+    pub(crate) answers: Rc<AnswerMemory>,
     /// Places for requests that read pages of rows.
     pub(crate) row_readers: Semaphore,
     /// For the row of an EXECUTE that is answered on the spot.
@@ -86,6 +93,7 @@ impl ShardServer {
     pub fn new(shared: &SharedState, context: ShardContext, processor: QueryProcessor) -> Rc<Self> {
         let config = Arc::clone(&shared.config);
         let share = |limit: usize| limit / context.count.max(1);
+        let max_unsent_bytes = share(config.max_request_data_in_flight).max(MIN_UNSENT_LIMIT);
         let server = Rc::new(Self {
             shard: ShardInfo {
                 index: context.index,
@@ -105,7 +113,11 @@ impl ShardServer {
             gate: Gate::new(),
             traces: Traces::default(),
             unsent_bytes: Cell::new(0),
-            max_unsent_bytes: share(config.max_request_data_in_flight).max(MIN_UNSENT_LIMIT),
+            max_unsent_bytes,
+            answers: AnswerMemory::new(
+                max_unsent_bytes,
+                share(config.max_request_data_in_flight_per_ip).max(MIN_ANSWERS_OF_ADDRESS),
+            ),
             row_readers: Semaphore::new(MAX_ROW_READERS),
             row: RefCell::default(),
             open: RefCell::default(),
@@ -166,6 +178,12 @@ impl ShardServer {
             "Bytes of responses that clients have not taken yet.",
             Kind::Gauge,
             self.unsent_bytes.get() as u64,
+        );
+        push(
+            "espalier_transport_answer_bytes",
+            "Bytes reserved for answers that are being read or wait to be sent.",
+            Kind::Gauge,
+            self.answers.used() as u64,
         );
         let stalls = preempt::stall_report();
         push(

@@ -122,6 +122,17 @@ impl QueryProcessor {
         Some(replanned)
     }
 
+    /// Plans a statement, to be executed with [`Self::execute`].
+    pub fn plan(
+        &self,
+        text: &str,
+        client: &ClientState,
+        options: &QueryOptions<'_>,
+    ) -> Result<Arc<Prepared>> {
+        let keyspace = options.keyspace.or(client.keyspace.as_deref());
+        planner::plan(text, keyspace, &self.inner.database.schema()).map(Arc::new)
+    }
+
     /// Plans and executes a statement.
     pub async fn query(
         &self,
@@ -129,13 +140,11 @@ impl QueryProcessor {
         client: &mut ClientState,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
-        let keyspace = options.keyspace.map(str::to_string).or_else(|| client.keyspace.clone());
-        let schema = self.inner.database.schema();
-        let prepared = Arc::new(planner::plan(text, keyspace.as_deref(), &schema)?);
+        let prepared = self.plan(text, client, options)?;
         if let Plan::Use(keyspace) = &prepared.plan {
             client.keyspace = Some(keyspace.clone());
         }
-        self.run(&prepared, keyspace, options).await
+        self.execute(&prepared, client, options).await
     }
 
     /// Executes a prepared statement.

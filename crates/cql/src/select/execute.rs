@@ -48,6 +48,8 @@ struct Execution<'s> {
     evaluation: &'s Evaluation<'s>,
     output: Output<'s>,
     page_size: usize,
+    /// Bytes at which the page ends.
+    page_bytes: usize,
     /// Dead fragments after which a chunk ends; and whether the page does, too, even if it is empty.
     most_tombstones: usize,
     pages_end_among_tombstones: bool,
@@ -95,6 +97,11 @@ pub async fn execute(
         evaluation,
         output: Output::new(select, evaluation, now_s),
         page_size,
+        page_bytes: options.answer_bytes.min(if page_size == usize::MAX {
+            MAXIMUM_RESULT_BYTES
+        } else {
+            CHUNK_BYTES
+        }),
         most_tombstones: match most_tombstones {
             0 => CHUNK_TOMBSTONES,
             most if pages_end_among_tombstones => most,
@@ -249,7 +256,7 @@ impl Execution<'_> {
                     (false, true) => self.per_partition_limit,
                     (false, false) => usize::MAX,
                 },
-                bytes: CHUNK_BYTES,
+                bytes: self.page_bytes.min(CHUNK_BYTES),
                 tombstones: self.most_tombstones,
             },
             resume,
@@ -378,18 +385,21 @@ impl Execution<'_> {
         Ok(Flow::More)
     }
 
-    /// Whether the page has its rows, or is large enough without them. Without paging a result that grows too large is an
-    /// error.
+    /// Whether the page has its rows, or is large enough without them. Without paging a result that
+    /// grows too large is an error.
     fn page_is_full(&self) -> Result<bool> {
+        let bytes = self.output.content.len();
         if self.page_size != usize::MAX {
-            let bytes = self.output.content.len();
-            return Ok(self.output.row_count >= self.page_size || bytes >= CHUNK_BYTES);
+            return Ok(self.output.row_count >= self.page_size || bytes >= self.page_bytes);
         }
-        if self.output.content.len() > MAXIMUM_RESULT_BYTES {
+        if bytes > MAXIMUM_RESULT_BYTES {
             return Err(Error::invalid(format!(
                 "The result is larger than {} MiB; use paging",
                 MAXIMUM_RESULT_BYTES >> 20
             )));
+        }
+        if bytes > self.page_bytes {
+            return Err(Error::answer_too_large());
         }
         Ok(false)
     }

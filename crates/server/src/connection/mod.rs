@@ -6,26 +6,30 @@
 //!
 //! Memory, besides requests in flight (see [`crate::admission`]; up to sixteen are taken out of the buffer at a
 //! time): the receive buffer, which grows only with bytes that have arrived, to at most a frame; the send buffer, of which a reader waits to be rid before it reads on once it holds
-//! [`MAX_UNSENT`]; at most [`MAX_WAITING_REQUESTS`] tasks. Rows are not read for a client that holds so much unsent either,
-//! nor while all clients of the shard together hold too much ([`Connection::room_for_rows`]).
+//! [`MAX_UNSENT`]; at most [`MAX_WAITING_REQUESTS`] tasks. Rows are not read for a client that holds
+//! so much unsent either (see [`room`]).
 
 mod inline;
 mod reader;
+mod room;
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use espalier_cql::ClientState;
 use espalier_runtime::net::{Shutdown, TcpStream};
-use espalier_runtime::sync::{GatePass, Notify, Permit, Semaphore};
-use espalier_runtime::{TaskGroup, spawn_local, trace, trace_event};
+use espalier_runtime::sync::{GatePass, Notify, Semaphore};
+use espalier_runtime::{TaskGroup, maybe_yield, spawn_local, trace, trace_event};
 use espalier_storage::{ClientSession, ConnectedClient};
 
 use crate::admission::{AddressAccount, ConnectionPlace};
+use crate::answers::{AnswerAccount, Reservation};
 use crate::dispatch;
 use crate::dispatch::acknowledge::AcknowledgementQueue;
-use crate::protocol::response::{ErrorDetail, ErrorResponse};
+use crate::protocol::response::ErrorResponse;
 use crate::protocol::{Event, EventTypes, Response, ResponseExtras, SendBuffer, StreamId};
 use crate::shard::ShardServer;
 
@@ -34,11 +38,14 @@ use reader::{Next, Reader};
 /// Unsent bytes that make a reader wait: a client that does not read its answers gets no more of them.
 const MAX_UNSENT: usize = 1024 * 1024;
 
+/// A longer write goes in pieces of so many bytes, so that other connections have their turn between
+/// the kernel's copies. Arbitrary: a copy of a tenth of a millisecond.
+const MAX_WRITE: usize = 256 * 1024;
+
 /// Requests of one connection that may wait at once; then it reads no more until some are done.
 const MAX_WAITING_REQUESTS: usize = 8192;
 
-/// Requests of one connection that read pages of rows at the same time; what a client that does not read its answers can
-/// make the node hold is so many pages.
+/// Requests of one connection that read rows at the same time.
 const MAX_ROW_READERS: usize = 32;
 
 /// One client's connection, shared by its reader and its waiting requests.
@@ -66,6 +73,15 @@ pub(crate) struct Connection {
     /// A write is done, or there will be none any more.
     sent: Notify,
     row_readers: Semaphore,
+    /// Places for statements that were sent as text, are planned, and may read rows.
+    planned_queries: Semaphore,
+    answer_account: AnswerAccount,
+    /// The bytes that recent answers with rows took; 0 before the first.
+    expected_answer: Cell<usize>,
+    /// The last answer was read without a reservation and was too large to be kept.
+    probe_failed: Cell<bool>,
+    /// Memory of the answers in `send`.
+    held: RefCell<Option<Reservation>>,
     /// Requests that have to wait: of all of them together one turn, beside those of other connections.
     requests: TaskGroup,
     _place: ConnectionPlace,
@@ -82,6 +98,7 @@ impl Connection {
     ) -> Rc<Self> {
         server.metrics.connections_opened.increment();
         server.metrics.connections_open.increment();
+        let answer_account = server.answers.account(peer.ip());
         Rc::new(Self {
             account: server.admission.account(peer.ip()),
             acknowledgements: AcknowledgementQueue::default(),
@@ -100,6 +117,11 @@ impl Connection {
             eased: Notify::new(),
             sent: Notify::new(),
             row_readers: Semaphore::new(MAX_ROW_READERS),
+            planned_queries: Semaphore::new(MAX_ROW_READERS),
+            answer_account,
+            expected_answer: Cell::new(0),
+            probe_failed: Cell::new(false),
+            held: RefCell::default(),
             requests: TaskGroup::new(),
             _place: place,
             _pass: pass,
@@ -150,6 +172,10 @@ impl Connection {
     /// Ends the connection: a read under way ends, what was not written is dropped.
     pub fn close(&self) {
         self.broken.set(true);
+        // Requests that are still read must not keep what nobody will take.
+        drop(self.send.borrow_mut().take());
+        self.held.take();
+        self.note_unsent();
         let _ = self.stream.shutdown(Shutdown::Both);
         self.eased.notify_one();
         self.sent.notify_all();
@@ -157,6 +183,10 @@ impl Connection {
 
     /// Adds a response.
     pub fn respond(&self, stream: StreamId, extras: &ResponseExtras<'_>, response: &Response<'_>) {
+        if self.broken.get() {
+            self.held.take();
+            return;
+        }
         if matches!(response, Response::Error(_)) {
             self.server.metrics.responses_error.increment();
         }
@@ -176,34 +206,12 @@ impl Connection {
         self.server.unsent_bytes.set(others + unsent);
     }
 
-    /// Whether the client has so much to read that it gets no more rows now.
+    /// Whether the client has so much to read that it gets no more rows now: while the shard's
+    /// clients together have too much, anything.
     pub fn is_behind(&self) -> bool {
-        self.send.borrow().len() + self.written_bytes.get() > MAX_UNSENT && !self.broken.get()
-    }
-
-    /// Waits until rows may be read for this client: it has read what it asked for before, and a place among the shard's
-    /// readers of rows is free. An error if the shard's clients hold too much unsent.
-    pub async fn room_for_rows(&self) -> Result<[Permit; 2], ErrorResponse> {
-        let of_connection = self.row_readers.acquire(1).await;
-        loop {
-            while self.is_behind() {
-                self.sent.notified().await;
-            }
-            if self.broken.get() {
-                return Err(ErrorResponse::new(ErrorDetail::Server, "The connection is closed"));
-            }
-            let permit = self.server.row_readers.acquire(1).await;
-            if self.is_behind() {
-                continue;
-            }
-            if self.server.unsent_bytes.get() > self.server.max_unsent_bytes {
-                self.server.metrics.requests_shed.increment();
-                let message = "Clients hold too many rows that they have not read \
-                    (native_transport_max_request_data_in_flight): try again later";
-                return Err(ErrorResponse::new(ErrorDetail::Overloaded, message));
-            }
-            return Ok([of_connection, permit]);
-        }
+        let is_strained = self.server.unsent_bytes.get() > self.server.max_unsent_bytes;
+        let allowed = if is_strained { 0 } else { MAX_UNSENT };
+        self.send.borrow().len() + self.written_bytes.get() > allowed && !self.broken.get()
     }
 
     /// Sends an event, or gives up on a client that reads nothing.
@@ -230,11 +238,13 @@ impl Connection {
         }
         while !self.send.borrow().is_empty() && !self.broken.get() {
             let bytes = self.send.borrow_mut().take();
+            let held = self.held.take();
             self.server.metrics.writes.increment();
             self.server.metrics.bytes_sent.add(bytes.len() as u64);
             self.written_bytes.set(bytes.len());
-            let (result, bytes) = self.stream.write_all(bytes).await;
+            let (result, bytes) = self.write(bytes).await;
             self.written_bytes.set(0);
+            drop(held);
             if let Err(error) = result {
                 tracing::debug!(peer = %self.peer, %error, "writing to a client failed");
                 self.close();
@@ -245,6 +255,22 @@ impl Connection {
         }
         self.writing.set(false);
         self.eased.notify_one();
+    }
+
+    /// Writes all of `bytes`; gives them back if they are few.
+    async fn write(&self, bytes: Vec<u8>) -> (io::Result<()>, Vec<u8>) {
+        if bytes.len() <= MAX_WRITE {
+            return self.stream.write_all(bytes).await;
+        }
+        let mut rest = Bytes::from(bytes);
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(MAX_WRITE));
+            if let (Err(error), _) = self.stream.write_all(piece).await {
+                return (Err(error), Vec::new());
+            }
+            maybe_yield().await;
+        }
+        (Ok(()), Vec::new())
     }
 
     /// Waits until a write under way is done.

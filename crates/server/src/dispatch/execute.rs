@@ -7,6 +7,7 @@ use espalier_cql as cql;
 use espalier_runtime::{trace, trace_event};
 use smallvec::SmallVec;
 
+use super::read::execute_with_room;
 use super::respond::{Columns, RowsRef, finish, respond_rows};
 use crate::admission::InFlight;
 use crate::connection::Connection;
@@ -86,6 +87,11 @@ fn execute_now(
     let metrics = &connection.server.metrics;
     let mut row = connection.server.row.borrow_mut();
     match connection.server.processor.execute_now(&prepared, &client, &options, &mut row) {
+        // A large row waits for memory.
+        cql::Now::Row { .. } if !connection.hold_row(row.len()) => {
+            *row = Vec::new();
+            Ok(Some(in_flight))
+        }
         cql::Now::Row { found } => {
             let columns = columns_of(execute, &prepared);
             let rows = RowsRef { row_count: u32::from(found), content: &row, ..RowsRef::NONE };
@@ -124,6 +130,9 @@ async fn execute_traced(
     execute: &Execute<'_>,
 ) -> Result<bool, ErrorResponse> {
     let prepared = find_prepared(connection, execute.id)?;
+    if prepared.returns_rows() && connection.is_behind() {
+        return Ok(false);
+    }
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
@@ -135,6 +144,7 @@ async fn execute_traced(
             trace_event!("The memtable alone cannot answer: executing with waits");
             return Ok(false);
         }
+        cql::Now::Row { .. } if !connection.hold_row(row.len()) => return Ok(false),
         cql::Now::Row { found } => {
             let rows = RowsRef { row_count: u32::from(found), content: &row, ..RowsRef::NONE };
             respond_rows(connection, header, columns, &prepared.result, rows);
@@ -165,17 +175,14 @@ pub(super) async fn serve_execute(
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
-    let _room = match prepared.returns_rows() {
-        true => Some(connection.room_for_rows().await?),
-        false => None,
-    };
-    let result = connection.server.processor.execute(&prepared, &client, &options).await;
+    let result = execute_with_room(connection, &prepared, &client, &options).await?;
     let columns = columns_of(&execute, &prepared);
     finish(connection, header, execute.parameters.consistency, columns, result)
 }
 
 fn columns_of<'a>(execute: &Execute<'a>, prepared: &cql::Prepared) -> Columns<'a> {
-    // In version 4 nothing says which columns the client knows: once they have changed, it is told them in any case.
+    // Before version 5 nothing says which columns the client knows: once they have changed, it is
+    // told them in any case.
     let knows = execute.result_metadata_id.is_some() || !prepared.result_changed;
     let skip = execute.parameters.skip_metadata && knows;
     Columns::Prepared { skip, known_id: execute.result_metadata_id }

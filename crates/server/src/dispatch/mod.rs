@@ -6,6 +6,7 @@
 pub(crate) mod acknowledge;
 mod execute;
 mod kind;
+mod read;
 mod respond;
 
 use std::rc::Rc;
@@ -28,6 +29,7 @@ use crate::traces::{TraceChoice, TracedRequest};
 use execute::{find_prepared, serve_execute};
 pub(crate) use execute::{look_ahead, serve_now};
 use kind::{kind_of, may_return_rows};
+use read::execute_with_room;
 use respond::{Columns, finish};
 
 /// Serves the request of `envelope`, whose bytes count as in flight until it is done.
@@ -110,17 +112,19 @@ async fn serve_query(
     header: Header,
     query: Query<'_>,
 ) -> Result<(), ErrorResponse> {
-    let mut client = (*connection.client()).clone();
+    let client = connection.client();
     let values = BoundValues::new(&query.parameters.values);
     let options = query_options(&query.parameters, &values);
-    let _room = match may_return_rows(query.text) {
-        true => Some(connection.room_for_rows().await?),
-        false => None,
-    };
+    let consistency = query.parameters.consistency;
+    // A plan is much larger than its text: few of them wait for their client.
+    let _place =
+        if may_return_rows(query.text) { Some(connection.place_for_query().await) } else { None };
     let processor = &connection.server.processor;
-    let result = processor.query(query.text, &mut client, &options).await;
+    let planned = processor.plan(query.text, &client, &options);
+    let prepared = planned.map_err(|error| error_response(error, consistency))?;
+    let result = execute_with_room(connection, &prepared, &client, &options).await?;
     let columns = Columns::Unprepared { skip: query.parameters.skip_metadata };
-    finish(connection, header, query.parameters.consistency, columns, result)
+    finish(connection, header, consistency, columns, result)
 }
 
 async fn serve_batch(

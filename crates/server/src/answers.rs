@@ -1,0 +1,301 @@
+//! Memory of answers with rows: reserved before they are read, held until they are sent.
+//!
+//! 1. A request reserves what its answer may take ([`AnswerMemory::reserve`]): the size of the
+//!    connection's recent answers, or a page. It waits in the order of arrival.
+//! 2. The read stops at the reservation: a page ends there; an answer that may not be cut is
+//!    given up, and is read again with a larger reservation.
+//! 3. The reservation shrinks to the answer ([`Reservation::resize`]) and goes with it into the
+//!    connection's send buffer. It ends when the socket has taken the bytes.
+//!
+//! Clients that do not read hold their reservations. So that all others go on, a small answer needs
+//! no room: [`AnswerMemory::probe`] lets a few requests at a time read up to [`SMALL_ANSWER`].
+//!
+//! Each shard counts for itself, against its share of the limits of the shard and of the client's
+//! address. An answer larger than a limit has its turn when nothing else is counted against it.
+//! The bound is soft by one answer: a row is larger than its reservation before its size is known.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use espalier_runtime::sync::oneshot::{self, oneshot};
+use espalier_runtime::sync::{Permit, Semaphore};
+use espalier_runtime::time::Instant;
+use hashbrown::HashMap;
+
+/// The first reservation of a connection, in bytes: the size at which the read path ends a page.
+pub(crate) const PAGE_BYTES: usize = 4 << 20;
+
+/// An answer of so many bytes needs no reservation. Arbitrary; a thousand clients hold 64 MiB.
+pub(crate) const SMALL_ANSWER: usize = 64 << 10;
+
+/// Answers that are read without a reservation at the same time. Arbitrary: such an answer may have
+/// one row that is larger than [`SMALL_ANSWER`].
+const MAX_PROBES: usize = 2;
+
+/// How often one of the connections whose last answer was too large may try again whether the next
+/// one is small. Arbitrary: reads that are given up take a few percent of the shard.
+const PROBE_PAUSE: Duration = Duration::from_millis(500);
+
+/// One shard's account of the answers that are being read or wait to be sent.
+pub(crate) struct AnswerMemory {
+    limit: usize,
+    limit_per_address: usize,
+    used: Cell<usize>,
+    by_address: RefCell<HashMap<IpAddr, AnswerAccount>>,
+    waiting: RefCell<VecDeque<Waiter>>,
+    probes: Semaphore,
+    /// When a connection last tried again.
+    probed_again_at: Cell<Option<Instant>>,
+}
+
+/// The account of one address on one shard.
+pub(crate) type AnswerAccount = Rc<Cell<usize>>;
+
+struct Waiter {
+    account: AnswerAccount,
+    bytes: usize,
+    grant: oneshot::Sender<Reservation>,
+}
+
+/// Bytes that are counted for an answer; dropping it gives them back.
+pub(crate) struct Reservation {
+    memory: Rc<AnswerMemory>,
+    account: AnswerAccount,
+    bytes: usize,
+}
+
+impl AnswerMemory {
+    /// An account with a shard's limits, in bytes.
+    pub fn new(limit: usize, limit_per_address: usize) -> Rc<Self> {
+        Rc::new(Self {
+            limit,
+            limit_per_address: limit_per_address.min(limit),
+            used: Cell::new(0),
+            by_address: RefCell::default(),
+            waiting: RefCell::default(),
+            probes: Semaphore::new(MAX_PROBES),
+            probed_again_at: Cell::new(None),
+        })
+    }
+
+    /// The account of a new connection from `address`.
+    pub fn account(&self, address: IpAddr) -> AnswerAccount {
+        let mut by_address = self.by_address.borrow_mut();
+        // As in `RequestAdmission::account`: the map must not grow with each address ever seen.
+        if by_address.len() == by_address.capacity() {
+            by_address.retain(|_, account| Rc::strong_count(account) > 1);
+        }
+        Rc::clone(by_address.entry(address).or_default())
+    }
+
+    /// Bytes that are reserved.
+    pub fn used(&self) -> usize {
+        self.used.get()
+    }
+
+    /// Reserves `bytes` if there is room that no request waits for.
+    pub fn try_reserve(
+        self: &Rc<Self>,
+        account: &AnswerAccount,
+        bytes: usize,
+    ) -> Option<Reservation> {
+        // Requests that lack only room of their address leave the shard's room to other addresses.
+        let is_free = self.waiting.borrow().iter().all(|waiter| {
+            let is_other = !Rc::ptr_eq(&waiter.account, account);
+            is_other && !self.fits_address(&waiter.account, waiter.bytes)
+        });
+        (is_free && self.fits(bytes) && self.fits_address(account, bytes))
+            .then(|| self.take(Rc::clone(account), bytes))
+    }
+
+    /// Reserves `bytes` once there is room. Dropping the future leaves the queue.
+    pub async fn reserve(self: &Rc<Self>, account: &AnswerAccount, bytes: usize) -> Reservation {
+        loop {
+            if let Some(reservation) = self.try_reserve(account, bytes) {
+                return reservation;
+            }
+            let (grant, granted) = oneshot();
+            let account = Rc::clone(account);
+            self.waiting.borrow_mut().push_back(Waiter { account, bytes, grant });
+            self.grant();
+            if let Ok(reservation) = granted.await {
+                return reservation;
+            }
+        }
+    }
+
+    /// A place among the requests that read a small answer without a reservation.
+    pub async fn probe(&self) -> Permit {
+        self.probes.acquire(1).await
+    }
+
+    /// Whether a connection whose last answer was too large may probe now.
+    pub fn may_probe_again(&self) -> bool {
+        let now = Instant::now();
+        let last = self.probed_again_at.get();
+        let may = last.is_none_or(|last| now.since(last) >= PROBE_PAUSE);
+        if may {
+            self.probed_again_at.set(Some(now));
+        }
+        may
+    }
+
+    fn fits(&self, bytes: usize) -> bool {
+        self.used.get() == 0 || self.used.get().saturating_add(bytes) <= self.limit
+    }
+
+    fn fits_address(&self, account: &AnswerAccount, bytes: usize) -> bool {
+        account.get() == 0 || account.get().saturating_add(bytes) <= self.limit_per_address
+    }
+
+    fn take(self: &Rc<Self>, account: AnswerAccount, bytes: usize) -> Reservation {
+        self.used.set(self.used.get() + bytes);
+        account.set(account.get() + bytes);
+        Reservation { memory: Rc::clone(self), account, bytes }
+    }
+
+    /// Takes the next waiter that has room. A waiter that lacks room in the shard holds up all that
+    /// are behind it; one that lacks room of its address holds up those of the address.
+    fn next_grant(&self) -> Option<Waiter> {
+        let mut waiting = self.waiting.borrow_mut();
+        waiting.retain(|waiter| !waiter.grant.is_abandoned());
+        let mut full: Vec<*const Cell<usize>> = Vec::new();
+        for (index, waiter) in waiting.iter().enumerate() {
+            let address = Rc::as_ptr(&waiter.account);
+            if full.contains(&address) {
+                continue;
+            }
+            if !self.fits_address(&waiter.account, waiter.bytes) {
+                full.push(address);
+            } else if self.fits(waiter.bytes) {
+                return waiting.remove(index);
+            } else {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Gives room to the requests that wait for it. For a request that has left the queue: it may
+    /// have held up others.
+    pub fn grant(self: &Rc<Self>) {
+        while let Some(Waiter { account, bytes, grant }) = self.next_grant() {
+            // A waiter that left meanwhile drops the reservation, which comes back here.
+            let _ = grant.send(self.take(account, bytes));
+        }
+    }
+}
+
+impl Reservation {
+    /// Bytes that the answer may take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Counts `bytes` instead: what the answer takes.
+    pub fn resize(&mut self, bytes: usize) {
+        let counted = std::mem::replace(&mut self.bytes, bytes);
+        self.memory.used.set(self.memory.used.get() - counted + bytes);
+        self.account.set(self.account.get() - counted + bytes);
+        if bytes < counted {
+            self.memory.grant();
+        }
+    }
+
+    /// Adds the bytes of another reservation of the same connection.
+    pub fn merge(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.resize(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use espalier_runtime::{block_on, spawn_local, yield_now};
+    use std::net::Ipv4Addr;
+
+    fn account(memory: &AnswerMemory, last: u8) -> AnswerAccount {
+        memory.account(Ipv4Addr::new(10, 0, 0, last).into())
+    }
+
+    #[test]
+    fn answers_are_counted_by_shard_and_address() {
+        let memory = AnswerMemory::new(100, 60);
+        let (one, two) = (account(&memory, 1), account(&memory, 2));
+        let mut first = memory.try_reserve(&one, 50).unwrap();
+        assert!(memory.try_reserve(&one, 11).is_none());
+        let second = memory.try_reserve(&two, 50).unwrap();
+        assert!(memory.try_reserve(&two, 1).is_none());
+        first.resize(20);
+        first.merge(memory.try_reserve(&one, 30).unwrap());
+        assert_eq!((memory.used(), one.get(), first.bytes()), (100, 50, 50));
+        drop((first, second));
+        assert_eq!((memory.used(), one.get(), two.get()), (0, 0, 0));
+    }
+
+    #[test]
+    fn an_answer_above_the_limits_has_its_turn_alone() {
+        let memory = AnswerMemory::new(100, 60);
+        let one = account(&memory, 1);
+        let large = memory.try_reserve(&one, 5000).unwrap();
+        assert!(memory.try_reserve(&account(&memory, 2), 1).is_none());
+        drop(large);
+        assert!(memory.try_reserve(&one, 60).is_some());
+    }
+
+    #[test]
+    fn requests_wait_in_order_and_only_for_their_address() {
+        let memory = AnswerMemory::new(100, 60);
+        block_on(async move {
+            let held = memory.try_reserve(&account(&memory, 1), 60).unwrap();
+            let order = Rc::new(RefCell::new(Vec::new()));
+            for (last, bytes) in [(1, 50), (1, 1), (2, 30)] {
+                let (memory, order) = (Rc::clone(&memory), Rc::clone(&order));
+                spawn_local(async move {
+                    let reservation = memory.reserve(&account(&memory, last), bytes).await;
+                    order.borrow_mut().push((last, bytes));
+                    std::mem::forget(reservation);
+                })
+                .detach();
+            }
+            for _ in 0..3 {
+                yield_now().await;
+            }
+            assert_eq!(*order.borrow(), [(2, 30)]);
+            drop(held);
+            for _ in 0..3 {
+                yield_now().await;
+            }
+            assert_eq!(*order.borrow(), [(2, 30), (1, 50), (1, 1)]);
+        });
+    }
+
+    #[test]
+    fn a_request_that_gives_up_leaves_the_queue() {
+        let memory = AnswerMemory::new(100, 100);
+        block_on(async move {
+            let one = account(&memory, 1);
+            let held = memory.try_reserve(&one, 100).unwrap();
+            let mut waiting = Box::pin(memory.reserve(&one, 100));
+            let polled = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(waiting.as_mut().poll(context).is_ready())
+            });
+            assert!(!polled.await);
+            drop(waiting);
+            drop(held);
+            assert_eq!(memory.used(), 0);
+            assert!(memory.try_reserve(&one, 100).is_some());
+        });
+    }
+}

@@ -1,0 +1,173 @@
+//! Room for the answer of a request that reads rows: when it is read, how large it may become, and
+//! when the client is told that the node is overloaded.
+//!
+//! - A connection that does not take its answers gets no more rows: its requests wait here, as long
+//!   as it takes. Requests that were not executed hold nothing but their bytes.
+//! - A connection reads at most [`MAX_ROW_READERS`] answers at the same time, and few if its
+//!   answers are large: [`BYTES_OF_READER`] for each.
+//! - An answer is reserved before it is read (see [`crate::answers`]). Where there is no room, a
+//!   small answer is read without; a larger one waits for [`PATIENCE`], then it is refused.
+
+use std::time::Duration;
+
+use espalier_cql as cql;
+use espalier_runtime::sync::Permit;
+use espalier_runtime::time;
+
+use super::{Connection, MAX_ROW_READERS};
+use crate::answers::{PAGE_BYTES, Reservation, SMALL_ANSWER};
+use crate::protocol::response::{ErrorDetail, ErrorResponse};
+
+/// Expected bytes of answers for which a connection may read one more answer at the same time, so
+/// that all of them together are about a page.
+const BYTES_OF_READER: usize = PAGE_BYTES / MAX_ROW_READERS;
+
+/// How long a request waits for memory before the client is told that the node is overloaded:
+/// Cassandra's `read_request_timeout`.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The memory that an answer may take.
+pub(crate) struct Room {
+    /// `None`: the answer is kept only if it is small.
+    reservation: Option<Reservation>,
+    _places: [Permit; 2],
+    _probe: Option<Permit>,
+}
+
+impl Room {
+    /// Bytes at which the read must end.
+    pub fn bytes(&self) -> usize {
+        self.reservation.as_ref().map_or(SMALL_ANSWER, Reservation::bytes)
+    }
+}
+
+impl Connection {
+    /// Waits until rows may be read for this client; `least` is what an earlier attempt at the same
+    /// request is known to take. An error if other answers hold the memory.
+    pub async fn room_for_rows(&self, least: usize) -> Result<Room, ErrorResponse> {
+        let expected = match self.expected_answer.get() {
+            0 => PAGE_BYTES,
+            expected => expected,
+        };
+        let bytes = expected.max(least).min(self.server.max_unsent_bytes);
+        let readers = (bytes / BYTES_OF_READER).clamp(1, MAX_ROW_READERS);
+        let of_connection = self.turn_for_rows(readers).await?;
+        let answers = &self.server.answers;
+        loop {
+            self.taken_answers().await?;
+            let of_shard = self.server.row_readers.acquire(1).await;
+            if self.is_behind() {
+                continue;
+            }
+            if let Some(reservation) = answers.try_reserve(&self.answer_account, bytes) {
+                let (reservation, places) = (Some(reservation), [of_connection, of_shard]);
+                return Ok(Room { reservation, _places: places, _probe: None });
+            }
+            // A request that waits for memory must not take the place of one that has it.
+            drop(of_shard);
+            let (reservation, probe) = self.wait_for_memory(bytes).await?;
+            let of_shard = self.server.row_readers.acquire(1).await;
+            // Another answer of the connection may have come meanwhile.
+            if !self.is_behind() {
+                let places = [of_connection, of_shard];
+                return Ok(Room { reservation, _places: places, _probe: probe });
+            }
+        }
+    }
+
+    /// Waits for a place among the connection's queries that are planned and executed.
+    pub async fn place_for_query(&self) -> Permit {
+        self.planned_queries.acquire(1).await
+    }
+
+    /// Waits until the client has taken its answers, and `readers` of the connection's places are
+    /// free.
+    pub async fn turn_for_rows(&self, readers: usize) -> Result<Permit, ErrorResponse> {
+        let places = self.row_readers.acquire(readers).await;
+        self.taken_answers().await?;
+        Ok(places)
+    }
+
+    async fn taken_answers(&self) -> Result<(), ErrorResponse> {
+        while self.is_behind() {
+            self.sent.notified().await;
+        }
+        if self.broken.get() {
+            return Err(ErrorResponse::new(ErrorDetail::Server, "The connection is closed"));
+        }
+        Ok(())
+    }
+
+    async fn wait_for_memory(
+        &self,
+        bytes: usize,
+    ) -> Result<(Option<Reservation>, Option<Permit>), ErrorResponse> {
+        let answers = &self.server.answers;
+        if !self.probe_failed.get() || answers.may_probe_again() {
+            return Ok((None, Some(answers.probe().await)));
+        }
+        let waiting = answers.reserve(&self.answer_account, bytes);
+        if let Ok(reservation) = time::timeout(PATIENCE, waiting).await {
+            return Ok((Some(reservation), None));
+        }
+        answers.grant();
+        self.server.metrics.requests_shed.increment();
+        let message = "Clients hold too many rows that they have not read \
+            (native_transport_max_request_data_in_flight, .._per_ip): try again later";
+        Err(ErrorResponse::new(ErrorDetail::Overloaded, message))
+    }
+
+    /// Takes what was read into the connection's account. An error says how many bytes the answer
+    /// needs: it cannot be kept, and has to be read again.
+    pub fn keep_answer(
+        &self,
+        room: Room,
+        result: &cql::Result<cql::QueryResult>,
+    ) -> Result<(), usize> {
+        let allowed = room.bytes();
+        let needed = match result {
+            Ok(cql::QueryResult::Rows(rows)) => rows.content.len(),
+            Err(error) if error.detail == cql::ErrorDetail::AnswerTooLarge => {
+                if allowed >= self.server.max_unsent_bytes {
+                    return Ok(());
+                }
+                allowed.saturating_mul(4).max(PAGE_BYTES)
+            }
+            _ => return Ok(()),
+        };
+        let half = self.expected_answer.get() / 2;
+        self.expected_answer.set(needed.max(half).max(SMALL_ANSWER));
+        // A page ends behind the row that fills it.
+        let is_large = needed > 2 * SMALL_ANSWER;
+        let is_too_large = result.is_err() || (room.reservation.is_none() && is_large);
+        self.probe_failed.set(is_too_large);
+        if is_too_large {
+            return Err(needed);
+        }
+        if let Some(mut reservation) = room.reservation {
+            reservation.resize(needed);
+            self.hold(reservation);
+        }
+        Ok(())
+    }
+
+    /// Reserves memory for the row of a request that is answered on the spot; `false` if there is
+    /// none, so that the request has to wait.
+    pub fn hold_row(&self, bytes: usize) -> bool {
+        if bytes <= SMALL_ANSWER {
+            return true;
+        }
+        let reservation = self.server.answers.try_reserve(&self.answer_account, bytes);
+        reservation.is_some_and(|reservation| {
+            self.hold(reservation);
+            true
+        })
+    }
+
+    fn hold(&self, reservation: Reservation) {
+        match &mut *self.held.borrow_mut() {
+            Some(held) => held.merge(reservation),
+            held @ None => *held = Some(reservation),
+        }
+    }
+}

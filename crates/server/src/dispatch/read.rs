@@ -1,0 +1,50 @@
+//! Executes a statement within the memory that its answer may take.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use espalier_cql as cql;
+
+use crate::connection::Connection;
+use crate::protocol::response::{ErrorDetail, ErrorResponse};
+
+/// Executes `prepared`. A read of rows waits for room first, and is repeated with more room if that
+/// was not enough. The reads of the node's own tables that drivers begin with need no room: they wait
+/// only until their client has taken its answers. All other statements do not wait.
+pub(super) async fn execute_with_room(
+    connection: &Rc<Connection>,
+    prepared: &Arc<cql::Prepared>,
+    client: &cql::ClientState,
+    options: &cql::QueryOptions<'_>,
+) -> Result<cql::Result<cql::QueryResult>, ErrorResponse> {
+    let processor = &connection.server.processor;
+    if !prepared.reads_user_table() {
+        let _turn =
+            if prepared.is_query() { Some(connection.turn_for_rows(1).await?) } else { None };
+        return Ok(processor.execute(prepared, client, options).await);
+    }
+    let mut least = 0;
+    loop {
+        let room = connection.room_for_rows(least).await?;
+        let bounded = cql::QueryOptions { answer_bytes: room.bytes(), ..*options };
+        let result = processor.execute(prepared, client, &bounded).await;
+        match connection.keep_answer(room, &result) {
+            Ok(()) => return refuse_too_large(result, bounded.answer_bytes),
+            Err(needed) => least = needed,
+        }
+    }
+}
+
+/// An answer that has all the memory there can be, and does not fit, will not fit later either.
+fn refuse_too_large(
+    result: cql::Result<cql::QueryResult>,
+    bytes: usize,
+) -> Result<cql::Result<cql::QueryResult>, ErrorResponse> {
+    match result {
+        Err(error) if error.detail == cql::ErrorDetail::AnswerTooLarge => {
+            let message = format!("The result is larger than {} MiB; use paging", bytes >> 20);
+            Err(ErrorResponse::new(ErrorDetail::Invalid, message))
+        }
+        result => Ok(result),
+    }
+}
