@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::{
     ClusteringSlices, DecoratedKey, KeyRange,
-    schema::{KeyspaceMetadata, Schema, TableMetadata},
+    schema::{KeyspaceMetadata, Schema, TableMetadata, Unreadable},
 };
 use espalier_runtime::{random, time};
 
@@ -117,6 +117,7 @@ fn with_keyspace(schema: Schema, name: &QualifiedName<'_>, current: &str) -> Sch
         durable_writes: true,
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
+        unreadable: Unreadable::default(),
     };
     let mut keyspaces = schema.keyspaces;
     keyspaces.insert(name.to_string(), Arc::new(keyspace));
@@ -297,7 +298,7 @@ mod tests {
         }
         for options in ["max_index_interval = 16", "min_index_interval = 0"] {
             let error = made(options).unwrap_err().to_string();
-            assert!(error.contains("must not be less than min_index_interval"), "{error}");
+            assert!(error.contains("must be greater than or equal to"), "{error}");
         }
     }
 

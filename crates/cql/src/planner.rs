@@ -103,7 +103,9 @@ impl<'a> Planner<'a> {
             | Statement::DropTable(_)
             | Statement::CreateType(_)
             | Statement::AlterType(_)
-            | Statement::DropType(_) => plain(Plan::Schema),
+            | Statement::DropType(_)
+            | Statement::DropObject(_)
+            | Statement::AlterView(_) => plain(Plan::Schema),
         }
     }
 

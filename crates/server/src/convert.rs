@@ -145,18 +145,18 @@ pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> Err
 }
 
 /// A schema change as a client sees it.
-pub(crate) fn schema_change(change: cql::SchemaChange) -> SchemaChange {
+pub(crate) fn schema_change(change: &cql::SchemaChange) -> SchemaChange {
     SchemaChange {
         kind: match change.change {
             cql::ChangeKind::Created => SchemaChangeKind::Created,
             cql::ChangeKind::Updated => SchemaChangeKind::Updated,
             cql::ChangeKind::Dropped => SchemaChangeKind::Dropped,
         },
-        keyspace: change.keyspace,
+        keyspace: change.keyspace.clone(),
         target: match change.target {
             cql::ChangeTarget::Keyspace => SchemaTarget::Keyspace,
-            cql::ChangeTarget::Table => SchemaTarget::Table(change.name),
-            cql::ChangeTarget::Type => SchemaTarget::Type(change.name),
+            cql::ChangeTarget::Table => SchemaTarget::Table(change.name.clone()),
+            cql::ChangeTarget::Type => SchemaTarget::Type(change.name.clone()),
         },
     }
 }

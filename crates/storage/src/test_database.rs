@@ -30,6 +30,7 @@ pub(crate) async fn create(database: &Database, metadata: TableMetadata) -> Arc<
             durable_writes: true,
             tables,
             types: Default::default(),
+            unreadable: Default::default(),
         };
         keyspaces.insert("ks".into(), Arc::new(keyspace));
         Ok(Some(Schema::new(keyspaces, uuid_v4())))

@@ -1,13 +1,17 @@
 //! The two names of a type: CQL's (`map<text, int>`) and the marshal name of Java's class, which SSTables and drivers use.
 //!
-//! Parsers take text that anybody may have written: nesting is limited to [`MAX_DEPTH`], vectors to 2^31 bytes.
+//! Parsers take text that anybody may have written: nesting and the size of vectors are limited
+//! ([`MAX_TYPE_DEPTH`]).
 
 mod cql;
 mod identifier;
+mod limits;
 mod marshal;
 mod scanner;
 
 pub use identifier::{is_reserved, quote_if_needed};
+pub use limits::{MAX_TYPE_DEPTH, MAX_TYPE_PARTS, TypeLimitError};
 
-/// How deep types may be nested in a name.
-pub const MAX_DEPTH: usize = 64;
+/// How deep types may be nested in a name. CQL names have two levels for each level of a frozen
+/// type, marshal names one more around all (`ReversedType`, `FrozenType`).
+const MAX_NAME_DEPTH: usize = 2 * MAX_TYPE_DEPTH + 2;

@@ -1,12 +1,17 @@
 //! ALTER TABLE.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::schema::{ColumnKind, KeyspaceMetadata, TableMetadata};
 use espalier_runtime::time;
 use espalier_types::CqlType;
 
-use super::{Context, Outcome, changed, create_table::check_column_type, options::set_options};
+use super::{
+    Context, Outcome, changed, check_name_length,
+    options::{check_counter_options, set_options},
+    type_check::check_column,
+    unreadable,
+};
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
     grammar::ast::{
@@ -24,6 +29,10 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
         .keyspace(keyspace_name)
         .and_then(|k| k.tables.get(name).map(|table| (k, table)));
     let Some((keyspace, table)) = found else {
+        let owner = context.schema.keyspace(keyspace_name);
+        if let Some(table) = owner.and_then(|owner| owner.unreadable.tables.get(name)) {
+            return Err(unreadable("Table", keyspace_name, name, &table.reason));
+        }
         if statement.if_exists {
             return Ok(None);
         }
@@ -47,8 +56,12 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
                     "Cannot alter the clustering order or the storage of a table",
                 ));
             }
+            if options.properties.iter().any(|property| property.name.as_str() == "id") {
+                return Err(Error::configuration("Cannot alter table id."));
+            }
             let mut changed_options = table.options.clone();
             set_options(&mut changed_options, &options.properties, context.memtables)?;
+            check_counter_options(holds_counters(table), &changed_options)?;
             table.rebuild().options(changed_options).build()
         }
         TableChange::DropCompactStorage => {
@@ -87,6 +100,7 @@ fn add(
             }
             return Err(invalid(format!("Column with name '{name}' already exists")));
         }
+        check_name_length(context.text, &column.name)?;
         if column.mask.is_some() {
             return Err(invalid("Dynamic data masking is not supported yet".into()));
         }
@@ -95,12 +109,8 @@ fn add(
         }
         let column_type =
             resolve_type(context.text, context.schema, &keyspace.name, &column.type_name)?;
-        check_column_type(context, column, &column_type)?;
-        if column_type.is_counter() != table.is_counter()
-            && !(table.static_columns().is_empty() && table.regular_columns().is_empty())
-        {
-            return Err(invalid("Cannot have a counter column in a non counter table, or another in a counter table".into()));
-        }
+        check_column(&column_type).map_err(invalid)?;
+        check_counter(table, name, &column_type)?;
         if let Some(dropped) = table.dropped_columns.get(name) {
             let kind = if column.is_static { ColumnKind::Static } else { ColumnKind::Regular };
             if dropped.kind != kind {
@@ -134,6 +144,26 @@ fn add(
         added.push(&column.name);
     }
     Ok(builder.build())
+}
+
+/// Counters and other columns do not mix.
+fn check_counter(table: &TableMetadata, name: &str, column_type: &CqlType) -> Result<()> {
+    let (column, kind) = match (column_type.is_counter(), holds_counters(table)) {
+        (true, false) => ("a counter", "non counter"),
+        (false, true) => ("a non counter", "counter"),
+        _ => return Ok(()),
+    };
+    Err(Error::configuration(format!(
+        "{}.{}: Cannot have {column} column (\"{name}\") in a {kind} table",
+        table.keyspace, table.name
+    )))
+}
+
+/// Whether the table has counters, or had them before all its columns were dropped.
+fn holds_counters(table: &TableMetadata) -> bool {
+    let has_columns = !table.static_columns().is_empty() || !table.regular_columns().is_empty();
+    let mut dropped = table.dropped_columns.values();
+    table.is_counter() || !has_columns && dropped.any(|column| column.column_type.is_counter())
 }
 
 fn drop(
@@ -184,34 +214,38 @@ fn rename(
     if_exists: bool,
     columns: &[(Name<'_>, Name<'_>)],
 ) -> Result<TableMetadata> {
-    let mut builder = table.rebuild();
+    let mut renamed: BTreeMap<&str, &str> = BTreeMap::new();
     for (from, to) in columns {
         let invalid = |message: String| Error::invalid_at(context.text, from.position, message);
+        check_name_length(context.text, to)?;
         match table.column(from.as_str()) {
             None if if_exists => continue,
             None => {
                 return Err(invalid(format!(
-                    "Column {from} was not found in table '{}.{}'",
+                    "Undefined column name {from} in table {}.{}",
                     table.keyspace, table.name
                 )));
             }
             Some(column) if !column.is_primary_key() => {
                 return Err(invalid(format!("Cannot rename non PRIMARY KEY column {from}")));
             }
-            Some(_) if table.column(to.as_str()).is_some() => {
-                return Err(invalid(format!(
-                    "Cannot rename column {from} to {to} in table '{}.{}'; another column with that name already exists",
-                    table.keyspace, table.name
-                )));
-            }
-            Some(_) => {
-                builder = builder.update_columns(|column| {
-                    if column.name == from.as_str() {
-                        column.name = to.as_str().to_string();
-                    }
-                });
-            }
+            Some(_) => {}
         }
+        let mut others = renamed.iter().filter(|(other, _)| **other != from.as_str());
+        let is_taken = others.any(|(_, name)| *name == to.as_str());
+        if is_taken || table.column(to.as_str()).is_some() {
+            return Err(invalid(format!(
+                "Cannot rename column {from} to {to} in table '{}.{}'; another column with that name already exists",
+                table.keyspace, table.name
+            )));
+        }
+        // Of two new names for a column the last one counts.
+        renamed.insert(from.as_str(), to.as_str());
     }
+    let builder = table.rebuild().update_columns(|column| {
+        if let Some(name) = renamed.get(column.name.as_str()) {
+            column.name = (*name).to_string();
+        }
+    });
     Ok(builder.build())
 }

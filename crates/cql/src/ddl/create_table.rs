@@ -6,8 +6,11 @@ use espalier_types::CqlType;
 use hashbrown::HashSet;
 
 use super::{
-    Context, Outcome, already_exists, changed, check_name, options::set_options,
-    type_size::check_size,
+    Context, Outcome, already_exists, changed, check_name_length, check_table_name,
+    clustering_order::descending_columns,
+    options::{check_counter_options, set_default_options, set_options},
+    type_check::{self, Refusal},
+    unreadable,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
@@ -18,13 +21,16 @@ use crate::{
 pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let keyspace = context.changeable_keyspace(&statement.name)?;
     let name = statement.name.name.as_str();
-    check_name("Table", name)?;
+    check_table_name(&keyspace.name, name)?;
     if keyspace.tables.contains_key(name) {
         return if statement.if_not_exists {
             Ok(None)
         } else {
             Err(already_exists(&keyspace.name, name))
         };
+    }
+    if let Some(table) = keyspace.unreadable.tables.get(name) {
+        return Err(unreadable("Table", &keyspace.name, name, &table.reason));
     }
     let invalid = |position, message: String| Error::invalid_at(context.text, position, message);
     if let Some(position) = statement.options.compact_storage {
@@ -44,7 +50,10 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
         [_, second, ..] => {
             return Err(invalid(
                 second.position,
-                "Multiple PRIMARY KEYs specifed (exactly one required)".into(),
+                format!(
+                    "Multiple PRIMARY KEY specified for table '{}.{name}' (exactly one required)",
+                    keyspace.name
+                ),
             ));
         }
     };
@@ -53,9 +62,13 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
         if !declared.insert(column.name.as_str()) {
             return Err(invalid(
                 column.name.position,
-                format!("Duplicate column '{}' declaration for table '{name}'", column.name),
+                format!(
+                    "Duplicate column '{}' declaration for table '{}.{name}'",
+                    column.name, keyspace.name
+                ),
             ));
         }
+        check_name_length(context.text, &column.name)?;
         if column.mask.is_some() {
             return Err(invalid(
                 column.name.position,
@@ -77,9 +90,12 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let resolve = |column: &ColumnDefinition<'_>| {
         resolve_type(context.text, context.schema, &keyspace.name, &column.type_name)
     };
+    let refuse = |column: &ColumnDefinition<'_>, refusal: Refusal| {
+        refusal.map_err(|reason| invalid(column.name.position, reason))
+    };
     let key_type = |column: &ColumnDefinition<'_>| -> Result<CqlType> {
         let column_type = resolve(column)?;
-        check_key_type(context, column, &column_type)?;
+        refuse(column, type_check::check_key(column.name.as_str(), &column_type))?;
         Ok(column_type.freeze())
     };
     let mut seen = HashSet::new();
@@ -96,27 +112,16 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     for key_column in &key.partition {
         builder = builder.partition_key(key_column.as_str(), key_type(find(key_column)?)?);
     }
+    let table_name = format!("{}.{name}", keyspace.name);
     let order = &statement.options.clustering_order;
-    for (index, (ordered, _)) in order.iter().enumerate() {
-        match key.clustering.get(index) {
-            Some(expected) if expected == ordered => {}
-            _ => return Err(invalid(ordered.position, "Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive".into())),
-        }
-    }
-    if !order.is_empty() && order.len() != key.clustering.len() {
-        return Err(invalid(
-            key.position,
-            "Missing CLUSTERING ORDER for some clustering columns".into(),
-        ));
-    }
-    for (index, key_column) in key.clustering.iter().enumerate() {
-        let reversed = order.get(index).is_some_and(|(_, descending)| *descending);
+    let descending = descending_columns(context.text, &table_name, key, order)?;
+    for (key_column, reversed) in key.clustering.iter().zip(descending) {
         builder = builder.clustering(key_column.as_str(), key_type(find(key_column)?)?, reversed);
     }
     let (mut counters, mut others) = (None, None);
     for column in statement.columns.iter().filter(|column| !seen.contains(column.name.as_str())) {
         let column_type = resolve(column)?;
-        check_column_type(context, column, &column_type)?;
+        refuse(column, type_check::check_column(&column_type))?;
         if column_type.is_counter() {
             counters.get_or_insert(column.name.position);
         } else {
@@ -145,10 +150,9 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
         ));
     }
     let mut options = TableOptions::default();
+    set_default_options(&mut options, &statement.options.properties);
     set_options(&mut options, &statement.options.properties, context.memtables)?;
-    if counters.is_some() && options.default_time_to_live != 0 {
-        return Err(Error::invalid("Cannot set default_time_to_live on a table with counters"));
-    }
+    check_counter_options(counters.is_some(), &options)?;
     let table = builder.options(options).build();
     let change = changed(ChangeKind::Created, ChangeTarget::Table, &keyspace.name, name);
     Ok(Some((context.with_table(keyspace, table), change)))
@@ -171,114 +175,23 @@ fn table_id(context: &Context<'_>, statement: &CreateTable<'_>) -> Result<TableI
             format!("Table id {id} is already used by {}.{}", other.keyspace, other.name),
         ));
     }
+    if context.schema.is_unreadable(id) {
+        return Err(Error::invalid_at(
+            context.text,
+            property.name.position,
+            format!("Table id {id} is already used by a table that this node cannot read"),
+        ));
+    }
     Ok(id)
-}
-
-fn check_key_type(
-    context: &Context<'_>,
-    column: &ColumnDefinition<'_>,
-    column_type: &CqlType,
-) -> Result<()> {
-    let invalid =
-        |message: String| Err(Error::invalid_at(context.text, column.name.position, message));
-    if column_type.is_counter() {
-        return invalid(format!(
-            "counter type is not supported for PRIMARY KEY column '{}'",
-            column.name
-        ));
-    }
-    if matches!(column_type, CqlType::Duration) {
-        return invalid(format!(
-            "duration type is not supported for PRIMARY KEY column '{}'",
-            column.name
-        ));
-    }
-    if column_type.is_multi_cell() {
-        return invalid(format!(
-            "Invalid non-frozen collection or user type {} for PRIMARY KEY column '{}': write frozen<{}>",
-            column_type.cql_name(),
-            column.name,
-            column_type.cql_name()
-        ));
-    }
-    check_column_type(context, column, column_type)
-}
-
-/// Non-frozen collections and UDTs hold frozen values only.
-pub fn check_column_type(
-    context: &Context<'_>,
-    column: &ColumnDefinition<'_>,
-    column_type: &CqlType,
-) -> Result<()> {
-    check_size(column_type)?;
-    let parts: Vec<&CqlType> = match column_type {
-        CqlType::List { element, frozen: false } | CqlType::Set { element, frozen: false } => {
-            vec![element]
-        }
-        CqlType::Map { key, value, frozen: false } => vec![key, value],
-        CqlType::UserDefined { definition, frozen: false } => {
-            definition.fields.iter().map(|(_, part)| part).collect()
-        }
-        _ => Vec::new(),
-    };
-    let invalid =
-        |message: String| Err(Error::invalid_at(context.text, column.name.position, message));
-    for part in parts {
-        if part.is_multi_cell() {
-            return invalid(format!(
-                "Non-frozen collections and user types are not allowed inside {}: {}; {}",
-                column_type.cql_name(),
-                part.cql_name(),
-                remedy(column_type, part)
-            ));
-        }
-        if part.is_counter() {
-            return invalid(format!(
-                "Counters are not allowed inside collections: {}",
-                column_type.cql_name()
-            ));
-        }
-    }
-    if let CqlType::Set { element: part, .. } | CqlType::Map { key: part, .. } = column_type
-        && matches!(part.as_ref(), CqlType::Duration)
-    {
-        return invalid(format!(
-            "Durations are not allowed as set elements or map keys: {}",
-            column_type.cql_name()
-        ));
-    }
-    Ok(())
-}
-
-/// How to write a type that has a part inside which must be frozen.
-fn remedy(column_type: &CqlType, part: &CqlType) -> String {
-    let frozen = |part: &CqlType| match part.is_multi_cell() {
-        true => format!("frozen<{}>", part.cql_name()),
-        false => part.cql_name(),
-    };
-    match column_type {
-        CqlType::List { element, .. } => format!("write list<{}>", frozen(element)),
-        CqlType::Set { element, .. } => format!("write set<{}>", frozen(element)),
-        CqlType::Map { key, value, .. } => {
-            format!("write map<{}, {}>", frozen(key), frozen(value))
-        }
-        _ => format!(
-            "write {} for the column, or {} in CREATE TYPE",
-            frozen(column_type),
-            frozen(part)
-        ),
-    }
 }
 
 pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     let keyspace_name = context.keyspace_name(&statement.name)?;
     super::check_changeable(keyspace_name)?;
-    let Some(keyspace) = context
-        .schema
-        .keyspace(keyspace_name)
-        .filter(|keyspace| keyspace.tables.contains_key(name))
-    else {
+    let Some(keyspace) = context.schema.keyspace(keyspace_name).filter(|keyspace| {
+        keyspace.tables.contains_key(name) || keyspace.unreadable.tables.contains_key(name)
+    }) else {
         if statement.if_exists {
             return Ok(None);
         }
@@ -290,6 +203,8 @@ pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
     };
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.tables.remove(name);
+    // The files of such a table stay where they are.
+    keyspace.unreadable.tables.remove(name);
     let change = changed(ChangeKind::Dropped, ChangeTarget::Table, keyspace_name, name);
     Ok(Some((context.with_keyspace(keyspace_name, Some(keyspace)), change)))
 }

@@ -2,18 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use espalier_mutation::schema::KeyspaceMetadata;
+use espalier_mutation::schema::{KeyspaceMetadata, Unreadable};
 
-use super::{Context, Outcome, already_exists, changed, check_changeable, check_name};
+use super::{
+    Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
+    check_keyspace_name, options::parse_boolean,
+};
 use crate::{
-    ChangeKind, ChangeTarget, Error, Result,
+    ChangeKind, ChangeTarget, Error, ErrorCode, Result,
     grammar::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property, PropertyValue},
 };
 
 pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome {
     let name = statement.name.as_str();
-    check_name("Keyspace", name)?;
-    check_changeable(name)?;
+    if SYSTEM_KEYSPACES.contains(&name) {
+        let message = format!("System keyspace '{name}' is not user-modifiable");
+        return Err(Error::invalid(message));
+    }
+    check_keyspace_name(name)?;
     if context.schema.keyspace(name).is_some() {
         return if statement.if_not_exists { Ok(None) } else { Err(already_exists(name, "")) };
     }
@@ -23,6 +29,7 @@ pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome 
         durable_writes: true,
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
+        unreadable: Unreadable::default(),
     };
     set_properties(&mut keyspace, &statement.properties)?;
     if keyspace.replication.is_empty() {
@@ -42,10 +49,13 @@ pub fn alter(context: &Context<'_>, statement: &AlterKeyspace<'_>) -> Outcome {
             Err(Error::invalid(format!("Keyspace '{name}' doesn't exist")))
         };
     };
-    let mut keyspace = keyspace.as_ref().clone();
-    set_properties(&mut keyspace, &statement.properties)?;
+    let mut altered = keyspace.as_ref().clone();
+    set_properties(&mut altered, &statement.properties)?;
+    if altered == **keyspace {
+        return Ok(None);
+    }
     let change = changed(ChangeKind::Updated, ChangeTarget::Keyspace, name, "");
-    Ok(Some((context.with_keyspace(name, Some(keyspace)), change)))
+    Ok(Some((context.with_keyspace(name, Some(altered)), change)))
 }
 
 pub fn drop(context: &Context<'_>, statement: &DropKeyspace<'_>) -> Outcome {
@@ -70,26 +80,22 @@ fn set_properties(keyspace: &mut KeyspaceMetadata, properties: &[Property<'_>]) 
                     .iter()
                     .map(|(key, value)| (key.to_string(), value.to_string()))
                     .collect();
-                check_replication(&mut keyspace.replication)?;
+                check_replication(&keyspace.name, &mut keyspace.replication)?;
             }
-            ("durable_writes", PropertyValue::Text(text)) => {
-                keyspace.durable_writes = text.parse().map_err(|_| {
-                    Error::configuration(format!(
-                        "Invalid value for boolean property durable_writes: {text}"
-                    ))
-                })?;
+            ("durable_writes", value) => {
+                keyspace.durable_writes = parse_boolean("durable_writes", value)?;
             }
-            ("replication" | "durable_writes", _) => {
-                return Err(Error::configuration(format!(
-                    "Invalid value for property '{}'",
-                    property.name
-                )));
+            ("replication", PropertyValue::Text(_)) => {
+                return Err(Error::new(
+                    ErrorCode::SyntaxError,
+                    "Invalid value for property 'replication'. It should be a map.",
+                ));
             }
             // ScyllaDB's schemas have it; there are no tablets here.
             ("tablets", _) => {}
             (unknown, _) => {
                 return Err(Error::new(
-                    crate::ErrorCode::SyntaxError,
+                    ErrorCode::SyntaxError,
                     format!("Unknown property '{unknown}'"),
                 ));
             }
@@ -98,7 +104,7 @@ fn set_properties(keyspace: &mut KeyspaceMetadata, properties: &[Property<'_>]) 
     Ok(())
 }
 
-fn check_replication(replication: &mut BTreeMap<String, String>) -> Result<()> {
+fn check_replication(keyspace: &str, replication: &mut BTreeMap<String, String>) -> Result<()> {
     let Some(class) = replication.get("class").cloned() else {
         return Err(Error::configuration("Missing replication strategy class"));
     };
@@ -119,6 +125,12 @@ fn check_replication(replication: &mut BTreeMap<String, String>) -> Result<()> {
         }
     }
     if simple == "SimpleStrategy" {
+        let mut names = replication.keys();
+        if let Some(name) = names.find(|name| *name != "class" && *name != "replication_factor") {
+            return Err(Error::configuration(format!(
+                "Unrecognized strategy option {{{name}}} passed to SimpleStrategy for keyspace {keyspace}"
+            )));
+        }
         // As Cassandra's default_keyspace_rf.
         replication.entry("replication_factor".into()).or_insert_with(|| "1".into());
     }

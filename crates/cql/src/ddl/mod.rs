@@ -4,12 +4,15 @@
 //! writes the difference to the schema tables and shows the new schema to all shards.
 
 mod alter_table;
+mod clustering_order;
 mod create_table;
+mod drop_object;
+mod events;
 mod keyspace;
 mod option_values;
 mod options;
 mod protected;
-mod type_size;
+mod type_check;
 mod user_type;
 
 use std::{
@@ -79,7 +82,7 @@ pub fn apply(
     let parsed = grammar::parse(text)?;
     let context = Context { text, keyspace, schema, memtables };
     protected::check(&context, &parsed.statement)?;
-    match &parsed.statement {
+    let outcome = match &parsed.statement {
         Statement::CreateKeyspace(statement) => keyspace::create(&context, statement),
         Statement::AlterKeyspace(statement) => keyspace::alter(&context, statement),
         Statement::DropKeyspace(statement) => keyspace::drop(&context, statement),
@@ -89,8 +92,14 @@ pub fn apply(
         Statement::CreateType(statement) => user_type::create(&context, statement),
         Statement::AlterType(statement) => user_type::alter(&context, statement),
         Statement::DropType(statement) => user_type::drop(&context, statement),
+        Statement::DropObject(statement) => drop_object::drop(&context, statement),
+        Statement::AlterView(statement) => drop_object::alter_view(&context, statement),
         _ => Err(Error::new(ErrorCode::ServerError, "not a schema statement")),
-    }
+    }?;
+    Ok(outcome.map(|(changed, mut change)| {
+        change.further = events::further_changes(schema, &changed, &change);
+        (changed, change)
+    }))
 }
 
 /// What all schema statements look at.
@@ -140,6 +149,15 @@ impl Context<'_> {
     }
 }
 
+/// The error of a statement that would take, or use, the name of a table or type that the node could
+/// not read when it started.
+fn unreadable(kind: &str, keyspace: &str, name: &str, reason: &str) -> Error {
+    Error::invalid(format!(
+        "{kind} '{keyspace}.{name}' exists, but this node cannot read it ({reason}); DROP {} removes its definition",
+        kind.to_uppercase()
+    ))
+}
+
 fn check_changeable(keyspace: &str) -> Result<()> {
     if SYSTEM_KEYSPACES.contains(&keyspace) {
         return Err(Error::new(
@@ -150,23 +168,53 @@ fn check_changeable(keyspace: &str) -> Result<()> {
     Ok(())
 }
 
-/// Names of keyspaces, tables and types: letters, digits and underscores, as long as Cassandra's may be: the name of
-/// a table and its id make the name of a directory.
-fn check_name(kind: &str, name: &str) -> Result<()> {
-    let is_word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if !is_word {
-        return Err(Error::invalid(format!(
-            "{kind} name must not be empty or not contain non-alphanumeric-underscore characters (got \"{name}\")"
+/// Refuses a table of a name that no directory can have: the name of a table and its id make one.
+fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
+    let refuse = |reason| Error::configuration(format!("{keyspace}.{name}: Table name {reason}"));
+    if !is_word(name) {
+        return Err(refuse(format!(
+            "must not be empty or not contain non-alphanumeric-underscore characters (got \"{name}\")"
         )));
     }
-    let maximum = if kind == "Keyspace" { 48 } else { 222 };
-    if name.len() > maximum {
-        return Err(Error::invalid(format!(
-            "{kind} name must not be more than {maximum} characters long (got {} characters for \"{name}\")",
-            name.len()
+    check_length(name, 222).map_err(refuse)
+}
+
+/// Refuses a keyspace of a name that no directory can have.
+fn check_keyspace_name(name: &str) -> Result<()> {
+    let refuse = |reason| Error::invalid(format!("Keyspace name {reason}"));
+    if !is_word(name) {
+        return Err(refuse(format!(
+            "must not be empty and must contain alphanumeric or underscore characters only (got \"{name}\")"
         )));
     }
-    Ok(())
+    check_length(name, 48).map_err(refuse)
+}
+
+/// The longest names of columns, user types and fields: rows of the schema tables and the native
+/// protocol have 16 bits for their length.
+const MAX_NAME_BYTES: usize = 1 << 15;
+
+/// Refuses a name that neither the schema tables nor drivers have room for.
+fn check_name_length(text: &str, name: &Name<'_>) -> Result<()> {
+    if name.as_str().len() <= MAX_NAME_BYTES {
+        return Ok(());
+    }
+    let message = format!("A name may have at most {MAX_NAME_BYTES} bytes");
+    Err(Error::invalid_at(text, name.position, message))
+}
+
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn check_length(name: &str, maximum: usize) -> std::result::Result<(), String> {
+    if name.len() <= maximum {
+        return Ok(());
+    }
+    let length = name.len();
+    Err(format!(
+        "must not be more than {maximum} characters long (got {length} characters for \"{name}\")"
+    ))
 }
 
 fn already_exists(keyspace: &str, table: &str) -> Error {
@@ -181,5 +229,6 @@ fn already_exists(keyspace: &str, table: &str) -> Error {
 }
 
 fn changed(change: ChangeKind, target: ChangeTarget, keyspace: &str, name: &str) -> SchemaChange {
-    SchemaChange { change, target, keyspace: keyspace.into(), name: name.into() }
+    let (keyspace, name) = (keyspace.into(), name.into());
+    SchemaChange { change, target, keyspace, name, further: Vec::new() }
 }

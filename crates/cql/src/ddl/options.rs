@@ -27,10 +27,15 @@ pub fn set_options(
         set_option(options, property.name.as_str(), &property.value)?;
     }
     // Of all together: either may come first.
-    if options.max_index_interval < options.min_index_interval || options.min_index_interval == 0 {
+    let (min_interval, max_interval) = (options.min_index_interval, options.max_index_interval);
+    if min_interval == 0 {
+        return Err(Error::configuration(
+            "min_index_interval must be greater than or equal to 1 (got 0)",
+        ));
+    }
+    if max_interval < min_interval {
         return Err(Error::configuration(format!(
-            "max_index_interval ({}) must not be less than min_index_interval ({}), which must be at least 1",
-            options.max_index_interval, options.min_index_interval
+            "max_index_interval must be greater than or equal to min_index_interval ({min_interval}) (got {max_interval})"
         )));
     }
     // One that has gone from the settings since does not keep other options from being changed.
@@ -54,18 +59,40 @@ pub fn set_options(
     }
 }
 
+/// Sets the defaults that depend on other options of a new table: a levelled table takes bloom
+/// filters of a tenth of the size.
+pub fn set_default_options(options: &mut TableOptions, properties: &[Property<'_>]) {
+    let is_leveled = properties.iter().any(|property| match &property.value {
+        PropertyValue::Map(entries) if property.name.as_str() == "compaction" => entries
+            .iter()
+            .any(|(key, class)| key == "class" && class.ends_with("LeveledCompactionStrategy")),
+        _ => false,
+    });
+    if is_leveled {
+        options.bloom_filter_fp_chance = 0.1;
+    }
+}
+
+/// Refuses options that a table with counters cannot have.
+pub fn check_counter_options(has_counters: bool, options: &TableOptions) -> Result<()> {
+    if has_counters && options.default_time_to_live != 0 {
+        return Err(Error::invalid("Cannot set default_time_to_live on a table with counters"));
+    }
+    Ok(())
+}
+
 fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>) -> Result<()> {
     match name {
         "additional_write_policy" => {
             options.additional_write_policy = checked_text(name, value, check_retry_policy)?;
         }
-        "allow_auto_snapshot" => options.allow_auto_snapshot = parse(name, value)?,
+        "allow_auto_snapshot" => options.allow_auto_snapshot = parse_boolean(name, value)?,
         "bloom_filter_fp_chance" => {
-            let chance: f64 = parse(name, value)?;
+            let chance = parse_double(name, value)?;
             // The smallest chance that the table of hash counts reaches.
             if !(chance > 6.71e-5 && chance <= 1.0) {
                 return Err(Error::configuration(format!(
-                    "bloom_filter_fp_chance must be larger than 6.71e-5 and less than or equal to 1.0 (got {chance})"
+                    "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got {chance:?})"
                 )));
             }
             options.bloom_filter_fp_chance = chance;
@@ -75,7 +102,7 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
             check_caching(&caching).map_err(Error::configuration)?;
             options.caching = caching;
         }
-        "cdc" => options.cdc = parse(name, value)?,
+        "cdc" => options.cdc = parse_boolean(name, value)?,
         "comment" => options.comment = text(name, value)?,
         "compaction" => {
             let compaction = map(name, value)?;
@@ -84,15 +111,17 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         }
         "compression" => {
             let mut compression = map(name, value)?;
+            check_compression(&compression)?;
+            if compression.get("enabled").is_some_and(|enabled| is_true(enabled)) {
+                compression.remove("enabled");
+            }
             if let Some(class) =
                 compression.get("class").filter(|class| !class.contains('.') && !class.is_empty())
             {
                 let class = format!("org.apache.cassandra.io.compress.{class}");
                 compression.insert("class".into(), class);
             }
-            let disabled = compression
-                .get("enabled")
-                .is_some_and(|enabled| enabled.eq_ignore_ascii_case("false"));
+            let disabled = compression.contains_key("enabled");
             let empty = compression.is_empty()
                 || compression.get("sstable_compression").is_some_and(String::is_empty);
             options.compression = if disabled || empty {
@@ -104,23 +133,23 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         }
         "memtable" => options.memtable = text(name, value)?,
         "crc_check_chance" => {
-            let chance: f64 = parse(name, value)?;
+            let chance = parse_double(name, value)?;
             if !(0.0..=1.0).contains(&chance) {
                 return Err(Error::configuration(format!(
-                    "crc_check_chance must be between 0.0 and 1.0 (got {chance})"
+                    "crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got {chance:?})"
                 )));
             }
             options.crc_check_chance = chance;
         }
         "default_time_to_live" => {
-            let seconds: i64 = parse(name, value)?;
-            let maximum = i64::from(espalier_mutation::MAXIMUM_TTL_SECONDS);
-            if !(0..=maximum).contains(&seconds) {
+            let seconds = parse_int(name, value)?;
+            let maximum = espalier_mutation::MAXIMUM_TTL_SECONDS;
+            if i64::from(seconds) > i64::from(maximum) {
                 return Err(Error::configuration(format!(
-                    "default_time_to_live must be between 0 and {maximum} (got {seconds})"
+                    "default_time_to_live must be less than or equal to {maximum} (got {seconds})"
                 )));
             }
-            options.default_time_to_live = seconds as u32;
+            options.default_time_to_live = seconds;
         }
         "extensions" => {
             options.extensions = map(name, value)?
@@ -149,7 +178,7 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
             }
         }
         "gc_grace_seconds" => options.gc_grace_seconds = parse_int(name, value)?,
-        "incremental_backups" => options.incremental_backups = parse(name, value)?,
+        "incremental_backups" => options.incremental_backups = parse_boolean(name, value)?,
         "max_index_interval" => options.max_index_interval = parse_int(name, value)?,
         "memtable_flush_period_in_ms" => {
             options.memtable_flush_period_in_ms = parse_int(name, value)?;
@@ -189,6 +218,37 @@ fn checked_text(
     }
 }
 
+fn is_true(text: &str) -> bool {
+    text.eq_ignore_ascii_case("true")
+}
+
+/// Whether the options of a compression fit together. A table is compressed by a class, or has
+/// `enabled` set to anything but true, which is alone.
+fn check_compression(compression: &BTreeMap<String, String>) -> Result<()> {
+    if compression.get("enabled").is_some_and(|enabled| !is_true(enabled)) {
+        if compression.len() > 1 {
+            return Err(Error::configuration(
+                "If the 'enabled' option is set to false no other options must be specified",
+            ));
+        }
+        return Ok(());
+    }
+    // Schemas of Cassandra 2 name the class by its old name.
+    let class = compression.get("class").or_else(|| compression.get("sstable_compression"));
+    match class {
+        None if compression.is_empty() => Ok(()),
+        None => {
+            Err(Error::configuration("Missing sub-option 'class' for the 'compression' option."))
+        }
+        Some(class) if class.is_empty() && compression.contains_key("class") => {
+            Err(Error::configuration(
+                "The 'class' option must not be empty. To disable compression use 'enabled' : false",
+            ))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
 fn check_version(version: &str) -> Result<()> {
     match Version::named(version) {
         Some(_) => Ok(()),
@@ -223,14 +283,44 @@ fn map(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, String>
 
 /// A number that is not negative, and that the schema's tables have room for: they have it as an int.
 fn parse_int(name: &str, value: &PropertyValue<'_>) -> Result<u32> {
-    let number: i32 = parse(name, value)?;
+    let text = text(name, value)?;
+    let number: i32 = text.parse().map_err(|_| {
+        Error::new(
+            ErrorCode::SyntaxError,
+            format!("Invalid integer value {} for '{name}'", text.escape_debug()),
+        )
+    })?;
     u32::try_from(number).map_err(|_| {
         Error::configuration(format!("{name} must be greater than or equal to 0 (got {number})"))
     })
 }
 
-fn parse<T: std::str::FromStr>(name: &str, value: &PropertyValue<'_>) -> Result<T> {
+/// A number as Java reads it: blanks around it and a `d` or `f` behind it mean nothing.
+fn parse_double(name: &str, value: &PropertyValue<'_>) -> Result<f64> {
     let text = text(name, value)?;
-    text.parse()
-        .map_err(|_| Error::configuration(format!("Invalid value for property {name}: '{text}'")))
+    let number = text.trim();
+    let number = number.strip_suffix(['d', 'D', 'f', 'F']).unwrap_or(number);
+    let is_number = number.ends_with(|c: char| c.is_ascii_digit() || c == '.');
+    number.parse().ok().filter(|_| is_number).ok_or_else(|| {
+        Error::new(
+            ErrorCode::SyntaxError,
+            format!("Invalid double value {} for '{name}'", text.escape_debug()),
+        )
+    })
+}
+
+/// A boolean by any of the names that Cassandra takes.
+pub(super) fn parse_boolean(name: &str, value: &PropertyValue<'_>) -> Result<bool> {
+    let text = text(name, value)?;
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" => Ok(true),
+        "0" | "false" | "no" => Ok(false),
+        _ => Err(Error::new(
+            ErrorCode::SyntaxError,
+            format!(
+                "Invalid boolean value {} for '{name}'. Positive values can be '1', 'true' or 'yes'. Negative values can be '0', 'false' or 'no'.",
+                text.escape_debug()
+            ),
+        )),
+    }
 }

@@ -4,183 +4,230 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::schema::{KeyspaceMetadata, TableMetadata};
 use espalier_types::{CqlType, UserType};
+use hashbrown::HashSet;
 
 use super::{
-    Context, Outcome, changed, check_name,
-    type_size::{check_field_count, check_keyspace, check_size},
+    Context, Outcome, changed, check_changeable, check_name_length,
+    type_check::{check_field, check_field_count, check_table, check_types},
+    unreadable,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
-    grammar::ast::{AlterType, CreateType, DropType, TypeChange},
+    grammar::ast::{AlterType, CreateType, DropType, Name, TypeChange, TypeName},
     term::resolve_type,
 };
 
 pub fn create(context: &Context<'_>, statement: &CreateType<'_>) -> Outcome {
     let keyspace = context.changeable_keyspace(&statement.name)?;
     let name = statement.name.name.as_str();
-    check_name("Type", name)?;
+    check_name_length(context.text, &statement.name.name)?;
     if keyspace.types.contains_key(name) {
         let message = format!("A user type with name '{name}' already exists");
         return if statement.if_not_exists { Ok(None) } else { Err(Error::invalid(message)) };
     }
+    if let Some(reason) = keyspace.unreadable.types.get(name) {
+        return Err(unreadable("Type", &keyspace.name, name, reason));
+    }
     check_field_count(statement.fields.len())?;
     let mut fields: Vec<(String, CqlType)> = Vec::with_capacity(statement.fields.len());
+    let mut names = HashSet::with_capacity(statement.fields.len());
     for (field, type_name) in &statement.fields {
-        if fields.iter().any(|(other, _)| other == field.as_str()) {
+        if !names.insert(field.as_str()) {
             return Err(Error::invalid_at(
                 context.text,
                 field.position,
-                format!("Duplicate field name {field} in type '{name}'"),
+                format!("Duplicate field name '{field}' in type '{name}'"),
             ));
         }
-        let field_type = resolve_type(context.text, context.schema, &keyspace.name, type_name)?;
-        check_field(context, field.position, name, field.as_str(), &field_type)?;
+        let field_type = resolve_field(context, keyspace, field, type_name)?;
         fields.push((field.as_str().to_string(), field_type));
     }
     let definition = UserType { keyspace: keyspace.name.clone(), name: name.to_string(), fields };
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.types.insert(name.to_string(), Arc::new(definition));
-    check_keyspace(&keyspace)?;
+    check_types(&keyspace).map_err(Error::invalid)?;
     let change = changed(ChangeKind::Created, ChangeTarget::Type, &keyspace.name, name);
     let keyspace_name = keyspace.name.clone();
     Ok(Some((context.with_keyspace(&keyspace_name, Some(keyspace)), change)))
 }
 
-fn check_field(
+/// The type of a field that a statement declares.
+fn resolve_field(
     context: &Context<'_>,
-    position: crate::grammar::ast::Position,
-    type_name: &str,
-    field: &str,
-    field_type: &CqlType,
-) -> Result<()> {
-    check_size(field_type)?;
-    if field_type.is_counter() {
-        return Err(Error::invalid_at(
-            context.text,
-            position,
-            "A user type cannot contain counters",
-        ));
-    }
-    if matches!(field_type, CqlType::UserDefined { frozen: false, .. }) {
-        let message = format!(
-            "A user type cannot contain non-frozen UDTs: field {field} of '{type_name}'; write frozen<{}>",
-            field_type.cql_name()
-        );
-        return Err(Error::invalid_at(context.text, position, message));
-    }
-    Ok(())
+    keyspace: &KeyspaceMetadata,
+    field: &Name<'_>,
+    type_name: &TypeName<'_>,
+) -> Result<CqlType> {
+    check_name_length(context.text, field)?;
+    let field_type = resolve_type(context.text, context.schema, &keyspace.name, type_name)?;
+    check_field(&field_type)
+        .map_err(|reason| Error::invalid_at(context.text, field.position, reason))?;
+    Ok(field_type)
 }
 
 pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
     let name = statement.name.name.as_str();
-    let keyspace = context.changeable_keyspace(&statement.name)?;
-    let Some(old) = keyspace.types.get(name) else {
-        let message = format!("Type {}.{name} doesn't exist", keyspace.name);
+    let keyspace_name = context.keyspace_name(&statement.name)?;
+    check_changeable(keyspace_name)?;
+    let found = context.schema.keyspace(keyspace_name);
+    let found = found.and_then(|keyspace| Some((keyspace, keyspace.types.get(name)?)));
+    let Some((keyspace, old)) = found else {
+        let message = format!("Type {keyspace_name}.{name} doesn't exist");
         return if statement.if_exists {
             Ok(None)
         } else {
             Err(Error::invalid_at(context.text, statement.name.position(), message))
         };
     };
-    let mut definition = old.as_ref().clone();
-    match &statement.change {
+    let altered = match &statement.change {
         TypeChange::Add { if_not_exists, field, type_name } => {
-            if definition.fields.iter().any(|(other, _)| other == field.as_str()) {
-                if *if_not_exists {
-                    return Ok(None);
-                }
-                return Err(Error::invalid_at(
-                    context.text,
-                    field.position,
-                    format!(
-                        "Cannot add field {field} to type {name}: a field with name {field} already exists"
-                    ),
-                ));
-            }
-            let field_type = resolve_type(context.text, context.schema, &keyspace.name, type_name)?;
-            check_field(context, field.position, name, field.as_str(), &field_type)?;
-            if refers_to(&field_type, &keyspace.name, name) {
-                return Err(Error::invalid_at(
-                    context.text,
-                    field.position,
-                    format!(
-                        "Cannot add new field {field} of type {} to user type {name} as it would create a circular reference",
-                        field_type.cql_name()
-                    ),
-                ));
-            }
-            definition.fields.push((field.as_str().to_string(), field_type));
-        }
-        TypeChange::Rename { if_exists, fields } => {
-            for (from, to) in fields {
-                if definition.fields.iter().any(|(other, _)| other == to.as_str()) {
+            match add_field(context, keyspace, old, field, type_name)? {
+                Some(altered) => altered,
+                None if *if_not_exists => return Ok(None),
+                None => {
                     return Err(Error::invalid_at(
                         context.text,
-                        to.position,
+                        field.position,
                         format!(
-                            "Unable to rename field {from} to {to} of type {name}: it exists already"
+                            "Cannot add field {field} to type {keyspace_name}.{name}: a field with name {field} already exists"
                         ),
                     ));
                 }
-                match definition.fields.iter_mut().find(|(other, _)| other == from.as_str()) {
-                    Some((field, _)) => *field = to.as_str().to_string(),
-                    None if *if_exists => {}
-                    None => {
-                        return Err(Error::invalid_at(
-                            context.text,
-                            from.position,
-                            format!("Unknown field {from} in user type {name}"),
-                        ));
-                    }
-                }
             }
+        }
+        TypeChange::Rename { if_exists, fields } => {
+            rename_fields(context, old, *if_exists, fields)?
         }
         TypeChange::FieldType { .. } => {
             return Err(Error::invalid("Altering field types is no longer supported"));
         }
+    };
+    if altered == **old {
+        return Ok(None);
     }
-    let keyspace = replace_type(keyspace, definition);
-    check_keyspace(&keyspace)?;
+    let keyspace = replace_type(keyspace, altered);
+    check_types(&keyspace).map_err(Error::invalid)?;
+    for table in keyspace.tables.values().filter(|table| table_uses(table, name)) {
+        check_table(table).map_err(Error::invalid)?;
+    }
     let change = changed(ChangeKind::Updated, ChangeTarget::Type, &keyspace.name, name);
     let keyspace_name = keyspace.name.clone();
     Ok(Some((context.with_keyspace(&keyspace_name, Some(keyspace)), change)))
 }
 
+/// The type with a field more; none if it has one of that name.
+fn add_field(
+    context: &Context<'_>,
+    keyspace: &KeyspaceMetadata,
+    old: &UserType,
+    field: &Name<'_>,
+    type_name: &TypeName<'_>,
+) -> Result<Option<UserType>> {
+    if old.fields.iter().any(|(other, _)| other == field.as_str()) {
+        return Ok(None);
+    }
+    let field_type = resolve_field(context, keyspace, field, type_name)?;
+    let name = format!("{}.{}", keyspace.name, old.name);
+    let refuse = |reason: String| {
+        let message = format!(
+            "Cannot add new field {field} of type {} to user type {name} as {reason}",
+            field_type.cql_name()
+        );
+        Err(Error::invalid_at(context.text, field.position, message))
+    };
+    if refers_to(&field_type, &keyspace.name, &old.name) {
+        return refuse("it would create a circular reference".into());
+    }
+    // Keys are compared by their bytes, and a value with a field more has other bytes.
+    let keyed: Vec<String> = keyspace
+        .tables
+        .values()
+        .filter(|table| {
+            let mut columns = table.partition_key_columns().iter();
+            columns.any(|column| refers_to(&column.column_type, &keyspace.name, &old.name))
+        })
+        .map(|table| format!("{}.{}", table.keyspace, table.name))
+        .collect();
+    if !keyed.is_empty() {
+        return refuse(format!(
+            "the type is being used in partition key by the following tables: {}",
+            keyed.join(", ")
+        ));
+    }
+    let mut altered = old.clone();
+    altered.fields.push((field.as_str().to_string(), field_type));
+    Ok(Some(altered))
+}
+
+/// The type with other names of fields. All are given at once: `a TO b AND b TO a` swaps two. Of
+/// two new names for a field the last one counts.
+fn rename_fields(
+    context: &Context<'_>,
+    old: &UserType,
+    if_exists: bool,
+    fields: &[(Name<'_>, Name<'_>)],
+) -> Result<UserType> {
+    let mut altered = old.clone();
+    for (from, to) in fields {
+        check_name_length(context.text, to)?;
+        let index = old.fields.iter().position(|(name, _)| name == from.as_str());
+        match index.and_then(|index| altered.fields.get_mut(index)) {
+            Some((name, _)) => *name = to.as_str().to_string(),
+            None if if_exists => {}
+            None => {
+                // The word is Cassandra's.
+                let message =
+                    format!("Unkown field {from} in user type {}.{}", old.keyspace, old.name);
+                return Err(Error::invalid_at(context.text, from.position, message));
+            }
+        }
+    }
+    let twice = {
+        let mut names = HashSet::with_capacity(altered.fields.len());
+        let twice = altered.fields.iter().find(|(name, _)| !names.insert(name.as_str()));
+        twice.map(|(name, _)| name.clone())
+    };
+    if let Some(name) = twice {
+        // Cassandra names the keyspace.
+        let message = format!("Duplicate field name {name} in type {}", old.keyspace);
+        return Err(Error::invalid(message));
+    }
+    Ok(altered)
+}
+
 pub fn drop(context: &Context<'_>, statement: &DropType<'_>) -> Outcome {
     let name = statement.name.name.as_str();
-    let keyspace = context.changeable_keyspace(&statement.name)?;
-    if !keyspace.types.contains_key(name) {
-        let message = format!("Type '{}.{name}' doesn't exist", keyspace.name);
+    let keyspace_name = context.keyspace_name(&statement.name)?;
+    check_changeable(keyspace_name)?;
+    let found = context.schema.keyspace(keyspace_name);
+    let Some(keyspace) = found.filter(|keyspace| {
+        keyspace.types.contains_key(name) || keyspace.unreadable.types.contains_key(name)
+    }) else {
+        let message = format!("Type '{keyspace_name}.{name}' doesn't exist");
         return if statement.if_exists {
             Ok(None)
         } else {
             Err(Error::invalid_at(context.text, statement.name.position(), message))
         };
-    }
-    let users: Vec<&str> = keyspace
-        .types
-        .values()
-        .filter(|other| {
-            other.fields.iter().any(|(_, field)| refers_to(field, &keyspace.name, name))
-        })
-        .map(|other| other.name.as_str())
-        .chain(
-            keyspace
-                .tables
-                .values()
-                .filter(|table| table_uses(table, name))
-                .map(|table| table.name.as_str()),
-        )
-        .collect();
-    if !users.is_empty() {
-        return Err(Error::invalid(format!(
-            "Cannot drop user type '{}.{name}' as it is still used by {}",
-            keyspace.name,
-            users.join(", ")
-        )));
+    };
+    let types = keyspace.types.values().filter(|other| {
+        other.fields.iter().any(|(_, field)| refers_to(field, &keyspace.name, name))
+    });
+    let tables = keyspace.tables.values().filter(|table| table_uses(table, name));
+    let types: Vec<&str> = types.map(|other| other.name.as_str()).collect();
+    let tables: Vec<&str> = tables.map(|table| table.name.as_str()).collect();
+    for (kind, users) in [("user types", types), ("tables", tables)] {
+        if !users.is_empty() {
+            return Err(Error::invalid(format!(
+                "Cannot drop user type '{}.{name}' as it is still used by {kind} {}",
+                keyspace.name,
+                users.join(", ")
+            )));
+        }
     }
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.types.remove(name);
+    keyspace.unreadable.types.remove(name);
     let change = changed(ChangeKind::Dropped, ChangeTarget::Type, &keyspace.name, name);
     let keyspace_name = keyspace.name.clone();
     Ok(Some((context.with_keyspace(&keyspace_name, Some(keyspace)), change)))

@@ -1,12 +1,12 @@
 //! Schema objects as the statements that make them, in the words and order of Cassandra 5.0's DESCRIBE.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 use espalier_mutation::schema::{
     ColumnDefinition, ColumnKind, KeyspaceMetadata, TableMetadata, TableOptions,
 };
 use espalier_storage::system::is_virtual;
-use espalier_types::UserType;
+use espalier_types::{CqlType, UserType};
 
 use espalier_types::type_name::quote_if_needed as quote_identifier;
 
@@ -68,7 +68,8 @@ pub fn user_type(definition: &UserType) -> String {
     format!(
         "CREATE TYPE {}.{} (\n{}\n);",
         quote_identifier(&definition.keyspace),
-        quote_identifier(&definition.name),
+        // With quotes where it is also the name of a native type.
+        CqlType::UserDefined { definition: Arc::new(definition.clone()), frozen: false }.cql_name(),
         fields.join(",\n")
     )
 }

@@ -5,6 +5,7 @@
 
 mod assignment;
 mod borrow;
+mod custom_type;
 mod evaluate;
 mod hint;
 mod prepare;

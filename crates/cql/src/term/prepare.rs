@@ -9,6 +9,7 @@ use espalier_types::{CqlType, UserType};
 use super::{
     CompositeTerm, Term,
     assignment::{Assignable, is_assignable, literal_fits},
+    custom_type::custom_type,
     evaluate::{build_literal, marker_name},
     hint::prepare_hinted,
 };
@@ -203,20 +204,28 @@ pub fn resolve_type(
         TypeNameKind::Frozen(inner) => resolve(inner)?.freeze(),
         TypeNameKind::UserDefined(type_name) => {
             let owner = type_name.keyspace.as_ref().map_or(keyspace, Name::as_str);
+            // The schema tables name the types of columns without a keyspace.
+            if owner != keyspace {
+                let message = format!(
+                    "Statement on keyspace {keyspace} cannot refer to a user type in keyspace {owner}; user types can only be used in the keyspace they are defined in"
+                );
+                return Err(Error::invalid_at(text, name.position, message));
+            }
             let definition =
                 schema.keyspace(owner).and_then(|k| k.types.get(type_name.name.as_str()));
             match definition {
                 Some(definition) => {
                     CqlType::UserDefined { definition: definition.clone(), frozen: false }
                 }
+                // As DESCRIBE prints the type of a column without values.
+                None if type_name.name.as_str() == "empty" => CqlType::Empty,
                 None => {
                     let message = format!("Unknown type {owner}.{}", type_name.name);
                     return Err(Error::invalid_at(text, name.position, message));
                 }
             }
         }
-        TypeNameKind::Custom(class) => CqlType::parse_marshal(class)
-            .map_err(|error| Error::invalid_at(text, name.position, error.to_string()))?,
+        TypeNameKind::Custom(class) => custom_type(schema, keyspace, class)?,
     })
 }
 

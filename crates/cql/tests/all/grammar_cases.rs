@@ -26,6 +26,8 @@ fn tree_or_error(statement: &str) -> String {
         Statement::CreateType(statement) => compact(statement),
         Statement::AlterType(statement) => compact(statement),
         Statement::DropType(statement) => compact(statement),
+        Statement::DropObject(statement) => compact(statement),
+        Statement::AlterView(statement) => compact(statement),
         Statement::Unsupported(statement) => compact(statement),
     };
     if parsed.bind_markers.names.iter().any(Option::is_some) {
@@ -60,8 +62,8 @@ macro_rules! cases {
 }
 
 cases! {
-    batch clients delete describe describe_output differences errors identifiers insert keyspaces literals relations
-    select selectors tables terms types unsupported update user_types
+    batch clients delete describe describe_output differences drop_objects errors identifiers insert
+    keyspaces literals relations select selectors tables terms types unsupported update user_types
 }
 
 #[test]

@@ -87,11 +87,13 @@ async fn run_statement(
             Ok(QueryResult::Void) => return "ok\n".into(),
             Ok(QueryResult::SetKeyspace(keyspace)) => return format!("use {keyspace}\n"),
             Ok(QueryResult::SchemaChange(change)) => {
-                return format!(
-                    "{:?} {:?} {} {}\n",
-                    change.change, change.target, change.keyspace, change.name
-                )
-                .to_lowercase();
+                // One line for each event that drivers get.
+                let mut text = String::new();
+                for event in change.into_events() {
+                    let kind = format!("{:?} {:?}", event.change, event.target).to_lowercase();
+                    let _ = writeln!(text, "{kind} {} {}", event.keyspace, event.name);
+                }
+                return text;
             }
             // What cannot be paged is refused, and asked for as a whole.
             Err(error) if page_size.is_some() && error.message.starts_with("Cannot page") => {

@@ -20,6 +20,27 @@ pub struct KeyspaceMetadata {
     pub tables: BTreeMap<String, Arc<TableMetadata>>,
     /// User-defined types by name.
     pub types: BTreeMap<String, Arc<UserType>>,
+    /// What the schema tables hold of this keyspace and the node cannot read.
+    pub unreadable: Unreadable,
+}
+
+/// Tables and types whose rows in the schema tables the node could not read when it started. They
+/// keep their rows, files and names until they are dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Tables by name.
+    pub tables: BTreeMap<String, UnreadableTable>,
+    /// User-defined types by name, each with the reason.
+    pub types: BTreeMap<String, String>,
+}
+
+/// A table that is left out of the schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableTable {
+    /// Its id, if its row has one.
+    pub id: Option<TableId>,
+    /// Why the node cannot read it.
+    pub reason: String,
 }
 
 /// All keyspaces: an immutable snapshot, replaced as a whole by a schema change.
@@ -56,6 +77,13 @@ impl Schema {
     /// The table with that id.
     pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableMetadata>> {
         self.by_id.get(&id)
+    }
+
+    /// Whether a table of that id is left out because the node cannot read it.
+    pub fn is_unreadable(&self, id: TableId) -> bool {
+        let keyspaces = self.keyspaces.values();
+        let mut tables = keyspaces.flat_map(|keyspace| keyspace.unreadable.tables.values());
+        tables.any(|table| table.id == Some(id))
     }
 
     /// All tables.

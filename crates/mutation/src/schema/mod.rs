@@ -6,6 +6,6 @@ mod options;
 mod table;
 
 pub use column::{ColumnDefinition, ColumnId, ColumnKind, DroppedColumn, is_before_drop};
-pub use keyspace::{KeyspaceMetadata, Schema};
+pub use keyspace::{KeyspaceMetadata, Schema, Unreadable, UnreadableTable};
 pub use options::{CompressionOptions, SSTABLE_FORMAT, TableOptions};
 pub use table::{TableBuilder, TableId, TableMetadata};

@@ -56,9 +56,10 @@ pub(super) fn finish(
             connection.client.replace(Rc::new(cql::ClientState { keyspace: Some(keyspace) }));
         }
         cql::QueryResult::SchemaChange(change) => {
-            let change = schema_change(change);
-            respond(&Response::SchemaChange(&change));
-            events::broadcast(Event::Schema(change));
+            respond(&Response::SchemaChange(&schema_change(&change)));
+            for event in change.into_events() {
+                events::broadcast(Event::Schema(schema_change(&event)));
+            }
         }
     }
     Ok(())

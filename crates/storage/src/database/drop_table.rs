@@ -59,12 +59,39 @@ impl Database {
         for FoundTable { directory, .. } in found.iter() {
             let path = directory.path.display();
             match schema.table_by_id(directory.id) {
+                // `report_unreadable` has said more.
+                None if schema.is_unreadable(directory.id) => {}
                 None => tracing::warn!(%path, "this directory's table is not in the schema"),
                 Some(table) if self.directory_of(table) != directory.path => {
                     let used = self.directory_of(table).display().to_string();
                     tracing::warn!(%path, %used, "this directory is not its table's, and nothing in it is read");
                 }
                 Some(_) => {}
+            }
+        }
+    }
+
+    /// At start: reports each table and type that the schema leaves out.
+    pub(super) fn report_unreadable(&self, schema: &Schema) {
+        for (keyspace, metadata) in &schema.keyspaces {
+            for (name, reason) in &metadata.unreadable.types {
+                tracing::error!(
+                    keyspace,
+                    user_type = name,
+                    reason,
+                    "user type cannot be read, left out; it and the tables that use it keep their names and files, and a version that can read it opens them again; DROP TYPE removes it"
+                );
+            }
+            for (name, table) in &metadata.unreadable.tables {
+                let id = table.id.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+                let reason = &table.reason;
+                tracing::error!(
+                    keyspace,
+                    table = name,
+                    id,
+                    reason,
+                    "table cannot be read, left out; its files are kept as they are, and a version that can read it opens it again; DROP TABLE removes its definition and leaves its files"
+                );
             }
         }
     }

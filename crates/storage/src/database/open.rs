@@ -182,6 +182,7 @@ impl Database {
             file_system.remove_file(path).await?;
         }
         let schema = self.inner.shared.schema();
+        self.report_unreadable(&schema);
         self.warn_of_unknown(&schema, &found);
         let recovered = self.install_everywhere(&schema, &found, &settled).await?;
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;

@@ -68,6 +68,10 @@ impl Database {
             if schema.table_by_id(id).is_some_and(|table| self.directory_of(table) == path) {
                 continue;
             }
+            // Its table is there, though this node cannot read it.
+            if schema.is_unreadable(id) {
+                continue;
+            }
             let mut orphan =
                 Orphan { path, keyspace, table: name, files: 0, bytes: 0, has_copies: false };
             self.count_files(&mut orphan).await?;

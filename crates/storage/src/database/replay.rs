@@ -1,5 +1,7 @@
 //! Applying what the commit log has left.
 
+use std::path::PathBuf;
+
 use espalier_mutation::{Mutation, schema::Schema};
 
 use super::Database;
@@ -11,6 +13,10 @@ use crate::{
 
 /// Mutations of other shards that are sent together when the number of shards has changed.
 const BATCH: usize = 256;
+
+/// The directory of segments that hold writes of tables that this node cannot read, below the
+/// commit log's.
+const UNREADABLE: &str = "unreadable";
 
 impl Database {
     /// Replays segments on this shard. Writes that another shard owns now go there; that happens only if the number of
@@ -54,6 +60,7 @@ impl Database {
                 self.send_replayed(shard, rest).await?;
             }
         }
+        self.keep_unreadable(&summary.unreadable).await?;
         let counters = &self.inner.counters;
         counters.replayed.set(counters.replayed.get() + summary.mutations);
         counters.replay_skipped.set(counters.replay_skipped.get() + summary.skipped);
@@ -64,7 +71,7 @@ impl Database {
             }
         }
         if summary.mutations > 0 {
-            let ReplaySummary { mutations, skipped, segments } = &summary;
+            let ReplaySummary { mutations, skipped, segments, .. } = &summary;
             tracing::info!(
                 mutations,
                 skipped,
@@ -73,6 +80,26 @@ impl Database {
             );
         }
         Ok(summary)
+    }
+
+    /// Copies segments that hold writes of tables that this node cannot read: the segments themselves
+    /// are removed, or written anew, when the other tables are flushed.
+    async fn keep_unreadable(&self, segments: &[PathBuf]) -> Result<(), StorageError> {
+        let inner = &self.inner;
+        let directory = inner.configuration.commitlog_directory.join(UNREADABLE);
+        for segment in segments {
+            let Some(name) = segment.file_name() else { continue };
+            let copy = directory.join(name);
+            if inner.file_system.exists(&copy).await? {
+                continue;
+            }
+            inner.file_system.create_dir_all(&directory).await?;
+            let content = inner.file_system.read(segment).await?;
+            inner.file_system.write_atomically(copy.clone(), content).await?;
+            let copy = copy.display();
+            tracing::error!(%copy, "commit log segment holds writes of tables that cannot be read, copied; a version that reads them replays it when it is moved back into the commit log's directory while the node is stopped");
+        }
+        Ok(())
     }
 
     /// The parts of the segments that are replayed between two positions.

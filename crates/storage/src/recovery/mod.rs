@@ -85,6 +85,8 @@ pub(crate) struct ReplaySummary {
     pub(crate) mutations: u64,
     /// Updates that were in SSTables, truncated, or of tables that are gone.
     pub(crate) skipped: u64,
+    /// The segments that hold writes of tables that this node cannot read.
+    pub(crate) unreadable: Vec<PathBuf>,
 }
 
 /// Reads segments and gives each mutation that is still wanted to `apply`, with its place in the log.
@@ -100,13 +102,15 @@ pub(crate) async fn replay_segments(
     for segment in segments {
         let mut translations: HashMap<u32, Translation> = HashMap::new();
         let (mut mutations, mut skipped) = (0, 0);
+        let mut holds_unreadable = false;
         let end = read_segment(file_system, &segment, policy, async |position, body| {
             let corrupt = |error: BodyError| StorageError::CommitLogCorrupt {
                 path: segment.path.clone(),
                 offset: u64::from(position.offset),
                 reason: error.to_string(),
             };
-            let decoded = decode(body, schema, &mut translations).map_err(corrupt)?;
+            let unreadable = &mut holds_unreadable;
+            let decoded = decode(body, schema, &mut translations, unreadable).map_err(corrupt)?;
             let Some((mut mutation, unknown)) = decoded else { return Ok(()) };
             let before = mutation.updates.len();
             mutation.updates.retain(|update| {
@@ -123,6 +127,9 @@ pub(crate) async fn replay_segments(
         .await?;
         summary.mutations += mutations;
         summary.skipped += skipped;
+        if holds_unreadable {
+            summary.unreadable.push(segment.path.clone());
+        }
         summary.segments.push((segment.id, segment.path.clone(), end));
     }
     Ok(summary)
@@ -146,12 +153,16 @@ fn decode(
     body: Bytes,
     schema: &Schema,
     translations: &mut HashMap<u32, Translation>,
+    holds_unreadable: &mut bool,
 ) -> Result<Option<(Mutation, usize)>, BodyError> {
     let mut reader = BodyReader::new(body);
     match reader.byte()? {
         KIND_MARKER => Ok(None),
         KIND_COLUMNS => {
-            let table_by_id = |id| schema.table_by_id(id).cloned();
+            let table_by_id = |id| {
+                *holds_unreadable |= schema.is_unreadable(id);
+                schema.table_by_id(id).cloned()
+            };
             let (number, translation) = Translation::decode(&mut reader, table_by_id)?;
             translations.insert(number, translation);
             Ok(None)

@@ -1,15 +1,12 @@
 //! From rows of the schema tables to a schema.
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::{
     Row,
     schema::{
         ColumnKind, DroppedColumn, KeyspaceMetadata, Schema, TableBuilder, TableId, TableMetadata,
-        TableOptions,
+        TableOptions, Unreadable, UnreadableTable,
     },
 };
 use espalier_types::{CqlType, UserType};
@@ -46,7 +43,8 @@ impl SchemaRows {
     }
 }
 
-/// The schema that the rows describe, with the compiled-in system keyspaces in place of their rows.
+/// The schema that the rows describe, without the tables and types that the node cannot read, which
+/// [`KeyspaceMetadata::unreadable`] names, and with the compiled-in system keyspaces in place of their rows.
 pub fn read_schema(rows: &SchemaRows, version: Uuid) -> Result<Schema, SchemaError> {
     let mut found = read_keyspaces(rows)?;
     for system in keyspaces() {
@@ -73,6 +71,7 @@ pub fn read_keyspaces(
             durable_writes: fields.boolean("durable_writes").unwrap_or(true),
             tables: BTreeMap::new(),
             types: BTreeMap::new(),
+            unreadable: Unreadable::default(),
         };
         found.insert(name.clone(), keyspace);
     }
@@ -98,18 +97,21 @@ fn read_types(
     let mut raw: BTreeMap<(&str, &str), RawType<'_>> = BTreeMap::new();
     for (keyspace, row) in &rows.types {
         let fields = Fields::new(&definition, row);
-        let malformed = |reason: &str| SchemaError {
+        let name = fields.clustering(0).ok_or_else(|| SchemaError {
             table: "types",
             row: keyspace.clone(),
-            reason: reason.into(),
-        };
-        let name = fields.clustering(0).ok_or_else(|| malformed("no type name"))?;
-        let names = fields.texts("field_names").ok_or_else(|| malformed("no field names"))?;
-        let types = fields.texts("field_types").ok_or_else(|| malformed("no field types"))?;
-        if names.len() != types.len() {
-            return Err(malformed("as many field names as field types are needed"));
+            reason: "no type name".into(),
+        })?;
+        match raw_type(&fields, name) {
+            Ok(found) => {
+                raw.insert((keyspace, name), found);
+            }
+            Err(reason) => {
+                if let Some(keyspace) = found.get_mut(keyspace) {
+                    keyspace.unreadable.types.insert(name.to_string(), reason);
+                }
+            }
         }
-        raw.insert((keyspace, name), (names, types, name));
     }
     for (keyspace, metadata) in found.iter_mut() {
         // Types may use one another: round by round those whose parts are known are made.
@@ -117,7 +119,7 @@ fn read_types(
             raw.iter().filter(|((owner, _), _)| owner == keyspace).map(|(_, raw)| raw).collect();
         while !waiting.is_empty() {
             let before = waiting.len();
-            let mut failure = None;
+            let mut failures = Vec::new();
             waiting.retain(|(names, types, name)| match parse_fields(names, types, metadata) {
                 Ok(fields) => {
                     let made =
@@ -126,21 +128,26 @@ fn read_types(
                     false
                 }
                 Err(reason) => {
-                    failure = Some((name.to_string(), reason));
+                    failures.push((name.to_string(), reason));
                     true
                 }
             });
             if waiting.len() == before {
-                let (name, reason) = failure.unwrap_or_default();
-                return Err(SchemaError {
-                    table: "types",
-                    row: format!("{keyspace}.{name}"),
-                    reason,
-                });
+                metadata.unreadable.types.extend(failures);
+                break;
             }
         }
     }
     Ok(())
+}
+
+fn raw_type<'r>(fields: &Fields<'r>, name: &'r str) -> Result<RawType<'r>, String> {
+    let names = fields.texts("field_names").ok_or("no field names")?;
+    let types = fields.texts("field_types").ok_or("no field types")?;
+    if names.len() != types.len() {
+        return Err("as many field names as field types are needed".into());
+    }
+    Ok((names, types, name))
 }
 
 fn parse_fields(
@@ -168,111 +175,132 @@ struct RawColumn {
     reversed: bool,
 }
 
+/// For each table, by keyspace and name, what its rows say, or why the first of them that cannot be
+/// read cannot.
+type ByTable<T> = BTreeMap<(String, String), Result<Vec<T>, String>>;
+
 fn read_tables(
     rows: &SchemaRows,
     found: &mut BTreeMap<String, KeyspaceMetadata>,
 ) -> Result<(), SchemaError> {
-    let mut columns: BTreeMap<(String, String), Vec<RawColumn>> = BTreeMap::new();
-    let definition = table(SCHEMA_KEYSPACE, "columns");
-    for (owner, row) in &rows.columns {
-        let fields = Fields::new(&definition, row);
-        let names = fields.clustering(0).zip(fields.clustering(1));
-        let malformed = |reason: String| SchemaError {
-            table: "columns",
-            row: format!("{owner}.{names:?}"),
-            reason,
-        };
-        let (table_name, name) = names.ok_or_else(|| malformed("no name".into()))?;
-        let Some(keyspace) = found.get(owner) else { continue };
-        let kind = fields.text("kind").and_then(ColumnKind::from_name);
-        let type_name = fields.text("type").ok_or_else(|| malformed("no type".into()))?;
-        let column = RawColumn {
-            name: name.to_string(),
-            kind: kind.ok_or_else(|| malformed("unknown kind".into()))?,
-            position: fields.int("position").unwrap_or(-1),
-            column_type: parse_type(type_name, keyspace).map_err(malformed)?,
-            reversed: fields.text("clustering_order") == Some("desc"),
-        };
-        columns.entry((owner.clone(), table_name.to_string())).or_default().push(column);
-    }
-    let mut dropped = read_dropped(rows, found)?;
+    let mut columns = by_table("columns", &rows.columns, found, read_column)?;
+    let mut dropped = by_table("dropped_columns", &rows.dropped_columns, found, read_dropped)?;
     let definition = table(SCHEMA_KEYSPACE, "tables");
     for (owner, row) in &rows.tables {
         let fields = Fields::new(&definition, row);
         let name = fields.clustering(0).unwrap_or_default();
-        let malformed = |reason: &str| SchemaError {
-            table: "tables",
-            row: format!("{owner}.{name}"),
-            reason: reason.into(),
-        };
         let Some(keyspace) = found.get_mut(owner) else { continue };
-        let id = fields.uuid("id").map(TableId).ok_or_else(|| malformed("no id"))?;
-        let mut builder =
-            TableBuilder::new(owner.as_str(), name, id).options(read_options(&fields));
         let place = (owner.clone(), name.to_string());
-        let mut own = columns.remove(&place).ok_or_else(|| malformed("no columns"))?;
-        own.sort_by_key(|column| (column.kind, column.position));
-        for column in own {
-            builder = match column.kind {
-                ColumnKind::PartitionKey => builder.partition_key(&column.name, column.column_type),
-                ColumnKind::Clustering => {
-                    builder.clustering(&column.name, column.column_type, column.reversed)
-                }
-                ColumnKind::Static => builder.static_column(&column.name, column.column_type),
-                ColumnKind::Regular => builder.regular(&column.name, column.column_type),
-            };
+        let columns = columns.remove(&place).unwrap_or_else(|| Err("no columns".into()));
+        let dropped = dropped.remove(&place).unwrap_or_else(|| Ok(Vec::new()));
+        let built = columns
+            .and_then(|columns| Ok((columns, dropped?)))
+            .and_then(|(columns, dropped)| build_table(owner, name, &fields, columns, dropped));
+        match built {
+            Ok(built) => {
+                keyspace.tables.insert(name.to_string(), Arc::new(built));
+            }
+            Err(reason) => {
+                let table = UnreadableTable { id: fields.uuid("id").map(TableId), reason };
+                keyspace.unreadable.tables.insert(name.to_string(), table);
+            }
         }
-        for column in dropped.remove(&place).unwrap_or_default() {
-            builder = builder.dropped(column);
-        }
-        let built: TableMetadata = builder.build();
-        if built.partition_key_columns().is_empty() {
-            return Err(malformed("no partition key"));
-        }
-        match keyspace.tables.entry(name.to_string()) {
-            Entry::Vacant(entry) => entry.insert(Arc::new(built)),
-            Entry::Occupied(_) => return Err(malformed("listed twice")),
-        };
     }
     Ok(())
 }
 
-type DroppedColumns = BTreeMap<(String, String), Vec<DroppedColumn>>;
-
-fn read_dropped(
-    rows: &SchemaRows,
+/// Reads the rows of a schema table whose clustering begins with the names of table and column.
+fn by_table<T>(
+    schema_table: &'static str,
+    rows: &[(String, Row)],
     found: &BTreeMap<String, KeyspaceMetadata>,
-) -> Result<DroppedColumns, SchemaError> {
-    let mut dropped = DroppedColumns::new();
-    let definition = table(SCHEMA_KEYSPACE, "dropped_columns");
-    for (owner, row) in &rows.dropped_columns {
+    read: impl Fn(&Fields<'_>, &str, &KeyspaceMetadata) -> Result<T, String>,
+) -> Result<ByTable<T>, SchemaError> {
+    let mut all = ByTable::new();
+    let definition = table(SCHEMA_KEYSPACE, schema_table);
+    for (owner, row) in rows {
         let fields = Fields::new(&definition, row);
         let names = fields.clustering(0).zip(fields.clustering(1));
-        let malformed = |reason: String| SchemaError {
-            table: "dropped_columns",
-            row: format!("{owner}.{names:?}"),
-            reason,
-        };
-        let (table_name, name) = names.ok_or_else(|| malformed("no name".into()))?;
+        let (table_name, name) = names.ok_or_else(|| SchemaError {
+            table: schema_table,
+            row: owner.clone(),
+            reason: "no name".into(),
+        })?;
         let Some(keyspace) = found.get(owner) else { continue };
-        let type_name = fields.text("type").ok_or_else(|| malformed("no type".into()))?;
-        let column = DroppedColumn {
-            name: name.to_string(),
-            column_type: parse_type(type_name, keyspace).map_err(malformed)?,
-            kind: fields
-                .text("kind")
-                .and_then(ColumnKind::from_name)
-                .unwrap_or(ColumnKind::Regular),
-            // The table has milliseconds: the drop covers the whole of its last one.
-            dropped_time_us: fields
-                .bigint("dropped_time")
-                .unwrap_or(0)
-                .saturating_mul(1000)
-                .saturating_add(999),
-        };
-        dropped.entry((owner.clone(), table_name.to_string())).or_default().push(column);
+        let place = (owner.clone(), table_name.to_string());
+        let list = all.entry(place).or_insert_with(|| Ok(Vec::new()));
+        match read(&fields, name, keyspace) {
+            Ok(read) => {
+                if let Ok(list) = list {
+                    list.push(read);
+                }
+            }
+            Err(reason) if list.is_ok() => {
+                *list = Err(format!("system_schema.{schema_table}: column {name}: {reason}"));
+            }
+            Err(_) => {}
+        }
     }
-    Ok(dropped)
+    Ok(all)
+}
+
+fn read_column(
+    fields: &Fields<'_>,
+    name: &str,
+    keyspace: &KeyspaceMetadata,
+) -> Result<RawColumn, String> {
+    let kind = fields.text("kind").and_then(ColumnKind::from_name);
+    Ok(RawColumn {
+        name: name.to_string(),
+        kind: kind.ok_or("unknown kind")?,
+        position: fields.int("position").unwrap_or(-1),
+        column_type: parse_type(fields.text("type").ok_or("no type")?, keyspace)?,
+        reversed: fields.text("clustering_order") == Some("desc"),
+    })
+}
+
+fn read_dropped(
+    fields: &Fields<'_>,
+    name: &str,
+    keyspace: &KeyspaceMetadata,
+) -> Result<DroppedColumn, String> {
+    let kind = fields.text("kind").and_then(ColumnKind::from_name);
+    let dropped_time_ms = fields.bigint("dropped_time").unwrap_or(0);
+    Ok(DroppedColumn {
+        name: name.to_string(),
+        column_type: parse_type(fields.text("type").ok_or("no type")?, keyspace)?,
+        kind: kind.unwrap_or(ColumnKind::Regular),
+        // The table has milliseconds: the drop covers the whole of its last one.
+        dropped_time_us: dropped_time_ms.saturating_mul(1000).saturating_add(999),
+    })
+}
+
+fn build_table(
+    keyspace: &str,
+    name: &str,
+    fields: &Fields<'_>,
+    mut columns: Vec<RawColumn>,
+    dropped: Vec<DroppedColumn>,
+) -> Result<TableMetadata, String> {
+    let id = fields.uuid("id").map(TableId).ok_or("no id")?;
+    let mut builder = TableBuilder::new(keyspace, name, id).options(read_options(fields));
+    columns.sort_by_key(|column| (column.kind, column.position));
+    for column in columns {
+        builder = match column.kind {
+            ColumnKind::PartitionKey => builder.partition_key(&column.name, column.column_type),
+            ColumnKind::Clustering => {
+                builder.clustering(&column.name, column.column_type, column.reversed)
+            }
+            ColumnKind::Static => builder.static_column(&column.name, column.column_type),
+            ColumnKind::Regular => builder.regular(&column.name, column.column_type),
+        };
+    }
+    let builder = dropped.into_iter().fold(builder, TableBuilder::dropped);
+    let built = builder.build();
+    if built.partition_key_columns().is_empty() {
+        return Err("no partition key".into());
+    }
+    Ok(built)
 }
 
 fn read_options(fields: &Fields<'_>) -> TableOptions {

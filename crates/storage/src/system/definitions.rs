@@ -8,7 +8,7 @@ use std::{
 };
 
 use espalier_mutation::schema::{
-    KeyspaceMetadata, TableBuilder, TableId, TableMetadata, TableOptions,
+    KeyspaceMetadata, TableBuilder, TableId, TableMetadata, TableOptions, Unreadable,
 };
 use espalier_types::CqlType;
 use md5::{Digest, Md5};
@@ -177,6 +177,7 @@ fn keyspace(name: &str, replication: &[(&str, &str)], tables: &[(&str, &str)]) -
             .map(|(table, columns)| (table.to_string(), Arc::new(define(name, table, columns))))
             .collect(),
         types: BTreeMap::new(),
+        unreadable: Unreadable::default(),
     }
 }
 

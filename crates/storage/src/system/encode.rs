@@ -84,6 +84,19 @@ impl Writer {
                 }
             }
         }
+        let unreadable = before.map(|before| &before.unreadable);
+        for gone in unreadable.into_iter().flat_map(|before| before.types.keys()) {
+            if !keyspace.unreadable.types.contains_key(gone) {
+                self.delete_below("types", name, gone, self.timestamp);
+            }
+        }
+        for gone in unreadable.into_iter().flat_map(|before| before.tables.keys()) {
+            if !keyspace.unreadable.tables.contains_key(gone) {
+                for schema_table in ["tables", "columns", "dropped_columns"] {
+                    self.delete_below(schema_table, name, gone, self.timestamp);
+                }
+            }
+        }
         for changed in keyspace.tables.values() {
             if before.and_then(|before| before.tables.get(&changed.name)) != Some(changed) {
                 self.table(changed);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::type_name::MAX_DEPTH;
+use crate::type_name::{MAX_NAME_DEPTH, limits::check_vector};
 use crate::{CqlType, TypeParseError};
 
 pub(super) struct Scanner<'a> {
@@ -103,8 +103,8 @@ impl<'a> Scanner<'a> {
 
     /// Goes one level deeper. Pairs with [`Self::leave`], which need not be called on errors.
     pub(super) fn enter(&mut self) -> Result<(), TypeParseError> {
-        if self.depth == MAX_DEPTH {
-            return Err(self.error(format!("types are nested deeper than {MAX_DEPTH}")));
+        if self.depth == MAX_NAME_DEPTH {
+            return Err(self.error(format!("types are nested deeper than {MAX_NAME_DEPTH}")));
         }
         self.depth += 1;
         Ok(())
@@ -121,14 +121,7 @@ impl<'a> Scanner<'a> {
         element: Arc<CqlType>,
         dimension: usize,
     ) -> Result<CqlType, TypeParseError> {
-        if element.fixed_length() == Some(0) {
-            return Err(self.error("vector of elements without a length"));
-        }
-        let length =
-            element.fixed_length().map_or(Some(dimension), |size| size.checked_mul(dimension));
-        if length.is_none_or(|length| length > i32::MAX as usize) {
-            return Err(self.error("vector of more than 2^31 bytes"));
-        }
+        check_vector(&element, dimension).map_err(|error| self.error(error.to_string()))?;
         Ok(CqlType::Vector { element, dimension })
     }
 }

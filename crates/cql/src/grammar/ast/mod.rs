@@ -6,6 +6,7 @@
 
 mod bind_marker;
 mod describe;
+mod drop_object;
 mod expression;
 mod keyspace;
 mod modification;
@@ -21,6 +22,7 @@ mod user_type;
 
 pub use bind_marker::{BindMarker, BindMarkers};
 pub use describe::{Describe, DescribeTarget};
+pub use drop_object::{AlterView, DropObject, ObjectKind};
 pub use expression::{
     Arithmetic, ArithmeticOperator, CellMetadata, Expression, ExpressionKind, FunctionCall, Literal,
 };
@@ -73,6 +75,8 @@ pub enum Statement<'a> {
     CreateType(CreateType<'a>),
     AlterType(AlterType<'a>),
     DropType(DropType<'a>),
+    DropObject(DropObject<'a>),
+    AlterView(AlterView<'a>),
     /// Correct CQL for something that is not supported yet.
     Unsupported(Unsupported<'a>),
 }

@@ -1,8 +1,8 @@
-//! User-defined functions and aggregates: checked and dropped.
+//! User-defined functions and aggregates.
 
 use super::statement::unsupported;
 use super::{Parser, Result};
-use crate::grammar::ast::{Feature, Position, Unsupported};
+use crate::grammar::ast::{DropObject, Feature, ObjectKind, Position, TypeName, Unsupported};
 use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
@@ -57,26 +57,29 @@ impl<'a> Parser<'a> {
     }
 
     /// `(type, ...)`, perhaps empty.
-    pub(super) fn argument_types(&mut self) -> Result<()> {
+    pub(super) fn argument_types(&mut self) -> Result<Vec<TypeName<'a>>> {
         self.expect(TokenKind::LeftParenthesis, "'('")?;
-        if !self.is(TokenKind::RightParenthesis) {
-            self.list(Self::type_name)?;
-        }
-        self.expect(TokenKind::RightParenthesis, "')'").map(drop)
+        let is_empty = self.is(TokenKind::RightParenthesis);
+        let types = if is_empty { Vec::new() } else { self.list(Self::type_name)? };
+        self.expect(TokenKind::RightParenthesis, "')'")?;
+        Ok(types)
     }
 
-    /// What stands after `DROP FUNCTION` or `DROP AGGREGATE`.
+    /// What stands after `DROP FUNCTION` or `DROP AGGREGATE`, of which `keyword` is the last word.
     pub(super) fn drop_function(
         &mut self,
-        statement: &'static str,
-        feature: Feature,
+        keyword: Keyword,
         position: Position,
-    ) -> Result<Unsupported<'a>> {
-        self.if_exists()?;
+    ) -> Result<DropObject<'a>> {
+        let if_exists = self.if_exists()?;
         let name = self.function_name()?;
-        if self.is(TokenKind::LeftParenthesis) {
-            self.argument_types()?;
-        }
-        Ok(unsupported(statement, feature, Some(name), position))
+        let has_arguments = self.is(TokenKind::LeftParenthesis);
+        let arguments = if has_arguments { Some(self.argument_types()?) } else { None };
+        let kind = if keyword == Keyword::FUNCTION {
+            ObjectKind::Function { arguments }
+        } else {
+            ObjectKind::Aggregate { arguments }
+        };
+        Ok(DropObject { kind, name, if_exists, position })
     }
 }

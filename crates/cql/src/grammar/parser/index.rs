@@ -1,8 +1,10 @@
-//! Secondary indexes and triggers: checked and dropped.
+//! Secondary indexes and triggers.
 
 use super::statement::unsupported;
 use super::{Parser, Result};
-use crate::grammar::ast::{Feature, Name, Position, QualifiedName, Unsupported};
+use crate::grammar::ast::{
+    DropObject, Feature, Name, ObjectKind, Position, QualifiedName, Unsupported,
+};
 use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
@@ -52,33 +54,32 @@ impl<'a> Parser<'a> {
     }
 
     /// What stands after `DROP INDEX`.
-    pub(super) fn drop_index(&mut self, position: Position) -> Result<Unsupported<'a>> {
-        self.if_exists()?;
+    pub(super) fn drop_index(&mut self, position: Position) -> Result<DropObject<'a>> {
+        let if_exists = self.if_exists()?;
         let name = self.qualified_name("name of an index")?;
-        Ok(unsupported("DROP INDEX", Feature::SecondaryIndexes, Some(name), position))
+        Ok(DropObject { kind: ObjectKind::Index, name, if_exists, position })
     }
 
     /// What stands after `CREATE TRIGGER`.
     pub(super) fn create_trigger(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_not_exists()?;
-        let name = self.trigger_of_table()?;
+        let (name, _) = self.trigger_of_table()?;
         self.keyword(Keyword::USING)?;
         self.required_string()?;
         Ok(unsupported("CREATE TRIGGER", Feature::Triggers, Some(name), position))
     }
 
     /// What stands after `DROP TRIGGER`.
-    pub(super) fn drop_trigger(&mut self, position: Position) -> Result<Unsupported<'a>> {
-        self.if_exists()?;
-        let name = self.trigger_of_table()?;
-        Ok(unsupported("DROP TRIGGER", Feature::Triggers, Some(name), position))
+    pub(super) fn drop_trigger(&mut self, position: Position) -> Result<DropObject<'a>> {
+        let if_exists = self.if_exists()?;
+        let (name, table) = self.trigger_of_table()?;
+        Ok(DropObject { kind: ObjectKind::Trigger { table }, name, if_exists, position })
     }
 
-    fn trigger_of_table(&mut self) -> Result<QualifiedName<'a>> {
+    fn trigger_of_table(&mut self) -> Result<(QualifiedName<'a>, QualifiedName<'a>)> {
         let name = unqualified(self.name("name of a trigger")?);
         self.keyword(Keyword::ON)?;
-        self.qualified_name("name of a table")?;
-        Ok(name)
+        Ok((name, self.qualified_name("name of a table")?))
     }
 
     /// A string that must stand here.

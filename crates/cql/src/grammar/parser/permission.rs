@@ -118,7 +118,7 @@ impl<'a> Parser<'a> {
             (Keyword::FUNCTION, _) if self.is_name(1) || self.is_function_name(1) => {
                 self.advance();
                 self.function_name()?;
-                self.argument_types()
+                self.argument_types().map(drop)
             }
             (Keyword::MBEAN | Keyword::MBEANS, _) if before_string => {
                 self.advance();

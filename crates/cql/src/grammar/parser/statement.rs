@@ -91,7 +91,7 @@ impl<'a> Parser<'a> {
                 Statement::AlterTable(self.alter_table(position)?)
             }
             Keyword::TYPE => Statement::AlterType(self.alter_type(position)?),
-            Keyword::MATERIALIZED => Statement::Unsupported(self.alter_view(position)?),
+            Keyword::MATERIALIZED => Statement::AlterView(self.alter_view(position)?),
             Keyword::ROLE => Statement::Unsupported(self.alter_role(position)?),
             Keyword::USER => Statement::Unsupported(self.alter_user(position)?),
             _ => {
@@ -113,16 +113,11 @@ impl<'a> Parser<'a> {
                 Statement::DropTable(self.drop_table(position)?)
             }
             Keyword::TYPE => Statement::DropType(self.drop_type(position)?),
-            Keyword::INDEX => Statement::Unsupported(self.drop_index(position)?),
-            Keyword::MATERIALIZED => Statement::Unsupported(self.drop_view(position)?),
-            Keyword::TRIGGER => Statement::Unsupported(self.drop_trigger(position)?),
-            Keyword::FUNCTION => {
-                let feature = Feature::UserDefinedFunctions;
-                Statement::Unsupported(self.drop_function("DROP FUNCTION", feature, position)?)
-            }
-            Keyword::AGGREGATE => {
-                let feature = Feature::UserDefinedAggregates;
-                Statement::Unsupported(self.drop_function("DROP AGGREGATE", feature, position)?)
+            Keyword::INDEX => Statement::DropObject(self.drop_index(position)?),
+            Keyword::MATERIALIZED => Statement::DropObject(self.drop_view(position)?),
+            Keyword::TRIGGER => Statement::DropObject(self.drop_trigger(position)?),
+            Keyword::FUNCTION | Keyword::AGGREGATE => {
+                Statement::DropObject(self.drop_function(keyword, position)?)
             }
             Keyword::ROLE => Statement::Unsupported(self.drop_role(position)?),
             Keyword::USER => Statement::Unsupported(self.drop_user(position)?),

@@ -1,8 +1,8 @@
-//! Materialized views: checked and dropped.
+//! Materialized views.
 
 use super::statement::unsupported;
 use super::{Failure, Parser, Result};
-use crate::grammar::ast::{Feature, Position, Unsupported};
+use crate::grammar::ast::{AlterView, DropObject, Feature, ObjectKind, Position, Unsupported};
 use crate::grammar::keyword::Keyword;
 
 impl<'a> Parser<'a> {
@@ -31,22 +31,19 @@ impl<'a> Parser<'a> {
     }
 
     /// What stands after `ALTER MATERIALIZED`.
-    pub(super) fn alter_view(&mut self, position: Position) -> Result<Unsupported<'a>> {
+    pub(super) fn alter_view(&mut self, position: Position) -> Result<AlterView<'a>> {
         self.keyword(Keyword::VIEW)?;
-        self.if_exists()?;
+        let if_exists = self.if_exists()?;
         let name = self.qualified_name("name of a view")?;
         self.keyword(Keyword::WITH)?;
-        self.properties()?;
-        let statement = "ALTER MATERIALIZED VIEW";
-        Ok(unsupported(statement, Feature::MaterializedViews, Some(name), position))
+        Ok(AlterView { name, if_exists, properties: self.properties()?, position })
     }
 
     /// What stands after `DROP MATERIALIZED`.
-    pub(super) fn drop_view(&mut self, position: Position) -> Result<Unsupported<'a>> {
+    pub(super) fn drop_view(&mut self, position: Position) -> Result<DropObject<'a>> {
         self.keyword(Keyword::VIEW)?;
-        self.if_exists()?;
+        let if_exists = self.if_exists()?;
         let name = self.qualified_name("name of a view")?;
-        let statement = "DROP MATERIALIZED VIEW";
-        Ok(unsupported(statement, Feature::MaterializedViews, Some(name), position))
+        Ok(DropObject { kind: ObjectKind::MaterializedView, name, if_exists, position })
     }
 }

@@ -3,7 +3,9 @@
 use std::fmt::{self, Write};
 
 use super::Printer;
-use crate::grammar::ast::{Describe, DescribeTarget, QualifiedName, Statement, Truncate};
+use crate::grammar::ast::{
+    Describe, DescribeTarget, DropObject, ObjectKind, QualifiedName, Statement, Truncate,
+};
 
 impl<W: Write> Printer<'_, W> {
     pub(super) fn statement(&mut self, statement: &Statement<'_>) -> fmt::Result {
@@ -48,7 +50,37 @@ impl<W: Write> Printer<'_, W> {
                 self.text_if(drop.if_exists, "IF EXISTS ")?;
                 self.qualified_name(&drop.name)
             }
+            Statement::DropObject(drop) => self.drop_object(drop),
+            Statement::AlterView(alter) => {
+                self.text("ALTER MATERIALIZED VIEW ")?;
+                self.text_if(alter.if_exists, "IF EXISTS ")?;
+                self.qualified_name(&alter.name)?;
+                self.properties(&alter.properties)
+            }
             Statement::Unsupported(unsupported) => write!(self.out, "{unsupported}"),
+        }
+    }
+
+    fn drop_object(&mut self, drop: &DropObject<'_>) -> fmt::Result {
+        self.text(match &drop.kind {
+            ObjectKind::Index => "DROP INDEX ",
+            ObjectKind::MaterializedView => "DROP MATERIALIZED VIEW ",
+            ObjectKind::Function { .. } => "DROP FUNCTION ",
+            ObjectKind::Aggregate { .. } => "DROP AGGREGATE ",
+            ObjectKind::Trigger { .. } => "DROP TRIGGER ",
+        })?;
+        self.text_if(drop.if_exists, "IF EXISTS ")?;
+        self.qualified_name(&drop.name)?;
+        match &drop.kind {
+            ObjectKind::Trigger { table } => {
+                self.text(" ON ")?;
+                self.qualified_name(table)
+            }
+            ObjectKind::Function { arguments: Some(arguments) }
+            | ObjectKind::Aggregate { arguments: Some(arguments) } => {
+                self.bracketed([" (", ")"], arguments, Self::type_name)
+            }
+            _ => Ok(()),
         }
     }
 

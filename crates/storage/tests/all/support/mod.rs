@@ -169,6 +169,7 @@ pub fn with_keyspace(schema: &Schema, tables: BTreeMap<String, Arc<TableMetadata
         durable_writes: true,
         tables,
         types: BTreeMap::new(),
+        unreadable: Default::default(),
     };
     let mut keyspaces = schema.keyspaces.clone();
     keyspaces.insert("ks".into(), Arc::new(keyspace));

@@ -2,7 +2,6 @@
 //! columns, and the markers of the partition key, as Cassandra 5.0.9 answered
 //! (`testdata/cql/prepared_metadata.txt`; the form of the file is described in
 //! `interop/scripts/prepared_metadata.py`, which recorded it).
-#![allow(clippy::unwrap_used)]
 
 use std::{fmt::Write, sync::Arc};
 

@@ -1,0 +1,99 @@
+//! DROP of indexes, views, functions, aggregates and triggers, and ALTER of views. This node has none
+//! of them, so that nothing happens where the statement says IF EXISTS, and an error says otherwise
+//! that there is none. Texts and the order of the checks are Cassandra's.
+
+use espalier_mutation::schema::KeyspaceMetadata;
+
+use super::{Context, Outcome, SYSTEM_KEYSPACES, type_check::check_nested};
+use crate::{
+    Error, Result,
+    grammar::ast::{AlterView, DropObject, ObjectKind, QualifiedName, TypeName, TypeNameKind},
+    term::resolve_type,
+};
+
+/// System keyspaces that hold ordinary tables, in which indexes and the like might be.
+const DISTRIBUTED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
+
+pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
+    let owner = match &statement.kind {
+        ObjectKind::Trigger { table } => table,
+        _ => &statement.name,
+    };
+    let keyspace = changeable(context, owner)?;
+    let name = format!("{keyspace}.{}", statement.name.name);
+    let missing = match &statement.kind {
+        // The quote behind it is Cassandra's.
+        ObjectKind::Index => format!("Index '{name}' doesn't exist'"),
+        ObjectKind::MaterializedView => format!("Materialized view '{name}' doesn't exist"),
+        ObjectKind::Trigger { table } => {
+            let (trigger, table) = (&statement.name.name, &table.name);
+            format!("Trigger '{trigger}' on '{keyspace}.{table}' doesn't exist")
+        }
+        ObjectKind::Function { arguments } => {
+            format!("Function '{name}{}' doesn't exist", list(arguments.as_deref()))
+        }
+        ObjectKind::Aggregate { arguments } => {
+            format!("Aggregate '{name}{}' doesn't exist", list(arguments.as_deref()))
+        }
+    };
+    if let ObjectKind::Function { arguments } | ObjectKind::Aggregate { arguments } =
+        &statement.kind
+        && let Some(keyspace) = context.schema.keyspace(keyspace)
+    {
+        let mut arguments = arguments.iter().flatten();
+        arguments.try_for_each(|argument| check_argument(context, keyspace, argument))?;
+    }
+    refuse_or_ignore(context, statement.if_exists, owner, missing)
+}
+
+pub fn alter_view(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome {
+    let keyspace = changeable(context, &statement.name)?;
+    let missing = format!("Materialized view '{keyspace}.{}' doesn't exist", statement.name.name);
+    refuse_or_ignore(context, statement.if_exists, &statement.name, missing)
+}
+
+fn refuse_or_ignore(
+    context: &Context<'_>,
+    if_exists: bool,
+    name: &QualifiedName<'_>,
+    missing: String,
+) -> Outcome {
+    if if_exists {
+        return Ok(None);
+    }
+    Err(Error::invalid_at(context.text, name.position(), missing))
+}
+
+/// The keyspace that the statement means. It need not exist.
+fn changeable<'n>(context: &'n Context<'_>, name: &'n QualifiedName<'_>) -> Result<&'n str> {
+    let keyspace = context.keyspace_name(name)?;
+    if SYSTEM_KEYSPACES.contains(&keyspace) && !DISTRIBUTED.contains(&keyspace) {
+        let message = format!("System keyspace '{keyspace}' is not user-modifiable");
+        return Err(Error::invalid(message));
+    }
+    Ok(keyspace)
+}
+
+fn check_argument(
+    context: &Context<'_>,
+    keyspace: &KeyspaceMetadata,
+    argument: &TypeName<'_>,
+) -> Result<()> {
+    let refuse = |message| Error::invalid_at(context.text, argument.position, message);
+    if let TypeNameKind::Frozen(inner) = &argument.kind
+        && !matches!(inner.kind, TypeNameKind::Tuple(_))
+    {
+        return Err(refuse(format!(
+            "Argument '{argument}' cannot be frozen; remove frozen<> modifier from '{argument}'"
+        )));
+    }
+    let resolved = resolve_type(context.text, context.schema, &keyspace.name, argument)?;
+    check_nested(&resolved).map_err(refuse)
+}
+
+/// The types of the arguments in parentheses, if the statement has them.
+fn list(arguments: Option<&[TypeName<'_>]>) -> String {
+    let Some(arguments) = arguments else { return String::new() };
+    let names: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    format!("({})", names.join(", "))
+}

@@ -1,0 +1,42 @@
+//! Which changes come with the change that a statement asks for. Drivers keep the definition of each
+//! table, with the types of its columns, until they hear of a change of that table.
+
+use std::sync::Arc;
+
+use espalier_mutation::schema::Schema;
+
+use crate::{ChangeKind, ChangeTarget, SchemaChange};
+
+/// The other user types and tables of the keyspace that changed with it, or went with it: first
+/// types, then tables, and the other way round where they go, as Cassandra has it.
+pub fn further_changes(old: &Schema, new: &Schema, change: &SchemaChange) -> Vec<SchemaChange> {
+    let Some(before) = old.keyspace(&change.keyspace) else { return Vec::new() };
+    let further = |kind, target, name: &String| SchemaChange {
+        change: kind,
+        target,
+        keyspace: change.keyspace.clone(),
+        name: name.clone(),
+        further: Vec::new(),
+    };
+    let Some(after) = new.keyspace(&change.keyspace) else {
+        let tables = before.tables.keys();
+        let tables = tables.map(|name| further(ChangeKind::Dropped, ChangeTarget::Table, name));
+        let types = before.types.keys();
+        let types = types.map(|name| further(ChangeKind::Dropped, ChangeTarget::Type, name));
+        return tables.chain(types).collect();
+    };
+    let is_other = |target, name: &str| change.target != target || change.name != name;
+    let types = after.types.iter().filter(|(name, definition)| {
+        let old = before.types.get(*name);
+        old.is_some_and(|old| !Arc::ptr_eq(old, definition) && old != *definition)
+            && is_other(ChangeTarget::Type, name)
+    });
+    let tables = after.tables.iter().filter(|(name, table)| {
+        let old = before.tables.get(*name);
+        old.is_some_and(|old| !Arc::ptr_eq(old, table) && old != *table)
+            && is_other(ChangeTarget::Table, name)
+    });
+    let types = types.map(|(name, _)| further(ChangeKind::Updated, ChangeTarget::Type, name));
+    let tables = tables.map(|(name, _)| further(ChangeKind::Updated, ChangeTarget::Table, name));
+    types.chain(tables).collect()
+}

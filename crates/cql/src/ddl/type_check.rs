@@ -1,0 +1,195 @@
+//! Which types columns, fields and keys may have. Texts are Cassandra's, with a remedy where there
+//! is one.
+//!
+//! A type that is accepted here is read again by all readers of type names: the limits of
+//! [`espalier_types::type_name`] hold for what is written and for all user types in it.
+
+use espalier_mutation::schema::{KeyspaceMetadata, TableMetadata};
+use espalier_types::{
+    CqlType, UserType,
+    type_name::{MAX_TYPE_DEPTH, MAX_TYPE_PARTS, TypeLimitError},
+};
+
+use crate::{Error, Result, grammar::MAXIMUM_NESTING};
+
+// DESCRIBE prints two levels of text for each level of a frozen type, and its output is parsed.
+const _: () = assert!(2 * MAX_TYPE_DEPTH <= MAXIMUM_NESTING as usize);
+
+/// The reason against a type, without its place in the statement.
+pub type Refusal = std::result::Result<(), String>;
+
+fn text_of(error: TypeLimitError) -> String {
+    error.to_string()
+}
+
+/// Refuses a user type with more fields than a type may have parts.
+pub fn check_field_count(count: usize) -> Result<()> {
+    if count > MAX_TYPE_PARTS {
+        return Err(Error::invalid(TypeLimitError::Parts.to_string()));
+    }
+    Ok(())
+}
+
+/// Checks the type of a column that is not in the primary key.
+pub fn check_column(column_type: &CqlType) -> Refusal {
+    column_type.check_limits().map_err(text_of)?;
+    check_nested(column_type)?;
+    if let CqlType::UserDefined { definition, frozen: false } = column_type
+        && let Some((_, field)) = definition.fields.iter().find(|(_, field)| field.is_multi_cell())
+    {
+        return Err(format!(
+            "Non-frozen UDTs with nested non-frozen collections are not supported: write frozen<{}> for the column, or frozen<{}> in CREATE TYPE",
+            column_type.cql_name(),
+            field.cql_name()
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the type of a column of the primary key.
+pub fn check_key(column: &str, column_type: &CqlType) -> Refusal {
+    column_type.check_limits().map_err(text_of)?;
+    check_nested(column_type)?;
+    let key = format!("PRIMARY KEY column '{column}'");
+    if column_type.is_counter() {
+        return Err(format!("counter type is not supported for {key}"));
+    }
+    if contains_duration(column_type) {
+        return Err(format!("duration type is not supported for {key}"));
+    }
+    let name = column_type.cql_name();
+    match column_type {
+        CqlType::UserDefined { definition, frozen: false } => Err(format!(
+            "Invalid non-frozen user-defined type \"{}.{name}\" for {key}: write frozen<{name}>",
+            definition.keyspace
+        )),
+        _ if column_type.is_multi_cell() => Err(format!(
+            "Invalid non-frozen collection type {name} for {key}: write frozen<{name}>"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the type of a field of a user type.
+pub fn check_field(field_type: &CqlType) -> Refusal {
+    field_type.check_limits().map_err(text_of)?;
+    if field_type.is_counter() {
+        return Err("A user type cannot contain counters".into());
+    }
+    if matches!(field_type, CqlType::UserDefined { frozen: false, .. }) {
+        let name = field_type.cql_name();
+        return Err(format!("A user type cannot contain non-frozen UDTs; write frozen<{name}>"));
+    }
+    check_nested(field_type)
+}
+
+/// Checks a table after a change of a user type that its columns may have.
+pub fn check_table(table: &TableMetadata) -> Refusal {
+    for column in table.columns() {
+        let column_type = &column.column_type;
+        let checked = if column.is_primary_key() {
+            check_key(&column.name, column_type)
+        } else {
+            check_column(column_type)
+        };
+        checked.map_err(|reason| format!("{reason} (column {} of {})", column.name, table.name))?;
+    }
+    Ok(())
+}
+
+/// Checks the size of all user types of a keyspace: one that changed may be in others.
+pub fn check_types(keyspace: &KeyspaceMetadata) -> Refusal {
+    for definition in keyspace.types.values() {
+        check_definition(definition).map_err(text_of)?;
+    }
+    Ok(())
+}
+
+fn check_definition(definition: &UserType) -> std::result::Result<(), TypeLimitError> {
+    let mut parts = 1;
+    definition.field_types().try_for_each(|field| field.check_limits_inside(1, &mut parts))
+}
+
+/// Checks the parts of collections and tuples, however deep. Fields of user types were checked
+/// when these were made.
+pub fn check_nested(column_type: &CqlType) -> Refusal {
+    match column_type {
+        CqlType::List { element, .. } => {
+            check_part(column_type, element)?;
+            check_nested(element)
+        }
+        CqlType::Set { element, .. } => {
+            check_part(column_type, element)?;
+            if matches!(**element, CqlType::Duration) {
+                let name = column_type.cql_name();
+                return Err(format!("Durations are not allowed inside sets: {name}"));
+            }
+            check_nested(element)
+        }
+        CqlType::Map { key, value, .. } => {
+            check_part(column_type, key)?;
+            check_part(column_type, value)?;
+            if matches!(**key, CqlType::Duration) {
+                let name = column_type.cql_name();
+                return Err(format!("Durations are not allowed as map keys: {name}"));
+            }
+            check_nested(key)?;
+            check_nested(value)
+        }
+        CqlType::Tuple(parts) => {
+            if parts.iter().any(CqlType::is_counter) {
+                return Err("Counters are not allowed inside tuples".into());
+            }
+            parts.iter().try_for_each(check_nested)
+        }
+        CqlType::Composite(parts) => parts.iter().try_for_each(check_nested),
+        CqlType::Vector { element, .. } => check_nested(element),
+        _ => Ok(()),
+    }
+}
+
+/// Checks an element, key or value of a collection.
+fn check_part(collection: &CqlType, part: &CqlType) -> Refusal {
+    if part.is_counter() {
+        let name = collection.cql_name();
+        return Err(format!("Counters are not allowed inside collections: {name}"));
+    }
+    if !part.is_multi_cell() {
+        return Ok(());
+    }
+    let what = if part.is_collection() { "collections" } else { "UDTs" };
+    let name = collection.cql_name();
+    Err(format!(
+        "Non-frozen {what} are not allowed inside collections: {name}; write {}",
+        with_frozen_parts(collection)
+    ))
+}
+
+/// How to write a collection whose parts must be frozen.
+fn with_frozen_parts(collection: &CqlType) -> String {
+    let frozen = |part: &CqlType| match part.is_multi_cell() {
+        true => format!("frozen<{}>", part.cql_name()),
+        false => part.cql_name(),
+    };
+    match collection {
+        CqlType::List { element, .. } => format!("list<{}>", frozen(element)),
+        CqlType::Set { element, .. } => format!("set<{}>", frozen(element)),
+        CqlType::Map { key, value, .. } => format!("map<{}, {}>", frozen(key), frozen(value)),
+        other => frozen(other),
+    }
+}
+
+/// Whether values hold durations where Cassandra looks for them: it looks into lists, maps, tuples
+/// and user types, not into sets and vectors.
+fn contains_duration(column_type: &CqlType) -> bool {
+    match column_type {
+        CqlType::Duration => true,
+        CqlType::List { element, .. } => contains_duration(element),
+        CqlType::Map { key, value, .. } => contains_duration(key) || contains_duration(value),
+        CqlType::Tuple(parts) | CqlType::Composite(parts) => parts.iter().any(contains_duration),
+        CqlType::UserDefined { definition, .. } => {
+            definition.fields.iter().any(|(_, field)| contains_duration(field))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,56 @@
+//! Types by the names of their Java classes: `'org.apache.cassandra.db.marshal.Int32Type'`.
+
+use espalier_mutation::schema::Schema;
+use espalier_types::CqlType;
+
+use crate::{Error, ErrorCode, Result};
+
+/// The type that a Java class names, if the schema tables can store it: the user types in it are
+/// those of the keyspace, and all its classes are known.
+///
+/// # Errors
+/// 0x2000, as Cassandra's.
+pub fn custom_type(schema: &Schema, keyspace: &str, class: &str) -> Result<CqlType> {
+    resolve(schema, keyspace, class).map_err(|reason| {
+        let message = format!("Error setting type {class}: {reason}");
+        Error::new(ErrorCode::SyntaxError, message)
+    })
+}
+
+fn resolve(schema: &Schema, keyspace: &str, class: &str) -> Result<CqlType, String> {
+    let found = CqlType::parse_marshal(class).map_err(|error| error.reason)?;
+    let types = schema.keyspace(keyspace).map(|keyspace| &keyspace.types);
+    let resolve = |name: &str| types.and_then(|types| types.get(name)).cloned();
+    match CqlType::parse_cql(&found.cql_name(), keyspace, &resolve) {
+        Ok(stored) if stored == found => check_classes(&found).map(|()| found),
+        Ok(_) => Err("its user types are not those of the keyspace".into()),
+        Err(error) => Err(error.reason),
+    }
+}
+
+/// Refuses classes of which this node knows nothing but the name.
+fn check_classes(column_type: &CqlType) -> Result<(), String> {
+    const KNOWN: [&str; 4] =
+        ["DateType", "LexicalUUIDType", "DynamicCompositeType", "PartitionerDefinedOrder"];
+    match column_type {
+        CqlType::Custom(class) => {
+            let name = class.strip_prefix("org.apache.cassandra.db.marshal.").unwrap_or_default();
+            let simple = name.split('(').next().unwrap_or_default();
+            if KNOWN.contains(&simple) {
+                return Ok(());
+            }
+            Err(format!("Unable to find abstract-type class '{class}'"))
+        }
+        CqlType::List { element, .. }
+        | CqlType::Set { element, .. }
+        | CqlType::Vector { element, .. } => check_classes(element),
+        CqlType::Map { key, value, .. } => {
+            check_classes(key)?;
+            check_classes(value)
+        }
+        CqlType::Tuple(types) | CqlType::Composite(types) => {
+            types.iter().try_for_each(check_classes)
+        }
+        _ => Ok(()),
+    }
+}

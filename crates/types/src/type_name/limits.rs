@@ -1,0 +1,179 @@
+//! The limits of types: one for schema statements and for every reader of a type's name.
+//!
+//! A schema statement accepts only what all readers take again: the schema tables, the headers of
+//! SSTables, and the parser of DESCRIBE's output. Functions over types recurse, so their depth is
+//! bounded. A type that names another twice, which names a third twice, doubles with every step, so
+//! the number of parts is bounded too.
+
+use thiserror::Error;
+
+use crate::CqlType;
+
+/// How deep a type may be nested, the fields of its user types included: `list<int>` is nested
+/// once. An arbitrary choice. CQL names of frozen types are twice as deep (`frozen<list<...>>`).
+pub const MAX_TYPE_DEPTH: usize = 50;
+
+/// How many types a type may consist of: itself, its parts, and the fields of its user types. An
+/// arbitrary choice.
+pub const MAX_TYPE_PARTS: usize = 4096;
+
+/// A type that no reader of types would take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the messages say what the variants are
+pub enum TypeLimitError {
+    #[error("A type with all fields of its user types may have at most {MAX_TYPE_PARTS} parts")]
+    Parts,
+    #[error(
+        "Types nested deeper than {MAX_TYPE_DEPTH} levels, those of user types included, are not supported"
+    )]
+    Depth,
+    #[error("A value of a vector may have at most 2^31-1 bytes, and this type's need more")]
+    VectorBytes,
+    #[error("The elements of a vector must have a value, which those of type 'empty' have not")]
+    VectorOfEmpty,
+}
+
+impl CqlType {
+    /// Checks that the type is one that all readers of type names take.
+    ///
+    /// # Errors
+    /// The limit that the type exceeds. Takes time for at most [`MAX_TYPE_PARTS`] parts.
+    pub fn check_limits(&self) -> Result<(), TypeLimitError> {
+        self.check_limits_inside(0, &mut 0)
+    }
+
+    /// Checks a type that stands `depth` levels deep in another one, of which `parts` were counted.
+    ///
+    /// # Errors
+    /// The limit that the outer type exceeds.
+    pub fn check_limits_inside(
+        &self,
+        depth: usize,
+        parts: &mut usize,
+    ) -> Result<(), TypeLimitError> {
+        *parts += 1;
+        if *parts > MAX_TYPE_PARTS {
+            return Err(TypeLimitError::Parts);
+        }
+        if depth > MAX_TYPE_DEPTH {
+            return Err(TypeLimitError::Depth);
+        }
+        let mut inner = |part: &Self| part.check_limits_inside(depth + 1, parts);
+        match self {
+            Self::List { element, .. } | Self::Set { element, .. } => inner(element),
+            Self::Vector { element, dimension } => {
+                inner(element)?;
+                check_vector(element, *dimension)
+            }
+            Self::Map { key, value, .. } => inner(key).and_then(|()| inner(value)),
+            Self::Tuple(types) | Self::Composite(types) => types.iter().try_for_each(inner),
+            Self::UserDefined { definition, .. } => definition.field_types().try_for_each(inner),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Checks that the values of a vector fit into 2^31-1 bytes, and that they have bytes at all:
+/// otherwise nothing would bound the time that a value takes.
+pub(super) fn check_vector(element: &CqlType, dimension: usize) -> Result<(), TypeLimitError> {
+    // An element of variable length takes a byte at least.
+    let element_bytes = match element.fixed_length() {
+        Some(0) => return Err(TypeLimitError::VectorOfEmpty),
+        Some(bytes) => bytes,
+        None => 1,
+    };
+    let bytes = element_bytes.checked_mul(dimension);
+    match bytes {
+        Some(bytes) if bytes <= i32::MAX as usize => Ok(()),
+        _ => Err(TypeLimitError::VectorBytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::UserType;
+
+    fn deep(depth: usize, wrap: impl Fn(CqlType) -> CqlType) -> CqlType {
+        (0..depth).fold(CqlType::Int, |inner, _| wrap(inner))
+    }
+
+    fn user_type(name: &str, field: CqlType) -> Arc<UserType> {
+        let fields = vec![("f".to_owned(), field)];
+        Arc::new(UserType { keyspace: "ks".into(), name: name.into(), fields })
+    }
+
+    /// Both names of the deepest types are read again, whatever they are nested in.
+    #[test]
+    fn the_deepest_types_are_read_again() {
+        let wraps: [fn(CqlType) -> CqlType; 5] = [
+            |inner| CqlType::List { element: Arc::new(inner), frozen: true },
+            |inner| CqlType::Set { element: Arc::new(inner), frozen: true },
+            |inner| CqlType::Map {
+                key: Arc::new(CqlType::Text),
+                value: Arc::new(inner),
+                frozen: true,
+            },
+            |inner| CqlType::Tuple([inner].into()),
+            |inner| CqlType::Vector { element: Arc::new(inner), dimension: 1 },
+        ];
+        for wrap in wraps {
+            let ty = deep(MAX_TYPE_DEPTH, wrap);
+            assert_eq!(ty.check_limits(), Ok(()));
+            assert_eq!(CqlType::parse_cql(&ty.cql_name(), "ks", &|_| None).as_ref(), Ok(&ty));
+            let reversed = format!("ReversedType({})", ty.marshal_name());
+            assert_eq!(CqlType::parse_marshal_maybe_reversed(&reversed).as_ref(), Ok(&(ty, true)));
+            let ty = deep(MAX_TYPE_DEPTH + 1, wrap);
+            assert_eq!(ty.check_limits(), Err(TypeLimitError::Depth));
+        }
+    }
+
+    #[test]
+    fn fields_of_user_types_count() {
+        let mut ty = CqlType::Int;
+        for number in 0..MAX_TYPE_DEPTH {
+            let definition = user_type(&format!("u{number}"), ty);
+            ty = CqlType::UserDefined { definition, frozen: true };
+        }
+        assert_eq!(ty.check_limits(), Ok(()));
+        assert_eq!(CqlType::parse_marshal(&ty.marshal_name()).as_ref(), Ok(&ty));
+        let outer = CqlType::List { element: Arc::new(ty), frozen: true };
+        assert_eq!(outer.check_limits(), Err(TypeLimitError::Depth));
+        let wide = CqlType::Tuple(vec![CqlType::Int; MAX_TYPE_PARTS].into());
+        assert_eq!(wide.check_limits(), Err(TypeLimitError::Parts));
+    }
+
+    /// Vectors that readers of names refuse are refused before they are stored.
+    #[test]
+    fn vectors_have_bytes_and_not_too_many() {
+        let vector = |element: CqlType, dimension: usize| CqlType::Vector {
+            element: Arc::new(element),
+            dimension,
+        };
+        let accepted = [
+            vector(CqlType::Bigint, (1 << 28) - 1),
+            vector(vector(CqlType::Bigint, 16383), 16384),
+            vector(CqlType::Text, i32::MAX as usize),
+            // The bytes of such an element are not known before the value is.
+            vector(vector(CqlType::Tinyint, 1 << 16), 1 << 16),
+        ];
+        for ty in accepted {
+            assert_eq!(ty.check_limits(), Ok(()), "{}", ty.cql_name());
+            assert_eq!(CqlType::parse_cql(&ty.cql_name(), "ks", &|_| None).as_ref(), Ok(&ty));
+            assert_eq!(CqlType::parse_marshal(&ty.marshal_name()).as_ref(), Ok(&ty));
+        }
+        let refused = [
+            vector(vector(CqlType::Bigint, 16384), 16384),
+            vector(CqlType::Int, i32::MAX as usize),
+            vector(CqlType::Empty, 3),
+        ];
+        for ty in refused {
+            assert!(ty.check_limits().is_err(), "{}", ty.cql_name());
+            assert!(CqlType::parse_cql(&ty.cql_name(), "ks", &|_| None).is_err());
+            let inside = CqlType::List { element: Arc::new(ty), frozen: false };
+            assert!(inside.check_limits().is_err(), "{}", inside.cql_name());
+        }
+    }
+}
