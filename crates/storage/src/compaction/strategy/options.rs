@@ -28,24 +28,23 @@ impl<'a> Options<'a> {
         self.left.retain(|name, _| !names.contains(name));
     }
 
-    fn number<T: FromStr>(&mut self, name: &str, default: T, what: &str) -> Result<T, String> {
+    fn number<T: FromStr>(&mut self, name: &str, default: T) -> Result<T, String> {
         match self.text(name) {
             None => Ok(default),
             Some(text) => text
-                .trim()
                 .parse()
-                .map_err(|_| format!("{text} is not a parsable {what} for {name}")),
+                .map_err(|_| format!("{text} is not a parsable int (base10) for {name}")),
         }
     }
 
     /// Of 32 bits, as in Cassandra: what is taken here is taken there.
     pub(super) fn int(&mut self, name: &str, default: i32) -> Result<i64, String> {
-        self.number(name, default, "int").map(i64::from)
+        self.number(name, default).map(i64::from)
     }
 
     /// Of 64 bits.
     pub(super) fn long(&mut self, name: &str, default: i64) -> Result<i64, String> {
-        self.number(name, default, "long")
+        self.number(name, default)
     }
 
     pub(super) fn positive_long(&mut self, name: &str, default: i64) -> Result<u64, String> {
@@ -54,12 +53,14 @@ impl<'a> Options<'a> {
         Ok(value.unsigned_abs())
     }
 
+    /// Blanks around the number and a `d` or `f` behind it mean nothing, as in Java.
     pub(super) fn float(&mut self, name: &str, default: f64) -> Result<f64, String> {
-        let value: f64 = self.number(name, default, "float")?;
-        match value.is_finite() {
-            true => Ok(value),
-            false => Err(format!("{value} is not a parsable float for {name}")),
-        }
+        let Some(text) = self.text(name) else { return Ok(default) };
+        let number = text.trim();
+        let number = number.strip_suffix(['d', 'D', 'f', 'F']).unwrap_or(number);
+        let value: Option<f64> = number.parse().ok();
+        let finite = value.filter(|value| value.is_finite());
+        finite.ok_or_else(|| format!("{text} is not a parsable float for {name}"))
     }
 
     /// A part of one: `0.5` or `50%`.
@@ -75,6 +76,9 @@ impl<'a> Options<'a> {
             None => Ok(default),
             Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
             Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
+            Some(text) if name == "enabled" => {
+                Err(format!("enabled should either be 'true' or 'false', not {text}"))
+            }
             Some(text) => Err(format!("'{name}' should be either 'true' or 'false', not '{text}'")),
         }
     }
@@ -84,7 +88,7 @@ impl<'a> Options<'a> {
         let Some(text) = self.text(name) else { return Ok(default) };
         bytes(text).ok_or_else(|| {
             format!(
-                "{name} {text} is not a valid size in bytes: a number with B, KiB, MiB, GiB or TiB"
+                "{text} is not a valid size in bytes for {name}: a number with B, KiB, MiB, GiB or TiB"
             )
         })
     }
@@ -108,7 +112,6 @@ pub(super) fn above_zero(name: &str, value: impl Display, is_above: bool) -> Res
 }
 
 fn bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
     let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let number: f64 = text[..end].trim().parse().ok()?;
     let unit = match text[end..].trim() {
@@ -176,6 +179,10 @@ impl Common {
     }
 }
 
+fn is_digits(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// How many files at least, and at most, a compaction takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Thresholds {
@@ -187,7 +194,8 @@ impl Thresholds {
     pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
         let mut threshold = |name: &str, default: i32| match options.text(name) {
             None => Ok(default),
-            Some(text) => text.trim().parse().map_err(|_| {
+            // Cassandra takes neither blanks nor signs here.
+            Some(text) => text.parse().ok().filter(|_| is_digits(text)).ok_or_else(|| {
                 format!(
                     "Invalid value {text} for '{name}' compaction sub-option - must be an integer"
                 )

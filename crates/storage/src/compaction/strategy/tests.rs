@@ -87,6 +87,17 @@ fn bad_options_are_refused_in_cassandras_words() {
         ),
         (
             "SizeTiered",
+            &[("min_threshold", " 4 ")],
+            "Invalid value  4  for 'min_threshold' compaction sub-option - must be an integer",
+        ),
+        ("SizeTiered", &[("max_threshold", "+40")], "Invalid value +40 for 'max_threshold'"),
+        (
+            "Leveled",
+            &[("sstable_size_in_mb", " 5 ")],
+            " 5  is not a parsable int (base10) for sstable_size_in_mb",
+        ),
+        (
+            "SizeTiered",
             &[("bucket_low", "2")],
             "bucket_high value (1.5) is less than or equal to the bucket_low value (2)",
         ),
@@ -99,7 +110,7 @@ fn bad_options_are_refused_in_cassandras_words() {
         (
             "SizeTiered",
             &[("enabled", "maybe")],
-            "'enabled' should be either 'true' or 'false', not 'maybe'",
+            "enabled should either be 'true' or 'false', not maybe",
         ),
         (
             "SizeTiered",
@@ -143,7 +154,7 @@ fn bad_options_are_refused_in_cassandras_words() {
         (
             "TimeWindow",
             &[("compaction_window_size", "2147483648")],
-            "2147483648 is not a parsable int for compaction_window_size",
+            "2147483648 is not a parsable int (base10) for compaction_window_size",
         ),
         ("Unified", &[("sstable_growth", "2")], "sstable_growth 2 must be between 0 and 1"),
         (
