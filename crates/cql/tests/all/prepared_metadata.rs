@@ -12,7 +12,7 @@ use espalier_runtime::{ShardContext, block_on, file::FileSystem};
 use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
 use espalier_types::CqlType;
 
-const RECORDED: &str = include_str!("../../../testdata/cql/prepared_metadata.txt");
+const RECORDED: &str = include_str!("../../../../testdata/cql/prepared_metadata.txt");
 
 /// The name of a type as the protocol has it: without frozen, user types by their name alone.
 fn wire_name(column_type: &CqlType) -> String {

@@ -211,7 +211,7 @@ fn describe(table: &TableMetadata) -> Vec<String> {
 fn system_tables_are_those_of_cassandra() {
     let ours = keyspaces();
     let mut compared = 0;
-    for line in include_str!("../../../testdata/cql/system_tables.txt").lines() {
+    for line in include_str!("../../../../testdata/cql/system_tables.txt").lines() {
         let Some((name, columns)) = line.split_once(": ").filter(|_| !line.starts_with('#')) else {
             continue;
         };
