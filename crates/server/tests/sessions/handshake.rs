@@ -22,7 +22,7 @@ fn options_tell_what_startup_accepts_and_where_the_connection_is() {
                         let get = |name: &str| supported.data[name].join(",");
                         assert_eq!(get("CQL_VERSION"), "3.4.7");
                         assert_eq!(get("COMPRESSION"), "lz4,snappy");
-                        assert_eq!(get("PROTOCOL_VERSIONS"), "4/v4,5/v5");
+                        assert_eq!(get("PROTOCOL_VERSIONS"), "3/v3,4/v4,5/v5");
                         assert_eq!(get("SCYLLA_NR_SHARDS"), "2");
                         assert_eq!(get("SCYLLA_SHARDING_IGNORE_MSB"), "0");
                         assert_eq!(get("SCYLLA_SHARDING_ALGORITHM"), "biased-token-round-robin");
