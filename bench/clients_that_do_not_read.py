@@ -1,8 +1,8 @@
-"""Measures what clients that ask and do not read take from a client that does.
+"""Measures how much clients that do not read their answers slow down a client that does.
 
-Two nodes of the same binary run side by side, each with a reading client that is measured in turns:
-one of them also has clients that send SELECTs of large answers and never read. The turns are short
-and alternate, so that whatever else the machine does slows both. The numbers are printed as JSON.
+Two nodes of the same binary run side by side, each with a reading client. One node also has clients
+that send SELECTs of large answers and never read. The bench measures the two reading clients in
+short, alternating turns, so that other load of the machine slows both. It prints JSON.
 
     bench/clients_that_do_not_read.py --binary target/release/espalier --clients 60 --seconds 30
 """
@@ -26,7 +26,7 @@ SYSTEM_READ = "SELECT release_version, host_id FROM system.local"
 
 
 def fill(node, answer_bytes, row_bytes):
-    """Makes a table whose partition is one large answer, and a table of small rows."""
+    """Makes a table with a partition that is one large answer, and a table of small rows."""
     with Wire(node, timeout_s=120) as wire:
         for text in (
             "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -57,7 +57,7 @@ class Deaf:
 
 
 class Reader:
-    """A client that reads what it asks for: point reads by text and prepared, writes, pages."""
+    """A client that reads its answers: point reads by text and prepared, writes, pages."""
 
     def __init__(self, node):
         self.wire = Wire(node, timeout_s=60)
@@ -66,7 +66,7 @@ class Reader:
         self.errors, self.done = [], 0
 
     def turn(self, seconds):
-        """Asks for that long; gives the rate."""
+        """Sends requests for `seconds`; returns the rate."""
         begin, before = time.monotonic(), self.done
         while time.monotonic() - begin < seconds:
             key = (self.done % KEYS).to_bytes(4, "big")
@@ -84,8 +84,8 @@ class Reader:
 
 def settle(node, limit_s=120):
     """Waits until the kernel's buffers of the clients that do not read are full (36 MiB for each
-    client by Linux' defaults): until then they are served as if they read. Gives the most memory
-    that the node had meanwhile."""
+    client by Linux' defaults): until then the node serves them as if they read. Returns the peak
+    memory of the node meanwhile."""
     end, before, quiet, peak = time.monotonic() + limit_s, None, 0, 0  # longer than a wait for memory
     while quiet < 24 and time.monotonic() < end:
         sent = node.metrics()["espalier_transport_sent_bytes"]
@@ -97,7 +97,7 @@ def settle(node, limit_s=120):
 
 
 def measure(node, quiet, clients, requests, seconds, answer_bytes=12 * MIB, row_bytes=MIB, prepared=False):
-    """Runs the comparison on two started nodes; gives the figures as a dictionary."""
+    """Runs the comparison on two started nodes; returns the figures as a dictionary."""
     for each in (node, quiet):
         fill(each, answer_bytes, row_bytes)
     disturbed, alone = Reader(node), Reader(quiet)

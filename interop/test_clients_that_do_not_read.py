@@ -1,7 +1,7 @@
-"""Clients that ask and do not read: memory is bounded, and all others go on.
+"""Clients that do not read their answers: the node bounds their memory and serves all others.
 
-`bench/clients_that_do_not_read.py` measures the share of its rate that another client keeps: 90 % are wanted. Here half of it is
-enough, since the tests share their machine.
+`bench/clients_that_do_not_read.py` measures the share of its rate that another client keeps; the
+goal is 90 %. This test asks for half, since the tests share their machine.
 """
 import sys
 import time
@@ -38,13 +38,13 @@ def test_another_client_goes_on_and_memory_is_bounded(start_node, prepared, row_
     assert figures["errors"] == 0, figures
     assert figures["ratio"] > 0.5, figures
     assert figures["peak_resident_mib"] <= 512 * 1.25, figures
-    # A client that comes now finds its way, whatever version it speaks.
+    # A new client can connect and read, whatever version it speaks.
     for version in (3, 4, 5):
         with Wire(node, version) as wire:
             assert wire.ask(OPTIONS).opcode == SUPPORTED
             for text in ("SELECT * FROM system.local", "SELECT keyspace_name FROM system_schema.tables", "SELECT v FROM k.small LIMIT 9"):
                 assert wire.query(text).opcode == RESULT
-    # What was held is free once the clients are gone.
+    # The node frees the memory once the clients are gone.
     for client in deaf:
         client.wire.close()
     wait_until(lambda: held(node) == 0 and node.metrics()["espalier_transport_unsent_bytes"] == 0)
@@ -68,7 +68,7 @@ def test_a_client_that_reads_late_gets_all_its_answers(start_node):
 
 @pytest.mark.parametrize("version, compression", [(4, "lz4"), (5, None), (5, "lz4")])
 def test_pages_shrink_while_memory_is_held(start_node, version, compression):
-    """A client with paging gets all rows, in pages of 64 KiB, while others of its address hold the memory."""
+    """A client with paging gets all rows, in 64 KiB pages, while others hold all the memory."""
     node = start_node(memory="256M")
     fill(node, ANSWER, 16 * 1024)
     deaf = [Deaf(node, 40, prepared=False) for _ in range(12)]
@@ -80,7 +80,8 @@ def test_pages_shrink_while_memory_is_held(start_node, version, compression):
 
 
 def test_a_result_that_never_fits_asks_for_paging(start_node):
-    """An unpaged answer is at most the shard's share, here 32 MiB; the next request of the connection is served."""
+    """An unpaged answer may take the shard's share, here 32 MiB; after an error the connection goes
+    on."""
     node = start_node(memory="256M")
     fill(node, 3 * ANSWER, MIB)
     with Wire(node, timeout_s=60) as wire:

@@ -47,13 +47,13 @@ class Statements:
     def using(self, has_timestamp, may_expire=True):
         if not has_timestamp:
             return ""
-        # Of equal timestamps the later expiry wins: TTLs lie further apart than the nodes' clocks.
+        # At equal timestamps the later expiry wins: TTLs differ by more than the nodes' clocks.
         is_expiring = may_expire and self.chance.random() < 0.3
         ttl = f" AND TTL {100_000 * self.chance.randint(1, 6000)}" if is_expiring else ""
         return f" USING TIMESTAMP {self.chance.randint(1, 5)}{ttl}"
 
     def assignments(self):
-        """For different columns: Cassandra refuses most that name one twice."""
+        """Assignments for different columns: Cassandra refuses most statements that name one twice."""
         number = self.chance.randint(1, 2)
         choices = {
             "v": [f"v = {self.value()}"],
@@ -140,7 +140,7 @@ def plain(value):
 
 
 def shown(session, key):
-    """All that a reader sees of a partition: slices, single rows and times."""
+    """Everything that a reader sees of a partition: slices, single rows and times."""
     queries = [f"SELECT * FROM d.t WHERE k = {key}",
                f"SELECT * FROM d.o WHERE k = {key}",
                f"SELECT c, writetime(v), writetime(w), writetime(st) FROM d.t WHERE k = {key}",

@@ -1,4 +1,4 @@
-"""The id of a prepared statement is Cassandra's: MD5 of keyspace and text, without the keyspace if
+"""Ids of prepared statements equal Cassandra's: MD5 of keyspace and text, without the keyspace if
 the statement names all its keyspaces. Observed with Cassandra 5.0.9."""
 import hashlib
 import struct
@@ -7,7 +7,7 @@ import pytest
 
 from wire import ERROR, EXECUTE, INVALID, PREPARE, ROWS, Wire, long_string
 
-# Whether the session's keyspace is part of the id where there is one; observed.
+# Whether Cassandra includes the session's keyspace, if set, in the id; observed.
 STATEMENTS = {
     "SELECT * FROM a.t WHERE k = ?": False,
     "SELECT * FROM t WHERE k = ?": True,
@@ -89,7 +89,7 @@ def test_each_keyspace_has_its_own_statement(node, first):
 
 
 def test_a_restart_gives_the_same_id(node):
-    """A driver prepares again what the node has forgotten, and looks for the id that it knows."""
+    """A driver prepares a forgotten statement again and expects the id that it knows."""
     text = "SELECT v FROM a.t WHERE k = 1"
     with Wire(node) as wire:
         wire.query("USE b")

@@ -1,4 +1,4 @@
-"""Protocol version 3, which old drivers pin: what differs from version 4, as Cassandra 5.0.9 answers it."""
+"""Protocol version 3, which old drivers pin: its differences from version 4, as in Cassandra."""
 import struct
 from datetime import date
 
@@ -50,7 +50,7 @@ def test_other_versions_are_refused_with_the_list(node, version):
         text = f"Invalid or unsupported protocol version ({version}); supported versions are (3/v3, 4/v4, 5/v5)".encode()
         while not received.endswith(text):
             received += wire.socket.recv(4096)
-        # Versions 1 and 2 are answered in their own, all others in the newest.
+        # The node answers versions 1 and 2 in their own version, all others in the newest.
         assert received[0] == 0x80 | (version if version < 3 else 5)
 
 
@@ -80,7 +80,7 @@ def test_prepared_statements_do_not_tell_the_partition_key(node):
 
 @pytest.mark.parametrize("length", [-1, -2, -3])
 def test_a_negative_length_is_null(node, length):
-    """In version 4 -2 is "not set", and leaves what is there."""
+    """In version 4 a length of -2 means "not set" and keeps the stored value."""
     odd = struct.pack(">i", length)
     with Wire(node, 3) as wire:
         insert = wire.prepare("INSERT INTO a.t (k, v) VALUES (?, ?)")

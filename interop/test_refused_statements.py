@@ -1,4 +1,4 @@
-"""Statements that Cassandra 5.0.9 refuses when they are executed, with its codes and texts, by text and prepared."""
+"""Statements that Cassandra 5.0.9 refuses on execution, with its codes and texts."""
 import struct
 
 import pytest
@@ -131,7 +131,8 @@ def test_a_ttl_has_bounds(wire, write):
 
 
 def test_a_ttl_must_fit_the_version_of_the_files(start_node):
-    """Versions before `oa` end in 2038. Cassandra's text, with `storage_compatibility_mode: CASSANDRA_4`."""
+    """SSTable versions before `oa` end in 2038. The text is Cassandra's with
+    `storage_compatibility_mode: CASSANDRA_4`."""
     node = start_node(settings={"sstable_format": "nb"})
     with Wire(node) as wire:
         wire.query("CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")

@@ -1,7 +1,9 @@
-"""Random values of every type, as a driver could send them, beside Cassandra: taken or refused as it does, found again by
-equal values, in the order of its files, and in files that its verifier accepts.
+"""Sends random values of every type to the node and compares its behaviour with Cassandra's.
 
-`VALUES` values of each type (default 100), drawn by `INTEROP_SEED`.
+The node accepts and refuses the same values, finds them by equal values, returns them in the order
+of Cassandra's files, and writes files that Cassandra's verifier accepts.
+
+`VALUES` is the number of values of each type (default 100), `INTEROP_SEED` the seed.
 """
 import os
 import random
@@ -97,7 +99,7 @@ def scalar(kind, wrong=0.04):
 
 
 def part(kind):
-    """Values inside of others: most are right, and none is empty, since Cassandra stores no list with an empty value."""
+    """Nested values: most are valid; none is empty, as Cassandra stores no list with an empty value."""
     def of(draw):
         while True:
             if drawn := scalar(kind, wrong=0.002)(draw):
@@ -168,7 +170,8 @@ ORACLE_NAMES = {
 
 
 class Kind:
-    """A type, its values, and Cassandra's verdict on each: None where it refuses it, else its rank and its stored form."""
+    """A type, its values, and Cassandra's verdict on each: None if Cassandra refuses the value, else
+    the value's rank and stored form."""
 
     def __init__(self, index, name):
         draw = random.Random(f"{SEED} {name}")
@@ -276,7 +279,7 @@ def check_rows(wire, kind):
         found = [forms.get(c) for c, _ in rows]
         where = f"{kind.name}, seed {SEED}: {[c.hex() for c, _ in rows]}"
         assert found == sorted(ranks, reverse=kind.is_descending), where
-        # The last write of a row counts.
+        # The last write of a row wins.
         assert [struct.unpack(">i", v)[0] for _, v in rows] == [ranks[rank][-1][0] for rank in found], where
     look_ups = [(at, draw.choice(of_rank)[1], of_rank[-1][0]) for at, ranks in expected.items() for of_rank in ranks.values()]
     look_up = wire.prepare(f"SELECT v FROM {kind.rows} WHERE p = ? AND c = ?")
@@ -300,7 +303,8 @@ def check_keys(wire, kind):
 def test_files_are_right_for_cassandra_and_for_us(kinds, oracle):
     node, all_kinds = kinds
     node.flush("kinds")
-    # Partition keys are bytes to files: a few tables of them are enough for Cassandra's verifier, which takes its time.
+    # Files treat partition keys as bytes: a few tables of them are enough, since Cassandra's
+    # verifier is slow.
     tables = [kind.rows for kind in all_kinds] + [kind.keys for kind in all_kinds[::12]]
     directories = [files[0].parent for table in tables if (files := node.table_files(*table.split(".")))]
     assert len(directories) > len(all_kinds)

@@ -1,4 +1,4 @@
-"""The native protocol by hand, versions 3 to 5: what a driver would never send, and what the node answers to it.
+"""The native protocol by hand, versions 3 to 5: requests that no driver sends, and their answers.
 
 No driver's code is used: frames, segments and their checksums are written here from the specification.
 """

@@ -1,10 +1,11 @@
 """Prepares the statements of testdata/cql/prepared_metadata.txt on a node and records the answers.
 
-    python prepared_metadata.py PORT            rewrites the file with the answers of the node (Cassandra) on PORT
+    python prepared_metadata.py PORT            records the answers of the Cassandra node on PORT
     python prepared_metadata.py PORT OTHER      compares two nodes, in protocol versions 4 and 5
 
-The file begins with `SETUP` lines. Each other line in the first column is a statement. The indented lines after it are the
-answer: `bind [KEYSPACE.TABLE] NAME TYPE`, `key INDEX...` and `result [KEYSPACE.TABLE] NAME TYPE`, or `error CODE`.
+The file begins with `SETUP` lines. Each other line that is not indented is a statement. The
+indented lines after it are the answer: `bind [KEYSPACE.TABLE] NAME TYPE`, `key INDEX...` and
+`result [KEYSPACE.TABLE] NAME TYPE`, or `error CODE`.
 """
 import pathlib
 import struct

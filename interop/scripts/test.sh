@@ -5,7 +5,7 @@
 #   STEPS="lint unit"   only these of: format lint prepare unit loom instructions interop; or `release`, which is not among
 #                       them unless asked for: it builds what is shipped, and the interop tests then take that
 #   PYTEST_ARGUMENTS    more arguments for pytest
-#   NIGHTLY=1           run the checks of the trie even if nothing that they cover has changed
+#   NIGHTLY=1           run the checks of the trie even if the code that they cover did not change
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -24,8 +24,9 @@ begin() { number=$((number + 1)); step_began=$SECONDS; echo "=== $number/$count 
 end() { echo "=== $number/$count took $((SECONDS - step_began)) s"; }
 leave_out() { left_out+=("$1"); echo "left out: $1"; }
 
-# Whether a commit of the day before HEAD changed one of the paths, or the checkout has changed it since. The answer
-# depends on the commit alone, so a run can be repeated.
+# Succeeds if a commit within a day before HEAD changed one of the paths, or if the checkout has
+# changes there. The answer depends on HEAD and the checkout, not on the clock, so a run can be
+# repeated.
 changed_lately() { # paths...
   local newest head
   [ -z "${NIGHTLY:-}" ] || return 0

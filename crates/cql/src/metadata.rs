@@ -23,8 +23,8 @@ pub struct ColumnSpec {
 pub struct BindMetadata {
     /// One for each marker.
     pub columns: Vec<ColumnSpec>,
-    /// For each partition key column the index of the last marker that is bound to it; empty if one
-    /// has none. Drivers compute the routing token from it.
+    /// For each partition key column the index of the last marker that is bound to it; empty if a
+    /// column has no marker. Drivers compute the routing token from the values of these markers.
     pub partition_key_indices: Vec<u16>,
 }
 

@@ -53,8 +53,8 @@ pub struct QueryOptions<'a> {
     pub consistency: u16,
     /// Serial consistency level as sent.
     pub serial_consistency: Option<u16>,
-    /// Bytes of rows at which a page ends. A result that may not be cut there fails with
-    /// [`crate::ErrorDetail::AnswerTooLarge`]. One row may be larger.
+    /// Bytes of rows at which a page ends; a single row may be larger. A larger result without
+    /// paging fails with [`crate::ErrorDetail::AnswerTooLarge`].
     pub answer_bytes: usize,
 }
 

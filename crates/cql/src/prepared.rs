@@ -80,8 +80,8 @@ impl Prepared {
             })
     }
 
-    /// Whether it reads rows of a table that is not one of the node's own, which drivers read to
-    /// find their way (`system`, `system_schema`, and the virtual ones).
+    /// Whether it reads rows of a user's table. Drivers read the node's own tables (`system`,
+    /// `system_schema` and the virtual ones) when they connect.
     pub fn reads_user_table(&self) -> bool {
         match &self.plan {
             Plan::Select(select) => !is_node_keyspace(&select.table.keyspace),

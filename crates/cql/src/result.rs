@@ -45,14 +45,14 @@ pub struct SchemaChange {
     pub keyspace: String,
     /// The table or type; empty for a keyspace.
     pub name: String,
-    /// Changes that come with this one, as of tables whose columns have a changed type: drivers are
-    /// told of each.
+    /// Changes that follow from this one, such as those of tables with columns of a changed type.
+    /// Drivers get an event for each.
     pub further: Vec<SchemaChange>,
 }
 
 impl SchemaChange {
-    /// All changes in the order in which drivers are told of them, as by Cassandra: the content of
-    /// a keyspace goes before the keyspace, whatever uses a type changes after the type.
+    /// All changes in the order of their events, which is Cassandra's: the content of a keyspace is
+    /// dropped before the keyspace, and the users of a type change after the type.
     pub fn into_events(mut self) -> Vec<SchemaChange> {
         let mut events = std::mem::take(&mut self.further);
         let index = if self.change == ChangeKind::Dropped { events.len() } else { 0 };

@@ -1,18 +1,19 @@
 //! Memory of answers with rows: reserved before they are read, held until they are sent.
 //!
-//! 1. A request reserves what its answer may take ([`AnswerMemory::reserve`]): the size of the
-//!    connection's recent answers, or a page. It waits in the order of arrival.
-//! 2. The read stops at the reservation: a page ends there; an answer that may not be cut is
-//!    given up, and is read again with a larger reservation.
+//! 1. A request reserves the expected size of its answer ([`AnswerMemory::reserve`]): the size of
+//!    the connection's recent answers, or a page. It waits in the order of arrival.
+//! 2. The read stops at the reservation. A page ends there; for an answer without paging the
+//!    request discards the rows and reads them again with a larger reservation.
 //! 3. The reservation shrinks to the answer ([`Reservation::resize`]) and goes with it into the
 //!    connection's send buffer. It ends when the socket has taken the bytes.
 //!
-//! Clients that do not read hold their reservations. So that all others go on, a small answer needs
-//! no room: [`AnswerMemory::probe`] lets a few requests at a time read up to [`SMALL_ANSWER`].
+//! Clients that do not read hold their reservations. So that the shard can serve all others, a
+//! small answer needs no reservation: [`AnswerMemory::probe`] lets a few requests at a time read up
+//! to [`SMALL_ANSWER`].
 //!
-//! Each shard counts for itself, against its share of the limits of the shard and of the client's
-//! address. An answer larger than a limit has its turn when nothing else is counted against it.
-//! The bound is soft by one answer: a row is larger than its reservation before its size is known.
+//! Each shard has its own account, and its share of the limits of the node and of the client's
+//! address. The account grants an answer larger than a limit when it holds nothing else under that
+//! limit. A read may exceed its reservation by one row, whose size is known only once it is read.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -28,15 +29,15 @@ use hashbrown::HashMap;
 /// The first reservation of a connection, in bytes: the size at which the read path ends a page.
 pub(crate) const PAGE_BYTES: usize = 4 << 20;
 
-/// An answer of so many bytes needs no reservation. Arbitrary; a thousand clients hold 64 MiB.
+/// Largest answer, in bytes, that needs no reservation. Arbitrary; a thousand clients hold 64 MiB.
 pub(crate) const SMALL_ANSWER: usize = 64 << 10;
 
-/// Answers that are read without a reservation at the same time. Arbitrary: such an answer may have
-/// one row that is larger than [`SMALL_ANSWER`].
+/// Limit of concurrent reads without a reservation. Arbitrary, and low because such an answer may
+/// have one row that is larger than [`SMALL_ANSWER`].
 const MAX_PROBES: usize = 2;
 
-/// How often one of the connections whose last answer was too large may try again whether the next
-/// one is small. Arbitrary: reads that are given up take a few percent of the shard.
+/// Minimum time between two probes of connections whose last answer was too large. Arbitrary:
+/// discarded reads take a few percent of the shard's time.
 const PROBE_PAUSE: Duration = Duration::from_millis(500);
 
 /// One shard's account of the answers that are being read or wait to be sent.
@@ -47,7 +48,7 @@ pub(crate) struct AnswerMemory {
     by_address: RefCell<HashMap<IpAddr, AnswerAccount>>,
     waiting: RefCell<VecDeque<Waiter>>,
     probes: Semaphore,
-    /// When a connection last tried again.
+    /// Time of the last such probe.
     probed_again_at: Cell<Option<Instant>>,
 }
 
@@ -96,13 +97,13 @@ impl AnswerMemory {
         self.used.get()
     }
 
-    /// Reserves `bytes` if there is room that no request waits for.
+    /// Reserves `bytes` if they fit and no request waits for that memory.
     pub fn try_reserve(
         self: &Rc<Self>,
         account: &AnswerAccount,
         bytes: usize,
     ) -> Option<Reservation> {
-        // Requests that lack only room of their address leave the shard's room to other addresses.
+        // A request that waits for its address only does not block other addresses.
         let is_free = self.waiting.borrow().iter().all(|waiter| {
             let is_other = !Rc::ptr_eq(&waiter.account, account);
             is_other && !self.fits_address(&waiter.account, waiter.bytes)
@@ -111,7 +112,7 @@ impl AnswerMemory {
             .then(|| self.take(Rc::clone(account), bytes))
     }
 
-    /// Reserves `bytes` once there is room. Dropping the future leaves the queue.
+    /// Waits until `bytes` fit and reserves them. Dropping the future leaves the queue.
     pub async fn reserve(self: &Rc<Self>, account: &AnswerAccount, bytes: usize) -> Reservation {
         loop {
             if let Some(reservation) = self.try_reserve(account, bytes) {
@@ -127,7 +128,7 @@ impl AnswerMemory {
         }
     }
 
-    /// A place among the requests that read a small answer without a reservation.
+    /// Waits for a permit to read a small answer without a reservation.
     pub async fn probe(&self) -> Permit {
         self.probes.acquire(1).await
     }
@@ -157,8 +158,9 @@ impl AnswerMemory {
         Reservation { memory: Rc::clone(self), account, bytes }
     }
 
-    /// Takes the next waiter that has room. A waiter that lacks room in the shard holds up all that
-    /// are behind it; one that lacks room of its address holds up those of the address.
+    /// Removes and returns the next waiter whose bytes fit. A waiter that exceeds the shard's limit
+    /// blocks all waiters behind it; a waiter that exceeds its address's limit blocks only those of
+    /// its address.
     fn next_grant(&self) -> Option<Waiter> {
         let mut waiting = self.waiting.borrow_mut();
         waiting.retain(|waiter| !waiter.grant.is_abandoned());
@@ -179,11 +181,11 @@ impl AnswerMemory {
         None
     }
 
-    /// Gives room to the requests that wait for it. For a request that has left the queue: it may
-    /// have held up others.
+    /// Grants free memory to the waiting requests. A request that leaves the queue must call this,
+    /// because it may have blocked others.
     pub fn grant(self: &Rc<Self>) {
         while let Some(Waiter { account, bytes, grant }) = self.next_grant() {
-            // A waiter that left meanwhile drops the reservation, which comes back here.
+            // If the waiter has left, `send` drops the reservation, and the drop grants again.
             let _ = grant.send(self.take(account, bytes));
         }
     }
@@ -195,7 +197,7 @@ impl Reservation {
         self.bytes
     }
 
-    /// Counts `bytes` instead: what the answer takes.
+    /// Changes the reservation to `bytes`, the size of the answer.
     pub fn resize(&mut self, bytes: usize) {
         let counted = std::mem::replace(&mut self.bytes, bytes);
         self.memory.used.set(self.memory.used.get() - counted + bytes);
@@ -205,7 +207,7 @@ impl Reservation {
         }
     }
 
-    /// Adds the bytes of another reservation of the same connection.
+    /// Takes over the bytes of another reservation of the same connection.
     pub fn merge(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
     }

@@ -34,7 +34,7 @@ const MAX_ROW_READERS: usize = 128;
 /// Unsent bytes that a shard's clients may hold however little memory there is: some pages.
 const MIN_UNSENT_LIMIT: usize = 32 << 20;
 
-/// Bytes of answers that the clients of one address may hold in any case: some pages.
+/// Minimum limit of the bytes of answers for the clients of one address: some pages.
 const MIN_ANSWERS_OF_ADDRESS: usize = 16 << 20;
 
 /// How long a stop waits for requests under way.
@@ -74,8 +74,8 @@ pub struct ShardServer {
     pub(crate) metrics: TransportMetrics,
     pub(crate) gate: Gate,
     pub(crate) traces: Traces,
-    /// Bytes of responses that this shard's clients have not taken yet. Past the limit a client gets
-    /// no more rows before it has taken all others.
+    /// Bytes of responses that this shard's clients have not taken yet. Past the limit a client
+    /// must take all its answers before it gets more rows.
     pub(crate) unsent_bytes: Cell<usize>,
     pub(crate) max_unsent_bytes: usize,
     /// Memory of answers that are being read or wait to be sent.

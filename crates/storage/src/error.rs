@@ -85,7 +85,7 @@ pub enum StorageError {
     /// A write that SSTables have no room for. It is refused before it is logged, as it could never be flushed.
     #[error("this cannot be stored: {0}")]
     Unstorable(String),
-    /// A write that expires later than the table's version of SSTables can say. The text is
+    /// A write that expires later than the table's version of SSTables can record. The text is
     /// Cassandra's.
     #[error(
         "Request on table {table} with {origin}ttl of {ttl} seconds exceeds maximum supported \

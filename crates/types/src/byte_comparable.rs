@@ -14,12 +14,14 @@
 //! values only and agrees with [`CqlType::compare`] for all of them. It is for keys in memory and
 //! for look-ups; it is never written to a file.
 //!
-//! Decoding takes both forms. It returns the value's canonical form. It differs from the encoded
-//! bytes where several forms of a value are equal: a decimal loses its trailing zeros (1.10 becomes
-//! 1.1), a varint its superfluous sign bytes, a tuple gets explicit nulls for the trailing fields
-//! that it left out, `true` becomes `01`, NaN in the ordered form Java's, and inside collections,
-//! tuples and vectors Cassandra's form does not tell null from an empty value of a type without a
-//! natural one (int, uuid, ...).
+//! Decoding takes both forms and returns the value's canonical form. The result differs from the
+//! original bytes where several forms of a value are equal:
+//!
+//! - A decimal loses its trailing zeros (1.10 becomes 1.1), a varint its superfluous sign bytes.
+//! - A tuple gets explicit nulls for the trailing fields that it left out.
+//! - `true` becomes `01`, and NaN in the ordered form becomes Java's.
+//! - Inside collections, tuples and vectors, Cassandra's form does not distinguish null from an
+//!   empty value of a type without a natural one (int, uuid, ...).
 
 use crate::CqlType;
 
@@ -56,8 +58,8 @@ pub const LT_NEXT: u8 = 0x20;
 pub const GT_NEXT: u8 = 0x60;
 
 impl CqlType {
-    /// Whether Cassandra's form puts some values of this type elsewhere than [`CqlType::compare`]:
-    /// NaN, and empty values inside of others.
+    /// Whether Cassandra's form orders some values of this type differently than
+    /// [`CqlType::compare`]: NaN, and empty values inside others.
     pub fn has_displaced_values(&self) -> bool {
         let inside = |ty: &Self| ty.empty_is_special() || ty.has_displaced_values();
         match self {

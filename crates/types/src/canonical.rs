@@ -1,32 +1,31 @@
-//! Canonical forms: a driver may send one value in several forms, the node stores one of them.
+//! Canonical forms: a driver may send one value in several forms, and the node stores one of them.
 //!
 //! The elements of a set, and the keys of a map, are sorted and unique, wherever the set or map is
-//! nested. Among equal elements the first stays; among equal keys the first key with the last value.
+//! nested. The first of equal elements stays; of equal keys the first stays, with the last value.
 //! Elements of lists, sets and maps have the shortest form of their type, because Cassandra decodes
 //! and encodes them: a varint without superfluous sign bytes, `01` for true, an IPv4 address in 4
 //! bytes. Scalars elsewhere (columns, fields of tuples and user types, elements of a vector column)
-//! stay as they were sent, also in Cassandra. One difference: Cassandra leaves sets and maps inside
-//! tuples, user types and vector columns as they were sent, so that two orders of one set are two
-//! partition keys.
+//! keep the bytes that the client sent, as in Cassandra. One difference: Cassandra also keeps the
+//! client's bytes of sets and maps inside tuples, user types and vector columns, so that two orders
+//! of one set are two partition keys there.
 //!
-//! [`CqlType::canonical`] checks first, without memory of its own, and builds a new value only for
-//! another form. It does not look at values of types that have one form only
-//! ([`CqlType::has_canonical_form`]).
+//! [`CqlType::canonical`] first checks the value without allocating, and builds a new value only if
+//! the form differs. It skips types that have only one form ([`CqlType::has_canonical_form`]).
 
 use std::{borrow::Cow, cmp::Ordering};
 
 use crate::{CqlType, ValueError, collection, duration::Duration, varint};
 
-/// A set or map whose elements or keys are not sorted and unique, see [`CqlType::find_unsorted`].
+/// Place of a set or map that is not sorted and unique, see [`CqlType::find_unsorted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsorted {
-    /// Cassandra stores no such value either.
+    /// Outside tuples, user types and vectors. Cassandra stores no such value either.
     Anywhere,
-    /// It is inside of a tuple, user type or vector, where Cassandra leaves it as it was sent.
+    /// Inside a tuple, user type or vector, where Cassandra keeps the bytes that the client sent.
     InsideTuple,
 }
 
-/// Where a value stands: scalars have one form as elements only.
+/// Place of a value: a scalar has a canonical form only as an element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Whole,
@@ -40,8 +39,8 @@ impl CqlType {
         self.varies(Place::Whole)
     }
 
-    /// The canonical form of a valid value; `None` if the value has it already. Bytes that are no
-    /// valid value are left.
+    /// The canonical form of a valid value; `None` if the value has it already, or if the bytes are
+    /// no valid value.
     #[inline]
     pub fn canonical(&self, value: &[u8]) -> Option<Vec<u8>> {
         if !self.has_canonical_form() || self.is_canonical_at(Place::Whole, value).unwrap_or(true) {
@@ -56,8 +55,8 @@ impl CqlType {
         !self.has_canonical_form() || self.is_canonical_at(Place::Whole, value).unwrap_or(true)
     }
 
-    /// Whether a set or map in the value, or the value itself, is not sorted or holds an element or
-    /// key twice.
+    /// Finds a set or map, in the value or the value itself, that is not sorted or holds an element
+    /// or key twice.
     pub fn find_unsorted(&self, value: &[u8]) -> Option<Unsorted> {
         if !self.has_canonical_form() {
             return None;
@@ -202,7 +201,7 @@ impl CqlType {
     }
 }
 
-/// Whether `item` lies behind the element that `before` holds, which it replaces there.
+/// Whether `item` is greater than the element in `before`. Stores `item` there.
 fn is_behind<'v>(element: &CqlType, before: &mut Option<&'v [u8]>, item: &'v [u8]) -> bool {
     before.replace(item).is_none_or(|before| element.compare(before, item) == Ordering::Less)
 }

@@ -1,11 +1,10 @@
 //! The order of values.
 //!
-//! It is a total order on the valid values of a type, that of Cassandra's comparators, by which
-//! Cassandra sorts its files: every NaN equals every other and lies behind infinity, -0 lies in
-//! front of 0, and inside tuples and collections null lies in front of an empty value. The ordered
-//! byte-comparable form agrees; Cassandra's differs about NaN and nested empty values. Values that
-//! validation would refuse are ordered by their bytes. Nothing here allocates, except for decimals
-//! whose unscaled value takes 16 bytes or more.
+//! It is a total order on the valid values of a type: the order of Cassandra's comparators, which
+//! sort its files. All NaNs are equal and greater than infinity, -0 is less than 0, and inside
+//! tuples and collections null is less than an empty value. The ordered byte-comparable form
+//! agrees; Cassandra's form differs for NaN and nested empty values. Invalid values compare by
+//! their bytes. Only decimals with an unscaled value of 16 bytes or more allocate memory.
 
 use std::cmp::Ordering;
 

@@ -6,7 +6,7 @@
 //!
 //! | module | what it knows |
 //! | --- | --- |
-//! | [`CqlType`] | the types, their names (CQL and marshal), sizes, order, validity and canonical form of their values |
+//! | [`CqlType`] | types and their names; sizes, order, validity and canonical form of values |
 //! | [`byte_comparable`] | values, clusterings and decorated keys as byte-comparable strings, and back |
 //! | [`collection`] | the inside of frozen collections, tuples, UDTs and vectors |
 //! | [`literal`] | text, CQL literals and JSON |

@@ -1,6 +1,6 @@
 //! The two names of a type: CQL's (`map<text, int>`) and the marshal name of Java's class, which SSTables and drivers use.
 //!
-//! Parsers take text that anybody may have written: nesting and the size of vectors are limited
+//! Parsers read untrusted text, so they limit nesting and the size of vectors
 //! ([`MAX_TYPE_DEPTH`]).
 
 mod cql;

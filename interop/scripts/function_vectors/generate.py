@@ -6,7 +6,8 @@
 
 Rewrites FILE in place: lines `expression` or `expression | type | result` get new results; comments, blank lines and
 lines that begin with two spaces (deliberate differences) stay. `column := term` is an INSERT followed by a SELECT of the
-column; `column := JSON ...` an INSERT JSON. The statements that make the table are also those of crates/cql/tests/all/functions.rs.
+column; `column := JSON ...` an INSERT JSON. crates/cql/tests/all/functions.rs makes the table with
+the same statements.
 """
 import re
 import sys

@@ -239,7 +239,7 @@ fn rename(
                 table.keyspace, table.name
             )));
         }
-        // Of two new names for a column the last one counts.
+        // If a column gets two new names, the last one wins.
         renamed.insert(from.as_str(), to.as_str());
     }
     let builder = table.rebuild().update_columns(|column| {

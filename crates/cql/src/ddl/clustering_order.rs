@@ -1,6 +1,6 @@
 //! `CLUSTERING ORDER BY`: which clustering columns are descending.
 //!
-//! The directive names the first clustering columns in their order. Those that it leaves out at
+//! The directive names the first clustering columns in their order. Columns that it leaves out at
 //! the end are ascending. Texts and order of the checks are Cassandra's.
 
 use hashbrown::HashSet;

@@ -1,6 +1,7 @@
-//! DROP of indexes, views, functions, aggregates and triggers, and ALTER of views. This node has none
-//! of them, so that nothing happens where the statement says IF EXISTS, and an error says otherwise
-//! that there is none. Texts and the order of the checks are Cassandra's.
+//! DROP of indexes, views, functions, aggregates and triggers, and ALTER of views.
+//!
+//! This node has no such objects. A statement with IF EXISTS does nothing; without IF EXISTS it
+//! fails because the object does not exist. Texts and the order of the checks are Cassandra's.
 
 use espalier_mutation::schema::KeyspaceMetadata;
 

@@ -1,5 +1,7 @@
-//! Which changes come with the change that a statement asks for. Drivers keep the definition of each
-//! table, with the types of its columns, until they hear of a change of that table.
+//! Further changes that follow from a schema statement.
+//!
+//! Drivers keep the definition of each table, with the types of its columns, until an event reports
+//! a change of that table.
 
 use std::sync::Arc;
 
@@ -7,8 +9,8 @@ use espalier_mutation::schema::Schema;
 
 use crate::{ChangeKind, ChangeTarget, SchemaChange};
 
-/// The other user types and tables of the keyspace that changed with it, or went with it: first
-/// types, then tables, and the other way round where they go, as Cassandra has it.
+/// Lists the other user types and tables of the keyspace that `change` alters or drops too. Altered
+/// types come before altered tables, dropped tables before dropped types, as in Cassandra.
 pub fn further_changes(old: &Schema, new: &Schema, change: &SchemaChange) -> Vec<SchemaChange> {
     let Some(before) = old.keyspace(&change.keyspace) else { return Vec::new() };
     let further = |kind, target, name: &String| SchemaChange {

@@ -149,8 +149,8 @@ impl Context<'_> {
     }
 }
 
-/// The error of a statement that would take, or use, the name of a table or type that the node could
-/// not read when it started.
+/// The error of a statement that would create or use a table or type whose name belongs to one that
+/// the node could not read when it started.
 fn unreadable(kind: &str, keyspace: &str, name: &str, reason: &str) -> Error {
     Error::invalid(format!(
         "{kind} '{keyspace}.{name}' exists, but this node cannot read it ({reason}); DROP {} removes its definition",
@@ -168,7 +168,8 @@ fn check_changeable(keyspace: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a table of a name that no directory can have: the name of a table and its id make one.
+/// Refuses a table name that no directory can have. The directory's name is the table's name and
+/// id.
 fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
     let refuse = |reason| Error::configuration(format!("{keyspace}.{name}: Table name {reason}"));
     if !is_word(name) {
@@ -179,7 +180,7 @@ fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
     check_length(name, 222).map_err(refuse)
 }
 
-/// Refuses a keyspace of a name that no directory can have.
+/// Refuses a keyspace name that no directory can have.
 fn check_keyspace_name(name: &str) -> Result<()> {
     let refuse = |reason| Error::invalid(format!("Keyspace name {reason}"));
     if !is_word(name) {
@@ -190,8 +191,8 @@ fn check_keyspace_name(name: &str) -> Result<()> {
     check_length(name, 48).map_err(refuse)
 }
 
-/// The longest names of columns, user types and fields: rows of the schema tables and the native
-/// protocol have 16 bits for their length.
+/// Limit of the names of columns, user types and fields, in bytes: rows of the schema tables and
+/// the native protocol have 16 bits for their length.
 const MAX_NAME_BYTES: usize = 1 << 15;
 
 /// Refuses a name that neither the schema tables nor drivers have room for.

@@ -59,8 +59,8 @@ pub fn set_options(
     }
 }
 
-/// Sets the defaults that depend on other options of a new table: a levelled table takes bloom
-/// filters of a tenth of the size.
+/// Sets the defaults that depend on other options of a new table: bloom filters of a levelled table
+/// have a false-positive chance of 0.1.
 pub fn set_default_options(options: &mut TableOptions, properties: &[Property<'_>]) {
     let is_leveled = properties.iter().any(|property| match &property.value {
         PropertyValue::Map(entries) if property.name.as_str() == "compaction" => entries
@@ -222,8 +222,8 @@ fn is_true(text: &str) -> bool {
     text.eq_ignore_ascii_case("true")
 }
 
-/// Whether the options of a compression fit together. A table is compressed by a class, or has
-/// `enabled` set to anything but true, which is alone.
+/// Checks that the compression options fit together: they name a class, or `enabled` is the only
+/// option and is not true.
 fn check_compression(compression: &BTreeMap<String, String>) -> Result<()> {
     if compression.get("enabled").is_some_and(|enabled| !is_true(enabled)) {
         if compression.len() > 1 {
@@ -295,7 +295,7 @@ fn parse_int(name: &str, value: &PropertyValue<'_>) -> Result<u32> {
     })
 }
 
-/// A number as Java reads it: blanks around it and a `d` or `f` behind it mean nothing.
+/// Parses a number as Java does: it ignores blanks around the number and a `d` or `f` behind it.
 fn parse_double(name: &str, value: &PropertyValue<'_>) -> Result<f64> {
     let text = text(name, value)?;
     let number = text.trim();
@@ -309,7 +309,7 @@ fn parse_double(name: &str, value: &PropertyValue<'_>) -> Result<f64> {
     })
 }
 
-/// A boolean by any of the names that Cassandra takes.
+/// Parses a boolean; accepts the same words as Cassandra.
 pub(super) fn parse_boolean(name: &str, value: &PropertyValue<'_>) -> Result<bool> {
     let text = text(name, value)?;
     match text.to_ascii_lowercase().as_str() {

@@ -1,5 +1,4 @@
-//! System keyspaces that users may write to but not change: roles, histories and
-//! traces.
+//! System keyspaces with tables that users may write to but not alter: roles, histories and traces.
 
 use super::Context;
 use crate::{
@@ -9,8 +8,8 @@ use crate::{
 
 const PROTECTED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
 
-/// Refuses statements that change the tables of such a keyspace, in Cassandra's words. The other
-/// system keyspaces have an error of their own.
+/// Refuses statements that alter the tables of a protected keyspace, in Cassandra's words. The
+/// other system keyspaces have a different error.
 pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<()> {
     let refused = match statement {
         Statement::DropKeyspace(statement) => {

@@ -1,8 +1,8 @@
 //! Which types columns, fields and keys may have. Texts are Cassandra's, with a remedy where there
 //! is one.
 //!
-//! A type that is accepted here is read again by all readers of type names: the limits of
-//! [`espalier_types::type_name`] hold for what is written and for all user types in it.
+//! All readers of type names can read a type that this module accepts: the limits of
+//! [`espalier_types::type_name`] hold for the type with all user types in it.
 
 use espalier_mutation::schema::{KeyspaceMetadata, TableMetadata};
 use espalier_types::{
@@ -12,7 +12,7 @@ use espalier_types::{
 
 use crate::{Error, Result, grammar::MAXIMUM_NESTING};
 
-// DESCRIBE prints two levels of text for each level of a frozen type, and its output is parsed.
+// DESCRIBE prints two levels of text for each level of a frozen type, and its output must parse.
 const _: () = assert!(2 * MAX_TYPE_DEPTH <= MAXIMUM_NESTING as usize);
 
 /// The reason against a type, without its place in the statement.
@@ -97,7 +97,7 @@ pub fn check_table(table: &TableMetadata) -> Refusal {
     Ok(())
 }
 
-/// Checks the size of all user types of a keyspace: one that changed may be in others.
+/// Checks the size of all user types of a keyspace: a changed type may be a part of others.
 pub fn check_types(keyspace: &KeyspaceMetadata) -> Refusal {
     for definition in keyspace.types.values() {
         check_definition(definition).map_err(text_of)?;
@@ -165,11 +165,10 @@ fn check_part(collection: &CqlType, part: &CqlType) -> Refusal {
     ))
 }
 
-/// How to write a collection whose parts must be frozen.
+/// The CQL name of a collection with frozen parts, for the hint in an error.
 fn with_frozen_parts(collection: &CqlType) -> String {
-    let frozen = |part: &CqlType| match part.is_multi_cell() {
-        true => format!("frozen<{}>", part.cql_name()),
-        false => part.cql_name(),
+    let frozen = |part: &CqlType| {
+        if part.is_multi_cell() { format!("frozen<{}>", part.cql_name()) } else { part.cql_name() }
     };
     match collection {
         CqlType::List { element, .. } => format!("list<{}>", frozen(element)),

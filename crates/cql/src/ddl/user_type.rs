@@ -115,7 +115,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
     Ok(Some((context.with_keyspace(&keyspace_name, Some(keyspace)), change)))
 }
 
-/// The type with a field more; none if it has one of that name.
+/// Returns the type with one more field; `None` if a field has that name already.
 fn add_field(
     context: &Context<'_>,
     keyspace: &KeyspaceMetadata,
@@ -138,7 +138,7 @@ fn add_field(
     if refers_to(&field_type, &keyspace.name, &old.name) {
         return refuse("it would create a circular reference".into());
     }
-    // Keys are compared by their bytes, and a value with a field more has other bytes.
+    // Partition keys compare as bytes, and one more field changes the bytes of a value.
     let keyed: Vec<String> = keyspace
         .tables
         .values()
@@ -159,8 +159,8 @@ fn add_field(
     Ok(Some(altered))
 }
 
-/// The type with other names of fields. All are given at once: `a TO b AND b TO a` swaps two. Of
-/// two new names for a field the last one counts.
+/// Returns the type with renamed fields. All renames happen at once: `a TO b AND b TO a` swaps two
+/// fields. If a field gets two new names, the last one wins.
 fn rename_fields(
     context: &Context<'_>,
     old: &UserType,
@@ -175,7 +175,7 @@ fn rename_fields(
             Some((name, _)) => *name = to.as_str().to_string(),
             None if if_exists => {}
             None => {
-                // The word is Cassandra's.
+                // The misspelling is Cassandra's.
                 let message =
                     format!("Unkown field {from} in user type {}.{}", old.keyspace, old.name);
                 return Err(Error::invalid_at(context.text, from.position, message));
@@ -188,7 +188,7 @@ fn rename_fields(
         twice.map(|(name, _)| name.clone())
     };
     if let Some(name) = twice {
-        // Cassandra names the keyspace.
+        // Cassandra's text names the keyspace.
         let message = format!("Duplicate field name {name} in type {}", old.keyspace);
         return Err(Error::invalid(message));
     }

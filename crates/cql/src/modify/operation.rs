@@ -19,9 +19,9 @@ use crate::{
 pub enum Operation {
     /// A plain value; null deletes it.
     Set(ColumnDefinition, Term),
-    /// A whole collection or UDT. A deletion with the timestamp before the statement's removes the
-    /// former value, also where the new one is null or empty, so that elements which the same
-    /// timestamp writes stay.
+    /// A whole collection or UDT. A deletion, whose timestamp is one less than the statement's,
+    /// removes the former value, also if the new one is null or empty. Elements with the
+    /// statement's own timestamp stay.
     Replace(ColumnDefinition, Term),
     /// Elements are added: list append, set or map union.
     Add(ColumnDefinition, Term),
@@ -267,8 +267,8 @@ impl Operation {
     }
 }
 
-/// Puts a cell at its place among the paths. Of two cells with the same path CQL's reconciliation
-/// keeps one: the operations of a statement share its timestamp, so their order does not matter.
+/// Inserts a cell in the order of paths. CQL's reconciliation keeps one of two cells with the same
+/// path: the operations of a statement share its timestamp, so their order does not matter.
 fn put(
     table: &TableMetadata,
     column: &ColumnDefinition,
@@ -289,8 +289,8 @@ fn put(
     }
 }
 
-/// Puts many cells, in any order, as [`put`] would one after the other, but in the time that
-/// sorting takes.
+/// Inserts many cells in any order. The result is that of [`put`] for each of them, but the time is
+/// O(n log n).
 fn put_all(
     table: &TableMetadata,
     column: &ColumnDefinition,
@@ -313,9 +313,9 @@ fn put_all(
     });
 }
 
-/// The row as an operation of a statement sees it: with what the statement's former operations
-/// have written into `pending`. A row that is not stored yet keeps its tombstones, which count as
-/// elements of a list, as in Cassandra.
+/// The row as an operation of a statement sees it: the stored row and the writes of the statement's
+/// earlier operations in `pending`. A row that is not stored yet keeps its tombstones, which count
+/// as elements of a list, as in Cassandra.
 pub(super) fn with_pending(
     table: &TableMetadata,
     stored: Option<Row>,

@@ -63,7 +63,7 @@ impl QueryProcessor {
                 MAXIMUM_STATEMENT_BYTES >> 20
             )));
         }
-        // A statement that names all its keyspaces is kept without the session's.
+        // The cache keeps a statement that names all its keyspaces without the session's.
         let unbound = self.prepared(&statement_id(None, text));
         let unbound = unbound.filter(|prepared| keyspace.is_none() || prepared.plan.names_tables());
         let of_keyspace = || self.prepared(&statement_id(keyspace, text));

@@ -17,11 +17,11 @@ use crate::{
 pub enum PartitionRestriction {
     /// Every partition key column by `=` or `IN`.
     Keys(Vec<Alternatives>),
-    /// Every partition key column by `=` or `IN`, and `token(...)` relations that leave out keys.
+    /// Every partition key column by `=` or `IN`, with `token(...)` relations that exclude keys.
     KeysOfTokens {
         /// The values of each partition key column.
         keys: Vec<Alternatives>,
-        /// Keys with tokens outside are left out.
+        /// Bounds of the tokens: the statement excludes keys outside.
         tokens: TokenBounds,
     },
     /// `token(...)` relations alone.
@@ -133,7 +133,7 @@ fn keys(
             let mut values = alternatives.evaluate(&column.name, evaluation)?;
             if values.len() > 1 {
                 values.sort_by(|left, right| column.column_type.compare(left, right));
-                // As in Cassandra, the first of equal values is the only one that is looked up.
+                // As in Cassandra, the statement looks up only the first of equal values.
                 values.dedup_by(|later, first| column.column_type.compare(later, first).is_eq());
             }
             Ok(values)
@@ -241,8 +241,8 @@ impl TokenBounds {
         Ok((!is_empty).then_some(KeyRange { start, end }))
     }
 
-    /// Leaves out keys with tokens outside. Here the minimum token is an ordinary bound, as in
-    /// Cassandra.
+    /// Removes keys with tokens outside the range. Here the minimum token is an ordinary bound, as
+    /// in Cassandra.
     fn retain(&self, keys: &mut Vec<DecoratedKey>, evaluation: &Evaluation<'_>) -> Result<()> {
         if let Some(bound) = &self.lower {
             let token = bound.token(evaluation)?;

@@ -385,8 +385,8 @@ impl Execution<'_> {
         Ok(Flow::More)
     }
 
-    /// Whether the page has its rows, or is large enough without them. Without paging a result that
-    /// grows too large is an error.
+    /// Whether the page is full, by its rows or by its bytes. A result without paging that grows
+    /// too large is an error.
     fn page_is_full(&self) -> Result<bool> {
         let bytes = self.output.content.len();
         if self.page_size != usize::MAX {

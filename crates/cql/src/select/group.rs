@@ -79,8 +79,7 @@ impl<'s> Output<'s> {
                 let (left, right) = (&left.clustering.values, &right.clustering.values);
                 let mut pairs = left.iter().zip(right).take(columns - partition_columns);
                 let comparator = row.table.comparator();
-                // 1 and 1.0 are of one group. Partition keys are compared by their bytes, as
-                // everywhere.
+                // 1 and 1.0 belong to one group. Partition keys compare as bytes, as everywhere.
                 (0..).zip(&mut pairs).any(|(index, (left, right))| {
                     comparator.compare_value(index, left.as_deref(), right.as_deref()).is_ne()
                 })

@@ -246,8 +246,8 @@ fn is_single(alternatives: &Alternatives) -> bool {
     matches!(alternatives, Alternatives::Terms(terms) if terms.len() == 1)
 }
 
-/// Refuses `ORDER BY column ANN OF vector`: it needs an index, and a column cannot have one here.
-/// Cassandra looks at it before it looks at WHERE.
+/// Refuses `ORDER BY column ANN OF vector`: it needs an index, and this node has none. Cassandra
+/// checks this before WHERE.
 fn check_nearest(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,

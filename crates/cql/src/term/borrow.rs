@@ -39,8 +39,8 @@ impl Term {
     }
 }
 
-/// Binds values as [`super::bind_values`] does, without a copy. `None`: it would copy, change a
-/// value, or fail.
+/// Binds values as [`super::bind_values`] does, without a copy. Returns `None` if binding would
+/// copy or change a value, or would fail.
 #[inline]
 pub fn borrow_values<'v>(markers: &[ColumnSpec], values: Values<'v>) -> Option<&'v [Value]> {
     let Values::Positional(values) = values else { return None };

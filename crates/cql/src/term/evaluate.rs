@@ -81,8 +81,8 @@ impl CompositeTerm {
     }
 }
 
-/// The serialised form of a literal of type `column_type` from its parts. Sets and maps are sorted;
-/// of equal keys the first one stays, with the last value. A null inside a collection is refused.
+/// Serialises a literal of type `column_type` from its parts. It sorts sets and maps, keeps the
+/// first of equal keys with the last value, and refuses a null inside a collection.
 pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result<Bytes> {
     let no_null = |part: Option<Bytes>| {
         part.ok_or_else(|| Error::invalid("null is not supported inside collections"))

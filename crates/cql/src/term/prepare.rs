@@ -120,8 +120,8 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// For each partition key column of `table` the last marker that is bound to it; nothing if one
-    /// has none.
+    /// For each partition key column of `table` the last marker that is bound to it; empty if a
+    /// column has no marker.
     pub fn key_indices(&self, table: &TableMetadata) -> Vec<u16> {
         let last = |position| {
             let mut markers = self.key_markers.iter().rev();

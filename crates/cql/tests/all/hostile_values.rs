@@ -128,7 +128,7 @@ fn the_later_of_equal_elements_stays() {
     });
 }
 
-/// Cassandra sorts bound sets; inside of tuples it leaves them as they were sent, we do not.
+/// Cassandra and this node sort bound sets. Inside tuples only this node sorts them.
 #[test]
 fn unsorted_sets_are_those_that_literals_are() {
     block_on(async {

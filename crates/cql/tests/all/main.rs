@@ -1,4 +1,5 @@
-//! The CQL crate as a whole, one behaviour a file. One program, because linking many takes longer than running them.
+//! Tests of the CQL crate as a whole, one behaviour a file. They are one program, because linking
+//! many programs takes longer than running them.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod functions;

@@ -1,5 +1,5 @@
-//! Random schemas: whatever CREATE, ALTER and DROP accept is there after a flush and a restart, and
-//! what DESCRIBE prints makes the same schema on another node.
+//! Random schemas. A schema that CREATE, ALTER and DROP accept is unchanged after a flush and a
+//! restart, and DESCRIBE's output makes the same schema on another node.
 //!
 //! `SCHEMA_SEED` chooses the first seed, `SCHEMA_CASES` the number of cases. A failure names its
 //! seed.
@@ -188,8 +188,7 @@ async fn run(processor: &QueryProcessor, text: &str) -> Result<QueryResult, Stri
     result.map_err(|error| format!("{:?}: {}", error.code, error.message))
 }
 
-/// The keyspaces of users, without what cannot outlive a restart exactly: the time of a DROP is
-/// kept in milliseconds.
+/// The keyspaces of users, without the exact times of drops: the schema tables keep milliseconds.
 fn schema_of(database: &Database, with_dropped: bool) -> String {
     let schema = database.schema();
     let mut text = String::new();
@@ -203,7 +202,7 @@ fn schema_of(database: &Database, with_dropped: bool) -> String {
         for table in tables.values() {
             let _ = writeln!(text, "  {} {:?}", table.name, table.options);
             for column in table.columns() {
-                // Ids are given anew at each start.
+                // Each start assigns new ids.
                 let (name, kind, position) = (&column.name, column.kind, column.position);
                 let (column_type, reversed) = (&column.column_type, column.reversed);
                 let _ = writeln!(text, "    {name} {kind:?} {position} {column_type:?} {reversed}");
@@ -263,7 +262,7 @@ fn insert(table: &TableMetadata) -> Option<String> {
     Some(format!("INSERT INTO {keyspace}.{name} ({names}) VALUES ({values})"))
 }
 
-/// Writes a row to each table. Values may be refused: large ones, and counters.
+/// Writes a row to each table. The node may refuse large values and counters.
 async fn insert_rows(database: &Database, processor: &QueryProcessor) -> usize {
     let schema = database.schema();
     let tables = schema.tables().filter(|table| !table.keyspace.starts_with("sys"));
@@ -326,7 +325,7 @@ struct Counts {
     rows: usize,
 }
 
-/// Makes a random schema. Returns what it is, and how many rows each table has.
+/// Makes a random schema. Returns it with the number of rows of each table.
 async fn make(seed: u64, file_system: &FileSystem, counts: &mut Counts) -> (String, Vec<i32>) {
     let mut random = Random(Generator::from_seed(seed));
     let (database, processor) = open(file_system).await;
@@ -356,7 +355,7 @@ async fn make(seed: u64, file_system: &FileSystem, counts: &mut Counts) -> (Stri
 fn check(seed: u64, counts: &mut Counts) {
     let file_system = FileSystem::simulated(seed);
     let before = block_on(make(seed, &file_system, counts));
-    // The commit log has all of it; then the files have.
+    // First the commit log has everything, then the files.
     for kind in ["replayed", "flushed"] {
         block_on(async {
             let (database, processor) = open(&file_system).await;

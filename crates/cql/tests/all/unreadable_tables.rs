@@ -1,4 +1,4 @@
-//! A start that meets a table that it cannot read opens the others, and keeps what there is of it.
+//! A start with an unreadable table opens the other tables and keeps its files and definition.
 
 use std::{path::Path, sync::Arc};
 

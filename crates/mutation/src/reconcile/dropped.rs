@@ -1,4 +1,4 @@
-//! Which cells a dropped column leaves. Source: reference 9.10.
+//! Removes cells of dropped columns. Source: reference 9.10.
 //!
 //! A cell counts if its column is there and the cell was written after the latest drop of a column
 //! of that name. The rule does not depend on where the cell lies: memtables, commit logs and the
@@ -7,8 +7,8 @@
 
 use crate::{ColumnData, ComplexColumn, DeletionTime, Row, schema::TableMetadata};
 
-/// Removes the cells of dropped columns from a row, and the older ones of columns that were added
-/// again. The columns' ids are those of the table; an id that it does not know is of a dropped one.
+/// Removes from a row the cells of dropped columns, and the cells before the drop of columns that
+/// were added again. Columns have the table's ids; an unknown id belongs to a dropped column.
 pub fn remove_dropped(table: &TableMetadata, row: &mut Row) {
     if table.newest_drop_us() == i64::MIN {
         return;

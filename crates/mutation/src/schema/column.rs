@@ -66,8 +66,8 @@ impl ColumnDefinition {
     }
 }
 
-/// What is remembered of a dropped column. Cells at or before `dropped_time_us` are ignored, also
-/// once a column of that name is added again; later ones are shown then.
+/// Record of a dropped column. Reads ignore its cells at or before `dropped_time_us`, also after a
+/// column of that name is added again; they show later cells then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedColumn {
     /// Name.
@@ -81,14 +81,14 @@ pub struct DroppedColumn {
 }
 
 impl DroppedColumn {
-    /// Whether the drop removes what was written at this time.
+    /// Whether the drop removes a cell with this write timestamp in µs.
     pub const fn deletes(&self, timestamp: i64) -> bool {
         is_before_drop(self.dropped_time_us, timestamp)
     }
 }
 
-/// Whether a drop at `dropped_time_us` removes what was written at `timestamp`; both in µs. A time
-/// of `i64::MIN` stands for no drop.
+/// Whether a drop at `dropped_time_us` removes a cell written at `timestamp`; both in µs.
+/// `i64::MIN` means that there was no drop.
 #[inline]
 pub const fn is_before_drop(dropped_time_us: i64, timestamp: i64) -> bool {
     dropped_time_us != i64::MIN && timestamp <= dropped_time_us

@@ -20,7 +20,7 @@ pub struct KeyspaceMetadata {
     pub tables: BTreeMap<String, Arc<TableMetadata>>,
     /// User-defined types by name.
     pub types: BTreeMap<String, Arc<UserType>>,
-    /// What the schema tables hold of this keyspace and the node cannot read.
+    /// Tables and types of this keyspace that the node cannot read.
     pub unreadable: Unreadable,
 }
 

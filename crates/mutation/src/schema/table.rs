@@ -45,7 +45,7 @@ pub struct TableMetadata {
     comparator: ClusteringComparator,
     next_column_id: u32,
     is_counter: bool,
-    /// Ids of the columns that were dropped and are not there now.
+    /// Ids of the columns that are dropped and were not added again.
     dropped_ids: BTreeMap<String, DroppedId>,
     /// The latest time of a drop in µs; `i64::MIN` if no column was ever dropped.
     newest_drop_us: i64,
@@ -108,8 +108,8 @@ impl TableBuilder {
         self
     }
 
-    /// A column that comes back has its former id, so that memtables show the cells that were
-    /// written after the drop, as files do, which know columns by name.
+    /// The id of a new column. A column that is added again gets its former id, so that memtables
+    /// show its cells after the drop, as files do, which know columns by name.
     fn id_of_new(&mut self, name: &str, kind: ColumnKind, is_complex: bool) -> ColumnId {
         match self.dropped_ids.remove(name) {
             Some(former) if former.kind == kind && former.is_complex == is_complex => former.id,
@@ -288,16 +288,16 @@ impl TableMetadata {
         self.columns.get(index as usize)
     }
 
-    /// The latest time at which a column was dropped, in µs; `i64::MIN` if none ever was. Cells
-    /// that were all written later need no look at [`crate::reconcile::remove_dropped`].
+    /// The latest time at which a column was dropped, in µs; `i64::MIN` if none ever was. A row
+    /// with later cells only does not need [`crate::reconcile::remove_dropped`].
     #[inline]
     pub fn newest_drop_us(&self) -> i64 {
         self.newest_drop_us
     }
 
-    /// The table with those of its dropped columns that `keep` names, as if they had been added
-    /// again: cells that are newer than the drop are kept by it, because the column may come back.
-    /// `None` if there is no such column. Counters never come back.
+    /// The table with the dropped columns that `keep` selects, as if they had been added again. A
+    /// writer with this table keeps cells after the drop, because the column may be added again.
+    /// `None` if `keep` selects no column. Counters cannot be added again.
     pub fn with_dropped(&self, keep: impl Fn(ColumnId, &DroppedColumn) -> bool) -> Option<Self> {
         let mut builder = self.rebuild();
         builder.version = self.version;
@@ -314,7 +314,7 @@ impl TableMetadata {
         has_some.then(|| builder.build())
     }
 
-    /// When a column that the table has was dropped before it was added again.
+    /// The last drop of a column that was added again; `None` if it was never dropped.
     pub fn former_drop(&self, column: &ColumnDefinition) -> Option<&DroppedColumn> {
         self.dropped_columns.get(&column.name)
     }

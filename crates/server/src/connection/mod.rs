@@ -6,8 +6,8 @@
 //!
 //! Memory, besides requests in flight (see [`crate::admission`]; up to sixteen are taken out of the buffer at a
 //! time): the receive buffer, which grows only with bytes that have arrived, to at most a frame; the send buffer, of which a reader waits to be rid before it reads on once it holds
-//! [`MAX_UNSENT`]; at most [`MAX_WAITING_REQUESTS`] tasks. Rows are not read for a client that holds
-//! so much unsent either (see [`room`]).
+//! [`MAX_UNSENT`]; at most [`MAX_WAITING_REQUESTS`] tasks. The connection reads no rows either
+//! while so much is unsent (see [`room`]).
 
 mod inline;
 mod reader;
@@ -38,14 +38,14 @@ use reader::{Next, Reader};
 /// Unsent bytes that make a reader wait: a client that does not read its answers gets no more of them.
 const MAX_UNSENT: usize = 1024 * 1024;
 
-/// A longer write goes in pieces of so many bytes, so that other connections have their turn between
-/// the kernel's copies. Arbitrary: a copy of a tenth of a millisecond.
+/// The connection splits longer writes into pieces of this size in bytes, so that other connections
+/// run between the kernel's copies. Arbitrary: a copy takes a tenth of a millisecond.
 const MAX_WRITE: usize = 256 * 1024;
 
 /// Requests of one connection that may wait at once; then it reads no more until some are done.
 const MAX_WAITING_REQUESTS: usize = 8192;
 
-/// Requests of one connection that read rows at the same time.
+/// Limit of requests of one connection that read rows at the same time.
 const MAX_ROW_READERS: usize = 32;
 
 /// One client's connection, shared by its reader and its waiting requests.
@@ -73,10 +73,10 @@ pub(crate) struct Connection {
     /// A write is done, or there will be none any more.
     sent: Notify,
     row_readers: Semaphore,
-    /// Places for statements that were sent as text, are planned, and may read rows.
+    /// Permits for planned QUERY statements that may read rows.
     planned_queries: Semaphore,
     answer_account: AnswerAccount,
-    /// The bytes that recent answers with rows took; 0 before the first.
+    /// Expected bytes of the next answer with rows, from recent ones; 0 before the first.
     expected_answer: Cell<usize>,
     /// The last answer was read without a reservation and was too large to be kept.
     probe_failed: Cell<bool>,
@@ -172,7 +172,7 @@ impl Connection {
     /// Ends the connection: a read under way ends, what was not written is dropped.
     pub fn close(&self) {
         self.broken.set(true);
-        // Requests that are still read must not keep what nobody will take.
+        // Requests under way must not keep answers that no client will take.
         drop(self.send.borrow_mut().take());
         self.held.take();
         self.note_unsent();
@@ -206,8 +206,8 @@ impl Connection {
         self.server.unsent_bytes.set(others + unsent);
     }
 
-    /// Whether the client has so much to read that it gets no more rows now: while the shard's
-    /// clients together have too much, anything.
+    /// Whether the client must take its unsent answers before it gets more rows: at more than
+    /// [`MAX_UNSENT`], or at one byte while all clients of the shard exceed the shard's limit.
     pub fn is_behind(&self) -> bool {
         let is_strained = self.server.unsent_bytes.get() > self.server.max_unsent_bytes;
         let allowed = if is_strained { 0 } else { MAX_UNSENT };
@@ -257,7 +257,7 @@ impl Connection {
         self.eased.notify_one();
     }
 
-    /// Writes all of `bytes`; gives them back if they are few.
+    /// Writes all of `bytes`; returns the buffer for reuse unless it was large.
     async fn write(&self, bytes: Vec<u8>) -> (io::Result<()>, Vec<u8>) {
         if bytes.len() <= MAX_WRITE {
             return self.stream.write_all(bytes).await;

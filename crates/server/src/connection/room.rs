@@ -1,12 +1,13 @@
-//! Room for the answer of a request that reads rows: when it is read, how large it may become, and
-//! when the client is told that the node is overloaded.
+//! Memory for the answer of a request that reads rows: when the read may start, how large the
+//! answer may become, and when the client gets OVERLOADED.
 //!
-//! - A connection that does not take its answers gets no more rows: its requests wait here, as long
-//!   as it takes. Requests that were not executed hold nothing but their bytes.
-//! - A connection reads at most [`MAX_ROW_READERS`] answers at the same time, and few if its
-//!   answers are large: [`BYTES_OF_READER`] for each.
-//! - An answer is reserved before it is read (see [`crate::answers`]). Where there is no room, a
-//!   small answer is read without; a larger one waits for [`PATIENCE`], then it is refused.
+//! - A client that does not take its answers gets no more rows: its requests wait here without a
+//!   time limit. A waiting request holds only its own bytes.
+//! - A connection reads at most [`MAX_ROW_READERS`] answers at the same time. An answer takes one
+//!   of these places for each [`BYTES_OF_READER`], so large answers are few.
+//! - A request reserves memory before it reads (see [`crate::answers`]). When memory is full, a
+//!   small answer needs no reservation; a larger one waits for [`PATIENCE`], then the node refuses
+//!   it.
 
 use std::time::Duration;
 
@@ -18,17 +19,17 @@ use super::{Connection, MAX_ROW_READERS};
 use crate::answers::{PAGE_BYTES, Reservation, SMALL_ANSWER};
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 
-/// Expected bytes of answers for which a connection may read one more answer at the same time, so
-/// that all of them together are about a page.
+/// Expected bytes of an answer for each place of a reader that it takes. All answers that a
+/// connection reads at the same time have about a page together.
 const BYTES_OF_READER: usize = PAGE_BYTES / MAX_ROW_READERS;
 
-/// How long a request waits for memory before the client is told that the node is overloaded:
-/// Cassandra's `read_request_timeout`.
+/// How long a request waits for memory before the client gets OVERLOADED: Cassandra's
+/// `read_request_timeout`.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The memory that an answer may take.
 pub(crate) struct Room {
-    /// `None`: the answer is kept only if it is small.
+    /// `None`: the connection keeps the answer only if it is small.
     reservation: Option<Reservation>,
     _places: [Permit; 2],
     _probe: Option<Permit>,
@@ -42,8 +43,9 @@ impl Room {
 }
 
 impl Connection {
-    /// Waits until rows may be read for this client; `least` is what an earlier attempt at the same
-    /// request is known to take. An error if other answers hold the memory.
+    /// Waits until a request of this client may read rows. `least` is the number of bytes that the
+    /// answer needs according to an earlier attempt, or 0. An error if other answers hold the
+    /// memory.
     pub async fn room_for_rows(&self, least: usize) -> Result<Room, ErrorResponse> {
         let expected = match self.expected_answer.get() {
             0 => PAGE_BYTES,
@@ -63,7 +65,7 @@ impl Connection {
                 let (reservation, places) = (Some(reservation), [of_connection, of_shard]);
                 return Ok(Room { reservation, _places: places, _probe: None });
             }
-            // A request that waits for memory must not take the place of one that has it.
+            // A request that waits for memory must not occupy a reader's place on the shard.
             drop(of_shard);
             let (reservation, probe) = self.wait_for_memory(bytes).await?;
             let of_shard = self.server.row_readers.acquire(1).await;
@@ -75,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// Waits for a place among the connection's queries that are planned and executed.
+    /// Waits for one of the connection's permits for planned queries.
     pub async fn place_for_query(&self) -> Permit {
         self.planned_queries.acquire(1).await
     }
@@ -117,8 +119,8 @@ impl Connection {
         Err(ErrorResponse::new(ErrorDetail::Overloaded, message))
     }
 
-    /// Takes what was read into the connection's account. An error says how many bytes the answer
-    /// needs: it cannot be kept, and has to be read again.
+    /// Adds the answer to the connection's account. If it is too large to keep, returns the bytes
+    /// that it needs as an error, and the caller must read it again.
     pub fn keep_answer(
         &self,
         room: Room,
@@ -137,7 +139,7 @@ impl Connection {
         };
         let half = self.expected_answer.get() / 2;
         self.expected_answer.set(needed.max(half).max(SMALL_ANSWER));
-        // A page ends behind the row that fills it.
+        // A page ends with the row that fills it.
         let is_large = needed > 2 * SMALL_ANSWER;
         let is_too_large = result.is_err() || (room.reservation.is_none() && is_large);
         self.probe_failed.set(is_too_large);

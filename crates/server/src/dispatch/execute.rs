@@ -181,8 +181,8 @@ pub(super) async fn serve_execute(
 }
 
 fn columns_of<'a>(execute: &Execute<'a>, prepared: &cql::Prepared) -> Columns<'a> {
-    // Before version 5 nothing says which columns the client knows: once they have changed, it is
-    // told them in any case.
+    // Before version 5 the request does not say which columns the client knows: once they have
+    // changed, each answer describes them.
     let knows = execute.result_metadata_id.is_some() || !prepared.result_changed;
     let skip = execute.parameters.skip_metadata && knows;
     Columns::Prepared { skip, known_id: execute.result_metadata_id }

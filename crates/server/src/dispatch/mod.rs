@@ -116,7 +116,7 @@ async fn serve_query(
     let values = BoundValues::new(&query.parameters.values);
     let options = query_options(&query.parameters, &values);
     let consistency = query.parameters.consistency;
-    // A plan is much larger than its text: few of them wait for their client.
+    // A plan is much larger than its text, so only a few may wait for their client.
     let _place =
         if may_return_rows(query.text) { Some(connection.place_for_query().await) } else { None };
     let processor = &connection.server.processor;

@@ -8,9 +8,10 @@ use espalier_cql as cql;
 use crate::connection::Connection;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 
-/// Executes `prepared`. A read of rows waits for room first, and is repeated with more room if that
-/// was not enough. The reads of the node's own tables that drivers begin with need no room: they wait
-/// only until their client has taken its answers. All other statements do not wait.
+/// Executes `prepared`. A read of a user's table waits for memory first; if that is not enough, the
+/// read runs again with more. Reads of the node's own tables, which drivers need to connect,
+/// reserve nothing and wait only until their client has taken its answers. Other statements do not
+/// wait.
 pub(super) async fn execute_with_room(
     connection: &Rc<Connection>,
     prepared: &Arc<cql::Prepared>,
@@ -35,7 +36,7 @@ pub(super) async fn execute_with_room(
     }
 }
 
-/// An answer that has all the memory there can be, and does not fit, will not fit later either.
+/// Refuses an answer that does not fit into the shard's whole limit, since it will never fit.
 fn refuse_too_large(
     result: cql::Result<cql::QueryResult>,
     bytes: usize,

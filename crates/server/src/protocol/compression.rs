@@ -1,5 +1,5 @@
-//! Compression of bodies before version 5. LZ4 bodies begin with their plain length (be32); Snappy
-//! has its own.
+//! Compression of bodies before version 5. LZ4 bodies begin with their plain length (be32); the
+//! Snappy format includes it.
 //!
 //! Memory: a body that claims to be larger than the frame limit is refused before anything is allocated for it.
 

@@ -111,7 +111,7 @@ pub struct SchemaChange {
 
 impl SchemaChange {
     /// The body of RESULT after its kind, and of EVENT after its type. Version 3 knows neither
-    /// functions nor aggregates: their keyspace has changed.
+    /// functions nor aggregates; it reports a change of their keyspace instead.
     pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
         let is_function =
             matches!(self.target, SchemaTarget::Function(..) | SchemaTarget::Aggregate(..));

@@ -1,10 +1,10 @@
-//! The CQL native protocol, versions 3 to 5, seen from the server. Sans-IO: bytes in, requests out; responses in,
-//! bytes out. It opens no socket and reads no clock.
+//! The CQL native protocol, versions 3 to 5, seen from the server. Sans-IO: bytes in, requests out;
+//! responses in, bytes out. It opens no socket and reads no clock.
 //!
 //! | layer | in | out |
 //! | --- | --- | --- |
 //! | segments (v5, after STARTUP): checksums, LZ4 | [`segment`] | [`segment`] |
-//! | envelopes: version, flags, stream, opcode, length; LZ4 or Snappy bodies before v5 | [`Decoder`] | [`SendBuffer`] |
+//! | envelopes: header; bodies, before v5 with LZ4 or Snappy | [`Decoder`] | [`SendBuffer`] |
 //! | messages | [`request`] | [`response`] |
 //!
 //! Invariants:

@@ -31,7 +31,7 @@ pub const MODES: [Mode; 5] = [
     Mode { version: ProtocolVersion::V5, compression: Some(Compression::Lz4) },
 ];
 
-/// Version 3, which differs in much: see `version_3.rs`.
+/// Version 3, which has many differences: see `version_3.rs`.
 #[allow(dead_code)] // not in each of the test programs
 pub const V3: Mode = Mode { version: ProtocolVersion::V3, compression: None };
 

@@ -231,9 +231,9 @@ impl RowIndex {
     }
 }
 
-/// A position to look up, in the ordered form. Writers end no block at a position whose form in the
-/// trie is another, so that separators lie between positions as the comparator has them. Files of
-/// Cassandra may; it does not find such rows either.
+/// Encodes a position to look up in the ordered form. Our writer ends no block at a position whose
+/// ordered form differs from Cassandra's, so separators agree with the comparator. Cassandra's
+/// files may have such separators, and Cassandra does not find the rows there either.
 fn encode_position(
     comparator: &ClusteringComparator,
     position: PositionRef<'_>,

@@ -277,8 +277,8 @@ impl SSTableReader {
         Scan::new(self.clone(), range, slices, self.decoder(columns), Caching::Private).await
     }
 
-    /// All columns of the partitions of a range, read as rows of `table`, which may differ from
-    /// [`Self::table`] in dropped columns only.
+    /// Scans all columns of the partitions of a range as rows of `table`, which may differ from
+    /// [`Self::table`] only in dropped columns.
     pub async fn scan_as(
         &self,
         table: &Arc<TableMetadata>,

@@ -127,13 +127,13 @@ pub(super) async fn check_partition(
     Ok(key)
 }
 
-/// Values of the partition key: sets and maps inside are to be sorted, or an equal key does not
-/// find the partition.
+/// Checks that sets and maps in the partition key are sorted: otherwise an equal key does not find
+/// the partition.
 fn check_key(position: u64, tally: &mut Tally<'_>) {
     let columns = tally.table.partition_key_columns();
     let values = match columns {
         [_] => vec![tally.key.clone()],
-        // A key that cannot be split is a finding of the reader.
+        // The reader reports a key that cannot be split.
         _ => split_composite(&tally.key, columns.len()).unwrap_or_default(),
     };
     for (column, value) in columns.iter().zip(&values) {
@@ -210,12 +210,11 @@ fn check_cell(
     if column_type.is_counter() {
         tally.collector.add_counter_context(&cell.value);
     }
-    match cell.is_tombstone() {
-        true => {
-            let what = "a tombstone with a value";
-            tally.report.check(cell.value.is_empty(), tally.name, position, what);
-        }
-        false => check_value(column_type, &cell.value, column, position, tally),
+    if cell.is_tombstone() {
+        let what = "a tombstone with a value";
+        tally.report.check(cell.value.is_empty(), tally.name, position, what);
+    } else {
+        check_value(column_type, &cell.value, column, position, tally);
     }
 }
 
@@ -236,8 +235,8 @@ fn check_value(
     check_sorted(column_type, value, column, position, tally);
 }
 
-/// Sets and maps in one cell are sorted and unique: equal values are equal bytes. Cassandra stores
-/// others only where a client sent them inside of a tuple, user type or vector.
+/// Checks that sets and maps in one cell are sorted and unique, so that equal values have equal
+/// bytes. Cassandra stores others only if a client sent them inside a tuple, user type or vector.
 fn check_sorted(
     column_type: &CqlType,
     value: &[u8],

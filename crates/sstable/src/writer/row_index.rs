@@ -5,11 +5,11 @@
 //! entry, which would be another page to read. It does not end
 //! while a range deletion with a negative timestamp is open, for the version has no room for that at the start of a block.
 //!
-//! Cassandra's byte-comparable form, in which the trie keeps separators, puts a few positions
-//! elsewhere than the comparator by which rows are sorted (NaN, empty values inside tuples and
-//! collections). No block begins or ends with one of those, so that separators ascend and all other
-//! positions are found. Whether a block ends is known only when the next one begins there: it is
-//! *ending* meanwhile, in tables that can have such positions.
+//! The trie keeps separators in Cassandra's byte-comparable form. That form orders a few
+//! *displaced* positions (NaN, empty values inside tuples and collections) differently than the
+//! comparator that sorts the rows. No block begins or ends with a displaced position, so that
+//! separators ascend and look-ups find all other positions. In tables that can have such positions,
+//! a full block is *ending* until the next position shows whether a block may begin there.
 
 use espalier_mutation::{DeletionTime, PositionRef};
 use espalier_types::{
@@ -40,7 +40,7 @@ pub(super) struct BlockBuilder {
     last: Vec<u8>,
     /// The open block ends, unless the next position is a displaced one.
     is_ending: bool,
-    /// For what begins behind a block that is ending.
+    /// Buffer for the position behind a block that is ending.
     next: Vec<u8>,
 }
 
@@ -85,7 +85,7 @@ impl BlockBuilder {
         Ok(())
     }
 
-    /// A block may begin at the position in `next`, behind the one that is ending.
+    /// Ends the open block and begins one at the position in `next`, unless that is displaced.
     fn begin_behind(&mut self, start: BlockStart, is_displaced: bool) -> Result<()> {
         self.is_ending = false;
         if !is_displaced {
@@ -117,7 +117,8 @@ impl BlockBuilder {
         self.end_block(types, is_displaced)
     }
 
-    /// The open block may end at the position in `last`.
+    /// Ends the open block at the position in `last`. In tables that can have displaced positions,
+    /// only marks the block as ending, unless that position is displaced.
     fn end_block(&mut self, types: &[(CqlType, bool)], is_displaced: bool) -> Result<()> {
         if may_be_displaced(types) {
             self.is_ending = !is_displaced;
@@ -133,7 +134,7 @@ impl BlockBuilder {
         self.is_ending = false;
         encode_position(types, last, &mut self.last);
         if is_displaced(types, last, &self.last) {
-            // Behind all positions, and so behind the block's others.
+            // This separator lies behind all positions.
             self.last.clear();
             self.last.push(GT_NEXT);
         }
@@ -245,13 +246,13 @@ fn encode_row_position<'a>(
     out.push(TERMINATOR);
 }
 
-/// Whether some positions lie elsewhere by their byte-comparable form than by the comparator.
+/// Whether the byte-comparable form orders some positions differently than the comparator.
 #[inline]
 fn may_be_displaced(types: &[(CqlType, bool)]) -> bool {
     types.iter().any(|(column_type, _)| column_type.has_displaced_values())
 }
 
-/// Whether this one does. `encoded` is its byte-comparable form.
+/// Whether this position is displaced. `encoded` is its byte-comparable form.
 #[inline]
 fn is_displaced(types: &[(CqlType, bool)], position: PositionRef<'_>, encoded: &[u8]) -> bool {
     may_be_displaced(types) && differs(types, position.values, encoded)
@@ -279,7 +280,7 @@ fn differs<V: AsRef<[u8]>>(
     ordered != encoded
 }
 
-/// A position in byte-comparable form, replacing what is in `out`.
+/// Replaces the content of `out` by a position in byte-comparable form.
 fn encode_position(types: &[(CqlType, bool)], position: PositionRef<'_>, out: &mut Vec<u8>) {
     let terminator = match position.weight {
         0 => TERMINATOR,

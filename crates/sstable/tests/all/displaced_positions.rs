@@ -1,6 +1,6 @@
-//! Rows whose byte-comparable form lies elsewhere than the comparator puts them: NaN with any bits,
-//! and empty values inside of tuples. In partitions with a row index each is written, found and
-//! read in order, and verification finds nothing wrong.
+//! Rows that their byte-comparable form orders differently than the comparator: NaN with any bits,
+//! and empty values inside tuples. In partitions with a row index the writer accepts each of them,
+//! reads find it and return it in order, and verification finds no error.
 
 use crate::support;
 

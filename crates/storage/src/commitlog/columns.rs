@@ -57,7 +57,7 @@ pub(crate) struct Translation {
     pub(crate) table: TableId,
     /// The table as it is now; `None` if it was dropped.
     pub(crate) metadata: Option<Arc<TableMetadata>>,
-    /// The table with its dropped columns: of these, cells that are newer than the drop are kept.
+    /// The table with its dropped columns, whose cells after the drop the replay keeps.
     with_dropped: Option<Arc<TableMetadata>>,
     /// Id in the segment -> id now, or the reason why its cells are not wanted.
     columns: HashMap<ColumnId, ColumnId, foldhash::fast::FixedState>,
@@ -97,14 +97,14 @@ impl Translation {
                         && metadata.as_ref().is_none_or(|t| !t.dropped_columns.contains_key(&name));
                     columns.insert(id, column.id);
                 }
-                // A column of another kind came in its place.
+                // A column of another kind has taken its name.
                 None => is_identity = false,
             }
         }
         Ok((number, Translation { table, metadata, with_dropped, columns, is_identity }))
     }
 
-    /// Gives a row's columns their present ids, without the cells that drops take along.
+    /// Gives a row's columns their present ids and removes the cells of dropped columns.
     pub(crate) fn translate(&self, row: &mut Row) {
         if self.is_identity {
             return;

@@ -40,8 +40,8 @@ pub(crate) struct Job {
     pub(crate) scrub: Option<Rc<Scrub>>,
 }
 
-/// The table as a compaction reads and writes it: with the dropped columns of which an input may
-/// have cells that are newer than the drop.
+/// The table as a compaction reads and writes it: with the dropped columns for which an input may
+/// have cells after the drop.
 fn table_to_write(table: &Arc<TableMetadata>, inputs: &[Rc<SSTable>]) -> Arc<TableMetadata> {
     let is_kept = |_, dropped: &DroppedColumn| {
         inputs.iter().any(|input| {

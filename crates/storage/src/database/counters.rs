@@ -101,7 +101,7 @@ impl Database {
     }
 }
 
-/// Joins rows with equal clusterings (1 and 1.0 are equal): each change adds to the others.
+/// Joins rows with equal clusterings (1 and 1.0 are equal) and adds their changes up.
 fn join_rows(comparator: &ClusteringComparator, rows: &mut Vec<Row>) {
     let order = |left: &Row, right: &Row| {
         comparator.compare(left.clustering.position(), right.clustering.position())

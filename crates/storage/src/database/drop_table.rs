@@ -59,7 +59,7 @@ impl Database {
         for FoundTable { directory, .. } in found.iter() {
             let path = directory.path.display();
             match schema.table_by_id(directory.id) {
-                // `report_unreadable` has said more.
+                // `report_unreadable` has reported it.
                 None if schema.is_unreadable(directory.id) => {}
                 None => tracing::warn!(%path, "this directory's table is not in the schema"),
                 Some(table) if self.directory_of(table) != directory.path => {
@@ -79,7 +79,9 @@ impl Database {
                     keyspace,
                     user_type = name,
                     reason,
-                    "user type cannot be read, left out; it and the tables that use it keep their names and files, and a version that can read it opens them again; DROP TYPE removes it"
+                    "user type cannot be read, left out; it and the tables that use it keep their \
+                     names and files, and a version that can read it opens them again; DROP TYPE \
+                     removes it"
                 );
             }
             for (name, table) in &metadata.unreadable.tables {
@@ -90,7 +92,9 @@ impl Database {
                     table = name,
                     id,
                     reason,
-                    "table cannot be read, left out; its files are kept as they are, and a version that can read it opens it again; DROP TABLE removes its definition and leaves its files"
+                    "table cannot be read, left out; the node keeps its files, and a version that \
+                     can read it opens it again; DROP TABLE removes its definition and keeps its \
+                     files"
                 );
             }
         }

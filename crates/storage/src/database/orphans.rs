@@ -68,7 +68,7 @@ impl Database {
             if schema.table_by_id(id).is_some_and(|table| self.directory_of(table) == path) {
                 continue;
             }
-            // Its table is there, though this node cannot read it.
+            // The table exists, though this node cannot read it.
             if schema.is_unreadable(id) {
                 continue;
             }

@@ -14,8 +14,8 @@ use crate::{
 /// Mutations of other shards that are sent together when the number of shards has changed.
 const BATCH: usize = 256;
 
-/// The directory of segments that hold writes of tables that this node cannot read, below the
-/// commit log's.
+/// Name of the directory, below the commit log's, with copies of segments that hold writes of
+/// tables that this node cannot read.
 const UNREADABLE: &str = "unreadable";
 
 impl Database {
@@ -82,8 +82,8 @@ impl Database {
         Ok(summary)
     }
 
-    /// Copies segments that hold writes of tables that this node cannot read: the segments themselves
-    /// are removed, or written anew, when the other tables are flushed.
+    /// Copies segments that hold writes of tables that this node cannot read: flushes of other
+    /// tables remove or rewrite the segments themselves.
     async fn keep_unreadable(&self, segments: &[PathBuf]) -> Result<(), StorageError> {
         let inner = &self.inner;
         let directory = inner.configuration.commitlog_directory.join(UNREADABLE);
@@ -97,7 +97,12 @@ impl Database {
             let content = inner.file_system.read(segment).await?;
             inner.file_system.write_atomically(copy.clone(), content).await?;
             let copy = copy.display();
-            tracing::error!(%copy, "commit log segment holds writes of tables that cannot be read, copied; a version that reads them replays it when it is moved back into the commit log's directory while the node is stopped");
+            tracing::error!(
+                %copy,
+                "commit log segment holds writes of tables that cannot be read, copied; to replay \
+                 it with a version that can read them, stop the node and move the copy back into \
+                 the commit log's directory"
+            );
         }
         Ok(())
     }

@@ -61,8 +61,8 @@ pub(super) fn check_row(
     Ok(())
 }
 
-/// Refuses a cell that expires later than files can say: it would expire sooner. Cassandra's default
-/// policy (`expiration_date_overflow_policy: REJECT`) refuses it too.
+/// Refuses a cell that expires later than files can record, because it would expire sooner.
+/// Cassandra's default policy (`expiration_date_overflow_policy: REJECT`) refuses it too.
 #[inline]
 fn check_expiry(
     table: &Table,

@@ -33,7 +33,7 @@ pub(super) struct Copy<'a> {
     all: Arc<ClusteringSlices>,
     all_items: u64,
     items: u64,
-    /// Whether the memtable may hold cells that a dropped column takes along.
+    /// Whether the memtable may hold cells of dropped columns.
     may_hold_dropped: bool,
 }
 
@@ -96,8 +96,8 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// A row without deletions, all of whose cells are simple ones of columns that the table still
-    /// has and that were not dropped before.
+    /// Returns the row if it has no deletions and only simple cells of columns that the table has
+    /// and that were never dropped; otherwise `None`.
     fn plain_row<'p>(&self, packed: &'p [u8]) -> Option<(PackedRow<'p>, Cells<'p>)> {
         let row = PackedRow::new(packed).ok()?;
         let is_live = row.deletion.is_live() && row.shadowable_deletion.is_live();

@@ -76,16 +76,16 @@ pub(crate) enum Found<R> {
 }
 
 impl Memtable {
-    /// Whether some of its cells may be older than the drop of their column: rows must not be shown
-    /// or written as they lie.
+    /// Whether some of its cells may be older than the drop of their column. If so, reads and
+    /// flushes must remove these cells from the rows.
     #[inline]
     pub(crate) fn may_hold_dropped(&self, table: &TableMetadata) -> bool {
         let newest = table.newest_drop_us();
         newest != i64::MIN && self.statistics.borrow().minimum_timestamp <= newest
     }
 
-    /// The table as a flush writes it: with the dropped columns of which the memtable may have
-    /// cells that are newer than the drop.
+    /// The table as a flush writes it: with the dropped columns for which the memtable may have
+    /// cells after the drop.
     pub(crate) fn table_to_write(&self, table: &Arc<TableMetadata>) -> Arc<TableMetadata> {
         let statistics = self.statistics.borrow();
         let is_kept = |id, dropped: &DroppedColumn| {

@@ -8,10 +8,10 @@
 //!   + clustering     a row: its values, then 38 (a table without clustering columns: just 38)
 //! ```
 //!
-//! All byte-comparable, in the ordered form, so that rows lie as the comparator has them. The order
-//! of keys is: the partition, its deletion branch, its runs, its static row, its rows in clustering
-//! order. The deletion branch and the rows use the same encoding, so that bounds and rows compare
-//! by their bytes: 20 < 38 < 3E, 3F, 40, 41 < 60.
+//! All keys are byte-comparable in the ordered form, so that rows have the comparator's order. The
+//! order of keys is: the partition, its deletion branch, its runs, its static row, its rows in
+//! clustering order. The deletion branch and the rows use the same encoding, so that bounds and rows
+//! compare by their bytes: 20 < 38 < 3E, 3F, 40, 41 < 60.
 
 use crate::StorageError;
 use espalier_mutation::{
@@ -158,9 +158,9 @@ pub(crate) fn kind_of(terminator: u8) -> BoundKind {
     if terminator == LT_NEXT { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart }
 }
 
-/// Whether paths give the values of clustering columns back byte for byte. Where two different
-/// serialised values are equal (decimal 1.0 and 1.00, NaN with other bits), the row keeps the bytes
-/// that were written first.
+/// Whether a path decodes to the exact bytes of the values of clustering columns. For types with
+/// different bytes of equal values (decimal 1.0 and 1.00, NaN with other bits), the row keeps the
+/// bytes that were written first.
 pub fn is_exact(comparator: &ClusteringComparator) -> bool {
     comparator.types.iter().all(|(column_type, _)| {
         matches!(

@@ -52,8 +52,8 @@ impl RowFormat {
         Ok(Some(PartitionHeader { key: key.clone(), deletion, static_row }))
     }
 
-    /// A stored row, taken apart, without the cells that dropped columns take along. `row_path` is
-    /// empty for a static row.
+    /// Decodes a stored row, without the cells of dropped columns. `row_path` is empty for a static
+    /// row.
     pub(super) fn row(
         self,
         table: &TableMetadata,

@@ -43,8 +43,8 @@ impl SchemaRows {
     }
 }
 
-/// The schema that the rows describe, without the tables and types that the node cannot read, which
-/// [`KeyspaceMetadata::unreadable`] names, and with the compiled-in system keyspaces in place of their rows.
+/// Decodes the schema from its rows. [`KeyspaceMetadata::unreadable`] names the tables and types
+/// that the node cannot read. The compiled-in system keyspaces replace their rows.
 pub fn read_schema(rows: &SchemaRows, version: Uuid) -> Result<Schema, SchemaError> {
     let mut found = read_keyspaces(rows)?;
     for system in keyspaces() {
@@ -175,8 +175,8 @@ struct RawColumn {
     reversed: bool,
 }
 
-/// For each table, by keyspace and name, what its rows say, or why the first of them that cannot be
-/// read cannot.
+/// The decoded rows of each table, by keyspace and name, or the reason why the first unreadable row
+/// cannot be read.
 type ByTable<T> = BTreeMap<(String, String), Result<Vec<T>, String>>;
 
 fn read_tables(
@@ -209,7 +209,7 @@ fn read_tables(
     Ok(())
 }
 
-/// Reads the rows of a schema table whose clustering begins with the names of table and column.
+/// Reads the rows of a schema table with clusterings that begin with the names of table and column.
 fn by_table<T>(
     schema_table: &'static str,
     rows: &[(String, Row)],

@@ -184,7 +184,7 @@ fn keyspace(name: &str, replication: &[(&str, &str)], tables: &[(&str, &str)]) -
 fn define(keyspace: &str, name: &str, columns: &str) -> TableMetadata {
     let columns = columns.replace("$OPTIONS", OPTIONS);
     let gc_grace_days = match keyspace {
-        // Rows of traces expire on their own, and nobody deletes them.
+        // Rows of traces expire, and the node never deletes them.
         TRACES_KEYSPACE => 0,
         AUTH_KEYSPACE => 90,
         DISTRIBUTED_KEYSPACE => 10,

@@ -16,7 +16,7 @@ pub fn is_virtual(keyspace: &str) -> bool {
     keyspace == VIEWS_KEYSPACE || keyspace == VIRTUAL_SCHEMA_KEYSPACE
 }
 
-/// Whether the rows of a table are made when it is read: those of the virtual keyspaces, and
+/// Whether a read of the table computes its rows. This holds for the virtual keyspaces and for the
 /// estimates, which Cassandra writes into `system` every few minutes.
 #[inline]
 pub fn is_made_when_read(keyspace: &str, name: &str) -> bool {

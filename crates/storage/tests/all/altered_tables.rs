@@ -71,8 +71,8 @@ fn columns_are_added_dropped_and_added_again() {
     }
 }
 
-/// Cassandra keeps the cells that are newer than a drop, whatever happens until the column comes
-/// back.
+/// As in Cassandra, cells after a drop survive flushes, compactions and restarts until the column
+/// is added again.
 #[test]
 fn cells_that_are_newer_than_a_drop_are_kept_for_the_column_that_comes_back() {
     for step in ["nothing", "flush", "compaction", "restart", "restart and flush"] {

@@ -137,7 +137,7 @@ fn a_dropped_column_of_a_user_type_outlives_it() {
     assert!(found.dropped_time_us >= 5_000_000);
 }
 
-/// A table whose rows make no sense is left out by name; a user type takes its tables with it.
+/// The schema leaves out a table with invalid rows, by name; a user type takes its tables along.
 #[test]
 fn an_unreadable_table_leaves_the_others() {
     let table_of = |name: &str, id: u128, column_type: CqlType| {
@@ -171,7 +171,7 @@ fn an_unreadable_table_leaves_the_others() {
         assert!(table.reason.contains(reason), "{name}: {}", table.reason);
         assert!(read.is_unreadable(table.id.unwrap()));
     }
-    // What a statement changes leaves their rows alone; a DROP removes them.
+    // Other statements keep their rows; a DROP removes them.
     let mut without = (**found).clone();
     without.tables.clear();
     let changed = schema_mutation(&read, &schema(vec![without.clone()]), 20, 1);
@@ -205,8 +205,8 @@ fn describe(table: &TableMetadata) -> Vec<String> {
     columns
 }
 
-/// Every stored system table of Cassandra is there with its columns, and so is every virtual table
-/// that has its name.
+/// The node has every stored system table of Cassandra with its columns. Virtual tables with a name
+/// of Cassandra have its columns too.
 #[test]
 fn system_tables_are_those_of_cassandra() {
     let ours = keyspaces();

@@ -1,8 +1,8 @@
 //! Values made of values: collections, tuples, UDTs, vectors, composites.
 //!
 //! Each is a sequence of components ended by [`TERMINATOR`]. Inside a sequence null is [`NULL`]. An
-//! empty value without natural form is [`NULL`], too, in Cassandra's form, and [`EMPTY`] in the
-//! ordered one.
+//! empty value without a natural form is [`NULL`] in Cassandra's form and [`EMPTY`] in the ordered
+//! form.
 
 use crate::byte_comparable::source::Source;
 use crate::byte_comparable::value::{decode_from, encode_as};

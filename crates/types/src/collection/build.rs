@@ -59,7 +59,7 @@ pub fn list_of<V: AsRef<[u8]>>(elements: impl IntoIterator<Item = V>) -> Bytes {
     builder.finish()
 }
 
-/// A frozen set: elements are sorted; of equal ones the first stays.
+/// A frozen set with sorted elements; the first of equal ones stays.
 pub fn set_of<V: AsRef<[u8]>>(element: &CqlType, mut elements: Vec<V>) -> Bytes {
     elements.sort_by(|left, right| element.compare(left.as_ref(), right.as_ref()));
     elements.dedup_by(|left, right| element.compare(left.as_ref(), right.as_ref()).is_eq());
@@ -76,7 +76,7 @@ pub fn map_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(entries: impl IntoIterator<Item = 
     builder.finish_map()
 }
 
-/// A frozen map: entries are sorted by key; of equal keys the first one stays, with the last value.
+/// A frozen map with entries sorted by key; the first of equal keys stays, with the last value.
 pub fn sorted_map_of<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     key: &CqlType,
     mut entries: Vec<(K, V)>,

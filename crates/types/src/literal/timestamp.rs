@@ -4,12 +4,13 @@ use crate::calendar::{CivilDate, MILLIS_PER_DAY, civil_from_days, days_from_civi
 use crate::literal::date::{parse_integer, print_civil, split_date};
 use crate::literal::zone::parse_zone;
 
-/// Milliseconds from a plain number of them, or from `yyyy-mm-dd[zone]` or `y-m-d(T|
-/// )h:m[:s][.fraction][zone]`. Without a zone it is UTC. Digits behind the third of the fraction
-/// are cut off. As in Cassandra, a day that the month does not have becomes its last one, 24:00 is
-/// the next midnight, and before a clock numbers have one to 19 digits. Years below 1, and years
-/// with a sign, are taken before a clock only in the form of [`print_timestamp`]; Cassandra refuses
-/// those.
+/// Parses a timestamp into milliseconds. The text is a number of milliseconds, `yyyy-mm-dd[zone]`,
+/// or `y-m-d(T| )h:m[:s][.fraction][zone]`.
+///
+/// The default zone is UTC. Digits behind the third of the fraction are ignored. As in Cassandra, a
+/// day that the month does not have becomes its last day, 24:00 is the next midnight, and the
+/// numbers of a date with a clock have one to 19 digits. Such a date may have a year below 1 or
+/// with a sign only in the form of [`print_timestamp`]; Cassandra refuses these years.
 pub fn parse_timestamp(text: &str) -> Option<i64> {
     if parse_integer(text).is_some() {
         return text.parse().ok();
@@ -42,8 +43,8 @@ fn in_zone(mut date: CivilDate, millis_of_day: i64, zone: &str, has_clock: bool)
     i64::try_from(local_ms - i128::from(offset_ms)).ok()
 }
 
-/// Splits a date and a clock off the front. The year may have a sign if it is one that
-/// [`print_timestamp`] prints so.
+/// Splits a date and a clock off the front. The year may have a sign if [`print_timestamp`] prints
+/// it with one.
 fn split_date_and_clock(text: &str) -> Option<(CivilDate, i64, &str)> {
     let (date, rest) = if text.starts_with(|first: char| first.is_ascii_digit()) {
         let (year, rest) = split_digits(text)?;

@@ -30,8 +30,9 @@ enum OffsetForm {
     Seconds,
 }
 
-/// The offset east of UTC in milliseconds that `zone`, all that follows a date or a clock, stands
-/// for at the local time `local_ms` (milliseconds since 1970 on the clocks there). No zone is UTC.
+/// The offset of `zone` east of UTC in milliseconds at the local time `local_ms` (milliseconds
+/// since 1970 on the clocks there). `zone` is the text behind the date or clock; if empty, it means
+/// UTC.
 pub(super) fn parse_zone(zone: &str, has_clock: bool, local_ms: i128) -> Option<i64> {
     if zone.is_empty() || zone == "Z" || (zone == "z" && !has_clock) {
         return Some(0);
@@ -84,13 +85,13 @@ fn find_zone(name: &str) -> Option<TimeZone> {
     TimeZone::tzif(found, data).ok()
 }
 
-/// `Etc/GMT+5` and its like.
+/// A zone such as `Etc/GMT+5`.
 fn is_fixed(name: &str) -> bool {
     name.strip_prefix("Etc/GMT").is_some_and(|rest| rest.starts_with(['+', '-']))
 }
 
-/// Seconds east of UTC at a local time. As in Java, clocks that were set back give the first of two
-/// times, and a time that clocks left out counts by the offset before.
+/// Seconds east of UTC at a local time. As in Java, a time that occurs twice means its first
+/// occurrence, and a time that the clocks skipped has the offset before the change.
 fn offset_at(zone: &TimeZone, local_ms: i128) -> Option<i64> {
     let day = i64::try_from(local_ms.div_euclid(i128::from(MILLIS_PER_DAY))).ok()?;
     let seconds = i64::try_from(local_ms.rem_euclid(i128::from(MILLIS_PER_DAY))).ok()? / 1000;

@@ -1,25 +1,25 @@
 //! The limits of types: one for schema statements and for every reader of a type's name.
 //!
-//! A schema statement accepts only what all readers take again: the schema tables, the headers of
-//! SSTables, and the parser of DESCRIBE's output. Functions over types recurse, so their depth is
-//! bounded. A type that names another twice, which names a third twice, doubles with every step, so
-//! the number of parts is bounded too.
+//! A schema statement accepts only types that all readers can read: the decoder of the schema
+//! tables, the reader of SSTable headers, and the parser of DESCRIBE's output. Functions over types
+//! recurse, so the depth is bounded. The number of parts is bounded too, because it doubles with
+//! every level if each user type has two fields of the next one.
 
 use thiserror::Error;
 
 use crate::CqlType;
 
-/// How deep a type may be nested, the fields of its user types included: `list<int>` is nested
-/// once. An arbitrary choice. CQL names of frozen types are twice as deep (`frozen<list<...>>`).
+/// Limit of a type's nesting, with the fields of its user types: `list<int>` is nested once.
+/// Arbitrary. CQL names of frozen types are twice as deep (`frozen<list<...>>`).
 pub const MAX_TYPE_DEPTH: usize = 50;
 
-/// How many types a type may consist of: itself, its parts, and the fields of its user types. An
-/// arbitrary choice.
+/// Limit of the number of types in a type: itself, its parts, and the fields of its user types.
+/// Arbitrary.
 pub const MAX_TYPE_PARTS: usize = 4096;
 
-/// A type that no reader of types would take.
+/// The limit that a type exceeds; readers of types refuse it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[allow(missing_docs)] // the messages say what the variants are
+#[allow(missing_docs)] // the messages describe the variants
 pub enum TypeLimitError {
     #[error("A type with all fields of its user types may have at most {MAX_TYPE_PARTS} parts")]
     Parts,
@@ -34,7 +34,7 @@ pub enum TypeLimitError {
 }
 
 impl CqlType {
-    /// Checks that the type is one that all readers of type names take.
+    /// Checks that all readers of type names accept the type.
     ///
     /// # Errors
     /// The limit that the type exceeds. Takes time for at most [`MAX_TYPE_PARTS`] parts.
@@ -42,7 +42,7 @@ impl CqlType {
         self.check_limits_inside(0, &mut 0)
     }
 
-    /// Checks a type that stands `depth` levels deep in another one, of which `parts` were counted.
+    /// Checks a type at `depth` levels inside an outer type. `parts` counts the outer type's parts.
     ///
     /// # Errors
     /// The limit that the outer type exceeds.
@@ -73,8 +73,8 @@ impl CqlType {
     }
 }
 
-/// Checks that the values of a vector fit into 2^31-1 bytes, and that they have bytes at all:
-/// otherwise nothing would bound the time that a value takes.
+/// Checks that the values of a vector fit into 2^31-1 bytes, and that its elements are not empty:
+/// otherwise the size of a value would not bound the time to read it.
 pub(super) fn check_vector(element: &CqlType, dimension: usize) -> Result<(), TypeLimitError> {
     // An element of variable length takes a byte at least.
     let element_bytes = match element.fixed_length() {

@@ -19,7 +19,7 @@ const BOUND: &[(&str, &str, &str)] = &[
     ),
     (SET_INT, "00000002 00000004 00000001 00000000", "00000002 00000000 00000004 00000001"),
     (SET_INT, "00000002 00000000 00000000", "00000001 00000000"),
-    // Of equal elements the first stays: 1 and 1.0.
+    // The first of equal elements stays: 1 and 1.0.
     (
         "SetType(DecimalType)",
         "00000002 00000005 0000000001 00000006 00000001000a",
@@ -51,7 +51,7 @@ const BOUND: &[(&str, &str, &str)] = &[
         "00000002 00000004 00000000 00000004 80000000",
         "00000002 00000004 80000000 00000004 00000000",
     ),
-    // Of equal keys the first one stays, with the last value.
+    // The first of equal keys stays, with the last value.
     (
         "MapType(Int32Type,Int32Type)",
         "00000002 00000004 00000003 00000004 00000001 00000004 00000001 00000004 000000aa",
@@ -120,7 +120,7 @@ fn bound_values_become_what_cassandra_makes_of_them() {
     }
 }
 
-/// Cassandra leaves these as they were sent, and has two rows for one value.
+/// Cassandra keeps the bytes that the client sent, and has two rows for one value.
 #[test]
 fn sets_inside_tuples_user_types_and_vectors_are_sorted() {
     let unsorted = "00000002 00000004 00000003 00000004 00000001";

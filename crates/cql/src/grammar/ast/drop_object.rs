@@ -5,7 +5,7 @@ use super::{Position, Property, QualifiedName, TypeName};
 /// A `DROP INDEX`, `DROP MATERIALIZED VIEW`, `DROP FUNCTION`, `DROP AGGREGATE` or `DROP TRIGGER`.
 #[derive(Clone, Debug)]
 pub struct DropObject<'a> {
-    /// What kind of object goes.
+    /// The kind of the dropped object.
     pub kind: ObjectKind<'a>,
     /// Its name; a trigger's has no keyspace.
     pub name: QualifiedName<'a>,
@@ -15,21 +15,21 @@ pub struct DropObject<'a> {
     pub position: Position,
 }
 
-/// The kinds of objects that only `DROP` knows, with the part of the statement that is their own.
+/// Kinds of objects that only `DROP` knows, each with its own part of the statement.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum ObjectKind<'a> {
     Index,
     MaterializedView,
-    /// `arguments` are those in parentheses, if there are parentheses.
+    /// `arguments` are the types in parentheses; `None` without parentheses.
     Function {
         arguments: Option<Vec<TypeName<'a>>>,
     },
-    /// `arguments` are those in parentheses, if there are parentheses.
+    /// `arguments` are the types in parentheses; `None` without parentheses.
     Aggregate {
         arguments: Option<Vec<TypeName<'a>>>,
     },
-    /// `table` is the one behind `ON`.
+    /// `table` follows `ON`.
     Trigger {
         table: QualifiedName<'a>,
     },
@@ -42,7 +42,7 @@ pub struct AlterView<'a> {
     pub name: QualifiedName<'a>,
     /// `IF EXISTS`.
     pub if_exists: bool,
-    /// What stands behind `WITH`.
+    /// The properties behind `WITH`.
     pub properties: Vec<Property<'a>>,
     /// Where the statement begins.
     pub position: Position,

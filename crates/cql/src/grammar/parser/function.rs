@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
         Ok(types)
     }
 
-    /// What stands after `DROP FUNCTION` or `DROP AGGREGATE`, of which `keyword` is the last word.
+    /// Parses the rest of a `DROP FUNCTION` or `DROP AGGREGATE` behind `keyword`, its second word.
     pub(super) fn drop_function(
         &mut self,
         keyword: Keyword,

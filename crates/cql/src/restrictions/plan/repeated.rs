@@ -1,4 +1,4 @@
-//! Several relations of one column: which may stand together.
+//! Checks which relations may restrict one column together.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::{
     term::Preparation,
 };
 
-/// The relations of a column that were met so far.
+/// The relations of a column that the check has found so far.
 enum Restricted {
     Equal,
     Slice { has_start: bool, has_end: bool },
     Contains,
 }
 
-/// Refuses relations that cannot stand beside an earlier one of the same column, in Cassandra's
-/// words: an equality stands alone, a range has one bound on each side, and CONTAINS stands beside
-/// its like.
+/// Refuses a relation that conflicts with an earlier one of the same column, in Cassandra's words:
+/// an equality excludes all others, a range has one bound on each side, and CONTAINS and CONTAINS
+/// KEY go together only with each other.
 pub(super) fn check_repeated(
     preparation: &Preparation<'_>,
     table: &TableMetadata,
@@ -57,7 +57,7 @@ fn kind_of(relation: &Relation<'_>) -> Option<Restricted> {
     })
 }
 
-/// The reason to refuse `found` beside `earlier`; without a reason, `earlier` takes in its bounds.
+/// Returns the reason to refuse `found` beside `earlier`, or adds its bounds to `earlier`.
 fn conflict(column: &str, earlier: &mut Restricted, found: &Restricted) -> Option<String> {
     match (earlier, found) {
         (Restricted::Equal, _) => Some(format!(

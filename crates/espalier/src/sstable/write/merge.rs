@@ -154,10 +154,10 @@ impl RowCounts {
     }
 }
 
-/// Removes from a row the data that a later row of the input replaces with the same timestamp.
+/// Removes the data of a row that a later row of the input replaces with the same timestamp.
 /// `undated` is the timestamp in µs of all rows that have none in the input: the later of them
-/// wins, as the later of two INSERTs does. Other rows are left to CQL's reconciliation.
-fn give_way(row: &mut Row, later: &Row, undated: i64) {
+/// wins, as the later of two INSERTs does. CQL's reconciliation decides between other rows.
+fn remove_replaced(row: &mut Row, later: &Row, undated: i64) {
     if later.liveness.timestamp == undated && row.liveness.timestamp == undated {
         row.liveness = Liveness::NONE;
     }
@@ -176,7 +176,7 @@ fn give_way(row: &mut Row, later: &Row, undated: i64) {
 }
 
 /// Writes all entries; of those that make one row, what is left of them. Gives how many rows that makes.
-/// `undated`: see [`give_way`]; `None` if the command line gives all rows a timestamp.
+/// `undated`: see [`remove_replaced`]; `None` if the command line gives all rows a timestamp.
 pub async fn write_entries(
     writer: &mut SSTableWriter,
     table: &TableMetadata,
@@ -193,7 +193,7 @@ pub async fn write_entries(
         waiting = entries.next().await?;
         while let Some(same) = waiting.take_if(|next| order.compare(&entry, next).is_eq()) {
             if let Some(undated) = undated {
-                give_way(&mut entry.row, &same.row, undated);
+                remove_replaced(&mut entry.row, &same.row, undated);
             }
             merge_rows_into(table, &mut entry.row, same.row);
             waiting = entries.next().await?;

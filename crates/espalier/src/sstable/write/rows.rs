@@ -3,8 +3,8 @@
 //! A column that the record does not have, or that is null, is left alone: no tombstone is written. A collection that is not
 //! frozen is replaced as a whole, which leaves a deletion one microsecond before the row.
 //!
-//! No two list elements of an input have the same path, so that lists of two records with one
-//! timestamp stand one behind the other, as two INSERTs leave them.
+//! All list elements of an input have different paths, so that the lists of two records with one
+//! timestamp follow each other, as after two INSERTs.
 
 use std::cell::Cell as Counter;
 use std::collections::HashSet;

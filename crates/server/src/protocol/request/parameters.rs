@@ -99,7 +99,7 @@ impl<'a> ParametersTail<'a> {
     }
 }
 
-/// One byte of flags before version 5, four in it. Unknown flags are ignored, as in Cassandra.
+/// Flags take one byte before version 5, four since. Unknown flags are ignored, as in Cassandra.
 pub(super) fn decode_flags(
     version: ProtocolVersion,
     reader: &mut BodyReader<'_>,

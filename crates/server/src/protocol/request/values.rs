@@ -119,8 +119,8 @@ fn resolve(body: &Bytes, position: ValuePosition) -> Value<'_> {
     }
 }
 
-/// Reads one [value]; its position is inside the body because the reader passed over it. In version 3
-/// each negative length is null: "not set" came with version 4.
+/// Reads one [value]; its position is inside the body because the reader passed over it. In version
+/// 3 each negative length is null: "not set" came with version 4.
 pub(super) fn decode_value(
     version: ProtocolVersion,
     reader: &mut BodyReader<'_>,

@@ -84,7 +84,7 @@ pub enum ErrorDetail {
         failures: Vec<(IpAddr, u16)>,
         write_type: WriteType,
     },
-    /// 0x1700, version 5; older versions are told a write timeout of type CAS.
+    /// 0x1700, version 5; older versions get a write timeout of type CAS.
     CasWriteUnknown { consistency: Consistency, received: i32, block_for: i32 },
     /// 0x2000: the statement does not parse.
     Syntax,
@@ -151,7 +151,7 @@ impl ErrorResponse {
         out.put_i32(self.detail.code(version));
         match &self.detail {
             ErrorDetail::FunctionFailure { .. } if version < ProtocolVersion::V4 => {
-                // As Cassandra tells it: the code by name, and nothing behind the text.
+                // As in Cassandra: the text names the code, and no fields follow it.
                 return out.put_string(&format!("ERROR FUNCTION_FAILURE: {}", self.message));
             }
             _ => out.put_string(&self.message),
@@ -235,7 +235,7 @@ impl ErrorResponse {
 }
 
 /// Version 4 counts the replicas that failed; version 5 names each ([inetaddr]) with its reason.
-/// Version 3, where the failure goes as a timeout, has neither.
+/// Version 3 has neither, and sends the failure as a timeout.
 fn put_failures(out: &mut Vec<u8>, version: ProtocolVersion, failures: &[(IpAddr, u16)]) {
     if version < ProtocolVersion::V4 {
         return;

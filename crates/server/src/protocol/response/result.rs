@@ -88,8 +88,8 @@ pub struct Prepared<'a> {
     pub id: &'a [u8],
     /// Version 5: names the result's columns, so that EXECUTE can tell whether they changed since.
     pub result_metadata_id: &'a [u8],
-    /// For each column of the partition key in order, the index of its bind variable; empty if one
-    /// is not bound. Version 3 does not have it.
+    /// For each column of the partition key in order, the index of its bind variable; empty if a
+    /// column is not bound. Version 3 does not send it.
     pub partition_key_indices: &'a [u16],
     /// The bind variables.
     pub variables: &'a EncodedColumns,

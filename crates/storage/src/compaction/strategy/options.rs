@@ -53,7 +53,7 @@ impl<'a> Options<'a> {
         Ok(value.unsigned_abs())
     }
 
-    /// Blanks around the number and a `d` or `f` behind it mean nothing, as in Java.
+    /// Ignores blanks around the number and a `d` or `f` behind it, as Java does.
     pub(super) fn float(&mut self, name: &str, default: f64) -> Result<f64, String> {
         let Some(text) = self.text(name) else { return Ok(default) };
         let number = text.trim();

@@ -2,8 +2,8 @@
 //! token range, by which Spark, Trino and Presto split tables. The node has one range, the whole
 //! ring.
 //!
-//! Unlike Cassandra's, the numbers are those of the moment of the read and count memtables too. A
-//! partition that lies in several SSTables or memtables counts several times, as there.
+//! Unlike in Cassandra, each read computes the numbers anew and counts memtables too. A partition
+//! in several SSTables or memtables counts several times, as in Cassandra.
 
 use super::{VirtualRows, text};
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
     system::{SCHEMA_KEYSPACE, SYSTEM_KEYSPACE, TOKEN},
 };
 
-/// The ranges that Cassandra tells apart: those of the node, and those of the node in its data
-/// centre.
+/// Cassandra's kinds of ranges: those of the node in its data centre, and those of the node in the
+/// cluster.
 const RANGE_TYPES: [&str; 2] = ["local_primary", "primary"];
 
 impl Database {
