@@ -77,7 +77,9 @@ def oracle():
 @pytest.fixture(scope="module")
 def cassandra(oracle):
     """A running Cassandra on free ports, empty; it has `host`, `port` and `control`."""
-    node = CassandraNode(REPOSITORY / ".deps" / "cassandra" / "peer")
+    # Two processes of pytest-xdist may each run one at the same time.
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    node = CassandraNode(REPOSITORY / ".deps" / "cassandra" / f"peer-{worker}")
     node.start()
     yield node
     node.stop()
