@@ -121,7 +121,7 @@ async fn check(version: Version, table: &Arc<TableMetadata>, values: &[Bytes]) {
         for (index, clustering) in all.iter().enumerate() {
             let one = ClusteringSlice::prefix(clustering.values.clone());
             let found = read(&reader, &key, one, direction).await;
-            assert_eq!(found, [clustering.clone()], "{version} {direction:?}");
+            assert_eq!(found, std::slice::from_ref(clustering), "{version} {direction:?}");
             let first = clustering.values[..1].into();
             let found = read(&reader, &key, ClusteringSlice::prefix(first), direction).await;
             assert_eq!(found.len(), ROWS_PER_VALUE as usize, "{version} {direction:?} {index}");
