@@ -89,6 +89,14 @@ impl Prepared {
         }
     }
 
+    /// Whether its answer is one row: aggregates over all rows that it reads.
+    pub fn returns_one_row(&self) -> bool {
+        match &self.plan {
+            Plan::Select(select) => select.is_aggregate && select.group_by.is_none(),
+            _ => false,
+        }
+    }
+
     /// Whether it is answered with rows.
     pub fn is_query(&self) -> bool {
         matches!(self.plan, Plan::Select(_) | Plan::Describe)

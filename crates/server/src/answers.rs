@@ -34,7 +34,7 @@ pub(crate) const SMALL_ANSWER: usize = 64 << 10;
 
 /// Limit of concurrent reads without a reservation. Arbitrary, and low because such an answer may
 /// have one row that is larger than [`SMALL_ANSWER`].
-const MAX_PROBES: usize = 2;
+const MAX_PROBES: usize = 8;
 
 /// Minimum time between two probes of connections whose last answer was too large. Arbitrary:
 /// discarded reads take a few percent of the shard's time.

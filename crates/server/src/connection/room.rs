@@ -9,11 +9,13 @@
 //!   small answer needs no reservation; a larger one waits for [`PATIENCE`], then the node refuses
 //!   it.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use espalier_cql as cql;
 use espalier_runtime::sync::Permit;
 use espalier_runtime::time;
+use futures_util::future::{Either, select};
 
 use super::{Connection, MAX_ROW_READERS};
 use crate::answers::{PAGE_BYTES, Reservation, SMALL_ANSWER};
@@ -22,6 +24,9 @@ use crate::protocol::response::{ErrorDetail, ErrorResponse};
 /// Expected bytes of an answer for each place of a reader that it takes. All answers that a
 /// connection reads at the same time have about a page together.
 const BYTES_OF_READER: usize = PAGE_BYTES / MAX_ROW_READERS;
+
+/// What an aggregate over all rows reserves, in bytes: the rows that it reads at a time. Arbitrary.
+const AGGREGATE_BYTES: usize = 1 << 20;
 
 /// How long a request waits for memory before the client gets OVERLOADED: Cassandra's
 /// `read_request_timeout`.
@@ -46,14 +51,20 @@ impl Connection {
     /// Waits until a request of this client may read rows. `least` is the number of bytes that the
     /// answer needs according to an earlier attempt, or 0. An error if other answers hold the
     /// memory.
-    pub async fn room_for_rows(&self, least: usize) -> Result<Room, ErrorResponse> {
+    pub async fn room_for_rows(
+        &self,
+        least: usize,
+        is_one_row: bool,
+    ) -> Result<Room, ErrorResponse> {
         let expected = match self.expected_answer.get() {
+            _ if is_one_row => AGGREGATE_BYTES,
             0 => PAGE_BYTES,
             expected => expected,
         };
         let bytes = expected.max(least).min(self.server.max_unsent_bytes);
-        let readers = (bytes / BYTES_OF_READER).clamp(1, MAX_ROW_READERS);
-        let of_connection = self.turn_for_rows(readers).await?;
+        // Half of the permits at most, so that a slow read does not stop all others.
+        let readers = (bytes / BYTES_OF_READER).clamp(1, MAX_ROW_READERS / 2);
+        let of_connection = self.row_readers.acquire(readers).await;
         let answers = &self.server.answers;
         loop {
             self.taken_answers().await?;
@@ -61,13 +72,18 @@ impl Connection {
             if self.is_behind() {
                 continue;
             }
-            if let Some(reservation) = answers.try_reserve(&self.answer_account, bytes) {
+            // A page is as long as the client asked for while there is memory.
+            let most = if is_one_row { bytes } else { bytes.max(PAGE_BYTES) };
+            let reserve = |bytes| answers.try_reserve(&self.answer_account, bytes);
+            if let Some(reservation) = reserve(most).or_else(|| reserve(bytes)) {
                 let (reservation, places) = (Some(reservation), [of_connection, of_shard]);
                 return Ok(Room { reservation, _places: places, _probe: None });
             }
             // A request that waits for memory must not occupy a reader's place on the shard.
             drop(of_shard);
-            let (reservation, probe) = self.wait_for_memory(bytes).await?;
+            let may_probe =
+                least <= SMALL_ANSWER && (!self.probe_failed.get() || answers.may_probe_again());
+            let (reservation, probe) = self.wait_for_memory(bytes, may_probe).await?;
             let of_shard = self.server.row_readers.acquire(1).await;
             // Another answer of the connection may have come meanwhile.
             if !self.is_behind() {
@@ -82,15 +98,8 @@ impl Connection {
         self.planned_queries.acquire(1).await
     }
 
-    /// Waits until the client has taken its answers, and `readers` of the connection's places are
-    /// free.
-    pub async fn turn_for_rows(&self, readers: usize) -> Result<Permit, ErrorResponse> {
-        let places = self.row_readers.acquire(readers).await;
-        self.taken_answers().await?;
-        Ok(places)
-    }
-
-    async fn taken_answers(&self) -> Result<(), ErrorResponse> {
+    /// Waits until the client has taken its answers.
+    pub async fn taken_answers(&self) -> Result<(), ErrorResponse> {
         while self.is_behind() {
             self.sent.notified().await;
         }
@@ -100,23 +109,34 @@ impl Connection {
         Ok(())
     }
 
+    /// Waits for a reservation, or for a permit to read a small answer without one.
     async fn wait_for_memory(
         &self,
         bytes: usize,
+        may_probe: bool,
     ) -> Result<(Option<Reservation>, Option<Permit>), ErrorResponse> {
         let answers = &self.server.answers;
-        if !self.probe_failed.get() || answers.may_probe_again() {
-            return Ok((None, Some(answers.probe().await)));
+        let waiting = async {
+            let reservation = pin!(answers.reserve(&self.answer_account, bytes));
+            if !may_probe {
+                return (Some(reservation.await), None);
+            }
+            match select(reservation, pin!(answers.probe())).await {
+                Either::Left((reservation, _)) => (Some(reservation), None),
+                Either::Right((probe, _)) => (None, Some(probe)),
+            }
+        };
+        let waited = time::timeout(PATIENCE, waiting).await;
+        // Without its reservation this request has left the queue, where it may have held up others.
+        if !matches!(waited, Ok((Some(_), _))) {
+            answers.grant();
         }
-        let waiting = answers.reserve(&self.answer_account, bytes);
-        if let Ok(reservation) = time::timeout(PATIENCE, waiting).await {
-            return Ok((Some(reservation), None));
-        }
-        answers.grant();
-        self.server.metrics.requests_shed.increment();
-        let message = "Clients hold too many rows that they have not read \
-            (native_transport_max_request_data_in_flight, .._per_ip): try again later";
-        Err(ErrorResponse::new(ErrorDetail::Overloaded, message))
+        waited.map_err(|_| {
+            self.server.metrics.requests_shed.increment();
+            let message = "Clients hold too many rows that they have not read \
+                (native_transport_max_request_data_in_flight, .._per_ip): try again later";
+            ErrorResponse::new(ErrorDetail::Overloaded, message)
+        })
     }
 
     /// Adds the answer to the connection's account. If it is too large to keep, returns the bytes
@@ -138,7 +158,12 @@ impl Connection {
             _ => return Ok(()),
         };
         let half = self.expected_answer.get() / 2;
-        self.expected_answer.set(needed.max(half).max(SMALL_ANSWER));
+        // A page that ended at its reservation asks for a larger one next time.
+        let is_cut =
+            matches!(result, Ok(cql::QueryResult::Rows(rows)) if rows.paging_state.is_some());
+        let wanted = if is_cut && needed >= allowed { allowed.saturating_mul(4) } else { 0 };
+        let expected = needed.max(half).max(wanted.min(PAGE_BYTES));
+        self.expected_answer.set(expected.max(SMALL_ANSWER));
         // A page ends with the row that fills it.
         let is_large = needed > 2 * SMALL_ANSWER;
         let is_too_large = result.is_err() || (room.reservation.is_none() && is_large);

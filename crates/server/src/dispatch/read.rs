@@ -20,18 +20,19 @@ pub(super) async fn execute_with_room(
 ) -> Result<cql::Result<cql::QueryResult>, ErrorResponse> {
     let processor = &connection.server.processor;
     if !prepared.reads_user_table() {
-        let _turn =
-            if prepared.is_query() { Some(connection.turn_for_rows(1).await?) } else { None };
+        if prepared.is_query() {
+            connection.taken_answers().await?;
+        }
         return Ok(processor.execute(prepared, client, options).await);
     }
     let mut least = 0;
     loop {
-        let room = connection.room_for_rows(least).await?;
+        let room = connection.room_for_rows(least, prepared.returns_one_row()).await?;
         let bounded = cql::QueryOptions { answer_bytes: room.bytes(), ..*options };
         let result = processor.execute(prepared, client, &bounded).await;
         match connection.keep_answer(room, &result) {
             Ok(()) => return refuse_too_large(result, bounded.answer_bytes),
-            Err(needed) => least = needed,
+            Err(needed) => least = needed.max(least),
         }
     }
 }
