@@ -79,6 +79,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
             Err(Error::invalid_at(context.text, statement.name.position(), message))
         };
     };
+    check_unreadable(keyspace, "alter", name)?;
     let altered = match &statement.change {
         TypeChange::Add { if_not_exists, field, type_name } => {
             match add_field(context, keyspace, old, field, type_name)? {
@@ -195,6 +196,20 @@ fn rename_fields(
     Ok(altered)
 }
 
+/// Refuses a change of a type in a keyspace with tables or types that the node cannot read: they may
+/// use the type.
+fn check_unreadable(keyspace: &KeyspaceMetadata, action: &str, name: &str) -> Result<()> {
+    let unreadable = &keyspace.unreadable;
+    let mut names = unreadable.tables.keys().chain(unreadable.types.keys());
+    match names.next() {
+        None => Ok(()),
+        Some(user) => Err(Error::invalid(format!(
+            "Cannot {action} user type '{}.{name}' while '{}.{user}' cannot be read and may use it",
+            keyspace.name, keyspace.name
+        ))),
+    }
+}
+
 pub fn drop(context: &Context<'_>, statement: &DropType<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     let keyspace_name = context.keyspace_name(&statement.name)?;
@@ -210,6 +225,9 @@ pub fn drop(context: &Context<'_>, statement: &DropType<'_>) -> Outcome {
             Err(Error::invalid_at(context.text, statement.name.position(), message))
         };
     };
+    if keyspace.types.contains_key(name) {
+        check_unreadable(keyspace, "drop", name)?;
+    }
     let types = keyspace.types.values().filter(|other| {
         other.fields.iter().any(|(_, field)| refers_to(field, &keyspace.name, name))
     });

@@ -204,7 +204,7 @@ impl Database {
             let mut noted_at = i64::MIN;
             for row in &partition.rows {
                 let Some(content) = content(table, row) else { continue };
-                let mut mutation =
+                let (mut mutation, is_whole) =
                     decode(content, &schema).map_err(|error| StorageError::Corrupt {
                         what: "a batch in system.batches".into(),
                         reason: error.to_string(),
@@ -221,6 +221,13 @@ impl Database {
                         continue 'batches;
                     }
                     outcome => outcome?,
+                }
+                if !is_whole {
+                    tracing::error!(
+                        "an unfinished batch writes to a table that cannot be read; the other \
+                         tables have their writes, the batch is kept for the next start"
+                    );
+                    continue 'batches;
                 }
                 noted_at = noted_at.max(row.liveness.timestamp);
             }
@@ -281,15 +288,21 @@ fn encode(mutation: &Mutation, schema: &Schema) -> Result<Bytes, StorageError> {
     Ok(note.into())
 }
 
-fn decode(note: Bytes, schema: &Schema) -> Result<Mutation, BodyError> {
+/// Decodes a noted batch. Returns false with it if it also writes to a table that the node cannot
+/// read: such writes are left out.
+fn decode(note: Bytes, schema: &Schema) -> Result<(Mutation, bool), BodyError> {
     let mut reader = BodyReader::new(note);
     let mut translations = HashMap::new();
+    let mut is_whole = true;
     for _ in 0..reader.count()? {
         let mut mapping = BodyReader::new(reader.bytes()?);
         if mapping.byte()? != KIND_COLUMNS {
             return Err(mapping.error("something else than a column mapping"));
         }
-        let table_by_id = |id| schema.table_by_id(id).cloned();
+        let table_by_id = |id| {
+            is_whole &= !schema.is_unreadable(id);
+            schema.table_by_id(id).cloned()
+        };
         let (number, translation) = Translation::decode(&mut mapping, table_by_id)?;
         translations.insert(number, translation);
     }
@@ -297,5 +310,6 @@ fn decode(note: Bytes, schema: &Schema) -> Result<Mutation, BodyError> {
     if body.byte()? != KIND_MUTATION {
         return Err(body.error("something else than a mutation"));
     }
-    decode_mutation(&mut body, |number| translations.get(&number)).map(|(mutation, _)| mutation)
+    decode_mutation(&mut body, |number| translations.get(&number))
+        .map(|(mutation, _)| (mutation, is_whole))
 }
