@@ -174,7 +174,8 @@ fn drop(
     timestamp: Option<&Expression<'_>>,
 ) -> Result<TableMetadata> {
     let dropped_time_us = match timestamp.map(|timestamp| (&timestamp.kind, timestamp.position)) {
-        None => time::next_timestamp_micros(),
+        // The schema tables keep milliseconds: a time between two would be another after a start.
+        None => (time::next_timestamp_micros() / 1000 + 1) * 1000,
         Some((ExpressionKind::Literal(Literal::Integer(digits)), position)) => {
             digits.parse().map_err(|_| {
                 Error::invalid_at(context.text, position, format!("Invalid timestamp {digits}"))

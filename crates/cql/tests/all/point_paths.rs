@@ -436,8 +436,7 @@ async fn no_row_exists(columns: &str, place: &str) {
             let Ok(QueryResult::Rows(rows)) = &expected else { panic!("{expected:?}") };
             assert_eq!(rows.row_count, i32::from(exists), "{context}");
             assert_eq!(found, expected, "{context}");
-            // The general path judges a memtable that has cells older than the drop.
-            assert_eq!(at_once, is_flushed, "{context}");
+            assert!(at_once, "{context}");
         }
     }
 }

@@ -10,12 +10,13 @@ use crate::{ColumnData, ComplexColumn, DeletionTime, Row, schema::TableMetadata}
 /// Removes from a row the cells of dropped columns, and the cells before the drop of columns that
 /// were added again. Columns have the table's ids; an unknown id belongs to a dropped column.
 pub fn remove_dropped(table: &TableMetadata, row: &mut Row) {
-    if table.newest_drop_us() == i64::MIN {
+    if table.dropped_columns.is_empty() {
         return;
     }
+    let has_former_drops = table.newest_former_drop_us() != i64::MIN;
     row.columns.retain_mut(|(id, data)| {
         let Some(column) = table.column_by_id(*id) else { return false };
-        let dropped = table.former_drop(column);
+        let dropped = if has_former_drops { table.former_drop(column) } else { None };
         let is_dropped = |timestamp| dropped.is_some_and(|dropped| dropped.deletes(timestamp));
         match data {
             ColumnData::Simple(cell) => !column.is_complex() && !is_dropped(cell.timestamp),

@@ -47,8 +47,8 @@ pub struct TableMetadata {
     is_counter: bool,
     /// Ids of the columns that are dropped and were not added again.
     dropped_ids: BTreeMap<String, DroppedId>,
-    /// The latest time of a drop in µs; `i64::MIN` if no column was ever dropped.
-    newest_drop_us: i64,
+    /// The latest drop of a column that was added again, in µs; `i64::MIN` if there is none.
+    newest_former_drop_us: i64,
 }
 
 /// The id that a dropped column had, for a column of the same name that is added later.
@@ -223,10 +223,10 @@ impl TableBuilder {
             comparator: ClusteringComparator { types },
             next_column_id: self.next_column_id,
             is_counter: columns.iter().any(|c| matches!(c.column_type, CqlType::Counter)),
-            newest_drop_us: self
-                .dropped_columns
-                .values()
-                .map(|column| column.dropped_time_us)
+            newest_former_drop_us: columns
+                .iter()
+                .filter_map(|column| self.dropped_columns.get(&column.name))
+                .map(|dropped| dropped.dropped_time_us)
                 .fold(i64::MIN, i64::max),
             dropped_ids: self.dropped_ids,
             dropped_columns: self.dropped_columns,
@@ -288,11 +288,11 @@ impl TableMetadata {
         self.columns.get(index as usize)
     }
 
-    /// The latest time at which a column was dropped, in µs; `i64::MIN` if none ever was. A row
-    /// with later cells only does not need [`crate::reconcile::remove_dropped`].
+    /// The latest drop of a column that was added again, in µs; `i64::MIN` if there is none. All
+    /// later cells of the table's columns count.
     #[inline]
-    pub fn newest_drop_us(&self) -> i64 {
-        self.newest_drop_us
+    pub fn newest_former_drop_us(&self) -> i64 {
+        self.newest_former_drop_us
     }
 
     /// The table with the dropped columns that `keep` selects, as if they had been added again. A

@@ -35,6 +35,13 @@ pub fn reads_values_of(read: &CqlType, written: &CqlType) -> bool {
         (UserDefined { definition: read, .. }, UserDefined { definition: written, .. }) => {
             all_read(read.field_types(), written.field_types())
         }
+        // A dropped column's user types are remembered as tuples of their fields.
+        (Tuple(read), UserDefined { definition, .. }) => {
+            all_read(read.iter(), definition.field_types())
+        }
+        (UserDefined { definition, .. }, Tuple(written)) => {
+            all_read(definition.field_types(), written.iter())
+        }
         (
             Vector { element: read, dimension },
             Vector { element: written, dimension: dimension_written },

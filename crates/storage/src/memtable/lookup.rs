@@ -76,11 +76,11 @@ pub(crate) enum Found<R> {
 }
 
 impl Memtable {
-    /// Whether some of its cells may be older than the drop of their column. If so, reads and
-    /// flushes must remove these cells from the rows.
+    /// Whether some of its cells may be older than the drop of a column that was added again. If so,
+    /// reads and flushes must remove these cells from the rows.
     #[inline]
     pub(crate) fn may_hold_dropped(&self, table: &TableMetadata) -> bool {
-        let newest = table.newest_drop_us();
+        let newest = table.newest_former_drop_us();
         newest != i64::MIN && self.statistics.borrow().minimum_timestamp <= newest
     }
 

@@ -270,8 +270,8 @@ fn read_dropped(
         name: name.to_string(),
         column_type: parse_type(fields.text("type").ok_or("no type")?, keyspace)?,
         kind: kind.unwrap_or(ColumnKind::Regular),
-        // The table has milliseconds: the drop covers the whole of its last one.
-        dropped_time_us: dropped_time_ms.saturating_mul(1000).saturating_add(999),
+        // The table has milliseconds. DROP takes a whole one unless the statement names a time.
+        dropped_time_us: dropped_time_ms.saturating_mul(1000),
     })
 }
 
