@@ -196,8 +196,8 @@ fn rename_fields(
     Ok(altered)
 }
 
-/// Refuses a change of a type in a keyspace with tables or types that the node cannot read: they may
-/// use the type.
+/// Refuses to change a type in a keyspace with tables or types that the node cannot read: they may
+/// use it.
 fn check_unreadable(keyspace: &KeyspaceMetadata, action: &str, name: &str) -> Result<()> {
     let unreadable = &keyspace.unreadable;
     let mut names = unreadable.tables.keys().chain(unreadable.types.keys());

@@ -25,7 +25,7 @@ use crate::protocol::response::{ErrorDetail, ErrorResponse};
 /// connection reads at the same time have about a page together.
 const BYTES_OF_READER: usize = PAGE_BYTES / MAX_ROW_READERS;
 
-/// What an aggregate over all rows reserves, in bytes: the rows that it reads at a time. Arbitrary.
+/// Bytes that an aggregate over all rows reserves, for the rows that it reads at a time. Arbitrary.
 const AGGREGATE_BYTES: usize = 1 << 20;
 
 /// How long a request waits for memory before the client gets OVERLOADED: Cassandra's
@@ -127,7 +127,7 @@ impl Connection {
             }
         };
         let waited = time::timeout(PATIENCE, waiting).await;
-        // Without its reservation this request has left the queue, where it may have held up others.
+        // Without a reservation this request has left the queue, where it may have held up others.
         if !matches!(waited, Ok((Some(_), _))) {
             answers.grant();
         }

@@ -76,7 +76,7 @@ pub(crate) enum Found<R> {
 }
 
 impl Memtable {
-    /// Whether some of its cells may be older than the drop of a column that was added again. If so,
+    /// Whether some of its cells may be older than the drop of a column that was added again. Then
     /// reads and flushes must remove these cells from the rows.
     #[inline]
     pub(crate) fn may_hold_dropped(&self, table: &TableMetadata) -> bool {

@@ -10,8 +10,8 @@
 //!
 //! All keys are byte-comparable in the ordered form, so that rows have the comparator's order. The
 //! order of keys is: the partition, its deletion branch, its runs, its static row, its rows in
-//! clustering order. The deletion branch and the rows use the same encoding, so that bounds and rows
-//! compare by their bytes: 20 < 38 < 3E, 3F, 40, 41 < 60.
+//! clustering order. The deletion branch and the rows use the same encoding, so that bounds and
+//! rows compare by their bytes: 20 < 38 < 3E, 3F, 40, 41 < 60.
 
 use crate::StorageError;
 use espalier_mutation::{
