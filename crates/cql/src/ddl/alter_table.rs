@@ -174,8 +174,7 @@ fn drop(
     timestamp: Option<&Expression<'_>>,
 ) -> Result<TableMetadata> {
     let dropped_time_us = match timestamp.map(|timestamp| (&timestamp.kind, timestamp.position)) {
-        // The schema tables keep milliseconds: a time between two would be another after a start.
-        None => (time::next_timestamp_micros() / 1000 + 1) * 1000,
+        None => time::next_timestamp_micros(),
         Some((ExpressionKind::Literal(Literal::Integer(digits)), position)) => {
             digits.parse().map_err(|_| {
                 Error::invalid_at(context.text, position, format!("Invalid timestamp {digits}"))

@@ -270,7 +270,7 @@ fn read_dropped(
         name: name.to_string(),
         column_type: parse_type(fields.text("type").ok_or("no type")?, keyspace)?,
         kind: kind.unwrap_or(ColumnKind::Regular),
-        // The table has milliseconds. DROP takes a whole one unless the statement names a time.
+        // The table has milliseconds: as in Cassandra, a start forgets the microseconds of a drop.
         dropped_time_us: dropped_time_ms.saturating_mul(1000),
     })
 }
