@@ -144,9 +144,10 @@ def sized(element, count):
 
 MARSHAL = "org.apache.cassandra.db.marshal."
 POINT = f"{MARSHAL}FrozenType({MARSHAL}UserType(kinds,706f696e74,78:{MARSHAL}FloatType,79:{MARSHAL}DecimalType))"
+ELEMENTS = ("int", "float", "decimal", "varint", "boolean", "inet", "text", "uuid")
 # CQL type: how its values are drawn, and its name for the oracle if that is another.
 NESTED = {
-    **{f"frozen<list<{kind}>>": many(part(kind)) for kind in ("int", "float", "decimal", "varint", "boolean", "inet", "text", "uuid")},
+    **{f"frozen<list<{kind}>>": many(part(kind)) for kind in ELEMENTS},
     **{f"frozen<set<{kind}>>": many(part(kind)) for kind in SCALARS},
     "frozen<map<int, text>>": entries(part("int"), part("text")),
     "frozen<map<double, boolean>>": entries(part("double"), part("boolean")),

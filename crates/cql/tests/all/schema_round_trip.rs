@@ -4,15 +4,15 @@
 //! `SCHEMA_SEED` chooses the first seed, `SCHEMA_CASES` the number of cases. A failure names its
 //! seed.
 
-use std::{fmt::Write, sync::Arc};
+use std::fmt::Write;
 
-use espalier_cql::{
-    ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult, grammar,
-};
+use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult, grammar};
 use espalier_mutation::schema::{KeyspaceMetadata, TableMetadata};
-use espalier_runtime::{ShardContext, block_on, file::FileSystem, random::Generator};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_runtime::{block_on, file::FileSystem, random::Generator};
+use espalier_storage::Database;
 use espalier_types::{CqlType, type_name::quote_if_needed};
+
+use crate::support::node::open;
 
 const KEYSPACES: [&str; 2] = ["ks", "\"Other\""];
 const TYPES: [&str; 7] = ["u", "v", "w", "\"Weird name\"", "\"int\"", "\"list\"", "\"q\"\"q\""];
@@ -170,16 +170,6 @@ fn create_keyspace(name: &str) -> String {
     format!(
         "CREATE KEYSPACE IF NOT EXISTS {name} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
     )
-}
-
-async fn open(file_system: &FileSystem) -> (Database, QueryProcessor) {
-    let configuration = Arc::new(StorageConfiguration::new("node"));
-    let context = ShardContext { index: 0, count: 1 };
-    let shared = SharedDatabase::new();
-    let database =
-        Database::open(context, file_system.clone(), configuration, shared).await.unwrap();
-    let processor = QueryProcessor::new(database.clone(), Arc::new(PreparedCache::default()));
-    (database, processor)
 }
 
 async fn run(processor: &QueryProcessor, text: &str) -> Result<QueryResult, String> {

@@ -2,22 +2,14 @@
 
 use std::{path::Path, sync::Arc};
 
-use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult};
+use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
 use espalier_mutation::schema::{Schema, TableBuilder, TableId};
-use espalier_runtime::{ShardContext, block_on, file::FileSystem};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_runtime::{block_on, file::FileSystem};
+use espalier_storage::Database;
 use espalier_types::CqlType;
 use uuid::Uuid;
 
-async fn open(file_system: &FileSystem) -> (Database, QueryProcessor) {
-    let configuration = Arc::new(StorageConfiguration::new("node"));
-    let context = ShardContext { index: 0, count: 1 };
-    let shared = SharedDatabase::new();
-    let database =
-        Database::open(context, file_system.clone(), configuration, shared).await.unwrap();
-    let processor = QueryProcessor::new(database.clone(), Arc::new(PreparedCache::default()));
-    (database, processor)
-}
+use crate::support::node::open;
 
 async fn run(processor: &QueryProcessor, text: &str) -> Result<i32, String> {
     let mut client = ClientState::default();

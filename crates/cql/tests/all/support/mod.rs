@@ -1,5 +1,6 @@
-//! What several tests of the grammar share.
+//! Helpers that several tests share.
 
 pub mod cases;
 pub mod compact;
+pub mod node;
 pub mod round_trip;
