@@ -108,7 +108,30 @@ pub(crate) struct RequestAdmission {
     limit: usize,
     limit_per_address: usize,
     in_flight: Rc<Cell<usize>>,
+    addresses: AddressAccounts,
+}
+
+/// Bytes that are counted for each address on one shard.
+#[derive(Debug, Default)]
+pub(crate) struct AddressAccounts {
     by_address: RefCell<HashMap<IpAddr, Rc<Cell<usize>>>>,
+}
+
+impl AddressAccounts {
+    /// The bytes of `address`. Entries without a holder are dropped here, so that the map does not
+    /// grow with every address ever seen.
+    pub fn of(&self, address: IpAddr) -> Rc<Cell<usize>> {
+        let mut by_address = self.by_address.borrow_mut();
+        if by_address.len() == by_address.capacity() {
+            by_address.retain(|_, account| Rc::strong_count(account) > 1);
+        }
+        Rc::clone(by_address.entry(address).or_default())
+    }
+}
+
+/// Whether `bytes` more are within a limit. One item may exceed it if nothing else is counted.
+pub(crate) fn fits(used: usize, bytes: usize, limit: usize) -> bool {
+    used == 0 || used.saturating_add(bytes) <= limit
 }
 
 /// The account of one address on one shard.
@@ -130,28 +153,26 @@ pub(crate) struct InFlight {
 impl RequestAdmission {
     /// A shard's share of `native_transport_max_request_data_in_flight` and `.._per_ip`, in bytes.
     pub fn new(limit: usize, limit_per_address: usize) -> Self {
-        Self { limit, limit_per_address, in_flight: Rc::default(), by_address: RefCell::default() }
+        Self {
+            limit,
+            limit_per_address,
+            in_flight: Rc::default(),
+            addresses: AddressAccounts::default(),
+        }
     }
 
     /// The account of a new connection from `address`.
     pub fn account(&self, address: IpAddr) -> AddressAccount {
-        let mut by_address = self.by_address.borrow_mut();
-        // Accounts that no connection and no request holds any more are dropped here, so that the map does not grow
-        // with every address ever seen.
-        if by_address.len() == by_address.capacity() {
-            by_address.retain(|_, account| Rc::strong_count(account) > 1);
-        }
-        AddressAccount { of_address: Rc::clone(by_address.entry(address).or_default()) }
+        AddressAccount { of_address: self.addresses.of(address) }
     }
 
     /// Admits a request of `bytes`, or says which limit forbids it.
     pub fn admit(&self, account: &AddressAccount, bytes: usize) -> Result<InFlight, &'static str> {
-        let fits = |used: usize, limit: usize| used == 0 || used.saturating_add(bytes) <= limit;
         let (total, of_address) = (self.in_flight.get(), account.of_address.get());
-        if !fits(total, self.limit) {
+        if !fits(total, bytes, self.limit) {
             return Err("native_transport_max_request_data_in_flight");
         }
-        if !fits(of_address, self.limit_per_address) {
+        if !fits(of_address, bytes, self.limit_per_address) {
             return Err("native_transport_max_request_data_in_flight_per_ip");
         }
         self.in_flight.set(total + bytes);
@@ -240,6 +261,6 @@ mod tests {
                 admission.account(Ipv4Addr::new(10, 0, third, last).into());
             }
         }
-        assert!(admission.by_address.borrow().len() < 64);
+        assert!(admission.addresses.by_address.borrow().len() < 64);
     }
 }

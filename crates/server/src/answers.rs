@@ -24,7 +24,8 @@ use std::time::Duration;
 use espalier_runtime::sync::oneshot::{self, oneshot};
 use espalier_runtime::sync::{Permit, Semaphore};
 use espalier_runtime::time::Instant;
-use hashbrown::HashMap;
+
+use crate::admission::{AddressAccounts, fits};
 
 /// The first reservation of a connection, in bytes: the size at which the read path ends a page.
 pub(crate) const PAGE_BYTES: usize = 4 << 20;
@@ -45,7 +46,7 @@ pub(crate) struct AnswerMemory {
     limit: usize,
     limit_per_address: usize,
     used: Cell<usize>,
-    by_address: RefCell<HashMap<IpAddr, AnswerAccount>>,
+    addresses: AddressAccounts,
     waiting: RefCell<VecDeque<Waiter>>,
     probes: Semaphore,
     /// Time of the last such probe.
@@ -75,7 +76,7 @@ impl AnswerMemory {
             limit,
             limit_per_address: limit_per_address.min(limit),
             used: Cell::new(0),
-            by_address: RefCell::default(),
+            addresses: AddressAccounts::default(),
             waiting: RefCell::default(),
             probes: Semaphore::new(MAX_PROBES),
             probed_again_at: Cell::new(None),
@@ -84,12 +85,7 @@ impl AnswerMemory {
 
     /// The account of a new connection from `address`.
     pub fn account(&self, address: IpAddr) -> AnswerAccount {
-        let mut by_address = self.by_address.borrow_mut();
-        // As in `RequestAdmission::account`: the map must not grow with each address ever seen.
-        if by_address.len() == by_address.capacity() {
-            by_address.retain(|_, account| Rc::strong_count(account) > 1);
-        }
-        Rc::clone(by_address.entry(address).or_default())
+        self.addresses.of(address)
     }
 
     /// Bytes that are reserved.
@@ -145,11 +141,11 @@ impl AnswerMemory {
     }
 
     fn fits(&self, bytes: usize) -> bool {
-        self.used.get() == 0 || self.used.get().saturating_add(bytes) <= self.limit
+        fits(self.used.get(), bytes, self.limit)
     }
 
     fn fits_address(&self, account: &AnswerAccount, bytes: usize) -> bool {
-        account.get() == 0 || account.get().saturating_add(bytes) <= self.limit_per_address
+        fits(account.get(), bytes, self.limit_per_address)
     }
 
     fn take(self: &Rc<Self>, account: AnswerAccount, bytes: usize) -> Reservation {
