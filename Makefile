@@ -43,8 +43,5 @@ interop: release ## Tests against real drivers and Cassandra only
 bench: release ## Start-up time and idle memory of this build
 	@bench/start_up.sh
 
-clean-nightly: ## All of `make test`, with the checks of the trie even if it has not changed
-	@NIGHTLY=1 interop/scripts/test.sh
-
-deps: ## Forget what was installed into .deps/
+clean-deps: ## Forget what was installed into .deps/
 	rm -rf .deps
