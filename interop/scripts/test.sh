@@ -66,7 +66,7 @@ format() { begin "formatting"; check "formatting" cargo fmt --all --check; }
 lint() { begin "lints"; check "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings; }
 unit() {
   begin "unit tests"
-  count_tests "unit tests" '^test result:' cargo test --quiet --workspace --no-fail-fast
+  count_tests "unit tests" '^test result:' cargo test --quiet --workspace --lib --bins --tests --no-fail-fast
 }
 release() {
   begin "release build"
@@ -129,7 +129,7 @@ interop() {
   begin "interop tests"
   export ESPALIER_BINARY=${ESPALIER_BINARY:-$PWD/target/debug/espalier}
   if [ "$ESPALIER_BINARY" = "$PWD/target/debug/espalier" ] &&
-    ! cargo test --quiet --workspace --no-run --test start_and_stop; then
+    ! cargo test --quiet --workspace --no-run --test binary; then
     failed=$((failed + 1))
     failures+=("the build for the interop tests")
   elif [ -z "${WITHOUT_PYTHON:-}" ]; then

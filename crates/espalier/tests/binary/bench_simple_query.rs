@@ -1,0 +1,98 @@
+//! `espalier bench simple-query`, small: what it reads, what it counts, and what it refuses.
+
+use std::fs;
+
+use serde_json::Value;
+use crate::support::{run, said};
+
+/// The JSON of a run of three iterations of 3000 operations, and its text.
+fn measured(arguments: &[&str]) -> (Value, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (workdir, json) = (path("work"), path("report.json"));
+    let mut all = vec!["bench", "simple-query", "--partitions=2000", "--duration=3"];
+    all.extend(["--operations-per-shard=3000", "--memory=64M"]);
+    all.extend(["--workdir", &workdir, "--json-result", &json]);
+    all.extend(arguments);
+    let text = said(&all);
+    assert!(!fs::exists(&workdir).unwrap(), "nothing is left behind");
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let iterations = report["iterations"].as_array().unwrap();
+    assert_eq!(iterations.len(), 3);
+    for iteration in iterations {
+        assert!(iteration["tps"].as_f64().unwrap() > 0.0);
+    }
+    assert!(report["stats"]["min tps"].as_f64() <= report["stats"]["median tps"].as_f64());
+    assert!(report["stats"]["median tps"].as_f64() <= report["stats"]["max tps"].as_f64());
+    (report, text)
+}
+
+fn least(report: &Value, name: &str) -> f64 {
+    let values = report["iterations"].as_array().unwrap().iter();
+    values.map(|iteration| iteration[name].as_f64().unwrap()).fold(f64::MAX, f64::min)
+}
+
+#[test]
+fn what_is_cached_is_not_read_again() {
+    for format in ["da", "oa", "me"] {
+        for compression in ["none", "lz4"] {
+            let (report, text) = measured(&[
+                &format!("--sstable-format={format}"),
+                &format!("--compression={compression}"),
+            ]);
+            assert_eq!(report["iterations"][0]["operations"], 3000);
+            assert_eq!(least(&report, "page_reads_per_op"), 0.0, "{text}");
+            assert!(least(&report, "page_hits_per_op") >= 2.0, "{text}");
+            assert!(least(&report, "allocs_per_op") < 1.0, "a row in memory takes none: {text}");
+            for line in ["median ", "median absolute deviation: ", "maximum: ", "minimum: "] {
+                assert!(text.lines().any(|found| found.starts_with(line)), "{line} in {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_may_not_be_cached_is_read_each_time() {
+    for arguments in
+        [&["--bypass-cache"][..], &["--enable-index-cache=0"], &["--file-cache-size=0"]]
+    {
+        for format in ["da", "oa"] {
+            let format = format!("--sstable-format={format}");
+            // Several readers of so few pages would share their reads.
+            let alone = "--concurrency=1";
+            let (report, text) = measured(&[arguments, &[format.as_str(), alone]].concat());
+            assert!(least(&report, "page_reads_per_op") >= 1.0, "{arguments:?} {text}");
+        }
+    }
+}
+
+#[test]
+fn cached_rows_need_no_page() {
+    let (report, text) = measured(&["--enable-cache=1"]);
+    assert_eq!(report["parameters"]["enable_cache"], true);
+    // 3000 reads of 2000 partitions: the last ones find most of them.
+    let iterations = report["iterations"].as_array().unwrap();
+    let last = iterations.last().unwrap();
+    assert!(last["page_hits_per_op"].as_f64().unwrap() < 1.0, "{text}");
+}
+
+#[test]
+fn other_things_are_measured_too() {
+    let (report, _) = measured(&["--write"]);
+    assert_eq!(report["parameters"]["write"], true);
+    measured(&["--absent", "--columns=1", "--value-bytes=8"]);
+    measured(&["--flush=0", "--concurrency=3"]);
+    measured(&["--sstable-format=oa", "--sstable-summary-ratio=0.01"]);
+    let (report, _) = measured(&["--smp=2"]);
+    assert_eq!(report["iterations"][0]["operations"], 6000);
+}
+
+#[test]
+fn what_there_is_not_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path().to_str().unwrap();
+    let output = run(&["bench", "simple-query", "--workdir", here]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains("exists"), "{text}");
+    assert!(fs::exists(directory.path()).unwrap());
+}

@@ -1,0 +1,302 @@
+//! `espalier sstable` on SSTables that have lost a part: what is left is read.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{copied, output, said, written_by_cassandra};
+
+/// Takes bytes from the end of a file.
+fn cut(directory: &Path, component: &str, length: usize) {
+    let file = directory.join(component);
+    let bytes = fs::read(&file).unwrap();
+    assert!(length < bytes.len(), "{component} has {} bytes", bytes.len());
+    fs::write(&file, &bytes[..length]).unwrap();
+}
+
+fn length_of(directory: &Path, component: &str) -> usize {
+    fs::metadata(directory.join(component)).unwrap().len() as usize
+}
+
+/// A table in many chunks, as they are compressed or not.
+fn many_chunks(compression: &[&str]) -> tempfile::TempDir {
+    let converted = tempfile::tempdir().unwrap();
+    let source = written_by_cassandra("compression_none");
+    let to = converted.path().to_str().unwrap();
+    let convert = ["sstable", "convert", &source, "--to", "da", "--output", to];
+    said(&[&convert[..], compression].concat());
+    converted
+}
+
+/// Dumps what is there of `directory` and compares it with `whole`. Gives how many lines it has, and what was said.
+fn dumped(directory: &Path, whole: &str) -> (usize, String) {
+    let (code, found, complaint) = output(&["sstable", "dump", directory.to_str().unwrap()]);
+    assert_eq!(code, Some(1), "{complaint}");
+    assert!(whole.starts_with(&found) && found.len() < whole.len());
+    assert!(found.is_empty() || found.ends_with('\n'));
+    (found.lines().count(), complaint)
+}
+
+#[test]
+fn data_without_its_end_is_told_as_that_and_read_up_to_there() {
+    for (compression, teller) in [
+        (&["--compression", "lz4", "--chunk-length-in-kb", "4"][..], "CompressionInfo.db"),
+        (&["--compression", "none", "--chunk-length-in-kb", "4"], "CRC.db"),
+    ] {
+        let table = many_chunks(compression);
+        let path = table.path().to_str().unwrap();
+        let whole = said(&["sstable", "dump", path]);
+        let mut lines = whole.lines().count();
+        let length = length_of(table.path(), "da-1-bti-Data.db");
+        for left in [length * 9 / 10, length / 2, 5000, 0] {
+            cut(table.path(), "da-1-bti-Data.db", left);
+            let (fewer, complaint) = dumped(table.path(), &whole);
+            let told = format!("da-1-bti-Data.db is corrupt at byte {left}: it is too short");
+            assert!(complaint.contains(&told) && complaint.contains(teller), "{complaint}");
+            assert_eq!(complaint.lines().count(), 1, "{complaint}");
+            assert!(fewer < lines || (left < 5000 && fewer == 0), "{left}: {fewer} of {lines}");
+            assert!(left < 5000 || fewer > 0, "{left}");
+            lines = fewer;
+            let (code, report, _) = output(&["sstable", "verify", path]);
+            assert_eq!(code, Some(1));
+            assert!(report.contains("DAMAGED") && report.contains(&told), "{report}");
+            // By its index nothing is read of such a file.
+            let (code, found, complaint) = output(&["sstable", "dump", "--limit", "1", path]);
+            assert_eq!((code, found.as_str()), (Some(1), ""));
+            assert!(complaint.contains(&told), "{complaint}");
+        }
+    }
+}
+
+#[test]
+fn a_last_chunk_without_its_end_is_told_as_the_last() {
+    for compression in [
+        &["--compression", "lz4", "--chunk-length-in-kb", "4"][..],
+        &["--compression", "none", "--chunk-length-in-kb", "4"],
+    ] {
+        let table = many_chunks(compression);
+        let whole = said(&["sstable", "dump", table.path().to_str().unwrap()]);
+        let left = length_of(table.path(), "da-1-bti-Data.db") - 10;
+        cut(table.path(), "da-1-bti-Data.db", left);
+        let (lines, complaint) = dumped(table.path(), &whole);
+        assert!(lines > 100, "{lines}");
+        let told = format!("the file may have lost its end, and now has {left} bytes");
+        assert!(complaint.contains("da-1-bti-Data.db is corrupt"), "{complaint}");
+        assert!(complaint.contains(&told), "{complaint}");
+    }
+}
+
+/// Of the only chunk, what is left of its checksum, or nothing at all.
+#[test]
+fn an_only_chunk_without_its_end_is_told_as_a_lost_end() {
+    let whole = said(&["sstable", "dump", &written_by_cassandra("kv_one")]);
+    let copy = copied("kv_one");
+    let path = copy.path().to_str().unwrap();
+    let length = length_of(copy.path(), "da-1-bti-Data.db");
+    for left in [length - 1, 5, 4, 3, 0] {
+        cut(copy.path(), "da-1-bti-Data.db", left);
+        let (lines, complaint) = dumped(copy.path(), &whole);
+        assert_eq!((lines, complaint.lines().count()), (0, 1), "{complaint}");
+        let place = if left < 4 { left } else { 0 };
+        let told = format!("da-1-bti-Data.db is corrupt at byte {place}: ");
+        assert!(complaint.contains(&told), "{complaint}");
+        let told = match left < 4 {
+            true => format!(
+                "it is too short: {left} bytes, and by CompressionInfo.db it has at least 4"
+            ),
+            false => format!("the file may have lost its end, and now has {left} bytes"),
+        };
+        assert!(complaint.contains(&told), "{complaint}");
+        let (_, report, _) = output(&["sstable", "verify", path]);
+        assert!(report.contains("DAMAGED") && report.contains(&told), "{report}");
+        assert!(!report.contains("CompressionInfo.db is corrupt"), "{report}");
+    }
+}
+
+/// Compactions of Cassandra leave one more checksum, of nothing.
+#[test]
+fn a_checksum_of_nothing_is_no_missing_chunk() {
+    let copy = copied("compression_none");
+    let path = copy.path().to_str().unwrap();
+    let crc = copy.path().join("da-1-bti-CRC.db");
+    let checksums = fs::read(&crc).unwrap();
+    let whole = said(&["sstable", "dump", path]);
+    fs::write(&crc, [&checksums[..], &[0; 4]].concat()).unwrap();
+    assert_eq!(said(&["sstable", "dump", path]), whole);
+    fs::write(&crc, [&checksums[..], &[1; 4]].concat()).unwrap();
+    let (lines, complaint) = dumped_all(path, &whole);
+    assert_eq!(lines, whole.lines().count());
+    assert!(complaint.contains("Data.db") && complaint.contains("it is too short"), "{complaint}");
+    // Half a checksum is no fault of the data.
+    fs::write(&crc, [&checksums[..], &[0; 2]].concat()).unwrap();
+    let (code, _, complaint) = output(&["sstable", "dump", path]);
+    assert_eq!(code, Some(1));
+    assert!(complaint.contains("da-1-bti-CRC.db is corrupt"), "{complaint}");
+}
+
+fn dumped_all(path: &str, whole: &str) -> (usize, String) {
+    let (code, found, complaint) = output(&["sstable", "dump", path]);
+    assert_eq!((code, found.as_str()), (Some(1), whole));
+    (found.lines().count(), complaint)
+}
+
+#[test]
+fn a_lost_filter_is_passed_over_aloud() {
+    let copy = copied("wide_range_tombstones");
+    let path = copy.path().to_str().unwrap();
+    let filter = copy.path().join("da-1-bti-Filter.db");
+    let dumps = [&["sstable", "dump"][..], &["sstable", "dump", "--limit", "5"]];
+    let expected = dumps.map(|dump| said(&[dump, &[path]].concat()));
+    for damage in [None, Some(&b"\0\0"[..]), Some(&b""[..])] {
+        match damage {
+            None => fs::remove_file(&filter).unwrap(),
+            Some(bytes) => fs::write(&filter, bytes).unwrap(),
+        }
+        for (dump, expected) in dumps.iter().zip(&expected) {
+            let (code, found, told) = output(&[*dump, &[path]].concat());
+            assert_eq!((code, &found), (Some(0), expected), "{told}");
+            assert_eq!(told.lines().count(), 1, "{told}");
+            assert!(told.contains("da-1-bti-Filter.db") && told.contains("passed over"), "{told}");
+        }
+        let (code, report, _) = output(&["sstable", "verify", path]);
+        assert!(code == Some(1) && report.contains("Filter.db"), "{report}");
+    }
+    let converted = copy.path().join("converted").to_str().unwrap().to_owned();
+    let convert = ["sstable", "convert", path, "--to", "da", "--output", &converted];
+    assert_eq!(output(&convert).0, Some(0));
+    assert!(said(&["sstable", "verify", &converted]).contains("da-1-bti: ok, "));
+}
+
+#[test]
+fn a_lost_index_is_passed_over_aloud_where_everything_is_read() {
+    for (case, prefix, components) in [
+        ("da", "da-1-bti", &["Partitions.db", "Rows.db", "TOC.txt", "Digest.crc32"][..]),
+        ("nb", "nb-1-big", &["Index.db", "Summary.db", "TOC.txt"]),
+    ] {
+        let all = Path::new(&written_by_cassandra("")).join("..").join(case);
+        for component in components {
+            for is_removed in [true, false] {
+                let copy = tempfile::tempdir().unwrap();
+                for entry in fs::read_dir(all.join("wide_range_tombstones")).unwrap() {
+                    let entry = entry.unwrap();
+                    fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+                }
+                let data = copy.path().join(format!("{prefix}-Data.db"));
+                let data = data.to_str().unwrap();
+                let whole = said(&["sstable", "dump", data]);
+                let file = copy.path().join(format!("{prefix}-{component}"));
+                match is_removed {
+                    true => fs::remove_file(&file).unwrap(),
+                    false => fs::write(&file, "x").unwrap(),
+                }
+                let (code, found, told) = output(&["sstable", "dump", data]);
+                assert_eq!((code, &found), (Some(0), &whole), "{component}: {told}");
+                // The reader makes a summary anew, looks at no digest, and at no index of rows where all are read.
+                let is_silent = matches!(*component, "Summary.db" | "Digest.crc32")
+                    || (*component == "Rows.db" && !is_removed);
+                assert_eq!(told.lines().count(), usize::from(!is_silent), "{component}: {told}");
+                assert!(is_silent || told.contains(component), "{told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_needed_is_not_passed_over() {
+    for component in ["Data.db", "Statistics.db", "CompressionInfo.db"] {
+        let copy = copied("wide_range_tombstones");
+        fs::remove_file(copy.path().join(format!("da-1-bti-{component}"))).unwrap();
+        fs::remove_file(copy.path().join("da-1-bti-Partitions.db")).unwrap();
+        let (code, found, told) = output(&["sstable", "dump", copy.path().to_str().unwrap()]);
+        assert_eq!((code, found.as_str(), told.lines().count()), (Some(1), "", 1), "{told}");
+        assert!(told.contains(&format!("{component}: No such file")), "{told}");
+    }
+}
+
+#[test]
+fn one_without_its_end_keeps_no_other_from_being_printed() {
+    let table = many_chunks(&["--compression", "lz4", "--chunk-length-in-kb", "4"]);
+    let other = written_by_cassandra("kv_one");
+    let path = table.path().to_str().unwrap();
+    let expected = said(&["sstable", "dump", &other]);
+    cut(table.path(), "da-1-bti-Data.db", 5000);
+    let (code, found, complaint) = output(&["sstable", "dump", path, &other]);
+    assert_eq!(code, Some(1));
+    assert!(found.len() > expected.len() && found.ends_with(&expected));
+    assert_eq!(complaint.lines().count(), 2, "{complaint}");
+    assert!(complaint.ends_with("espalier: 1 of 2 SSTables failed\n"), "{complaint}");
+}
+
+/// Nobody can tell whether bytes without checksums are what was written: rows of them are told as that.
+#[test]
+fn rows_that_nothing_checks_are_printed_and_no_success() {
+    let copy = copied("compression_none");
+    let path = copy.path().to_str().unwrap();
+    let data = copy.path().join("da-1-bti-Data.db");
+    let data = data.to_str().unwrap();
+    let whole = said(&["sstable", "dump", path]);
+    let toc = copy.path().join("da-1-bti-TOC.txt");
+    let listed = fs::read_to_string(&toc).unwrap();
+    fs::remove_file(copy.path().join("da-1-bti-CRC.db")).unwrap();
+    fs::write(&toc, listed.replace("CRC.db\n", "")).unwrap();
+    let (_, complaint) = dumped_all(data, &whole);
+    assert!(complaint.contains("da-1-bti-Data.db is corrupt at byte 0: nothing"), "{complaint}");
+    assert!(complaint.contains("checks it"), "{complaint}");
+    // Of what has no table of contents this is told, too.
+    fs::remove_file(&toc).unwrap();
+    let (_, complaint) = dumped_all(data, &whole);
+    assert!(complaint.contains("da-1-bti-Data.db is corrupt at byte 0: nothing"), "{complaint}");
+    assert!(complaint.contains("it has no TOC.txt"), "{complaint}");
+}
+
+/// What ends a dump early is told even if more is not there.
+#[test]
+fn a_wrong_chunk_before_a_lost_end_is_told_too() {
+    for compression in [
+        &["--compression", "lz4", "--chunk-length-in-kb", "4"][..],
+        &["--compression", "none", "--chunk-length-in-kb", "4"],
+    ] {
+        let table = many_chunks(compression);
+        let whole = said(&["sstable", "dump", table.path().to_str().unwrap()]);
+        let left = length_of(table.path(), "da-1-bti-Data.db") / 2;
+        cut(table.path(), "da-1-bti-Data.db", left);
+        let (unharmed, _) = dumped(table.path(), &whole);
+        let data = table.path().join("da-1-bti-Data.db");
+        let mut bytes = fs::read(&data).unwrap();
+        bytes[left / 2] ^= 1;
+        fs::write(&data, bytes).unwrap();
+        let (lines, complaint) = dumped(table.path(), &whole);
+        assert!(lines < unharmed, "{lines} of {unharmed}");
+        assert!(complaint.contains("has the checksum"), "{complaint}");
+        assert!(complaint.contains("it is too short"), "{complaint}");
+        assert_eq!(complaint.lines().count(), 2, "{complaint}");
+    }
+}
+
+#[test]
+fn statistics_are_told_also_if_the_data_is_lost() {
+    for component in ["Data.db", "Partitions.db", "CompressionInfo.db"] {
+        let copy = copied("wide_range_tombstones");
+        let path = copy.path().to_str().unwrap();
+        let whole: serde_json::Value =
+            serde_json::from_str(&said(&["sstable", "stats", "--json", path])).unwrap();
+        fs::remove_file(copy.path().join(format!("da-1-bti-{component}"))).unwrap();
+        let (code, found, told) = output(&["sstable", "stats", "--json", path]);
+        assert_eq!((code, told.lines().count()), (Some(0), 1), "{told}");
+        assert!(told.contains(component) && told.contains("Statistics.db alone"), "{told}");
+        let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+        for name in
+            ["first", "last", "partitions", "rows", "columns", "min_clustering", "drop_times"]
+        {
+            assert_eq!(found[name], whole[name], "{name}");
+        }
+        assert!(found["data_bytes"].is_null() && found["components"][component].is_null());
+        let (code, text, _) = output(&["sstable", "stats", path]);
+        let line = format!("  {:<22} not known", "data");
+        assert!(code == Some(0) && text.contains(&line), "{text}");
+    }
+    let copy = copied("kv_one");
+    fs::remove_file(copy.path().join("da-1-bti-Statistics.db")).unwrap();
+    let (code, found, told) = output(&["sstable", "stats", copy.path().to_str().unwrap()]);
+    assert_eq!((code, found.as_str()), (Some(1), ""));
+    assert!(told.contains("Statistics.db: No such file"), "{told}");
+}

@@ -1,0 +1,15 @@
+//! Tests of the runtime through its public interface, one behaviour a file, linked as one program.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod clocks;
+mod groups;
+mod mailbox_stress;
+mod preemption;
+mod real_files;
+mod same_behaviour;
+mod shards;
+mod sockets;
+mod stop_signal;
+mod traces;
+mod waiting;
