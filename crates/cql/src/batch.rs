@@ -19,7 +19,7 @@ pub struct PlannedBatch {
     pub kind: BatchKind,
     /// `USING TIMESTAMP` of the whole batch.
     pub timestamp: Option<Term>,
-    /// Its statements.
+    /// The modifications in the order of the text.
     pub statements: Vec<PlannedModification>,
 }
 
@@ -27,13 +27,13 @@ pub struct PlannedBatch {
 #[derive(Debug, Default)]
 pub struct BatchUpdates {
     updates: BTreeMap<(TableId, DecoratedKey), PartitionUpdate>,
-    /// Of counters, one for each statement and key: two increments of a counter are two, and not one cell of which the
-    /// later wins.
+    /// Updates of counter tables, one for each statement and key. They are kept apart because two
+    /// increments of a counter both count, whereas of two writes of a cell the later one wins.
     counter_updates: Vec<PartitionUpdate>,
 }
 
 impl BatchUpdates {
-    /// Adds what one statement does.
+    /// Adds the changes of one statement.
     pub fn add(
         &mut self,
         statement: &PlannedModification,
@@ -58,7 +58,7 @@ impl BatchUpdates {
         Ok(())
     }
 
-    /// The mutation.
+    /// Returns all collected updates as one mutation.
     pub fn into_mutation(self) -> Mutation {
         let updates = self.updates.into_values().chain(self.counter_updates);
         Mutation { updates: updates.filter(|update| !update.is_empty()).collect() }
@@ -85,7 +85,7 @@ fn merge(
     };
 }
 
-/// Refuses batches that mix what cannot be mixed.
+/// Refuses batches that combine statements of incompatible kinds.
 pub fn check_statements<'s>(
     kind: BatchKind,
     statements: impl Iterator<Item = &'s PlannedModification>,
@@ -130,7 +130,7 @@ pub fn check_statements<'s>(
 }
 
 impl PlannedBatch {
-    /// The batch's timestamp in µs.
+    /// Returns the batch's timestamp in µs.
     pub fn timestamp_us(&self, evaluation: &Evaluation<'_>, default_us: i64) -> Result<i64> {
         match &self.timestamp {
             None => Ok(default_us),

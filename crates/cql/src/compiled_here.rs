@@ -1,10 +1,11 @@
-//! The processor's futures, compiled once: as `espalier_storage::compiled_here`, which says why.
+//! Instantiates the processor's futures in this crate, so that the crates that use it need not
+//! compile them again (see `espalier_storage::compiled_here`).
 
 use std::{pin::Pin, sync::Arc};
 
 use crate::{Batch, ClientState, Prepared, QueryOptions, QueryProcessor, QueryResult, Result};
 
-/// All of [`QueryProcessor`]'s futures. Nobody calls it.
+/// Names all futures of [`QueryProcessor`], so that this crate compiles them. It is never called.
 #[doc(hidden)]
 pub fn compiled_here<'a>(
     processor: &'a QueryProcessor,

@@ -1,4 +1,4 @@
-//! Consistency levels that Cassandra refuses for a statement, whatever the number of its nodes.
+//! Consistency levels that Cassandra refuses for a statement, regardless of the number of nodes.
 //!
 //! Batches are not checked: Cassandra accepts each level for them.
 
@@ -8,7 +8,7 @@ const ANY: u16 = 0x00;
 const SERIAL: u16 = 0x08;
 const LOCAL_SERIAL: u16 = 0x09;
 
-/// Refuses a consistency level (its code on the wire) that the statement cannot have.
+/// Refuses a consistency level (its code in the protocol) that is invalid for the statement.
 #[inline]
 pub(crate) fn check(plan: &Plan, consistency: u16) -> Result<()> {
     if !matches!(consistency, ANY | SERIAL | LOCAL_SERIAL) {

@@ -1,4 +1,5 @@
-//! One row as selectors and filters see it: partition key, static row and row side by side, columns as single values.
+//! The view of one row that selectors and filters read: partition key, static row and row, with
+//! each column as a single value.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -7,7 +8,7 @@ use espalier_mutation::{
 };
 use espalier_types::{CqlType, collection};
 
-/// A row of a result. Cells in it are live: storage has taken the dead ones out.
+/// A row of a result. Its cells are live: storage has removed the deleted ones.
 #[derive(Clone, Copy, Debug)]
 pub struct CurrentRow<'a> {
     /// Its table.
@@ -21,7 +22,8 @@ pub struct CurrentRow<'a> {
 }
 
 impl<'a> CurrentRow<'a> {
-    /// The value of a column; a multi-cell collection or UDT in its frozen form, a counter as its total. `None`: null.
+    /// Returns the value of a column, or `None` for null. A multi-cell collection or UDT comes in
+    /// its frozen form, a counter as its total.
     pub fn value(&self, column: &ColumnDefinition) -> Option<Bytes> {
         match column.kind {
             ColumnKind::PartitionKey => self.partition_key.get(column.position).cloned(),
@@ -36,14 +38,15 @@ impl<'a> CurrentRow<'a> {
         }
     }
 
-    /// The cells of a static or regular column.
+    /// Returns the cells of a static or regular column.
     pub fn data(&self, column: &ColumnDefinition) -> Option<&'a ColumnData> {
         let row = if column.kind == ColumnKind::Static { self.static_row? } else { self.row? };
         row.column(column.id)
     }
 }
 
-/// The frozen form of the live cells of a multi-cell column; `None` (null) if there are none.
+/// Returns the frozen form of the live cells of a multi-cell column, or `None` (null) if there are
+/// none.
 pub fn collapse(column_type: &CqlType, column: &ComplexColumn) -> Option<Bytes> {
     if column.cells.is_empty() {
         return None;

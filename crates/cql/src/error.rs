@@ -5,7 +5,7 @@ use crate::grammar::{
     ast::{LineColumn, Position},
 };
 
-/// The codes of the native protocol that statements can end in.
+/// The codes of the native protocol with which statements can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 #[allow(missing_docs)]
@@ -27,22 +27,22 @@ pub enum ErrorCode {
     Unprepared = 0x2500,
 }
 
-/// Why a statement failed.
+/// The failure of a statement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
     /// The protocol's code.
     pub code: ErrorCode,
-    /// What went wrong, and where in the text if it is known.
+    /// The reason, which may begin with its place in the text ("line 1:7").
     pub message: String,
     /// Fields that some codes carry beside the message.
     pub detail: ErrorDetail,
 }
 
-/// What some errors carry beside the message.
+/// Fields that some errors carry beside the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ErrorDetail {
-    /// Nothing.
+    /// No further fields.
     #[default]
     None,
     /// Code 0x2400; an empty table means that the keyspace exists.
@@ -63,34 +63,35 @@ pub enum ErrorDetail {
     },
     /// Code 0x1001: the result exceeds [`crate::QueryOptions::answer_bytes`] and may not be cut.
     AnswerTooLarge,
-    /// Code 0x2500: the statement id that is not known here.
+    /// Code 0x2500: the statement id is unknown to this node.
     Unprepared {
-        /// The id as it was sent.
+        /// The id as the client sent it.
         id: Vec<u8>,
     },
 }
 
-/// What planning and execution return.
+/// The result of planning or executing a statement.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error without detail.
+    /// Creates an error without detail.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), detail: ErrorDetail::None }
     }
 
-    /// 0x2200: the statement is well-formed but means nothing here.
+    /// Creates an error 0x2200: the statement is well-formed but does not fit the schema or its
+    /// values.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Invalid, message)
     }
 
-    /// 0x2200 with the place in the text: "line 1:7 message".
+    /// Creates an error 0x2200 with a message that begins with its place: "line 1:7 message".
     pub fn invalid_at(text: &str, position: Position, message: impl AsRef<str>) -> Self {
         let place = position.line_column(text);
         Self::invalid(format!("line {place} {}", message.as_ref()))
     }
 
-    /// The message without the place in the text that it may begin with, and that place.
+    /// Splits the message into the place in the text that it may begin with, and the rest.
     pub(crate) fn split_place(&self) -> (Option<LineColumn>, &str) {
         let split = || {
             let (place, message) = self.message.strip_prefix("line ")?.split_once(' ')?;
@@ -100,12 +101,12 @@ impl Error {
         split().map_or((None, &self.message), |(place, message)| (Some(place), message))
     }
 
-    /// 0x2300: an option of a schema statement is wrong.
+    /// Creates an error 0x2300: an option of a schema statement is wrong.
     pub fn configuration(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::ConfigurationError, message)
     }
 
-    /// 0x1400: a native function or operator has no result for its arguments.
+    /// Creates an error 0x1400: a native function or operator has no result for its arguments.
     pub fn function_failure(
         function: &str,
         argument_types: Vec<String>,
@@ -119,7 +120,7 @@ impl Error {
         Self { code: ErrorCode::FunctionFailure, message: message.into(), detail }
     }
 
-    /// 0x1001: the result needs more memory than there is for it now.
+    /// Creates an error 0x1001: the result needs more memory than is available at present.
     pub fn answer_too_large() -> Self {
         Self {
             code: ErrorCode::Overloaded,
@@ -128,7 +129,8 @@ impl Error {
         }
     }
 
-    /// 0x2200 naming a feature of Cassandra that is not here yet.
+    /// Creates an error 0x2200 that names a feature of Cassandra which this node does not support
+    /// yet.
     pub fn unsupported(feature: &str) -> Self {
         Self::invalid(format!("{feature} is not supported yet"))
     }

@@ -1,7 +1,8 @@
-//! CQL: from the text of a statement to reads and writes of the storage.
+//! CQL for Espalier: turns the text of a statement into reads and writes of the storage.
 //!
-//! `grammar` makes a tree of the text; a statement is planned against the schema once (`term`, `restrictions`, `select`,
-//! `modify`, `ddl`) and executed any number of times by the [`QueryProcessor`].
+//! `grammar` parses the text into a tree. A statement is planned against the schema once (`term`,
+//! `restrictions`, `select`, `modify`, `ddl`) and executed any number of times by the
+//! [`QueryProcessor`].
 
 mod batch;
 #[cfg(debug_assertions)]
@@ -26,15 +27,17 @@ mod result;
 mod select;
 mod term;
 
-/// The statements that make a table, with its id and the columns that were dropped, and before it the types that it uses, unless
-/// they are there: what a snapshot of its files needs.
+/// Returns the statements that create a table, for a snapshot of its files.
+///
+/// The text creates the types that the table uses, unless they exist, and then the table with its
+/// id and its dropped columns.
 pub fn describe_table(
     schema: &espalier_mutation::schema::Schema,
     table: &espalier_mutation::schema::TableMetadata,
 ) -> String {
     let keyspace = schema.keyspace(&table.keyspace);
     let types = describe::types_of(table).into_iter().map(|used| {
-        // Where it is used it may be frozen with all that is in it.
+        // The table's use of the type may be frozen, with all types inside; the declaration is not.
         let made = keyspace.and_then(|keyspace| keyspace.types.get(&used.name));
         let statement = describe::text::user_type(made.unwrap_or(used));
         statement.replacen("CREATE TYPE ", "CREATE TYPE IF NOT EXISTS ", 1) + "\n\n"

@@ -1,4 +1,5 @@
-//! Statements that will be executed one after the other: the memory that they take is fetched for several of them side by side.
+//! Look-ahead for statements that will be executed one after the other: the cache misses of several
+//! of them are overlapped.
 
 use std::sync::Arc;
 
@@ -9,13 +10,13 @@ use crate::{options::Value, restrictions::PointKey};
 
 /// A row that will be read or written.
 pub struct Ahead<'a> {
-    /// Its table.
+    /// The row's table.
     pub table: &'a Arc<TableMetadata>,
-    /// Its key, of these values.
+    /// The row's key, made of these values.
     pub key: &'a PointKey,
     /// The values of the statement.
     pub values: &'a [Value],
-    /// Whether it will be written.
+    /// Whether the row will be written.
     pub is_write: bool,
 }
 
@@ -25,7 +26,8 @@ impl Ahead<'_> {
     }
 }
 
-/// Fetches what these rows take, those of a table together. `buffer` is for keys.
+/// Prefetches the memory that these rows need, grouped by table. `buffer` is scratch space for
+/// keys.
 pub fn look_ahead(database: &Database, rows: &[Ahead<'_>], buffer: &mut Vec<u8>) {
     for (number, first) in rows.iter().enumerate() {
         let (before, from_here) = rows.split_at(number);

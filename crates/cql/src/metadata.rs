@@ -1,4 +1,4 @@
-//! What clients are told about bind markers and result columns.
+//! Metadata of bind markers and result columns, as clients receive it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub struct ColumnSpec {
     pub keyspace: Arc<str>,
     /// Table.
     pub table: Arc<str>,
-    /// Column, alias, or what the marker stands for (`[limit]`, `in(k)`, ...).
+    /// Column, alias, or the marker's purpose (`[limit]`, `in(k)`, ...).
     pub name: String,
     /// Type of the value.
     pub column_type: CqlType,
@@ -23,7 +23,7 @@ pub struct ColumnSpec {
 pub struct BindMetadata {
     /// One for each marker.
     pub columns: Vec<ColumnSpec>,
-    /// For each partition key column the index of the last marker that is bound to it; empty if a
+    /// For each partition key column, the index of the last marker that is bound to it; empty if a
     /// column has no marker. Drivers compute the routing token from the values of these markers.
     pub partition_key_indices: Vec<u16>,
 }
@@ -38,13 +38,13 @@ pub struct ResultMetadata {
 }
 
 impl ResultMetadata {
-    /// Computes the id.
+    /// Creates the metadata and computes its id.
     pub fn new(columns: Vec<ColumnSpec>) -> Self {
         let mut digest = Md5::new();
         for column in &columns {
             digest.update(column.name.as_bytes());
             digest.update([0]);
-            // With the fields of user types, which CQL's names leave out.
+            // Marshal names include the fields of user types; CQL names do not.
             digest.update(column.column_type.marshal_name().as_bytes());
             digest.update([0]);
         }

@@ -1,22 +1,23 @@
-//! What comes along with a statement: bound values, page, timestamp; and what a connection remembers.
+//! Everything that accompanies a statement: bound values, paging and timestamp, and the state of
+//! its connection.
 
 use bytes::Bytes;
 
-/// What a connection remembers between statements.
+/// The state that a connection keeps between statements.
 #[derive(Clone, Debug, Default)]
 pub struct ClientState {
-    /// Set by `USE`.
+    /// The current keyspace, set by `USE`.
     pub keyspace: Option<String>,
 }
 
 /// One bound value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Serialised; a slice of the request.
+    /// A serialised value, as a slice of the request.
     Bytes(Bytes),
     /// Null.
     Null,
-    /// Not set: the column is left as it is.
+    /// Not set: the column keeps its value.
     Unset,
 }
 
@@ -34,22 +35,22 @@ impl Values<'_> {
     pub const NONE: Values<'static> = Values::Positional(&[]);
 }
 
-/// What comes along with a statement. Source: native_protocol_v5.spec section 4.1.4.
+/// Parameters of an execution. Source: native_protocol_v5.spec section 4.1.4.
 #[derive(Clone, Copy, Debug)]
 pub struct QueryOptions<'a> {
     /// Bound values.
     pub values: Values<'a>,
-    /// Rows a page; `None` or not positive: all rows.
+    /// Rows per page; `None` or not positive: all rows.
     pub page_size: Option<i32>,
-    /// Where the page begins, as a former result told it.
+    /// The start of the page, as the previous result gave it.
     pub paging_state: Option<&'a [u8]>,
-    /// Write timestamp in µs unless the statement has its own.
+    /// Write timestamp in µs, unless the statement has its own.
     pub timestamp_us: Option<i64>,
-    /// The clock in seconds, for tests (v5).
+    /// The clock in seconds since 1970, for tests (v5).
     pub now_s: Option<i32>,
-    /// Keyspace of this statement instead of the connection's (v5).
+    /// Keyspace of this statement, instead of the connection's (v5).
     pub keyspace: Option<&'a str>,
-    /// Consistency level as sent; there is one node.
+    /// Consistency level as sent. It has no effect, because there is one node.
     pub consistency: u16,
     /// Serial consistency level as sent.
     pub serial_consistency: Option<u16>,

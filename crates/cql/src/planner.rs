@@ -1,4 +1,4 @@
-//! From text to a plan.
+//! Planning: parses a statement's text and plans it against a schema.
 
 use std::sync::Arc;
 
@@ -109,7 +109,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// `bound`: the markers that earlier statements of a batch have resolved.
+    /// Starts the preparation. `bound` holds the markers that earlier statements of a batch have
+    /// resolved.
     fn preparation(
         &self,
         table: &TableMetadata,

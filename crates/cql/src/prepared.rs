@@ -1,10 +1,11 @@
-//! Prepared statements, found by every shard.
+//! The caches of prepared statements: one of the process, and one of each shard in front of it.
 //!
-//! A statement is planned against a snapshot of the schema. When its table has changed since, it is planned again from its
-//! text the next time it is asked for.
+//! A statement is planned against a snapshot of the schema. If its table has changed since, the
+//! next look-up plans it again from its text.
 //!
-//! Memory: at most [`MAXIMUM_STATEMENTS`] with [`MAXIMUM_TEXT_BYTES`] of text in sum; beyond that an arbitrary statement makes
-//! room (clients prepare it again when told that it is unknown). A plan may be some fifty times as large as its text.
+//! Memory: at most [`MAXIMUM_STATEMENTS`] statements with [`MAXIMUM_TEXT_BYTES`] of text in total.
+//! Beyond that an arbitrary statement is evicted; the client prepares it again when the node
+//! reports it as unknown. A plan may be some fifty times as large as its text.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
@@ -18,11 +19,11 @@ use crate::{
     select::PlannedSelect,
 };
 
-/// The most statements that are kept.
+/// The maximum number of statements that a cache keeps.
 pub const MAXIMUM_STATEMENTS: usize = 20_000;
-/// The most bytes of text that they have together.
+/// The maximum total length of their texts, in bytes.
 pub const MAXIMUM_TEXT_BYTES: usize = 16 << 20;
-/// The longest text that is prepared, in bytes.
+/// The maximum length of one statement that can be prepared, in bytes.
 pub const MAXIMUM_STATEMENT_BYTES: usize = 1 << 20;
 
 /// A statement that is ready to be executed.
@@ -38,18 +39,19 @@ pub struct Prepared {
     pub keyspace: Option<String>,
     /// Its bind markers.
     pub bind: BindMetadata,
-    /// Its result columns; none if it returns no rows.
+    /// Its result columns; empty if it returns no rows.
     pub result: Arc<ResultMetadata>,
-    /// Whether it had other result columns when it was first prepared: clients of version 4, which know them from PREPARE
-    /// alone, must be told again.
+    /// Whether its result columns differ from those of its first preparation. Clients of protocol
+    /// version 4, which learn the columns from PREPARE alone, must then receive them again.
     pub result_changed: bool,
     pub(crate) plan: Plan,
-    /// The schema that it was planned against, only to be recognised, and the version of each table in it.
+    /// The schema that it was planned against, kept only for comparison by address, and the version
+    /// of each of its tables.
     pub(crate) schema: Weak<Schema>,
     pub(crate) tables: Vec<(TableId, u64)>,
 }
 
-/// What a statement does.
+/// The plan of a statement, by kind.
 #[derive(Debug)]
 pub(crate) enum Plan {
     Select(Box<PlannedSelect>),
@@ -57,9 +59,9 @@ pub(crate) enum Plan {
     Batch(Box<crate::batch::PlannedBatch>),
     Use(String),
     Truncate(TableId),
-    /// A schema statement: planned when it is executed, where schema changes are serialised.
+    /// A schema statement. It is planned at its execution, where schema changes are serialised.
     Schema,
-    /// `DESCRIBE`: answered from the schema at hand.
+    /// `DESCRIBE`: answered from the shard's schema.
     Describe,
 }
 
@@ -72,7 +74,7 @@ impl Plan {
 }
 
 impl Prepared {
-    /// Whether the tables are as they were when it was planned.
+    /// Whether the tables are unchanged since the statement was planned.
     pub(crate) fn is_fresh(&self, schema: &Arc<Schema>) -> bool {
         std::ptr::eq(self.schema.as_ptr(), Arc::as_ptr(schema))
             || self.tables.iter().all(|(id, version)| {
@@ -89,7 +91,7 @@ impl Prepared {
         }
     }
 
-    /// Whether its answer is one row: aggregates over all rows that it reads.
+    /// Whether the result is one row: aggregates over all rows that the statement reads.
     pub fn returns_one_row(&self) -> bool {
         match &self.plan {
             Plan::Select(select) => select.is_aggregate && select.group_by.is_none(),
@@ -97,7 +99,7 @@ impl Prepared {
         }
     }
 
-    /// Whether it is answered with rows.
+    /// Whether the answer consists of rows.
     pub fn is_query(&self) -> bool {
         matches!(self.plan, Plan::Select(_) | Plan::Describe)
     }
@@ -108,7 +110,7 @@ impl Prepared {
     }
 }
 
-/// Prepared statements by id, within the bounds.
+/// Prepared statements by id, within the limits of the module.
 #[derive(Debug, Default)]
 pub(crate) struct BoundedStatements {
     by_id: HashMap<[u8; 16], Arc<Prepared>, foldhash::fast::RandomState>,
@@ -120,7 +122,7 @@ impl BoundedStatements {
         self.by_id.get(id)
     }
 
-    /// Adds a statement or replaces it, and drops others until there is room for it.
+    /// Adds or replaces a statement, and evicts others until the limits are met.
     pub fn insert(&mut self, prepared: Arc<Prepared>) {
         self.remove(&prepared.id);
         let text_bytes = prepared.text.len();
@@ -141,14 +143,14 @@ impl BoundedStatements {
     }
 }
 
-/// All prepared statements of the process. Shards keep their own in front of it.
+/// All prepared statements of the process. Each shard has a cache of its own in front of this one.
 #[derive(Debug, Default)]
 pub struct PreparedCache {
     statements: RwLock<BoundedStatements>,
 }
 
 impl PreparedCache {
-    /// The statement with that id.
+    /// Returns the statement with that id.
     pub fn get(&self, id: &[u8; 16]) -> Option<Arc<Prepared>> {
         self.statements.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
@@ -158,18 +160,18 @@ impl PreparedCache {
         self.statements.write().unwrap_or_else(PoisonError::into_inner).insert(prepared);
     }
 
-    /// How many there are.
+    /// Returns the number of statements.
     pub fn len(&self) -> usize {
         self.statements.read().unwrap_or_else(PoisonError::into_inner).by_id.len()
     }
 
-    /// Whether there are none.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Whether the keyspace is about the node itself. Its tables are small.
+/// Whether the keyspace describes the node itself. Its tables are small.
 fn is_node_keyspace(keyspace: &str) -> bool {
     matches!(keyspace, "system" | "system_schema") || is_virtual(keyspace)
 }

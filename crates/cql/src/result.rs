@@ -1,4 +1,4 @@
-//! What a statement returns.
+//! The results of statements.
 
 use std::sync::Arc;
 
@@ -9,37 +9,37 @@ use crate::metadata::ResultMetadata;
 /// The result of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueryResult {
-    /// Nothing.
+    /// No result.
     Void,
     /// Rows.
     Rows(Rows),
-    /// `USE`: the connection's new keyspace.
+    /// The connection's new keyspace, set by `USE`.
     SetKeyspace(String),
-    /// The schema has changed.
+    /// A change of the schema.
     SchemaChange(SchemaChange),
 }
 
-/// A page of rows, already in the form of the protocol.
+/// A page of rows, encoded for the protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
     /// The columns.
     pub metadata: Arc<ResultMetadata>,
-    /// Rows in `content`.
+    /// The number of rows in `content`.
     pub row_count: i32,
-    /// Row by row, for each column be32 length (−1: null) and the bytes.
+    /// The rows in order; for each column its length as be32 (−1: null) and its bytes.
     pub content: Vec<u8>,
-    /// Where the next page begins, if there may be more.
+    /// The start of the next page, if there may be more rows.
     pub paging_state: Option<Bytes>,
     /// Warnings for the client.
     pub warnings: Vec<String>,
 }
 
-/// What a schema statement changed. Source: native_protocol_v5.spec section 4.2.5.5.
+/// The change that a schema statement made. Source: native_protocol_v5.spec section 4.2.5.5.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaChange {
-    /// How.
+    /// Whether the target was created, updated or dropped.
     pub change: ChangeKind,
-    /// What.
+    /// The kind of the target.
     pub target: ChangeTarget,
     /// The keyspace.
     pub keyspace: String,
@@ -51,8 +51,8 @@ pub struct SchemaChange {
 }
 
 impl SchemaChange {
-    /// All changes in the order of their events, which is Cassandra's: the content of a keyspace is
-    /// dropped before the keyspace, and the users of a type change after the type.
+    /// Returns all changes in the order of their events, which is Cassandra's: the content of a
+    /// keyspace is dropped before the keyspace, and the users of a type change after the type.
     pub fn into_events(mut self) -> Vec<SchemaChange> {
         let mut events = std::mem::take(&mut self.further);
         let index = if self.change == ChangeKind::Dropped { events.len() } else { 0 };
@@ -61,7 +61,7 @@ impl SchemaChange {
     }
 }
 
-/// How something changed.
+/// The kinds of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ChangeKind {
@@ -70,7 +70,7 @@ pub enum ChangeKind {
     Dropped,
 }
 
-/// What kind of thing changed.
+/// The kinds of objects that can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ChangeTarget {

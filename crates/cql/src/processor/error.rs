@@ -1,4 +1,4 @@
-//! What clients are told of errors of the storage, and of statements that are not known.
+//! Errors that clients receive for failures of the storage and for unknown statement ids.
 
 use espalier_storage::StorageError;
 
@@ -25,7 +25,7 @@ fn error_code(error: &StorageError) -> ErrorCode {
     }
 }
 
-/// The error for an id that is not known.
+/// Creates the error for an unknown statement id.
 pub fn unprepared(id: &[u8]) -> Error {
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     Error {

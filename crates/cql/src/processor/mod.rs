@@ -1,4 +1,5 @@
-//! Statements are prepared and executed here: one processor on each shard, over that shard's `Database`.
+//! The query processor: prepares and executes statements. Each shard has one, over that shard's
+//! `Database`.
 
 mod error;
 mod modify;
@@ -37,23 +38,27 @@ struct Inner {
     database: Database,
     shared: Arc<PreparedCache>,
     local: RefCell<BoundedStatements>,
-    /// For partition keys of several columns, while a statement is executed without giving way.
+    /// Scratch space for composite partition keys. It is borrowed only between two yields of a
+    /// statement.
     key_buffer: RefCell<Vec<u8>>,
 }
 
 impl QueryProcessor {
-    /// A processor over a shard's database; `shared` is the same on all shards.
+    /// Creates a processor over a shard's database. All shards pass the same `shared`.
     pub fn new(database: Database, shared: Arc<PreparedCache>) -> Self {
         let (local, key_buffer) = (RefCell::default(), RefCell::default());
         Self { inner: Rc::new(Inner { database, shared, local, key_buffer }) }
     }
 
-    /// The database below.
+    /// Returns the shard's database.
     pub fn database(&self) -> &Database {
         &self.inner.database
     }
 
-    /// Prepares a statement, or finds it prepared.
+    /// Prepares a statement, or returns it from the cache.
+    ///
+    /// # Errors
+    /// The text is too long, is not CQL, or does not fit the schema.
     pub fn prepare(&self, text: &str, client: &ClientState) -> Result<Arc<Prepared>> {
         let keyspace = client.keyspace.as_deref();
         if text.len() > MAXIMUM_STATEMENT_BYTES {
@@ -82,14 +87,16 @@ impl QueryProcessor {
         self.inner.local.borrow_mut().insert(prepared.clone());
     }
 
-    /// The statement with that id if any shard knows it, however old its plan is: for those who only look at it.
+    /// Returns the statement with that id if any shard knows it. Its plan may be stale: use it only
+    /// to inspect the statement.
     pub fn known(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         let id: [u8; 16] = id.try_into().ok()?;
         let local = self.inner.local.borrow().get(&id).cloned();
         local.or_else(|| self.inner.shared.get(&id))
     }
 
-    /// The statement with that id if this shard has it, planned against the schema as it is: for those who look ahead.
+    /// Returns the statement with that id if this shard has a plan of it for the current schema. It
+    /// never plans, so it is cheap enough for look-ahead.
     pub fn planned(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         let id: [u8; 16] = id.try_into().ok()?;
         let local = self.inner.local.borrow();
@@ -99,7 +106,8 @@ impl QueryProcessor {
         local.get(&id).filter(is_fresh).cloned()
     }
 
-    /// The statement with that id, planned against the schema as it is. `None` if it is unknown or its table is gone.
+    /// Returns the statement with that id, planned against the current schema, or `None` if the id
+    /// is unknown or its table no longer exists.
     pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         if let Some(prepared) = self.planned(id) {
             return Some(prepared);
@@ -123,6 +131,9 @@ impl QueryProcessor {
     }
 
     /// Plans a statement, to be executed with [`Self::execute`].
+    ///
+    /// # Errors
+    /// The text is not CQL or does not fit the schema.
     pub fn plan(
         &self,
         text: &str,
@@ -133,7 +144,10 @@ impl QueryProcessor {
         planner::plan(text, keyspace, &self.inner.database.schema()).map(Arc::new)
     }
 
-    /// Plans and executes a statement.
+    /// Plans and executes a statement. `USE` changes the keyspace of `client`.
+    ///
+    /// # Errors
+    /// Any error of [`Self::plan`] or [`Self::execute`].
     pub async fn query(
         &self,
         text: &str,
@@ -148,6 +162,10 @@ impl QueryProcessor {
     }
 
     /// Executes a prepared statement.
+    ///
+    /// # Errors
+    /// The consistency level, the bound values or the paging state are invalid, the result is too
+    /// large, or the storage fails.
     pub async fn execute(
         &self,
         prepared: &Arc<Prepared>,
@@ -219,7 +237,7 @@ impl QueryProcessor {
         Ok(QueryResult::Void)
     }
 
-    /// What `system.local` calls the cluster, if the node has introduced itself.
+    /// Returns the cluster's name as `system.local` has it, if the node has written that row.
     async fn cluster_name(&self) -> Option<String> {
         const TEXT: &str = "SELECT cluster_name FROM system.local WHERE key = 'local'";
         let database = &self.inner.database;
@@ -248,7 +266,7 @@ fn now_s_or(options: &QueryOptions<'_>, read_clock: impl FnOnce() -> i64) -> u32
     }
 }
 
-/// The clocks of a statement, from one reading.
+/// Derives the clocks of a statement from one reading.
 #[inline]
 fn clocks(options: &QueryOptions<'_>, now_us: i64) -> Clocks {
     Clocks {

@@ -1,4 +1,4 @@
-//! Writes that may wait: statements, batches, counters, and rows that must be read before.
+//! Writes that may wait: statements, batches, counters, and writes that read rows first.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct Batch<'a> {
     pub statements: Vec<BatchStatement<'a>>,
 }
 
-/// A statement of a BATCH message.
+/// One statement of a BATCH message.
 pub struct BatchStatement<'a> {
     /// Text, or a prepared statement.
     pub statement: BatchedStatement<'a>,
@@ -36,11 +36,11 @@ pub struct BatchStatement<'a> {
     pub values: Values<'a>,
 }
 
-/// What a BATCH message names.
+/// The two forms of a statement in a BATCH message.
 pub enum BatchedStatement<'a> {
-    /// A statement to be planned now.
+    /// The text of a statement, which is planned at execution.
     Text(&'a str),
-    /// A prepared one.
+    /// A prepared statement.
     Prepared(Arc<Prepared>),
 }
 
@@ -102,6 +102,10 @@ impl QueryProcessor {
     }
 
     /// Executes a BATCH message.
+    ///
+    /// # Errors
+    /// A statement cannot be planned or is not a modification, the statements cannot be combined, a
+    /// value is invalid, or the storage fails.
     pub async fn batch(
         &self,
         batch: Batch<'_>,
@@ -141,7 +145,7 @@ impl QueryProcessor {
         Ok(QueryResult::Void)
     }
 
-    /// What a statement of a batch changes.
+    /// Adds the changes of one statement of a batch to `updates`.
     pub(super) async fn add_to_batch(
         &self,
         updates: &mut BatchUpdates,
@@ -153,7 +157,7 @@ impl QueryProcessor {
         updates.add(statement, evaluation, clocks, &|key, clustering| find(&rows, key, clustering))
     }
 
-    /// The rows that list operations by index or value need to know.
+    /// Reads the rows that list operations by index or value depend on.
     async fn current_rows(
         &self,
         statement: &PlannedModification,

@@ -1,4 +1,5 @@
-//! What needs no waiting: single rows in memory, and writes, whose answer waits for the log.
+//! Execution without waiting: reads of single rows in memory, and writes. The answer of a write waits
+//! for the commit log.
 
 use std::sync::Arc;
 
@@ -18,23 +19,24 @@ use crate::{
     term::{Evaluation, bind_values, borrow_values},
 };
 
-/// The answer of the fast path.
+/// The outcome of an execution without waiting.
 pub enum Now {
-    /// Done.
+    /// The statement is complete.
     Done(Result<QueryResult>),
-    /// Done: a read of at most one row. Its columns are [`Prepared::result`].
+    /// A read of at most one row is complete. Its columns are [`Prepared::result`].
     Row {
-        /// Whether there is such a row, encoded in the buffer that was given for it.
+        /// Whether the row exists; it is encoded in the caller's buffer.
         found: bool,
     },
-    /// A write that is applied; the client is answered (with `Void`) once the ticket resolves.
+    /// A write was applied. The client gets `Void` once the ticket resolves.
     AfterSync(CommitTicket),
-    /// Something must be waited for: use [`QueryProcessor::execute`].
+    /// The execution would have to wait: use [`QueryProcessor::execute`].
     MustWait,
 }
 
 impl QueryProcessor {
-    /// Everything that needs no waiting, at once. `row` is for the row of [`Now::Row`]; what was in it is lost.
+    /// Executes a statement if that needs no waiting. `row` receives the row of [`Now::Row`]; its
+    /// former content is lost.
     pub fn execute_now(
         &self,
         prepared: &Arc<Prepared>,
@@ -60,14 +62,14 @@ impl QueryProcessor {
         }
     }
 
-    /// Whether there is a use in telling [`QueryProcessor::look_ahead`] of an execution.
+    /// Whether [`QueryProcessor::look_ahead`] can help an execution of this statement.
     pub fn can_look_ahead(&self, prepared: &Prepared) -> bool {
         row_ahead(prepared)
             .is_some_and(|(table, ..)| self.inner.database.is_worth_looking_ahead(table))
     }
 
-    /// Fetches the memory that statements of single rows will take, side by side: for those who have several to execute. Other
-    /// statements, and errors, are for their execution.
+    /// Prefetches the memory that single-row statements will need, for a caller with several to
+    /// execute. It ignores other statements and errors: the execution handles them.
     pub fn look_ahead(&self, requests: &[(&Prepared, Values<'_>)]) {
         let mut buffer = self.inner.key_buffer.borrow_mut();
         let rows = requests.iter().filter_map(|(prepared, values)| {
@@ -156,21 +158,23 @@ impl QueryProcessor {
     }
 }
 
-/// The values of a SELECT that can be answered as a point read, if they are as they should be.
+/// Returns the values of a SELECT that can be answered as a point read, if they are valid.
 #[inline]
 fn point_values<'v>(
     prepared: &Prepared,
     select: &PlannedSelect,
     options: &QueryOptions<'v>,
 ) -> Option<&'v [Value]> {
-    // A page of one row is full: the general path says where the next one would begin.
+    // A page of one row is full after this row: the general path returns the start of the next
+    // page.
     if select.point.is_none() || options.paging_state.is_some() || options.page_size == Some(1) {
         return None;
     }
     borrow_values(&prepared.bind.columns, options.values)
 }
 
-/// The table and the key of the only row of a statement for which one may look ahead, and whether it writes.
+/// Returns table and key of the only row of a statement that look-ahead supports, and whether the
+/// statement writes the row.
 fn row_ahead(prepared: &Prepared) -> Option<(&Arc<TableMetadata>, &PointKey, bool)> {
     match &prepared.plan {
         Plan::Select(select) if select.bypass_cache => None,
@@ -180,7 +184,7 @@ fn row_ahead(prepared: &Prepared) -> Option<(&Arc<TableMetadata>, &PointKey, boo
     }
 }
 
-/// What a write that was applied is answered with, and when.
+/// Returns the answer to an applied write, or the ticket to wait for.
 #[inline]
 fn acknowledged(outcome: Result<CommitTicket, StorageError>) -> Now {
     match outcome {

@@ -1,6 +1,8 @@
-//! Execution: storage is read in bounded chunks until the page is full, the limit is reached or nothing is left.
+//! Execution of SELECT: reads storage in bounded chunks until the page is full, the limit is
+//! reached or no rows are left.
 //!
-//! A chunk has many rows: each is freed as soon as it is in the page, and what is done with them gives way in between.
+//! A chunk has many rows. Each row is freed as soon as it is encoded in the page, and the loop over
+//! the rows of a chunk may yield after each.
 
 use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
 
@@ -24,18 +26,19 @@ use crate::{
     term::{Bound, Evaluation, Term},
 };
 
-/// Rows read at a time where not every row read is a row of the page (filters, aggregates).
+/// Rows per chunk if not every row read is a row of the page (filters, aggregates).
 const CHUNK_ROWS: usize = 4096;
-/// Bytes of rows read at a time, softly: a page is cut short rather than grow beyond this.
+/// Bytes of rows per chunk, a soft limit: a page ends early rather than grow beyond it.
 const CHUNK_BYTES: usize = 4 << 20;
-/// Where no page ends among dead fragments a chunk does, after so many times as many: what is read is held for a chunk, and with it the memory of what was
-/// flushed meanwhile. And after so many where there is no limit on pages.
+/// A statement that may not return a short page ends its chunk after `CHUNK_PAGES` × the page
+/// tombstone limit, because a chunk pins its sources, including memtables that were flushed
+/// meanwhile. `CHUNK_TOMBSTONES` applies where the page tombstone limit is disabled.
 const CHUNK_PAGES: usize = 10;
 const CHUNK_TOMBSTONES: usize = 100_000;
-/// Most bytes of a result without paging: drivers take no longer frame.
+/// Maximum bytes of a result without paging: drivers accept no longer frame.
 const MAXIMUM_RESULT_BYTES: usize = 256 << 20;
 
-/// Whether to go on.
+/// How the execution continues after a row.
 #[derive(PartialEq)]
 enum Flow {
     More,
@@ -48,24 +51,25 @@ struct Execution<'s> {
     evaluation: &'s Evaluation<'s>,
     output: Output<'s>,
     page_size: usize,
-    /// Bytes at which the page ends.
+    /// Bytes of encoded rows at which the page ends.
     page_bytes: usize,
-    /// Dead fragments after which a chunk ends; and whether the page does, too, even if it is empty.
+    /// Tombstones after which a chunk ends, and whether the page ends there too, even if it is
+    /// empty.
     most_tombstones: usize,
     pages_end_among_tombstones: bool,
     /// Result rows that LIMIT still allows.
     rows_left: usize,
     per_partition_limit: usize,
-    /// The last row that is in the output (or in a complete group), and rows of its partition so far.
+    /// The last row in the output (or in a complete group), and the rows of its partition so far.
     last: Option<ReadPosition>,
     partition_rows: usize,
-    /// Where the chunk at hand began.
+    /// The start of the current chunk.
     resumed: Option<ReadPosition>,
-    /// Set when the page is full before everything was seen.
+    /// Set if the page is full before all rows were read.
     next: Option<ReadPosition>,
 }
 
-/// Executes a SELECT.
+/// Executes a SELECT and returns one page.
 pub async fn execute(
     select: &PlannedSelect,
     database: &Database,
@@ -154,7 +158,7 @@ pub async fn execute(
     })
 }
 
-/// A limit; absent or unset: none.
+/// Evaluates a limit; `usize::MAX` if it is absent or unset.
 fn evaluate_limit(term: Option<&Term>, evaluation: &Evaluation<'_>, name: &str) -> Result<usize> {
     let Some(term) = term else { return Ok(usize::MAX) };
     match term.evaluate(evaluation)? {
@@ -168,7 +172,7 @@ fn evaluate_limit(term: Option<&Term>, evaluation: &Evaluation<'_>, name: &str) 
     }
 }
 
-/// The values of the partition key columns.
+/// Returns the values of the partition key columns.
 fn key_components(table: &TableMetadata, key: &DecoratedKey) -> Result<Vec<Bytes>> {
     match table.partition_key_columns().len() {
         1 => Ok(vec![key.key.clone()]),
@@ -213,7 +217,7 @@ impl Execution<'_> {
                 }
                 let is_cut = result.is_cut_by_tombstones && self.pages_end_among_tombstones;
                 if flow == Flow::More && is_cut {
-                    // The page ends there, as it is.
+                    // The page ends at this position, even if it is short or empty.
                     self.next = result.next;
                     return Ok(());
                 }
@@ -230,7 +234,8 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// How much to read: exactly what the page lacks if every row read is a row of the page.
+    /// Returns the next read: the rows that the page lacks if each row read is a row of the page,
+    /// otherwise a chunk.
     fn command(
         &self,
         target: ReadTarget,
@@ -276,7 +281,7 @@ impl Execution<'_> {
             let components = key_components(&table, &partition.key)?;
             let is_last_partition = index + 1 == partition_count;
             let is_here = |position: &ReadPosition| position.key == partition.key;
-            // Where a page ended among dead rows, nothing of the partition was shown.
+            // If a page ended among tombstones, no row of the partition has been returned yet.
             let has_shown = |from: &ReadPosition| from.rows_of_partition > 0 && is_here(from);
             let continued = self.last.as_ref().is_some_and(is_here)
                 || self.resumed.as_ref().is_some_and(has_shown);
@@ -284,7 +289,8 @@ impl Execution<'_> {
                 self.partition_rows = 0;
             }
             if self.select.is_distinct || partition.rows.is_empty() {
-                // A static row alone counts as a row only where no rows were asked for by clustering.
+                // A partition with only a static row counts as a row only if the statement does not
+                // restrict the clustering.
                 let shown =
                     self.select.is_distinct || self.select.restrictions.clustering.is_empty();
                 if shown && !continued {
@@ -301,7 +307,7 @@ impl Execution<'_> {
             let row_count = rows.len();
             for (row_index, row) in rows.into_iter().enumerate() {
                 maybe_yield().await;
-                // A limit on groups is looked at where a group begins.
+                // For aggregates, the limit is checked where a group begins.
                 if !self.select.is_aggregate && self.partition_rows >= self.per_partition_limit {
                     if is_last_partition {
                         return Ok(Flow::SkipPartition);
@@ -352,7 +358,7 @@ impl Execution<'_> {
                 self.rows_left -= 1;
                 if self.rows_left == 0 {
                     self.next = None;
-                    // The limit is reached with a complete group: nothing more is shown.
+                    // The limit is reached with a complete group, so the result ends here.
                     return Ok(Flow::Done);
                 }
                 if self.page_is_full()? {
@@ -385,8 +391,8 @@ impl Execution<'_> {
         Ok(Flow::More)
     }
 
-    /// Whether the page is full, by its rows or by its bytes. A result without paging that grows
-    /// too large is an error.
+    /// Whether the page is full, by rows or by bytes. Without paging, a result that grows too large
+    /// is an error.
     fn page_is_full(&self) -> Result<bool> {
         let bytes = self.output.content.len();
         if self.page_size != usize::MAX {
@@ -404,7 +410,8 @@ impl Execution<'_> {
         Ok(false)
     }
 
-    /// IN on the partition key with ORDER BY: the result rows of all partitions are made, sorted and cut.
+    /// Executes IN on the partition key with ORDER BY: collects the result rows of all partitions,
+    /// sorts them and applies the limit.
     async fn read_sorted(
         &mut self,
         database: &Database,
@@ -429,7 +436,8 @@ impl Execution<'_> {
                 let result = database.read(command).await?;
                 for partition in result.partitions {
                     let components = key_components(&select.table, &partition.key)?;
-                    // A static row alone is a row only where no rows were asked for by clustering.
+                    // A partition with only a static row counts as a row only if the statement does
+                    // not restrict the clustering.
                     let alone = partition.rows.is_empty()
                         && of_partition == 0
                         && select.restrictions.clustering.is_empty();
@@ -470,7 +478,7 @@ impl Execution<'_> {
             }
         }
         if select.is_aggregate && select.group_by.is_none() {
-            return Ok(()); // one row of all, which the caller finishes
+            return Ok(()); // All rows form one group, which the caller finishes.
         }
         if self.output.has_group() {
             self.output.finish_group()?;
@@ -480,8 +488,8 @@ impl Execution<'_> {
     }
 }
 
-/// The order of two result rows of a sorted SELECT. Without a clustering (a static row alone) one is before all others in the
-/// table's order.
+/// Compares two result rows of a sorted SELECT. A row without a clustering (a static row alone)
+/// comes before all others in the table's order.
 fn compare(
     select: &PlannedSelect,
     left: Option<&Clustering>,

@@ -1,4 +1,4 @@
-//! What is computed of a row.
+//! Expressions over a row, and their evaluation.
 
 use bytes::Bytes;
 use espalier_mutation::{Cell, ColumnData, schema::ColumnDefinition};
@@ -16,18 +16,19 @@ use crate::{
     term::{Evaluation, Term},
 };
 
-/// A selector, typed.
+/// A typed selector.
 #[derive(Clone, Debug)]
 pub enum SelectExpression {
     /// A column.
     Column(ColumnDefinition),
-    /// A value that no row changes.
+    /// A term, which does not depend on the row.
     Term(Term),
-    /// A function of others.
+    /// A function applied to expressions.
     Call(Box<ResolvedFunction>, Vec<SelectExpression>),
-    /// A collection, tuple or UDT of others; parts as in a literal.
+    /// A collection, tuple or UDT of expressions, with parts as in a literal.
     Composite(CqlType, Vec<SelectExpression>),
-    /// An aggregate over the rows of a group: its number among the statement's aggregates.
+    /// An aggregate over the rows of a group: its index among the statement's aggregates, its
+    /// function and its argument.
     Aggregate(usize, AggregateFunction, Option<Box<SelectExpression>>),
     /// `writetime(c)`, `ttl(c)`.
     Metadata(CellMetadata, ColumnDefinition, MetadataPart),
@@ -48,14 +49,14 @@ pub enum MetadataPart {
     Path(Term),
 }
 
-/// What expressions are computed from.
+/// The inputs of an evaluation.
 #[derive(Clone, Copy)]
 pub struct RowContext<'a> {
-    /// The row (of a group: its first).
+    /// The row; for a group, its first row.
     pub row: CurrentRow<'a>,
     /// Bound values and clock.
     pub evaluation: &'a Evaluation<'a>,
-    /// Second for `ttl()`.
+    /// The clock for `ttl()`, in seconds since 1970.
     pub now_s: u32,
     /// Results of the aggregates, once the group is complete.
     pub aggregates: &'a [Option<Bytes>],
@@ -107,7 +108,7 @@ impl SelectExpression {
         }
     }
 
-    /// Visits every column that is read.
+    /// Calls `visit` with every column that the expression reads.
     pub fn for_each_column(&self, visit: &mut dyn FnMut(&ColumnDefinition)) {
         match self {
             Self::Column(column) | Self::Metadata(_, column, _) => visit(column),
@@ -126,13 +127,13 @@ impl SelectExpression {
     }
 }
 
-/// The states of a statement's aggregates while a group is read.
+/// The states of a statement's aggregates within one group.
 pub struct Aggregation<'s> {
     parts: Vec<(&'s AggregateFunction, Option<&'s SelectExpression>, State)>,
 }
 
 impl<'s> Aggregation<'s> {
-    /// Fresh states for all aggregates of the selectors.
+    /// Creates the initial states of all aggregates in the selectors.
     pub fn new(selectors: &'s [SelectExpression]) -> Self {
         let mut found: Vec<(usize, &'s AggregateFunction, Option<&'s SelectExpression>)> =
             Vec::new();
@@ -168,7 +169,7 @@ impl<'s> Aggregation<'s> {
         Self { parts }
     }
 
-    /// Adds a row.
+    /// Adds a row to each aggregate.
     pub fn add(&mut self, context: &RowContext<'_>) -> Result<()> {
         for (function, argument, state) in &mut self.parts {
             let value = match argument {
@@ -180,7 +181,7 @@ impl<'s> Aggregation<'s> {
         Ok(())
     }
 
-    /// The results, by number.
+    /// Returns the results, by index of the aggregate.
     pub fn finish(self) -> Result<Vec<Option<Bytes>>> {
         self.parts.into_iter().map(|(function, _, state)| function.finish(state)).collect()
     }
@@ -225,7 +226,7 @@ fn metadata_value(
                 return Ok(latest.and_then(|(_, cell)| of_cell(cell)));
             }
             if let CqlType::UserDefined { definition, .. } = &column.column_type {
-                // One for each field, in order; null where the field is.
+                // One entry for each field, in order; null if the field is null.
                 let mut fields = vec![None; definition.fields.len()];
                 for (path, cell) in &complex.cells {
                     let index = <[u8; 2]>::try_from(path.as_ref()).map(u16::from_be_bytes);

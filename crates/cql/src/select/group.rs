@@ -1,4 +1,4 @@
-//! Where rows become result rows: one by one, or a group at a time.
+//! Output of result rows: one for each row read, or one for each group.
 
 use std::cmp::Ordering;
 
@@ -16,14 +16,14 @@ pub struct Output<'s> {
     select: &'s PlannedSelect,
     evaluation: &'s Evaluation<'s>,
     now_s: u32,
-    /// Encoded rows.
+    /// The encoded rows.
     pub content: Vec<u8>,
-    /// How many.
+    /// The number of encoded rows.
     pub row_count: usize,
     group: Option<Group<'s>>,
 }
 
-/// The group being read: what its first row was, and the aggregates so far.
+/// The open group: its first row, and the aggregates so far.
 struct Group<'s> {
     partition_key: Vec<Bytes>,
     static_row: Option<Row>,
@@ -32,7 +32,7 @@ struct Group<'s> {
 }
 
 impl<'s> Output<'s> {
-    /// An empty page.
+    /// Creates an empty page.
     pub fn new(select: &'s PlannedSelect, evaluation: &'s Evaluation<'s>, now_s: u32) -> Self {
         Self { select, evaluation, now_s, content: Vec::new(), row_count: 0, group: None }
     }
@@ -45,7 +45,7 @@ impl<'s> Output<'s> {
         RowContext { row, evaluation: self.evaluation, now_s: self.now_s, aggregates }
     }
 
-    /// Writes a result row.
+    /// Encodes a result row.
     pub fn emit(&mut self, row: CurrentRow<'_>) -> Result<()> {
         self.encode(row, &[])
     }
@@ -65,7 +65,7 @@ impl<'s> Output<'s> {
         written
     }
 
-    /// Whether `row` would begin a new group while another is open.
+    /// Whether `row` begins a new group while another is open.
     pub fn begins_group(&self, row: &CurrentRow<'_>) -> bool {
         let (Some(group), Some(columns)) = (&self.group, self.select.group_by) else {
             return false;
@@ -79,7 +79,8 @@ impl<'s> Output<'s> {
                 let (left, right) = (&left.clustering.values, &right.clustering.values);
                 let mut pairs = left.iter().zip(right).take(columns - partition_columns);
                 let comparator = row.table.comparator();
-                // 1 and 1.0 belong to one group. Partition keys compare as bytes, as everywhere.
+                // 1 and 1.0 belong to one group. Partition keys compare by their bytes, as
+                // everywhere.
                 (0..).zip(&mut pairs).any(|(index, (left, right))| {
                     comparator.compare_value(index, left.as_deref(), right.as_deref()).is_ne()
                 })
@@ -102,7 +103,8 @@ impl<'s> Output<'s> {
         group.aggregation.add(&context)
     }
 
-    /// Writes the open group's result row. Without GROUP BY there is one also if no row was read.
+    /// Encodes the result row of the open group. Without GROUP BY, there is one even if no row was
+    /// read.
     pub fn finish_group(&mut self) -> Result<()> {
         let table = self.select.table.clone();
         let group = match self.group.take() {
@@ -125,8 +127,8 @@ impl<'s> Output<'s> {
         self.encode(row, &aggregates)
     }
 
-    /// Sorts the rows and keeps the first `limit`. `rows` has for each, in their order, its clustering and the offset of
-    /// its content.
+    /// Sorts the rows and keeps the first `limit`. `rows` has, for each row in its present order,
+    /// its clustering and the offset of its content.
     pub fn sort(
         &mut self,
         rows: Vec<(Option<Clustering>, usize)>,
@@ -154,7 +156,7 @@ impl<'s> Output<'s> {
     }
 }
 
-/// A cell in the protocol's form.
+/// Appends a cell in the protocol's encoding.
 #[inline]
 pub fn put(value: Option<&[u8]>, out: &mut Vec<u8>) {
     match value {

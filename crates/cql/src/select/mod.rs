@@ -1,7 +1,8 @@
 //! SELECT: planned once, executed page by page.
 //!
-//! `plan` decides what is read and what is computed of each row; `execute` drives storage reads, filters, groups and limits;
-//! `paging` is the state that a client hands back for the next page.
+//! `plan` decides which columns are read and which expressions are computed for each row. `execute`
+//! drives storage reads, filters, groups and limits. `paging` encodes the state that a client sends
+//! back for the next page.
 
 mod execute;
 mod expression;
@@ -28,36 +29,38 @@ use crate::{metadata::ResultMetadata, restrictions::Restrictions, term::Term};
 pub struct PlannedSelect {
     /// The table.
     pub table: Arc<TableMetadata>,
-    /// Which partitions and rows.
+    /// The partitions and rows that it reads.
     pub restrictions: Restrictions,
-    /// What is computed of each row (or group), in order of the result columns.
+    /// The expressions computed for each row (or group), in order of the result columns.
     pub selectors: Vec<SelectExpression>,
     /// The result columns.
     pub metadata: Arc<ResultMetadata>,
-    /// What storage must decode.
+    /// The columns that storage decodes.
     pub columns: ColumnSelection,
-    /// One row for each partition.
+    /// `DISTINCT`: one row for each partition.
     pub is_distinct: bool,
-    /// Against the clustering order.
+    /// Whether rows are read against the clustering order.
     pub is_reversed: bool,
-    /// With IN on the partition key and ORDER BY: rows are sorted by these clustering columns (position, descending).
+    /// With IN on the partition key and ORDER BY, the clustering columns that the rows are sorted
+    /// by (position, whether descending); otherwise empty.
     pub sort: Vec<(usize, bool)>,
-    /// `GROUP BY`: how many leading primary key columns make a group; `None` without GROUP BY.
+    /// `GROUP BY`: the number of leading primary key columns that identify a group; `None` without
+    /// GROUP BY.
     pub group_by: Option<usize>,
-    /// Whether rows are aggregated (with GROUP BY or not).
+    /// Whether rows are aggregated, with or without GROUP BY.
     pub is_aggregate: bool,
     /// `LIMIT`.
     pub limit: Option<Term>,
     /// `PER PARTITION LIMIT`.
     pub per_partition_limit: Option<Term>,
-    /// `BYPASS CACHE`: caches are left as they are.
+    /// `BYPASS CACHE`: the read does not change the caches.
     pub bypass_cache: bool,
-    /// How to answer it as a point read, if it is one.
+    /// The plan of the point read, if the statement is one.
     pub point: Option<PointSelect>,
 }
 
 impl PlannedSelect {
-    /// Whether each row that is read is a row of the result.
+    /// Whether each row read is a row of the result.
     pub(crate) fn is_exact(&self) -> bool {
         self.restrictions.filters.is_empty() && !self.is_aggregate
     }

@@ -1,11 +1,13 @@
-//! The state between two pages: a client holds it and hands it back, perhaps after a flush or a restart.
+//! The paging state: a client holds it between two pages and sends it back, perhaps after a flush
+//! or a restart.
 //!
 //! ```text
 //! version u8 = 1, flags u8 (1: clustering follows),
 //! rows left by LIMIT be32 (2^32 - 1: no limit), rows of this partition already returned be32,
 //! key length be16, key, [1: clustering count be16, each be32 length (-1: null) and bytes]
 //! ```
-//! It names the last row returned, not a place in any structure. It comes from outside: everything is checked.
+//! It names the last row returned, not a position in any structure. It comes from the network, so
+//! decoding checks every field.
 
 use bytes::Bytes;
 use espalier_mutation::{Clustering, DecoratedKey, schema::TableMetadata};
@@ -16,7 +18,7 @@ use crate::{Error, ErrorCode, Result};
 const VERSION: u8 = 1;
 const HAS_CLUSTERING: u8 = 1;
 
-/// Where the next page begins.
+/// The position after which the next page begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PagingState {
     /// The last row returned.
@@ -26,7 +28,7 @@ pub struct PagingState {
 }
 
 impl PagingState {
-    /// The bytes for the client.
+    /// Encodes the state for the client.
     pub fn encode(&self) -> Bytes {
         let mut out = vec![VERSION, 0];
         out.extend_from_slice(&self.rows_left.to_be_bytes());
@@ -50,7 +52,7 @@ impl PagingState {
         out.into()
     }
 
-    /// Reads and checks what a client handed back.
+    /// Decodes and checks the state that a client sent back.
     pub fn decode(table: &TableMetadata, state: &[u8]) -> Result<Self> {
         let malformed =
             || Error::new(ErrorCode::ProtocolError, "Invalid value for the paging state");

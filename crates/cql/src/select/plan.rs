@@ -30,7 +30,7 @@ pub fn plan_select(
         (selectors, specs) = as_json(table, selectors, specs);
     }
     check_nearest(preparation, table, &statement.order_by)?;
-    // All rows of a virtual table are made anyway.
+    // Reading a virtual table makes all its rows anyway, so filtering them costs no more.
     let is_virtual = is_virtual(&table.keyspace);
     let purpose = Purpose::Select { allow_filtering: statement.allow_filtering || is_virtual };
     let restrictions = restrictions::plan(preparation, table, &statement.where_clause, purpose)?;
@@ -71,7 +71,7 @@ pub fn plan_select(
         bypass_cache: statement.bypass_cache,
         point: None,
     };
-    // Nor is there anything where a row could be looked up.
+    // A table that makes its rows at each read cannot serve point reads.
     let is_stored = !is_made_when_read(&table.keyspace, &table.name);
     plan.point = super::PointSelect::plan(&plan).filter(|_| is_stored);
     Ok(plan)
@@ -116,7 +116,7 @@ fn plan_selection(
     Ok((expressions, specs, aggregates))
 }
 
-/// `SELECT JSON`: one text column with an object of what was selected.
+/// Plans `SELECT JSON`: one text column with a JSON object of the selected values.
 fn as_json(
     table: &TableMetadata,
     selectors: Vec<SelectExpression>,
@@ -164,7 +164,7 @@ fn check_distinct(
     Ok(())
 }
 
-/// Over many partitions, DISTINCT must show which is which.
+/// Refuses a DISTINCT over many partitions that does not select the whole partition key.
 fn check_distinct_key(
     table: &TableMetadata,
     selectors: &[SelectExpression],
@@ -213,7 +213,7 @@ fn plan_group_by(
                 "Group by is currently only supported on the columns of the PRIMARY KEY",
             ));
         };
-        // Columns restricted by = may be left out: they are the same in all rows.
+        // Columns restricted by = may be left out: they have one value in all rows.
         let skipped_are_fixed = (at..index).all(|skipped| {
             let partition_columns = table.partition_key_columns().len();
             if skipped < partition_columns {
@@ -246,7 +246,7 @@ fn is_single(alternatives: &Alternatives) -> bool {
     matches!(alternatives, Alternatives::Terms(terms) if terms.len() == 1)
 }
 
-/// Refuses `ORDER BY column ANN OF vector`: it needs an index, and this node has none. Cassandra
+/// Refuses `ORDER BY column ANN OF vector`, which needs an index: this node has none. Cassandra
 /// checks this before WHERE.
 fn check_nearest(
     preparation: &mut Preparation<'_>,
@@ -318,7 +318,7 @@ fn plan_ordering(
     Ok((reversed.unwrap_or(false), if is_in { sort } else { Vec::new() }))
 }
 
-/// The static and regular columns that selectors and filters look at.
+/// Returns the static and regular columns that selectors and filters read.
 fn needed_columns(
     table: &TableMetadata,
     selectors: &[SelectExpression],

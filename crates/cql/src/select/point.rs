@@ -1,8 +1,8 @@
-//! The fast path: one row by its full primary key, plain columns, answered from memory without waiting, or with a wait for each page
-//! that is not there.
+//! The fast path of SELECT: one row by its full primary key, plain columns only. It answers from
+//! memory without waiting, or waits for each page that is not cached.
 //!
-//! This is what most requests of most applications are. No row is built: cells are read from the packed row, of a memtable in
-//! place, and written straight into the result.
+//! Most requests of most applications take this path. It builds no row: cells are read from the
+//! packed row (in a memtable, in place) and written straight into the result.
 
 use std::sync::Arc;
 
@@ -23,31 +23,32 @@ use crate::{
     term::{BorrowedBound, Term},
 };
 
-/// How a SELECT is answered as a point read.
+/// The plan of a SELECT that is answered as a point read.
 #[derive(Clone, Debug)]
 pub struct PointSelect {
     key: PointKey,
     columns: Box<[PointColumn]>,
 }
 
-/// Where a result column comes from.
+/// The source of a result column.
 #[derive(Clone, Debug)]
 enum PointColumn {
-    /// A primary key column: what it was asked by.
+    /// A primary key column: the term that restricts it.
     Key(Term),
     /// A regular column.
     Regular(ColumnId),
 }
 
 impl PointSelect {
-    /// Whether a SELECT can be answered this way, and how.
+    /// Plans the point read, or returns `None` if the SELECT is not one.
     pub fn plan(select: &PlannedSelect) -> Option<PointSelect> {
         let key = select.restrictions.point(&select.table)?;
         let is_plain = !select.is_aggregate
             && !select.is_distinct
             && select.limit.is_none()
             && select.per_partition_limit.is_none();
-        // Where different bytes are the same clustering value, the row has those that were written first.
+        // If different bytes can be equal as a clustering value, the stored row has the bytes that
+        // were written first, which need not be those of the statement.
         if !is_plain || select.table.is_counter() || !gives_values_back(select.table.comparator()) {
             return None;
         }
@@ -72,14 +73,15 @@ impl PointSelect {
 }
 
 impl PlannedSelect {
-    /// The key of the only row that it reads.
+    /// Returns the key of the only row that the statement reads, if it is a point read.
     pub fn point_key(&self) -> Option<&PointKey> {
         self.point.as_ref().map(|point| &point.key)
     }
 }
 
-/// Puts the row in `row` and tells whether there is one; `None` if that is for the general path, because it cannot be told
-/// without waiting, or is an error. `values` are checked against their markers; `buffer` is for the key.
+/// Encodes the row into `row` without waiting, and returns whether it exists. Returns `None` if the
+/// general path must answer, because the read has to wait or fails. The caller has checked `values`
+/// against their markers; `buffer` is scratch space for the key.
 #[inline]
 pub fn execute_point(
     select: &PlannedSelect,
@@ -98,7 +100,8 @@ pub fn execute_point(
     })
 }
 
-/// The same for those who can wait: for pages, or for the shard that owns the row. `None` if that is for the general path.
+/// Reads the row as [`execute_point`] does, but waits for pages, or for the shard that owns the
+/// row. Returns `None` if the general path must answer.
 pub async fn execute_point_with_waits(
     statement: &Arc<Prepared>,
     database: &Database,
@@ -112,7 +115,7 @@ pub async fn execute_point_with_waits(
     if let Some(owner) = database.other_owner(&select.table, key.token) {
         let (statement, values) = (statement.clone(), values.to_vec());
         let there = database.on_shard(owner, move |database| async move {
-            // In a box: it is the same function.
+            // Boxed, because the future of this function contains itself.
             Box::pin(execute_point_with_waits(&statement, &database, &values, now_s)).await
         });
         return there.await;
@@ -129,7 +132,7 @@ pub async fn execute_point_with_waits(
     Some(Ok(Rows { metadata, row_count, content, paging_state: None, warnings: Vec::new() }))
 }
 
-/// Encodes the row into `content`; `false` if there is no live row.
+/// Encodes the row into `content`; returns `false` if there is no live row.
 #[inline]
 fn encode(
     lookup: &RowLookup<'_>,
@@ -144,7 +147,7 @@ fn encode(
     let deletion = lookup.deletion();
     let malformed = |error| Error::new(ErrorCode::ServerError, format!("a row in memory: {error}"));
     let mut is_live = row.liveness.is_live(now_s) && !deletion.deletes(row.liveness.timestamp);
-    // What is in memory may be older than the drop of its column, and keeps no row alive.
+    // Cells in memory may be older than the drop of their column. They do not keep a row alive.
     let is_known = |id| select.table.column_by_id(id).is_some();
     let mut cells: SmallVec<[(ColumnId, &[u8]); 8]> = SmallVec::new();
     for column in row.columns() {

@@ -1,4 +1,4 @@
-//! From selectors as written to [`SelectExpression`]s and their types.
+//! Preparation of selectors: turns their syntax trees into typed [`SelectExpression`]s.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::{
 /// The name of bind markers in a selection.
 const SELECTION: &str = "[selection]";
 
-/// Collects what selectors refer to while they are prepared.
+/// The state of the preparation, which collects the aggregates and bind markers of the selectors.
 pub struct SelectionPreparation<'p, 'a> {
     /// Markers, schema, text.
     pub preparation: &'p mut Preparation<'a>,
     /// The table.
     pub table: &'p Arc<TableMetadata>,
-    /// How many aggregates have been met.
+    /// The number of aggregates so far.
     pub aggregates: usize,
 }
 
-/// An argument on its way to a call.
+/// An argument of a call before the function is chosen.
 enum Operand<'e> {
     Prepared(SelectExpression),
     Waiting(&'e Expression<'e>),
@@ -42,7 +42,8 @@ impl SelectionPreparation<'_, '_> {
         self.preparation.column(self.table, name)
     }
 
-    /// A selector and its type. `expected` is the type that literals and markers take where a function asks for one.
+    /// Prepares a selector and returns it with its type. `expected` is the type that literals and
+    /// markers take where a function requires one.
     pub fn prepare(
         &mut self,
         expression: &Expression<'_>,
@@ -258,7 +259,7 @@ impl SelectionPreparation<'_, '_> {
         match expected.cloned().or_else(|| crate::term::natural_type(expression)) {
             Some(known) => {
                 let receiver = self.preparation.receiver(SELECTION, &known);
-                // In a selection this is the name of every marker, inside a literal too.
+                // In a selection every marker has this name, inside a literal too.
                 self.preparation.marker_name = Some(SELECTION);
                 let term = prepare_term(self.preparation, expression, &receiver);
                 self.preparation.marker_name = None;
@@ -405,7 +406,8 @@ impl SelectionPreparation<'_, '_> {
         self.apply(function, operands)
     }
 
-    /// Columns and calls have types of their own; literals and markers wait for the function to be chosen.
+    /// Prepares an operand. Columns and calls have types of their own; literals and markers stay
+    /// unprepared until the function is chosen.
     fn operand<'e>(&mut self, operand: &'e Expression<'e>) -> Result<(Operand<'e>, Argument<'e>)> {
         match &operand.kind {
             ExpressionKind::Tuple(parts) if parts.len() == 1 => self.operand(&parts[0]),
@@ -425,7 +427,7 @@ impl SelectionPreparation<'_, '_> {
         }
     }
 
-    /// The call, once the function has said which types its arguments are to have.
+    /// Builds the call once the function has determined the types of its arguments.
     fn apply(
         &mut self,
         function: ResolvedFunction,
