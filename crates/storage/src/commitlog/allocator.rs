@@ -1,7 +1,9 @@
-//! The task that makes segments ahead of time and removes those that nobody needs.
+//! The allocator is the task that creates segments ahead of time and removes segments that are not
+//! needed any more.
 //!
-//! Bound: segments in use, ready and recyclable together stay within the log's maximum. A full disk is not an end: it
-//! tries again after a pause, and until then appends that need a segment fail at once.
+//! Bound: the segments in use, ready and recyclable together stay within the log's maximum. When
+//! the disk is full, the allocator retries after a pause; until it succeeds, appends that need a
+//! segment fail at once.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -9,7 +11,8 @@ use espalier_runtime::time;
 
 use super::{log::Shared, segment::Segment};
 
-/// Pause after a segment could not be made. Arbitrary; an operator who makes room waits no longer than this.
+/// Pause after a failed attempt to create a segment (arbitrary): the longest wait after an operator
+/// has freed disk space.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 pub(super) async fn run(shared: Rc<Shared>) {
@@ -36,7 +39,8 @@ pub(super) async fn run(shared: Rc<Shared>) {
 
 async fn make_ready(shared: &Shared) -> bool {
     let id = shared.next_id();
-    // The oldest first: what is in it is read at a start, and settled only as long as that is known.
+    // Recycle the oldest segment first. A restart would read its records, and only as long as the
+    // log knows the segment are its discarded intervals kept.
     let recycled = {
         let mut state = shared.state.borrow_mut();
         let recycled = state.recyclable.pop_front();
@@ -62,33 +66,39 @@ async fn make_ready(shared: &Shared) -> bool {
         }
         Err(error) => {
             if state.allocation_failure.is_none() {
-                tracing::error!(%error, "no segment of the commit log can be made");
+                tracing::error!(
+                    %error,
+                    "commit log: cannot create a segment; writes fail until it succeeds, free disk space or check the disk"
+                );
             }
             state.allocation_failure = Some(Arc::new(error));
-            // It may have its old name still.
+            // The recycled file may still have its old name.
             state.obsolete.extend(recycled);
             false
         }
     };
     drop(state);
-    // Also after a failure: those who wait learn of it.
+    // Wake the writers after a failure too, so that they get the error.
     shared.room.notify_all();
     success
 }
 
-/// Removes what is not needed, the oldest first. What cannot be removed stays known, and is tried again at the next turn: a start
-/// would read its records.
+/// Removes the obsolete segments, oldest first. A segment that cannot be removed stays in the list
+/// for the next pass, because a restart would read its records.
 async fn remove_obsolete(shared: &Shared) {
     loop {
         let oldest = shared.state.borrow().obsolete.iter().min().cloned();
         let Some((id, path)) = oldest else { break };
         let removed = shared.file_system.remove_file(&path).await;
-        // Not before: until then its records are there.
+        // Remove it from the list only afterwards: until then a restart would read its records.
         let mut state = shared.state.borrow_mut();
         state.obsolete.retain(|(other, _)| *other != id);
         match removed {
             Err(error) if !error.is_not_found() => {
-                tracing::warn!(%error, "a segment of the commit log cannot be removed");
+                tracing::warn!(
+                    %error,
+                    "commit log: cannot remove an obsolete segment; it takes disk space until a later attempt succeeds"
+                );
                 state.unremovable.push((id, path));
             }
             _ => {}

@@ -1,7 +1,8 @@
-//! Column mappings: what the column ids in a segment mean.
+//! Column mappings record the meaning of the column ids in a segment.
 //!
-//! Ids live as long as the process; names live in the schema. Before a segment's first mutation of a table version
-//! stands a record that names its columns, so that a segment can be replayed whatever became of the table since.
+//! Column ids live as long as the process; names live in the schema. A record that names the
+//! columns precedes a segment's first mutation of each table version. A segment can thus be
+//! replayed whatever schema changes followed.
 //!
 //! ```text
 //! body  kind 2, vint mapping number, table id 16 bytes, keyspace, table, vint count, columns
@@ -27,7 +28,7 @@ use super::{
 /// The record that describes one version of a table.
 #[derive(Clone, Debug)]
 pub struct ColumnMapping {
-    /// Names the mapping within the log of a shard, for the life of the process.
+    /// Number of the mapping within the log of a shard, unique for the life of the process.
     pub(crate) number: u32,
     /// The record's body.
     pub(crate) body: Bytes,
@@ -52,21 +53,23 @@ impl ColumnMapping {
     }
 }
 
-/// A mapping read from a segment, and what it translates to.
+/// A mapping read from a segment, and its translation to the current schema.
 pub(crate) struct Translation {
     pub(crate) table: TableId,
-    /// The table as it is now; `None` if it was dropped.
+    /// The current table; `None` if it was dropped.
     pub(crate) metadata: Option<Arc<TableMetadata>>,
-    /// The table with its dropped columns, whose cells after the drop the replay keeps.
+    /// The current table with its dropped columns: the replay keeps their cells written after the
+    /// drop.
     with_dropped: Option<Arc<TableMetadata>>,
-    /// Id in the segment -> id now, or the reason why its cells are not wanted.
+    /// Current column id by the id in the segment. Cells of ids that are missing here are
+    /// discarded.
     columns: HashMap<ColumnId, ColumnId, foldhash::fast::FixedState>,
-    /// Whether every id means the same now.
+    /// Whether every id still has its meaning.
     is_identity: bool,
 }
 
 impl Translation {
-    /// Reads a mapping's body (behind the kind). Returns its number too.
+    /// Decodes a mapping's body behind its kind. Returns the mapping's number too.
     pub(crate) fn decode(
         reader: &mut BodyReader,
         table_by_id: impl FnOnce(TableId) -> Option<Arc<TableMetadata>>,
@@ -104,7 +107,7 @@ impl Translation {
         Ok((number, Translation { table, metadata, with_dropped, columns, is_identity }))
     }
 
-    /// Gives a row's columns their present ids and removes the cells of dropped columns.
+    /// Replaces a row's column ids by the current ones and removes the cells of dropped columns.
     pub(crate) fn translate(&self, row: &mut Row) {
         if self.is_identity {
             return;

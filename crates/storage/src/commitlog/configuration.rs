@@ -1,4 +1,4 @@
-//! How a commit log is written, by the names that cassandra.yaml gives the settings.
+//! The settings of a commit log, named as in cassandra.yaml.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,15 +7,17 @@ use super::layout::LogKind;
 /// When a write is acknowledged (`commitlog_sync`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitLogSync {
-    /// After fdatasync. Writes gather while one is under way, and for `window` after the first of them.
+    /// After fdatasync. Writes gather while a sync is under way, and for `window` after the first
+    /// of them.
     Group {
         /// `commitlog_sync_group_window`; zero for none.
         window: Duration,
     },
-    /// After fdatasync, without any window.
+    /// After fdatasync, without a window.
     Batch,
-    /// At once; fdatasync `period` after the last one began, or sooner where much is written. A crash of the machine loses up to `period` of
-    /// acknowledged writes, and those of the sync under way.
+    /// At once. The next fdatasync begins `period` after the last one began, or sooner if many
+    /// bytes are dirty. A crash of the machine loses up to `period` of acknowledged writes, and the
+    /// writes of the sync under way.
     Periodic {
         /// `commitlog_sync_period`.
         period: Duration,
@@ -23,7 +25,8 @@ pub enum CommitLogSync {
 }
 
 impl CommitLogSync {
-    /// Of periodic sync, under which writes are acknowledged before it.
+    /// Returns the period of periodic sync, under which writes are acknowledged before they are
+    /// synced.
     pub(crate) fn period(self) -> Option<Duration> {
         match self {
             Self::Periodic { period } => Some(period),
@@ -38,43 +41,44 @@ impl Default for CommitLogSync {
     }
 }
 
-/// What to do about damage found at start (`commit_failure_policy`).
+/// The reaction to damage found at start (`commit_failure_policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplayPolicy {
-    /// Refuse to start; nothing is changed on disk.
+    /// Refuse to start, and change nothing on disk.
     #[default]
     Stop,
-    /// Leave out the rest of the damaged segment, say so in the log, and start.
+    /// Skip the rest of the damaged segment, log an error, and start.
     Ignore,
 }
 
-/// The settings of one shard's log.
+/// The settings of the log of one shard.
 #[derive(Clone, Debug)]
 pub struct CommitLogConfiguration {
     /// Directory of the segments.
     pub directory: PathBuf,
-    /// Which log.
+    /// The kind of the log.
     pub kind: LogKind,
-    /// This shard.
+    /// Number of this shard.
     pub shard: u32,
-    /// Of how many.
+    /// Number of shards.
     pub shard_count: u32,
     /// When a write is acknowledged.
     pub sync: CommitLogSync,
-    /// Bytes of a segment (`commitlog_segment_size`).
+    /// Size of a segment in bytes (`commitlog_segment_size`).
     pub segment_bytes: u32,
-    /// Bytes of all segments of this shard (`commitlog_total_space`, shared among the shards). Beyond it the oldest
-    /// dirty tables are to be flushed; half as much again is never passed.
+    /// Size of all segments of this shard in bytes (`commitlog_total_space`, divided among the
+    /// shards). Beyond it the oldest dirty tables are flushed; 1.5 times the size is never
+    /// exceeded.
     pub total_bytes: u64,
 }
 
 impl CommitLogConfiguration {
-    /// The largest record that is taken: half a segment, as in Cassandra.
+    /// Returns the size limit of a record in bytes: half a segment, as in Cassandra.
     pub fn maximum_record_bytes(&self) -> usize {
         self.segment_bytes as usize / 2
     }
 
-    /// How many segments may exist before writers wait.
+    /// Returns how many segments may exist before writers wait.
     pub(crate) fn maximum_segments(&self) -> usize {
         let segments = self.total_bytes / u64::from(self.segment_bytes.max(1));
         (segments + segments / 2).max(3) as usize

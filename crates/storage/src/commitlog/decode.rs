@@ -1,4 +1,4 @@
-//! The body of a mutation's record, taken apart again. See `encode` for the bytes.
+//! This module decodes the body of a mutation's record. See `encode` for the bytes.
 
 use espalier_mutation::{
     Clustering, DecoratedKey, Mutation, PartitionUpdate, RangeTombstone, Row, unpack_row,
@@ -10,7 +10,8 @@ use super::{
     wire::{BodyError, BodyReader},
 };
 
-/// Reads a mutation's body (behind the kind). Updates of tables that are gone are left out and counted.
+/// Decodes a mutation's body behind its kind. Updates of tables that are gone are left out; the
+/// second value counts them.
 pub(crate) fn decode_mutation<'a>(
     reader: &mut BodyReader,
     translation: impl Fn(u32) -> Option<&'a Translation>,

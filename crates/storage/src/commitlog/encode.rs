@@ -1,4 +1,4 @@
-//! A mutation as the body of a record.
+//! This module encodes a mutation as the body of a commit log record.
 //!
 //! ```text
 //! body       kind 3, vint count of updates, updates
@@ -6,11 +6,13 @@
 //!   1        partition deletion: timestamp i64, local deletion time u32
 //!   2        static row: u32 length and packed row
 //!   4        vint count, rows: clustering, u32 length and packed row
-//!   8        vint count, range tombstones: start bound, end bound, timestamp i64, local deletion time u32
-//! clustering vint count, for each value vint length + 1 (0: null) and bytes; a bound has its kind u8 in front
+//!   8        vint count, range tombstones: start bound, end bound, timestamp i64,
+//!            local deletion time u32
+//! clustering vint count, for each value vint length + 1 (0: null) and bytes;
+//!            a bound has its kind u8 in front
 //! ```
 //!
-//! Rows are packed once, here; the memtable copies the packed bytes from the same buffer.
+//! Rows are packed only here; the memtable copies the packed bytes from the same buffer.
 
 use std::ops::Range;
 
@@ -23,17 +25,20 @@ pub(crate) const UPDATE_STATIC: u8 = 2;
 pub(crate) const UPDATE_ROWS: u8 = 4;
 pub(crate) const UPDATE_RANGES: u8 = 8;
 
-/// The body of a mutation's record, and where in it the packed rows lie. Kept and reused: it allocates only while it
-/// has to grow, and its owner cuts it after a large mutation.
+/// The body of a mutation's record, and the ranges of the packed rows in it. The buffers are reused
+/// and allocate only to grow; the owner calls [`EncodedMutation::shrink_to`] after a large
+/// mutation.
 #[derive(Default)]
 pub(crate) struct EncodedMutation {
     pub(crate) body: Vec<u8>,
-    /// Of each update in turn: the static row, if any, then its rows in their order.
+    /// Byte ranges in `body`: for each update in turn the static row, if any, then its rows in
+    /// order.
     pub(crate) packed_rows: Vec<Range<u32>>,
 }
 
 impl EncodedMutation {
-    /// Encodes; `mapping_number` names the table version of each update in turn.
+    /// Encodes `mutation`. `mapping_number` returns the column mapping's number for the update with
+    /// the given index.
     pub(crate) fn encode(
         &mut self,
         mutation: &Mutation,
@@ -45,7 +50,7 @@ impl EncodedMutation {
         }
     }
 
-    /// Encodes the mutation that consists of one row.
+    /// Encodes a mutation that consists of one row.
     #[inline]
     pub(crate) fn encode_row<V: AsRef<[u8]>>(
         &mut self,
@@ -60,7 +65,7 @@ impl EncodedMutation {
         self.put_row(clustering, row);
     }
 
-    /// Packs one row of what is not logged: there is no body.
+    /// Packs one row of a table that is not logged; `body` is no record then.
     #[inline]
     pub(crate) fn pack(&mut self, row: &impl RowContent) {
         self.body.clear();
@@ -76,13 +81,13 @@ impl EncodedMutation {
         wire::put_vint(updates as u64, &mut self.body);
     }
 
-    /// The packed form of row `index`, counted over the whole mutation.
+    /// Returns the packed bytes of row `index`, counted over the whole mutation.
     pub(crate) fn packed_row(&self, index: usize) -> &[u8] {
         let range = self.packed_rows.get(index).cloned().unwrap_or_default();
         self.body.get(range.start as usize..range.end as usize).unwrap_or_default()
     }
 
-    /// Gives memory back that a large mutation has left.
+    /// Frees both buffers if `body` has a larger capacity than `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         if self.body.capacity() > bytes {
             self.body = Vec::new();

@@ -1,12 +1,15 @@
-//! Parts of the commit log, from one place on to another.
+//! This module computes with intervals of the commit log.
 
 use super::LogPosition;
 
-/// Behind all there may be in a segment, as Cassandra can read it: it takes offsets for integers with a sign. Segments are smaller.
+/// An offset behind the end of every segment. Cassandra reads offsets as signed integers, so this
+/// is the largest that it accepts; segments are smaller.
 const LAST_OFFSET: u32 = i32::MAX as u32;
 
-/// The intervals in order, those that touch as one; without those whose segments, all older than `oldest_segment`, have no files, but for
-/// the last `kept` of all: a segment that was removed may be there again after a crash.
+/// Sorts the intervals and merges adjacent and overlapping ones.
+///
+/// Drops intervals whose segments are all older than `oldest_segment` and thus have no files. The
+/// last `kept` intervals always stay, because a removed segment may reappear after a crash.
 pub(crate) fn joined(
     mut intervals: Vec<(LogPosition, LogPosition)>,
     oldest_segment: Option<u64>,
@@ -26,12 +29,13 @@ pub(crate) fn joined(
     joined.split_off(surplus)
 }
 
-/// The parts of segments between two positions of one log, of which the segments are given by their ids. One interval for each: segments of
-/// other shards lie between the ids, so a single one would claim theirs too.
+/// Returns the intervals between two positions of one log whose segments have the ids `segments`.
+/// There is one interval for each segment: ids of other shards' segments lie between them, and one
+/// interval over all would claim those too.
 ///
-/// All but the last are taken to their very end, whatever is known of where their records end: where a write to the log has failed, or nobody
-/// had time to say how far it was durable, there may be whole records behind, and a replay takes them. What the table has of them was in
-/// the memtable, too, for that went on in a later segment.
+/// Every interval but the last extends to [`LAST_OFFSET`], wherever its records end. After a failed
+/// write or a crash, whole records may follow the recorded end, and a replay would read them. Their
+/// mutations were in the memtable too, because the log went on in a later segment.
 pub(crate) fn between(
     segments: impl Iterator<Item = u64>,
     from: LogPosition,

@@ -1,8 +1,10 @@
-//! The bytes of a commit log segment, shared by writer and reader.
+//! This module defines the bytes of a commit log segment (docs/formats/commit-log.md), for the
+//! writer and the reader.
 //!
 //! ```text
 //! segment  header, records, unused space (zeros, or what a recycled file held before)
-//! header   "ESPALLOG", version u32, shard u32, shard count u32, segment id u64, crc32 u32 of what precedes
+//! header   "ESPALLOG", version u32, shard u32, shard count u32, segment id u64,
+//!          crc32 u32 of the preceding bytes
 //! record   length u32 of the body, crc32 u32, body
 //! body     kind u8, then
 //!   1 marker    magic u64, durable segment u64, durable offset u32
@@ -10,13 +12,14 @@
 //!   3 mutation  partition updates                                   (see `encode`)
 //! ```
 //!
-//! Integers are little-endian. The crc of a record starts from the crc of the segment's id, so that what a recycled
-//! file held before never passes for a record.
+//! Integers are little-endian. The crc of a record starts from the crc of the segment's id, so that
+//! bytes from the former life of a recycled file never pass as a record.
 //!
-//! **Markers.** Every run of records that is written at once begins with a marker, which says up to where the log was
-//! durable when the run was handed to the disk. A segment receives its first byte only when its predecessor's last
-//! record is durable; its first marker therefore tells where the predecessor ends. At replay this tells a torn tail
-//! (nothing durable is missing) from corruption (something durable is).
+//! **Markers.** Every write buffer begins with a marker. It says up to which position the log was
+//! durable when the buffer was handed to the disk. A segment receives its first byte only when its
+//! predecessor's last record is durable, so its first marker says where the predecessor ends. From
+//! the markers, the replay distinguishes a torn tail (no durable record is missing) from corruption
+//! (a durable record is missing).
 
 use crc32fast::Hasher;
 
@@ -26,14 +29,14 @@ pub(crate) const HEADER_BYTES: usize = 32;
 pub(crate) const VERSION: u32 = 1;
 const HEADER_MAGIC: [u8; 8] = *b"ESPALLOG";
 
-/// Length and checksum in front of each body.
+/// Bytes in front of each body: length and checksum.
 pub(crate) const RECORD_OVERHEAD: usize = 8;
 
 pub(crate) const KIND_MARKER: u8 = 1;
 pub(crate) const KIND_COLUMNS: u8 = 2;
 pub(crate) const KIND_MUTATION: u8 = 3;
 
-/// Eight bytes that hardly occur by chance; a reader looks for them behind damage. Arbitrary.
+/// Eight arbitrary bytes that hardly occur by chance; the reader searches for them behind damage.
 pub(crate) const MARKER_MAGIC: [u8; 8] = [0xE5, 0xBA, 0x11, 0xE2, 0x10, 0x6D, 0xA2, 0x7C];
 pub(crate) const MARKER_BODY_BYTES: usize = 21;
 pub(crate) const MARKER_BYTES: usize = RECORD_OVERHEAD + MARKER_BODY_BYTES;
@@ -59,7 +62,7 @@ impl SegmentHeader {
         bytes
     }
 
-    /// The header, if the bytes are one. A version that is not ours is told apart by its error.
+    /// Decodes a header. [`HeaderError::Version`] reports an intact header of another version.
     pub(crate) fn decode(bytes: &[u8]) -> Result<SegmentHeader, HeaderError> {
         let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(HeaderError::Damaged)?;
         let word = |at: usize| {
@@ -78,13 +81,13 @@ impl SegmentHeader {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderError {
-    /// Not a header: a file that was being made, or damage.
+    /// Not a header: the file was being created, or is damaged.
     Damaged,
-    /// A header of another version.
+    /// An intact header of another version.
     Version(u32),
 }
 
-/// Where the checksums of a segment's records start from.
+/// Returns the initial value of the checksums of a segment's records.
 pub(crate) fn checksum_seed(segment: u64) -> u32 {
     crc32fast::hash(&segment.to_le_bytes())
 }
@@ -96,7 +99,7 @@ pub(crate) fn record_checksum(seed: u32, body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Appends a record.
+/// Appends a record with this body to `out`.
 pub(crate) fn put_record(seed: u32, body: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&(body.len() as u32).to_le_bytes());
     out.extend_from_slice(&record_checksum(seed, body).to_le_bytes());
@@ -112,7 +115,7 @@ pub(crate) fn marker_body(durable: LogPosition) -> [u8; MARKER_BODY_BYTES] {
     body
 }
 
-/// What the marker says to be durable, if the body is a marker.
+/// Returns the durable position that a marker reports; `None` if the body is not a marker.
 pub(crate) fn decode_marker(body: &[u8]) -> Option<LogPosition> {
     let body: &[u8; MARKER_BODY_BYTES] = body.try_into().ok()?;
     if body[0] != KIND_MARKER || body[1..9] != MARKER_MAGIC {
@@ -123,12 +126,13 @@ pub(crate) fn decode_marker(body: &[u8]) -> Option<LogPosition> {
     Some(LogPosition { segment, offset })
 }
 
-/// Which log a segment belongs to; part of its file's name.
+/// The log that a segment belongs to; part of the file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogKind {
     /// Writes to the tables.
     Data,
-    /// Writes to the tables of `system_schema`, which must be known before the others can be read.
+    /// Writes to the tables of `system_schema`, which the replay needs before it can read the
+    /// others.
     Schema,
 }
 
@@ -140,12 +144,12 @@ impl LogKind {
         }
     }
 
-    /// The file name of a segment: `commitlog-<shard>-<id>.log`.
+    /// Returns the file name of a segment: `commitlog-<shard>-<id>.log`.
     pub(crate) fn file_name(self, shard: u32, id: u64) -> String {
         format!("{}-{shard}-{id}.log", self.prefix())
     }
 
-    /// Shard and id from a segment's file name.
+    /// Parses the shard and the id from a segment's file name.
     pub(crate) fn parse_file_name(self, name: &str) -> Option<(u32, u64)> {
         let rest = name.strip_prefix(self.prefix())?.strip_prefix('-')?.strip_suffix(".log")?;
         let (shard, id) = rest.split_once('-')?;

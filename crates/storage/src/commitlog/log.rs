@@ -1,12 +1,18 @@
-//! The log of one shard: appending, and which segments there are.
+//! This module implements the log of one shard: appending records and tracking its segments.
 //!
-//! Appending copies a record into the run of bytes that will be written next; it never waits. Two tasks do the rest:
-//! the writer (`writer`) takes whole runs to the disk and resolves tickets, the allocator (`allocator`) keeps one
-//! segment ready ahead of time, so that no write waits for a file to be made.
+//! Appending copies a record into the write buffer that goes to the disk next; it never waits. Two
+//! tasks do the rest. The writer (`writer`) writes whole buffers to the disk and resolves tickets.
+//! The allocator (`allocator`) keeps one segment ready ahead of time, so that no write waits for
+//! the creation of a file.
 //!
-//! Invariants: positions of one log grow with time; a segment receives bytes only after its predecessor's last record
-//! is durable (see `layout`); a ticket resolves with success only if its record is durable, or at once under periodic
-//! sync. Memory: the bytes of runs not yet on disk, at most [`MAXIMUM_PENDING_BYTES`] and one record beyond.
+//! Invariants:
+//! - Positions of one log grow with time.
+//! - A segment receives bytes only after its predecessor's last record is durable (see `layout`).
+//! - A ticket resolves with success only if its record is durable. Under periodic sync it resolves
+//!   at once.
+//!
+//! Memory: the bytes of write buffers not yet on disk, at most [`MAXIMUM_PENDING_BYTES`] and one
+//! record more.
 
 use std::{
     cell::{Cell, RefCell},
@@ -34,10 +40,11 @@ use super::{
 };
 use crate::StorageError;
 
-/// Bytes that may wait for the disk before appending stops. Arbitrary: some rounds of a busy shard.
+/// Bytes that may wait for the disk before appending stops (arbitrary: a few sync batches of a busy
+/// shard).
 const MAXIMUM_PENDING_BYTES: usize = 8 << 20;
 
-/// The commit log of a shard. Clones are the same log.
+/// The commit log of a shard. A clone is another handle of the same log.
 #[derive(Clone)]
 pub struct CommitLog {
     pub(super) shared: Rc<Shared>,
@@ -49,18 +56,19 @@ pub(super) struct Shared {
     /// The next segment id, shared by all shards and logs.
     ids: Arc<AtomicU64>,
     pub(super) state: RefCell<State>,
-    /// There are runs to write, or the log closes.
+    /// Notified when there are write buffers to write, or when the log closes.
     pub(super) work: Notify,
-    /// A segment is ready, or runs were written: those who found no room may try again.
+    /// Notified when a segment is ready or write buffers were written, so that writers may retry an
+    /// append that found no room.
     pub(super) room: Notify,
-    /// A segment is wanted, or segments became free.
+    /// Notified when a segment is needed or segments became free.
     pub(super) allocator_work: Notify,
-    /// There are segments to be given up: see [`CommitLog::is_under_pressure`].
+    /// Notified when tables must be flushed to free segments: see [`CommitLog::is_under_pressure`].
     pub(super) pressure: Notify,
     pub(super) counters: Counters,
 }
 
-/// What a log has done.
+/// Counters of a log since it was opened.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) bytes_appended: Cell<u64>,
@@ -77,7 +85,8 @@ pub(super) struct Counters {
 pub struct CommitLogMetrics {
     pub bytes_appended: u64,
     pub records_appended: u64,
-    /// Writes to the disk, each followed by a sync unless `commitlog_sync` is periodic and none is due.
+    /// Sync batches: writes to the disk, each followed by a sync unless `commitlog_sync` is
+    /// periodic and none is due.
     pub rounds: u64,
     pub failed_rounds: u64,
     pub segments_created: u64,
@@ -88,68 +97,75 @@ pub struct CommitLogMetrics {
 
 #[derive(Default)]
 pub(super) struct State {
-    /// All segments that may hold unflushed writes, oldest first; the last one may be `active`.
+    /// All segments that may hold unflushed writes, oldest first. The last one may be `active`.
     pub(super) live: VecDeque<Rc<Segment>>,
-    /// The one that is appended to.
+    /// The segment that receives appended records.
     pub(super) active: Option<Rc<Segment>>,
-    /// The next one.
+    /// The prepared segment that becomes active next.
     pub(super) ready: Option<Rc<Segment>>,
-    /// Segments that nobody needs any more, and their files for the next ones, oldest first: until then their records are there.
+    /// Segments that are not needed any more, oldest first. Their files become the next segments;
+    /// until then a restart would find their records.
     pub(super) recyclable: VecDeque<(u64, PathBuf)>,
-    /// The segment whose file is becoming another one.
+    /// The segment whose file is being recycled at the moment.
     pub(super) being_recycled: Option<u64>,
-    /// Segments whose files are to be removed.
+    /// Segments whose files the allocator will remove.
     pub(super) obsolete: Vec<(u64, PathBuf)>,
-    /// Those of them that could not be removed when it was tried last, until all others were tried.
+    /// Obsolete segments whose removal failed in this pass. They return to `obsolete` when all
+    /// others were tried.
     pub(super) unremovable: Vec<(u64, PathBuf)>,
-    /// Appended, not yet taken by the writer.
+    /// Write buffers with appended records that the writer has not taken yet.
     pub(super) runs: Vec<Run>,
     pub(super) pending_bytes: usize,
-    /// Of those who wait for `runs`.
+    /// The sync batch of the tickets that wait for `runs`.
     pub(super) round: Rc<Round>,
-    /// Everything before it survives a crash.
+    /// All records before this position survive a crash.
     pub(super) durable: LogPosition,
-    /// Why the last segment could not be made.
+    /// The error of the last attempt to create a segment, if it failed.
     pub(super) allocation_failure: Option<Arc<FileError>>,
-    /// Buffers that the disk has given back.
+    /// Written buffers that are kept for reuse.
     pub(super) buffers: Vec<Vec<u8>>,
     pub(super) is_closing: bool,
-    /// Id of the segment that is being made.
+    /// Id of the segment that the allocator is creating.
     pub(super) being_made: Option<u64>,
-    /// Segments of the round that is being written.
+    /// Segments of the sync batch that the writer is writing.
     pub(super) being_written: Vec<u64>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Records that are written at once. Begins with a marker that is filled in when it is written.
+/// A write buffer: records that are written at once. It begins with a marker that the writer fills
+/// in.
 pub(super) struct Run {
     pub(super) segment: Rc<Segment>,
     pub(super) offset: u32,
     pub(super) bytes: Vec<u8>,
 }
 
-/// A record that was appended.
+/// The position and the ticket of an appended record.
 pub struct Appended {
-    /// Where it begins.
+    /// Position of the record's first byte.
     pub start: LogPosition,
-    /// Where the next one begins.
+    /// Position behind the record's last byte.
     pub end: LogPosition,
-    /// Resolves when the record is acknowledged.
+    /// Resolves when the record is acknowledged under `commitlog_sync`.
     pub ticket: CommitTicket,
 }
 
-/// Why a record was not appended.
+/// The reason why a record was not appended.
 #[derive(Debug)]
 pub enum AppendError {
-    /// There is no room right now; [`CommitLog::wait_for_room`] tells when to try again.
+    /// There is no room at the moment; [`CommitLog::wait_for_room`] waits until a retry may
+    /// succeed.
     NoRoom,
-    /// It would fail again.
+    /// The append failed, and a retry would fail too.
     Failed(StorageError),
 }
 
 impl CommitLog {
-    /// A log that continues after `adopted` segments of an earlier run (id, path, end), oldest first. The first
-    /// segment is made in the background. `ids` gives the ids of segments, greater than all there have been.
+    /// Opens a log that continues after the `adopted` segments of an earlier run of the node (id,
+    /// path, end offset in bytes), oldest first.
+    ///
+    /// The allocator creates the first segment in the background. `ids` supplies segment ids; it
+    /// must be greater than all ids used before.
     pub fn open(
         configuration: CommitLogConfiguration,
         file_system: FileSystem,
@@ -182,12 +198,18 @@ impl CommitLog {
         log
     }
 
-    /// The settings.
+    /// Returns the settings of the log.
     pub fn configuration(&self) -> &CommitLogConfiguration {
         &self.shared.configuration
     }
 
-    /// Appends a record, and before it the mappings it refers to that the segment does not have yet. Never waits.
+    /// Appends a record, preceded by the column mappings of `mappings` that the segment lacks.
+    /// Never waits.
+    ///
+    /// # Errors
+    /// [`AppendError::NoRoom`] if too many bytes wait for the disk or no segment is ready.
+    /// [`AppendError::Failed`] if the log is closing, the record is larger than
+    /// [`CommitLogConfiguration::maximum_record_bytes`], or no segment can be created.
     pub fn append(
         &self,
         body: &[u8],
@@ -221,7 +243,7 @@ impl CommitLog {
             _ => self.activate(state)?,
         };
         if !fits(&segment) {
-            // Only with mappings of half a segment.
+            // A fresh segment is too small only if the missing mappings take half a segment.
             let bytes = needed + mapping_bytes(&segment);
             let error = StorageError::MutationTooLarge { bytes, maximum };
             return Err(AppendError::Failed(error));
@@ -287,7 +309,7 @@ impl CommitLog {
         Ok(next)
     }
 
-    /// Waits until an append that found no room may be tried again.
+    /// Waits until an append that found no room may be retried.
     pub async fn wait_for_room(&self) {
         self.shared.room.notified().await;
     }
@@ -297,14 +319,19 @@ impl CommitLog {
         self.shared.pressure.notified().await;
     }
 
-    /// Whether tables should be flushed, so that segments can be given up: they take more than their share, or under periodic sync the disk has
-    /// failed to take one of them, whose writes were acknowledged.
+    /// Returns whether tables must be flushed to free segments.
+    ///
+    /// This is so if the segments take more than their share of the disk. Under periodic sync it is
+    /// also so if the disk failed to write a segment whose writes were acknowledged.
     pub fn is_under_pressure(&self) -> bool {
         self.segment_to_give_up().is_some()
     }
 
-    /// If it [is under pressure](CommitLog::is_under_pressure): tables with unflushed writes in this segment or before it are to be flushed, whatever
-    /// keeps others from that. Nothing is appended to it any more.
+    /// Returns the segment to free next if the log [is under
+    /// pressure](CommitLog::is_under_pressure).
+    ///
+    /// The scheduler must flush every table with unflushed writes in this segment or before it,
+    /// even if the table's flush waits for a compaction. The segment receives no more records.
     pub fn segment_to_give_up(&self) -> Option<u64> {
         let state = self.shared.state.borrow();
         let configuration = &self.shared.configuration;
@@ -319,7 +346,8 @@ impl CommitLog {
         (!is_active).then_some(oldest.id)
     }
 
-    /// The oldest segment whose records a start would find, needed or not; no less than what is said if there is none.
+    /// Returns the oldest segment whose records a restart would find, needed or not. Without such a
+    /// segment it returns the segment of [`CommitLog::position`].
     pub(crate) fn oldest_on_disk(&self) -> u64 {
         let state = self.shared.state.borrow();
         let live = state.live.front().map(|segment| segment.id);
@@ -330,7 +358,7 @@ impl CommitLog {
         oldest.unwrap_or_else(|| self.position().segment)
     }
 
-    /// Where the next record would go, or a place that all later records lie behind.
+    /// Returns the position of the next record, or a position before all later records.
     pub fn position(&self) -> LogPosition {
         let state = self.shared.state.borrow();
         match state.active.as_ref().or(state.live.back()) {
@@ -339,7 +367,8 @@ impl CommitLog {
         }
     }
 
-    /// A place that all records so far lie before and all later ones behind, also before the first segment is used.
+    /// Returns a position behind all records so far and before all later ones, also if no segment
+    /// is in use yet.
     pub fn truncation_position(&self) -> LogPosition {
         let state = self.shared.state.borrow();
         if let Some(active) = &state.active {
@@ -350,40 +379,41 @@ impl CommitLog {
         LogPosition { segment, offset: 0 }
     }
 
-    /// Whether both are the same log.
+    /// Returns whether both handles refer to the same log.
     pub fn is_same(&self, other: &CommitLog) -> bool {
         Rc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Whether [`CommitLog::close`] was called.
+    /// Returns whether [`CommitLog::close`] was called.
     pub fn is_closing(&self) -> bool {
         self.shared.state.borrow().is_closing
     }
 
-    /// The parts of this log between two positions.
+    /// Returns the intervals of this log between two positions, one for each segment.
     pub fn intervals(&self, from: LogPosition, to: LogPosition) -> Vec<(LogPosition, LogPosition)> {
         let state = self.shared.state.borrow();
         between(state.live.iter().map(|segment| segment.id), from, to)
     }
 
-    /// Gives up the segments before the one with id `oldest_needed`: nothing in them is unflushed.
+    /// Frees the segments before the one with id `oldest_needed`. The caller guarantees that all
+    /// their writes are flushed.
     pub fn reclaim(&self, oldest_needed: u64) {
         let configuration = &self.shared.configuration;
-        // Free files are kept for the next segments as far as the log's share goes.
+        // Free files are kept for reuse as long as the log stays within its share of the disk.
         let kept = configuration.total_bytes / u64::from(configuration.segment_bytes.max(1));
         let kept = usize::try_from(kept).unwrap_or(usize::MAX).max(2);
         let mut state = self.shared.state.borrow_mut();
         let mut freed = false;
         while let Some(segment) = state.live.front().cloned() {
             let is_active = state.active.as_ref().is_some_and(|active| active.id == segment.id);
-            // A segment with runs still to be written is as good as active.
+            // The writer still needs a segment with unwritten buffers.
             let is_pending = state.runs.iter().any(|run| run.segment.id == segment.id)
                 || state.being_written.contains(&segment.id);
             if segment.id >= oldest_needed || is_active || is_pending {
                 break;
             }
             if state.durable.segment < segment.id && !segment.is_damaged.get() {
-                break; // written, but not yet synced
+                break; // Written, but not synced yet.
             }
             state.live.pop_front();
             freed = true;
@@ -402,7 +432,8 @@ impl CommitLog {
         }
     }
 
-    /// Writes and syncs what is pending and stops. Files stay; see [`CommitLog::remove_files`].
+    /// Writes and syncs all pending records and stops both tasks. The files stay; see
+    /// [`CommitLog::remove_files`].
     pub async fn close(&self) {
         let tasks = {
             let mut state = self.shared.state.borrow_mut();
@@ -419,7 +450,11 @@ impl CommitLog {
         }
     }
 
-    /// Removes all files of a closed log: everything in it is flushed.
+    /// Removes all files of a closed log. The caller guarantees that all its writes are flushed.
+    ///
+    /// # Errors
+    /// Fails if a file cannot be removed or the directory cannot be synced; the remaining files
+    /// stay.
     pub async fn remove_files(&self) -> Result<(), FileError> {
         let paths: Vec<PathBuf> = {
             let mut guard = self.shared.state.borrow_mut();
@@ -436,7 +471,7 @@ impl CommitLog {
         self.shared.file_system.sync_dir(&self.shared.configuration.directory).await
     }
 
-    /// Counters and gauges.
+    /// Returns the counters and gauges of the log.
     pub fn metrics(&self) -> CommitLogMetrics {
         let (state, counters) = (self.shared.state.borrow(), &self.shared.counters);
         CommitLogMetrics {

@@ -1,16 +1,21 @@
-//! The commit log: every write goes here before it is acknowledged, and comes back from here after a crash.
+//! The commit log stores every write before it is acknowledged; the replay restores the writes from
+//! it after a crash.
 //!
-//! Each shard has a log of its own: preallocated segments, written in runs of records, synced in rounds. A segment is
-//! needed until every memtable that holds a write of it is flushed; then its file is recycled or removed. The format is
-//! ours (`layout`); the ideas of segments, positions and group commit are Cassandra's and ScyllaDB's.
+//! Each shard has its own log. A log is a sequence of preallocated segments. Appended records
+//! gather in write buffers, and one sync makes a batch of them durable. A segment is needed until
+//! every memtable that holds a write of it is flushed; then its file is recycled or removed.
 //!
-//! | module | what it knows |
+//! Lineage: the format is Espalier's own (`layout`, docs/formats/commit-log.md). Segments,
+//! positions and group commit follow Cassandra and ScyllaDB.
+//!
+//! | module | contents |
 //! | --- | --- |
-//! | `layout`, `wire` | the bytes of segments and records |
-//! | `encode`, `decode`, `columns` | mutations and column mappings as records |
-//! | `log`, `round`, `segment`, `writer`, `allocator` | appending, waiting, files, the two background tasks |
-//! | `reader`, `replay` | reading back after a restart |
-//! | `intervals`, `settled` | parts of the log whose writes are in SSTables, or in none any more |
+//! | `layout`, `wire` | byte formats of segments and records |
+//! | `encode`, `decode`, `columns` | records of mutations and column mappings |
+//! | `log`, `round`, `segment` | append path, tickets, files |
+//! | `writer`, `allocator` | the two background tasks |
+//! | `reader`, `replay` | replay after a restart |
+//! | `intervals`, `settled` | intervals of the log that SSTables hold or compactions have purged |
 
 mod allocator;
 mod columns;

@@ -1,4 +1,6 @@
-//! Reading one segment, record by record, with a window of [`WINDOW_BYTES`] in memory (or one record, if larger).
+//! This module reads one segment, record by record.
+//!
+//! Memory: a window of [`WINDOW_BYTES`], or one record if that is larger.
 
 use std::path::{Path, PathBuf};
 
@@ -28,32 +30,32 @@ pub(crate) struct SegmentReader {
     window_start: u64,
 }
 
-/// What stands at a place of a segment.
+/// The result of reading at one offset of a segment.
 pub(crate) enum Read {
-    /// A record that its checksum vouches for.
+    /// A record with a correct checksum.
     Record {
-        /// Where it begins.
+        /// Offset in bytes of the record.
         offset: u64,
         /// Its body.
         body: Bytes,
     },
-    /// No record: the end, or damage.
+    /// There is no record: the segment ends here, or it is damaged.
     Nothing {
-        /// Where one would begin.
+        /// Offset in bytes where a record would begin.
         offset: u64,
-        /// What stands there.
+        /// Describes the bytes at the offset.
         reason: &'static str,
     },
 }
 
-/// Opening a segment.
+/// The result of opening a segment.
 pub(crate) enum Opened {
     Segment(SegmentHeader, SegmentReader),
-    /// A file that was never in use: being made, or recycled, when the node stopped.
+    /// The file was never in use: it was being created or recycled when the node stopped.
     Unused,
-    /// Its header is damaged, but there are records of it.
+    /// The header is damaged, but the file has records of this segment.
     Damaged,
-    /// Written by a later version.
+    /// A later version of the format wrote the segment.
     Version(u32),
 }
 
@@ -98,9 +100,11 @@ impl SegmentReader {
         }
     }
 
-    /// Whether anything was written to a segment whose header cannot be read. The first marker stands in the header's own
-    /// sector, so that it is there if the header ever was; behind a blank header nothing more is looked for, because
-    /// that is what every segment looks like that waits to be used.
+    /// Returns whether a segment with an unreadable header has records.
+    ///
+    /// The first marker stands in the header's own sector, so that it is there if the header ever
+    /// was. Behind a blank header nothing more is searched, because every segment that waits for
+    /// its first use looks like that.
     async fn has_records(&mut self, is_blank: bool) -> Result<bool, FileError> {
         if self.first_marker().await?.is_some() {
             return Ok(true);
@@ -117,7 +121,8 @@ impl SegmentReader {
         self.offset
     }
 
-    /// `count` bytes at `offset`, which must lie before the end of the file; fewer only there.
+    /// Returns `count` bytes at `offset`, which must lie before the end of the file; fewer only at
+    /// that end.
     async fn bytes_at(&mut self, offset: u64, count: usize) -> Result<Bytes, FileError> {
         let window_end = self.window_start + self.window.len() as u64;
         if offset < self.window_start || offset + count as u64 > window_end {
@@ -129,7 +134,7 @@ impl SegmentReader {
         Ok(self.window.slice(from.min(to)..to))
     }
 
-    /// The next record.
+    /// Reads the next record and moves behind it.
     pub(crate) async fn next(&mut self) -> Result<Read, FileError> {
         let offset = self.offset;
         let nothing = |reason| Ok(Read::Nothing { offset, reason });
@@ -157,7 +162,7 @@ impl SegmentReader {
         Ok(Read::Record { offset, body })
     }
 
-    /// The durable position of the segment's first marker: where its predecessor ends.
+    /// Returns the durable position in the segment's first marker: the end of its predecessor.
     pub(crate) async fn first_marker(&mut self) -> Result<Option<LogPosition>, FileError> {
         let first = self.next().await?;
         self.offset = HEADER_BYTES as u64;
@@ -167,14 +172,15 @@ impl SegmentReader {
         })
     }
 
-    /// The greatest offset in this segment that a marker behind `from` says to be durable.
+    /// Returns the greatest offset of this segment that a marker behind `from` reports as durable;
+    /// 0 if there is none.
     pub(crate) async fn durable_offset_behind(&mut self, from: u64) -> Result<u32, FileError> {
         let mut durable = 0;
         let mut at = from;
         while at + (MARKER_BYTES as u64) <= self.length {
             let window = self.bytes_at(at, WINDOW_BYTES.min((self.length - at) as usize)).await?;
             for found in memchr::memmem::find_iter(&window, &MARKER_MAGIC) {
-                // The magic stands behind the record's length and checksum and the body's kind.
+                // The magic follows the record's length and checksum and the body's kind.
                 let Some(start) = found.checked_sub(RECORD_OVERHEAD + 1) else { continue };
                 let Some(record) = window.get(start..start + MARKER_BYTES) else { continue };
                 let (head, body) = record.split_at(RECORD_OVERHEAD);

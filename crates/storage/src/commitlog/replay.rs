@@ -1,7 +1,8 @@
-//! Which segments a stopped node has left, where each ends, and what is in them.
+//! The replay finds the segments of an earlier run, determines their ends and reads their records.
 //!
-//! The end of a segment is what the first marker of its successor says. The last segment of a shard has no successor:
-//! its records end where the first one fails, unless a later marker says that what fails had been durable.
+//! The first marker of a segment's successor says where the segment ends. The last segment of a
+//! shard has no successor: its records end where the first one fails, unless a later marker says
+//! that the failed one had been durable.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -24,25 +25,29 @@ pub struct FoundSegment {
     pub path: PathBuf,
     /// The shard that wrote it.
     pub shard: u32,
-    /// How many shards there were.
+    /// Number of shards of that run.
     pub shard_count: u32,
-    /// Where it ends, if its successor says so.
+    /// Offset in bytes where the segment ends, if its successor says so.
     pub known_end: Option<u32>,
 }
 
-/// The segments in a directory.
+/// The segments found in a directory.
 #[derive(Clone, Debug, Default)]
 pub struct FoundSegments {
-    /// With records perhaps, in order of id.
+    /// Segments that may have records, ordered by id.
     pub segments: Vec<FoundSegment>,
-    /// Files that were never in use; they may be removed.
+    /// Files that were never in use; the caller may remove them.
     pub unused: Vec<PathBuf>,
-    /// Greatest id seen, also among the unused.
+    /// The greatest id found, also among the unused files.
     pub greatest_id: u64,
 }
 
-/// Looks for the segments of a log in `directory`. One whose header is damaged is an error, unless `policy` says to go on
-/// without it; its file then stays.
+/// Finds the segments of a log in `directory`. Under [`ReplayPolicy::Ignore`] a segment with a
+/// damaged header is skipped and its file stays.
+///
+/// # Errors
+/// [`StorageError::CommitLogCorrupt`] if a segment has an unknown version, or a damaged header
+/// under [`ReplayPolicy::Stop`]; I/O errors of the directory and its files.
 pub async fn find_segments(
     file_system: &FileSystem,
     directory: &std::path::Path,
@@ -50,7 +55,7 @@ pub async fn find_segments(
     policy: ReplayPolicy,
 ) -> Result<FoundSegments, StorageError> {
     let mut found = FoundSegments::default();
-    // Of each shard of each run: (header, path, first marker).
+    // By shard count and shard: (header, path, first marker).
     let mut shards: BTreeMap<(u32, u32), Vec<(SegmentHeader, PathBuf, Option<LogPosition>)>> =
         BTreeMap::new();
     for entry in file_system.read_dir(directory).await? {
@@ -59,18 +64,23 @@ pub async fn find_segments(
         match SegmentReader::open(file_system, &entry.path, id).await? {
             Opened::Unused => found.unused.push(entry.path),
             Opened::Damaged => {
-                let reason = "the header of the segment is damaged, but it has records".to_owned();
+                let reason = "its header is damaged, but it has records".to_owned();
                 let error = StorageError::CommitLogCorrupt { path: entry.path, offset: 0, reason };
                 match policy {
                     ReplayPolicy::Stop => return Err(error),
-                    ReplayPolicy::Ignore => tracing::error!(%error, "the segment is left out"),
+                    ReplayPolicy::Ignore => tracing::error!(
+                        %error,
+                        "commit log replay: skipping a damaged segment (commit_failure_policy: ignore); its writes are lost"
+                    ),
                 }
             }
             Opened::Version(version) => {
                 return Err(StorageError::CommitLogCorrupt {
                     path: entry.path,
                     offset: 0,
-                    reason: format!("version {version} is not known here"),
+                    reason: format!(
+                        "version {version} is not known to this release; replay it with the release that wrote it"
+                    ),
                 });
             }
             Opened::Segment(header, mut reader) => {
@@ -101,10 +111,11 @@ pub async fn find_segments(
     Ok(found)
 }
 
-/// Gives each record of a segment, with where it begins, to `take`. Returns where the segment ends.
+/// Passes each record of a segment to `take`, with its position. Returns the offset where the
+/// segment ends.
 ///
-/// Damage that loses durable records is an error that names file and offset, unless `policy` says to go on without
-/// them. An error of `take` ends it.
+/// Damage that loses durable records is an error with file and offset, unless `policy` says to skip
+/// them. An error of `take` ends the reading.
 pub(crate) async fn read_segment(
     file_system: &FileSystem,
     segment: &FoundSegment,
@@ -116,8 +127,8 @@ pub(crate) async fn read_segment(
     else {
         return Ok(HEADER_BYTES as u32);
     };
-    // Records behind the known end were not acknowledged, unless a failing disk came in between under periodic sync:
-    // those that are whole are taken.
+    // Records behind the known end were not acknowledged, unless a disk failure came in between
+    // under periodic sync. The replay takes all that are whole.
     loop {
         match reader.next().await? {
             Read::Record { offset, body } => {
@@ -133,12 +144,15 @@ pub(crate) async fn read_segment(
                     let error = StorageError::CommitLogCorrupt {
                         path: reader.path().to_owned(),
                         offset,
-                        reason: format!("{reason}, but the log was durable up to {durable}"),
+                        reason: format!("{reason}, but the log was durable up to offset {durable}"),
                     };
                     match policy {
                         ReplayPolicy::Stop => return Err(error),
                         ReplayPolicy::Ignore => {
-                            tracing::error!(%error, "the rest of the segment is left out");
+                            tracing::error!(
+                                %error,
+                                "commit log replay: skipping the rest of a damaged segment (commit_failure_policy: ignore); its writes are lost"
+                            );
                         }
                     }
                 }

@@ -1,7 +1,7 @@
-//! Waiting for durability: the writes that go to disk together share one [`Round`]. Those that are slowed down share others, which
-//! time resolves.
+//! This module lets writes wait for durability: all writes of one sync batch share a [`Round`].
+//! Writes that are slowed down share further ones, which a timer resolves (`flush::write_pace`).
 //!
-//! Memory: one round for each write to the disk under way, and a waker for each waiting write.
+//! Memory: one batch for each disk write under way, and one waker for each waiting write.
 
 use std::{
     cell::RefCell,
@@ -15,18 +15,49 @@ use espalier_runtime::{time, trace, trace_event};
 
 use crate::StorageError;
 
-/// Resolves when the write is acknowledged by the rules of `commitlog_sync`. Dropping it does not undo the write.
+/// A ticket is a future that resolves when an applied write may be acknowledged to its client.
+///
+/// The database returns a ticket only for a write that is applied: its record is appended to the
+/// commit log and the memtable shows it to readers. The ticket delays the acknowledgement, never
+/// the write.
+///
+/// The ticket resolves after both of these events, in this order:
+/// 1. The write is durable under `commitlog_sync`: under `group` and `batch` after the fdatasync
+///    that covers its record; under `periodic`, and for tables without `durable_writes`, at once.
+/// 2. Its throttling turn has come, if flushes cannot keep up with writes at the moment.
+///
+/// **Errors.** The ticket resolves with [`StorageError::CommitLogWrite`] if the write or the sync
+/// of its batch failed; it does not wait for its turn then. The write stays visible in the memtable
+/// and may or may not survive a crash, so the client must treat its outcome as unknown. All tickets
+/// of a failed batch, and of the batch that gathered behind it, receive the same error. A turn
+/// never fails.
+///
+/// **Order.** Batches of one log resolve in the order of their records. Tickets of one batch are
+/// woken together. Turns are independent of batches and may delay a ticket behind a later one.
+///
+/// **Dropping** a ticket, or the future of [`CommitTicket::wait`], is safe at any time. It neither
+/// undoes the write nor affects other tickets; only the outcome is lost. Its waker stays in the
+/// batch until that resolves.
+///
+/// **Polling** a ticket again after it has resolved does not panic but has no meaning: it does not
+/// repeat an error and may wait for the turn. A pending ticket may move to another task of the
+/// shard; the last polling task is woken.
+///
+/// **Lifetime.** A ticket belongs to the shard that made it and is not `Send`. It has no timeout of
+/// its own. It resolves as long as the tasks of its shard run: closing the log writes and syncs all
+/// pending records first, and the end of throttling releases all turns.
 #[must_use = "the write is not acknowledged before this resolves"]
 pub struct CommitTicket {
-    /// When it is durable.
+    /// The sync batch that makes the write durable; `None` once it has resolved, or if none is
+    /// needed.
     durable: Option<Rc<Round>>,
-    /// When its turn comes: writers are slowed down.
+    /// The throttling turn; `None` once it has come, or if writes are not throttled.
     turn: Option<Rc<Round>>,
-    /// The place of its waker in the one that it waits for.
+    /// Index of this ticket's waker in the batch that it polls at the moment.
     slot: Option<usize>,
 }
 
-/// Writes that are acknowledged together.
+/// A batch of writes that are acknowledged together, by one sync or in one throttling turn.
 #[derive(Default)]
 pub(crate) struct Round {
     state: RefCell<State>,
@@ -39,7 +70,7 @@ struct State {
 }
 
 impl Round {
-    /// Tells everyone who waits. Only the first call counts.
+    /// Resolves all waiting tickets with `outcome`. Only the first call has an effect.
     pub(crate) fn resolve(&self, outcome: Result<(), StorageError>) {
         let mut state = self.state.borrow_mut();
         if state.outcome.is_some() {
@@ -53,7 +84,7 @@ impl Round {
 }
 
 impl CommitTicket {
-    /// Of a write that needs no waiting.
+    /// Returns the ticket of a write that needs no waiting.
     pub fn acknowledged() -> Self {
         Self { durable: None, turn: None, slot: None }
     }
@@ -62,18 +93,21 @@ impl CommitTicket {
         Self { durable: Some(round.clone()), turn: None, slot: None }
     }
 
-    /// The same that waits for its turn, too, if there is one.
+    /// Returns this ticket, which then waits for `turn` as well, if there is one.
     pub(crate) fn with_turn(self, turn: Option<Rc<Round>>) -> Self {
         Self { turn, ..self }
     }
 
-    /// Whether it resolves at once, without an error.
+    /// Returns whether the ticket would resolve at once with success.
     pub fn is_acknowledged(&self) -> bool {
         let mut rounds = self.durable.iter().chain(&self.turn);
         rounds.all(|round| matches!(round.state.borrow().outcome, Some(Ok(()))))
     }
 
-    /// Waits, and tells those who trace the request for how long.
+    /// Waits for the ticket, and reports the waiting time in µs to the request's trace.
+    ///
+    /// # Errors
+    /// [`StorageError::CommitLogWrite`] if the commit log could not write or sync the record.
     pub async fn wait(self) -> Result<(), StorageError> {
         if !trace::is_on() {
             return self.await;
@@ -100,7 +134,7 @@ impl CommitTicket {
         outcome
     }
 
-    /// Polls the round that it waits for; once that has resolved, it is not waited for any more.
+    /// Polls one batch. Once that has resolved, clears it, so that it is not polled again.
     fn poll_round(
         round: &mut Option<Rc<Round>>,
         slot: &mut Option<usize>,
@@ -176,7 +210,7 @@ mod tests {
         let mut ticket = CommitTicket::of(&durable).with_turn(Some(turn));
         durable.resolve(Err(StorageError::ShuttingDown));
         let Poll::Ready(outcome) = Pin::new(&mut ticket).poll(&mut context) else {
-            panic!("it waits on")
+            panic!("the ticket waits for its turn after a failed sync")
         };
         assert!(matches!(outcome, Err(StorageError::ShuttingDown)));
     }

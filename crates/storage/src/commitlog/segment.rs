@@ -1,4 +1,5 @@
-//! One file of the commit log, being appended to.
+//! This module creates the files of the commit log and holds the state of a file that receives
+//! records.
 
 use std::{
     cell::{Cell, RefCell},
@@ -12,19 +13,21 @@ use super::{
     layout::{HEADER_BYTES, SegmentHeader, checksum_seed},
 };
 
-/// A segment whose header is durable. The file is as long as it will ever be.
+/// A segment whose header is durable. Its file has its final length.
 pub(crate) struct Segment {
     pub(crate) id: u64,
     pub(crate) path: PathBuf,
-    /// `None` for a segment of an earlier run, which is only kept until its writes are flushed.
+    /// The open file; `None` for a segment of an earlier run, which is kept only until its writes
+    /// are flushed.
     pub(crate) file: Option<File>,
-    /// Where record checksums start from.
+    /// Initial value of the checksums of its records.
     pub(crate) seed: u32,
-    /// Where the next record goes.
+    /// Offset in bytes of the next record.
     pub(crate) end: Cell<u32>,
-    /// A failed write has left its tail in an unknown state: never recycled.
+    /// Whether a failed write has left the tail in an unknown state. Such a segment is never
+    /// recycled.
     pub(crate) is_damaged: Cell<bool>,
-    /// Bit set of the column mappings that are written.
+    /// Bit set of the numbers of the column mappings that were written to the segment.
     mapped: RefCell<Vec<u64>>,
 }
 
@@ -41,10 +44,11 @@ impl Segment {
         }
     }
 
-    /// Makes segment `id`, in the place of the file `recycled` if there is one.
+    /// Creates segment `id`, in the file `recycled` if one is given.
     ///
-    /// Order matters: a recycled file has its new name for good before its header changes, so that a header always
-    /// either fits the name or belongs to a segment that nobody needs.
+    /// The order matters. A recycled file gets its new name durably before its header changes, so
+    /// that a header always either matches the name or belongs to a segment that is not needed any
+    /// more.
     pub(crate) async fn create(
         file_system: &FileSystem,
         configuration: &CommitLogConfiguration,
@@ -64,7 +68,7 @@ impl Segment {
         let made = Self::prepare(file_system, configuration, id, &file, recycled.is_some()).await;
         if let Err(error) = made {
             drop(file);
-            // Half a segment is ignored at start; what matters is the space it takes on a full disk.
+            // A restart ignores an unfinished segment; the removal frees its space on a full disk.
             let _ = file_system.remove_file(&path).await;
             return Err(error);
         }
@@ -94,19 +98,20 @@ impl Segment {
         Ok(())
     }
 
-    /// A segment of an earlier run, that ends at `end`.
+    /// Returns a segment of an earlier run that ends at offset `end`.
     pub(crate) fn adopted(id: u64, path: PathBuf, end: u32) -> Self {
         let segment = Self::new(id, path, None);
         segment.end.set(end);
         segment
     }
 
-    /// Whether the mapping's record is written.
+    /// Returns whether the segment has the record of mapping `number`.
     pub(crate) fn is_mapped(&self, number: u32) -> bool {
         let word = self.mapped.borrow().get(number as usize / 64).copied().unwrap_or(0);
         word & (1 << (number % 64)) != 0
     }
 
+    /// Records that the segment has the record of mapping `number`.
     pub(crate) fn set_mapped(&self, number: u32) {
         let mut mapped = self.mapped.borrow_mut();
         let word = number as usize / 64;

@@ -1,13 +1,18 @@
-//! The note of what the commit log still has of writes that no SSTable holds any more, because a compaction has left nothing of them.
+//! The discarded-intervals file names the intervals of the commit log whose writes no SSTable holds
+//! any more, because a compaction has purged them all.
 //!
-//! An SSTable says in its statistics which parts of the commit log it holds, and a compaction's outputs carry that on. Where there is no
-//! output, this small file does, lest a write be replayed without the deletion that has covered it: the deletion's segment may be gone
-//! long before the write's. One for each shard in the log's directory, replaced atomically before the inputs go:
+//! The statistics of an SSTable name the intervals of the commit log that it holds, and a
+//! compaction passes them on to its outputs. A compaction without output adds its intervals to this
+//! file instead. Otherwise a replay could restore a write without the deletion that covers it,
+//! because the segment of the deletion may be removed long before that of the write.
+//!
+//! There is one file for each shard in the log's directory. It is replaced atomically, before the
+//! compaction's inputs are removed:
 //!
 //! ```text
 //! espalier settled 1
-//! host 1b4e28ba-2fa1-11d2-883f-0016d3cca427   whose commit log it is about
-//! <table id> 1700000000001 33 1700000000002 7 writes of the table from here on to there are dead (segment, offset)
+//! host 1b4e28ba-2fa1-11d2-883f-0016d3cca427   host id of the node that owns the commit log
+//! <table id> 1700000000001 33 1700000000002 7 a purged interval: start, end (segment, offset)
 //! crc 1a2b3c4d                                of all lines above
 //! ```
 
@@ -27,14 +32,15 @@ use crate::{
 };
 
 const PREFIX: &str = "settled-";
-/// Intervals of a table that stay even though the files of their segments are removed: more than can be on its way to the disk.
+/// Intervals kept for each table although the files of their segments are removed: more than can be
+/// on their way to the disk.
 const KEPT_INTERVALS: usize = 64;
 const FIRST_LINE: &str = "espalier settled 1";
 
-/// Parts of the commit log, by the table whose writes there are dead.
+/// Discarded intervals of the commit log, by table.
 pub(crate) type SettledWrites = BTreeMap<Uuid, Vec<(LogPosition, LogPosition)>>;
 
-/// The file of one shard.
+/// The discarded-intervals file of one shard.
 pub(crate) struct SettledNote {
     path: PathBuf,
     host: Uuid,
@@ -45,8 +51,11 @@ impl SettledNote {
         Self { path: directory.join(format!("{PREFIX}{shard}")), host }
     }
 
-    /// Adds to what is noted, and makes it durable. One at a time. `oldest_segment` tells of a table which of its log's segments is the oldest
-    /// one that is there; `None`: the table is gone, and so is what was noted of it.
+    /// Adds `intervals` of `table` to the file and makes it durable. The caller must not run two
+    /// calls at once.
+    ///
+    /// `oldest_segment` returns the oldest segment that still exists in the log of a table. It
+    /// returns `None` if the table is gone; the table's intervals are removed then.
     pub(crate) async fn add(
         &self,
         file_system: &FileSystem,
@@ -56,7 +65,10 @@ impl SettledNote {
     ) -> Result<(), StorageError> {
         let mut settled = match self.load(file_system).await {
             Err(error @ StorageError::Corrupt { .. }) => {
-                tracing::error!(%error, "the note begins anew");
+                tracing::error!(
+                    %error,
+                    "discarded-intervals file damaged, rewriting it; purged rows may reappear after a crash before the next flush"
+                );
                 SettledWrites::new()
             }
             loaded => loaded?,
@@ -70,7 +82,7 @@ impl SettledNote {
         Ok(file_system.write_atomically(&self.path, to_text(self.host, &settled)).await?)
     }
 
-    /// What is noted; nothing if there is no file, or one of another node.
+    /// Loads the file. The result is empty if there is no file, or if it belongs to another node.
     async fn load(&self, file_system: &FileSystem) -> Result<SettledWrites, StorageError> {
         let bytes = match file_system.read(&self.path).await {
             Ok(bytes) => bytes,
@@ -82,14 +94,15 @@ impl SettledNote {
             Some(_) => Ok(SettledWrites::new()),
             None => Err(StorageError::Corrupt {
                 what: self.path.display().to_string(),
-                reason: "not a note of settled parts of the commit log; without the file, or with commit_failure_policy: ignore, \
-                         what compactions have removed of late may come back from the log"
+                reason: "not a valid discarded-intervals file; to start, remove it or set commit_failure_policy: ignore; \
+                         rows that compactions purged lately may then reappear from the commit log"
                     .into(),
             }),
         }
     }
 
-    /// What all shards have noted, as many as there ever were. A note that cannot be read is treated as the policy says of a segment.
+    /// Loads the files of all shards of all earlier runs, whatever their number was. `policy`
+    /// treats an unreadable file as it treats a damaged segment.
     pub(crate) async fn load_all(
         file_system: &FileSystem,
         directory: &Path,
@@ -98,12 +111,16 @@ impl SettledNote {
     ) -> Result<SettledWrites, StorageError> {
         let mut all = SettledWrites::new();
         for entry in file_system.read_dir(directory).await? {
-            // Not what a crash has left of a file that was to become one: that has more behind the number.
+            // A temporary file that a crash has left does not parse: its name continues behind the
+            // number.
             let shard = entry.name.strip_prefix(PREFIX).and_then(|shard| shard.parse().ok());
             let Some(shard) = shard else { continue };
             let loaded = match Self::new(directory, shard, host).load(file_system).await {
                 Err(error @ StorageError::Corrupt { .. }) if policy == ReplayPolicy::Ignore => {
-                    tracing::error!(%error, "it is left out: what compactions have removed may come back");
+                    tracing::error!(
+                        %error,
+                        "discarded-intervals file damaged, ignoring it (commit_failure_policy: ignore); purged rows may reappear"
+                    );
                     continue;
                 }
                 loaded => loaded?,

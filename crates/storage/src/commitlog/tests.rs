@@ -1,4 +1,5 @@
-//! Mutations as records: what goes in comes out, and damaged bytes are an error.
+//! These tests check that mutations survive a round trip through records, and that damaged bytes
+//! are an error.
 
 use std::sync::Arc;
 
@@ -120,7 +121,7 @@ proptest! {
         let mut update = PartitionUpdate::new(table().id, DecoratedKey::new(key.clone()));
         update.rows = vec![row.clone()];
         let expected = encode(&Mutation { updates: vec![update] });
-        // Into one that is not empty.
+        // Encode into a buffer that is not empty.
         let mut encoded = encode(&Mutation { updates: Vec::new() });
         encoded.encode_row(7, &key, &row.clustering.values, &row);
         prop_assert_eq!(&encoded.body, &expected.body);
@@ -187,7 +188,8 @@ fn columns_are_found_by_name_whatever_became_of_the_table() {
         let (decoded, _) = decode(encode(&mutation).body.into(), &translation).unwrap();
         (decoded.updates[0].rows[0].columns.first().map(|(id, _)| *id), id)
     };
-    // Another column came before it; it was dropped; dropped before the write and added again; after the write.
+    // In turn: another column precedes it; it was dropped; it was dropped before the write and
+    // added again; it was dropped after the write and added again.
     let shifted = TableBuilder::new("ks", "t", old.id)
         .partition_key("k", CqlType::Blob)
         .clustering("c", CqlType::Blob, false)

@@ -1,17 +1,18 @@
-//! Reading and writing the parts of record bodies. Every length is checked against what is there before it is used.
+//! This module reads and writes the parts of record bodies. The reader checks every length against
+//! the remaining bytes before it uses it.
 
 use bytes::Bytes;
 use espalier_mutation::{BoundKind, Clustering, ClusteringBound, DeletionTime};
 
-/// A record's body that is not one.
+/// Error: the body of a record is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} at byte {offset} of a record of {length} bytes")]
+#[error("malformed record: {what} at byte {offset} of {length} bytes")]
 pub struct BodyError {
-    /// What is wrong.
+    /// Describes the fault.
     pub what: &'static str,
-    /// Where reading stopped.
+    /// Offset in bytes where reading stopped.
     pub offset: usize,
-    /// Length of the record's body.
+    /// Length of the record's body in bytes.
     pub length: usize,
 }
 
@@ -30,7 +31,8 @@ pub(crate) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Values of a clustering or of a bound; null is told from empty by a length that is one too high.
+/// Appends the values of a clustering or of a bound. A value's length is stored plus one; 0 means
+/// null.
 pub(crate) fn put_values<V: AsRef<[u8]>>(values: &[Option<V>], out: &mut Vec<u8>) {
     put_vint(values.len() as u64, out);
     for value in values {
@@ -55,7 +57,7 @@ pub(crate) fn put_bound(bound: &ClusteringBound, out: &mut Vec<u8>) {
     put_values(&bound.values, out);
 }
 
-/// Reads a body from its start; what it returns shares the body's memory.
+/// Reads a body from its start. Returned bytes share the body's memory.
 pub(crate) struct BodyReader {
     body: Bytes,
     offset: usize,
@@ -120,7 +122,8 @@ impl BodyReader {
         u32::try_from(self.vint()?).map_err(|_| self.error("a number over 32 bits"))
     }
 
-    /// A count of things that take at least one byte each, so that nobody reserves memory for more.
+    /// Reads a count of items that take at least one byte each. The check against the remaining
+    /// bytes bounds the memory that the caller reserves.
     pub(crate) fn count(&mut self) -> Result<usize, BodyError> {
         match usize::try_from(self.vint()?) {
             Ok(count) if count <= self.remaining() => Ok(count),

@@ -1,14 +1,16 @@
-//! The task that takes runs of records to the disk.
+//! The writer is the task that takes write buffers to the disk.
 //!
-//! One round at a time: all runs that have gathered are written, then synced, then their tickets resolve; meanwhile the
-//! next runs gather. Under load the rounds grow, so that the price of a sync is shared by ever more writes and no
-//! artificial window is needed. Under periodic sync one is due before its time where much is written, for reads wait meanwhile
+//! It handles one sync batch at a time. It writes all buffers that have gathered, syncs them and
+//! resolves their tickets; meanwhile the next records gather. Under load the batches grow, so that
+//! more writes share the cost of one sync and no artificial window is needed. Under periodic sync,
+//! a sync is due early when many bytes are dirty, because reads wait while the disk syncs
 //! ([`TrickleSync`](espalier_runtime::file::TrickleSync)).
 //!
-//! A failed write or sync leaves the tail of its segment in an unknown state (a later sync of the same file may succeed
-//! without the data). So the segment is never written again: all writes that wait fail, and later ones begin in the
-//! next segment, whose first marker says where the failed one ends. Under periodic sync its writes are acknowledged already: the
-//! tables that it holds writes of are flushed.
+//! A failed write or sync leaves the tail of its segment in an unknown state (a later sync of the
+//! same file may succeed without the data). The writer therefore never writes that segment again.
+//! All waiting writes fail, and later ones begin in the next segment, whose first marker records
+//! where the failed one ends. Under periodic sync the writes of the segment were acknowledged
+//! already, so the tables with writes in it are flushed.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -26,19 +28,20 @@ use super::{
 };
 use crate::StorageError;
 
-/// Buffers kept for later runs, and how large they may be.
+/// Limits on the buffers kept for reuse: their number, and the capacity of each in bytes.
 const KEPT_BUFFERS: usize = 2;
 const KEPT_BUFFER_BYTES: usize = 4 << 20;
 
-/// How long nothing must come before a closing marker is written. Arbitrary: long beside a round, short beside a life.
+/// Idle time after which the writer writes a closing marker (arbitrary: long compared with a sync
+/// batch, short compared with the life of a segment).
 const IDLE: Duration = Duration::from_millis(20);
 
 struct Progress {
-    /// The segment written last, and where its records end.
+    /// The segment written last, and the offset where its records end.
     written: Option<(Rc<Segment>, u32)>,
-    /// Bytes that are not synced, but for closing markers.
+    /// Bytes that are written and not synced, without closing markers.
     dirty_bytes: u64,
-    /// Whether a closing marker stands behind the last round.
+    /// Whether a closing marker follows the last batch.
     is_marked: bool,
     last_sync: time::Instant,
 }
@@ -49,7 +52,7 @@ impl Progress {
     }
 }
 
-/// Writes until the log closes.
+/// Writes batches until the log closes.
 pub(super) async fn run(shared: Rc<Shared>) {
     let mut progress = Progress {
         written: None,
@@ -85,15 +88,18 @@ pub(super) async fn run(shared: Rc<Shared>) {
     if progress.is_dirty()
         && let Err(error) = sync(&shared, &mut progress).await
     {
-        tracing::error!(%error, "the last sync of the commit log failed");
+        tracing::error!(
+            %error,
+            "commit log: last sync before shutdown failed; writes of the last sync period may be lost if the machine crashes"
+        );
     }
 }
 
-/// Why the writer goes on.
+/// The reason why the writer wakes up.
 enum Wake {
-    /// There are runs, or a sync is due.
+    /// There are write buffers, or a sync is due.
     Runs,
-    /// Nothing came for a while after the last round.
+    /// No record came for [`IDLE`] after the last batch.
     Idle,
     Closing,
 }
@@ -124,14 +130,17 @@ async fn wait_for_runs(shared: &Shared, progress: &Progress) -> Wake {
     }
 }
 
-/// When the next sync is due at the latest, if nothing comes: a period after the last one began, so that whatever is not synced has been
-/// written for no longer than that.
+/// Returns when the next periodic sync is due if no more records come.
+///
+/// It is one period after the last sync began, so that no written byte stays unsynced for longer
+/// than that.
 fn sync_due(shared: &Shared, progress: &Progress) -> Option<time::Instant> {
     let period = shared.configuration.sync.period()?;
     progress.is_dirty().then(|| progress.last_sync + period)
 }
 
-/// Writes a marker behind the last round, without a sync: it only serves to tell damage of that round from a torn tail.
+/// Writes a marker behind the last batch, without a sync. The marker only lets the replay
+/// distinguish damage of that batch from a torn tail.
 async fn add_closing_marker(shared: &Shared, progress: &mut Progress) {
     progress.is_marked = true;
     let run = {
@@ -169,7 +178,7 @@ async fn write_round(shared: &Shared, progress: &mut Progress, runs: Vec<Run>, r
     for run in runs {
         let (segment, start) = (run.segment.clone(), run.offset);
         match &failure {
-            // Nothing follows a hole.
+            // No record may follow a hole.
             Some(_) => abandon(shared, &segment, start),
             None => {
                 if let Err(error) = write_run(shared, progress, run).await {
@@ -195,7 +204,7 @@ async fn write_run(shared: &Shared, progress: &mut Progress, run: Run) -> Result
     let Run { segment, offset, mut bytes } = run;
     let is_other = progress.written.as_ref().is_some_and(|(last, _)| last.id != segment.id);
     if is_other && progress.is_dirty() {
-        // A segment's first byte follows its predecessor's last sync.
+        // A segment may receive its first byte only after its predecessor's last sync.
         sync(shared, progress).await?;
     }
     let durable = shared.state.borrow().durable;
@@ -230,7 +239,7 @@ async fn sync(shared: &Shared, progress: &mut Progress) -> Result<(), FileError>
     Ok(())
 }
 
-/// Ends a segment before its time.
+/// Ends a segment early, at offset `end`: it receives no more records and is never recycled.
 fn abandon(shared: &Shared, segment: &Rc<Segment>, end: u32) {
     segment.is_damaged.set(true);
     segment.end.set(segment.end.get().min(end));
@@ -240,9 +249,12 @@ fn abandon(shared: &Shared, segment: &Rc<Segment>, end: u32) {
     }
 }
 
-/// Fails all writes that wait: those of the round, and those that have gathered behind it.
+/// Fails all waiting writes: the batch of `round` and the batch that gathered behind it.
 fn fail(shared: &Shared, progress: &mut Progress, error: FileError, round: Rc<Round>) {
-    tracing::error!(%error, "the commit log cannot be written");
+    tracing::error!(
+        %error,
+        "commit log: write or sync failed; waiting writes fail and the log continues in a new segment, check the disk"
+    );
     let counters = &shared.counters;
     counters.failed_rounds.set(counters.failed_rounds.get() + 1);
     if let Some((segment, end)) = progress.written.take() {
@@ -250,9 +262,10 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, round: Rc<Ro
     }
     progress.dirty_bytes = 0;
     if shared.configuration.sync.period().is_some() {
-        // These writes were acknowledged, and only memtables have them.
+        // These writes were acknowledged, and only memtables hold them, so they must be flushed.
         shared.pressure.notify_one();
-        // A log whose syncs always fail gives up a segment in each period, not with each round.
+        // If every sync fails, the log abandons one segment in each period instead of one in each
+        // batch.
         progress.last_sync = time::Instant::now();
     }
     let (runs, later) = {
