@@ -1,7 +1,8 @@
-//! How often a thread allocates, for whoever measures it.
+//! Counts how often a thread allocates.
 //!
-//! Nothing is counted before [`count_allocations`] was called: until then an allocation costs one load of a byte that never
-//! changes and a branch that is never taken more than it would without this, and a deallocation nothing.
+//! Nothing is counted before [`count_allocations`] is called. Until then an allocation costs, over
+//! one without this counter, the load of a byte that never changes and a branch that is never
+//! taken; a deallocation costs nothing.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -13,17 +14,17 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// An allocator that counts what it passes on.
+/// An allocator that counts the allocations that it passes on.
 #[derive(Debug)]
 pub struct Counted<A>(pub A);
 
-/// Counts from now on, in all threads, for as long as the process lives.
+/// Starts to count, in all threads, for as long as the process lives.
 pub fn count_allocations() {
     IS_COUNTED.store(true, Ordering::Relaxed);
 }
 
-/// Blocks of memory that the calling thread has asked for since [`count_allocations`], those that were made larger or smaller
-/// among them; 0 if the process has another allocator than [`Counted`].
+/// Returns how many blocks of memory the calling thread has requested since [`count_allocations`],
+/// including reallocations; 0 if the process uses another allocator than [`Counted`].
 pub fn thread_allocations() -> u64 {
     ALLOCATIONS.get()
 }
@@ -37,12 +38,13 @@ fn note() {
 
 #[cold]
 fn count() {
-    // A thread that ends may allocate after its variables are gone; that is not counted.
+    // A thread that ends may allocate after its variables are gone; such allocations are not
+    // counted.
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
-// SAFETY: every call goes to the allocator below with the arguments that came; `note` neither allocates (the variable is
-// constant before its first use and has no destructor) nor unwinds.
+// SAFETY: every call goes to the allocator below with unchanged arguments; `note` neither allocates
+// (the variable is constant before its first use and has no destructor) nor unwinds.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -82,7 +84,7 @@ mod tests {
         let allocator = Counted(System);
         let layout = Layout::from_size_align(64, 8).unwrap();
         let once = || {
-            // SAFETY: the size is not 0, and what is freed was allocated with the same layout.
+            // SAFETY: the size is not 0, and each block is freed with the layout of its allocation.
             unsafe {
                 let pointer = allocator.alloc(layout);
                 let pointer = allocator.realloc(pointer, layout, 128);

@@ -1,4 +1,5 @@
-//! How many processors there are for us, keeping a thread on one of them, and how long it ran there.
+//! Reports how many processors the process may use, pins a thread to one, and measures its
+//! processor time.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;
@@ -6,13 +7,13 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// How many threads can run at the same time, within affinity and the quota of the control group (rounded
-/// down, at least 1).
+/// Returns how many threads can run at the same time, within affinity and the quota of the control
+/// group (rounded down, at least 1).
 pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get())
 }
 
-/// The processors that this process may run on, in order.
+/// Returns the processors on which this process may run, in order.
 pub fn allowed_cpus() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
@@ -20,17 +21,20 @@ pub fn allowed_cpus() -> Vec<usize> {
     }
 }
 
-/// How long the calling thread has been on a processor, to the nanosecond. A system call.
+/// Returns how long the calling thread has been on a processor, to the nanosecond. Costs a system
+/// call.
 pub fn thread_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// The same of all threads of the process together, those of the kernel that work for it among them.
+/// Returns the processor time of all threads of the process together, including the kernel's
+/// threads that work for it.
 pub fn process_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// By the C library, since rustix looks for the kernel's vDSO, which is not where it should be in valgrind.
+/// Uses the C library, because rustix looks for the kernel's vDSO, which is not where it expects it
+/// under valgrind.
 fn clock(id: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a `timespec`, which is only written.
@@ -39,16 +43,17 @@ fn clock(id: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// What the kernel counts of a thread.
+/// The kernel's accounts of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ThreadUsage {
-    /// Time on a processor, the kernel's work for the thread among it.
+    /// Time on a processor, including the kernel's work for the thread.
     pub on_core: Duration,
-    /// How often the thread waited for something: a disk, a lock. Not how often others took the processor from it.
+    /// How often the thread waited for something, such as a disk or a lock. Preemptions do not
+    /// count.
     pub waits: u64,
 }
 
-/// What the calling thread has used since it began. Two system calls.
+/// Returns what the calling thread has used since it began. Costs two system calls.
 pub(crate) fn thread_usage() -> ThreadUsage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to memory of the size and alignment of a `rusage`, which is only written.
@@ -56,14 +61,17 @@ pub(crate) fn thread_usage() -> ThreadUsage {
     debug_assert_eq!(outcome, 0, "the kernel has counted this since Linux 2.6.26");
     // SAFETY: it was zeroed, which is a valid value of all its fields, and then perhaps written.
     let usage = unsafe { usage.assume_init() };
-    // The time in `usage` is that of the last tick of the kernel's scheduler.
+    // The time in `usage` is only as fresh as the last tick of the kernel's scheduler.
     ThreadUsage { on_core: thread_time(), waits: usage.ru_nvcsw.unsigned_abs() }
 }
 
-/// Where threads may run that are not pinned: what was allowed before the first thread was pinned.
+/// Where threads that are not pinned may run: the affinity before the first thread was pinned.
 static UNPINNED: OnceLock<CpuSet> = OnceLock::new();
 
-/// Keeps the calling thread on one processor. Fails if the process may not run there.
+/// Pins the calling thread to one processor.
+///
+/// # Errors
+/// Fails if there is no such processor or the process may not run on it.
 pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such processor"));
@@ -76,13 +84,14 @@ pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Frees a helper thread from the processor of the pinned shard that started it, which needs that, and from its name.
+/// Frees a helper thread from what it inherited of the pinned shard that started it: the processor,
+/// which that shard needs, and the name.
 pub(crate) fn become_helper_thread() {
     thread_local! {
         static DONE: Cell<bool> = const { Cell::new(false) };
     }
     if !DONE.replace(true) {
-        // Best effort, both: where it fails, the helper only shares the processor.
+        // Both are best effort: if they fail, the helper only shares the processor.
         let _ = rustix::thread::set_name(c"helper");
         if let Some(set) = UNPINNED.get() {
             let _ = sched_setaffinity(None, set);

@@ -1,36 +1,37 @@
-//! Which kernel interface a shard runs on, and with which flags.
+//! Chooses the kernel interface on which a shard runs, and its flags.
 //!
-//! io_uring with a single issuer and deferred task run is asked for first: completions are then handled when
-//! the loop asks for them, without interrupting a running task. Older kernels refuse some flags, containers
-//! often refuse io_uring altogether; each refusal falls back one step, the last being epoll and threads.
+//! The first choice is io_uring with a single issuer and deferred task run: the kernel then handles
+//! completions when the loop asks for them, without interrupting a running task. Older kernels
+//! refuse some flags, and containers often refuse io_uring altogether. Each refusal falls back one
+//! step; the last step is epoll and threads.
 
 use compio::driver::{DriverType, ProactorBuilder};
 use compio::runtime::{Runtime, RuntimeBuilder};
 use std::io;
 use std::sync::OnceLock;
 
-/// Entries of the submission queue of one shard. Arbitrary; a full queue is flushed, not an error.
+/// Entries of the submission queue of one shard (arbitrary); a full queue is flushed, not an error.
 const SUBMISSION_ENTRIES: u32 = 1024;
 
 /// Completions the ring can hold before the kernel keeps the overflow on its own list.
 const COMPLETION_ENTRIES: u32 = 8 * 1024;
 
-/// Threads that may block in the kernel on behalf of one shard.
+/// Threads of one shard that may block in the kernel.
 pub(crate) const BLOCKING_THREADS: usize = 16;
 
 static NOTICE: OnceLock<String> = OnceLock::new();
 
-/// What the log should say once about the kernel interface in use: `None` before the first event loop was
-/// started, otherwise one line such as `io_uring (single issuer, deferred task run)` or
-/// `epoll and threads: io_uring is unavailable (Operation not permitted (os error 1))`.
+/// Returns one line for the log about the kernel interface in use, such as `io_uring (single
+/// issuer, deferred task run)` or `epoll and threads: io_uring is unavailable (Operation not
+/// permitted (os error 1))`. Returns `None` before the first event loop was started.
 pub fn driver_notice() -> Option<&'static str> {
     NOTICE.get().map(String::as_str)
 }
 
-/// Builds the runtime of the calling thread. Errors are those of the kernel, after every fallback failed.
+/// Builds the runtime of the calling thread. An error is the kernel's, after every fallback failed.
 ///
-/// `ESPALIER_DRIVER` in the environment (`deferred`, `cooperative`, `plain` or `epoll`) begins further down the
-/// list, to test and to compare the fallbacks.
+/// The environment variable `ESPALIER_DRIVER` (`deferred`, `cooperative`, `plain` or `epoll`)
+/// begins further down the list, to test and to compare the fallbacks.
 pub(crate) fn build() -> io::Result<Runtime> {
     let mut refusal = None;
     let wanted = std::env::var("ESPALIER_DRIVER").unwrap_or_default();
@@ -76,7 +77,8 @@ const IO_URING_VARIANTS: &[(&str, fn(&mut ProactorBuilder))] = &[
 fn build_with(mut proactor: ProactorBuilder) -> io::Result<Runtime> {
     proactor.capacity(SUBMISSION_ENTRIES).thread_pool_limit(BLOCKING_THREADS);
     let mut builder = RuntimeBuilder::new();
-    // One task per tick: our loop, not the executor's, decides when to look at the kernel again.
+    // One task per tick: the loop of this crate, not the executor, decides when to ask the kernel
+    // again.
     builder.with_proactor(proactor).event_interval(1);
     builder.build()
 }

@@ -1,15 +1,18 @@
-//! The loop of one thread: cross-shard messages, ready tasks for a slice of time, then the kernel.
+//! The event loop of one thread receives cross-shard messages, runs ready tasks for a slice of
+//! time, then asks the kernel for completions.
 //!
 //! Invariants:
-//! - A wake from another thread is never lost: whoever wakes first makes its work visible, then signals;
-//!   the loop, after each time it looked at the kernel, passes a full fence before it looks for work. (The
-//!   runtime underneath clears its "notified" flag with a plain store when it comes back from the kernel,
-//!   so without the fence its next look at its own wake queue could miss a wake on paper.)
-//! - Tasks never run for more than [`RUN_SLICE`] plus the budgets of two tasks, one of which is the main one, between
-//!   two looks at the kernel; where the last one is a group, plus its turn.
-//! - Who gave way is made ready where no other task is. Where others fill the turns, each of those who gave way is paid
-//!   for by as much time of the others as it had held the core, or by [`RUN_SLICE`] if that is less.
-//! - Only this thread polls its tasks; nothing is stolen.
+//! - A wake from another thread is never lost. The waking thread makes its work visible before it
+//!   signals; the loop passes a full fence after each look at the kernel and before it looks for
+//!   work. (The runtime underneath clears its "notified" flag with a plain store when it comes back
+//!   from the kernel; without the fence its next look at its own wake queue could, by the memory
+//!   model, miss a wake.)
+//! - Between two looks at the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of two
+//!   tasks, one of which is the main task; if the last task is a group, its turn comes on top.
+//! - A yielded task becomes ready when no other task is ready. If other tasks fill the turns, a
+//!   yielded task becomes ready after the others have run for as long as it had held the core, or
+//!   for [`RUN_SLICE`] if that is less.
+//! - Only this thread polls its tasks; there is no work stealing.
 
 use crate::mailbox::{Inbox, LocalCalls};
 use crate::task::Registry;
@@ -26,18 +29,18 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-/// How long ready tasks run before the kernel is asked again. Shorter is better for latency and worse for
-/// the share of system calls (one costs about 1 µs).
+/// How long ready tasks run before the loop asks the kernel again. A shorter slice lowers latency
+/// and raises the share of system calls (one costs about 1 µs).
 const RUN_SLICE: Duration = Duration::from_micros(200);
 
 thread_local! {
     static CURRENT: RefCell<Option<Rc<LoopState>>> = const { RefCell::new(None) };
 }
 
-/// What the tasks of one thread share.
+/// The state that the tasks of one thread share.
 ///
-/// It must not own the runtime, nor may a task own it: the runtime owns the tasks, and the cycle would keep
-/// them alive for ever.
+/// It must not own the runtime, and no task may own the runtime: the runtime owns the tasks, and
+/// the cycle would keep them alive for ever.
 pub(crate) struct LoopState {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) calls: LocalCalls,
@@ -47,20 +50,20 @@ pub(crate) struct LoopState {
     sleeps: Cell<u64>,
     asleep_ticks: Cell<u64>,
     idle_spin_ticks: Cell<u64>,
-    /// When this thread last had something to do, and how many tasks it had polled by then.
+    /// When this thread last had work, and how many tasks it had polled by then.
     last_busy: Cell<(u64, u64)>,
 }
 
 /// Counters of the event loop of one thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoopReport {
-    /// How often the kernel was asked for completions.
+    /// How often the loop asked the kernel for completions.
     pub kernel_looks: u64,
-    /// How often of these the thread was ready to sleep.
+    /// In how many of these the thread was ready to sleep.
     pub sleeps: u64,
     /// How long the thread slept in the kernel, in microseconds.
     pub asleep_us: u64,
-    /// Tasks that are spawned and not done.
+    /// Spawned tasks that have not ended.
     pub live_tasks: usize,
     /// Tasks that ended by a panic, joined or not.
     pub panicked_tasks: u64,
@@ -71,12 +74,13 @@ pub(crate) fn is_running() -> bool {
     CURRENT.with(|current| current.borrow().is_some())
 }
 
-/// The state of the loop of the calling thread.
+/// Returns the state of the loop of the calling thread.
 pub(crate) fn current() -> Option<Rc<LoopState>> {
     CURRENT.with(|current| current.borrow().clone())
 }
 
-/// The state of the loop of the calling thread; panics outside of one, as that is a mistake of the program.
+/// Returns the state of the loop of the calling thread. Panics outside of a loop: that is a mistake
+/// in the program.
 #[track_caller]
 pub(crate) fn expect_current() -> Rc<LoopState> {
     match current() {
@@ -85,7 +89,7 @@ pub(crate) fn expect_current() -> Rc<LoopState> {
     }
 }
 
-/// One event loop, not yet running, bound to the thread that made it.
+/// An event loop that does not run yet, bound to the thread that made it.
 pub(crate) struct EventLoop {
     runtime: Runtime,
     state: Rc<LoopState>,
@@ -115,7 +119,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         preempt::end_loop();
         let state = CURRENT.with(|current| current.borrow_mut().take());
-        // Not inside of the borrow: what it drops may look for `CURRENT`.
+        // Dropped outside of the borrow, because the destructors may look for `CURRENT`.
         drop(state);
     }
 }
@@ -142,8 +146,8 @@ impl EventLoop {
         &self.state
     }
 
-    /// Runs until `main` is done and then until `may_end`; afterwards the remaining tasks are dropped.
-    /// Whoever makes `may_end` true must wake the loop's inbox.
+    /// Runs until `main` is done and then until `may_end` returns true; afterwards the remaining
+    /// tasks are dropped. Code that makes `may_end` true must wake the loop's inbox.
     pub(crate) fn run<F: Future>(
         self,
         main: F,
@@ -158,7 +162,7 @@ impl EventLoop {
         self.run_boxed(main, &may_end);
         match output {
             Some(output) => output,
-            None => unreachable!("the loop has ended before what it was for"),
+            None => unreachable!("the loop ended before its main future"),
         }
     }
 
@@ -172,8 +176,8 @@ impl EventLoop {
             preempt::begin_loop();
             runtime.enter(|| state.turn_until_done(&runtime, main, may_end))
         }));
-        // Destructors of tasks may answer calls and cancel operations, so they run after the unwinding, with
-        // `CURRENT` still set and the runtime entered.
+        // Destructors of tasks may answer calls and cancel operations, so they run after the
+        // unwinding, with `CURRENT` still set and the runtime entered.
         preempt::begin_ending();
         state.inbox.close();
         runtime.enter(|| state.end_tasks(&runtime));
@@ -197,12 +201,13 @@ impl LoopState {
         }
     }
 
-    /// Whether the loop drops its tasks: nothing may be spawned any more.
+    /// Whether the loop is dropping its tasks; then it accepts no new ones.
     pub(crate) fn is_ending(&self) -> bool {
         preempt::is_ending()
     }
 
-    /// Polls every task once more, which makes it give up; a destructor may wake others meanwhile.
+    /// Polls every task once more, which makes it drop its future; a destructor may wake other
+    /// tasks meanwhile.
     fn end_tasks(&self, runtime: &Runtime) {
         self.tasks.wake_all();
         while runtime.run() || self.tasks.live() > 0 && runtime.run() {}
@@ -221,7 +226,7 @@ impl LoopState {
         let waker = Waker::from(Arc::clone(&main_waker));
         let mut context = Context::from_waker(&waker);
         let mut is_done = false;
-        // When the next of those that gave way has its turn, however much others have to do.
+        // When the next yielded task has its turn, however much work other tasks have.
         let mut due = 0u64;
         let wake_rested = |due: &mut u64, now: u64| {
             let Some(held) = preempt::wake_first_rested() else { return false };
@@ -235,7 +240,7 @@ impl LoopState {
             time::forget_seconds_of_turn();
             signal::deliver();
             self.inbox.receive(self);
-            // Behind what the kernel and other shards have made ready.
+            // After the work that the kernel and other shards have made ready.
             while due <= now && wake_rested(&mut due, now) {}
             let turn_began = now;
             let mut more;
@@ -251,7 +256,7 @@ impl LoopState {
                     break;
                 }
                 if !more {
-                    // What was said to other shards does not wait for somebody's budget.
+                    // Messages to other shards do not wait for the budget of a yielded task.
                     self.calls.flush_all();
                     if !wake_rested(&mut due, now) {
                         break;
@@ -271,12 +276,12 @@ impl LoopState {
         }
     }
 
-    /// Looks again and again for `duration` before the thread sleeps for lack of work.
+    /// Sets how long the loop looks for work before the thread sleeps.
     pub(crate) fn set_idle_spin(&self, duration: Duration) {
         self.idle_spin_ticks.set(ticks::from_duration(duration));
     }
 
-    /// Whether it is too early to sleep: a task ran not long ago.
+    /// Whether a task ran so recently that the thread does not sleep yet.
     fn spins(&self) -> bool {
         let longest = self.idle_spin_ticks.get();
         if longest == 0 {

@@ -1,16 +1,18 @@
-//! A shard per core: tasks, cross-shard calls, files, sockets, timers, randomness; the simulated disk.
+//! This crate runs a shard per core: tasks, cross-shard calls, files, sockets, timers, random
+//! numbers, and a simulated disk for tests.
 //!
-//! This crate is the only one that knows the operating system and the async runtime underneath
-//! (compio, completion-based, io_uring with a polling fallback); neither shows in its API. A shard is one
-//! OS thread with one event loop that shares nothing: it reaches other shards by [`mailbox`] calls only.
-//! The shape is Seastar's; the scheduling loop, preemption and cross-shard calls are ours because the
-//! runtime underneath has no yield, no stall detector and no safe bounded cross-thread queue.
+//! It is the only crate that knows the operating system and the async runtime underneath (compio:
+//! completion-based, io_uring with a polling fallback); neither shows in its API. A shard is one OS
+//! thread with one event loop that shares nothing: it reaches other shards only by [`mailbox`]
+//! calls. The shape is Seastar's. The scheduling loop, preemption and cross-shard calls are written
+//! here because the runtime underneath has no yield, no stall detector and no safe bounded
+//! cross-thread queue.
 //!
-//! Two things are swappable for tests: the disk ([`file::FileSystem::simulated`], which knows what was
+//! Tests can replace two things: the disk ([`file::FileSystem::simulated`], which knows what was
 //! synced) and the clock ([`time::ManualClock`]).
 
-// This crate is where the house meets the operating system: the ban list points here, and `unsafe` is
-// needed for aligned buffers, completion buffers, the cycle counter and the signal handler.
+// The ban list of clippy.toml refers to this crate, so the banned calls are allowed here. `unsafe`
+// is needed for aligned buffers, completion buffers, the cycle counter and the signal handler.
 #![allow(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod allocation;

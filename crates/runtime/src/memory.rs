@@ -1,15 +1,16 @@
-//! How much memory there is for us, and how much we use.
+//! Reports how much memory the process may use, and how much it uses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes of memory that the process may use: the machine's, or less if a control group says so.
+/// Returns how many bytes of memory the process may use: the machine's memory, or less if a control
+/// group limits it.
 pub fn total_bytes() -> u64 {
     let machine = machine_bytes();
     control_group_limit().map_or(machine, |limit| limit.min(machine))
 }
 
-/// Bytes of memory of the machine.
+/// Returns the bytes of memory of the machine.
 pub fn machine_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     // The types of the fields differ between platforms.
@@ -17,22 +18,24 @@ pub fn machine_bytes() -> u64 {
     u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit.max(1)))
 }
 
-/// Bytes of memory that the process holds in RAM; 0 if the kernel does not tell.
+/// Returns the bytes of memory that the process holds in RAM; 0 if the kernel does not report it.
 pub fn resident_bytes() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     pages.saturating_mul(rustix::param::page_size() as u64)
 }
 
-/// The smallest memory limit of the control groups around the process, `None` if there is none.
+/// Returns the smallest memory limit, in bytes, of the control groups around the process; `None` if
+/// there is no limit.
 pub fn control_group_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     limit_below(Path::new("/sys/fs/cgroup"), &groups)
 }
 
-/// `groups` is the content of `/proc/self/cgroup`: lines of `number:controllers:path`, where version 2 has
-/// the number 0 and no controllers. Inside of a container the path may not exist below the mount; the
-/// mount's root is then the container's own group.
+/// Returns the smallest limit below `mount`. `groups` is the content of `/proc/self/cgroup`: lines
+/// of `number:controllers:path`, where version 2 has the number 0 and no controllers. Inside of a
+/// container the path may not exist below the mount; the mount's root is then the container's own
+/// group.
 fn limit_below(mount: &Path, groups: &str) -> Option<u64> {
     let mut limits = Vec::new();
     for line in groups.lines() {
@@ -57,7 +60,8 @@ fn limit_below(mount: &Path, groups: &str) -> Option<u64> {
     limits.into_iter().min()
 }
 
-/// "max", and the huge number that version 1 gives for "no limit", are no limit.
+/// Reads a limit. "max", and the huge number that version 1 gives for "no limit", count as no
+/// limit.
 fn read_limit(file: &Path) -> Option<u64> {
     const NO_LIMIT: u64 = 1 << 60;
     let limit: u64 = fs::read_to_string(file).ok()?.trim().parse().ok()?;

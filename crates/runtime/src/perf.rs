@@ -1,12 +1,13 @@
-//! Instructions that a thread executes, as the processor counts them, where the kernel lends its counters.
+//! Counts the instructions that a thread executes by the processor's counters, if the kernel offers
+//! them.
 //!
-//! Virtual machines mostly have none. Only instructions outside of the kernel are counted, which needs no privilege where
-//! `kernel.perf_event_paranoid` is at most 2. Source: perf_event_open(2).
+//! Virtual machines mostly have none. Only instructions outside of the kernel are counted, which
+//! needs no privilege if `kernel.perf_event_paranoid` is at most 2. Source: perf_event_open(2).
 
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Which counter, of those that the kernel numbers.
+/// A counter, by the kernel's numbers.
 #[derive(Clone, Copy)]
 struct Event {
     kind: u32,
@@ -20,12 +21,16 @@ const INSTRUCTIONS: Event = Event { kind: 0, config: 1 };
 pub struct InstructionCounter(OwnedFd);
 
 impl InstructionCounter {
-    /// Counts from now on. An error where the processor or the kernel does not.
+    /// Starts to count.
+    ///
+    /// # Errors
+    /// Fails if the processor has no such counter or the kernel does not offer it.
     pub fn of_this_thread() -> io::Result<Self> {
         open(INSTRUCTIONS).map(Self)
     }
 
-    /// So many since it was made; `None` if the kernel does not say.
+    /// Returns the number of instructions since the counter was made; `None` if the kernel does not
+    /// report it.
     pub fn read(&self) -> Option<u64> {
         read(&self.0)
     }
@@ -77,8 +82,9 @@ fn open(event: Event) -> io::Result<OwnedFd> {
         breakpoint_address: 0,
     };
     let result: isize;
-    // SAFETY: the call reads the attributes, which live until it returns, and touches no other memory of ours; it changes
-    // rax, rcx and r11, as every system call. This thread, any processor, no group.
+    // SAFETY: the call reads the attributes, which live until it returns, and touches no other
+    // memory of this process; it changes rax, rcx and r11, as every system call. The arguments
+    // mean: this thread, any processor, no group.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -94,7 +100,7 @@ fn open(event: Event) -> io::Result<OwnedFd> {
         );
     }
     match i32::try_from(result) {
-        // SAFETY: the kernel made the descriptor for us just now, and nobody else knows it.
+        // SAFETY: the kernel made the descriptor just now, and nothing else owns it.
         Ok(descriptor @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
         Ok(error) => Err(io::Error::from_raw_os_error(-error)),
         Err(_) => Err(io::Error::other("the kernel gave no descriptor")),

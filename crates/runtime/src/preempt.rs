@@ -1,15 +1,19 @@
 //! Cooperative preemption: budgets, yields and the stall detector.
 //!
-//! Guaranteed: a task that calls [`maybe_yield`] in its loops holds the core for about the budget (500 µs,
-//! as in Seastar), and before it runs again the kernel has been asked for completions, unless something else
-//! wakes the task meanwhile. The budget is of the clock. A stall is what a task holds the core, or waits for without giving way: while another thread or
-//! process has the core the task does not hold it, which the kernel's accounts of the thread tell
-//! (what a hypervisor takes away nobody tells, and it counts). Those accounts cost two system calls, so they are
-//! looked at every [`USAGE_INTERVAL`] and after sleep, and what was taken in such an interval before a long
-//! poll is mistaken for what was taken in it.
-//! Those who gave way run again one after the other, each behind the tasks that are ready by then: an answer of the kernel, or what a
-//! client has sent meanwhile, waits for the rest of one budget and not for one of each task that works in the background.
-//! Memory: a few words per thread and one waker per yielding task.
+//! - A task that calls [`maybe_yield`] in its loops holds the core for about [`TASK_BUDGET`] (500
+//!   µs, as in Seastar). Before it runs again, the kernel has been asked for completions, unless
+//!   something else wakes the task meanwhile. The budget is wall time.
+//! - Yielded tasks run again one after the other, each after the tasks that are ready by then. So
+//!   an answer of the kernel or a client's request waits for the rest of one budget, and not for a
+//!   budget of each background task.
+//! - A stall is the time for which a task holds the core, or blocks without yielding. While another
+//!   thread or process has the core, the task does not hold it; the kernel's accounts of the thread
+//!   show that. (Time that a hypervisor takes is not visible and counts as held.) Reading the
+//!   accounts costs two system calls, so the detector reads them every [`USAGE_INTERVAL`] and after
+//!   a sleep. Time that was taken in such an interval before a long poll is therefore subtracted
+//!   from the poll.
+//!
+//! Memory: a few words per thread, and one waker per yielded task.
 
 mod gave_way;
 
@@ -22,24 +26,26 @@ use std::panic::Location;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// How long a task may hold the core before [`should_yield`] tells it to give way.
+/// How long a task may hold the core before [`should_yield`] returns true.
 pub const TASK_BUDGET: Duration = Duration::from_micros(500);
 
-/// How long a task may hold the core before it counts as a stall, unless told otherwise.
+/// How long a task may hold the core before it counts as a stall, unless [`set_stall_threshold`]
+/// changes it.
 pub const STALL_THRESHOLD: Duration = Duration::from_millis(5);
 
-/// How old the kernel's accounts may be when a poll begins.
+/// How old the copy of the kernel's accounts may be when a poll begins.
 const USAGE_INTERVAL: Duration = Duration::from_micros(500);
 
 struct Core {
     task_started: Cell<u64>,
-    /// When the kernel's accounts were looked at, and what they said; ticks of 0: they are of no use any more.
+    /// When the kernel's accounts were read, and their values; ticks of 0 mean that they are no
+    /// longer of use.
     usage: Cell<(u64, ThreadUsage)>,
     usage_interval_ticks: Cell<u64>,
     budget_ticks: Cell<u64>,
     stall_ticks: Cell<u64>,
     fail_on_stall: Cell<bool>,
-    /// A stall with which the loop is to fail, and of which task it was.
+    /// A stall that shall fail the loop: the ticks held, and where the task was spawned.
     failure: Cell<Option<(u64, Option<&'static Location<'static>>)>>,
     forced: Cell<Option<u64>>,
     task: Cell<Option<&'static Location<'static>>>,
@@ -47,7 +53,7 @@ struct Core {
     stalls: Cell<u64>,
     longest_ticks: Cell<u64>,
     longest_task: Cell<Option<&'static Location<'static>>>,
-    /// Made when the first gives way.
+    /// Made at the first yield.
     gave_way: RefCell<Option<GaveWay>>,
     ending: Cell<bool>,
 }
@@ -74,8 +80,8 @@ thread_local! {
     };
 }
 
-/// Whether the running task has used up its budget of [`TASK_BUDGET`]. Costs a few nanoseconds; `false`
-/// outside of an event loop.
+/// Whether the running task has used up its budget of [`TASK_BUDGET`]. Costs a few nanoseconds;
+/// returns `false` outside of an event loop.
 #[inline]
 pub fn should_yield() -> bool {
     CORE.with(|core| {
@@ -87,8 +93,8 @@ pub fn should_yield() -> bool {
     })
 }
 
-/// Whether the turn of those who run in one task, which began at `began`, is over after so many ticks. Chosen as in [`should_yield`]
-/// where that does not go by the clock.
+/// Whether the turn of the members of one task group, which began at `began`, is over after `turn`
+/// ticks. If [`should_yield`] is forced, the forced choice counts instead of the clock.
 #[inline]
 pub(crate) fn is_over(began: u64, now: u64, turn: u64) -> bool {
     CORE.with(|core| match core.forced.get() {
@@ -97,7 +103,7 @@ pub(crate) fn is_over(began: u64, now: u64, turn: u64) -> bool {
     })
 }
 
-/// Gives way if [`should_yield`]. Put it in every loop over rows, pages or nodes.
+/// Yields if [`should_yield`]. Put it in every loop over rows, pages or nodes.
 #[inline]
 pub async fn maybe_yield() {
     if should_yield() {
@@ -105,8 +111,8 @@ pub async fn maybe_yield() {
     }
 }
 
-/// Gives way: other ready tasks run and the kernel is asked for completions before this task runs again.
-/// Outside of an event loop it returns at once to whoever polls.
+/// Yields: other ready tasks run and the kernel is asked for completions before this task runs
+/// again. Outside of an event loop the task is woken at once.
 pub fn yield_now() -> impl Future<Output = ()> {
     let mut given_way = false;
     poll_fn(move |context| {
@@ -123,33 +129,34 @@ pub fn yield_now() -> impl Future<Output = ()> {
     })
 }
 
-/// Makes [`should_yield`] on this thread answer from `seed` (true once in four) instead of the clock, so
-/// that a simulation interleaves tasks the same way in every run; `None` goes back to the clock.
+/// Makes [`should_yield`] on this thread answer from `seed` (true once in four calls) instead of
+/// the clock, so that a simulation interleaves tasks the same way in every run; `None` returns to
+/// the clock.
 pub fn force_yields(seed: Option<u64>) {
     CORE.with(|core| core.forced.set(seed.map(|seed| seed | 1)));
 }
 
-/// Makes [`should_yield`] on this thread say yes whenever it is asked, so that a test can count what is done between two chances to
-/// give way; `false` goes back to the clock.
+/// Makes every call of [`should_yield`] on this thread return true, so that a test can count the
+/// work between two chances to yield; `false` returns to the clock.
 pub fn force_every_yield(is_forced: bool) {
-    // The generator's step leaves 0 as it is, and chooses to give way.
+    // The generator's step maps 0 to 0, and 0 means yield.
     CORE.with(|core| core.forced.set(is_forced.then_some(0)));
 }
 
-/// What the stall detector of the calling thread has seen.
+/// A report of the stall detector of the calling thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StallReport {
     /// Task polls so far.
     pub tasks_polled: u64,
     /// Polls that held the core longer than the threshold.
     pub stalls: u64,
-    /// The longest poll, in microseconds, without what other threads had of the core meanwhile.
+    /// The longest poll, in microseconds, without the time that other threads had the core.
     pub longest_us: u64,
     /// Where the task of the longest poll was spawned.
     pub longest_task: Option<&'static Location<'static>>,
 }
 
-/// What the stall detector of the calling thread has seen since the thread began.
+/// Returns what the stall detector of the calling thread has counted since the thread began.
 pub fn stall_report() -> StallReport {
     CORE.with(|core| StallReport {
         tasks_polled: core.tasks_polled.get(),
@@ -159,7 +166,8 @@ pub fn stall_report() -> StallReport {
     })
 }
 
-/// As [`stall_report`], and forgets the longest poll, so that the next report tells of what comes from now on.
+/// Returns [`stall_report`] and resets the longest poll, so that the next report covers later polls
+/// only.
 pub fn take_stall_report() -> StallReport {
     let report = stall_report();
     CORE.with(|core| {
@@ -169,8 +177,9 @@ pub fn take_stall_report() -> StallReport {
     report
 }
 
-/// Sets the threshold of the stall detector of the calling thread; with `fail`, the event loop panics at
-/// the first stall, naming where the task was spawned. For tests on an otherwise idle machine.
+/// Sets the threshold of the stall detector of the calling thread. With `fail`, the event loop
+/// panics at the first stall and names where the task was spawned: for tests on an otherwise idle
+/// machine.
 pub fn set_stall_threshold(threshold: Duration, fail: bool) {
     CORE.with(|core| {
         core.stall_ticks.set(ticks::from_duration(threshold));
@@ -192,7 +201,7 @@ impl Core {
 
     fn give_way(&self, waker: &Waker) {
         let waker = waker.clone();
-        // No more than it was given, so that what the clock did meanwhile is not paid for.
+        // At most the budget, so that the others need not make up for time that the clock jumped.
         let held = ticks::now().saturating_sub(self.task_started.get());
         let held = held.min(self.budget_ticks.get());
         self.gave_way.borrow_mut().get_or_insert_default().push(waker, held);
@@ -213,7 +222,7 @@ pub(crate) fn begin_loop() {
     });
 }
 
-/// Tells all tasks that are polled from here on to give up.
+/// Makes all tasks that are polled from here on drop their futures.
 pub(crate) fn begin_ending() {
     CORE.with(|core| core.ending.set(true));
 }
@@ -224,7 +233,7 @@ pub(crate) fn is_ending() -> bool {
     CORE.with(|core| core.ending.get())
 }
 
-/// Called when the event loop ends: nothing is scheduled here any more.
+/// Called when the event loop ends: it schedules nothing after this.
 pub(crate) fn end_loop() {
     crate::time::forget_seconds_of_turn();
     let gave_way = CORE.with(|core| {
@@ -236,7 +245,8 @@ pub(crate) fn end_loop() {
     drop(gave_way);
 }
 
-/// Called when a task is about to be polled and no poll ended just before (which would be the begin).
+/// Called before a task is polled, unless a poll ended just before (its end is the begin of the
+/// next).
 pub(crate) fn task_begins_at(now: u64) {
     CORE.with(|core| {
         core.task_started.set(now);
@@ -246,17 +256,18 @@ pub(crate) fn task_begins_at(now: u64) {
     });
 }
 
-/// Called when the thread is about to sleep: what it waits for then, no task waits for.
+/// Called when the thread is about to sleep: no task waits for what the thread waits for then, so
+/// the accounts from before the sleep are of no use.
 pub(crate) fn loop_sleeps() {
     CORE.with(|core| core.usage.set((0, ThreadUsage::default())));
 }
 
-/// How many times tasks were polled on this thread.
+/// Returns how many times tasks were polled on this thread.
 pub(crate) fn tasks_polled() -> u64 {
     CORE.with(|core| core.tasks_polled.get())
 }
 
-/// Remembers which task is being polled.
+/// Records which task is being polled.
 #[inline]
 pub(crate) fn set_current_task(location: &'static Location<'static>) {
     CORE.with(|core| {
@@ -265,7 +276,8 @@ pub(crate) fn set_current_task(location: &'static Location<'static>) {
     });
 }
 
-/// Called by the event loop after each task poll; returns the tick of the end. Panics if that was a stall with which the loop is to fail.
+/// Called by the event loop after each task poll; returns the tick of the end. Panics after a stall
+/// if the loop shall fail on stalls.
 #[inline]
 pub(crate) fn task_ends() -> u64 {
     let now = member_ends();
@@ -277,7 +289,7 @@ pub(crate) fn task_ends() -> u64 {
     now
 }
 
-/// The same inside of a task that polls others, which is not where the loop can fail.
+/// As [`task_ends`], for a poll inside of a task that polls others, where the loop cannot fail.
 #[inline]
 pub(crate) fn member_ends() -> u64 {
     CORE.with(|core| {
@@ -299,7 +311,8 @@ pub(crate) fn member_ends() -> u64 {
 }
 
 impl Core {
-    /// Looks at the kernel's accounts at `now`, the end of a poll of `held` ticks: how long the task held the core.
+    /// Reads the kernel's accounts at `now`, the end of a poll of `held` ticks, and returns how
+    /// long the task held the core.
     #[cold]
     fn without_what_others_took(&self, now: u64, held: u64) -> u64 {
         let (since, before) = self.usage.get();
@@ -336,12 +349,13 @@ pub(crate) fn has_yielded() -> bool {
     CORE.with(|core| core.gave_way.borrow().as_ref().is_some_and(|gave_way| !gave_way.is_empty()))
 }
 
-/// Called by the event loop after it has asked the kernel: the tasks that gave way may run again.
+/// Called by the event loop after it has asked the kernel: the yielded tasks may run again.
 pub(crate) fn let_yielded_run() {
     CORE.with(|core| core.gave_way.borrow_mut().as_mut().map(GaveWay::let_run));
 }
 
-/// Makes the first of those that may run again ready, if there is one. Returns for how many ticks it had held the core, a budget at most.
+/// Makes the first of the tasks that may run again ready, if there is one. Returns for how many
+/// ticks it had held the core, at most a budget.
 pub(crate) fn wake_first_rested() -> Option<u64> {
     CORE.with(|core| {
         let (first, held_ticks) = core.gave_way.borrow_mut().as_mut()?.pop_first()?;

@@ -1,11 +1,16 @@
-//! What the kernel lets the process have.
+//! Raises the kernel's limits on the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 
-/// Allows the process as many open files and sockets as its hard limit says, and gives that number (`None`: no limit).
+/// Raises the process's limit on open files and sockets to its hard limit, and returns that limit
+/// (`None`: no limit).
 ///
-/// Service managers and shells start programs with a soft limit of 1024, for the sake of `select`, which we do not use.
+/// Service managers and shells start programs with a soft limit of 1024 for the sake of `select`,
+/// which this program does not use.
+///
+/// # Errors
+/// Fails if the kernel refuses the new limit.
 pub fn raise_open_file_limit() -> io::Result<Option<u64>> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

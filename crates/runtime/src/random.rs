@@ -1,7 +1,7 @@
 //! Randomness: a fast seedable generator, one per thread, and the identifiers made from it.
 //!
-//! Not for secrets: the state of the generator can be computed from its output. Seeded from the kernel
-//! unless a test seeds it.
+//! Not for secrets: the state of the generator can be computed from its output. The kernel seeds it
+//! unless a test does.
 
 use crate::time;
 use std::cell::{Cell, RefCell};
@@ -14,7 +14,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The generator of `seed`: same seed, same numbers.
+    /// Creates the generator of `seed`: the same seed gives the same numbers.
     pub fn from_seed(seed: u64) -> Self {
         let mut mixed = seed;
         let state = std::array::from_fn(|_| {
@@ -27,12 +27,12 @@ impl Generator {
         Generator { state }
     }
 
-    /// A generator seeded by the kernel.
+    /// Creates a generator seeded by the kernel.
     pub fn from_kernel() -> Self {
         let mut seed = [0; 8];
         match rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty()) {
             Ok(8) => Generator::from_seed(u64::from_ne_bytes(seed)),
-            // An old kernel or a sandbox: the standard library's seed for its hash maps.
+            // On an old kernel or in a sandbox: the standard library's seed for its hash maps.
             _ => {
                 use std::hash::{BuildHasher as _, RandomState};
                 Generator::from_seed(RandomState::new().hash_one(std::process::id()))
@@ -40,7 +40,7 @@ impl Generator {
         }
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.state;
@@ -55,19 +55,19 @@ impl Generator {
         output
     }
 
-    /// A number from 0 to `bound - 1`; 0 if `bound` is 0. Without the rejection step: biased by at most
-    /// `bound`/2^64.
+    /// Returns a number from 0 to `bound - 1`; 0 if `bound` is 0. It omits the rejection step,
+    /// which biases it by at most `bound`/2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from 0 (included) to 1 (excluded).
+    /// Returns a number from 0 (included) to 1 (excluded).
     pub fn fraction(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Fills `bytes` with random ones.
+    /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for part in bytes.chunks_mut(8) {
             let word = self.next_u64().to_le_bytes();
@@ -88,12 +88,12 @@ pub fn seed(seed: u64) {
     CLOCK_SEQUENCE_AND_NODE.set(None);
 }
 
-/// 64 random bits from the calling thread's generator.
+/// Returns 64 random bits from the calling thread's generator.
 pub fn next_u64() -> u64 {
     GENERATOR.with_borrow_mut(Generator::next_u64)
 }
 
-/// A number from 0 to `bound - 1`, from the calling thread's generator.
+/// Returns a number from 0 to `bound - 1`, from the calling thread's generator.
 pub fn below(bound: u64) -> u64 {
     GENERATOR.with_borrow_mut(|generator| generator.below(bound))
 }
@@ -103,15 +103,16 @@ pub fn fill(bytes: &mut [u8]) {
     GENERATOR.with_borrow_mut(|generator| generator.fill(bytes));
 }
 
-/// A random (version 4) identifier.
+/// Creates a random (version 4) identifier.
 pub fn uuid_v4() -> Uuid {
     let mut bytes = [0; 16];
     fill(&mut bytes);
     Builder::from_random_bytes(bytes).into_uuid()
 }
 
-/// The lower half of this thread's time-based identifiers: variant, clock sequence and node. Random for each
-/// thread, with the multicast bit set as the standard asks of a node that is no network address.
+/// Returns the lower half of this thread's time-based identifiers: variant, clock sequence and
+/// node. They are random for each thread, with the multicast bit set, as the standard demands of a
+/// node that is no network address.
 pub fn clock_sequence_and_node() -> u64 {
     const VARIANT: u64 = 0b10 << 62;
     const CLOCK_SEQUENCE: u64 = 0x3FFF << 48;
@@ -127,7 +128,7 @@ pub fn clock_sequence_and_node() -> u64 {
 /// 100-nanosecond intervals from the Gregorian reform (1582-10-15) to 1970.
 const GREGORIAN_OFFSET: u64 = 0x01B2_1DD2_1381_4000;
 
-/// A time-based (version 1) identifier of now; different at each call.
+/// Creates a time-based (version 1) identifier of the current time; each call returns another one.
 pub fn timeuuid_now() -> Uuid {
     let micros = u64::try_from(time::now_micros()).unwrap_or(0);
     let ticks = micros.saturating_mul(10).saturating_add(GREGORIAN_OFFSET);
@@ -136,8 +137,8 @@ pub fn timeuuid_now() -> Uuid {
     timeuuid_from(ticks, clock_sequence_and_node())
 }
 
-/// A time-based (version 1) identifier from 100-nanosecond intervals since 1582-10-15 (the low 60 bits) and
-/// the lower half as [`clock_sequence_and_node`] gives it.
+/// Creates a time-based (version 1) identifier from 100-nanosecond intervals since 1582-10-15 (the
+/// low 60 bits) and the lower half, as returned by [`clock_sequence_and_node`].
 pub fn timeuuid_from(ticks: u64, clock_sequence_and_node: u64) -> Uuid {
     const VERSION: u64 = 0x1000;
     let low = ticks & 0xFFFF_FFFF;

@@ -1,8 +1,9 @@
-//! Being asked to stop: SIGTERM and SIGINT as a future.
+//! Makes the stop signals SIGTERM and SIGINT available as a future.
 //!
-//! The handler does nothing but set a flag and wake the event loops that wait (an atomic and one `write`
-//! each, both allowed in a handler); tasks are woken by their own loop. The runtime underneath would wake
-//! tasks from inside of the handler, which may interrupt that very task queue, so it is not used.
+//! The handler only sets a flag and wakes the waiting event loops (an atomic and one `write` each,
+//! both allowed in a handler); each loop wakes its own tasks. The runtime underneath would wake
+//! tasks from inside of the handler, which may have interrupted the code that changes that very
+//! task queue, so its signal support is not used.
 
 use crate::event_loop;
 use std::cell::RefCell;
@@ -13,7 +14,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
-/// What asked the process to stop.
+/// A signal that asks the process to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopSignal {
     /// SIGTERM: from a service manager or `kill`.
@@ -25,10 +26,10 @@ pub enum StopSignal {
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 
-/// How many signals have come: low half SIGTERM, high half SIGINT.
+/// How many signals have arrived: SIGTERM in the low half, SIGINT in the high half.
 static ARRIVED: AtomicU64 = AtomicU64::new(0);
 
-/// The loops to wake, a list that only grows: one entry per thread that ever waited.
+/// The loops to wake, in a list that only grows: one entry per thread that ever waited.
 static LOOPS: AtomicPtr<Listener> = AtomicPtr::new(ptr::null_mut());
 
 struct Listener {
@@ -46,7 +47,8 @@ struct Waiting {
 }
 
 unsafe extern "C" {
-    /// From the C library that the standard library links: installs a handler, restarting system calls.
+    /// From the C library that the standard library links: installs a handler and restarts system
+    /// calls.
     fn signal(number: i32, handler: extern "C" fn(i32)) -> usize;
 }
 
@@ -60,10 +62,11 @@ extern "C" fn handle(number: i32) {
     }
 }
 
-/// Waits for a SIGTERM or SIGINT that comes after this was called. From the first call on, these signals do
-/// not end the process by themselves.
+/// Waits for a SIGTERM or SIGINT that arrives after this call. From the first call on, these
+/// signals do not end the process by themselves. Panics outside of an event loop.
 ///
-/// Errors: the handler cannot be installed. Panics outside of an event loop.
+/// # Errors
+/// Fails if the handler cannot be installed.
 pub fn stop_requested() -> io::Result<impl Future<Output = StopSignal>> {
     install()?;
     listen();
@@ -77,7 +80,7 @@ pub fn stop_requested() -> io::Result<impl Future<Output = StopSignal>> {
             return Poll::Ready(StopSignal::Interrupt);
         }
         WAITING.with_borrow_mut(|waiting| {
-            // Whoever is polled for other reasons, again and again, waits once.
+            // A task that is polled again and again for other reasons is listed once.
             if !waiting.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
                 waiting.wakers.push(context.waker().clone());
             }
@@ -101,8 +104,8 @@ fn install() -> io::Result<()> {
     outcome
 }
 
-/// Adds the calling thread's loop to those that the handler wakes. A loop's waker stays valid (and useless)
-/// after the loop has ended.
+/// Adds the calling thread's loop to the loops that the handler wakes. A loop's waker stays valid
+/// (and without effect) after the loop has ended.
 fn listen() {
     let waker = event_loop::expect_current().inbox.waker().clone();
     let mut head = LOOPS.load(Ordering::SeqCst);
@@ -120,14 +123,15 @@ fn listen() {
             Ok(_) => return,
             Err(now) => {
                 head = now;
-                // SAFETY: not in the list yet, so this is the only access.
+                // SAFETY: the entry is not in the list yet, so this is the only access.
                 unsafe { (*added).next = head };
             }
         }
     }
 }
 
-/// Called by the event loop at each turn: wakes the tasks that wait for a signal if one came.
+/// Called by the event loop at each turn: wakes the tasks that wait for a signal if one has
+/// arrived.
 pub(crate) fn deliver() {
     let arrived = ARRIVED.load(Ordering::Relaxed);
     if arrived == 0 {

@@ -1,13 +1,14 @@
-//! The cheapest clock there is: cycle-counter ticks, for measuring how long a task has held the core.
+//! The cheapest clock: cycle-counter ticks, to measure how long a task has held the core.
 //!
-//! Uses the time stamp counter where the processor promises that it runs at a constant rate in all power
-//! states, and the kernel's monotonic clock (in nanoseconds) elsewhere. Calibrated once per process by a
-//! 200 µs spin, which is precise to about 0.1%: good for budgets, not for timestamps.
+//! Ticks come from the time stamp counter if the processor promises a constant rate in all power
+//! states, and from the kernel's monotonic clock (in nanoseconds) otherwise. They are calibrated
+//! once per process by a 200 µs spin, which is precise to about 0.1%: good for budgets, not for
+//! timestamps.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Ticks per microsecond; 0 until calibrated. The top bit tells that ticks are nanoseconds of the
+/// Ticks per microsecond; 0 until calibrated. The top bit means that ticks are nanoseconds of the
 /// monotonic clock rather than cycles.
 static SCALE: AtomicU64 = AtomicU64::new(0);
 
@@ -29,13 +30,13 @@ fn now_slow(scale: u64) -> u64 {
     monotonic_nanoseconds()
 }
 
-/// How many ticks `duration` lasts.
+/// Returns how many ticks `duration` lasts.
 pub(crate) fn from_duration(duration: Duration) -> u64 {
     let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     nanoseconds.saturating_mul(per_microsecond()) / 1_000
 }
 
-/// How many microseconds `ticks` last.
+/// Returns how many microseconds `ticks` last.
 pub(crate) fn to_microseconds(ticks: u64) -> u64 {
     ticks / per_microsecond()
 }

@@ -1,35 +1,39 @@
-//! Which huge pages of an area are in use, and which to fill next.
+//! Tracks which huge pages of an area are in use, and chooses which to fill next.
 //!
-//! An allocator takes memory by slices of 64 KiB and looks for it region by region, within a region from the lowest address up, and
-//! begins a region that nobody uses when those for its size of objects are full. So the pages that are about to be used are the first free
-//! ones of a region in which one has just been taken, and those of the next region if that is almost full.
+//! An allocator takes memory in slices of 64 KiB and looks for it region by region, within a region
+//! from the lowest address up. It begins an unused region when the regions for its size of objects
+//! are full. So the next pages to be used are the first free ones of a region in which a page has
+//! just been taken, and those of the next region if that one is almost full.
 //!
-//! What is noted here are hints: the memory is right whatever they say, and any thread may take and leave while another tends.
+//! The records here are hints: the memory is correct whatever they say, and any thread may take and
+//! leave memory while another fills pages.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-/// The smallest huge page there is.
+/// Bytes of the smallest huge page that a processor has.
 pub(super) const HUGE_PAGE: usize = 2 << 20;
-/// What an allocator takes at least.
+/// Bytes that an allocator takes at least.
 const SLICE: usize = HUGE_PAGE / u32::BITS as usize;
-/// Huge pages of a region.
+/// Huge pages in a region.
 const PAGES: usize = 16;
-/// Of a part of the area in which an allocator looks for objects of one size.
+/// Bytes of a region: the part of the area in which an allocator looks for objects of one size.
 pub(super) const REGION: usize = PAGES * HUGE_PAGE;
 
-/// So many pages are filled ahead of who takes from a region where 96 are in use, and fewer where fewer are. In all none is filled
-/// while so many and an eighth of those in use are spare, wherever they are taken from.
+/// Pages that are filled ahead in a region where pages are taken, while at least 96 pages are in
+/// use; fewer are filled while fewer are in use. No page is filled while the spare pages of all
+/// regions number at least this plus an eighth of the pages in use.
 const MOST_AHEAD: usize = 8;
-/// With so many pages in use besides the allocator's own none is filled ahead, so that an idle process stays small.
+/// While no more than this many pages are in use besides the allocator's own, none is filled ahead,
+/// so that an idle process stays small.
 const IDLE: usize = 32;
 
-/// The state of `REGIONS` regions, of which the first ones may be there.
+/// The state of up to `REGIONS` regions; the first `count` of them exist.
 pub(super) struct Area<const REGIONS: usize> {
     regions: [Region; REGIONS],
-    /// How many are there.
+    /// How many regions exist.
     count: AtomicUsize,
-    /// Pages of which anything is in use.
+    /// Pages of which any slice is in use.
     used: AtomicUsize,
     /// Pages that are spare.
     spare: AtomicUsize,
@@ -39,14 +43,14 @@ pub(super) struct Area<const REGIONS: usize> {
 
 struct Region {
     pages: [Page; PAGES],
-    /// A page was taken since it was tended.
+    /// Whether a page was taken since the last [`Area::tend`].
     is_taken: AtomicBool,
 }
 
 struct Page {
-    /// A bit for each slice in use.
+    /// One bit for each slice in use.
     slices: AtomicU32,
-    /// The page was filled, or is about to be, and nobody has taken any of it since then.
+    /// The page was filled, or is about to be, and no slice of it was taken since then.
     is_spare: AtomicBool,
 }
 
@@ -67,7 +71,7 @@ impl Page {
 }
 
 impl<const REGIONS: usize> Area<REGIONS> {
-    /// Nothing is there.
+    /// Creates an area without regions.
     pub(super) const fn new() -> Self {
         Self {
             regions: [const { Region::new() }; REGIONS],
@@ -78,17 +82,17 @@ impl<const REGIONS: usize> Area<REGIONS> {
         }
     }
 
-    /// What is in use now is the allocator's own.
+    /// Records that the pages in use at this moment are the allocator's own.
     pub(super) fn note_allocators_own(&self) {
         self.of_allocator.store(self.used.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// That many regions are there from now on, at most all.
+    /// Sets how many regions exist, at most `REGIONS`.
     pub(super) fn set_count(&self, count: usize) {
         self.count.store(count.min(REGIONS), Ordering::Relaxed);
     }
 
-    /// How many regions are there.
+    /// Returns how many regions exist.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
@@ -97,7 +101,8 @@ impl<const REGIONS: usize> Area<REGIONS> {
         &self.regions[..self.count()]
     }
 
-    /// The pages of a range of bytes, and which slices of each are in it.
+    /// Returns the pages of a range of bytes, with a mask of the slices of each that are in the
+    /// range.
     fn pages(&self, bytes: Range<usize>) -> impl Iterator<Item = (&Region, &Page, u32)> {
         let slices = bytes.start / SLICE..bytes.end.div_ceil(SLICE);
         let bits = u32::BITS as usize;
@@ -111,7 +116,8 @@ impl<const REGIONS: usize> Area<REGIONS> {
         })
     }
 
-    /// Somebody is about to use these bytes. True if there is something to tend.
+    /// Records that these bytes are about to be used. Returns true if a page was taken, so that
+    /// [`Area::tend`] has work.
     pub(super) fn take(&self, bytes: Range<usize>) -> bool {
         let mut has_news = false;
         for (region, page, mask) in self.pages(bytes) {
@@ -125,13 +131,13 @@ impl<const REGIONS: usize> Area<REGIONS> {
         has_news
     }
 
-    /// Nobody uses these bytes any more, and they were given back to the system.
+    /// Records that these bytes are no longer used and were given back to the system.
     pub(super) fn leave(&self, bytes: Range<usize>) {
         for (_, page, mask) in self.pages(bytes) {
             let before = page.slices.fetch_and(!mask, Ordering::Relaxed);
             if before != 0 && before & !mask == 0 {
                 self.used.fetch_sub(1, Ordering::Relaxed);
-                // It was taken just before it was filled.
+                // The page was taken just before it was filled.
                 self.forget_spare(page);
             }
         }
@@ -143,7 +149,7 @@ impl<const REGIONS: usize> Area<REGIONS> {
         }
     }
 
-    /// Has `fill` bring the pages that are about to be used, each by its number.
+    /// Calls `fill` with the number of each page that is likely to be used next.
     pub(super) fn tend(&self, fill: &mut impl FnMut(usize)) {
         let used = self.used.load(Ordering::Relaxed);
         let idle = IDLE + self.of_allocator.load(Ordering::Relaxed);
@@ -163,7 +169,8 @@ impl<const REGIONS: usize> Area<REGIONS> {
         }
     }
 
-    /// Fills the first `ahead` free pages of a region, unless too many are spare. Returns how many are free, at most `ahead`.
+    /// Fills the first `ahead` free pages of a region, unless too many are spare. Returns how many
+    /// of its pages are free, at most `ahead`.
     fn fill(&self, region: usize, ahead: usize, fill: &mut impl FnMut(usize)) -> usize {
         let most = self.used.load(Ordering::Relaxed) / 8 + MOST_AHEAD;
         let pages = self.regions[region].pages.iter().zip(region * PAGES..);
@@ -192,7 +199,7 @@ mod tests {
         area
     }
 
-    /// Regions 4 and 5 are in use.
+    /// Creates an area whose regions 4 and 5 are in use.
     fn area() -> Box<Area<8>> {
         let area = idle_area();
         area.take(bytes_of(4 * PAGES..4 * PAGES + IDLE));
@@ -200,7 +207,7 @@ mod tests {
         area
     }
 
-    /// What was filled.
+    /// Returns the pages that were filled.
     fn tend(area: &Area<8>) -> Vec<usize> {
         let mut filled = Vec::new();
         area.tend(&mut |page| filled.push(page));
@@ -301,7 +308,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of slices.
+        /// Compares with a model: a set of slices.
         #[test]
         fn pages_in_use_are_those_with_a_slice_in_use(
             steps in prop::collection::vec((any::<bool>(), 0..8 * PAGES * 32, 1..100usize, any::<bool>()), 1..200)

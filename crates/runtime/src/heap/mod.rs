@@ -1,11 +1,15 @@
-//! Memory for an allocator whose huge pages a thread brings before anybody needs them.
+//! Provides memory for an allocator; a thread touches its huge pages before they are needed.
 //!
-//! Small objects in huge pages are read faster: looking up a row goes to random places. But a huge page comes at its first touch, zeroed, which
-//! takes 100 µs where the machine has it at hand and milliseconds where the host of a virtual machine must find it first, and the kernel does
-//! not let go of the core meanwhile: a stall for whoever happens to touch it. So here no page is huge unless the thread made by
-//! [`fill_ahead`] has touched it before (decision 0025 says where that does not hold yet); whoever is faster than this thread gets small pages, which cost microseconds each.
+//! Reads of small objects at random places, as in looking up a row, are faster in huge pages. But a
+//! huge page arrives at its first touch, zeroed: that takes 100 µs if the machine has a free one,
+//! and milliseconds if the host of a virtual machine must find it first. The kernel keeps the core
+//! meanwhile, which stalls the thread that happens to touch the page. So here no page is huge
+//! unless the thread of [`fill_ahead`] has touched it before (decision 0025 lists the exceptions).
+//! A thread that takes memory faster than this thread fills it gets small pages, which cost
+//! microseconds each.
 //!
-//! Memory bound: what the allocator takes, and ahead an eighth of the most that it ever took and 16 MiB; nothing ahead below 64 MiB.
+//! Memory bound: the memory that the allocator takes; ahead of it, an eighth of the most that it
+//! ever took and 16 MiB; nothing ahead below 64 MiB.
 
 mod area;
 
@@ -22,17 +26,18 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::{Resource, getrlimit};
 
-/// 60 GiB. An allocator gets what it needs beyond that by itself.
+/// 60 GiB. An allocator gets memory beyond that from the system itself.
 const MOST_REGIONS: usize = 1920;
 
 static AREA: Area<MOST_REGIONS> = Area::new();
-/// Where it begins; 0: there is none.
+/// The address at which the area begins; 0 means that there is none.
 static START: AtomicUsize = AtomicUsize::new(0);
 static THREAD: OnceLock<Thread> = OnceLock::new();
 static HAS_NEWS: AtomicBool = AtomicBool::new(false);
 
-/// Addresses for as much memory as the machine has, which take no memory yet. They are aligned to 32 MiB, and so is their number. `None` if there
-/// are none, and whenever it is called again. It does not allocate.
+/// Reserves addresses for as much memory as the machine has; they take no memory yet. The start and
+/// the length are multiples of 32 MiB. Returns `None` if the system gives none, and at every later
+/// call. Does not allocate.
 pub fn reserve() -> Option<NonNull<[u8]>> {
     static IS_RESERVED: AtomicBool = AtomicBool::new(false);
     if IS_RESERVED.swap(true, Ordering::Relaxed) {
@@ -49,14 +54,16 @@ pub fn reserve() -> Option<NonNull<[u8]>> {
     let mapped =
         unsafe { mmap_anonymous(null_mut(), (regions + 1) * REGION, access, flags) }.ok()?;
     let start = mapped.cast::<u8>().wrapping_add(mapped.cast::<u8>().align_offset(REGION));
-    // SAFETY: it was just mapped, and has nothing in it. Else all of it would be huge where the system makes all memory so.
+    // SAFETY: the range was just mapped and has no content. Without this advice all of it would be
+    // huge on systems that make all memory huge.
     let _ = unsafe { madvise(start.cast(), regions * REGION, Advice::LinuxNoHugepage) };
     AREA.set_count(regions);
     START.store(start.expose_provenance(), Ordering::Relaxed);
     NonNull::new(std::ptr::slice_from_raw_parts_mut(start, regions * REGION))
 }
 
-/// Whether the system counts addresses as memory (`vm.overcommit_memory` is 2). Then others would have none.
+/// Whether the system counts reserved addresses as memory (`vm.overcommit_memory` is 2). Reserving
+/// would then leave none for other processes.
 fn is_committed_when_mapped() -> bool {
     let mut mode = [0];
     let path = c"/proc/sys/vm/overcommit_memory";
@@ -64,33 +71,37 @@ fn is_committed_when_mapped() -> bool {
     file.is_ok_and(|file| rustix::io::read(file, &mut mode).is_ok()) && mode == *b"2"
 }
 
-/// Whether the process may have only so many addresses, or so much memory (`ulimit -v` and `-d`). What is reserved would count.
+/// Whether the process has a limit of addresses or memory (`ulimit -v` and `-d`). The reservation
+/// would count against it.
 fn is_limited() -> bool {
     [Resource::As, Resource::Data].into_iter().any(|resource| getrlimit(resource).current.is_some())
 }
 
-/// Notes that what was taken so far is the allocator's own: it says nothing about how much the process needs.
+/// Records that the memory taken so far is the allocator's own: it says nothing about the needs of
+/// the process.
 pub fn note_allocators_own() {
     AREA.note_allocators_own();
 }
 
-/// Whether an address is in what was reserved.
+/// Whether an address is in the reserved area.
 pub fn has(address: *const u8) -> bool {
     let offset = address.addr().wrapping_sub(START.load(Ordering::Relaxed));
     AREA.count() * REGION > offset
 }
 
-/// Notes that bytes of what was reserved are about to be used. Any thread may call it; it does not allocate.
+/// Records that bytes of the reserved area are about to be used. Any thread may call it; it does
+/// not allocate.
 pub fn take(start: NonNull<u8>, bytes: usize) {
     if AREA.take(offsets(start, bytes)) {
         wake();
     }
 }
 
-/// Gives bytes of what was reserved back to the system: they are zeros when they are used again. Any thread may call it; it does not allocate.
+/// Gives bytes of the reserved area back to the system: they are zeros when they are used again.
+/// Any thread may call it; it does not allocate.
 ///
 /// # Safety
-/// Nobody uses them. They are whole pages.
+/// No thread uses the bytes. They are whole pages.
 pub unsafe fn leave(start: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.
     let _ = unsafe { madvise(start.as_ptr().cast::<c_void>(), bytes, Advice::LinuxDontNeed) };
@@ -110,7 +121,11 @@ fn wake() {
     }
 }
 
-/// Makes a thread that brings huge pages ahead of those who use them, for as long as the process lives. Without [`reserve`] it does nothing.
+/// Starts a thread that touches huge pages before they are used, for as long as the process lives.
+/// Does nothing without [`reserve`], and when it is called again.
+///
+/// # Errors
+/// Fails if the thread cannot be started.
 pub fn fill_ahead() -> io::Result<()> {
     let start = START.load(Ordering::Relaxed);
     if start == 0 || THREAD.get().is_some() {
@@ -125,12 +140,12 @@ pub fn fill_ahead() -> io::Result<()> {
     };
     let handle = thread::Builder::new().name("heap".to_owned()).spawn(work)?;
     let _ = THREAD.set(handle.thread().clone());
-    // What was taken before.
+    // Starts with the pages that were taken before the thread existed.
     handle.thread().unpark();
     Ok(())
 }
 
-/// What was reserved.
+/// The reserved area.
 struct Memory {
     start: usize,
 }
@@ -141,20 +156,24 @@ impl Memory {
     }
 
     fn advise(&self, page: usize, advice: Advice) {
-        // SAFETY: the page is in what was reserved, and neither advice changes what is in it.
+        // SAFETY: the page is in the reserved area, and neither advice changes its content.
         let _ = unsafe { madvise(self.page(page), HUGE_PAGE, advice) };
     }
 
-    /// Brings a page, as one. Milliseconds. When it is given back to the system, what is touched there next are small pages.
+    /// Makes the page present as one huge page, which takes milliseconds. After it is given back to
+    /// the system, a touch there brings small pages.
     fn fill(&self, page: usize) {
-        // A touch from elsewhere meanwhile brings it as well, as this one would.
+        // A touch by another thread meanwhile brings the page as well, as this one would.
         self.advise(page, Advice::LinuxHugepage);
-        // SAFETY: the page is in what was reserved. Somebody may use it by now, without atomics; the processor puts this in front of what they
-        // write or behind it, and what is there stays. (The kernel can do the same, but would hold the lock of all mappings meanwhile.)
+        // SAFETY: the page is in the reserved area. Another thread may already use it, without
+        // atomics; the processor orders this operation before or after its writes, and the content
+        // stays. (The kernel can populate the page too, but would hold the lock of all mappings
+        // meanwhile.)
         let first = unsafe { AtomicU8::from_ptr(self.page(page).cast()) };
         let _ = first.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
-        // It stays huge until it is given back. What is touched then is not for a huge page to come at once, nor for the kernel's own thread to make
-        // one of, whoever waits for it.
+        // The page stays huge until it is given back. A later touch must not bring a huge page at
+        // once, and the kernel's own thread must not make one, because either would stall the
+        // threads that wait for it.
         self.advise(page, Advice::LinuxNoHugepage);
     }
 }

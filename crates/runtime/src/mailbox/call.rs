@@ -1,4 +1,5 @@
-//! One call: the closure on its way out, the obligation to answer, the outcome on its way back.
+//! A cross-shard call: the closure on its way out, the obligation to answer, the outcome on its way
+//! back.
 
 use super::Inbox;
 use super::inbox::Message;
@@ -16,17 +17,17 @@ use std::task::{Context, Poll};
 #[error("the shard stopped before it answered")]
 pub struct ShardStopped;
 
-/// What comes back from a call.
+/// The outcome of a call.
 pub(crate) enum Outcome {
     /// The output, a boxed `R`.
     Done(Box<dyn Any + Send>),
     Panicked(Box<dyn Any + Send>),
-    /// What came of a call that is traced, and what it recorded.
+    /// The outcome of a traced call, and the events that it recorded.
     Traced(Box<(Outcome, TraceLog)>),
     Stopped,
 }
 
-/// A call as the target sees it.
+/// A call as the target shard sees it.
 pub(crate) trait CallMessage: Send {
     /// Makes the future and spawns it on the calling shard.
     fn start(self: Box<Self>);

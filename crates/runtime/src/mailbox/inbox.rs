@@ -1,8 +1,11 @@
-//! Where other threads leave messages for a shard: a locked vector, swapped out whole.
+//! The inbox of a shard, in which other threads leave messages: a locked vector that the shard
+//! swaps out whole.
 //!
-//! The lock is held for the copy of a batch of pointers and contended only by shards that hand over at the
-//! same moment. Memory: two vectors that grow to the largest backlog (bounded by the callers, see the
-//! module above) and keep their capacity.
+//! The lock is held for the copy of a batch of pointers and contended only by shards that hand over
+//! at the same moment.
+//!
+//! Memory: two vectors that grow to the largest backlog (bounded by the callers, see the module
+//! above) and keep their capacity.
 
 use super::call::{CallMessage, Outcome};
 use crate::event_loop::LoopState;
@@ -16,7 +19,7 @@ pub(crate) enum Message {
     Call(Box<dyn CallMessage>),
     /// The answer to the call that this thread keeps under `key`.
     Answer { key: usize, outcome: Outcome },
-    /// Nothing to do but look around.
+    /// Only wakes the loop, which then looks at its state.
     Nudge,
 }
 
@@ -42,7 +45,8 @@ impl Inbox {
         Inbox { queue: Mutex::default(), has_messages: AtomicBool::new(false), waker }
     }
 
-    /// Wakes the thread of the inbox; async-signal-safe (an atomic and at most one `write`).
+    /// Returns the waker of the inbox's thread; it is async-signal-safe (an atomic and at most one
+    /// `write`).
     pub(crate) fn waker(&self) -> &Waker {
         &self.waker
     }
@@ -69,12 +73,13 @@ impl Inbox {
         self.hand_over(&mut vec![message]);
     }
 
-    /// Whether messages wait. Meaningful after a full fence that follows the last look at the kernel.
+    /// Whether messages wait. Meaningful after a full fence that follows the last look at the
+    /// kernel.
     pub(crate) fn has_messages(&self) -> bool {
         self.has_messages.load(Ordering::Acquire)
     }
 
-    /// Takes all messages: starts the calls as tasks, gives the answers to their callers.
+    /// Takes all messages: starts the calls as tasks, and passes the answers to their callers.
     pub(crate) fn receive(&self, state: &LoopState) {
         if !self.has_messages() {
             return;
@@ -95,7 +100,7 @@ impl Inbox {
         SPARE.with(|spare| *spare.borrow_mut() = messages);
     }
 
-    /// Refuses further messages and drops those that wait.
+    /// Refuses further messages and drops the waiting ones.
     pub(crate) fn close(&self) {
         let messages = {
             let mut queue = self.lock();

@@ -1,4 +1,4 @@
-//! A thread's own side of its calls: outboxes on the way out, the calls that wait for an answer.
+//! A thread's own side of its calls: the outboxes, and the calls that wait for an answer.
 //!
 //! Memory: one outbox and one bound per inbox ever called, one slot per unanswered call.
 
@@ -43,11 +43,11 @@ enum SlotState {
     Free,
     Waiting(Option<Waker>),
     Answered(Outcome),
-    /// The caller lost interest; the slot is freed by the answer.
+    /// The caller dropped its future; the answer frees the slot.
     Abandoned,
 }
 
-/// Sends a call, or makes a future that sends it once there is place.
+/// Sends a call, or returns a future that sends it once the bound has a free place.
 #[track_caller]
 pub(crate) fn begin_call<R, F, W>(
     state: &LoopState,
@@ -93,7 +93,7 @@ impl LocalCalls {
         }
     }
 
-    /// Hands over what has gathered.
+    /// Hands over the messages of all outboxes.
     pub(crate) fn flush_all(&self) {
         let mut index = 0;
         loop {
@@ -105,7 +105,7 @@ impl LocalCalls {
             }
             let to = Arc::clone(&outbox.to);
             let mut batch = std::mem::take(&mut outbox.messages);
-            // Not borrowed during the handing over: to a closed inbox it drops messages, and their
+            // Not borrowed during the hand-over: a closed inbox drops the messages, and their
             // destructors may post answers here.
             drop(outboxes);
             to.hand_over(&mut batch);
@@ -146,7 +146,7 @@ impl LocalCalls {
         Answer { key, done: false, output: PhantomData }
     }
 
-    /// An answer came back.
+    /// Takes an answer: frees the place of the call and wakes its caller.
     pub(crate) fn answer(&self, key: usize, outcome: Outcome) {
         let (waker, places, unwanted);
         {

@@ -1,18 +1,21 @@
-//! Calls from one shard to another: the only way in which shards touch each other.
+//! Cross-shard calls: the only way in which shards touch each other.
 //!
-//! A call is a closure that makes a future on the target shard; its result travels back the same way.
-//! - Batched: messages gather in an outbox of the sending shard and are handed over once per turn of its
-//!   loop (or when [`BATCH`] have gathered): one lock and at most one wake for the batch.
-//! - Bounded: each shard has at most [`MAX_IN_FLIGHT`] unanswered calls to each other shard; further calls
-//!   wait on their own shard, without any cross-thread wake. An inbox therefore never holds more than
-//!   (shards × `MAX_IN_FLIGHT`) calls and as many answers.
-//! - Ordered: calls to one shard begin in the order they were made, unless the bound was hit.
-//! - An answer wakes its caller on the caller's own thread; task wakers never cross threads, because the
-//!   runtime underneath spins when its bounded cross-thread wake queue is full, and two shards that spin on
-//!   each other would never wake.
+//! A call is a closure that makes a future on the target shard; its result travels back the same
+//! way.
+//! - Batched: messages gather in an outbox of the sending shard, which hands them over once per
+//!   turn of its loop (or when [`BATCH`] have gathered): one lock and at most one wake for the
+//!   batch.
+//! - Bounded: each shard has at most [`MAX_IN_FLIGHT`] unanswered calls to each other shard;
+//!   further calls wait on their own shard, without any cross-thread wake. An inbox therefore never
+//!   holds more than (shards × `MAX_IN_FLIGHT`) calls and as many answers.
+//! - Ordered: calls to one shard begin in the order in which they were made, unless the bound was
+//!   hit.
+//! - An answer wakes its caller on the caller's own thread; task wakers never cross threads,
+//!   because the runtime underneath spins when its bounded cross-thread wake queue is full, and two
+//!   shards that spin on each other would never wake.
 //!
-//! Chains of calls that return to a shard that waits for them (A→B→A) can exhaust the bound and wait for
-//! ever under overload, as in Seastar; let the first shard make both calls instead.
+//! Chains of calls that return to a shard that waits for them (A→B→A) can exhaust the bound under
+//! overload and wait for ever, as in Seastar; let the first shard make both calls instead.
 
 mod call;
 mod inbox;
@@ -26,18 +29,18 @@ use crate::{event_loop, trace_event};
 use std::future::Future;
 use std::sync::Arc;
 
-/// Messages that gather before a batch is handed over ahead of the end of the turn.
+/// How many messages gather before a batch is handed over ahead of the end of the turn.
 pub const BATCH: usize = 64;
 
-/// Unanswered calls from one shard to one other.
+/// The most unanswered calls from one shard to one other.
 pub const MAX_IN_FLIGHT: usize = 4096;
 
-/// Runs `work` on `shard` and gives its output. On the calling shard itself it runs at once, without a
-/// message. The call is sent when this is called, not when the future is first polled (unless the bound
-/// was hit); dropping the future does not stop the work.
+/// Runs `work` on `shard` and returns its output. On the calling shard itself it runs at once,
+/// without a message. The call is sent by this function, not by the first poll of the future
+/// (unless the bound was hit); dropping the future does not stop the work.
 ///
-/// A panic of `work` goes on here. Panics outside of a shard, if there is no such shard, and if the target
-/// shard has died.
+/// A panic of `work` continues here. Panics outside of a shard, if there is no such shard, and if
+/// the target shard has died.
 #[track_caller]
 pub fn submit_to<R, F, W>(shard: usize, work: W) -> impl Future<Output = R> + use<R, F, W>
 where
@@ -47,7 +50,7 @@ where
 {
     let state = event_loop::expect_current();
     let Some(identity) = state.shard.get() else {
-        panic!("submit_to works on shards only; elsewhere use Shards::submit_to");
+        panic!("submit_to works on shards only; on other threads use ShardCaller::submit_to");
     };
     let Some(inbox) = identity.peers.inboxes.get(shard) else {
         panic!("there is no shard {shard} of {}", identity.peers.inboxes.len());
@@ -77,7 +80,8 @@ enum Call<L, R> {
     Remote(R),
 }
 
-/// Runs `work` (given the shard's index) on every shard and gives the outputs in shard order.
+/// Runs `work`, which gets the shard's index, on every shard and returns the outputs in shard
+/// order.
 pub async fn submit_to_all<R, F, W>(work: W) -> Vec<R>
 where
     R: Send + 'static,
@@ -105,7 +109,7 @@ where
     local::begin_call(&event_loop::expect_current(), inbox, work)
 }
 
-/// A message that only makes its receiver look around.
+/// Makes a message that only wakes its receiver.
 pub(crate) fn nudge() -> inbox::Message {
     inbox::Message::Nudge
 }

@@ -1,4 +1,4 @@
-//! Waiting for connections.
+//! A listening socket and its options.
 
 use super::TcpStream;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// How to listen.
+/// Options of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenOptions {
     /// Lets several listeners, one per shard, have the same address; the kernel spreads connections over
@@ -27,10 +27,14 @@ pub struct TcpListener {
     inner: compio::net::TcpListener,
 }
 
-/// Finds out, by listening for a moment, whether nobody listens on `address`, and gives it with the port that the kernel
-/// chose if the port is 0. Listeners that share an address cannot tell a stranger from one of their own; this can.
+/// Checks, by listening for a moment, that no other process listens on `address`, and returns the
+/// address, with the port that the kernel chose if the port is 0. Listeners that share an address
+/// cannot tell a stranger from one of their own; this check can.
 ///
-/// Best effort: somebody may take the address right afterwards.
+/// Best effort: another process may take the address right afterwards.
+///
+/// # Errors
+/// Fails if the address is in use or the kernel refuses to listen on it.
 pub fn probe_address(address: SocketAddr) -> io::Result<SocketAddr> {
     let socket = listen(address, ListenOptions::default())?;
     let listener = std::net::TcpListener::from(socket);
@@ -54,21 +58,27 @@ fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<OwnedFd> {
 }
 
 impl TcpListener {
-    /// Listens on `address`; port 0 lets the kernel choose. An address that a closed listener used before
-    /// may be used again at once (SO_REUSEADDR).
+    /// Listens on `address`; port 0 lets the kernel choose. An address that a closed listener used
+    /// before may be used again at once (SO_REUSEADDR).
+    ///
+    /// # Errors
+    /// Fails if the address is in use or the kernel refuses to listen on it.
     pub fn bind(address: SocketAddr, options: ListenOptions) -> io::Result<Self> {
         let socket = listen(address, options)?;
         let inner = compio::net::TcpListener::from_std(std::net::TcpListener::from(socket))?;
         Ok(TcpListener { inner })
     }
 
-    /// The next connection and its peer. It belongs to the calling shard; see
-    /// [`TcpStream::detach`] for handing it to another one.
+    /// Waits for the next connection and returns it with the address of its peer. The connection
+    /// belongs to the calling shard; see [`TcpStream::detach`] for handing it to another one.
+    ///
+    /// # Errors
+    /// Fails if the kernel cannot accept, for example for lack of file descriptors.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         loop {
             match self.inner.accept().await {
                 Ok((stream, peer)) => return Ok((TcpStream::wrap(stream), peer)),
-                // The peer went away again before we came.
+                // The peer closed the connection before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -76,7 +86,10 @@ impl TcpListener {
         }
     }
 
-    /// The address that it listens on.
+    /// Returns the address on which it listens.
+    ///
+    /// # Errors
+    /// Fails if the kernel does not report the address.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
     }

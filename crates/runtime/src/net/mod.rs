@@ -1,7 +1,7 @@
 //! TCP: listeners, streams and their halves, with buffers that are handed over and given back.
 //!
-//! A dropped read or write is cancelled in the kernel; bytes that were on their way are lost. Whoever wants
-//! to stop waiting closes the connection.
+//! A dropped read or write is cancelled in the kernel, and bytes on their way are lost. A caller
+//! that stops waiting must close the connection.
 
 mod listener;
 mod stream;

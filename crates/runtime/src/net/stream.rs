@@ -1,4 +1,4 @@
-//! A connection.
+//! A TCP connection, whole or split into its halves.
 
 use crate::file::{Filling, IoBytes, Sending, SendingVectored};
 use crate::preempt::maybe_yield;
@@ -12,17 +12,17 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Buffers that are sent at once without an operation in the completion queue; arbitrary.
+/// The most buffers that are sent at once without an operation in the completion queue (arbitrary).
 const SLICES_AT_ONCE: usize = 16;
 
-/// Which directions of a connection to close.
+/// The directions of a connection to close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
     /// Nothing more will be read: a read under way ends as if the peer had closed.
     Read,
     /// Nothing more will be written: the peer sees the end after what was written so far.
     Write,
-    /// Both.
+    /// Closes both directions.
     Both,
 }
 
@@ -31,12 +31,12 @@ pub struct TcpStream {
     inner: compio::net::TcpStream,
 }
 
-/// The reading half of a connection; a task of its own may have it.
+/// The reading half of a connection; a task of its own may own it.
 pub struct ReadHalf {
     stream: TcpStream,
 }
 
-/// The writing half of a connection; a task of its own may have it.
+/// The writing half of a connection; a task of its own may own it.
 pub struct WriteHalf {
     stream: TcpStream,
 }
@@ -47,6 +47,9 @@ pub struct DetachedStream(OwnedFd);
 
 impl TcpStream {
     /// Connects to `address`.
+    ///
+    /// # Errors
+    /// Fails if the kernel or the peer refuses the connection.
     pub async fn connect(address: SocketAddr) -> io::Result<Self> {
         Ok(TcpStream::wrap(compio::net::TcpStream::connect(address).await?))
     }
@@ -55,8 +58,11 @@ impl TcpStream {
         TcpStream { inner }
     }
 
-    /// Reads once, behind what `buffer` already holds, up to its capacity; gives the count (0 at the end of
-    /// the stream) and the buffer. Reserve space first: a full buffer is an error.
+    /// Reads once into `buffer`, after its present content, up to its capacity; returns the count
+    /// (0 at the end of the stream) and the buffer.
+    ///
+    /// # Errors
+    /// Fails if the buffer has no spare capacity or the connection is broken.
     pub async fn read(&self, buffer: BytesMut) -> (io::Result<usize>, BytesMut) {
         let base = buffer.len();
         if buffer.capacity() == base {
@@ -73,7 +79,10 @@ impl TcpStream {
         }
     }
 
-    /// Writes all of `buffer`; gives it back.
+    /// Writes all of `buffer` and returns it.
+    ///
+    /// # Errors
+    /// Fails if the connection is broken; part of the buffer may have been sent.
     pub async fn write_all<B: IoBytes>(&self, buffer: B) -> (io::Result<()>, B) {
         let from = match self.send_now(buffer.io_bytes()) {
             Ok(sent) => sent,
@@ -94,11 +103,11 @@ impl TcpStream {
         (Ok(()), sending.buffer)
     }
 
-    /// Sends what the socket takes at once, 0 if nothing.
+    /// Sends as many bytes as the socket takes at once, and returns the count.
     ///
-    /// Nearly every write fits into the socket's buffer. A system call for it costs about 300 ns less than an
-    /// operation in the completion queue, and the peer gets the bytes before the task's slice is over
-    /// (examples/socket_cost.rs).
+    /// Nearly every write fits into the socket's buffer. A system call for it costs about 300 ns
+    /// less than an operation in the completion queue, and the peer gets the bytes before the
+    /// task's slice is over (examples/socket_cost.rs).
     fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
@@ -127,7 +136,11 @@ impl TcpStream {
         }
     }
 
-    /// Writes all of several buffers, with as few system calls as the kernel allows; gives them back.
+    /// Writes all of several buffers, with as few system calls as the kernel allows, and returns
+    /// them.
+    ///
+    /// # Errors
+    /// Fails if the connection is broken; part of the buffers may have been sent.
     pub async fn write_all_vectored<B: IoBytes>(
         &self,
         buffers: Vec<B>,
@@ -152,27 +165,41 @@ impl TcpStream {
     }
 
     /// Sends small writes at once instead of gathering them (TCP_NODELAY).
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses the option.
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
         self.inner.set_nodelay(on)
     }
 
-    /// Asks the peer now and then whether it is still there (SO_KEEPALIVE).
+    /// Lets the kernel check now and then whether the peer still exists (SO_KEEPALIVE).
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses the option.
     pub fn set_keepalive(&self, on: bool) -> io::Result<()> {
         Ok(rustix::net::sockopt::set_socket_keepalive(&self.inner, on)?)
     }
 
-    /// The address of the peer.
+    /// Returns the address of the peer.
+    ///
+    /// # Errors
+    /// Fails if the connection is broken.
     pub fn peer_address(&self) -> io::Result<SocketAddr> {
         self.inner.peer_addr()
     }
 
-    /// The address of this end.
+    /// Returns the address of this end.
+    ///
+    /// # Errors
+    /// Fails if the kernel does not report the address.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
     }
 
-    /// Closes directions of the connection, at once; also for the other half. A connection that is gone
-    /// already is no error.
+    /// Closes directions of the connection at once, also for the other half.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses. A connection that is already broken is no error.
     pub fn shutdown(&self, which: Shutdown) -> io::Result<()> {
         let which = match which {
             Shutdown::Read => rustix::net::Shutdown::Read,
@@ -185,20 +212,27 @@ impl TcpStream {
         }
     }
 
-    /// Two halves for two tasks of the same shard. The connection closes when both are dropped.
+    /// Splits the connection into two halves for two tasks of the same shard. The connection closes
+    /// when both are dropped.
     pub fn split(self) -> (ReadHalf, WriteHalf) {
         let reading = TcpStream { inner: self.inner.clone() };
         (ReadHalf { stream: reading }, WriteHalf { stream: self })
     }
 
-    /// Takes the connection off this shard, to be attached on another one. Only before it is split and with
-    /// no read or write under way.
+    /// Takes the connection off this shard, to be attached on another one. Call it only before the
+    /// connection is split and while no read or write is under way.
+    ///
+    /// # Errors
+    /// Fails if the kernel cannot duplicate the descriptor.
     pub fn detach(self) -> io::Result<DetachedStream> {
-        // A descriptor of its own, because the runtime may keep the old one for a moment longer.
+        // Duplicates the descriptor, because the runtime may keep the old one for a moment longer.
         Ok(DetachedStream(self.inner.as_fd().try_clone_to_owned()?))
     }
 
-    /// Makes a detached connection one of the calling shard.
+    /// Attaches a detached connection to the calling shard.
+    ///
+    /// # Errors
+    /// Fails if the event loop cannot register the connection.
     pub fn attach(detached: DetachedStream) -> io::Result<Self> {
         let stream = std::net::TcpStream::from(detached.0);
         Ok(TcpStream::wrap(compio::net::TcpStream::from_std(stream)?))
@@ -206,24 +240,33 @@ impl TcpStream {
 }
 
 impl ReadHalf {
-    /// See [`TcpStream::read`].
+    /// Reads as [`TcpStream::read`].
+    ///
+    /// # Errors
+    /// As [`TcpStream::read`].
     pub async fn read(&mut self, buffer: BytesMut) -> (io::Result<usize>, BytesMut) {
         self.stream.read(buffer).await
     }
 
-    /// The whole connection, for addresses and shutdown.
+    /// Returns the whole connection, for addresses and shutdown.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
 }
 
 impl WriteHalf {
-    /// See [`TcpStream::write_all`].
+    /// Writes as [`TcpStream::write_all`].
+    ///
+    /// # Errors
+    /// As [`TcpStream::write_all`].
     pub async fn write_all<B: IoBytes>(&mut self, buffer: B) -> (io::Result<()>, B) {
         self.stream.write_all(buffer).await
     }
 
-    /// See [`TcpStream::write_all_vectored`].
+    /// Writes as [`TcpStream::write_all_vectored`].
+    ///
+    /// # Errors
+    /// As [`TcpStream::write_all_vectored`].
     pub async fn write_all_vectored<B: IoBytes>(
         &mut self,
         buffers: Vec<B>,
@@ -231,7 +274,7 @@ impl WriteHalf {
         self.stream.write_all_vectored(buffers).await
     }
 
-    /// The whole connection, for addresses and shutdown.
+    /// Returns the whole connection, for addresses and shutdown.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }

@@ -1,9 +1,13 @@
-//! Who gave way, in the order in which they run again, and for how long each had held the core.
+//! The yielded tasks, in the order in which they run again, and for how long each had held the
+//! core.
 //!
-//! Invariant: of one waker there is one entry at most, however often what it wakes gives way meanwhile. A task of several futures, of
-//! which each gives way, is polled as a whole for the first entry, and each future gives way again: with an entry for each of them
-//! there would be more from turn to turn, and others would wait ever longer behind them.
-//! Memory: three words and a waker per task that gave way; where a task has wakers of its own for its futures, per future.
+//! Invariant: there is at most one entry per waker, however often its task yields meanwhile. A task
+//! of several futures, each of which yields, is polled as a whole for the first entry, and each
+//! future yields again. With an entry for each future their number would grow from turn to turn,
+//! and other tasks would wait ever longer behind them.
+//!
+//! Memory: three words and a waker per yielded task; per future, if a task has separate wakers for
+//! its futures.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -12,7 +16,7 @@ use std::{
 
 #[derive(Default)]
 pub(super) struct GaveWay {
-    /// The first of them first; the last `new` gave way since the kernel was asked.
+    /// In order of yielding; the last `new` ones yielded since the kernel was asked.
     entries: VecDeque<Entry>,
     new: usize,
     /// The wakers of `entries`, by identity.
@@ -26,13 +30,14 @@ struct Entry {
 
 type Identity = (usize, usize);
 
-/// As [`Waker::will_wake`] compares them. A clone may have another one than what it is a clone of, which may lie on the stack.
+/// Compares as [`Waker::will_wake`] does. A clone may differ from its original, which may lie on
+/// the stack.
 fn identity(waker: &Waker) -> Identity {
     (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }
 
 impl GaveWay {
-    /// Somebody gave way after so many ticks.
+    /// Adds a task that yielded after `held_ticks`.
     pub(super) fn push(&mut self, waker: Waker, held_ticks: u64) {
         if self.listed.insert(identity(&waker)) {
             self.entries.push_back(Entry { waker, held_ticks });
@@ -45,12 +50,13 @@ impl GaveWay {
         }
     }
 
-    /// The kernel was asked: all may run again.
+    /// Lets all entries run again, because the kernel was asked.
     pub(super) fn let_run(&mut self) {
         self.new = 0;
     }
 
-    /// Of those that may run again, the waker of the first, and for how many ticks that one had held the core.
+    /// Removes the first entry that may run again: its waker, and for how many ticks its task had
+    /// held the core.
     pub(super) fn pop_first(&mut self) -> Option<(Waker, u64)> {
         if self.entries.len() == self.new {
             return None;
@@ -80,7 +86,7 @@ mod tests {
         fn wake(self: Arc<Self>) {}
     }
 
-    /// A waker whose clones are others.
+    /// Makes a waker whose clones are not equal to it.
     fn on_the_stack(clones: &Waker) -> Waker {
         const TABLE: RawWakerVTable = RawWakerVTable::new(
             |data| {
@@ -94,7 +100,7 @@ mod tests {
             |_| {},
             |_| {},
         );
-        // SAFETY: the functions keep to what they are to do; what is cloned outlives the waker.
+        // SAFETY: the functions meet the contract of a vtable, and `clones` outlives the waker.
         unsafe { Waker::from_raw(RawWaker::new(std::ptr::from_ref(clones).cast(), &TABLE)) }
     }
 

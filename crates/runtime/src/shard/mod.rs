@@ -1,8 +1,8 @@
-//! Shards: one pinned thread each, one contiguous range of tokens each.
+//! Shards: each has one pinned thread and one contiguous range of tokens.
 //!
-//! A shard lives until the `main` futures of all shards are done: until then it answers calls, so that
-//! shards may finish in any order. Where the idea comes from: Seastar, and ScyllaDB's token-to-shard map
-//! (here with an ignore-MSB of 0, so that a shard's range is contiguous).
+//! A shard lives until the `main` futures of all shards are done: until then it answers calls, so
+//! that shards may finish in any order. Lineage: Seastar, and ScyllaDB's token-to-shard map (here
+//! with an ignore-MSB of 0, so that a shard's range is contiguous).
 
 mod start;
 mod token;
@@ -16,7 +16,7 @@ use crate::mailbox::Inbox;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// Which shard this is, of how many.
+/// The identity of a shard: its index, and the count of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ShardContext {
     /// From 0 to `count - 1`.
@@ -26,7 +26,7 @@ pub struct ShardContext {
 }
 
 impl ShardContext {
-    /// The tokens that this shard owns, both ends included.
+    /// Returns the first and last token that this shard owns, both included.
     pub fn token_range(&self) -> (i64, i64) {
         token_range_of_shard(self.index, self.count)
     }
@@ -37,27 +37,27 @@ impl ShardContext {
     }
 }
 
-/// What all shards of one start share.
+/// The state that all shards of one start share.
 pub(crate) struct Peers {
     pub(crate) inboxes: Vec<Arc<Inbox>>,
-    /// Shards whose `main` is not done.
+    /// How many shards have a `main` that is not done.
     pub(crate) running: AtomicUsize,
 }
 
-/// Who a shard's event loop is.
+/// The identity of the shard that an event loop runs.
 pub(crate) struct ShardIdentity {
     pub(crate) index: usize,
     pub(crate) peers: Arc<Peers>,
 }
 
-/// The shard of the calling thread, or `None` on other threads (also inside of `block_on`).
+/// Returns the shard of the calling thread, or `None` on other threads (also inside of `block_on`).
 pub fn current_shard() -> Option<ShardContext> {
     let state = event_loop::current()?;
     let identity = state.shard.get()?;
     Some(ShardContext { index: identity.index, count: identity.peers.inboxes.len() })
 }
 
-/// Counters of the event loop of the calling thread, or `None` outside of one.
+/// Returns the counters of the event loop of the calling thread, or `None` outside of one.
 pub fn loop_report() -> Option<LoopReport> {
     event_loop::current().map(|state| state.report())
 }

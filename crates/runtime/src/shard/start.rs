@@ -1,4 +1,4 @@
-//! Starting the threads of the shards and waiting for them.
+//! Starts the threads of the shards and waits for them.
 
 use super::{Peers, ShardContext, ShardIdentity};
 use crate::cpu;
@@ -13,19 +13,20 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes of stack of a shard's thread. Arbitrary; only touched pages cost memory.
+/// Bytes of stack of a shard's thread (arbitrary); only touched pages cost memory.
 const STACK_BYTES: usize = 8 << 20;
 
-/// How to start shards.
+/// Options for the start of shards.
 #[derive(Debug, Clone, Default)]
 pub struct ShardOptions {
-    /// How many; 0 counts as 1.
+    /// How many shards; 0 counts as 1.
     pub count: usize,
-    /// The processors to pin shards to, in turn. `None` leaves the placement to the kernel.
+    /// The processors to which shards are pinned, in turn. `None` leaves the placement to the
+    /// kernel.
     pub pin_to: Option<Vec<usize>>,
-    /// How long a shard without work keeps asking for it before it sleeps. Zero, the default, is right where
-    /// processors are shared; on a machine of its own, some tens of microseconds save a wake-up (5 to 30 µs)
-    /// for each request.
+    /// How long a shard without work keeps looking for work before it sleeps. Zero, the default, is
+    /// right on shared processors; on a dedicated machine, some tens of microseconds save a wake-up
+    /// (5 to 30 µs) for each request.
     pub idle_spin: Duration,
 }
 
@@ -33,13 +34,13 @@ pub struct ShardOptions {
 #[derive(Debug, thiserror::Error)]
 #[error("shard {shard} panicked: {message}")]
 pub struct ShardPanic {
-    /// Which shard.
+    /// The index of the shard.
     pub shard: usize,
-    /// The panic's message, or a hint that it had none.
+    /// The panic's message, or a note that it had none.
     pub message: String,
 }
 
-/// The running shards, seen from outside of them.
+/// A handle of the running shards, for the thread that started them.
 pub struct Shards<R> {
     peers: Arc<Peers>,
     outcomes: mpsc::Receiver<(usize, thread::Result<R>)>,
@@ -48,9 +49,11 @@ pub struct Shards<R> {
 
 type Ready = mpsc::Sender<io::Result<(usize, Arc<Inbox>)>>;
 
-/// Starts `count` shards, each running `main` to its end on a thread and event loop of its own.
+/// Starts `count` shards, each of which runs `main` to its end on a thread and event loop of its
+/// own. Returns when all event loops exist.
 ///
-/// Returns when all event loops exist. Errors: a thread or an event loop cannot be made.
+/// # Errors
+/// Fails if a thread or an event loop cannot be made, or a thread cannot be pinned.
 pub fn start_shards<M, F, R>(options: &ShardOptions, main: M) -> io::Result<Shards<R>>
 where
     M: Fn(ShardContext) -> F + Clone + Send + 'static,
@@ -120,7 +123,7 @@ fn prepare(
 }
 
 fn live<F: Future>(event_loop: EventLoop, peers: &Peers, main: impl FnOnce() -> F) -> F::Output {
-    // Counts down also when `main` panics, so that the others can end.
+    // The departure also counts down when `main` panics, so that the other shards can end.
     let mut departure = Some(Departure(peers));
     let all_done = || peers.running.load(Ordering::Acquire) == 0;
     event_loop.run(async move { main().await }, all_done, || drop(departure.take()))
@@ -139,19 +142,22 @@ impl Drop for Departure<'_> {
 }
 
 impl<R> Shards<R> {
-    /// How many shards were started.
+    /// Returns how many shards were started.
     pub fn count(&self) -> usize {
         self.peers.inboxes.len()
     }
 
-    /// A handle to call the shards from any thread that is inside of [`crate::block_on`].
+    /// Returns a handle to call the shards from any thread that is inside of [`crate::block_on`].
     pub fn caller(&self) -> ShardCaller {
         ShardCaller { peers: Arc::clone(&self.peers) }
     }
 
-    /// Waits, blocking the thread, until all shards have ended, and gives their outputs in shard order.
-    /// At the first panic it returns at once, leaving the other shards to themselves: the process is
-    /// expected to end then.
+    /// Waits, blocking the thread, until all shards have ended, and returns their outputs in shard
+    /// order.
+    ///
+    /// # Errors
+    /// Returns the first panic of a shard at once and leaves the other shards running: the process
+    /// is expected to end then.
     pub fn join(self) -> Result<Vec<R>, ShardPanic> {
         let count = self.count();
         let mut outputs: Vec<Option<R>> = (0..count).map(|_| None).collect();
@@ -184,8 +190,12 @@ pub struct ShardCaller {
 }
 
 impl ShardCaller {
-    /// Runs `work` on `shard` and gives its output; a panic of `work` goes on here. The call is sent when
-    /// the future is first polled. Panics outside of an event loop and if there is no such shard.
+    /// Runs `work` on `shard` and returns its output; a panic of `work` continues here. The call is
+    /// sent when the future is first polled. Panics outside of an event loop and if there is no
+    /// such shard.
+    ///
+    /// # Errors
+    /// The future fails if the shard ends before it answers.
     pub fn submit_to<R, F, W>(
         &self,
         shard: usize,

@@ -1,8 +1,9 @@
-//! Which shard owns a token: the token ring cut into `count` equal, contiguous ranges.
+//! Maps tokens to shards: the token ring is cut into `count` equal, contiguous ranges.
 //!
-//! This is ScyllaDB's biased-token map with an ignore-MSB of 0, which shard-aware drivers compute too.
+//! This is ScyllaDB's biased-token map with an ignore-MSB of 0, which shard-aware drivers compute
+//! too.
 
-/// The shard, of `count`, that owns `token`. `count` of 0 counts as 1.
+/// Returns the shard, of `count`, that owns `token`. A `count` of 0 counts as 1.
 #[inline]
 pub fn shard_of_token(token: i64, count: usize) -> usize {
     let biased = token.cast_unsigned() ^ (1 << 63);
@@ -10,7 +11,7 @@ pub fn shard_of_token(token: i64, count: usize) -> usize {
     ((u128::from(biased) * count as u128) >> 64) as usize
 }
 
-/// The first and last token of `shard` of `count`.
+/// Returns the first and last token of `shard` of `count`.
 ///
 /// Panics if there is no such shard.
 pub fn token_range_of_shard(shard: usize, count: usize) -> (i64, i64) {
@@ -23,7 +24,7 @@ pub fn token_range_of_shard(shard: usize, count: usize) -> (i64, i64) {
     (unbias(first), unbias(last))
 }
 
-/// The least `b` with `(b × count) >> 64 == shard`.
+/// Returns the least `b` with `(b × count) >> 64 == shard`.
 fn first_biased(shard: usize, count: usize) -> u64 {
     (((shard as u128) << 64).div_ceil(count as u128)) as u64
 }

@@ -1,4 +1,4 @@
-//! A queue from many tasks to one, inside of one shard.
+//! A channel from many tasks to one, inside of one shard.
 
 use super::{Notify, Permit, Semaphore};
 use std::cell::RefCell;
@@ -19,17 +19,17 @@ struct Channel<T> {
     places: Option<Semaphore>,
 }
 
-/// An end that gives; clone it for more.
+/// The sending end of a channel; clone it for more senders.
 pub struct Sender<T> {
     channel: Rc<Channel<T>>,
 }
 
-/// The end that takes.
+/// The receiving end of a channel.
 pub struct Receiver<T> {
     channel: Rc<Channel<T>>,
 }
 
-/// The receiver is gone; here is the value back.
+/// The receiver is gone; the error returns the value.
 pub struct ReceiverGone<T>(pub T);
 
 impl<T> fmt::Debug for ReceiverGone<T> {
@@ -38,7 +38,7 @@ impl<T> fmt::Debug for ReceiverGone<T> {
     }
 }
 
-/// Why [`Sender::try_send`] did not send.
+/// The reason why [`Sender::try_send`] did not send; it returns the value.
 pub enum TrySendError<T> {
     /// The channel is full.
     Full(T),
@@ -55,12 +55,13 @@ impl<T> fmt::Debug for TrySendError<T> {
     }
 }
 
-/// A channel that holds at most `capacity` (at least 1) values; senders then wait.
+/// Creates a channel that holds at most `capacity` (at least 1) values; senders wait while it is
+/// full.
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     channel(Some(Semaphore::new(capacity.max(1))))
 }
 
-/// A channel without a bound: only where something else bounds the senders.
+/// Creates a channel without a bound. Use it only if something else bounds the senders.
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     channel(None)
 }
@@ -72,7 +73,10 @@ fn channel<T>(places: Option<Semaphore>) -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Sends, waiting for a place if the channel is full.
+    /// Sends a value; waits for a place if the channel is full.
+    ///
+    /// # Errors
+    /// Returns the value if the receiver is gone.
     pub async fn send(&self, value: T) -> Result<(), ReceiverGone<T>> {
         let permit = match &self.channel.places {
             Some(places) => Some(places.acquire(1).await),
@@ -81,7 +85,10 @@ impl<T> Sender<T> {
         self.push(value, permit).map_err(ReceiverGone)
     }
 
-    /// Sends if there is a place.
+    /// Sends a value if there is a place.
+    ///
+    /// # Errors
+    /// Returns the value if the channel is full or the receiver is gone.
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let permit = match &self.channel.places {
             None => None,
@@ -131,7 +138,7 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The next value; `None` when all senders are gone and the queue is empty.
+    /// Returns the next value; `None` when all senders are gone and the queue is empty.
     pub async fn receive(&mut self) -> Option<T> {
         loop {
             if let Some(value) = self.try_receive() {
@@ -144,13 +151,13 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// The next value if one is there.
+    /// Returns the next value if the queue has one.
     pub fn try_receive(&mut self) -> Option<T> {
         let next = self.channel.shared.borrow_mut().queue.pop_front();
         next.map(|(value, _permit)| value)
     }
 
-    /// How many values wait.
+    /// Returns how many values wait.
     pub fn len(&self) -> usize {
         self.channel.shared.borrow().queue.len()
     }
@@ -167,7 +174,7 @@ impl<T> Drop for Receiver<T> {
         shared.receiver_gone = true;
         let unwanted = std::mem::take(&mut shared.queue);
         drop(shared);
-        // Gives back the places, so that waiting senders learn that the receiver is gone.
+        // Frees the places, so that waiting senders learn that the receiver is gone.
         drop(unwanted);
     }
 }

@@ -1,10 +1,11 @@
-//! A flag that tasks can wait for.
+//! An event is a flag for which tasks can wait.
 
 use super::Notify;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Once set it lets everybody pass until it is cleared. Clones share the flag.
+/// A flag that lets all waiting tasks pass once it is set, until it is cleared. Clones share the
+/// flag.
 #[derive(Clone, Default)]
 pub struct Event {
     set: Rc<Cell<bool>>,
@@ -12,12 +13,12 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event that is not set.
+    /// Creates an event that is not set.
     pub fn new() -> Self {
         Event::default()
     }
 
-    /// Sets the flag and wakes all who wait.
+    /// Sets the flag and wakes all waiting tasks.
     pub fn set(&self) {
         if !self.set.replace(true) {
             self.changed.notify_all();

@@ -1,12 +1,12 @@
-//! Letting work in until closing time, then waiting until all of it has left.
+//! A gate admits work until it is closed, and then waits until all of that work has left.
 //!
-//! Where the idea comes from: Seastar's `gate`.
+//! Lineage: Seastar's `gate`.
 
 use super::Event;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Counts who is inside. Clones are the same gate.
+/// Counts the work inside of it. Clones are the same gate.
 #[derive(Clone, Default)]
 pub struct Gate {
     shared: Rc<Shared>,
@@ -21,22 +21,25 @@ struct Shared {
 
 /// The gate is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the gate is closed: this is being shut down")]
+#[error("the gate is closed: the component is shutting down")]
 pub struct GateClosed;
 
-/// Being inside; dropping it is leaving.
+/// A pass for work inside of the gate; dropping it leaves the gate.
 #[must_use = "a dropped pass has left the gate"]
 pub struct GatePass {
     gate: Gate,
 }
 
 impl Gate {
-    /// An open gate with nobody inside.
+    /// Creates an open gate with no work inside.
     pub fn new() -> Self {
         Gate::default()
     }
 
-    /// Goes in, unless the gate is closed.
+    /// Enters the gate.
+    ///
+    /// # Errors
+    /// Fails if the gate is closed.
     pub fn enter(&self) -> Result<GatePass, GateClosed> {
         if self.shared.closed.get() {
             return Err(GateClosed);
@@ -45,7 +48,7 @@ impl Gate {
         Ok(GatePass { gate: self.clone() })
     }
 
-    /// How many are inside.
+    /// Returns how many passes are inside.
     pub fn count(&self) -> usize {
         self.shared.inside.get()
     }
@@ -55,7 +58,8 @@ impl Gate {
         self.shared.closed.get()
     }
 
-    /// Lets nobody in any more (at once) and waits until all have left. May be called more than once.
+    /// Closes the gate at once, and returns a future that waits until all passes have left. May be
+    /// called more than once.
     pub fn close(&self) -> impl Future<Output = ()> + use<> {
         self.shared.closed.set(true);
         self.check();

@@ -1,8 +1,9 @@
-//! Waiting for each other inside of one shard: no atomics, no `Send`.
+//! Synchronisation between the tasks of one shard: no atomics, no `Send`.
 //!
-//! Wakes are handed out in the order of arrival. All futures here may be dropped at any time; a permit or
-//! notification that was already theirs goes to the next waiter. Allocation: one shared block per object and
-//! a queue that keeps its capacity; waiting itself allocates nothing in the steady state.
+//! Wakes are handed out in the order of arrival. All futures here may be dropped at any time; a
+//! permit or notification that was already granted to a dropped future goes to the next waiter.
+//! Allocation: one shared block per object and a queue that keeps its capacity; waiting itself
+//! allocates nothing in the steady state.
 
 pub mod channel;
 mod event;

@@ -1,48 +1,48 @@
-//! A lock that may be held while waiting for something else.
+//! A mutex that may be held across an await.
 
 use super::{Permit, Semaphore};
 use std::cell::{Ref, RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
 
-/// Mutual exclusion between tasks of one shard, first come first served. Where nothing is awaited while
-/// holding, a `RefCell` is enough and cheaper.
+/// Mutual exclusion between tasks of one shard, first come first served. If the holder awaits
+/// nothing, a `RefCell` is enough and cheaper.
 pub struct Mutex<T> {
     turn: Semaphore,
-    // Never contended: the permit decides. A `RefCell` rather than `unsafe`, as its check costs nothing
-    // beside the semaphore.
+    // Never contended: the permit decides. A `RefCell` rather than `unsafe`, as its check costs
+    // nothing compared with the semaphore.
     value: RefCell<T>,
 }
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex.
+    /// Creates an unlocked mutex.
     pub fn new(value: T) -> Self {
         Mutex { turn: Semaphore::new(1), value: RefCell::new(value) }
     }
 
-    /// Waits for the turn.
+    /// Waits for the lock.
     pub async fn lock(&self) -> MutexGuard<'_, T> {
         let permit = self.turn.acquire(1).await;
         MutexGuard { value: self.value.borrow_mut(), _permit: permit }
     }
 
-    /// Locks if nobody holds it or waits for it.
+    /// Locks if no task holds the lock or waits for it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let permit = self.turn.try_acquire(1)?;
         Some(MutexGuard { value: self.value.borrow_mut(), _permit: permit })
     }
 
-    /// Looks at the value if nobody holds the lock.
+    /// Borrows the value for reading if no task holds the lock.
     pub fn peek(&self) -> Option<Ref<'_, T>> {
         self.value.try_borrow().ok()
     }
 
-    /// The value, without the lock around it.
+    /// Returns the value without the lock around it.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
-/// The lock, held until dropped. The value is given back before the turn is.
+/// The lock, held until dropped. The borrow of the value ends before the permit is released.
 pub struct MutexGuard<'a, T> {
     value: RefMut<'a, T>,
     _permit: Permit,

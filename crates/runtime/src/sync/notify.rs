@@ -1,4 +1,4 @@
-//! Waking a task that waits for "something changed".
+//! Wakes tasks that wait for a notification that something changed.
 
 use super::wait_queue::{Ticket, WaitQueue};
 use std::cell::RefCell;
@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// One stored notification and a queue of waiters. Clones share them.
+/// A stored notification and a queue of waiters. Clones share them.
 #[derive(Clone, Default)]
 pub struct Notify {
     shared: Rc<RefCell<Shared>>,
@@ -20,13 +20,13 @@ struct Shared {
 }
 
 impl Notify {
-    /// A `Notify` without a stored notification.
+    /// Creates a `Notify` without a stored notification.
     pub fn new() -> Self {
         Notify::default()
     }
 
-    /// Wakes the first waiter, or lets the next one pass at once. Several notifications without a waiter
-    /// count as one.
+    /// Wakes the first waiter; without one, stores the notification for the next waiter. At most
+    /// one is stored.
     pub fn notify_one(&self) {
         let mut shared = self.shared.borrow_mut();
         let granted = shared.queue.grant_next();
@@ -37,7 +37,7 @@ impl Notify {
         }
     }
 
-    /// Wakes all who wait now; stores nothing.
+    /// Wakes all tasks that wait at this moment; stores nothing.
     pub fn notify_all(&self) {
         loop {
             let granted = self.shared.borrow_mut().queue.grant_next();
@@ -54,7 +54,8 @@ impl Notify {
     }
 }
 
-/// The future of [`Notify::notified`]. Dropped after it was woken, it passes the notification on.
+/// The future of [`Notify::notified`]. If it is dropped after it was woken, it passes the
+/// notification on.
 #[must_use = "nothing waits before it is awaited"]
 pub struct Notified<'a> {
     notify: &'a Notify,

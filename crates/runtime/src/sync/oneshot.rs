@@ -1,4 +1,4 @@
-//! One value from one task to another.
+//! A oneshot channel moves one value from one task to another.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -13,7 +13,7 @@ struct Shared<T> {
     waker: Option<Waker>,
 }
 
-/// The end that gives the value.
+/// The end that sends the value.
 pub struct Sender<T> {
     shared: Rc<RefCell<Shared<T>>>,
 }
@@ -26,10 +26,10 @@ pub struct Receiver<T> {
 
 /// The sender was dropped without a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the sender went away without a value")]
+#[error("the sender was dropped without a value")]
 pub struct SenderGone;
 
-/// Two connected ends.
+/// Creates two connected ends.
 pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
     let shared = Rc::new(RefCell::new(Shared {
         value: None,
@@ -41,7 +41,10 @@ pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// Gives the value; it comes back if nobody waits for it any more.
+    /// Sends the value.
+    ///
+    /// # Errors
+    /// Returns the value if the receiver was dropped.
     pub fn send(self, value: T) -> Result<(), T> {
         let mut shared = self.shared.borrow_mut();
         if shared.receiver_gone {
@@ -52,7 +55,7 @@ impl<T> Sender<T> {
         // Dropping `self` wakes the receiver.
     }
 
-    /// Whether nobody waits for the value any more.
+    /// Whether the receiver was dropped.
     pub fn is_abandoned(&self) -> bool {
         self.shared.borrow().receiver_gone
     }

@@ -1,4 +1,4 @@
-//! A counting semaphore; the count may be bytes.
+//! A counting semaphore; its units may be bytes.
 
 use super::wait_queue::{Ticket, WaitQueue};
 use std::cell::RefCell;
@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Hands out units in the order of asking: a large request is not starved by small ones behind it.
-/// Clones share the units.
+/// Grants units in the order of the requests: small requests do not starve a large one in front of
+/// them. Clones share the units.
 #[derive(Clone)]
 pub struct Semaphore {
     shared: Rc<RefCell<Shared>>,
@@ -20,30 +20,30 @@ struct Shared {
 }
 
 impl Semaphore {
-    /// A semaphore with `units` free.
+    /// Creates a semaphore with `units` free.
     pub fn new(units: usize) -> Self {
         Semaphore {
             shared: Rc::new(RefCell::new(Shared { available: units, queue: WaitQueue::default() })),
         }
     }
 
-    /// How many units are free.
+    /// Returns how many units are free.
     pub fn available(&self) -> usize {
         self.shared.borrow().available
     }
 
-    /// Whether somebody waits for units.
+    /// Whether a task waits for units.
     pub fn has_waiters(&self) -> bool {
         self.shared.borrow_mut().queue.next_need().is_some()
     }
 
-    /// Waits for `units`. A request for more than will ever be free waits for ever: clamp byte counts to
-    /// the capacity.
+    /// Waits for `units`. A request for more units than will ever be free waits for ever: clamp
+    /// byte counts to the capacity.
     pub fn acquire(&self, units: usize) -> Acquire<'_> {
         Acquire { semaphore: self, units, state: State::New }
     }
 
-    /// Takes `units` if they are free and nobody waits.
+    /// Takes `units` if they are free and no task waits.
     pub fn try_acquire(&self, units: usize) -> Option<Permit> {
         let mut shared = self.shared.borrow_mut();
         if shared.available < units || shared.queue.next_need().is_some() {
@@ -53,7 +53,7 @@ impl Semaphore {
         Some(Permit { semaphore: self.clone(), units })
     }
 
-    /// Puts `units` back, or adds them for the first time.
+    /// Puts `units` back, or adds new ones.
     pub fn release(&self, units: usize) {
         let mut shared = self.shared.borrow_mut();
         shared.available = shared.available.saturating_add(units);
@@ -128,14 +128,14 @@ impl Drop for Acquire<'_> {
             if granted {
                 self.semaphore.release(self.units);
             } else {
-                // A large request that leaves may have been in the way of smaller ones.
+                // A large request that leaves may have blocked smaller ones.
                 self.semaphore.grant();
             }
         }
     }
 }
 
-/// Units taken; dropping gives them back.
+/// Units taken from a semaphore; dropping the permit gives them back.
 #[must_use = "a dropped permit gives its units back"]
 pub struct Permit {
     semaphore: Semaphore,
@@ -143,17 +143,17 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// How many units this permit holds.
+    /// Returns how many units this permit holds.
     pub fn units(&self) -> usize {
         self.units
     }
 
-    /// Keeps the units taken; somebody calls [`Semaphore::release`] later.
+    /// Keeps the units taken; the caller must call [`Semaphore::release`] later.
     pub fn forget(mut self) {
         self.units = 0;
     }
 
-    /// Gives back all but `units`; does nothing if it holds no more than that.
+    /// Gives back all but `units`; does nothing if the permit holds no more than that.
     pub fn shrink_to(&mut self, units: usize) {
         let surplus = self.units.saturating_sub(units);
         if surplus > 0 {
@@ -164,7 +164,7 @@ impl Permit {
 
     /// Takes over the units of another permit of the same semaphore.
     ///
-    /// Panics if it is of another semaphore.
+    /// Panics if the other permit is of another semaphore.
     pub fn merge(&mut self, mut other: Permit) {
         assert!(
             Rc::ptr_eq(&self.semaphore.shared, &other.semaphore.shared),

@@ -1,7 +1,7 @@
-//! Waiters in the order of arrival, each with what it waits for.
+//! A queue of waiters in the order of arrival, each with its need.
 //!
-//! Invariant: entries before `cursor` are granted or gone, entries from it on are waiting or gone; so the
-//! next to be granted is found without a search. A ticket is a position that never moves.
+//! Invariant: entries before `cursor` are granted or gone, entries from it on are waiting or gone;
+//! so the next waiter is found without a search. A ticket is a position that never moves.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -20,7 +20,7 @@ enum Entry<T> {
     Gone,
 }
 
-/// Whom a future is in the queue.
+/// The place of a future in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
@@ -36,7 +36,7 @@ impl<T> WaitQueue<T> {
         Ticket(self.first + self.entries.len() as u64 - 1)
     }
 
-    /// What the next waiter waits for.
+    /// Returns the need of the next waiter.
     pub(crate) fn next_need(&mut self) -> Option<&T> {
         while let Some(Entry::Gone) = self.entries.get(self.cursor) {
             self.cursor += 1;
@@ -48,7 +48,7 @@ impl<T> WaitQueue<T> {
         }
     }
 
-    /// Grants the next waiter its need; the caller wakes it after giving up its borrows.
+    /// Grants the next waiter its need; the caller wakes it after ending its borrows.
     pub(crate) fn grant_next(&mut self) -> Option<(Waker, T)> {
         self.next_need()?;
         let entry = self.entries.get_mut(self.cursor)?;
@@ -64,8 +64,8 @@ impl<T> WaitQueue<T> {
         }
     }
 
-    /// Whether the waiter was granted its need (its ticket is then used up); otherwise it will be woken by
-    /// `waker`.
+    /// Whether the waiter was granted its need (its ticket is then used up); otherwise `waker` will
+    /// be woken.
     pub(crate) fn poll(&mut self, ticket: Ticket, waker: &Waker) -> bool {
         match self.entry(ticket) {
             Some(Entry::Waiting { waker: registered, .. }) => {
@@ -81,7 +81,7 @@ impl<T> WaitQueue<T> {
         }
     }
 
-    /// The waiter goes away; `true` if it had been granted its need, which the caller passes on.
+    /// Removes a waiter; `true` if it had been granted its need, which the caller must pass on.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> bool {
         let Some(entry) = self.entry(ticket) else { return false };
         let granted = matches!(entry, Entry::Granted);

@@ -1,4 +1,4 @@
-//! Work that blocks, on helper threads.
+//! Runs blocking work on helper threads.
 
 use crate::cpu::become_helper_thread;
 use crate::driver::BLOCKING_THREADS;
@@ -8,8 +8,8 @@ use compio::buf::IntoInner;
 use compio::driver::op::Asyncify;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Runs `work` on a helper thread and waits for it without holding the core. For the few system calls that
-/// have no asynchronous form. At most 15 at a time for each shard; more wait.
+/// Runs `work` on a helper thread and waits for it without holding the core: for the few system
+/// calls that have no asynchronous form. Each shard runs at most 15 at a time; further ones wait.
 /// Dropping the future does not stop the work.
 pub async fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     thread_local! {
@@ -23,7 +23,8 @@ pub async fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send +
         BufResult(Ok(0), catch_unwind(AssertUnwindSafe(work)))
     });
     let submitted = compio::runtime::submit(operation);
-    // In a task of its own: if this future is dropped, the place stays taken until the thread is free.
+    // In a task of its own, so that the place stays taken until the thread is free if this future
+    // is dropped.
     let outcome = super::spawn_local(async move {
         let BufResult(_, operation) = submitted.await;
         drop(permit);

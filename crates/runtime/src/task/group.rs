@@ -1,15 +1,18 @@
-//! Tasks that have their turn together, however many they are: those of one client beside those of another.
+//! Task groups: tasks that share one turn, however many they are, such as those of one client
+//! beside those of another.
 //!
-//! To the executor a group is one task, which polls those of its members that are ready, in their order, for [`TURN`], and then
-//! stands behind everybody else who is ready. So who waits behind groups waits for a turn of each, and not for all that their members
-//! have to do.
+//! To the executor a group is one task. It polls its ready members in order, for at most [`TURN`],
+//! and then queues behind all other ready tasks. So a task that waits behind groups waits for one
+//! turn of each, and not for all the work of their members.
 //!
 //! Invariants:
-//! - A wake is never lost: whoever wakes a member puts it into the queue first and wakes the group then; the group looks at the
-//!   queue once more after it was woken.
-//! - A member's slot may have another occupant by the time a wake of the old one comes: that one is polled for nothing.
+//! - A wake is never lost. A wake of a member puts the member into the queue before it wakes the
+//!   group; the group looks at the queue once more after it was woken.
+//! - A member's slot may have a new occupant when a wake of the old one comes: the new one is then
+//!   polled in vain.
 //!
-//! Memory: a slot of some words for each member, kept for the next ones until there is no member left; then up to [`KEPT_SLOTS`] stay.
+//! Memory: a slot of some words for each member. Slots are kept for later members until the group
+//! has no member; then up to [`KEPT_SLOTS`] stay.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -26,14 +29,15 @@ use super::registry::{PanicWatch, SignOff};
 use super::spawn_tracked;
 use crate::{event_loop, preempt, ticks};
 
-/// How long members of a group run before others have their turn, or until the one is done that runs then: some members, each of
-/// which has some µs to do between two waits; less would cost more turns than it brings.
+/// How long members of a group run before other tasks have their turn; the running member may
+/// finish its poll. Long enough for some members, each of which works for some µs between two
+/// waits; a shorter turn would cost more in switches than it brings.
 const TURN: Duration = Duration::from_micros(50);
 
 /// Slots that a group without members keeps.
 const KEPT_SLOTS: usize = 64;
 
-/// Tasks of one shard that share their turns. Dropping it lets them go on.
+/// A group of tasks of one shard that share their turns. Dropping the group lets its tasks go on.
 pub struct TaskGroup {
     members: Rc<Members>,
     location: &'static Location<'static>,
@@ -44,9 +48,11 @@ struct Members {
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
     ready: Arc<ReadyQueue>,
-    /// The runner was spawned; it is gone; nobody spawns members any more.
+    /// The runner was spawned.
     is_begun: Cell<bool>,
+    /// The runner is gone.
     is_over: Cell<bool>,
+    /// The group was dropped, so no more members are spawned.
     is_closed: Cell<bool>,
 }
 
@@ -59,11 +65,11 @@ struct Slot {
 struct Member {
     future: Pin<Box<dyn Future<Output = ()>>>,
     location: &'static Location<'static>,
-    // Behind the future, so that it is dropped after it.
+    // After the future, so that it is dropped after the future.
     _sign_off: SignOff,
 }
 
-/// Members that are ready, by their slots, and whom to wake for them, from the runner's first poll on.
+/// The slots of the members that are ready, and the waker of the runner, set by its first poll.
 #[derive(Default)]
 struct ReadyQueue {
     slots: Mutex<VecDeque<u32>>,
@@ -103,7 +109,7 @@ impl ReadyQueue {
     }
 
     fn wake_runner(&self) {
-        // Without one the runner is yet to be polled, and looks then.
+        // Without a waker the runner was not polled yet, and its first poll looks at the queue.
         if let Some(runner) = self.runner.get() {
             runner.wake_by_ref();
         }
@@ -111,21 +117,23 @@ impl ReadyQueue {
 }
 
 impl TaskGroup {
-    /// A group without members, which costs some words until it gets one.
+    /// Creates a group without members; it costs some words until it gets one.
     #[must_use]
     #[track_caller]
     pub fn new() -> Self {
         Self { members: Rc::default(), location: Location::caller() }
     }
 
-    /// Adds a task. It runs when the spawning task gives way and the group has its turn. A panic in it is printed, and ends nobody else.
+    /// Adds a task. It runs when the spawning task yields and the group has its turn. A panic in it
+    /// is printed and ends no other task.
     ///
     /// Panics outside of an event loop.
     #[track_caller]
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) {
         let state = event_loop::expect_current();
         if state.is_ending() || self.members.is_over.get() {
-            // A destructor spawns while the loop drops its tasks: there is nobody to run it.
+            // A destructor spawns while the loop drops its tasks, and nothing would run the new
+            // one.
             return;
         }
         let _sign_off = SignOff(state.tasks.enter());
@@ -136,7 +144,7 @@ impl TaskGroup {
         }
     }
 
-    /// How many of its tasks are not done.
+    /// Returns how many of its tasks have not ended.
     pub fn live(&self) -> usize {
         self.members.live()
     }
@@ -192,7 +200,8 @@ impl Members {
         let (mut member, waker) = {
             let mut slots = self.slots.borrow_mut();
             let Some(slot) = slots.get_mut(index as usize) else { return };
-            // Read and written in one, so that what a waker has done before it found the member ready is seen by the poll.
+            // Read and written in one step, so that the poll sees what a waking thread did before
+            // it found the member ready.
             slot.wake.is_ready.swap(false, Ordering::AcqRel);
             let Some(member) = slot.member.take() else { return };
             (member, slot.waker.clone())
@@ -210,9 +219,9 @@ impl Members {
             }
         }));
         match polled {
-            // Nobody else has got its slot, which is not free.
+            // The slot is still this member's, because it was not freed.
             Ok(Some(member)) => self.slots.borrow_mut()[index as usize].member = Some(member),
-            // A panic was printed as it began.
+            // A panic was printed when it began.
             Ok(None) | Err(_) => self.leave(index),
         }
     }
@@ -235,7 +244,7 @@ impl Future for Runner {
                 return if is_done { Poll::Ready(()) } else { Poll::Pending };
             };
             members.poll(slot);
-            // Each has a budget of its own, and the stall detector looks at each.
+            // Each member has a budget of its own, and the stall detector watches each.
             now = preempt::member_ends();
         }
         context.waker().wake_by_ref();
@@ -246,7 +255,7 @@ impl Future for Runner {
 impl Drop for Runner {
     fn drop(&mut self) {
         self.0.is_over.set(true);
-        // Not inside of the borrow: what a destructor drops may be the group, or wake a member.
+        // Dropped outside of the borrow: a destructor may drop the group or wake a member.
         let slots = std::mem::take(&mut *self.0.slots.borrow_mut());
         self.0.free.borrow_mut().clear();
         drop(slots);

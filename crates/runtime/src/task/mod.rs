@@ -1,4 +1,4 @@
-//! Tasks of one shard: spawning, joining, blocking work, and loops for tools and tests.
+//! Tasks of one shard: spawning, joining, blocking work, and event loops for tools and tests.
 
 mod blocking;
 mod group;
@@ -16,14 +16,15 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Waits for a task of the same shard and gives its output. Dropping it lets the task go on alone.
+/// Waits for a task of the same shard and returns its output. Dropping the handle lets the task go
+/// on alone.
 #[must_use = "a dropped handle lets the task go on alone: say so with detach()"]
 pub struct JoinHandle<T> {
     inner: Option<compio::runtime::JoinHandle<Option<T>>>,
     name: Option<TaskName>,
 }
 
-/// Spawns a task on the calling shard. It runs when the spawning task gives way.
+/// Spawns a task on the calling shard. It runs when the spawning task yields.
 ///
 /// Panics outside of an event loop.
 #[track_caller]
@@ -39,7 +40,7 @@ pub(crate) fn spawn_tracked<F: Future + 'static>(
 ) -> JoinHandle<F::Output> {
     let state = event_loop::expect_current();
     if state.is_ending() {
-        // A destructor spawns while the loop drops its tasks: there is nobody to run it.
+        // A destructor spawns while the loop drops its tasks, and nothing would run the new one.
         return JoinHandle { inner: None, name: None };
     }
     let name = state.tasks.enter();
@@ -47,10 +48,10 @@ pub(crate) fn spawn_tracked<F: Future + 'static>(
     JoinHandle { inner: Some(compio::runtime::spawn(task)), name: Some(name) }
 }
 
-/// Runs `future` on the calling thread, with an event loop of its own, until it is done; tasks that it
-/// spawned and did not join are dropped then. For tools, tests and foreign threads.
+/// Runs `future` to its end on the calling thread, with an event loop of its own; then drops the
+/// tasks that the future spawned and did not join. For tools, tests and foreign threads.
 ///
-/// Panics inside of another event loop, and when the kernel refuses every kind of event loop.
+/// Panics inside of another event loop, and if the kernel refuses every kind of event loop.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     assert!(!event_loop::is_running(), "block_on inside of an event loop would stop the shard");
     match EventLoop::new() {
@@ -60,13 +61,14 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 impl<T> JoinHandle<T> {
-    /// Lets the task go on alone; a panic in it is then only printed.
+    /// Lets the task go on alone; a panic in it is only printed.
     pub fn detach(mut self) {
         self.detach_inner();
     }
 
-    /// Stops the task where it waits, and waits until it is dropped. `None` if it was stopped before its
-    /// end; a panic in it goes on here. Not for the task itself: it would wait for ever.
+    /// Stops the task where it waits, and waits until it is dropped. Returns `None` if the task was
+    /// stopped before its end; a panic in it continues here. A task must not cancel itself: it
+    /// would wait for ever.
     pub async fn cancel(mut self) -> Option<T> {
         let inner = self.inner.take()?;
         let finished = inner.is_finished();
@@ -102,7 +104,7 @@ impl<T> Drop for JoinHandle<T> {
 impl<T> Future for JoinHandle<T> {
     type Output = T;
 
-    /// A panic in the task goes on in whoever joins it.
+    /// A panic in the task continues in the task that joins it.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let Some(inner) = self.inner.as_mut() else { return Poll::Pending };
         match Pin::new(inner).poll(context) {
@@ -111,7 +113,7 @@ impl<T> Future for JoinHandle<T> {
                 self.inner = None;
                 Poll::Ready(value)
             }
-            // Dropped with its event loop, which is then about to drop us too.
+            // Dropped with its event loop, which is then about to drop the joining task too.
             Poll::Ready(Ok(None)) => {
                 self.inner = None;
                 Poll::Pending
@@ -125,13 +127,13 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
-/// A task as the executor sees it: tells the stall detector where it was spawned, and gives up its future
-/// when the loop ends (the output is then `None`).
+/// A task as the executor sees it. It reports to the stall detector where it was spawned, and drops
+/// its future when the loop ends (the output is then `None`).
 struct Tracked<F> {
     location: &'static Location<'static>,
     polled: bool,
     future: Option<F>,
-    // Behind the future, so that it is dropped after it.
+    // After the future, so that it is dropped after the future.
     sign_off: SignOff,
 }
 

@@ -1,8 +1,11 @@
-//! The live tasks of one event loop: to end them in order, and to tell when a cancelled one is gone.
+//! The registry of the live tasks of one event loop ends them in order, and reports when a
+//! cancelled task is gone.
 //!
-//! The executor underneath, when dropped, drops its tasks while it walks its own queue; a destructor that
-//! wakes another task would then change that queue. So the loop ends its tasks itself, as polls, before it
-//! drops the executor. Memory: a slot per live task, kept for reuse.
+//! The executor underneath drops its tasks while it walks its own queue; a destructor that wakes
+//! another task would then change that queue. So the loop ends its tasks itself, by polling them,
+//! before it drops the executor.
+//!
+//! Memory: a slot per live task, kept for reuse.
 
 use crate::event_loop;
 use std::cell::{Cell, RefCell};
@@ -21,11 +24,12 @@ struct Slot {
     generation: u32,
     /// Wakes the task, from its first poll on.
     task: Option<Waker>,
-    /// Wakes whoever waits until the task is dropped.
+    /// Wakes the task that waits until this task is dropped.
     canceller: Option<Waker>,
 }
 
-/// Which task. A slot's generation grows when its task is gone, so that old names mean nobody.
+/// The name of a task. A slot's generation grows when its task is gone, so that an old name refers
+/// to no task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskName {
     slot: u32,
@@ -48,7 +52,7 @@ impl Registry {
         self.with(name, |slot| slot.task = Some(waker.clone()));
     }
 
-    /// Whether the task is gone; if not, `waker` is woken when it is.
+    /// Whether the task is gone; if not, `waker` is woken when it goes.
     pub(super) fn is_gone(&self, name: TaskName, waker: &Waker) -> bool {
         self.with(name, |slot| slot.canceller = Some(waker.clone())).is_none()
     }
@@ -74,17 +78,17 @@ impl Registry {
         (slot.generation == name.generation).then(|| act(slot))
     }
 
-    /// How many tasks live.
+    /// Returns how many tasks live.
     pub(crate) fn live(&self) -> usize {
         self.live.get()
     }
 
-    /// How many tasks ended by a panic.
+    /// Returns how many tasks ended by a panic.
     pub(crate) fn panicked(&self) -> u64 {
         self.panicked.get()
     }
 
-    /// Wakes all tasks, to find that the loop ends.
+    /// Wakes all tasks, so that they notice that the loop ends.
     pub(crate) fn wake_all(&self) {
         let wakers: Vec<Waker> =
             self.slots.borrow().iter().filter_map(|slot| slot.task.clone()).collect();

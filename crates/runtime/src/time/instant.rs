@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A point in monotonic time, comparable across threads of the process. Arithmetic saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {
-    /// Since the process first asked, or since the manual clock's begin.
+    /// Since the first reading of the process, or since the start of the manual clock.
     nanoseconds: u64,
 }
 
@@ -27,7 +27,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 impl Instant {
-    /// Now. Costs about 25 ns.
+    /// Returns the current instant. Costs about 25 ns.
     pub fn now() -> Self {
         match manual_clock() {
             Some(clock) => clock.now(),
@@ -35,18 +35,19 @@ impl Instant {
         }
     }
 
-    /// When the event loop of this thread last turned: at most some hundred microseconds ago if no task
-    /// stalls. Costs next to nothing. Outside of an event loop the same as [`Instant::now`].
+    /// Returns when the event loop of this thread began its turn: at most some hundred microseconds
+    /// ago if no task stalls. Costs next to nothing. Outside of an event loop it is
+    /// [`Instant::now`].
     pub fn coarse() -> Self {
         COARSE.with(Cell::get).unwrap_or_else(Instant::now)
     }
 
-    /// The time from `earlier` to this, or zero.
+    /// Returns the time from `earlier` to this, or zero.
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.nanoseconds.saturating_sub(earlier.nanoseconds))
     }
 
-    /// The time from this until now, or zero.
+    /// Returns the time from this until now, or zero.
     pub fn elapsed(self) -> Duration {
         Instant::now().since(self)
     }

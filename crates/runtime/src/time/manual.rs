@@ -1,4 +1,4 @@
-//! A clock that only moves when a test moves it.
+//! A manual clock, which only moves when a test moves it.
 
 use super::Instant;
 use std::cell::RefCell;
@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// A clock under the control of a test. While installed on a thread, everything in [`crate::time`] there
-/// goes by it. Clones are the same clock; install it on every shard of a simulation.
+/// A clock under the control of a test. While it is installed on a thread, everything in
+/// [`crate::time`] there uses it. Clones are the same clock; install it on every shard of a
+/// simulation.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
     shared: Arc<Mutex<Shared>>,
@@ -28,12 +29,13 @@ thread_local! {
     static INSTALLED: RefCell<Option<ManualClock>> = const { RefCell::new(None) };
 }
 
-/// The clock of the calling thread, if it is a manual one.
+/// Returns the clock of the calling thread, if it is a manual one.
 pub(crate) fn installed() -> Option<ManualClock> {
     INSTALLED.with(|installed| installed.borrow().clone())
 }
 
-/// If the installed clock moves by itself, moves it to the next timer; `false` if the thread may sleep.
+/// Moves the installed clock to the next timer if it moves when idle; `false` if the thread may
+/// sleep.
 pub(crate) fn advance_when_idle() -> bool {
     let Some(clock) = installed() else { return false };
     let next = {
@@ -53,7 +55,7 @@ pub(crate) fn advance_when_idle() -> bool {
 }
 
 impl ManualClock {
-    /// A clock that stands at `start_micros` since 1970.
+    /// Creates a clock that stands at `start_micros` since 1970.
     pub fn new(start_micros: i64) -> Self {
         let shared = Shared {
             start_micros,
@@ -65,8 +67,8 @@ impl ManualClock {
         ManualClock { shared: Arc::new(Mutex::new(shared)) }
     }
 
-    /// Makes the clock jump to the next timer whenever the event loop has nothing else to do. Only where
-    /// nothing waits for the real world: simulated disk, no sockets, one thread.
+    /// Makes the clock jump to the next timer whenever the event loop has nothing else to do. Only
+    /// for programs that do not wait for the real world: simulated disk, no sockets, one thread.
     pub fn moving_when_idle(self) -> Self {
         self.lock().moves_when_idle = true;
         self
@@ -94,12 +96,12 @@ impl ManualClock {
         due.into_values().flatten().for_each(Waker::wake);
     }
 
-    /// The clock's instant.
+    /// Returns the clock's instant.
     pub fn now(&self) -> Instant {
         Instant::from_nanoseconds(0) + self.lock().now
     }
 
-    /// The clock's wall time, in microseconds since 1970.
+    /// Returns the clock's wall time, in microseconds since 1970.
     pub fn now_micros(&self) -> i64 {
         let shared = self.lock();
         let passed = i64::try_from(shared.now.as_micros()).unwrap_or(i64::MAX);
@@ -125,7 +127,7 @@ impl ManualClock {
     }
 }
 
-/// Removes its entry when the sleeper goes away.
+/// A timer, which removes its entry when the sleeping future is dropped.
 struct Timer {
     clock: ManualClock,
     deadline: Instant,
@@ -147,7 +149,7 @@ impl Drop for Timer {
     }
 }
 
-/// Keeps a [`ManualClock`] installed; dropping it brings back the clock before.
+/// Keeps a [`ManualClock`] installed; dropping it restores the previous clock.
 #[must_use = "dropping the guard removes the clock"]
 pub struct ManualClockGuard {
     before: Option<ManualClock>,

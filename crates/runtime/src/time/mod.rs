@@ -1,7 +1,8 @@
-//! Clocks and timers: wall clock in microseconds, monotonic instants, sleeping; or a clock that tests move.
+//! Clocks and timers: wall clock in microseconds, monotonic instants, sleeping; or a clock that
+//! tests move.
 //!
-//! Wall-clock readings never go backwards within the process, even if the machine's clock is set back; they
-//! then stand still until it has caught up.
+//! Wall-clock readings never go backwards within the process, even if the machine's clock is set
+//! back; they then stand still until the machine's clock has caught up.
 
 mod instant;
 mod manual;

@@ -1,4 +1,4 @@
-//! Sleeping, giving up after a while, doing something regularly.
+//! Timers: sleeping, timeouts, regular ticks.
 
 use super::{Instant, manual_clock};
 use futures_util::future::{Either, select};
@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-/// The time was over before the future was done.
+/// The time allowed had passed before the future was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the time allowed for it has passed")]
 pub struct Elapsed;
@@ -24,13 +24,19 @@ pub async fn sleep_until(deadline: Instant) {
     }
 }
 
-/// Runs `future` for at most `duration`; then drops it. What it was waiting for from the kernel is
-/// cancelled: bytes that were on their way into a read's buffer may be lost.
+/// Runs `future` for at most `duration`, then drops it. Kernel operations for which the future
+/// waits are cancelled: bytes on their way into a read's buffer may be lost.
+///
+/// # Errors
+/// Returns [`Elapsed`] if the future was not done in time.
 pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
     timeout_at(Instant::now() + duration, future).await
 }
 
 /// Runs `future` until `deadline` at most; see [`timeout`].
+///
+/// # Errors
+/// Returns [`Elapsed`] if the future was not done in time.
 pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
     match select(pin!(future), pin!(sleep_until(deadline))).await {
         Either::Left((output, _)) => Ok(output),
@@ -38,13 +44,13 @@ pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Ou
     }
 }
 
-/// Ticks every `period`, for the first time one period from now. Panics if `period` is zero.
+/// Ticks every `period`, for the first time after one period. Panics if `period` is zero.
 pub fn interval(period: Duration) -> Interval {
-    assert!(!period.is_zero(), "an interval of zero would never give way");
+    assert!(!period.is_zero(), "an interval of zero would never yield");
     Interval { next: Instant::now() + period, period }
 }
 
-/// Made by [`interval`].
+/// Regular ticks, made by [`interval`].
 #[derive(Debug)]
 pub struct Interval {
     next: Instant,
@@ -52,7 +58,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Waits for the next tick. Ticks that were missed meanwhile are skipped, not made up for.
+    /// Waits for the next tick and returns its instant. Missed ticks are skipped, not made up for.
     pub async fn tick(&mut self) -> Instant {
         sleep_until(self.next).await;
         let tick = self.next;

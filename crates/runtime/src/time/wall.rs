@@ -1,4 +1,4 @@
-//! The wall clock.
+//! The wall clock and the write timestamps made from it.
 
 use super::manual_clock;
 use std::cell::Cell;
@@ -10,11 +10,12 @@ static LATEST: AtomicI64 = AtomicI64::new(i64::MIN);
 
 thread_local! {
     static LAST_TIMESTAMP: Cell<i64> = const { Cell::new(i64::MIN) };
-    /// What [`now_seconds_coarse`] has read in this turn of the event loop, if it has.
+    /// The reading of [`now_seconds_coarse`] in this turn of the event loop, if there was one.
     static SECONDS_OF_TURN: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
-/// Microseconds since 1970. Within the process, no reading is less than one that was finished before it.
+/// Returns microseconds since 1970. Within the process, no reading is less than one that was
+/// finished before it.
 pub fn now_micros() -> i64 {
     if let Some(clock) = manual_clock() {
         return clock.now_micros();
@@ -27,7 +28,7 @@ pub fn now_micros() -> i64 {
         Ok(since) => micros(since),
         Err(before) => -micros(before.duration()),
     };
-    // Usually a read of a shared cache line; the write only when the clock has moved on since.
+    // Usually this reads a shared cache line; it writes only when the clock has moved on.
     if LATEST.load(Ordering::Relaxed) < now {
         LATEST.fetch_max(now, Ordering::Relaxed).max(now)
     } else {
@@ -35,13 +36,13 @@ pub fn now_micros() -> i64 {
     }
 }
 
-/// A write timestamp: [`now_micros`], but every call on one shard gives more than the call before. Two
-/// shards may give the same.
+/// Returns a write timestamp: [`now_micros`], but every call on one shard returns more than the
+/// call before. Two shards may return the same timestamp.
 pub fn next_timestamp_micros() -> i64 {
     next_timestamp_micros_at(now_micros())
 }
 
-/// [`next_timestamp_micros`] for who has just read `now_us` from [`now_micros`].
+/// As [`next_timestamp_micros`], for a caller that has just read `now_us` from [`now_micros`].
 #[inline]
 pub fn next_timestamp_micros_at(now_us: i64) -> i64 {
     LAST_TIMESTAMP.with(|last| {
@@ -51,19 +52,19 @@ pub fn next_timestamp_micros_at(now_us: i64) -> i64 {
     })
 }
 
-/// Milliseconds since 1970, like [`now_micros`].
+/// Returns milliseconds since 1970, like [`now_micros`].
 pub fn now_millis() -> i64 {
     now_micros().div_euclid(1_000)
 }
 
-/// Seconds since 1970, like [`now_micros`]; for expiry and deletion times.
+/// Returns seconds since 1970, like [`now_micros`]; for expiry and deletion times.
 pub fn now_seconds() -> i64 {
     now_micros().div_euclid(1_000_000)
 }
 
-/// [`now_seconds`], read at most once in each turn of the event loop: some hundred microseconds old at most if no
-/// task stalls. For whether something has expired; costs next to nothing. Outside of an event loop, and where the
-/// clock is a manual one, the same as [`now_seconds`].
+/// Returns [`now_seconds`], read at most once in each turn of the event loop: at most some hundred
+/// microseconds old if no task stalls. Costs next to nothing; use it to check whether something has
+/// expired. Outside of an event loop, and with a manual clock, it is [`now_seconds`].
 #[inline]
 pub fn now_seconds_coarse() -> i64 {
     SECONDS_OF_TURN.with(Cell::get).unwrap_or_else(read_seconds_of_turn)
@@ -78,7 +79,7 @@ fn read_seconds_of_turn() -> i64 {
     now
 }
 
-/// Called by the event loop at each turn, and when what time is changes.
+/// Called by the event loop at each turn, and when another clock is installed.
 pub(crate) fn forget_seconds_of_turn() {
     SECONDS_OF_TURN.with(|seconds| seconds.set(None));
 }

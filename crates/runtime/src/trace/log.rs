@@ -1,13 +1,13 @@
-//! The events of a trace, packed: one string for all texts.
+//! The events of a trace, packed: one string holds all texts.
 
 use std::fmt::{self, Write};
 
 use super::{MAXIMUM_EVENTS, MAXIMUM_TEXT_BYTES};
 
-/// Most bytes of one text.
+/// The most bytes of one text.
 const MAXIMUM_EVENT_BYTES: usize = 2048;
 
-/// What a trace has recorded.
+/// The events and sums that a trace has recorded.
 #[derive(Clone, Debug, Default)]
 pub struct TraceLog {
     text: String,
@@ -24,19 +24,19 @@ struct Entry {
     end: usize,
 }
 
-/// One event.
+/// One event of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEvent<'a> {
     /// Microseconds since the trace began.
     pub elapsed_us: u64,
-    /// Where it happened.
+    /// The shard on which it happened.
     pub shard: usize,
     /// What happened.
     pub text: &'a str,
 }
 
 impl TraceLog {
-    /// The events by time.
+    /// Returns the events, sorted by time.
     pub fn events(&self) -> Vec<TraceEvent<'_>> {
         let event = |entry: &Entry| TraceEvent {
             elapsed_us: entry.elapsed_us,
@@ -48,7 +48,7 @@ impl TraceLog {
         events
     }
 
-    /// Events that found no room.
+    /// Returns how many events found no room.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
@@ -62,7 +62,7 @@ impl TraceLog {
         self.text.capacity() + self.events.capacity() * size_of::<Entry>()
     }
 
-    /// Adds an event if there is room for it within `room` bytes in all.
+    /// Adds an event if the log then takes at most `room` bytes.
     pub(super) fn push(
         &mut self,
         elapsed_us: u64,
@@ -72,17 +72,17 @@ impl TraceLog {
     ) {
         let start = self.text.len();
         let is_full = self.events.len() >= MAXIMUM_EVENTS || start >= MAXIMUM_TEXT_BYTES;
-        // Growing doubles what there is.
+        // Growing doubles the capacity.
         if is_full || 2 * self.memory_bytes() + MAXIMUM_EVENT_BYTES > room {
             self.left_out += 1;
             return;
         }
         let mut bounded = Bounded { text: &mut self.text, left: MAXIMUM_EVENT_BYTES };
-        let _ = bounded.write_fmt(text); // an error says that it was cut
+        let _ = bounded.write_fmt(text); // an error means that the text was cut
         self.events.push(Entry { elapsed_us, shard, start, end: self.text.len() });
     }
 
-    /// Adds the events of another log, or only how many they are.
+    /// Adds the events of another log; if they do not fit, only counts them.
     pub(super) fn append(&mut self, other: TraceLog, fits: bool) {
         self.left_out += other.left_out;
         other.counts.iter().for_each(|(what, number)| self.count(what, *number));
@@ -113,7 +113,7 @@ impl TraceLog {
     }
 }
 
-/// Writes so many bytes and no more.
+/// Writes at most `left` bytes.
 struct Bounded<'a> {
     text: &'a mut String,
     left: usize,

@@ -1,17 +1,19 @@
-//! What one request does, step by step, for those who ask: events with their microseconds, over all shards that it visits.
+//! Request tracing: the steps of one request with their microseconds, over all shards that it
+//! visits.
 //!
-//! A [`Trace`] is a list of events. It is *entered* while its request is polled ([`Traced`]), and code anywhere below says
-//! [`trace_event!`](crate::trace_event) without being handed anything. A call to another shard takes a seed of the trace
-//! along, collects there, and brings the events back with its answer; the mailbox does that by itself. Tasks that are
-//! spawned do not inherit it.
+//! A [`Trace`] is a list of events. It is *entered* while its request is polled ([`Traced`]), and
+//! any code below it adds an event by [`trace_event!`](crate::trace_event), without a parameter. A
+//! call to another shard carries a seed of the trace, collects events there, and returns them with
+//! its answer; the mailbox does that by itself. Spawned tasks do not inherit the trace.
 //!
-//! Cost while nobody asks: where an event could be, a load of a thread-local byte and a branch that is never taken. Nothing
-//! is formatted or allocated.
+//! Cost for a request that is not traced: at each possible event, a load of a thread-local byte and
+//! a branch that is never taken. Nothing is formatted or allocated.
 //!
-//! Memory: at most [`MAXIMUM_EVENTS`] and [`MAXIMUM_TEXT_BYTES`] for each trace, and [`MAXIMUM_SHARD_BYTES`] for all that are
-//! alive on a shard. What is beyond is counted, not kept.
+//! Memory bound: [`MAXIMUM_EVENTS`] and [`MAXIMUM_TEXT_BYTES`] for each trace, and
+//! [`MAXIMUM_SHARD_BYTES`] for all live traces of a shard. Events beyond that are counted, not
+//! kept.
 //!
-//! The idea is that of Cassandra's and ScyllaDB's `system_traces`.
+//! Lineage: the `system_traces` of Cassandra and ScyllaDB.
 
 mod log;
 mod scope;
@@ -29,21 +31,23 @@ pub use scope::Traced;
 
 use crate::time::Instant;
 
-/// Events of one trace.
+/// The most events of one trace.
 pub const MAXIMUM_EVENTS: usize = 2000;
-/// Bytes of the texts of one trace.
+/// The most bytes of the texts of one trace.
 pub const MAXIMUM_TEXT_BYTES: usize = 256 << 10;
-/// Bytes of all traces that are alive on one shard.
+/// The most bytes of all live traces of one shard.
 pub const MAXIMUM_SHARD_BYTES: usize = 8 << 20;
 
 thread_local! {
-    /// Whether a trace is entered. Apart from the trace itself, so that a look needs no check for destructors.
+    /// Whether a trace is entered. Kept apart from the trace itself, so that a check needs no test
+    /// for destructors.
     static IS_ON: Cell<bool> = const { Cell::new(false) };
     static ENTERED: RefCell<Option<Trace>> = const { RefCell::new(None) };
     static SHARD_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Adds an event to the trace of the running request, if it has one: the arguments are those of `format!`.
+/// Adds an event to the trace of the running request, if it has one: the arguments are those of
+/// `format!`.
 #[macro_export]
 macro_rules! trace_event {
     ($($argument:tt)*) => {
@@ -59,7 +63,7 @@ pub fn is_on() -> bool {
     IS_ON.get()
 }
 
-/// Adds an event to the trace that is entered; see [`trace_event!`](crate::trace_event).
+/// Adds an event to the entered trace; see [`trace_event!`](crate::trace_event).
 #[cold]
 pub fn record(text: fmt::Arguments<'_>) {
     if let Some(trace) = entered() {
@@ -67,7 +71,7 @@ pub fn record(text: fmt::Arguments<'_>) {
     }
 }
 
-/// Adds to a sum of the trace that is entered, for what is too frequent to be an event.
+/// Adds to a sum of the entered trace, for steps that are too frequent to be events.
 #[cold]
 pub fn count(what: &'static str, number: u64) {
     if let Some(trace) = entered() {
@@ -75,12 +79,13 @@ pub fn count(what: &'static str, number: u64) {
     }
 }
 
-/// A sum, which then begins anew. Zero if there is none.
+/// Returns a sum of the entered trace and resets it. Zero if there is none.
 pub fn take_count(what: &'static str) -> u64 {
     entered().map_or(0, |trace| trace.0.log.borrow_mut().take_count(what))
 }
 
-/// The id that the client of the running request is told, if it is traced and asked for it.
+/// Returns the id that the answer reports to the client, if the running request is traced and the
+/// client asked for it.
 #[cold]
 pub fn told_id() -> Option<Uuid> {
     entered().and_then(|trace| trace.0.told_id)
@@ -90,7 +95,7 @@ fn entered() -> Option<Trace> {
     ENTERED.with_borrow(Option::clone)
 }
 
-/// The trace of a request. Clones are the same trace.
+/// The trace of one request. Clones are the same trace.
 #[derive(Clone, Debug)]
 pub struct Trace(Rc<Session>);
 
@@ -99,23 +104,24 @@ struct Session {
     told_id: Option<Uuid>,
     began: Instant,
     log: RefCell<TraceLog>,
-    /// What of the shard's memory it has.
+    /// Bytes of the shard's memory that it has charged.
     charged: Cell<usize>,
 }
 
-/// What a call takes to another shard.
+/// The part of a trace that a call takes to another shard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TraceSeed {
     began: Instant,
 }
 
 impl Trace {
-    /// A trace that begins now. `told_id`: what the client is told, if it asked.
+    /// Begins a trace. `told_id` is the id that the answer reports to the client, if the client
+    /// asked for it.
     pub fn new(told_id: Option<Uuid>) -> Self {
         Self::at(told_id, Instant::now())
     }
 
-    /// The part of a trace that another shard began.
+    /// Creates the part of a trace that another shard began.
     pub(crate) fn of_seed(seed: TraceSeed) -> Self {
         Self::at(None, seed.began)
     }
@@ -131,7 +137,7 @@ impl Trace {
         work()
     }
 
-    /// The time since its begin.
+    /// Returns the time since the trace began.
     pub fn elapsed(&self) -> Duration {
         self.0.began.elapsed()
     }
@@ -147,10 +153,10 @@ impl Trace {
         self.charge(after.saturating_sub(before));
     }
 
-    /// Takes in what happened on another shard.
+    /// Adds the events that another shard recorded.
     fn absorb(&self, other: TraceLog) {
         let before = self.0.log.borrow().memory_bytes();
-        // Growing doubles what there is.
+        // Growing doubles the capacity.
         let growth = 2 * other.memory_bytes() + before;
         let fits = SHARD_BYTES.get() + growth <= MAXIMUM_SHARD_BYTES;
         self.0.log.borrow_mut().append(other, fits);
@@ -158,7 +164,8 @@ impl Trace {
         self.charge(after.saturating_sub(before));
     }
 
-    /// Takes memory of the shard's share for what belongs to the trace, until that is dropped. False: there is none left.
+    /// Charges bytes of the shard's bound to the trace until the trace is dropped. Returns false if
+    /// there are not enough left.
     pub fn charge(&self, bytes: usize) -> bool {
         let used = SHARD_BYTES.get() + bytes;
         if used > MAXIMUM_SHARD_BYTES {
@@ -169,7 +176,7 @@ impl Trace {
         true
     }
 
-    /// What was recorded so far; the trace is empty then.
+    /// Takes the events recorded so far; the trace is empty then.
     pub fn take_log(&self) -> TraceLog {
         self.0.log.take()
     }
@@ -185,7 +192,7 @@ impl Drop for Session {
     }
 }
 
-/// The seed for a call, if the running request is traced.
+/// Returns the seed for a call, if the running request is traced.
 #[inline]
 pub(crate) fn seed() -> Option<TraceSeed> {
     if !is_on() {
@@ -194,7 +201,7 @@ pub(crate) fn seed() -> Option<TraceSeed> {
     entered().map(|trace| TraceSeed { began: trace.0.began })
 }
 
-/// Adds what another shard recorded to the trace that is entered.
+/// Adds the events that another shard recorded to the entered trace.
 #[cold]
 pub(crate) fn absorb(log: TraceLog) {
     if let Some(trace) = entered() {
@@ -202,7 +209,7 @@ pub(crate) fn absorb(log: TraceLog) {
     }
 }
 
-/// A future that runs with a trace entered, or as it is.
+/// Wraps a future so that it runs with `trace` entered; with `None` it runs as it is.
 pub fn traced<F: Future>(trace: Option<Trace>, future: F) -> Traced<F> {
     Traced::new(trace, future)
 }

@@ -1,4 +1,4 @@
-//! Entering a trace: for a call, or for each poll of a future.
+//! Enters a trace: for a call, or for each poll of a future.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 
 use super::{ENTERED, IS_ON, Trace};
 
-/// While it lives, the trace is the thread's; then the one before it is again, also after a panic.
+/// While this lives, its trace is the thread's; the drop restores the previous one, also after a
+/// panic.
 pub(super) struct Entered {
     before: Option<Trace>,
 }
