@@ -1,4 +1,4 @@
-//! Finding partitions and rows in Data.db.
+//! This module contains the indexes that find partitions and rows in Data.db.
 
 pub mod big;
 pub mod bti;

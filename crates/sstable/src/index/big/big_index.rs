@@ -1,11 +1,13 @@
-//! Index.db with its summary: what a reader of SSTables asks.
+//! `BigIndex` combines Index.db with its summary and answers the look-ups of the SSTable reader.
 //!
-//! A look-up costs a search by halves in memory, and one among the entries of an interval between samples, which are cached in
-//! a form for it (`flat_page`).
+//! A look-up costs one binary search in memory, and one search among the entries of an interval
+//! between two samples. The entries of an interval are cached in a form that can be searched
+//! (`flat_page`).
 //!
-//! The summary is a hint that is checked as far as an answer relies on it: the entries at both ends of the interval must be
-//! those that it names. If they are not, or Summary.db is missing or damaged, the summary is made anew from Index.db, once,
-//! and errors after that are Index.db's own.
+//! The summary is a hint. It is checked as far as an answer relies on it: the entries at both ends
+//! of the interval must have the keys that the summary gives. If they have not, or if Summary.db is
+//! missing or damaged, the index rebuilds the summary from Index.db once. Later errors are errors
+//! of Index.db.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -29,33 +31,41 @@ use crate::{
     versions::DeletionTimeForm,
 };
 
-/// An opened index. Holds the summary, and no pages.
+/// An open index of an SSTable in the `big` format. It holds the summary in memory, and no pages.
 #[derive(Debug)]
 pub struct BigIndex<F> {
     file: F,
     data_length: u64,
     min_index_interval: u32,
     summary: RefCell<Rc<Summary>>,
-    /// How often the summary was made anew: what was cached by the intervals of another one is not asked for.
+    /// How often the summary was rebuilt. The number is part of the cache key of an interval, so
+    /// that intervals of an earlier summary are not found.
     summary_number: Cell<u64>,
-    /// Set when the summary is not Summary.db's: what was wrong with that, if there was one.
+    /// Set when the summary was not read from Summary.db. Holds the fault of Summary.db, or `None`
+    /// if the file is missing.
     rebuilt: OnceCell<Option<SSTableError>>,
     first_key: DecoratedKey,
     last_key: DecoratedKey,
 }
 
-/// What came of reading an interval.
+/// The result of reading an interval.
 enum Scanned {
     Found(IndexEntry),
     Absent,
-    /// The summary does not fit Index.db, or Index.db is corrupt.
+    /// The summary contradicts Index.db, or Index.db is corrupt.
     Contradiction(SSTableError),
 }
 
 impl<F: IndexFile + Clone> BigIndex<F> {
-    /// Opens Index.db. `summary` is Summary.db, name and content, if there is one; `data_length` is that of Data.db,
-    /// uncompressed; `min_index_interval` the table's, for a summary that must be made anew. Reads the first and the last
-    /// few entries, or all if the summary is of no use.
+    /// Opens Index.db and reads its first and last few entries, or all of them if the summary
+    /// cannot be used.
+    ///
+    /// `summary` is the name and content of Summary.db, if the file exists. `data_length` is the
+    /// uncompressed length of Data.db in bytes. `min_index_interval` is the table's setting; it is
+    /// used to rebuild the summary.
+    ///
+    /// # Errors
+    /// Fails if Index.db is corrupt, or if a file cannot be read.
     pub async fn open(
         file: F,
         summary: Option<(&FileName, &Bytes)>,
@@ -82,7 +92,7 @@ impl<F: IndexFile + Clone> BigIndex<F> {
                 Summary::rebuild(&file, data_length, min_index_interval).await?
             }
         };
-        // Copies: the summary's memory may be exchanged.
+        // The keys are copied, because the summary may be replaced and its memory freed.
         let owned = |key: &Bytes| DecoratedKey::new(Bytes::copy_from_slice(key));
         let (first_key, last_key) = (owned(summary.first_key()), owned(summary.last_key()));
         let summary = RefCell::new(Rc::new(summary));
@@ -99,43 +109,47 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         })
     }
 
-    /// Key of the first partition.
+    /// Returns the key of the first partition.
     pub fn first_key(&self) -> &DecoratedKey {
         &self.first_key
     }
 
-    /// Key of the last partition.
+    /// Returns the key of the last partition.
     pub fn last_key(&self) -> &DecoratedKey {
         &self.last_key
     }
 
-    /// Index.db.
+    /// Returns the file Index.db.
     pub fn file(&self) -> &F {
         &self.file
     }
 
-    /// The summary as it is now.
+    /// Returns the current summary.
     pub fn summary(&self) -> Rc<Summary> {
         self.summary.borrow().clone()
     }
 
-    /// `None` if the summary is Summary.db's. Otherwise it was made anew: `Some(None)` if there was none, or what was wrong.
+    /// Returns `None` if the summary was read from Summary.db. If it was rebuilt, returns
+    /// `Some(None)` when Summary.db is missing, and otherwise the fault of Summary.db.
     pub fn summary_fault(&self) -> Option<Option<&SSTableError>> {
         self.rebuilt.get().map(Option::as_ref)
     }
 
-    /// Bytes that it holds.
+    /// Returns the number of bytes of memory that the index holds.
     pub fn memory_bytes(&self) -> usize {
         let keys = self.first_key.key.len() + self.last_key.key.len();
         size_of::<Self>() + keys + self.summary.borrow().memory_bytes()
     }
 
-    /// The entry with exactly this key.
+    /// Returns the entry with exactly this key.
+    ///
+    /// # Errors
+    /// Fails if Index.db is corrupt or cannot be read.
     pub async fn exact(&self, key: &DecoratedKey) -> Result<Option<IndexEntry>> {
         self.exact_from(&self.file, key).await
     }
 
-    /// The same by the file as one reader has it.
+    /// Works like [`exact`](Self::exact), and reads through one reader's handle of the file.
     pub(crate) async fn exact_from(
         &self,
         file: &F,
@@ -177,7 +191,8 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         }
     }
 
-    /// The same where the page is at hand: `page` gives it by its number, or none if it cannot. Then there is no answer.
+    /// Works like [`exact`](Self::exact), and uses only cached pages. `page` returns the page with
+    /// a number, or `None` if it is not cached; the result is `None` then.
     #[inline]
     pub(crate) fn exact_at_hand<'p>(
         &self,
@@ -191,7 +206,8 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         Some(page.find(key, tokens, start, end))
     }
 
-    /// The page that [`BigIndex::exact_at_hand`] lacks for a key, put together from the file; empty if there is no such form.
+    /// Builds the page that [`BigIndex::exact_at_hand`] misses for a key, from the file. The page
+    /// is empty if the interval has no flat form.
     pub(crate) async fn interval_of(&self, key: DecoratedKeyRef<'_>) -> Result<Bytes> {
         let summary = self.summary();
         let interval = summary.interval_of(key.token, key.key);
@@ -199,13 +215,13 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         self.file.made(self.page_number(&interval), make).await
     }
 
-    /// Under which number the entries of an interval are cached.
+    /// Returns the number under which the entries of an interval are cached.
     fn page_number(&self, interval: &Interval) -> u64 {
         let sample = interval.start.map_or(0, |(sample, _)| sample as u64 + 1);
         self.summary_number.get() << 40 | sample
     }
 
-    /// Tokens and positions at the ends of an interval.
+    /// Returns the tokens and the positions at both ends of an interval.
     fn ends(&self, summary: &Summary, interval: &Interval) -> ((Token, Token), u64, u64) {
         let token = |end: Option<(usize, u64)>| end.and_then(|(sample, _)| summary.token(sample));
         let first = token(interval.start).unwrap_or(self.first_key.token);
@@ -215,17 +231,21 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         ((first, last), start, end)
     }
 
-    /// Reads the entries of an interval into a page; an empty one if they have no such form. An error too if they are not
-    /// those that the summary names: the sample at the end belongs to it, so that nothing is absent by a wrong summary.
+    /// Reads the entries of an interval into a page. The page is empty if the entries have no flat
+    /// form.
+    ///
+    /// Fails also if the entries are not the ones that the summary names. The sample at the end of
+    /// the interval is checked too, so that a wrong summary cannot make a key seem absent.
     async fn flatten(&self, file: &F, summary: &Summary, interval: Interval) -> Result<Bytes> {
         let (_, start, end) = self.ends(summary, &interval);
-        // With the key of the sample that ends it.
+        // The read includes the key of the sample that ends the interval.
         let behind = interval
             .end
             .map_or(0, |(sample, _)| (summary.key(sample).len() + MAXIMUM_ENTRY_OVERHEAD) as u64);
         let mut cursor = match end.saturating_add(behind).saturating_sub(start) <= PIECE_BYTES {
             true => EntryCursor::up_to(file, start, end.saturating_add(behind), self.data_length),
-            // Of wide partitions most is stepped over.
+            // The entries of wide partitions consist mostly of promoted indexes, which the cursor
+            // skips.
             false => EntryCursor::new(file, start, self.data_length),
         };
         let contradiction =
@@ -260,12 +280,15 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         }
     }
 
-    /// The first entry right of a bound.
+    /// Returns the first entry to the right of a bound.
+    ///
+    /// # Errors
+    /// Fails if Index.db is corrupt or cannot be read.
     pub async fn ceiling(&self, bound: &KeyBound) -> Result<Option<IndexEntry>> {
         self.ceiling_from(&self.file, bound).await
     }
 
-    /// The same by the file as one reader has it.
+    /// Works like [`ceiling`](Self::ceiling), and reads through one reader's handle of the file.
     pub(crate) async fn ceiling_from(
         &self,
         file: &F,
@@ -299,12 +322,15 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         }
     }
 
-    /// All entries in order, read in large pieces around the cache.
+    /// Returns all entries in order. They are read in large pieces that bypass the cache.
     pub fn entries(&self) -> Entries<F> {
         Entries::new(self.file.clone(), self.data_length)
     }
 
-    /// The index of an entry's rows, if it has one.
+    /// Opens the index of the rows of an entry's partition, if the entry has one.
+    ///
+    /// # Errors
+    /// Fails if the promoted index is corrupt or cannot be read.
     pub async fn promoted_index(
         &self,
         entry: &IndexEntry,
@@ -314,7 +340,8 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         self.promoted_index_from(self.file.clone(), entry, format, form).await
     }
 
-    /// The same by the file as one reader has it.
+    /// Works like [`promoted_index`](Self::promoted_index), and reads through one reader's handle
+    /// of the file.
     pub(crate) async fn promoted_index_from(
         &self,
         file: F,
@@ -326,8 +353,9 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         PromotedIndexReader::open(file, location, format.clone(), form).await.map(Some)
     }
 
-    /// Reads an interval up to an entry for whose key `is_wanted` gives a token. The sample at the end belongs to it, so
-    /// that nothing is absent by a wrong summary.
+    /// Reads an interval up to the first wanted entry, for which `is_wanted` returns the token of
+    /// its key. The sample at the end of the interval is checked too, so that a wrong summary
+    /// cannot make a key seem absent.
     async fn scan(
         &self,
         file: &F,
@@ -371,7 +399,8 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         }
     }
 
-    /// Makes the summary anew, if it is still the one that was wrong and has not been made by us.
+    /// Rebuilds the summary, unless it was replaced meanwhile. Returns `error` if the summary was
+    /// rebuilt before, because Index.db is corrupt then.
     async fn replace_summary(&self, wrong: &Rc<Summary>, error: SSTableError) -> Result<()> {
         if !Rc::ptr_eq(wrong, &self.summary.borrow()) {
             return Ok(());
@@ -380,7 +409,7 @@ impl<F: IndexFile + Clone> BigIndex<F> {
             return Err(error);
         }
         let right = Summary::rebuild(&self.file, self.data_length, self.min_index_interval).await?;
-        // Another look-up may have been first.
+        // Another look-up may have replaced the summary during the await.
         if self.rebuilt.set(Some(error)).is_ok() {
             *self.summary.borrow_mut() = Rc::new(right);
             self.summary_number.set(self.summary_number.get() + 1);
@@ -389,7 +418,8 @@ impl<F: IndexFile + Clone> BigIndex<F> {
     }
 }
 
-/// Compares the ends of a summary with Index.db: the first entry, and those behind the last sample.
+/// Compares both ends of a summary with Index.db: the first entry, and the entries after the last
+/// sample.
 async fn check_ends<F: IndexFile>(file: &F, summary: &Summary, data_length: u64) -> Result<()> {
     let mut cursor = EntryCursor::new(file, 0, data_length);
     let is_first = match cursor.step().await? {
@@ -418,7 +448,7 @@ async fn check_ends<F: IndexFile>(file: &F, summary: &Summary, data_length: u64)
     }
 }
 
-/// [`KeyBound::is_before`] for a key that is not an object.
+/// Works like [`KeyBound::is_before`] for a borrowed key.
 fn is_before(bound: &KeyBound, token: Token, key: &[u8]) -> bool {
     match bound {
         KeyBound::Unbounded => true,

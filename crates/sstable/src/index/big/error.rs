@@ -1,32 +1,33 @@
-//! What cannot be written to an index.
+//! This module defines the errors of writing an index in the `big` format.
 
 use thiserror::Error;
 
-/// Why something could not be written to an index. Only callers' mistakes and values beyond what the format can hold end
-/// here; the index is not to be continued then.
+/// An error of writing an index. The cause is a mistake of the caller, or a value that the format
+/// cannot hold. The index must not be continued after an error.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BigIndexWriteError {
     /// A partition key is longer than 65,535 bytes.
     #[error("partition key of {length} bytes; the format holds 65535")]
     KeyTooLong {
-        /// Its length.
+        /// Length of the key in bytes.
         length: usize,
     },
-    /// Positions in Data.db do not increase from entry to entry, or those of blocks inside of a partition.
+    /// Positions do not increase: positions in Data.db from entry to entry, or positions of blocks
+    /// inside a partition.
     #[error("position {position} does not come after {previous}")]
     OutOfOrder {
-        /// The position.
+        /// The rejected position.
         position: u64,
-        /// The one before.
+        /// The position of the entry or block before it.
         previous: u64,
     },
-    /// The promoted index of one partition has 2 GiB.
+    /// The promoted index of one partition reaches 2 GiB.
     #[error("the index of a partition's rows is longer than {limit} bytes")]
     TooManyBlocks {
-        /// The most that the format holds.
+        /// Maximum length of the blocks in bytes.
         limit: usize,
     },
-    /// A clustering value does not have its type's length.
+    /// A clustering value does not have the length of its type.
     #[error("clustering position: {0}")]
     Position(String),
 }

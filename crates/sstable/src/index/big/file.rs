@@ -1,4 +1,4 @@
-//! Where the bytes of an index come from.
+//! This module defines where the bytes of an index come from: the page cache and a file, or memory.
 
 use std::future::{Future, ready};
 
@@ -10,27 +10,29 @@ use crate::{
     page_cache::{CachedFile, CachedPage, Caching},
 };
 
-/// The part of the number of something made that tells the interval of the summary.
+/// The bits of a page number that hold the interval of the summary.
 const INTERVAL_BITS: u64 = (1 << 40) - 1;
 
-/// A file that is read by pages, for look-ups, or in large pieces, from front to back.
+/// A file that look-ups read by pages and scans read in large pieces, from front to back.
 ///
-/// Static dispatch, as in [`PageSource`](espalier_trie::page::PageSource): where a page is at hand, a look-up costs no more
-/// than with a plain function.
+/// Dispatch is static, as in [`PageSource`](espalier_trie::page::PageSource): if a page is
+/// resident, a look-up costs no more than a plain function call.
 pub trait IndexFile {
-    /// The file, for errors.
+    /// Returns the name of the file, for errors.
     fn name(&self) -> &FileName;
 
-    /// Its length in bytes.
+    /// Returns the length of the file in bytes.
     fn length(&self) -> u64;
 
-    /// The page of 4 KiB with this number; shorter at the end of the file, empty behind it.
+    /// Returns the page of 4 KiB with this number. It is shorter at the end of the file, and empty
+    /// after it.
     fn page(&self, number: u64) -> impl Future<Output = Result<Bytes>>;
 
-    /// A piece that is not to be kept in a cache. It must be inside of the file.
+    /// Reads a piece of the file that the cache does not keep. The piece must lie inside the file.
     fn piece(&self, offset: u64, length: usize) -> impl Future<Output = Result<Bytes>>;
 
-    /// What `make` makes of a part of the file, or what it made before and is still in the cache under that number.
+    /// Returns the page that `make` builds from a part of the file. If an earlier result is cached
+    /// under the number, returns it without calling `make`.
     fn made<M: Future<Output = Result<Bytes>>>(
         &self,
         _number: u64,
@@ -130,7 +132,7 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// A file of these bytes.
+    /// Creates a file with these bytes.
     pub fn new(name: FileName, bytes: Bytes) -> Self {
         Self { name, bytes }
     }
@@ -170,8 +172,8 @@ fn check_inside<F: IndexFile>(file: &F, offset: u64, length: usize) -> Result<()
     }
 }
 
-/// The `length` bytes at `offset` by way of pages: a slice of one, or put together from several. Nothing is allocated
-/// before it is known that the file has that much.
+/// Reads `length` bytes at `offset` by pages. The result is a slice of one page, or a copy that
+/// joins several pages. Memory is allocated only after the check that the file has that many bytes.
 pub(super) async fn read_span<F: IndexFile>(file: &F, offset: u64, length: usize) -> Result<Bytes> {
     check_inside(file, offset, length)?;
     let page_bytes = PAGE_BYTES as u64;
@@ -213,7 +215,8 @@ mod tests {
         page_cache::{PageCache, Part},
     };
 
-    /// Written through an append file, read through a page cache that holds a tenth of it.
+    /// The index is written through an append file, and read through a page cache that holds a
+    /// tenth of it.
     #[test]
     fn an_index_on_disk() {
         espalier_runtime::block_on(async {

@@ -1,15 +1,20 @@
-//! The entries of one interval between samples, in the form in which they are cached: found by halves, without parsing.
+//! A flat page holds the entries of one interval between two samples in the form in which they are
+//! cached. A binary search finds an entry without parsing.
 //!
 //! ```text
 //! page   entry × count, then the keys of all, one behind the other, then le32 count
-//! entry  le64 position in Data.db, le32 position in Index.db from the interval's start, le32 end of its key
+//! entry  le64 position in Data.db, le32 position in Index.db from the interval's start,
+//!        le32 end of its key
 //! ```
 //!
-//! One allocation for all entries and keys: a page is made, moved and evicted as one piece, whatever it holds. Memory: 16
-//! bytes for each partition beside its key (an entry of Index.db takes 6 to 8 beside it). Promoted indexes are not in it.
-//! Tokens are not either: a search needs those of the few keys that it looks at, and a guess by the token wanted comes near.
+//! The page is one allocation for all entries and keys, so it is built, moved and evicted as one
+//! piece. Memory: 16 bytes for each partition besides its key (an entry of Index.db takes 6 to 8
+//! bytes besides it). Promoted indexes are not part of the page. Tokens are not either: a search
+//! needs only the tokens of the few keys that it compares, and starts near the key because it
+//! interpolates by the token.
 //!
-//! The idea of dense pages is from ScyllaDB's change "Fix bad performance for densely populated partition index pages".
+//! The idea of dense pages is from ScyllaDB's change "Fix bad performance for densely populated
+//! partition index pages".
 
 use bytes::Bytes;
 use espalier_mutation::{DecoratedKeyRef, Token};
@@ -19,21 +24,22 @@ use espalier_types::vint;
 
 const ENTRY_BYTES: usize = 16;
 
-/// A longer one is not made: it is put together, and freed, in one go, and the core is not to be held for that. An interval of
-/// the usual 128 partitions makes some 3 KiB.
+/// Maximum length of a page in bytes. A longer page is not built, because building and freeing it
+/// takes one uninterrupted step and would hold the core. An interval of the usual 128 partitions
+/// takes about 3 KiB.
 const MAXIMUM_BYTES: usize = 512 * 1024;
 
-/// What an entry says beside its key.
+/// The content of an entry besides its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlatEntry {
     pub(crate) data_position: u64,
-    /// Where the entry begins in Index.db.
+    /// Position in Index.db at which the entry begins.
     pub(crate) position: u64,
     pub(crate) promoted: Option<PromotedLocation>,
     pub(crate) next_position: u64,
 }
 
-/// Makes a page, entry by entry.
+/// Builds a page entry by entry.
 #[derive(Debug, Default)]
 pub(super) struct FlatPageBuilder {
     start: u64,
@@ -47,8 +53,9 @@ impl FlatPageBuilder {
         Self { start, ..Self::default() }
     }
 
-    /// Adds the next entry. False if it has no room: the page would be too large, the interval is longer than 4 GiB, or its
-    /// integers are longer than they need be, so that the page would not tell where the promoted index begins.
+    /// Adds the next entry. Returns false if the page cannot hold it: the page would be too large,
+    /// or the interval is longer than 4 GiB, or the integers of the entry are longer than
+    /// necessary, so that the position of the promoted index cannot be derived from the page.
     pub(super) fn add(&mut self, key: &[u8], entry: &FlatEntry) -> bool {
         let Some(relative) = entry.position.checked_sub(self.start) else { return false };
         let Ok(relative) = u32::try_from(relative) else { return false };
@@ -77,8 +84,8 @@ impl FlatPageBuilder {
     }
 }
 
-/// Where the promoted index is, if there is one, of an entry that reaches to `next`: what its head leaves. `None` if the
-/// entry is no such.
+/// Derives the location of an entry's promoted index, if it has one, from the length of its head.
+/// The entry ends at `next`. Returns `None` if no entry of this form has that length.
 fn promoted(
     position: u64,
     key_length: usize,
@@ -100,7 +107,7 @@ fn promoted(
     })
 }
 
-/// A page as it lies in the cache.
+/// A page, borrowed from the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlatPage<'page> {
     entries: &'page [[u8; ENTRY_BYTES]],
@@ -108,7 +115,8 @@ pub(crate) struct FlatPage<'page> {
 }
 
 impl<'page> FlatPage<'page> {
-    /// A page that [`FlatPageBuilder`] made; `None` of an empty one, which stands for an interval that has no flat form.
+    /// Wraps the bytes of a page that [`FlatPageBuilder`] built. Returns `None` for an empty page,
+    /// which stands for an interval that has no flat form.
     #[inline]
     pub(crate) fn new(bytes: &'page [u8]) -> Option<Self> {
         let (rest, count) = bytes.split_last_chunk::<4>()?;
@@ -131,8 +139,8 @@ impl<'page> FlatPage<'page> {
         self.keys.get(start..self.field(index, 12)?)
     }
 
-    /// The entry with exactly this key. `tokens` are those at the ends of the interval, `start` and `end` its positions in
-    /// Index.db.
+    /// Returns the entry with exactly this key. `tokens` are the tokens at both ends of the
+    /// interval; `start` and `end` are its positions in Index.db.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -152,8 +160,9 @@ impl<'page> FlatPage<'page> {
         Some(FlatEntry { data_position, position, promoted, next_position })
     }
 
-    /// Keys are hashes as far as their order goes, so that they lie evenly: the place of one among them is guessed, and what
-    /// is on the right side of the guess is searched in steps that double, then by halves.
+    /// Searches the index of a key. Tokens are hashes and therefore spread evenly, so the search
+    /// first interpolates the index of the key. Then it searches from there with steps that double,
+    /// and at last by halves.
     #[inline]
     fn search(&self, key: DecoratedKeyRef<'_>, tokens: (Token, Token)) -> Option<usize> {
         let count = self.entries.len();
@@ -213,7 +222,8 @@ mod tests {
 
     use super::*;
 
-    /// A page of these keys, each with a promoted index of so many bytes; and its end.
+    /// Builds a page of these keys, each with a promoted index of the given length in bytes.
+    /// Returns the end of the page's interval and the entries too.
     fn page(keys: &[(DecoratedKey, u64)], start: u64) -> (Bytes, u64, Vec<FlatEntry>) {
         let mut builder = FlatPageBuilder::new(start);
         let (mut position, mut entries) = (start, Vec::new());
@@ -274,7 +284,8 @@ mod tests {
         let mut builder = FlatPageBuilder::new(1000);
         let entry =
             FlatEntry { data_position: 5, position: 1000, promoted: None, next_position: 1006 };
-        // Two for the length, one key byte, one for the position, and two for a promoted index of nothing.
+        // Two bytes for the length, one for the key, one for the position, and two for an empty
+        // promoted index.
         assert!(!builder.add(b"k", &entry));
         assert!(!builder.add(b"k", &FlatEntry { position: 999, ..entry }));
         assert!(!builder.add(b"k", &FlatEntry { position: 1 << 33, ..entry }));

@@ -1,19 +1,23 @@
-//! The legacy index of `oa`, `nb` and `me` SSTables, and of older ones: Index.db and Summary.db.
+//! This module reads and writes the index of `oa`, `nb`, `me` and older SSTables: Index.db and
+//! Summary.db.
 //!
-//! Index.db has an entry for each partition, in the order of Data.db: the whole key, the position, and for a wide partition a
-//! promoted index, which leads from a clustering position to a block of rows. It can only be read from front to back.
-//! Summary.db has every 128th entry's key and its position in Index.db, and is held in memory: a look-up searches it by
-//! halves, then reads entries up to the next sample. What Summary.db says is a hint: everything is compared with Index.db,
-//! and a summary that is missing, damaged or contradicts is made anew.
+//! Index.db has an entry for each partition, in the order of Data.db: the whole key, the position,
+//! and for a wide partition a promoted index, which leads from a clustering position to a block of
+//! rows. Index.db can only be read from front to back. Summary.db has the key of every 128th entry
+//! and its position in Index.db, and is held in memory. A look-up searches the summary by halves,
+//! then reads entries up to the next sample. The content of Summary.db is a hint: all of it is
+//! compared with Index.db, and a summary that is missing, damaged or contradicts Index.db is
+//! rebuilt.
 //!
-//! | module | what |
-//! | --- | --- |
+//!     | module | content |
+//!     | --- | --- |
 //! | [`partition_index`] | Index.db: entries |
 //! | [`promoted_index`] | blocks of rows, inside an entry |
 //! | [`summary`] | Summary.db |
-//! | [`BigIndex`] | all of it together: one key, the first key of a range, all keys in order |
+//!     | [`BigIndex`] | the whole index: one key, the first key of a range, all keys in order |
 //!
-//! Bytes come from an [`IndexFile`], by pages or in large pieces. Source: reference 11 and 16.
+//! Bytes come from an [`IndexFile`], by pages or in large pieces. Format: docs/formats/big-index.md
+//! and docs/formats/partition-index.md.
 
 mod big_index;
 mod error;

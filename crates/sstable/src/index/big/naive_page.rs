@@ -1,4 +1,5 @@
-//! What flat pages are measured against: an object for each entry, with a key of its own. For tests only.
+//! This test measures flat pages against a naive page, which has an object for each entry with a
+//! key of its own.
 //!
 //!     cargo test --release -p espalier-sstable --lib naive_page -- --ignored --nocapture
 
@@ -19,10 +20,10 @@ struct NaiveEntry {
     entry: FlatEntry,
 }
 
-#[allow(clippy::vec_box)] // That is what makes it naive.
+#[allow(clippy::vec_box)] // The box for each entry is the cost that the test measures.
 struct NaivePage(Vec<Box<NaiveEntry>>);
 
-/// Pages of an index that does not fit, by their numbers; the oldest goes first.
+/// A cache of pages by their numbers, smaller than the index. It evicts the oldest page first.
 struct Ring<P> {
     budget: usize,
     used: usize,
@@ -58,7 +59,7 @@ impl<P> Ring<P> {
 struct Index {
     bytes: Bytes,
     keys: Vec<DecoratedKey>,
-    /// Where each interval begins and ends, and its tokens.
+    /// Start, end and tokens of each interval.
     intervals: Vec<(usize, usize, (Token, Token))>,
 }
 
@@ -110,7 +111,7 @@ fn naive(index: &Index, number: usize) -> (NaivePage, usize) {
         let key = DecoratedKey::new(Bytes::copy_from_slice(key));
         page.push(Box::new(NaiveEntry { key, entry }));
     });
-    // As an allocator gives it: an entry, and a key of its own.
+    // The size as an allocator gives it: an entry, and a key of its own.
     let bytes = page.len() * (8 + size_of::<NaiveEntry>() + 32);
     (NaivePage(page), bytes)
 }
@@ -142,7 +143,7 @@ fn both_find_the_same() {
         assert_eq!(found, find_naive(&index, &mut naive, which));
         assert_eq!(found.data_position, which as u64 * 40);
     }
-    assert!(flat.made < naive.made, "more of them have room");
+    assert!(flat.made < naive.made, "the cache must hold more flat pages than naive ones");
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! Bytes of an index file from a position on.
+//! A window holds the bytes of an index file from a position on.
 //!
-//! Mostly the window is a page, and nothing is copied; what lies across pages is put together. Memory: a page or a piece,
-//! or as much as was asked for at once and a page, which is never more than the file has.
+//! Usually the window is one page, and nothing is copied; a span that crosses pages is joined.
+//! Memory: a page or a piece, or the length of one request plus a page. It never exceeds the length
+//! of the file.
 
 use bytes::{Bytes, BytesMut};
 use espalier_runtime::file::PAGE_BYTES;
@@ -9,17 +10,17 @@ use espalier_runtime::file::PAGE_BYTES;
 use super::file::IndexFile;
 use crate::error::{Result, SSTableError};
 
-/// What is read at once by those who read much.
+/// Number of bytes that a sequential reader reads at once.
 pub(super) const PIECE_BYTES: u64 = 128 * 1024;
 
-/// How bytes are had.
+/// How a window reads its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// By pages, through the cache.
     Pages,
-    /// In large pieces, around the cache.
+    /// In large pieces, bypassing the cache.
     Pieces,
-    /// Up to a position at once, around the cache; what is behind it in large pieces.
+    /// Up to this position in one read, bypassing the cache; after it in large pieces.
     UpTo(u64),
 }
 
@@ -45,7 +46,8 @@ impl<F: IndexFile> Window<F> {
         &self.bytes
     }
 
-    /// Where in [`Self::bytes`] a position is; nothing but its end if it is not there.
+    /// Returns the offset of a position in [`Self::bytes`], or the end of the bytes if the window
+    /// does not contain the position.
     pub(super) fn offset_of(&self, position: u64) -> usize {
         position
             .checked_sub(self.start)
@@ -54,12 +56,12 @@ impl<F: IndexFile> Window<F> {
             .unwrap_or(self.bytes.len())
     }
 
-    /// Position behind the last byte.
+    /// Returns the position after the last byte.
     pub(super) fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 
-    /// The bytes at `position`, which must be in the file; they share the window's memory.
+    /// Returns the bytes at `position`, which must lie in the file. They share the window's memory.
     pub(super) async fn take(&mut self, position: u64, length: usize) -> Result<Bytes> {
         self.fill(position, length).await?;
         let start = self.offset_of(position);
@@ -72,7 +74,8 @@ impl<F: IndexFile> Window<F> {
         }
     }
 
-    /// Makes the bytes those at `position`: `wanted` of them, or all to the end of the file.
+    /// Moves the window so that it contains `wanted` bytes at `position`, or all bytes to the end
+    /// of the file.
     pub(super) async fn fill(&mut self, position: u64, wanted: usize) -> Result<()> {
         let left = self.file.length().saturating_sub(position);
         let wanted = left.min(wanted as u64);
@@ -104,7 +107,8 @@ impl<F: IndexFile> Window<F> {
         Ok(())
     }
 
-    /// Puts together what lies across pages, up to the end of the last one, so that none is asked for twice.
+    /// Joins a span that crosses pages, up to the end of the last page, so that no page is
+    /// requested twice.
     async fn join_pages(&mut self, position: u64, wanted: usize, left: u64) -> Result<()> {
         let most = (wanted + PAGE_BYTES).min(usize::try_from(left).unwrap_or(usize::MAX));
         let mut bytes = BytesMut::with_capacity(most);

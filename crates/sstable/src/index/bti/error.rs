@@ -1,9 +1,9 @@
-//! What can go wrong with a trie index.
+//! This module defines the errors of reading and writing a trie index.
 
 use espalier_trie::page::{CorruptNode, ReadError, WriteError};
 use thiserror::Error;
 
-/// Bytes of an index that cannot be meant.
+/// An error for bytes of an index that violate the format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("malformed {component} at position {position}: {reason}")]
 pub struct MalformedIndex {
@@ -11,14 +11,14 @@ pub struct MalformedIndex {
     pub component: &'static str,
     /// Position in that file.
     pub position: u64,
-    /// What is wrong there.
+    /// The fault at that position.
     pub reason: &'static str,
 }
 
-/// Why an index could not be read; `E` is the page source's error.
+/// An error of reading an index. `E` is the error of the page source.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IndexError<E> {
-    /// A page could not be had.
+    /// The page source could not deliver a page.
     #[error("{0}")]
     Source(E),
     /// A node of a trie is corrupt.
@@ -43,11 +43,11 @@ impl<E> IndexError<E> {
     }
 }
 
-/// Why something could not be written to an index. Only callers' mistakes and values beyond what the
-/// format can hold end here; nothing is written in that case, and the index is not to be continued.
+/// An error of writing an index. The cause is a mistake of the caller, or a value that the format
+/// cannot hold. The failed call writes nothing, and the index must not be continued.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IndexWriteError {
-    /// The trie refused a key.
+    /// The trie's writer rejected a key.
     #[error(transparent)]
     Trie(#[from] WriteError),
     /// Keys do not come in strictly increasing order, or one is a prefix of the next.
@@ -59,20 +59,20 @@ pub enum IndexWriteError {
     /// A partition key is longer than 65,535 bytes.
     #[error("partition key of {length} bytes; the format holds 65535")]
     KeyTooLong {
-        /// Its length.
+        /// Length of the key in bytes.
         length: usize,
     },
     /// A position or offset is greater than the format holds.
     #[error("position {position} is beyond what the index can hold")]
     PositionTooLarge {
-        /// The position.
+        /// The rejected position.
         position: u64,
     },
-    /// `da` has no room for deletions with negative timestamps, in Data.db as in Rows.db (Cassandra
-    /// 5.0.9 writes them and cannot read them back).
+    /// The deletion has a negative timestamp, which `da` cannot hold in Data.db or in Rows.db.
+    /// (Cassandra 5.0.9 writes such deletions and cannot read them back.)
     #[error("deletion at timestamp {timestamp}: this version holds no negative ones")]
     NegativeDeletion {
-        /// Its `marked_for_delete_at`, in µs.
+        /// The deletion's `marked_for_delete_at` in µs.
         timestamp: i64,
     },
 }

@@ -1,15 +1,18 @@
-//! The trie index of `da`, `ms` and `mt` SSTables: Partitions.db and Rows.db.
+//! This module reads and writes the trie index of `da`, `ms` and `mt` SSTables: Partitions.db and
+//! Rows.db.
 //!
-//! Partitions.db leads from a partition key to its place in Data.db, or, if the partition is wide, to
-//! its entry in Rows.db, whose own trie leads from a clustering position to a block of rows. Keys are
-//! byte-comparable and cut short: the tries prove nothing by themselves, the real key is always
-//! compared where they lead.
+//! Partitions.db leads from a partition key to its position in Data.db. If the partition is wide,
+//! it leads to the partition's entry in Rows.db. The entry has a trie of its own, which leads from
+//! a clustering position to a block of rows. Keys are byte-comparable and cut short, so a match in
+//! a trie is only a candidate: the reader always compares the real key at the position that the
+//! trie gives.
 //!
-//! Nothing here knows types or files: keys come encoded, pages from a
+//! This module knows neither types nor files. Keys come encoded, pages come from a
 //! [`PageSource`](espalier_trie::page::PageSource), and written bytes go to a
 //! [`Sink`](espalier_trie::page::Sink).
 //!
-//! The format is Cassandra's BTI (CASSANDRA-18398); `ms` and `mt` are ScyllaDB's use of it.
+//! The format is Cassandra's BTI (CASSANDRA-18398). `ms` and `mt` are ScyllaDB's versions of it.
+//! Format: docs/formats/partition-index.md and docs/formats/row-index.md.
 
 mod error;
 pub mod partition_index;

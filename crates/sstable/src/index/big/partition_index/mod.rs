@@ -1,16 +1,19 @@
-//! Index.db: an entry for each partition, in the order of Data.db.
+//! Index.db has an entry for each partition, in the order of Data.db.
 //!
 //! ```text
-//! entry   be16 key length, key, vint position in Data.db, vint length of the promoted index, promoted index
+//! entry   be16 key length, key, vint position in Data.db, vint length of the promoted index,
+//!         promoted index
 //! ```
 //!
-//! Entries do not say where they begin: only one that another leads to can be read. Source: reference 11.1.
+//! Entries carry no marks of where they begin, so an entry can only be read if another one leads to
+//! it. Format: docs/formats/big-index.md.
 
 mod layout;
 mod reader;
 mod writer;
 
-/// Key, position in Data.db and end of the entry at an offset, which has no promoted index.
+/// Decodes an entry without a promoted index at an offset, and returns its key, its position in
+/// Data.db and its end.
 #[cfg(test)]
 pub(super) fn decode_head_for_test(
     bytes: &bytes::Bytes,

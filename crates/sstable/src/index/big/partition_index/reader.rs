@@ -1,4 +1,4 @@
-//! Reads Index.db: from an entry to the next. Promoted indexes are stepped over without being read.
+//! This module reads Index.db from entry to entry. It skips promoted indexes without reading them.
 
 use espalier_mutation::{DecoratedKey, Token};
 
@@ -15,10 +15,11 @@ use crate::{
     error::{Result, SSTableError},
 };
 
-/// Entries between which a reader asks whether it should give way.
+/// Number of entries after which a reader may yield.
 const ENTRIES_AT_ONCE: u32 = 64;
 
-/// An entry that a cursor has stepped over. The key is in the cursor's memory until its next step.
+/// An entry that a cursor has stepped over. Its key lies in the cursor's memory until the next
+/// step.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct SteppedOver {
     head: EntryHead,
@@ -34,31 +35,35 @@ impl SteppedOver {
     }
 }
 
-/// Walks entries from one on. It checks that each is inside of the file, that it leads into Data.db, and behind where the
-/// one before it led; not that keys increase, since look-ups are spared the tokens (see [`Entries`]).
+/// A cursor over entries, from a given one on. It checks that each entry lies inside the file, and
+/// that its position lies inside Data.db and after the position of the entry before it. It does not
+/// check that keys increase, because that needs tokens, which look-ups avoid to compute (see
+/// [`Entries`]).
 #[derive(Clone, Debug)]
 pub struct EntryCursor<F> {
     window: Window<F>,
     position: u64,
-    /// Length of Data.db, uncompressed.
+    /// Uncompressed length of Data.db in bytes.
     data_length: u64,
     last_data_position: Option<u64>,
     steps: u32,
 }
 
 impl<F: IndexFile> EntryCursor<F> {
-    /// A cursor before the entry at `position`, which must be where one begins. Reads by pages, for a few entries.
-    /// `data_length` is that of Data.db, uncompressed.
+    /// Creates a cursor before the entry at `position`, which must be the start of an entry. The
+    /// cursor reads by pages, which suits a few entries. `data_length` is the uncompressed length
+    /// of Data.db in bytes.
     pub fn new(file: F, position: u64, data_length: u64) -> Self {
         Self::with_access(file, position, data_length, Access::Pages)
     }
 
-    /// The same for one who reads many entries: reads large pieces, around the cache.
+    /// Creates a cursor that reads large pieces and bypasses the cache, which suits many entries.
     pub fn sequential(file: F, position: u64, data_length: u64) -> Self {
         Self::with_access(file, position, data_length, Access::Pieces)
     }
 
-    /// The same for one who reads all entries up to the one at `end`, and little of that: at once, around the cache.
+    /// Creates a cursor for all entries up to the one at `end`. It reads them in one piece and
+    /// bypasses the cache, which suits a short range.
     pub fn up_to(file: F, position: u64, end: u64, data_length: u64) -> Self {
         Self::with_access(file, position, data_length, Access::UpTo(end))
     }
@@ -68,19 +73,22 @@ impl<F: IndexFile> EntryCursor<F> {
         Self { window, position, data_length, last_data_position: None, steps: 0 }
     }
 
-    /// Where the next entry begins, or the end of the file.
+    /// Returns the position of the next entry, or the end of the file.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next entry; `None` at the end of the file.
+    /// Returns the next entry, or `None` at the end of the file.
+    ///
+    /// # Errors
+    /// Fails if the entry is corrupt, or if the file cannot be read.
     pub async fn next(&mut self) -> Result<Option<IndexEntry>> {
         let Some(found) = self.step().await? else { return Ok(None) };
         let token = Token::of(self.key(&found));
         Ok(Some(self.entry(&found, token)))
     }
 
-    /// Steps over the next entry, without computing or copying anything.
+    /// Steps over the next entry. Computes no token and copies nothing.
     pub(in super::super) async fn step(&mut self) -> Result<Option<SteppedOver>> {
         let position = self.position;
         if position >= self.window.file().length() {
@@ -117,7 +125,8 @@ impl<F: IndexFile> EntryCursor<F> {
                 Err(Malformed::Wrong(reason)) => return Err(self.corrupt(reason)),
                 Err(Malformed::Ended) => {}
             }
-            // A page that is not needed is not asked for: first the key's length, then the whole.
+            // The cursor reads no page that it does not need: first the length of the key, then the
+            // whole entry.
             let length = self.window.bytes().get(offset..).and_then(|rest| rest.first_chunk::<2>());
             let wanted = match length {
                 Some(length) => usize::from(u16::from_be_bytes(*length)) + MAXIMUM_ENTRY_OVERHEAD,
@@ -137,7 +146,7 @@ impl<F: IndexFile> EntryCursor<F> {
         self.window.bytes().get(start..end).unwrap_or_default()
     }
 
-    /// The entry that was stepped over last, whose token the caller knows.
+    /// Returns the entry that the cursor stepped over last. The caller gives its token.
     pub(in super::super) fn entry(&self, entry: &SteppedOver, token: Token) -> IndexEntry {
         let (start, end) = entry.head.key;
         IndexEntry {
@@ -149,14 +158,15 @@ impl<F: IndexFile> EntryCursor<F> {
         }
     }
 
-    /// An error at the entry that is read next.
+    /// Creates an error at the position of the next entry.
     pub(in super::super) fn corrupt(&self, reason: impl Into<String>) -> SSTableError {
         SSTableError::corrupt(self.window.file().name(), self.position, reason)
     }
 }
 
-/// All entries in order, with the check that keys increase. Reads large pieces, around the cache. An entry that is kept
-/// keeps its piece: one who gathers keys copies them.
+/// An iterator over all entries in order, with a check that keys increase. It reads large pieces
+/// and bypasses the cache. An entry pins the piece that it was read from, so a caller that collects
+/// keys must copy them.
 #[derive(Clone, Debug)]
 pub struct Entries<F> {
     cursor: EntryCursor<F>,
@@ -164,12 +174,16 @@ pub struct Entries<F> {
 }
 
 impl<F: IndexFile> Entries<F> {
-    /// Before the first entry. `data_length` is that of Data.db, uncompressed.
+    /// Creates an iterator before the first entry. `data_length` is the uncompressed length of
+    /// Data.db in bytes.
     pub fn new(file: F, data_length: u64) -> Self {
         Self { cursor: EntryCursor::sequential(file, 0, data_length), last_key: None }
     }
 
-    /// The next entry; `None` at the end of the file.
+    /// Returns the next entry, or `None` at the end of the file.
+    ///
+    /// # Errors
+    /// Fails if an entry is corrupt, if keys do not increase, or if the file cannot be read.
     pub async fn next(&mut self) -> Result<Option<IndexEntry>> {
         let Some(entry) = self.cursor.next().await? else { return Ok(None) };
         if self.last_key.as_ref().is_some_and(|last| *last >= entry.key) {

@@ -1,10 +1,11 @@
-//! Writes Index.db. Memory: the head of one entry.
+//! This module writes Index.db. Memory: the head of one entry.
 
 use espalier_trie::page::Sink;
 
 use super::{super::error::BigIndexWriteError, layout::encode_head};
 
-/// Writes Index.db, entry by entry, into a file that is empty at first; the sink is the same in all calls.
+/// A writer of Index.db, which appends entries to a file that is empty at first. The caller passes
+/// the same sink to all calls.
 #[derive(Debug, Default)]
 pub struct PartitionIndexWriter {
     position: u64,
@@ -14,23 +15,28 @@ pub struct PartitionIndexWriter {
 }
 
 impl PartitionIndexWriter {
-    /// A writer for an empty file.
+    /// Creates a writer for an empty file.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Entries so far.
+    /// Returns the number of entries written.
     pub fn key_count(&self) -> u64 {
         self.key_count
     }
 
-    /// Length of the file so far, in bytes.
+    /// Returns the length of the written file in bytes.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Appends an entry and returns where it begins. Keys come in the order of Data.db, which the caller sees to; of
-    /// `promoted`, see [`PromotedIndexBuilder`](super::super::promoted_index::PromotedIndexBuilder).
+    /// Appends an entry and returns its position. The caller must append keys in the order of
+    /// Data.db. `promoted` is the output of
+    /// [`PromotedIndexBuilder`](super::super::promoted_index::PromotedIndexBuilder).
+    ///
+    /// # Errors
+    /// Returns [`BigIndexWriteError`] if the key is too long, or if positions in Data.db do not
+    /// increase.
     pub fn append(
         &mut self,
         sink: &mut impl Sink,

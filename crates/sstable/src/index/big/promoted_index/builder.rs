@@ -1,8 +1,11 @@
-//! Makes the promoted index of the partition that is being written.
+//! This module builds the promoted index of the partition that is being written.
 //!
-//! A block is a run of unfiltereds that ends with the first one at which it has `column_index_size` bytes. A partition that
-//! fits into one block has no index. Memory: the index of one partition, some 50 bytes and two positions for each block;
-//! it comes before the next entry's key in the file, and its length comes first, so it is held until the partition ends.
+//! A block is a sequence of unfiltereds. It ends with the first unfiltered at which it has
+//! `column_index_size` bytes. A partition that fits into one block has no index.
+//!
+//! Memory: the index of one partition, about 50 bytes and two positions for each block. In the
+//! file, the index comes before the key of the next entry, and its length comes first, so the
+//! builder holds it until the partition ends.
 
 use espalier_mutation::DeletionTime;
 use espalier_types::CqlType;
@@ -16,25 +19,27 @@ use super::{
 };
 use crate::versions::DeletionTimeForm;
 
-/// Cuts partitions into blocks. Per partition: [`begin`](Self::begin) and [`end`](Self::end) around each unfiltered, then
-/// [`finish`](Self::finish). After an error it is not to be continued.
+/// A builder that cuts partitions into blocks. For each partition, the caller calls
+/// [`begin`](Self::begin) and [`end`](Self::end) around each unfiltered, then
+/// [`finish`](Self::finish). The builder must not be used after an error.
 #[derive(Debug)]
 pub struct PromotedIndexBuilder {
     form: DeletionTimeForm,
     column_index_size: u64,
     last_block_length: LastBlockLength,
-    /// Blocks; of the one that is open the first position.
+    /// The encoded blocks. Of the open block, only the first position is encoded.
     blocks: Vec<u8>,
-    /// Where in `blocks` each begins.
+    /// Offset in `blocks` at which each block begins.
     places: Vec<u32>,
-    /// Offset of the open block from the start of the partition.
+    /// Offset of the open block from the start of the partition in bytes.
     open: Option<u64>,
     first_offset: u64,
     last_end: u64,
 }
 
 impl PromotedIndexBuilder {
-    /// For a file whose full deletion times have this form; `column_index_size` is in bytes.
+    /// Creates a builder for a file with this form of full deletion times. `column_index_size` is
+    /// in bytes.
     pub fn new(
         form: DeletionTimeForm,
         column_index_size: u32,
@@ -52,12 +57,15 @@ impl PromotedIndexBuilder {
         }
     }
 
-    /// Bytes that it has allocated.
+    /// Returns the number of bytes that the builder has allocated.
     pub fn memory_bytes(&self) -> usize {
         self.blocks.capacity() + self.places.capacity() * size_of::<u32>()
     }
 
-    /// An unfiltered begins at `offset` of the partition.
+    /// Begins an unfiltered at `offset` bytes of the partition.
+    ///
+    /// # Errors
+    /// Returns [`BigIndexWriteError`] if the unfiltered opens a block that the format cannot hold.
     #[inline]
     pub fn begin(
         &mut self,
@@ -71,7 +79,12 @@ impl PromotedIndexBuilder {
         }
     }
 
-    /// The unfiltered ends at `offset` of the partition and leaves the range deletion `open` in force.
+    /// Ends the unfiltered at `offset` bytes of the partition. `open` is the range deletion in
+    /// force after it.
+    ///
+    /// # Errors
+    /// Returns [`BigIndexWriteError::Position`] if a block ends here and its position cannot be
+    /// encoded.
     #[inline]
     pub fn end(
         &mut self,
@@ -86,20 +99,25 @@ impl PromotedIndexBuilder {
         }
     }
 
-    /// Whether the next unfiltered begins a block.
+    /// Returns whether the next unfiltered begins a block.
     #[inline]
     pub(crate) fn is_between_blocks(&self) -> bool {
         self.open.is_none()
     }
 
-    /// Whether what ends at `offset` of the partition fills the block.
+    /// Returns whether an unfiltered that ends at `offset` bytes of the partition fills the block.
     #[inline]
     pub(crate) fn is_block_full(&self, offset: u64) -> bool {
         let start = self.open.unwrap_or(offset);
         offset.saturating_sub(start) >= self.column_index_size
     }
 
-    /// Adds a block as it is. [`Self::begin`] and [`Self::end`] are for those who do not know blocks.
+    /// Adds a whole block. Callers that do not know the blocks use [`Self::begin`] and
+    /// [`Self::end`].
+    ///
+    /// # Errors
+    /// Returns [`BigIndexWriteError`] if the block overlaps the one before it, or if the format
+    /// cannot hold it.
     pub fn add_block(
         &mut self,
         types: &[(CqlType, bool)],
@@ -110,8 +128,12 @@ impl PromotedIndexBuilder {
         self.close_block(types, block.last.as_ref(), end, block.open_at_end)
     }
 
-    /// The partition ends: the byte that says so is at `end_offset`. `last` is its last unfiltered, if it has any. Puts its
-    /// index in place of what is in `out`; nothing if it has none. Then the builder is ready for another partition.
+    /// Ends the partition. `end_offset` is the offset of the byte that ends it, and `last` its last
+    /// unfiltered, if it has any. Replaces the content of `out` with the index, or clears it if the
+    /// partition has none. The builder is then ready for another partition.
+    ///
+    /// # Errors
+    /// Returns [`BigIndexWriteError::Position`] if the last position cannot be encoded.
     pub fn finish(
         &mut self,
         types: &[(CqlType, bool)],
@@ -132,7 +154,7 @@ impl PromotedIndexBuilder {
         }
         if self.places.len() > 1 {
             let count = self.places.len() as u64;
-            // The first block begins where the partition's head ends.
+            // The first block begins where the head of the partition ends.
             encode_head(self.first_offset, partition_deletion, count, self.form, out);
             out.extend_from_slice(&self.blocks);
             out.extend(self.places.iter().flat_map(|place| place.to_be_bytes()));
@@ -141,14 +163,15 @@ impl PromotedIndexBuilder {
         Ok(())
     }
 
-    /// Forgets the partition.
+    /// Discards the partition.
     pub fn abandon(&mut self) {
         self.blocks.clear();
         self.places.clear();
         self.open = None;
     }
 
-    /// Deletions with negative timestamps have no room in the newer form: a block does not end inside of one.
+    /// Returns whether a block can end inside this deletion. The newer form cannot hold a deletion
+    /// with a negative timestamp, so no block ends inside one.
     fn holds(&self, open: DeletionTime) -> bool {
         let is_refused = self.form == DeletionTimeForm::Unsigned;
         !is_refused || open.is_live() || open.marked_for_delete_at >= 0

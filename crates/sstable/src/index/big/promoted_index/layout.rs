@@ -1,4 +1,4 @@
-//! Bytes of a block and of what stands before the blocks.
+//! This module encodes and decodes the blocks of a promoted index and the head before them.
 
 use bytes::Bytes;
 use espalier_mutation::DeletionTime;
@@ -13,46 +13,47 @@ use crate::{
     versions::DeletionTimeForm,
 };
 
-/// Lengths are differences to this one.
+/// Lengths are encoded as differences to this one, in bytes.
 const USUAL_LENGTH: i64 = 64 * 1024;
 
-/// The most that stands before the blocks: two integers and a deletion.
+/// Maximum length of the head before the blocks in bytes: two integers and a deletion.
 pub(super) const MAXIMUM_HEAD_BYTES: usize = 9 + 12 + 9;
 
-/// The least that a block takes, its place included: two kinds with nothing behind, two integers, a flag.
+/// Minimum length of a block in bytes, its place included: two kinds without values, two integers,
+/// a flag and the place.
 pub(super) const MINIMUM_BLOCK_BYTES: u64 = 2 + 2 + 1 + 4;
 
-/// Bytes of a block's place.
+/// Length of a block's place in bytes.
 pub(super) const PLACE_BYTES: u64 = 4;
 
-/// Places are signed in Cassandra.
+/// Maximum length of the blocks in bytes. Places are signed in Cassandra.
 pub(super) const MAXIMUM_BLOCKS_BYTES: usize = i32::MAX as usize;
 
-/// Whether the length of the last block has the byte in it that ends the partition.
+/// Whether the length of the last block includes the byte that ends the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastBlockLength {
-    /// Cassandra's: it has, unless the last row filled the block.
+    /// Cassandra's rule: the length includes the byte, unless the last row filled the block.
     WithEndOfPartition,
-    /// ScyllaDB's, in files with bit 6 in their features: it has not.
+    /// ScyllaDB's rule in files with bit 6 in their features: the length does not include the byte.
     RowsOnly,
 }
 
-/// A block: a run of rows and markers, as it stands in the index.
+/// A block of rows and markers, as the index stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromotedBlock {
     /// Position of its first row or marker.
     pub first: BlockPosition,
     /// Position of its last row or marker.
     pub last: BlockPosition,
-    /// Its first byte, from the start of the partition.
+    /// Offset of its first byte from the start of the partition.
     pub offset: u64,
-    /// In bytes. Of the last block see [`LastBlockLength`].
+    /// Length in bytes. For the last block see [`LastBlockLength`].
     pub length: u64,
-    /// The range deletion that is open at its end, or live if there is none.
+    /// The range deletion that is open at the end of the block, or a live one if there is none.
     pub open_at_end: DeletionTime,
 }
 
-/// Appends what follows a block's positions.
+/// Appends the part of a block after its positions.
 pub(super) fn encode_block_tail(
     offset: u64,
     length: u64,
@@ -71,7 +72,7 @@ pub(super) fn encode_block_tail(
     }
 }
 
-/// Appends what stands before the blocks.
+/// Appends the head before the blocks.
 pub(super) fn encode_head(
     header_length: u64,
     partition_deletion: DeletionTime,
@@ -84,13 +85,13 @@ pub(super) fn encode_head(
     vint::write_unsigned(block_count, out);
 }
 
-/// What stands before the blocks.
+/// The head before the blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) header_length: u64,
     pub(super) partition_deletion: DeletionTime,
     pub(super) block_count: u64,
-    /// In bytes.
+    /// Length of the head in bytes.
     pub(super) length: usize,
 }
 
@@ -102,7 +103,7 @@ pub(super) fn decode_head(bytes: &Bytes, form: DeletionTimeForm) -> Decoded<Head
     Ok(Head { header_length, partition_deletion, block_count, length: input.offset() })
 }
 
-/// A block in the bytes that it was read from.
+/// A block, as spans of the bytes that it was read from.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSpans {
     pub(super) bytes: Bytes,
@@ -114,7 +115,7 @@ pub(super) struct BlockSpans {
 }
 
 impl BlockSpans {
-    /// Reads a block that is all of `bytes`.
+    /// Decodes a block that takes all of `bytes`.
     pub(super) fn decode(
         bytes: Bytes,
         format: &PositionFormat,

@@ -1,4 +1,5 @@
-//! Clustering positions as blocks name them: of a row, or of a range tombstone marker.
+//! This module defines the clustering positions in blocks: positions of rows and of range tombstone
+//! markers.
 
 use std::cmp::Ordering;
 
@@ -15,15 +16,15 @@ use crate::data::{
     values::ValueForm,
 };
 
-/// The number of a row's position; those of markers are bounds' ([`BoundKind`]).
+/// The number of a row's position. The numbers of markers are in [`BoundKind`].
 const ROW: u8 = 4;
 
-/// Whose position it is.
+/// The kind of object at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PositionKind {
-    /// A row's: it has a value for each clustering column.
+    /// A row, which has a value for each clustering column.
     Row,
-    /// A marker's: it may be a prefix.
+    /// A marker. Its position may be a prefix.
     Bound(BoundKind),
 }
 
@@ -43,12 +44,12 @@ impl PositionKind {
     }
 }
 
-/// A borrowed position, to be written.
+/// A borrowed position, for writing.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockPositionRef<'a> {
-    /// Whose it is.
+    /// The kind of object at the position.
     pub kind: PositionKind,
-    /// A row's values, or a prefix.
+    /// The values of a row, or a prefix.
     pub values: &'a [Option<Bytes>],
 }
 
@@ -63,12 +64,12 @@ impl<'a> From<&'a Unfiltered> for BlockPositionRef<'a> {
 }
 
 impl<'a> BlockPositionRef<'a> {
-    /// The position, to be compared.
+    /// Returns the position in the form for comparisons.
     pub fn position(&self) -> PositionRef<'a> {
         PositionRef { values: self.values, weight: self.kind.weight() }
     }
 
-    /// Appends the position. `types` are those of the clustering columns.
+    /// Appends the position. `types` are the types of the clustering columns.
     pub(super) fn write(
         &self,
         types: &[(CqlType, bool)],
@@ -85,29 +86,30 @@ impl<'a> BlockPositionRef<'a> {
     }
 }
 
-/// An owned position; values share the memory that they were read into.
+/// An owned position. Its values share the memory that they were read into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockPosition {
-    /// Whose it is.
+    /// The kind of object at the position.
     pub kind: PositionKind,
-    /// A row's values, or a prefix.
+    /// The values of a row, or a prefix.
     pub values: Box<[Option<Bytes>]>,
 }
 
 impl BlockPosition {
-    /// The position, to be compared.
+    /// Returns the position in the form for comparisons.
     pub fn position(&self) -> PositionRef<'_> {
         PositionRef { values: &self.values, weight: self.kind.weight() }
     }
 
-    /// The position, to be written.
+    /// Returns the position in the form for writing.
     pub fn as_ref(&self) -> BlockPositionRef<'_> {
         BlockPositionRef { kind: self.kind, values: &self.values }
     }
 }
 
 impl BlockPosition {
-    /// Makes `position` that of a row with these values, in the same memory if it has as many.
+    /// Sets `position` to a row with these values. Reuses its memory if the number of values is
+    /// equal.
     #[inline]
     pub(crate) fn set_row(
         position: &mut Option<Self>,
@@ -135,7 +137,8 @@ impl From<Unfiltered> for BlockPosition {
     }
 }
 
-/// How positions of a file are read and compared. To be made once for a file and shared.
+/// The format in which positions of a file are read and compared. It is made once for a file and
+/// shared.
 #[derive(Clone, Debug)]
 pub struct PositionFormat {
     forms: Box<[ValueForm]>,
@@ -143,19 +146,20 @@ pub struct PositionFormat {
 }
 
 impl PositionFormat {
-    /// Of a file whose header has these types of clustering columns, read as a table with this comparator.
+    /// Creates the format for a file with these types of clustering columns in its header. The
+    /// comparator is the table's.
     pub fn new(file_types: &[(CqlType, bool)], comparator: ClusteringComparator) -> Self {
         let forms = file_types.iter().map(|(column_type, _)| ValueForm::of(column_type)).collect();
         Self { forms, comparator }
     }
 
-    /// The order of positions.
+    /// Returns the comparator of positions.
     pub fn comparator(&self) -> &ClusteringComparator {
         &self.comparator
     }
 }
 
-/// A position in the bytes that it was read from.
+/// A position, as spans of the bytes that it was read from.
 #[derive(Clone, Debug)]
 pub(super) struct PositionSpans {
     kind: PositionKind,
@@ -177,7 +181,8 @@ impl PositionSpans {
         BlockPosition { kind: self.kind, values: to_values(bytes, &self.spans) }
     }
 
-    /// Compares it with another position, without making values of its own. `bytes` are those it was read from.
+    /// Compares the position with another one without allocating values. `bytes` are the bytes that
+    /// it was read from.
     pub(super) fn compare(
         &self,
         bytes: &Bytes,

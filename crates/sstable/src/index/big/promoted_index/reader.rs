@@ -1,7 +1,8 @@
-//! Reads a promoted index: one block, found by halves, or blocks in order.
+//! This module reads a promoted index: one block by binary search, or all blocks in order.
 //!
-//! Holds what stands before the blocks, and where things are; no blocks. What a look-up relies on is checked when it is
-//! read: that a block's place is inside of the index, and that a block follows the one before it.
+//! The reader holds the head before the blocks and the locations of the parts, and no blocks. It
+//! checks the facts that a look-up relies on when it reads them: the place of a block lies inside
+//! the index, and a block follows the one before it.
 
 use std::sync::Arc;
 
@@ -25,29 +26,30 @@ use crate::{
     versions::DeletionTimeForm,
 };
 
-/// A block, as one who reads rows needs it. Offsets count bytes from the start of the partition.
+/// A block as the row reader uses it. Offsets are in bytes from the start of the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// From 0.
+    /// Number of the block, from 0.
     pub number: u64,
-    /// Its first byte.
+    /// Offset of its first byte.
     pub start: u64,
-    /// The byte behind it. Of the last block this may be the byte that ends the partition or the one behind that.
+    /// Offset after its last byte. For the last block, this may be the offset of the byte that ends
+    /// the partition, or the offset after that byte.
     pub end: u64,
-    /// The range deletion that is open at its start, or live.
+    /// The range deletion that is open at the start of the block, or a live one.
     pub open_deletion: DeletionTime,
-    /// Whether it is the last one.
+    /// Whether it is the last block.
     pub is_last: bool,
 }
 
 impl Block {
-    /// Whether the block may end at `offset`, where a row or marker ends.
+    /// Returns whether the block may end at `offset`, which is the end of a row or marker.
     pub fn can_end_at(&self, offset: u64) -> bool {
         offset == self.end || (self.is_last && offset.checked_add(1) == Some(self.end))
     }
 }
 
-/// A partition's promoted index.
+/// A reader of the promoted index of one partition.
 #[derive(Clone, Debug)]
 pub struct PromotedIndexReader<F> {
     file: F,
@@ -57,14 +59,17 @@ pub struct PromotedIndexReader<F> {
     header_length: u64,
     partition_deletion: DeletionTime,
     block_count: u64,
-    /// Position of the first block in Index.db.
+    /// Position in Index.db of the first block.
     blocks_start: u64,
-    /// Position of the first block's place.
+    /// Position in Index.db of the first block's place.
     places_start: u64,
 }
 
 impl<F: IndexFile> PromotedIndexReader<F> {
-    /// Reads what stands before the blocks. The location is that of an entry of Index.db.
+    /// Reads the head before the blocks. `location` comes from an entry of Index.db.
+    ///
+    /// # Errors
+    /// Fails if the location or the head is corrupt, or if the file cannot be read.
     pub async fn open(
         file: F,
         location: PromotedLocation,
@@ -100,33 +105,37 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         })
     }
 
-    /// Deletion of the whole partition.
+    /// Returns the deletion of the whole partition.
     pub fn partition_deletion(&self) -> DeletionTime {
         self.partition_deletion
     }
 
-    /// Bytes of the partition's head in Data.db: key, deletion and static row.
+    /// Returns the length of the partition's head in Data.db in bytes: key, deletion and static
+    /// row.
     pub fn header_length(&self) -> u64 {
         self.header_length
     }
 
-    /// Number of blocks, at least 1.
+    /// Returns the number of blocks, which is at least 1.
     pub fn block_count(&self) -> u64 {
         self.block_count
     }
 
-    /// Index.db, for errors.
+    /// Returns Index.db, for errors.
     pub fn file(&self) -> &F {
         &self.file
     }
 
-    /// Where the index is in Index.db.
+    /// Returns the location of the promoted index in Index.db.
     pub fn location(&self) -> PromotedLocation {
         self.location
     }
 
-    /// The first block whose last position is at or behind `position`: rows before it are all before `position`. `None` if
-    /// that is so for all rows.
+    /// Returns the first block that ends at or after `position`. All rows before the block are
+    /// before `position`. Returns `None` if all rows of the partition are before `position`.
+    ///
+    /// # Errors
+    /// Fails if a block that the search reads is corrupt, or if the file cannot be read.
     pub async fn floor_block(&self, position: PositionRef<'_>) -> Result<Option<Block>> {
         let comparator = self.format.comparator();
         let is_before =
@@ -138,8 +147,11 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         }
     }
 
-    /// The last block whose first position is at or before `position`: rows behind it are all behind `position`. The first
-    /// block if there is none.
+    /// Returns the last block that begins at or before `position`. All rows after the block are
+    /// after `position`. Returns the first block if no block fits.
+    ///
+    /// # Errors
+    /// Fails if a block that the search reads is corrupt, or if the file cannot be read.
     pub async fn end_block(&self, position: PositionRef<'_>) -> Result<Block> {
         let comparator = self.format.comparator();
         let is_before =
@@ -154,23 +166,33 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         }
     }
 
-    /// Block `number`; an error if there is none.
+    /// Returns block `number`.
+    ///
+    /// # Errors
+    /// Fails if there is no such block, if it is corrupt, or if the file cannot be read.
     pub async fn block(&self, number: u64) -> Result<Block> {
         let before = self.read_before(number).await?;
         self.follow(number, before.as_ref(), &self.read(number).await?)
     }
 
-    /// The last block.
+    /// Returns the last block.
+    ///
+    /// # Errors
+    /// Fails if the block is corrupt, or if the file cannot be read.
     pub async fn last_block(&self) -> Result<Block> {
         self.block(self.block_count - 1).await
     }
 
-    /// Block `number` as it stands in the index, unchecked against the others; an error if there is none.
+    /// Returns block `number` as the index stores it, not checked against the other blocks.
+    ///
+    /// # Errors
+    /// Fails if there is no such block, if it is corrupt, or if the file cannot be read.
     pub async fn promoted_block(&self, number: u64) -> Result<PromotedBlock> {
         Ok(self.read(number).await?.to_block())
     }
 
-    /// All blocks in order, read in large pieces, with all checks: for those who verify.
+    /// Returns all blocks in order with all checks, for verification. They are read in large
+    /// pieces.
     pub fn blocks(&self) -> PromotedBlocks<'_, F> {
         PromotedBlocks {
             places: Window::new(&self.file, Access::Pieces),
@@ -181,8 +203,8 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         }
     }
 
-    /// Searches by halves for the first block for which `is_before` is false; gives it and the one in front of it, where
-    /// they are: both were looked at on the way.
+    /// Searches by halves for the first block for which `is_before` is false. Returns it and the
+    /// block before it, if they exist; the search has read both.
     async fn partition_point(&self, is_before: impl Fn(&BlockSpans) -> bool) -> Result<Found> {
         let (mut low, mut high) = (0, self.block_count);
         let (mut before, mut block) = (None, None);
@@ -200,7 +222,8 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         Ok(Found { number: low, before, block })
     }
 
-    /// The block with what it takes over from the one in front of it, behind which it must begin.
+    /// Combines a block with the end and the open deletion of the block before it. Fails if the
+    /// block does not begin where the one before it ends.
     fn follow(
         &self,
         number: u64,
@@ -239,13 +262,15 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         self.decode(bytes, position)
     }
 
-    /// Where a block's place and the next one's are, and their length together.
+    /// Returns the position of a block's place, and the length of that place and the next one
+    /// together in bytes.
     fn place_position(&self, number: u64) -> (u64, usize) {
         let count = if number + 1 == self.block_count { 1 } else { 2 };
         (self.places_start + number * PLACE_BYTES, PLACE_BYTES as usize * count)
     }
 
-    /// Where a block is, and its length, of its place and the next one's, if there is one.
+    /// Returns the position and the length of a block. `places` are its place and, if there is one,
+    /// the next place.
     fn place(&self, number: u64, places: &[u8]) -> Result<(u64, usize)> {
         let blocks_length = self.places_start - self.blocks_start;
         let place = |index: usize| {
@@ -275,7 +300,8 @@ impl<F: IndexFile> PromotedIndexReader<F> {
     }
 }
 
-/// Blocks in order. It checks that they follow one another, and that their positions increase.
+/// An iterator over the blocks in order. It checks that they follow one another, and that their
+/// positions increase.
 #[derive(Debug)]
 pub struct PromotedBlocks<'index, F> {
     reader: &'index PromotedIndexReader<F>,
@@ -286,7 +312,11 @@ pub struct PromotedBlocks<'index, F> {
 }
 
 impl<F: IndexFile> PromotedBlocks<'_, F> {
-    /// The next block, and how it stands in the index; `None` behind the last one.
+    /// Returns the next block, both as the row reader uses it and as the index stores it. Returns
+    /// `None` after the last one.
+    ///
+    /// # Errors
+    /// Fails if a block is corrupt, or if the file cannot be read.
     pub async fn next(&mut self) -> Result<Option<(Block, PromotedBlock)>> {
         let reader = self.reader;
         let number = self.number;
@@ -315,7 +345,7 @@ impl<F: IndexFile> PromotedBlocks<'_, F> {
     }
 }
 
-/// A place among the blocks: `number` of them lie before it.
+/// The result of a binary search: `number` blocks lie before it.
 struct Found {
     number: u64,
     before: Option<BlockSpans>,

@@ -1,22 +1,23 @@
-//! Makes a Summary.db while Index.db is written, or from an Index.db.
+//! This module builds a Summary.db while Index.db is written, or from an existing Index.db.
 //!
-//! A sample is taken every so many entries, as Cassandra does it, or wherever there is room for one by a ratio of bytes of
-//! samples to bytes of Data.db, as ScyllaDB does it (`sstable_summary_ratio`).
+//! Samples are taken at a fixed interval of entries, as in Cassandra, or by a ratio of the bytes of
+//! samples to the bytes of Data.db, as in ScyllaDB (`sstable_summary_ratio`).
 //!
-//! Memory: what the file will have: a key and 12 bytes for every sample.
+//! Memory: the content of the file, which is a key and 12 bytes for every sample.
 
 use super::layout::{
     FULL_SAMPLING, HEAD_BYTES, Head, MAXIMUM_SAMPLES_BYTES, PLACE_BYTES, POSITION_BYTES,
 };
 
-/// Samples entries.
+/// A builder that samples entries of Index.db.
 #[derive(Clone, Debug)]
 pub struct SummaryBuilder {
     min_index_interval: u32,
-    /// Of bytes of samples to bytes of data, and from which position in Data.db on the next sample may be taken.
+    /// Ratio of the bytes of samples to the bytes of Data.db, and the position in Data.db from
+    /// which the next sample may be taken.
     ratio: Option<(f64, f64)>,
     entries: u64,
-    /// Where in `samples` each begins.
+    /// Offset in `samples` at which each sample begins.
     places: Vec<u32>,
     samples: Vec<u8>,
     first_key: Vec<u8>,
@@ -24,7 +25,8 @@ pub struct SummaryBuilder {
 }
 
 impl SummaryBuilder {
-    /// For an empty index; every `min_index_interval`-th entry becomes a sample, the first one among them.
+    /// Creates a builder for an empty index. Every `min_index_interval`-th entry becomes a sample,
+    /// beginning with the first one.
     pub fn new(min_index_interval: u32) -> Self {
         Self {
             min_index_interval: min_index_interval.max(1),
@@ -37,18 +39,22 @@ impl SummaryBuilder {
         }
     }
 
-    /// The same with samples by a ratio of their bytes to those of Data.db, which is above 0; the interval is only noted.
+    /// Creates a builder that samples by a ratio of the bytes of samples to the bytes of Data.db.
+    /// `ratio` must be above 0; `min_index_interval` is only stored in the file.
     pub fn with_ratio(min_index_interval: u32, ratio: f64) -> Self {
         Self { ratio: Some((ratio, 0.0)), ..Self::new(min_index_interval) }
     }
 
-    /// Adds the next entry of Index.db, which begins at `position` and is not sampled by its place in Data.db.
+    /// Adds the next entry of Index.db, which begins at `position`. The entry is sampled by its
+    /// number, not by its position in Data.db.
     pub fn add(&mut self, key: &[u8], position: u64) {
         self.add_at(key, position, 0);
     }
 
-    /// Adds the next entry of Index.db, which begins at `position` and leads to `data_position`. Once there are samples of 2 GiB, which is all that the
-    /// format holds, no more are taken: entries behind them are found by reading on from the last one.
+    /// Adds the next entry of Index.db, which begins at `position` and leads to `data_position`.
+    ///
+    /// The format holds 2 GiB of samples. After that, the builder takes no more samples, and a
+    /// look-up finds later entries by reading on from the last sample.
     pub fn add_at(&mut self, key: &[u8], position: u64, data_position: u64) {
         if self.entries == 0 {
             self.first_key.extend_from_slice(key);
@@ -76,18 +82,18 @@ impl SummaryBuilder {
         }
     }
 
-    /// Entries so far.
+    /// Returns the number of entries added.
     pub fn entry_count(&self) -> u64 {
         self.entries
     }
 
-    /// Bytes that it has allocated.
+    /// Returns the number of bytes that the builder has allocated.
     pub fn memory_bytes(&self) -> usize {
         let keys = self.first_key.capacity() + self.last_key.capacity();
         keys + self.samples.capacity() + self.places.capacity() * PLACE_BYTES
     }
 
-    /// The bytes of Summary.db.
+    /// Returns the bytes of Summary.db.
     pub fn finish(self) -> Vec<u8> {
         let places_length = self.places.len() * PLACE_BYTES;
         let length = places_length + self.samples.len();
@@ -103,7 +109,7 @@ impl SummaryBuilder {
         };
         head.encode(&mut out);
         for place in &self.places {
-            // Fits: `add` sees to it.
+            // The sum fits, because `add_at` limits the length.
             out.extend_from_slice(&(place + places_length as u32).to_le_bytes());
         }
         out.extend_from_slice(&self.samples);

@@ -1,26 +1,27 @@
-//! Numbers of Summary.db. What stands in native order in memory of the JVM is little-endian, all else big-endian.
+//! This module defines the numbers of Summary.db. Fields that the JVM holds in native memory order
+//! are little-endian; all others are big-endian.
 
-/// Bytes before the places.
+/// Number of bytes before the places.
 pub(super) const HEAD_BYTES: usize = 4 + 4 + 8 + 4 + 4;
 
-/// Bytes of a place.
+/// Length of a place in bytes.
 pub(super) const PLACE_BYTES: usize = 4;
 
-/// Bytes of a sample behind its key.
+/// Number of bytes of a sample after its key.
 pub(super) const POSITION_BYTES: usize = 8;
 
-/// The level at which no sample was taken away.
+/// The sampling level of a summary from which no sample was removed.
 pub(super) const FULL_SAMPLING: u32 = 128;
 
-/// Lengths and places are signed in Cassandra.
+/// Maximum length of places and samples in bytes. Lengths and places are signed in Cassandra.
 pub(super) const MAXIMUM_SAMPLES_BYTES: usize = i32::MAX as usize;
 
-/// What stands before the places.
+/// The head of the file, before the places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) min_index_interval: u32,
     pub(super) count: u32,
-    /// Bytes of places and samples.
+    /// Length of places and samples in bytes.
     pub(super) length: u64,
     pub(super) sampling_level: u32,
     pub(super) count_at_full_sampling: u32,

@@ -1,7 +1,8 @@
-//! Reads Summary.db and searches it.
+//! This module reads Summary.db and searches it.
 //!
-//! The file's bytes are kept as they are, and the tokens of all samples beside them, since a search compares tokens mostly
-//! and each would cost a hash of the key. Invariant: samples increase, in key and in position; places are inside.
+//! It keeps the bytes of the file unchanged, and the tokens of all samples beside them, because a
+//! search compares mostly tokens and each token would cost a hash of the key. Invariant: samples
+//! increase in key and in position, and places lie inside the file.
 
 use bytes::Bytes;
 use espalier_mutation::{KeyBound, Token};
@@ -16,7 +17,7 @@ use crate::{
     input::Input,
 };
 
-/// Samples between which their reader asks whether it should give way.
+/// Number of samples after which the reader may yield.
 const SAMPLES_AT_ONCE: usize = 256;
 
 /// A summary in memory.
@@ -24,24 +25,29 @@ const SAMPLES_AT_ONCE: usize = 256;
 pub struct Summary {
     min_index_interval: u32,
     sampling_level: u32,
-    /// Places and samples.
+    /// Places and samples, as in the file.
     samples: Bytes,
     tokens: Box<[Token]>,
     first_key: Bytes,
     last_key: Bytes,
 }
 
-/// Entries of Index.db between two samples.
+/// An interval of entries of Index.db between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// The sample at its start, and its position in Index.db. `None` before the first sample, where Index.db begins.
+    /// The sample at its start, with its position in Index.db. `None` before the first sample,
+    /// where Index.db begins.
     pub start: Option<(usize, u64)>,
-    /// The sample that ends it. `None` behind the last sample: it ends with Index.db.
+    /// The sample at its end, with its position in Index.db. `None` after the last sample, where
+    /// the interval ends with Index.db.
     pub end: Option<(usize, u64)>,
 }
 
 impl Summary {
-    /// Parses a Summary.db that is all of `bytes`.
+    /// Parses a Summary.db that takes all of `bytes`.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Corrupt`] if the bytes are not a valid summary.
     pub async fn read(file: &FileName, bytes: &Bytes) -> Result<Self> {
         let mut input = Input::new(file, bytes, 0);
         let head = read_head(&mut input)?;
@@ -70,7 +76,10 @@ impl Summary {
         Ok(summary)
     }
 
-    /// Makes the summary of an Index.db by reading all of it.
+    /// Builds the summary of an Index.db by reading all of it.
+    ///
+    /// # Errors
+    /// Fails if Index.db is corrupt, has no entry, or cannot be read.
     pub async fn rebuild<F: IndexFile>(
         file: F,
         data_length: u64,
@@ -88,7 +97,8 @@ impl Summary {
         }
     }
 
-    /// Fills in the tokens; gives the place and the kind of the first fault.
+    /// Computes the tokens and checks the samples. Returns the offset and the kind of the first
+    /// fault.
     async fn check_samples(&mut self) -> std::result::Result<(), (usize, &'static str)> {
         let count = self.tokens.len();
         if self.place(0) != Some(count * PLACE_BYTES) {
@@ -125,14 +135,14 @@ impl Summary {
         }
     }
 
-    /// Where in `samples` one begins.
+    /// Returns the offset in `samples` at which a sample begins.
     fn place(&self, index: usize) -> Option<usize> {
         let start = index.checked_mul(PLACE_BYTES)?;
         let bytes = self.samples.get(start..)?.first_chunk::<PLACE_BYTES>()?;
         usize::try_from(u32::from_le_bytes(*bytes)).ok()
     }
 
-    /// Key and position in Index.db.
+    /// Returns the key of a sample and its position in Index.db.
     fn sample(&self, index: usize) -> Option<(&[u8], u64)> {
         if index >= self.tokens.len() {
             return None;
@@ -146,70 +156,74 @@ impl Summary {
         Some((key, u64::from_le_bytes(*position)))
     }
 
-    /// Number of samples, at least 1.
+    /// Returns the number of samples, which is at least 1.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Never: a summary has a sample.
+    /// Returns false: a summary has at least one sample.
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// Token of a sample's key.
+    /// Returns the token of a sample's key.
     #[inline]
     pub fn token(&self, index: usize) -> Option<Token> {
         self.tokens.get(index).copied()
     }
 
-    /// The key of a sample; empty if there is none of the number.
+    /// Returns the key of a sample. It is empty if there is no sample with this number.
     pub fn key(&self, index: usize) -> &[u8] {
         self.sample(index).map_or(&[], |sample| sample.0)
     }
 
-    /// Where a sample's entry begins in Index.db; `None` if there is none of the number.
+    /// Returns the position in Index.db of a sample's entry, or `None` if there is no sample with
+    /// this number.
     pub fn position(&self, index: usize) -> Option<u64> {
         self.sample(index).map(|sample| sample.1)
     }
 
-    /// Key of the first partition, by the file.
+    /// Returns the key of the first partition, as the file gives it.
     pub fn first_key(&self) -> &Bytes {
         &self.first_key
     }
 
-    /// Key of the last partition, by the file.
+    /// Returns the key of the last partition, as the file gives it.
     pub fn last_key(&self) -> &Bytes {
         &self.last_key
     }
 
-    /// Entries between two samples when none was taken away; ScyllaDB's files say one and do another.
+    /// Returns the number of entries between two samples if no sample was removed. ScyllaDB's files
+    /// give a number here that its sampling does not follow.
     pub fn min_index_interval(&self) -> u32 {
         self.min_index_interval
     }
 
-    /// 128 if no sample was taken away.
+    /// Returns the sampling level, which is 128 if no sample was removed.
     pub fn sampling_level(&self) -> u32 {
         self.sampling_level
     }
 
-    /// Bytes that it holds.
+    /// Returns the number of bytes of memory that the summary holds.
     pub fn memory_bytes(&self) -> usize {
         let keys = self.first_key.len() + self.last_key.len();
         size_of::<Self>() + self.samples.len() + keys + size_of_val(&*self.tokens)
     }
 
-    /// Where the entry with this key is, if there is one.
+    /// Returns the interval that contains the entry with this key, if there is such an entry.
     pub fn interval_of(&self, token: Token, key: &[u8]) -> Interval {
         self.interval_behind(self.count_before(token, |sample| sample <= key))
     }
 
-    /// Where the first entry behind a bound is, or else the next interval begins with it.
+    /// Returns the interval that contains the first entry after a bound. If it does not contain
+    /// that entry, then the next interval begins with it.
     pub fn interval_of_bound(&self, bound: &KeyBound) -> Interval {
         let count = match bound {
             KeyBound::Unbounded => 0,
             KeyBound::BeforeToken(token) => self.count_before(*token, |_| false),
             KeyBound::AfterToken(token) => self.count_before(*token, |_| true),
-            // The sample of the key itself is where to begin, on whichever side of it the bound is.
+            // The interval begins at the sample of the key itself, whether the bound is before or
+            // after the key.
             KeyBound::BeforeKey(key) | KeyBound::AfterKey(key) => {
                 self.count_before(key.token, |sample| sample <= key.key)
             }
@@ -217,12 +231,13 @@ impl Summary {
         self.interval_behind(count)
     }
 
-    /// The last interval.
+    /// Returns the last interval.
     pub fn last_interval(&self) -> Interval {
         self.interval_behind(self.len())
     }
 
-    /// Samples with a lower token, and those of the same token for which `is_before` holds.
+    /// Counts the samples with a lower token, and the ones with an equal token for which
+    /// `is_before` holds.
     fn count_before(&self, token: Token, is_before: impl Fn(&[u8]) -> bool) -> usize {
         let mut low = self.tokens.partition_point(|sample| *sample < token);
         let equal = self.tokens.get(low..).unwrap_or_default();
@@ -237,7 +252,7 @@ impl Summary {
         low
     }
 
-    /// From the last of the first `count` samples on.
+    /// Returns the interval that begins with the last of the first `count` samples.
     fn interval_behind(&self, count: usize) -> Interval {
         let sample = |index: usize| self.position(index).map(|position| (index, position));
         Interval { start: count.checked_sub(1).and_then(sample), end: sample(count) }

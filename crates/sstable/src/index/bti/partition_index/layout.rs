@@ -1,4 +1,5 @@
-//! Bytes of Partitions.db outside the trie's nodes: payload and footer.
+//! This module encodes and decodes the bytes of Partitions.db outside the trie's nodes: payload and
+//! footer.
 
 use espalier_trie::page::Node;
 
@@ -6,26 +7,30 @@ use super::super::error::{IndexWriteError, MalformedIndex};
 
 pub(super) const COMPONENT: &str = "Partitions.db";
 
-/// Bytes at the end of the file: position of the first key, number of keys, position of the root.
+/// Length of the footer's fixed part in bytes: position of the first key, number of keys, position
+/// of the root.
 pub(super) const FOOTER_SIZE: usize = 3 * 8;
 
-/// The longest partition key, raw.
+/// Maximum length of a serialized partition key in bytes.
 pub(super) const MAX_KEY_SIZE: usize = u16::MAX as usize;
 
-/// Payload bits that say that a hash byte comes first; the other three say how long the position is.
+/// The payload bit that is set if a hash byte comes first. The other three bits give the length of
+/// the position.
 const HASH_BYTE_FLAG: u8 = 8;
 
-/// Where a partition is.
+/// Location of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexPosition {
-    /// Its entry in Rows.db is here: the partition has a row index.
+    /// Position in Rows.db of the partition's entry: the partition has a row index.
     RowIndex(u64),
-    /// It begins here in Data.db (in the uncompressed bytes), and has no row index.
+    /// Position in Data.db, in uncompressed bytes, at which the partition begins: it has no row
+    /// index.
     Data(u64),
 }
 
 impl IndexPosition {
-    /// Not negative: in Rows.db. Negative: the complement of a position in Data.db.
+    /// Converts to the signed form. A position in Rows.db is not negative. A position in Data.db is
+    /// stored as its complement, which is negative.
     fn to_signed(self) -> Result<i64, IndexWriteError> {
         let (IndexPosition::RowIndex(position) | IndexPosition::Data(position)) = self;
         let signed =
@@ -44,36 +49,36 @@ impl IndexPosition {
     }
 }
 
-/// What the trie says about a key that may be the wanted one.
+/// The payload of a key that may be the wanted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Low byte of the second half of the key's Murmur3 hash. The format allows to leave it out.
+    /// Low byte of the second half of the key's Murmur3 hash. The format allows it to be absent.
     pub hash_byte: Option<u8>,
-    /// Where the partition is.
+    /// Location of the partition.
     pub position: IndexPosition,
 }
 
 impl Candidate {
-    /// What a node's payload says; none if it is malformed.
+    /// Decodes the payload of a node. Returns `None` if it is malformed.
     pub fn at(node: &Node<'_>) -> Option<Self> {
         decode_payload(node).ok()
     }
 
-    /// Where the key is, if it can be one with this hash byte.
+    /// Returns the location of the partition, if the candidate can be a key with this hash byte.
     #[inline]
     pub(super) fn position_if(self, hash_byte: u8) -> Option<IndexPosition> {
         self.hash_byte.is_none_or(|other| other == hash_byte).then_some(self.position)
     }
 }
 
-/// Payload bits, bytes and their number.
+/// Encodes a payload. Returns its bits, its bytes and the number of bytes.
 pub(super) fn encode_payload(
     hash_byte: u8,
     position: IndexPosition,
 ) -> Result<(u8, [u8; 9], usize), IndexWriteError> {
     let signed = position.to_signed()?;
     let significant_bits = 64 - (signed ^ (signed >> 63)).leading_zeros() as usize;
-    // One bit more for the sign.
+    // The sign takes one more bit.
     let size = significant_bits / 8 + 1;
     let mut payload = [0; 9];
     payload[0] = hash_byte;
@@ -81,7 +86,7 @@ pub(super) fn encode_payload(
     Ok((HASH_BYTE_FLAG + (size as u8 - 1), payload, 1 + size))
 }
 
-/// Bytes of the payload of these bits.
+/// Returns the length in bytes of a payload with these bits.
 pub(in crate::index::bti) fn payload_size(bits: u8) -> usize {
     match bits.checked_sub(HASH_BYTE_FLAG) {
         Some(size) => usize::from(size) + 2,
@@ -109,7 +114,7 @@ pub(in crate::index::bti) fn decode_payload(node: &Node<'_>) -> Result<Candidate
     Ok(Candidate { hash_byte: hash_byte.copied(), position: IndexPosition::of_signed(signed) })
 }
 
-/// What stands behind the trie.
+/// The part of the file after the trie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Footer {
     /// The first partition's key, serialized.
@@ -130,7 +135,7 @@ pub(super) struct FixedFooter {
 }
 
 impl FixedFooter {
-    /// From the last bytes of a file of `file_size` bytes.
+    /// Decodes the footer from the last bytes of a file of `file_size` bytes.
     pub fn decode(
         bytes: &[u8; FOOTER_SIZE],
         file_size: u64,
@@ -161,7 +166,7 @@ impl FixedFooter {
         Ok(footer)
     }
 
-    /// Takes the first and the last key, which are all there is between the trie and the footer.
+    /// Adds the first and the last key, which must fill the space between the trie and the footer.
     pub fn with_keys(self, keys: &[u8]) -> Result<Footer, MalformedIndex> {
         let malformed = |reason| MalformedIndex {
             component: COMPONENT,
@@ -184,7 +189,7 @@ impl FixedFooter {
     }
 }
 
-/// Appends the keys and the footer; the first key comes at `position`.
+/// Appends the keys and the footer. The first key begins at `position`.
 pub(super) fn encode_footer(footer: &Footer, position: u64, output: &mut Vec<u8>) {
     for key in [&footer.first_key, &footer.last_key] {
         output.extend_from_slice(&(key.len() as u16).to_be_bytes());
@@ -222,10 +227,10 @@ mod tests {
 
     #[test]
     fn known_payloads() {
-        // The worked example of the format: Data.db offset 0.
+        // This is the worked example of the format: offset 0 in Data.db.
         let (bits, bytes, size) = encode_payload(0xE6, IndexPosition::Data(0)).unwrap();
         assert_eq!((bits, &bytes[..size]), (8, &[0xE6, 0xFF][..]));
-        // Without a hash byte, as the format allows.
+        // This payload has no hash byte, as the format allows.
         let node = [2, 0x01, 0x00];
         let candidate = decode_payload(&Node::at(&node, 0).unwrap()).unwrap();
         let position = IndexPosition::RowIndex(256);

@@ -1,9 +1,11 @@
-//! Partitions.db: from a partition key to where its rows are.
+//! Partitions.db leads from a partition key to the location of its rows.
 //!
-//! A trie of shortest unique prefixes of byte-comparable keys, then the first and the last key in full
-//! and a footer of fixed size. Prefixes are unique and none is a prefix of another, so a payload is
-//! always a leaf (or the root, if there is one partition), and whether a found leaf is the wanted key
-//! or its neighbour is told by the real key alone; a hash byte in the payload rules out 255 of 256.
+//! The file has a trie of the shortest unique prefixes of byte-comparable keys, then the first and
+//! the last key in full, and a footer of fixed size. The prefixes are unique and none is a prefix
+//! of another, so each payload is in a leaf (or in the root, if there is only one partition). A
+//! leaf that a look-up finds may belong to a neighbour of the wanted key, so the reader compares
+//! the real key. A hash byte in the payload excludes 255 of 256 wrong leaves before that. Format:
+//! docs/formats/partition-index.md.
 
 mod layout;
 mod reader;

@@ -1,4 +1,4 @@
-//! Reads Partitions.db: one key, or keys in order.
+//! This module reads Partitions.db: one key, or keys in order.
 
 use espalier_trie::page::{Cursor, Descent, Node, PageSource, PrefixSearch, Walker, read_bytes};
 
@@ -7,7 +7,7 @@ use super::layout::{
     COMPONENT, Candidate, FOOTER_SIZE, FixedFooter, Footer, IndexPosition, decode_payload,
 };
 
-/// An opened partition index. Holds the footer, no pages.
+/// An open partition index. It holds the footer and no pages.
 #[derive(Clone, Debug)]
 pub struct PartitionIndexReader<S> {
     source: S,
@@ -17,8 +17,11 @@ pub struct PartitionIndexReader<S> {
 type Result<T, S> = std::result::Result<T, IndexError<<S as PageSource>::Error>>;
 
 impl<S: PageSource> PartitionIndexReader<S> {
-    /// Opens the index in a file of `file_size` bytes. Reads its last page, or as many as the first
-    /// and the last key take.
+    /// Opens the index in a file of `file_size` bytes. Reads its last page, or as many pages as the
+    /// first and the last key take.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the footer is malformed, or if a page cannot be read.
     pub async fn open(source: S, file_size: u64) -> Result<PartitionIndexReader<S>, S> {
         let short = |position| MalformedIndex {
             component: COMPONENT,
@@ -40,19 +43,23 @@ impl<S: PageSource> PartitionIndexReader<S> {
         Ok(PartitionIndexReader { source, footer })
     }
 
-    /// First and last key, number of keys, and root.
+    /// Returns the footer: first and last key, number of keys, and root.
     pub fn footer(&self) -> &Footer {
         &self.footer
     }
 
-    /// Where the pages come from.
+    /// Returns the source of the pages.
     pub fn source(&self) -> &S {
         &self.source
     }
 
-    /// Where the partition with this key would be, if it is in the SSTable; none if it is not for
-    /// certain. `byte_comparable` is the decorated key's whole byte-comparable form, `hash_byte` the
-    /// low byte of the second half of its hash. The key found there must be compared.
+    /// Returns the location at which the partition with this key would be. Returns `None` if the
+    /// SSTable does not contain the partition. `byte_comparable` is the whole byte-comparable form
+    /// of the decorated key, and `hash_byte` the low byte of the second half of its hash. The
+    /// caller must compare the key at the location.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn exact_candidate(
         &self,
         byte_comparable: &[u8],
@@ -62,7 +69,10 @@ impl<S: PageSource> PartitionIndexReader<S> {
         self.exact_candidate_by(&mut walker, byte_comparable, hash_byte).await
     }
 
-    /// The same with pages from elsewhere.
+    /// Works like [`exact_candidate`](Self::exact_candidate), and reads pages from another source.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn exact_candidate_from<T: PageSource>(
         &self,
         source: &T,
@@ -77,13 +87,16 @@ impl<S: PageSource> PartitionIndexReader<S> {
         Ok(candidate.position_if(hash_byte))
     }
 
-    /// The same index with pages from elsewhere.
+    /// Creates a reader of the same index that reads pages from another source.
     pub fn with_source<T>(&self, source: T) -> PartitionIndexReader<T> {
         PartitionIndexReader { source, footer: self.footer.clone() }
     }
 
-    /// As [`PartitionIndexReader::exact_candidate`], with a walker that the caller keeps (to count
-    /// pages, or for keys that lie near one another).
+    /// Works like [`PartitionIndexReader::exact_candidate`], with a walker of the caller. A caller
+    /// keeps its walker to count pages, or to look up keys that lie near one another.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn exact_candidate_by(
         &self,
         walker: &mut Walker<&S>,
@@ -97,8 +110,9 @@ impl<S: PageSource> PartitionIndexReader<S> {
         Ok(candidate.position_if(hash_byte))
     }
 
-    /// The same where all pages are at hand: `page` gives them by number, or none if it cannot. Then, and where the index is
-    /// malformed, there is no answer, and `search` stands where it stopped.
+    /// Works like [`exact_candidate`](Self::exact_candidate), and uses only cached pages. `page`
+    /// returns a page by its number, or `None` if it is not cached. The result is `None` if a page
+    /// is missing or the index is malformed; `search` remains where it stopped.
     #[inline]
     pub fn candidate_at_hand<'p>(
         &self,
@@ -119,7 +133,7 @@ impl<S: PageSource> PartitionIndexReader<S> {
         }
     }
 
-    /// The same, with what the index reads from.
+    /// Turns the reader into a cursor that owns the source of the pages.
     pub fn into_cursor(self) -> PartitionCursor<S> {
         PartitionCursor {
             cursor: Cursor::new(self.source, self.footer.root),
@@ -128,7 +142,7 @@ impl<S: PageSource> PartitionIndexReader<S> {
         }
     }
 
-    /// A cursor that stands nowhere.
+    /// Creates a cursor without a position.
     pub fn cursor(&self) -> PartitionCursor<&S> {
         PartitionCursor {
             cursor: Cursor::new(&self.source, self.footer.root),
@@ -138,35 +152,47 @@ impl<S: PageSource> PartitionIndexReader<S> {
     }
 }
 
-/// Walks the partitions in order, in either direction. Holds one page and the way to the current key.
+/// A cursor over the partitions in order, in either direction. It holds one page and the path to
+/// the current key.
 ///
-/// All moves return the partition stood on then, or none if there is none; a cursor that stands
-/// nowhere is moved by `first`, `last` and the seeks only.
+/// Each move returns the partition at the new position, or `None` if there is none. A cursor
+/// without a position can only be moved by `first`, `last` and the seeks. Each move returns
+/// [`IndexError`] if the index is malformed, or if a page cannot be read.
 pub struct PartitionCursor<S: PageSource> {
     cursor: Cursor<S>,
     key_count: u64,
-    /// Steps forward since the last seek, less those backward.
+    /// Number of forward steps since the last seek, less the number of backward steps.
     steps: i64,
 }
 
 impl<S: PageSource> PartitionCursor<S> {
-    /// To the first partition.
+    /// Moves to the first partition.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn first(&mut self) -> Result<Option<Candidate>, S> {
         self.steps = 0;
         self.cursor.first().await.map_err(IndexError::of(COMPONENT))?;
         self.current().await
     }
 
-    /// To the last partition.
+    /// Moves to the last partition.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn last(&mut self) -> Result<Option<Candidate>, S> {
         self.steps = 0;
         self.cursor.last().await.map_err(IndexError::of(COMPONENT))?;
         self.current().await
     }
 
-    /// To the first partition at or above a bound (a decorated key's byte-comparable form, or a token
-    /// with a terminator), or to the one before it: where a stored prefix is all that is known, the
-    /// real key must be compared, and if it is below the bound, `next` is the answer.
+    /// Moves to the first partition at or above a bound, or to the partition before it. A bound is
+    /// a decorated key's byte-comparable form, or a token with a terminator. The index may hold
+    /// only a prefix of the key, so the caller must compare the real key. If it is below the bound,
+    /// `next` gives the answer.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn seek_ceiling(&mut self, byte_comparable: &[u8]) -> Result<Option<Candidate>, S> {
         self.steps = 0;
         let moved = self.cursor.seek_prefix_or_ceiling(byte_comparable).await;
@@ -174,8 +200,11 @@ impl<S: PageSource> PartitionCursor<S> {
         self.current().await
     }
 
-    /// To the last partition at or below a bound, or to the one after it: the real key must be
-    /// compared, and if it is above the bound, `previous` is the answer.
+    /// Moves to the last partition at or below a bound, or to the partition after it. The caller
+    /// must compare the real key. If it is above the bound, `previous` gives the answer.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn seek_floor(&mut self, byte_comparable: &[u8]) -> Result<Option<Candidate>, S> {
         self.steps = 0;
         let moved = self.cursor.seek_floor(byte_comparable).await;
@@ -183,21 +212,30 @@ impl<S: PageSource> PartitionCursor<S> {
         self.current().await
     }
 
-    /// To the next partition.
+    /// Moves to the next partition.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn next(&mut self) -> Result<Option<Candidate>, S> {
         self.cursor.next().await.map_err(IndexError::of(COMPONENT))?;
         self.count(1)?;
         self.current().await
     }
 
-    /// To the previous partition.
+    /// Moves to the previous partition.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn previous(&mut self) -> Result<Option<Candidate>, S> {
         self.cursor.previous().await.map_err(IndexError::of(COMPONENT))?;
         self.count(-1)?;
         self.current().await
     }
 
-    /// The current partition.
+    /// Returns the current partition.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn current(&mut self) -> Result<Option<Candidate>, S> {
         match self.cursor.node().await.map_err(IndexError::of(COMPONENT))? {
             Some(node) => Ok(Some(decode_payload(&node)?)),
@@ -205,18 +243,19 @@ impl<S: PageSource> PartitionCursor<S> {
         }
     }
 
-    /// The stored prefix of the current partition's byte-comparable key. Where it has the length for
-    /// it, bytes 1 to 9 are the token.
+    /// Returns the stored prefix of the current partition's byte-comparable key. If it is long
+    /// enough, bytes 1 to 9 are the token.
     pub fn prefix(&self) -> &[u8] {
         self.cursor.key()
     }
 
-    /// Pages asked for so far.
+    /// Returns the number of pages requested so far.
     pub fn pages_touched(&self) -> u64 {
         self.cursor.pages_touched()
     }
 
-    /// A hostile trie, whose branches share nodes, may spell more keys than anyone can walk.
+    /// Counts a step and checks it against the footer. In a hostile trie, branches share nodes and
+    /// can encode more keys than a walk could ever finish.
     fn count(&mut self, step: i64) -> std::result::Result<(), MalformedIndex> {
         self.steps += step;
         match self.cursor.position() {

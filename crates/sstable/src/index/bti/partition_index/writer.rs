@@ -1,56 +1,62 @@
-//! Writes Partitions.db.
+//! This module writes Partitions.db.
 //!
-//! A key's shortest unique prefix is known when its successor is, so the last key is always held back.
-//! Memory: two keys, the first key, and what the trie's writer holds.
+//! The shortest unique prefix of a key depends on its successor, so the writer always holds the
+//! last key back. Memory: two keys, the first key, and the memory of the trie's writer.
 
 use espalier_trie::page::{PageTrieWriter, Sink, common_prefix_length};
 
 use super::super::error::IndexWriteError;
 use super::layout::{Footer, IndexPosition, MAX_KEY_SIZE, encode_footer, encode_payload};
 
-/// Writes the partition index of one SSTable. The sink is the same in all calls, and an empty file at
-/// first.
+/// A writer of the partition index of one SSTable. The caller passes the same sink to all calls;
+/// the sink is an empty file at first.
 #[derive(Debug, Default)]
 pub struct PartitionIndexWriter {
     trie: PageTrieWriter,
-    /// The last key, byte-comparable; its payload; and how much of it its predecessor shares.
+    /// The last key in byte-comparable form.
     pending: Vec<u8>,
+    /// Payload of the last key: bits, bytes and their number.
     pending_payload: (u8, [u8; 9], usize),
+    /// Length of the prefix that the last key shares with its predecessor.
     shared_with_previous: Option<usize>,
     first_key: Vec<u8>,
     last_key: Vec<u8>,
     key_count: u64,
 }
 
-/// What was written.
+/// The result of writing a partition index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenPartitionIndex {
-    /// What stands behind the trie.
+    /// The part of the file after the trie.
     pub footer: Footer,
-    /// Size of the file, in bytes.
+    /// Length of the file in bytes.
     pub file_size: u64,
 }
 
 impl PartitionIndexWriter {
-    /// A writer without keys.
+    /// Creates a writer without keys.
     pub fn new() -> PartitionIndexWriter {
         PartitionIndexWriter::default()
     }
 
-    /// Number of keys added.
+    /// Returns the number of keys added.
     pub fn key_count(&self) -> u64 {
         self.key_count
     }
 
-    /// Bytes that the writer has allocated.
+    /// Returns the number of bytes that the writer has allocated.
     pub fn memory_bytes(&self) -> usize {
         let keys = self.pending.capacity() + self.first_key.capacity() + self.last_key.capacity();
         keys + self.trie.memory_bytes()
     }
 
-    /// Adds a partition. `byte_comparable` is the decorated key's whole byte-comparable form, above
-    /// that of the last one, `key` the serialized key, and `hash_byte` the low byte of the second half
-    /// of its Murmur3 hash.
+    /// Adds a partition. `byte_comparable` is the whole byte-comparable form of the decorated key,
+    /// which must be above the last one. `key` is the serialized key, and `hash_byte` the low byte
+    /// of the second half of its Murmur3 hash.
+    ///
+    /// # Errors
+    /// Returns [`IndexWriteError`] if the key is too long or not above the last one, or if the
+    /// position is too large.
     pub fn add(
         &mut self,
         sink: &mut impl Sink,
@@ -84,12 +90,15 @@ impl PartitionIndexWriter {
         Ok(())
     }
 
-    /// Writes the rest of the trie, the first and the last key and the footer.
+    /// Writes the rest of the trie, the first and the last key, and the footer.
+    ///
+    /// # Errors
+    /// Returns [`IndexWriteError`] if the trie's writer rejects the last key or has no key.
     pub fn finish(
         mut self,
         sink: &mut impl Sink,
     ) -> Result<WrittenPartitionIndex, IndexWriteError> {
-        // An only key needs no prefix at all: its leaf is the root.
+        // A single key needs no prefix: its leaf is the root.
         let cut = self.shared_with_previous.map_or(0, |shared| shared + 1);
         if self.key_count > 0 {
             self.add_pending(sink, cut)?;

@@ -1,7 +1,9 @@
-//! A partition's deletion as Rows.db has it: the form of `oa` and `da`, in `ms` and `mt` too.
+//! This module encodes a partition's deletion in Rows.db. It has the form of `oa` and `da`, also in
+//! `ms` and `mt`.
 //!
-//! `80` is live. Else the timestamp (be64, its top bit 0) and the local deletion time (be32). ScyllaDB
-//! extends it by `C0`, behind which the timestamp may be negative.
+//! The byte `80` stands for a live partition. Otherwise the deletion is the timestamp (be64, its
+//! top bit 0) and the local deletion time (be32). ScyllaDB extends the form by the byte `C0`, after
+//! which the timestamp may be negative.
 
 use espalier_mutation::DeletionTime;
 
@@ -11,7 +13,7 @@ use super::layout::NegativeDeletions;
 const LIVE: u8 = 0x80;
 const NEGATIVE: u8 = 0xC0;
 
-/// Bytes of a deletion without any flag.
+/// Length in bytes of a deletion without a flag.
 pub(super) const RAW_SIZE: usize = 12;
 
 pub(super) fn write_raw(deletion: DeletionTime, output: &mut Vec<u8>) {

@@ -1,4 +1,5 @@
-//! Bytes of Rows.db outside the trie's nodes: payload and entry.
+//! This module encodes and decodes the bytes of Rows.db outside the trie's nodes: payload and
+//! entry.
 
 use espalier_mutation::DeletionTime;
 use espalier_trie::page::Node;
@@ -9,21 +10,22 @@ use super::deletion_time;
 
 pub(super) const COMPONENT: &str = "Rows.db";
 
-/// Payload bit that says that a deletion is open; the other three say how long the offset is.
+/// The payload bit that is set if a deletion is open. The other three bits give the length of the
+/// offset.
 const OPEN_DELETION_FLAG: u8 = 8;
 
-/// The longest offset: seven bytes with a sign.
+/// Maximum length of an offset in bytes, its sign included.
 const MAX_OFFSET_SIZE: usize = 7;
 
-/// The most that an entry takes behind the key: three integers and a deletion.
+/// Maximum length of an entry after the key in bytes: three integers and a deletion.
 pub(super) const MAX_ENTRY_TAIL_SIZE: usize = 3 * 9 + 1 + deletion_time::RAW_SIZE;
 
-/// What a version does with a deletion whose timestamp is negative.
+/// How a version treats a deletion with a negative timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NegativeDeletions {
-    /// `da`: it cannot be held. Cassandra 5.0.9 writes it and fails to read it.
+    /// `da` cannot hold it. Cassandra 5.0.9 writes it and fails to read it.
     Refused,
-    /// `ms` and `mt`: held by ScyllaDB's extension.
+    /// `ms` and `mt` hold it by ScyllaDB's extension.
     Extended,
 }
 
@@ -37,22 +39,22 @@ impl NegativeDeletions {
     }
 }
 
-/// Where a block begins.
+/// The start of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockStart {
-    /// Bytes from the start of the partition in Data.db.
+    /// Offset from the start of the partition in Data.db, in bytes.
     pub offset: u64,
     /// The range deletion that is open before the block's first row, or live if there is none.
     pub open_deletion: DeletionTime,
 }
 
-/// Appends the payload and returns its bits.
+/// Appends the payload of a block and returns its bits.
 pub(super) fn encode_block(
     block: BlockStart,
     negative: NegativeDeletions,
     output: &mut Vec<u8>,
 ) -> Result<u8, IndexWriteError> {
-    // The offset is signed in the format: one bit is wasted.
+    // The format stores the offset as a signed number, which wastes one bit.
     let size = (64 - block.offset.leading_zeros() as usize) / 8 + 1;
     if size > MAX_OFFSET_SIZE {
         return Err(IndexWriteError::PositionTooLarge { position: block.offset });
@@ -66,7 +68,7 @@ pub(super) fn encode_block(
     Ok(size as u8 | OPEN_DELETION_FLAG)
 }
 
-/// Bytes of the payload of these bits.
+/// Returns the length in bytes of a payload with these bits.
 pub(in crate::index::bti) fn block_payload_size(bits: u8) -> usize {
     let deletion = if bits & OPEN_DELETION_FLAG == 0 { 0 } else { deletion_time::RAW_SIZE };
     usize::from(bits & !OPEN_DELETION_FLAG) + deletion
@@ -93,12 +95,12 @@ pub(in crate::index::bti) fn decode_block(node: &Node<'_>) -> Result<BlockStart,
     Ok(BlockStart { offset, open_deletion })
 }
 
-/// What Rows.db says of a partition.
+/// An entry of Rows.db for one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowIndexEntry {
     /// The serialized partition key.
     pub key: Vec<u8>,
-    /// Position of the partition in Data.db (in the uncompressed bytes).
+    /// Position of the partition in Data.db, in uncompressed bytes.
     pub data_position: u64,
     /// Position of the trie's root in Rows.db.
     pub root: u64,
@@ -109,8 +111,8 @@ pub struct RowIndexEntry {
 }
 
 impl RowIndexEntry {
-    /// Appends the entry, which comes at `position` and behind its root. The key has at most 65,535
-    /// bytes.
+    /// Appends the entry, which begins at `position` and comes after its root. The key must have at
+    /// most 65,535 bytes.
     pub(super) fn encode(
         &self,
         position: u64,
@@ -126,13 +128,14 @@ impl RowIndexEntry {
         deletion_time::write(self.partition_deletion, negative, output)
     }
 
-    /// The entry at `position`, of which `bytes` are the first or all.
+    /// Decodes the entry at `position`. `bytes` begin with it, or are a part of it.
     pub(super) fn decode(bytes: &[u8], position: u64) -> Result<RowIndexEntry, MalformedIndex> {
         let (key, entry) = RowIndexEntry::decode_parts(bytes, position)?;
         Ok(RowIndexEntry { key: key.to_vec(), ..entry })
     }
 
-    /// The same, the key beside it and not in it.
+    /// Decodes like [`decode`](Self::decode), and returns the key beside the entry instead of in
+    /// it.
     pub(super) fn decode_parts(
         bytes: &[u8],
         position: u64,

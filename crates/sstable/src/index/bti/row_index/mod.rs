@@ -1,10 +1,11 @@
-//! Rows.db: from a clustering position to a block of a wide partition.
+//! Rows.db leads from a clustering position to a block of a wide partition.
 //!
-//! For each partition of at least two blocks a trie of separators and, behind it, an entry, to whose
-//! position Partitions.db leads. There is no directory and no footer. A separator lies above the last
-//! position of the block before it and is at most the first position of its own block; the first one
-//! is empty, and behind the last block stands a final one, which bounds the data. Unlike the keys of
-//! Partitions.db, separators may be prefixes of one another.
+//! For each partition of at least two blocks, the file has a trie of separators followed by an
+//! entry. Partitions.db leads to the position of the entry. There is no directory and no footer. A
+//! separator lies above the last position of the block before it, and is at most the first position
+//! of its own block. The first separator is empty. A final separator after the last block bounds
+//! the data. Unlike the keys of Partitions.db, separators may be prefixes of one another. Format:
+//! docs/formats/row-index.md.
 
 mod deletion_time;
 mod layout;

@@ -1,7 +1,8 @@
-//! Reads Rows.db: the block for a position, or blocks in order.
+//! This module reads Rows.db: the block for a position, or blocks in order.
 //!
-//! Positions come in byte-comparable form with the terminator of their kind, so that they compare with
-//! separators as byte strings. A position's block is that of the greatest separator at or below it.
+//! Positions come in byte-comparable form with the terminator of their kind, so that they compare
+//! with separators as byte strings. The block of a position is the block of the greatest separator
+//! at or below it.
 
 use espalier_mutation::DeletionTime;
 use espalier_trie::page::{
@@ -13,31 +14,32 @@ use super::layout::{BlockStart, COMPONENT, MAX_ENTRY_TAIL_SIZE, RowIndexEntry, d
 
 type Result<T, S> = std::result::Result<T, IndexError<<S as PageSource>::Error>>;
 
-/// A block: a run of rows and markers. Offsets count bytes from the start of the partition.
+/// A block of rows and markers. Offsets are in bytes from the start of the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub start: u64,
-    /// The byte behind it: the next block's first, or the end-of-partition byte.
+    /// Offset after its last byte: the start of the next block, or the end-of-partition byte.
     pub end: u64,
-    /// The range deletion that is open at its start, or live.
+    /// The range deletion that is open at the start of the block, or a live one.
     pub open_deletion: DeletionTime,
 }
 
-/// A block for a position in the partition of an entry, by [`block_at_hand`].
+/// A block for a position in the partition of an entry, as [`block_at_hand`] finds it.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockAtHand {
-    /// Where the partition begins in Data.db.
+    /// Position of the partition in Data.db.
     pub data_position: u64,
     /// Deletion of the whole partition.
     pub partition_deletion: DeletionTime,
-    /// The block in which the position would be.
+    /// Start of the block in which the position would be.
     pub block: BlockStart,
 }
 
-/// [`RowIndexReader::open`] and [`RowIndexReader::floor_block`] in one, where all pages are at hand: `page` gives them by
-/// number, or none if it cannot. Then, and where the index is malformed, there is no answer; and none for another key than
-/// `key`: `Some(None)`. `buffer` is for the entry.
+/// Combines [`RowIndexReader::open`] and [`RowIndexReader::floor_block`], and uses only cached
+/// pages. `page` returns a page by its number, or `None` if it is not cached. The result is `None`
+/// if a page is missing or the index is malformed, and `Some(None)` if the entry has another key
+/// than `key`. `buffer` is scratch memory for the entry.
 #[inline]
 pub fn block_at_hand<'p>(
     page: impl Fn(u64) -> Option<&'p [u8]>,
@@ -78,7 +80,7 @@ pub fn block_at_hand<'p>(
     }
 }
 
-/// A partition's row index. Holds the entry, no pages.
+/// The row index of one partition. It holds the entry and no pages.
 #[derive(Clone, Debug)]
 pub struct RowIndexReader<S> {
     source: S,
@@ -86,7 +88,10 @@ pub struct RowIndexReader<S> {
 }
 
 impl<S: PageSource> RowIndexReader<S> {
-    /// Reads the entry at `position`, where Partitions.db leads.
+    /// Reads the entry at `position`, which comes from Partitions.db.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the entry is malformed, or if a page cannot be read.
     pub async fn open(source: S, position: u64) -> Result<RowIndexReader<S>, S> {
         let wrap = IndexError::of(COMPONENT);
         let mut bytes = Vec::new();
@@ -100,18 +105,21 @@ impl<S: PageSource> RowIndexReader<S> {
         Ok(RowIndexReader { source, entry })
     }
 
-    /// Key, position in Data.db, number of blocks, and deletion.
+    /// Returns the entry: key, position in Data.db, number of blocks, and deletion.
     pub fn entry(&self) -> &RowIndexEntry {
         &self.entry
     }
 
-    /// Where the pages come from.
+    /// Returns the source of the pages.
     pub fn source(&self) -> &S {
         &self.source
     }
 
-    /// Start of the block in which `position` would be: rows before it are all below `position`. Behind
-    /// the last row this is the end of the partition.
+    /// Returns the start of the block in which `position` would be. All rows before the block are
+    /// below `position`. For a position after the last row, the result is the end of the partition.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn floor_block(&self, position: &[u8]) -> Result<BlockStart, S> {
         let wrap = IndexError::of(COMPONENT);
         let mut walker = Walker::new(&self.source);
@@ -120,7 +128,11 @@ impl<S: PageSource> RowIndexReader<S> {
         Ok(decode_block(&walker.node(node).await.map_err(&wrap)?)?)
     }
 
-    /// Offset behind the block in which `position` would be: rows from there on are all above it.
+    /// Returns the offset after the block in which `position` would be. All rows from there on are
+    /// above `position`.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn end_offset(&self, position: &[u8]) -> Result<u64, S> {
         let wrap = IndexError::of(COMPONENT);
         let mut walker = Walker::new(&self.source);
@@ -131,7 +143,11 @@ impl<S: PageSource> RowIndexReader<S> {
         Ok(decode_block(&walker.node(node).await.map_err(&wrap)?)?.offset)
     }
 
-    /// Blocks in order, from the one in which `from` would be, or from the first.
+    /// Returns the blocks in order, beginning with the block in which `from` would be, or with the
+    /// first one.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn forward(&self, from: Option<&[u8]>) -> Result<ForwardBlocks<'_, S>, S> {
         let mut cursor = self.cursor();
         match from {
@@ -147,7 +163,11 @@ impl<S: PageSource> RowIndexReader<S> {
         Ok(blocks)
     }
 
-    /// Blocks in reverse order, from the one in which `to` would be, or from the last.
+    /// Returns the blocks in reverse order, beginning with the block in which `to` would be, or
+    /// with the last one.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn backward(&self, to: Option<&[u8]>) -> Result<BackwardBlocks<'_, S>, S> {
         let wrap = IndexError::of(COMPONENT);
         let mut cursor = self.cursor();
@@ -177,8 +197,8 @@ impl<S: PageSource> RowIndexReader<S> {
     }
 }
 
-/// What an iteration over blocks checks: that there are no more of them than the entry says (a hostile
-/// trie may spell more than anyone can walk), and that each is there.
+/// The checks of an iteration over blocks. It returns at most as many blocks as the entry counts,
+/// because a hostile trie can encode more than a walk could ever finish, and no block may be empty.
 struct Bounds {
     root: u64,
     blocks_left: u64,
@@ -198,16 +218,19 @@ impl Bounds {
     }
 }
 
-/// Blocks in order.
+/// An iterator over blocks in order.
 pub struct ForwardBlocks<'index, S: PageSource> {
     cursor: Cursor<&'index S>,
     bounds: Bounds,
-    /// Start of the next block, if the cursor, which is one ahead, stands anywhere.
+    /// Start of the next block. The cursor is one block ahead; `None` if it is past the end.
     start: Option<BlockStart>,
 }
 
 impl<S: PageSource> ForwardBlocks<'_, S> {
-    /// The next block; none behind the last one.
+    /// Returns the next block, or `None` after the last one.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn next(&mut self) -> Result<Option<Block>, S> {
         let Some(BlockStart { offset: start, open_deletion }) = self.start.take() else {
             return Ok(None);
@@ -226,16 +249,19 @@ impl<S: PageSource> ForwardBlocks<'_, S> {
     }
 }
 
-/// Blocks in reverse order.
+/// An iterator over blocks in reverse order.
 pub struct BackwardBlocks<'index, S: PageSource> {
     cursor: Cursor<&'index S>,
     bounds: Bounds,
-    /// Where the next block to be returned ends: at the current separator.
+    /// End of the next block to be returned, which is the offset of the current separator.
     end: u64,
 }
 
 impl<S: PageSource> BackwardBlocks<'_, S> {
-    /// The block before; none before the first one.
+    /// Returns the block before the current one, or `None` before the first one.
+    ///
+    /// # Errors
+    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn next(&mut self) -> Result<Option<Block>, S> {
         self.cursor.previous().await.map_err(IndexError::of(COMPONENT))?;
         let Some(BlockStart { offset: start, open_deletion }) = self.current().await? else {

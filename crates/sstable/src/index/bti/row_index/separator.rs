@@ -1,12 +1,12 @@
-//! The byte strings between blocks.
+//! This module computes the separators, the byte strings between blocks.
 //!
-//! Positions come in byte-comparable form, which is prefix-free: of two different ones, each has a
-//! byte where they part. The choice of strings is Cassandra's.
+//! Positions come in byte-comparable form, which is prefix-free: two different positions differ at
+//! a byte that both have. The choice of strings is Cassandra's.
 
 use espalier_trie::page::common_prefix_length;
 
-/// A short string that is above `before` and at most `first`, put into `output`. None if `before` is
-/// not below `first`.
+/// Writes into `output` a short string that is above `before` and at most `first`. Returns `None`
+/// if `before` is not below `first`.
 pub(super) fn between(before: &[u8], first: &[u8], output: &mut Vec<u8>) -> Option<()> {
     let shared = common_prefix_length(before, first);
     let (&low, &high) = (before.get(shared)?, first.get(shared)?);
@@ -19,11 +19,12 @@ pub(super) fn between(before: &[u8], first: &[u8], output: &mut Vec<u8>) -> Opti
     Some(())
 }
 
-/// A short string above `last`, which is at or above `previous` separator, put into `output`.
+/// Writes into `output` a short string above `last`. The separator `previous` must be at or below
+/// `last`.
 pub(super) fn after(previous: &[u8], last: &[u8], output: &mut Vec<u8>) {
     let shared = common_prefix_length(previous, last);
     output.clear();
-    // A byte FF cannot be incremented; what comes behind it can.
+    // A byte FF cannot be incremented, but a byte after it can.
     match last[shared..].iter().position(|&byte| byte != 0xFF) {
         Some(skipped) => {
             let end = shared + skipped;

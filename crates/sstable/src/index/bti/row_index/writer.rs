@@ -1,6 +1,6 @@
-//! Writes Rows.db.
+//! This module writes Rows.db.
 //!
-//! Memory: two positions, the last separator and what the trie's writer holds.
+//! Memory: two positions, the last separator and the memory of the trie's writer.
 
 use espalier_mutation::DeletionTime;
 use espalier_trie::page::{PageTrieWriter, Sink};
@@ -9,10 +9,10 @@ use super::super::error::IndexWriteError;
 use super::layout::{BlockStart, NegativeDeletions, RowIndexEntry, encode_block};
 use super::separator;
 
-/// Writes the row index of one SSTable, partition by partition. The sink is the same in all calls,
-/// and an empty file at first.
+/// A writer of the row index of one SSTable, partition by partition. The caller passes the same
+/// sink to all calls; the sink is an empty file at first.
 ///
-/// Per partition: [`RowIndexWriter::add_block`] for each block, then
+/// For each partition, the caller calls [`RowIndexWriter::add_block`] for each block, then
 /// [`RowIndexWriter::finish_partition`].
 #[derive(Debug)]
 pub struct RowIndexWriter {
@@ -23,12 +23,12 @@ pub struct RowIndexWriter {
     last: Vec<u8>,
     separator: Vec<u8>,
     scratch: Vec<u8>,
-    /// Memory of a partition's key.
+    /// Memory for a partition's key, which is reused.
     key: Vec<u8>,
 }
 
 impl RowIndexWriter {
-    /// A writer for an empty file.
+    /// Creates a writer for an empty file.
     pub fn new(negative: NegativeDeletions) -> RowIndexWriter {
         RowIndexWriter {
             trie: PageTrieWriter::new(0),
@@ -41,25 +41,29 @@ impl RowIndexWriter {
         }
     }
 
-    /// Size of the file so far, in bytes.
+    /// Returns the length of the written file in bytes.
     pub fn position(&self) -> u64 {
         self.trie.position()
     }
 
-    /// Blocks of the current partition so far.
+    /// Returns the number of blocks added to the current partition.
     pub fn block_count(&self) -> u64 {
         self.block_count
     }
 
-    /// Bytes that the writer has allocated.
+    /// Returns the number of bytes that the writer has allocated.
     pub fn memory_bytes(&self) -> usize {
         let own = self.last.capacity() + self.separator.capacity() + self.scratch.capacity();
         own + self.key.capacity() + self.trie.memory_bytes()
     }
 
-    /// Adds a block. `first` and `last` are the byte-comparable positions of its first and last row or
-    /// marker (the same if there is one), above those of the block before; `start.offset` counts from
-    /// the start of the partition.
+    /// Adds a block. `first` and `last` are the byte-comparable positions of its first and last row
+    /// or marker (equal if there is one), above the positions of the block before. `start.offset`
+    /// counts bytes from the start of the partition.
+    ///
+    /// # Errors
+    /// Returns [`IndexWriteError`] if the positions do not increase, or if the format cannot hold
+    /// the offset or the deletion.
     pub fn add_block(
         &mut self,
         sink: &mut impl Sink,
@@ -80,8 +84,12 @@ impl RowIndexWriter {
     }
 
     /// Finishes the partition. `end_offset` is the offset of its end-of-partition byte. Returns the
-    /// position of its entry, for Partitions.db, or none if it has fewer than two blocks and therefore
-    /// no entry: then nothing was written.
+    /// position of its entry, for Partitions.db. Returns `None` if the partition has fewer than two
+    /// blocks and therefore no entry; then nothing was written.
+    ///
+    /// # Errors
+    /// Returns [`IndexWriteError`] if the key is too long, or if the format cannot hold an offset
+    /// or the deletion.
     pub fn finish_partition(
         &mut self,
         sink: &mut impl Sink,

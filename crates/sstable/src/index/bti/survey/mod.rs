@@ -1,10 +1,12 @@
-//! What the pages of an index hold: nodes by kind, payloads, padding, and how many pages a look-up reads.
+//! A survey counts the content of an index's pages: nodes by kind, payloads, padding, and the
+//! number of pages that a look-up reads.
 //!
-//! Every node of every trie is visited once. The tree is walked depth first, so that the number of pages between the root
-//! and a node is known when it is reached: a child lies before its parent, hence a way down never comes back to a page it
-//! has left, and the pages it changes to are the distinct pages of the look-up.
+//! It visits every node of every trie once, depth first, so that the number of pages between the
+//! root and a node is known when the walk reaches the node. A child lies before its parent in the
+//! file, so a path downwards never returns to a page that it has left. The pages to which it
+//! changes are therefore the distinct pages of the look-up.
 //!
-//! Memory: the way to the current node, and 48 bytes for each page of 4 KiB.
+//! Memory: the path to the current node, and 48 bytes for each page of 4 KiB.
 
 mod tally;
 mod walk;
@@ -28,20 +30,21 @@ use crate::{
     versions::IndexKind,
 };
 
-/// Partitions.db and Rows.db.
+/// The surveys of both files of an index.
 #[derive(Clone, Debug)]
 pub struct IndexSurvey {
-    /// Partitions.db.
+    /// The survey of Partitions.db.
     pub partitions: TrieSurvey,
-    /// Rows.db: a trie for each wide partition. Its depths and look-ups are those inside one partition.
+    /// The survey of Rows.db, which has a trie for each wide partition. Depths and look-ups count
+    /// inside one partition.
     pub rows: TrieSurvey,
 }
 
-/// Walks the whole index of an SSTable that has tries. `watch` is told from time to time how many bytes of Partitions.db
-/// have been seen.
+/// Surveys the whole trie index of an SSTable. Calls `watch` regularly with the number of bytes of
+/// Partitions.db visited so far.
 ///
 /// # Errors
-/// Files that are corrupt; versions whose index is no trie.
+/// Fails if a file is corrupt or cannot be read, or if the SSTable's version has no trie index.
 pub async fn survey(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -66,7 +69,7 @@ pub async fn survey(
     let mut partitions = TrieSurvey::new(Component::Partitions, file.length());
     let mut rows = TrieSurvey::new(Component::Rows, rows_file.length());
     partitions.tries = 1;
-    // The first and the last key, and three numbers.
+    // The tail consists of the first and the last key and three numbers.
     let tail = (footer.first_key.len() + footer.last_key.len() + 4 + 24) as u64;
     partitions.add_other(file.length().saturating_sub(tail), tail);
 
@@ -125,7 +128,7 @@ async fn survey_rows(file: &CachedFile, position: u64, rows: &mut TrieSurvey) ->
     Ok(())
 }
 
-/// Bytes of an entry of Rows.db, as every writer makes it.
+/// Returns the length of an entry of Rows.db in bytes, in the form that every writer uses.
 fn entry_length(entry: &RowIndexEntry, position: u64) -> u64 {
     let base = position + 2 + entry.key.len() as u64;
     let deletion = if entry.partition_deletion == DeletionTime::LIVE { 1 } else { 12 };

@@ -1,4 +1,4 @@
-//! What was counted in one file.
+//! This module defines the counters of one file.
 
 use espalier_trie::page::{
     Node, PAGE_SIZE,
@@ -11,20 +11,20 @@ use crate::{
     error::{FileName, Result, SSTableError},
 };
 
-/// Nodes of one kind.
+/// The nodes of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindTally {
-    /// How many.
+    /// Number of nodes.
     pub nodes: u64,
-    /// Their bytes without payloads.
+    /// Bytes of the nodes, without payloads.
     pub body_bytes: u64,
-    /// How many have a payload.
+    /// Number of nodes with a payload.
     pub payloads: u64,
-    /// Bytes of those.
+    /// Bytes of the payloads.
     pub payload_bytes: u64,
 }
 
-/// A page of 4 KiB.
+/// The content of a page of 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageTally {
     /// Bytes of nodes by kind, without payloads, in the order of [`KINDS`].
@@ -33,19 +33,19 @@ pub struct PageTally {
     pub payload_bytes: u16,
     /// Bytes of keys, footers and entries.
     pub other_bytes: u16,
-    /// How many pages a look-up has read when it reaches this one, itself included; 0 if no node is inside. Of several
-    /// tries that share the page, the least.
+    /// Number of pages that a look-up has read when it reaches this one, itself included. It is 0
+    /// if the page has no node, and the minimum if several tries share the page.
     pub level: u16,
 }
 
-/// One file of an index.
+/// The survey of one file of an index.
 #[derive(Clone, Debug)]
 pub struct TrieSurvey {
-    /// Which file.
+    /// The component that was surveyed.
     pub component: Component,
-    /// Its bytes.
+    /// Length of the file in bytes.
     pub file_bytes: u64,
-    /// How many tries are inside.
+    /// Number of tries in the file.
     pub tries: u64,
     /// Nodes by kind, in the order of [`KINDS`].
     pub kinds: [KindTally; 16],
@@ -53,14 +53,14 @@ pub struct TrieSurvey {
     pub other_bytes: u64,
     /// Pages in the order of the file.
     pub pages: Vec<PageTally>,
-    /// How many nodes with a payload lie `depth` bytes of key below their root.
+    /// For each depth in bytes of key below the root, the number of nodes with a payload.
     pub depths: Vec<u64>,
-    /// How many nodes with a payload are reached with so many pages read.
+    /// For each number of pages read, the number of nodes with a payload that are reached with it.
     pub pages_of_look_ups: Vec<u64>,
 }
 
 impl PageTally {
-    /// Bytes that mean something.
+    /// Returns the number of bytes that are not padding.
     pub fn used_bytes(&self) -> u64 {
         let bodies: u64 = self.body_bytes.iter().map(|&bytes| u64::from(bytes)).sum();
         bodies + u64::from(self.payload_bytes) + u64::from(self.other_bytes)
@@ -107,7 +107,7 @@ impl TrieSurvey {
         }
     }
 
-    /// Bytes outside of nodes, at `position`; they may lie in several pages.
+    /// Counts bytes outside of nodes that begin at `position`. They may lie in several pages.
     pub(super) fn add_other(&mut self, position: u64, length: u64) {
         self.other_bytes += length;
         let (mut at, end) = (position, position.saturating_add(length).min(self.file_bytes));
@@ -121,7 +121,8 @@ impl TrieSurvey {
         }
     }
 
-    /// In a hostile file parents may share children, and a few bytes spell more ways than anyone can walk.
+    /// Fails if the nodes have more bytes than the file. In a hostile file, parents may share
+    /// children, and a few bytes can encode more paths than a walk could ever finish.
     pub(super) fn check_not_endless(&self, file: &FileName) -> Result<()> {
         match self.used_bytes() > self.file_bytes {
             true => Err(SSTableError::corrupt(file, 0, "nodes have more than one parent")),
@@ -129,43 +130,43 @@ impl TrieSurvey {
         }
     }
 
-    /// Bytes that mean something.
+    /// Returns the number of bytes that are not padding.
     pub fn used_bytes(&self) -> u64 {
         self.node_bytes() + self.payload_bytes() + self.other_bytes
     }
 
-    /// Nodes of all kinds.
+    /// Returns the number of nodes of all kinds.
     pub fn nodes(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.nodes).sum()
     }
 
-    /// Bytes of nodes without payloads.
+    /// Returns the number of bytes of nodes, without payloads.
     pub fn node_bytes(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.body_bytes).sum()
     }
 
-    /// Nodes with a payload: keys, or separators.
+    /// Returns the number of nodes with a payload, which are keys or separators.
     pub fn payloads(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.payloads).sum()
     }
 
-    /// Bytes of payloads.
+    /// Returns the number of bytes of payloads.
     pub fn payload_bytes(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.payload_bytes).sum()
     }
 
-    /// Bytes that only fill pages.
+    /// Returns the number of bytes of padding.
     pub fn padding_bytes(&self) -> u64 {
         self.file_bytes.saturating_sub(self.used_bytes())
     }
 
-    /// Bytes of page `number`: 4096, or less of the last one.
+    /// Returns the length of page `number` in bytes: 4096, or less for the last page.
     pub fn page_length(&self, number: usize) -> u64 {
         let start = number as u64 * PAGE_SIZE as u64;
         self.file_bytes.saturating_sub(start).min(PAGE_SIZE as u64)
     }
 
-    /// Kinds and their tallies.
+    /// Returns the kinds with their tallies.
     pub fn by_kind(&self) -> impl Iterator<Item = (NodeKind, &KindTally)> {
         KINDS.into_iter().zip(&self.kinds)
     }

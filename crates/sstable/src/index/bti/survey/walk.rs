@@ -1,4 +1,4 @@
-//! Depth first over one trie, every node once.
+//! This module walks one trie depth first and visits every node once.
 
 use bytes::Bytes;
 use espalier_trie::page::{Node, PAGE_SIZE, layout::MAX_DEPTH};
@@ -8,13 +8,13 @@ use crate::{
     page_cache::CachedFile,
 };
 
-/// A node on the way.
+/// A node on the path of the walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) position: u64,
-    /// Bytes of key from the root.
+    /// Number of bytes of key from the root.
     pub(super) depth: u32,
-    /// Pages from the root, its own included.
+    /// Number of pages from the root, the node's own page included.
     pub(super) pages: u32,
 }
 
@@ -23,7 +23,7 @@ struct Frame {
     next_slot: usize,
 }
 
-/// A walk. Holds one page and the way to the node it stands at.
+/// A walk over one trie. It holds one page and the path to the current node.
 pub(super) struct Walk<'file> {
     file: &'file CachedFile,
     page: Option<(u64, Bytes)>,
@@ -36,7 +36,7 @@ impl<'file> Walk<'file> {
         Self { file, page: None, way: Vec::new(), root: Some(root) }
     }
 
-    /// The next node, a parent before its children; none when all have been seen.
+    /// Returns the next node, a parent before its children, or `None` after the last one.
     pub(super) async fn next(&mut self) -> Result<Option<Place>> {
         if let Some(position) = self.root.take() {
             return self.enter(Place { position, depth: 0, pages: 1 }).await.map(Some);
@@ -78,7 +78,7 @@ impl<'file> Walk<'file> {
         Ok(())
     }
 
-    /// The node at a position whose page was loaded last.
+    /// Returns the node at a position. The position must lie in the page that was loaded last.
     pub(super) fn node(&self, position: u64) -> Result<Node<'_>> {
         let page = self.page.as_ref().map_or(&[][..], |(_, page)| page);
         Node::at(page, position).map_err(|error| self.corrupt(position, error))
