@@ -1,7 +1,8 @@
 //! SSTables: data, index, filter, statistics, compression, verification.
 //!
-//! One immutable set of files that holds partitions in key order. [`SSTableWriter`] makes it, [`SSTableReader`] reads it;
-//! the formats are those of Apache Cassandra and ScyllaDB, chosen by a row of the table in [`versions`].
+//! An SSTable is an immutable set of files that holds partitions in key order. [`SSTableWriter`]
+//! writes it and [`SSTableReader`] reads it. The formats are those of Apache Cassandra and
+//! ScyllaDB; a row of the table in [`versions`] describes each of them.
 //!
 //! | module | chapter |
 //! | --- | --- |
@@ -15,12 +16,12 @@
 //! | `checksums` | Checksums.db |
 //! | [`compression`] | CompressionInfo.db and the algorithms |
 //! | `page_cache` | pages and chunks in memory |
-//! | `writer`, `reader` | all of it together |
-//! | [`verify`] | whether all of it agrees |
+//! | `writer`, `reader` | an SSTable as a whole |
+//! | [`verify`] | whether the components agree with each other |
 //! | [`dump`] | content as text |
 //!
-//! Files are untrusted: a length is compared with what is there before it is believed, checksums come before content,
-//! and every error names file, offset and reason.
+//! Files are untrusted. A length is compared with the bytes that exist before it is used, checksums
+//! are compared before content is parsed, and every error names file, offset and reason.
 
 mod append_file;
 mod checksums;

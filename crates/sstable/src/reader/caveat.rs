@@ -1,20 +1,21 @@
-//! What is to be told of a Data.db whose rows can be read, or some of them.
+//! Warnings about a Data.db whose rows can be read only in part or without checksums.
 
 use crate::{
     data::{chunk_table::Shortfall, file::DataFile},
     error::{Result, SSTableError},
 };
 
-/// That Data.db has lost its end, or that it has no checksums: no success, however far it can be read.
+/// A warning that Data.db has lost its end, or that it has no checksums. Reading such a file is no
+/// success, however far it gets.
 #[derive(Clone, Debug)]
 pub struct Caveat {
     error: SSTableError,
-    /// Before compression, from where on what cannot be read is only what the error says.
+    /// The position before compression from which on failed reads are explained by `error`.
     explained_from: u64,
 }
 
 impl Caveat {
-    /// `shortfall`: that it has lost its end, if it has.
+    /// Returns the warning for `data`. `shortfall` says that the file has lost its end, if it has.
     pub(super) fn of(data: &DataFile, shortfall: Option<Shortfall>) -> Option<Self> {
         let unchecked = || {
             let why = "nothing checks it, as there is neither CompressionInfo.db nor CRC.db";
@@ -25,7 +26,8 @@ impl Caveat {
         shortfall.map(of_end).or_else(unchecked)
     }
 
-    /// The outcome of having read everything: `read`, and what else is wrong, which comes last.
+    /// Splits the outcome of a full read, `read`, into another fault, if there is one, and this
+    /// warning, which is reported last.
     pub fn ends(self, read: Result<()>) -> (Option<SSTableError>, SSTableError) {
         let other = read.err().filter(|error| match error {
             SSTableError::Corrupt { file, offset, .. } => {

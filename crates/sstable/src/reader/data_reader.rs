@@ -1,7 +1,8 @@
-//! Data.db alone, from front to back: what a dump of everything takes.
+//! Reads Data.db alone, from front to back, for a full dump.
 //!
-//! For people who look at what is left of an SSTable: its filter or index may be lost, and Data.db may have lost its end.
-//! Statistics.db and the table of chunks are needed, for without them the bytes mean nothing.
+//! It serves offline tools that look at what is left of an SSTable: the filter or the index may be
+//! lost, and Data.db may have lost its end. Statistics.db and the table of chunks are needed, for
+//! without them the bytes cannot be decoded.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use crate::{
     versions::VersionFeatures,
 };
 
-/// Data.db and what tells how it is read.
+/// Data.db and the metadata that is needed to decode it.
 #[derive(Debug)]
 pub struct DataReader {
     descriptor: Descriptor,
@@ -36,7 +37,11 @@ pub struct DataReader {
 }
 
 impl DataReader {
-    /// Opens it to be read as rows of the table that its own header describes.
+    /// Opens Data.db. Rows are decoded as rows of the table that the file's own header describes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if Statistics.db or the table of chunks is missing, damaged or unreadable.
     pub async fn open(
         file_system: &FileSystem,
         descriptor: Descriptor,
@@ -66,28 +71,33 @@ impl DataReader {
         Ok(Self { descriptor, features, statistics, data, caveat, layout })
     }
 
-    /// Its name.
+    /// The descriptor that names the SSTable's files.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// Statistics.db.
+    /// The content of Statistics.db.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// Bytes of Data.db before compression, also of what is not there of it.
+    /// The length of Data.db before compression, in bytes, including the part that is lost.
     pub fn data_length(&self) -> u64 {
         self.data.length()
     }
 
-    /// That Data.db has lost its end, if the table of its chunks knows of more: reading ends with an error there. Or that
-    /// there is no such table, so that nobody can tell whether its bytes are what was written.
+    /// A warning if Data.db has lost its end, which the table of its chunks shows: reading then
+    /// ends with an error there. Or a warning that no such table exists, so that nothing can check
+    /// the bytes.
     pub fn caveat(&self) -> Option<&Caveat> {
         self.caveat.as_ref()
     }
 
-    /// Reads rows as those of `table` from now on.
+    /// Decodes rows as rows of `table` in later reads.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the columns of the file do not fit `table`.
     pub fn set_table(&mut self, table: Arc<TableMetadata>) -> Result<()> {
         let name = self.descriptor.name_in_errors(&Component::Statistics);
         let layout = FileLayout::new(&name, &self.statistics.header, table, self.features)?;
@@ -95,7 +105,11 @@ impl DataReader {
         Ok(())
     }
 
-    /// What chunk `number` of Data.db holds, before compression; `None` behind the last one.
+    /// Reads chunk `number` of Data.db and decompresses it; `None` behind the last chunk.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the chunk is damaged or cannot be read.
     pub async fn read_chunk(&self, number: u64) -> Result<Option<Bytes>> {
         let begins = number.saturating_mul(self.data.chunk_length());
         match begins < self.data.length() {
@@ -104,9 +118,9 @@ impl DataReader {
         }
     }
 
-    /// All partitions as stretches.
+    /// All partitions as row batches.
     pub fn stretches(&self) -> Stretches {
-        // Of the other versions only the index knows the last key.
+        // In the other versions only the index has the last key.
         let last_key =
             self.features.key_range_in_statistics.then(|| self.statistics.stats.last_key.clone());
         Stretches::new(

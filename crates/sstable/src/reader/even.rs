@@ -1,28 +1,29 @@
-//! The scan of a partition for those who copy its even rows; see [`EvenRow`].
+//! A view of a partition for a writer that copies its uniform rows; see [`EvenRow`].
 
 use bytes::Bytes;
 
 use super::forward::ForwardRows;
 use crate::data::decode::{EvenRow, EvenStep};
 
-/// A partition in which no range deletion is open, up to what is not an even row or not in memory. The scan itself stays where it was
-/// until [`EvenRows::settle`].
+/// Walks uniform rows of a partition in which no range deletion is open, up to the first item that
+/// is not a uniform row or not in memory. The scan itself stays where it was until
+/// [`EvenRows::settle`].
 pub(crate) struct EvenRows<'scan> {
     rows: &'scan mut ForwardRows,
-    /// Offset in the window of what was not stepped over yet.
+    /// Offset in the window of the first byte that was not stepped over.
     at: usize,
-    /// The row that was looked at last, and the one that was taken before.
+    /// The row that was looked at last, and the row that was taken before it.
     seen: [EvenRow; 2],
-    /// Which of them was looked at last.
+    /// Index in `seen` (its lowest bit) of the row that was looked at last.
     now: usize,
 }
 
-/// What is ahead.
+/// The kind of the next item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EvenAhead {
     Row,
     End,
-    /// Something else, or more than is in memory.
+    /// Another kind of item, or one that is not wholly in memory.
     Other,
 }
 
@@ -54,7 +55,7 @@ impl<'scan> EvenRows<'scan> {
         &self.seen[(self.now & 1) ^ 1]
     }
 
-    /// The bytes in which these rows lie.
+    /// The window of Data.db that holds these rows.
     #[inline]
     pub(crate) fn bytes(&self) -> &Bytes {
         self.rows.source().stream.window()
@@ -66,14 +67,14 @@ impl<'scan> EvenRows<'scan> {
         self.at = self.row().rest.1;
     }
 
-    /// Steps over the row that was looked at, which is the one that was taken then.
+    /// Steps over the row that was looked at, and keeps it as the row that was taken last.
     #[inline]
     pub(crate) fn take(&mut self) {
         self.pass();
         self.now ^= 1;
     }
 
-    /// The scan goes where this is.
+    /// Moves the scan to where this view stands.
     #[inline]
     pub(crate) fn settle(&mut self) {
         self.rows.pass(self.at);

@@ -1,4 +1,4 @@
-//! Rows and markers of slices in clustering order.
+//! Reads the rows and markers of slices in clustering order.
 
 mod ahead;
 
@@ -14,12 +14,13 @@ use crate::{
     error::{Result, SSTableError},
 };
 
-/// Rows between which a reader that skips asks whether it should give way.
+/// Number of skipped rows after which the reader offers to yield.
 const SKIPS_AT_ONCE: u32 = 64;
 
 /// Walks a partition forward.
 ///
-/// Invariant: `source` stands at a row, a marker or the end of the partition; `open` is the range deletion in force there.
+/// Invariant: `source` stands at a row, a marker or the end of the partition, and `open` is the
+/// range deletion in force there.
 #[derive(Debug)]
 pub(super) struct ForwardRows {
     source: RowSource,
@@ -28,15 +29,16 @@ pub(super) struct ForwardRows {
     is_inside: bool,
     open: DeletionTime,
     skip: Option<Skip>,
-    /// Start of the partition, and its row index.
+    /// The position of the partition and its row index, if the partition has one.
     index: Option<(u64, RowIndex)>,
-    /// Whether it is known if there is one.
+    /// Whether the reader knows whether the partition has a row index.
     is_index_sought: bool,
     is_finished: bool,
 }
 
 impl ForwardRows {
-    /// From a source that stands behind the partition's head, whatever precedes the slices will be read and skipped.
+    /// Starts from a source that stands behind the partition's head. The reader reads and skips all
+    /// that precedes the slices.
     pub(super) fn new(source: RowSource, slices: Arc<ClusteringSlices>) -> Self {
         Self {
             source,
@@ -51,7 +53,8 @@ impl ForwardRows {
         }
     }
 
-    /// From a source that stands behind the partition's head or, if there is an index, anywhere.
+    /// Starts from a source that stands behind the partition's head or, if there is a row index,
+    /// anywhere.
     pub(super) async fn enter(
         source: RowSource,
         slices: Arc<ClusteringSlices>,
@@ -70,7 +73,8 @@ impl ForwardRows {
         Ok(rows)
     }
 
-    /// See [`UnfilteredStream`](espalier_mutation::UnfilteredStream). Uses the index if there is one.
+    /// Skips to a position, by the row index if there is one; see
+    /// [`UnfilteredStream`](espalier_mutation::UnfilteredStream).
     pub(super) async fn skip_to(&mut self, to: &ClusteringBound) -> Result<()> {
         let comparator = self.source.comparator();
         let told = match &self.skip {
@@ -85,7 +89,7 @@ impl ForwardRows {
         self.jump_to_skip().await
     }
 
-    /// Goes to the block where what follows a skip begins.
+    /// Goes to the block that holds the first item to be read after the skip.
     async fn jump_to_skip(&mut self) -> Result<()> {
         let Some(Skip { to, .. }) = &self.skip else { return Ok(()) };
         let (slices, to) = (self.slices.clone(), to.clone());
@@ -105,7 +109,7 @@ impl ForwardRows {
             if self.is_finished {
                 return Ok(None);
             }
-            // In a box, so that steps that skip nothing do not have a larger future for it.
+            // Boxed, so that the future of steps that skip nothing does not grow by this one.
             if self.skip.is_some()
                 && let Some(marker) = Box::pin(self.pass_skipped()).await?
             {
@@ -144,7 +148,7 @@ impl ForwardRows {
                 Unfiltered::Row(row) if row.is_empty() => {}
                 Unfiltered::Row(row) => {
                     if is_single_row(slice, row.clustering.values.len()) && self.open.is_live() {
-                        // Nothing else can be in this slice: the next row need not be looked at.
+                        // Nothing else can be in this slice, so the next row need not be read.
                         self.leave_slice(slice).await?;
                     }
                     return Ok(Some(Unfiltered::Row(row)));
@@ -158,7 +162,8 @@ impl ForwardRows {
         }
     }
 
-    /// Goes to the place that is to be skipped to. A marker tells what changed on the way.
+    /// Walks to the target of the skip. Returns a marker if the range deletion in force changed on
+    /// the way.
     async fn pass_skipped(&mut self) -> Result<Option<Unfiltered>> {
         let (slices, Some(mut skip)) = (self.slices.clone(), self.skip.take()) else {
             return Ok(None);
@@ -184,8 +189,8 @@ impl ForwardRows {
         Ok((skip.told != self.open).then(|| marker_at(&skip.to, skip.told, self.open)))
     }
 
-    /// Steps over everything before `to`, and over a marker there, or over a little more than `limit` bytes of it: then
-    /// false.
+    /// Steps over everything before `to`, and over a marker at `to`. Returns false if it stopped
+    /// after slightly more than `limit` bytes.
     async fn walk_to(&mut self, to: PositionRef<'_>, limit: u64) -> Result<bool> {
         let start = self.source.stream.position();
         let mut skipped = 0u32;
@@ -205,8 +210,9 @@ impl ForwardRows {
         Ok(true)
     }
 
-    /// For a walk that began without an index: whether there is a skip under way whose place is not reached within `limit`
-    /// bytes, so that it is worth looking for the index. Asks so once in a partition.
+    /// Returns whether looking up the row index is worth it, for a walk that began without one: a
+    /// skip is under way whose target is not reached within `limit` bytes. Returns true at most
+    /// once in a partition.
     pub(super) async fn wants_index(&mut self, limit: u64) -> Result<bool> {
         if self.is_index_sought {
             return Ok(false);
@@ -217,7 +223,7 @@ impl ForwardRows {
         Ok(self.is_index_sought)
     }
 
-    /// Uses the index from now on, for the skip under way at first.
+    /// Uses the row index from here on, and first for the skip under way.
     pub(super) async fn use_index(&mut self, partition_start: u64, index: RowIndex) -> Result<()> {
         self.index = Some((partition_start, index));
         self.jump_to_skip().await
@@ -253,8 +259,9 @@ impl ForwardRows {
         }
     }
 
-    /// Goes to the block that holds `to`, if there is an index and the block lies ahead (or `is_entering`, and there is no
-    /// place yet).
+    /// Goes to the block that holds `to`, if there is a row index and the block lies ahead. If
+    /// `is_entering`, the source has no position in the partition yet, and the block may lie
+    /// anywhere.
     async fn jump(&mut self, to: PositionRef<'_>, is_entering: bool) -> Result<()> {
         let Some((start, index)) = &self.index else { return Ok(()) };
         let partition_start = *start;
@@ -273,13 +280,14 @@ impl ForwardRows {
             let end = index.end_offset(comparator, slice.end.position()).await?;
             self.source.stream.expect(partition_start.saturating_add(end));
         }
-        // What has checksums is what its writer wrote.
+        // The index is as its writer wrote it if its checksums are right.
         if is_checked || self.is_right_place(partition_start, block.offset, to).await? {
             self.source.stream.seek(position);
             self.open = block.open_deletion;
             return Ok(());
         }
-        // Behind the last row lies the end of the partition; what is to be stepped over then is the last block only.
+        // Behind the last row the index leads to the end of the partition; then only the last block
+        // is walked.
         let last = match &self.index {
             Some((_, index)) => index.last_block_below(self.source.comparator(), None).await?,
             None => None,
@@ -292,7 +300,7 @@ impl ForwardRows {
             self.source.stream.seek(position);
             self.open = last.open_deletion;
         } else if is_entering {
-            // The index does not fit the data: read the partition from its beginning.
+            // The index does not fit the data, so the partition is read from its beginning.
             self.source.stream.seek(partition_start);
             self.source.read_header().await?;
         } else {
@@ -301,8 +309,8 @@ impl ForwardRows {
         Ok(())
     }
 
-    /// Whether an unfiltered begins at `offset` of the partition, and the one before it does not lie behind `to`, so that
-    /// nothing is jumped over. Moves the source.
+    /// Returns whether a row or marker begins at `offset` of the partition and the one before it
+    /// does not lie behind `to`, so that the jump omits nothing. Moves the source.
     async fn is_right_place(
         &mut self,
         partition_start: u64,
@@ -312,7 +320,8 @@ impl ForwardRows {
         self.source.stream.seek(partition_start.saturating_add(offset));
         let previous = match self.source.head().await {
             Ok(Some(head)) => head.previous,
-            // Behind the last block stands the end of the partition. Whether it is this one's cannot be seen here.
+            // Behind the last block lies the end of a partition, but the reader cannot see here of
+            // which partition.
             Ok(None) | Err(SSTableError::Corrupt { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
@@ -332,7 +341,8 @@ impl ForwardRows {
         }
     }
 
-    /// Steps to the byte that ends the partition and over it, unless there are more than `limit` bytes to it: then false.
+    /// Steps over the rest of the partition and the byte that ends it. Returns false if it stopped
+    /// after more than `limit` bytes.
     pub(super) async fn skip_rest(&mut self, limit: u64) -> Result<bool> {
         let start = self.source.stream.position();
         let mut skipped = 0u32;
@@ -359,7 +369,7 @@ impl ForwardRows {
     }
 }
 
-/// Whether the slice can hold one row only: both bounds include the same full clustering.
+/// Returns whether the slice can hold one row only: both bounds include the same full clustering.
 fn is_single_row(slice: &ClusteringSlice, columns: usize) -> bool {
     columns > 0 && slice.start.values.len() == columns && slice.start.values == slice.end.values
 }

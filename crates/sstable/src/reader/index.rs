@@ -1,4 +1,4 @@
-//! The index of partitions, whichever kind the version has.
+//! The partition index, in either of its two formats.
 
 use espalier_mutation::DecoratedKey;
 
@@ -9,7 +9,7 @@ use crate::{
     page_cache::CachedFile,
 };
 
-/// An opened index of partitions.
+/// An opened partition index.
 #[derive(Debug)]
 pub(crate) enum Index {
     /// Partitions.db and Rows.db.
@@ -18,7 +18,7 @@ pub(crate) enum Index {
     Big(BigIndex<CachedFile>),
 }
 
-/// The trie index.
+/// The partition index of the trie-indexed format.
 #[derive(Debug)]
 pub(crate) struct TrieIndex {
     pub(crate) partitions: PartitionIndexReader<CachedFile>,
@@ -27,7 +27,7 @@ pub(crate) struct TrieIndex {
 }
 
 impl Index {
-    /// The file that leads from keys to partitions.
+    /// The file that maps keys to partitions.
     pub(crate) fn partitions_file(&self) -> &CachedFile {
         match self {
             Self::Trie(index) => index.partitions.source(),
@@ -35,12 +35,12 @@ impl Index {
         }
     }
 
-    /// Its name.
+    /// The name of that file.
     pub(crate) fn name(&self) -> &FileName {
         self.partitions_file().name()
     }
 
-    /// Bytes of its files.
+    /// The length of the index files, in bytes.
     pub(crate) fn length(&self) -> u64 {
         match self {
             Self::Trie(index) => index.partitions.source().length() + index.rows.length(),
@@ -48,7 +48,7 @@ impl Index {
         }
     }
 
-    /// Bytes that stay in memory.
+    /// Bytes of memory that the index takes as long as it is open.
     pub(crate) fn memory_size(&self) -> usize {
         match self {
             Self::Trie(_) => 0,

@@ -1,4 +1,4 @@
-//! All entries of the index in its order: what is compared with Data.db.
+//! Iterates over all entries of the index in order, to compare them with Data.db.
 
 use espalier_mutation::DecoratedKey;
 
@@ -15,7 +15,7 @@ use crate::{
     page_cache::{CachedFile, Caching},
 };
 
-/// Stands before the first entry, or at one.
+/// A cursor that stands before the first entry, or at one.
 pub(crate) enum IndexEntries<'reader> {
     Trie {
         reader: &'reader SSTableReader,
@@ -27,7 +27,7 @@ pub(crate) enum IndexEntries<'reader> {
 }
 
 impl SSTableReader {
-    /// The entries from the first on.
+    /// Returns a cursor before the first entry.
     pub(crate) fn index_entries(&self, caching: Caching) -> IndexEntries<'_> {
         match &self.0.index {
             Index::Trie(trie) => {
@@ -41,7 +41,7 @@ impl SSTableReader {
 }
 
 impl IndexEntries<'_> {
-    /// Position in Data.db of the next partition, and its key if the index has it.
+    /// Returns the next partition's position in Data.db, and its key if the index stores it.
     pub(crate) async fn next(&mut self) -> Result<Option<(u64, Option<DecoratedKey>)>> {
         match self {
             Self::Trie { reader, trie, cursor, has_begun } => {
@@ -67,7 +67,8 @@ impl IndexEntries<'_> {
         }
     }
 
-    /// Of a trie: the part of the key's byte-comparable form that leads to the entry given last.
+    /// The prefix of the key's byte-comparable form that leads to the last returned entry; `None`
+    /// if the index is no trie.
     pub(crate) fn prefix(&self) -> Option<&[u8]> {
         match self {
             Self::Trie { cursor, .. } => Some(cursor.prefix()),

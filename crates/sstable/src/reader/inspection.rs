@@ -1,10 +1,13 @@
-//! Partitions by their index, each looked at up to its end: for those who want to know what of a damaged file can be relied on.
+//! Walks the partitions of the index and checks each to its end, to show which part of a damaged
+//! file is reliable.
 //!
-//! The index says where each partition begins, and with that where the one before it ends. What is wrong between the two is told
-//! of that partition, and the next one is found nevertheless. Errors name the file that is to blame: of Data.db only the partition
-//! is lost; where the index is not right, nobody can say what there is in the file at all.
+//! The index gives the position of each partition, and with it the end of the one before. A fault
+//! between the two belongs to that partition, and the walk still finds the next one. An error names
+//! the damaged file. If that is Data.db, only this partition is lost; if it is the index, nothing
+//! is known about the partitions of the file.
 //!
-//! Memory: what is read ahead of Data.db, a chunk and a row. The page cache is left as it is.
+//! Memory: the bytes of Data.db that are read ahead, a chunk and a row. The page cache does not
+//! change.
 
 use espalier_mutation::{DecoratedKey, DeletionTime, Unfiltered};
 
@@ -18,34 +21,35 @@ use crate::{
     page_cache::Caching,
 };
 
-/// Where an index has a partition.
+/// The place of a partition according to the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexedPartition {
-    /// Its first byte in Data.db, before compression.
+    /// The first byte in Data.db, before compression.
     pub start: u64,
-    /// The byte behind its last one.
+    /// The byte behind the last one.
     pub end: u64,
-    /// Its key, if the index has it.
+    /// The key, if the index stores it.
     pub key: Option<DecoratedKey>,
-    /// The least and the greatest token that its key can have.
+    /// The least and the greatest token that the key can have.
     pub tokens: (i64, i64),
 }
 
-/// Walks the index. Each partition may be entered and stepped through, or be left at any place.
+/// Walks the index. The caller may enter each partition, step through it, and leave it at any
+/// place.
 pub struct Inspection<'reader> {
     reader: &'reader SSTableReader,
     entries: IndexEntries<'reader>,
-    /// Of the partition behind the current one.
+    /// The entry of the partition behind the current one.
     next: Option<Entry>,
     has_begun: bool,
     count: u64,
     current: Option<Entry>,
-    /// Where the current one ends, as the index has it.
+    /// The end of the current partition according to the index.
     end: u64,
     source: RowSource,
     /// The key of the last partition that was entered.
     key: Option<DecoratedKey>,
-    /// Whether that is the current one.
+    /// Whether `key` is the key of the current partition.
     is_entered: bool,
     last: Option<Unfiltered>,
     open: DeletionTime,
@@ -54,12 +58,12 @@ pub struct Inspection<'reader> {
 struct Entry {
     position: u64,
     key: Option<DecoratedKey>,
-    /// Of a trie.
+    /// The key's prefix, in a trie.
     prefix: Option<Vec<u8>>,
 }
 
 impl SSTableReader {
-    /// The partitions of the index in order.
+    /// Starts to walk the partitions of the index in order.
     pub fn inspect(&self) -> Inspection<'_> {
         let mut stream = DataStream::sequential(self.0.data.clone(), 0);
         stream.expect_all(WHOLE_READ_AHEAD_BYTES);
@@ -81,7 +85,11 @@ impl SSTableReader {
 }
 
 impl Inspection<'_> {
-    /// Goes to the next partition, whatever was seen of the current one. An error is one of the index.
+    /// Goes to the next partition, no matter how much of the current one was read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index is damaged or cannot be read.
     pub async fn next_partition(&mut self) -> Result<Option<IndexedPartition>> {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.next = self.next_entry(None).await?;
@@ -119,7 +127,7 @@ impl Inspection<'_> {
         Ok(Some(Entry { position, key, prefix: self.entries.prefix().map(<[u8]>::to_vec) }))
     }
 
-    /// All that the footer knows of was there.
+    /// Checks that the walk found all partitions that the index announces.
     fn check_end(&self) -> Result<()> {
         let counted = match &self.reader.0.index {
             Index::Trie(trie) => trie.partitions.footer().key_count,
@@ -138,13 +146,17 @@ impl Inspection<'_> {
         }
     }
 
-    /// `position` is one of Data.db.
+    /// Makes an error of the index; `position` is a position in Data.db.
     fn wrong_index(&self, position: u64, reason: &str) -> SSTableError {
         let reason = format!("{reason} (byte {position} of Data.db)");
         SSTableError::corrupt(self.reader.0.index.name(), 0, reason)
     }
 
     /// Reads the head of the current partition and compares it with the index.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the head is damaged or cannot be read, or if it differs from the index.
     pub async fn enter(&mut self) -> Result<DecoratedKey> {
         let Some(start) = self.current.as_ref().map(|current| current.position) else {
             return Err(self.source.corrupt("no partition was gone to"));
@@ -170,7 +182,13 @@ impl Inspection<'_> {
         self.key.as_ref().filter(|_| self.is_entered)
     }
 
-    /// Reads the next row or marker of the partition that was entered; false at its end, when all of it was right.
+    /// Reads the next row or marker of the partition that was entered. Returns false at the
+    /// partition's end, if all of it was right.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the row, the marker or the end of the partition is damaged or cannot be
+    /// read, or if the index disagrees.
     pub async fn step(&mut self) -> Result<bool> {
         let position = self.source.stream.position();
         let Some(head) = self.source.head().await? else {
@@ -194,7 +212,7 @@ impl Inspection<'_> {
         Ok(true)
     }
 
-    /// At the byte that ends the partition.
+    /// Checks the state at the byte that ends the partition.
     fn check_partition_end(&self, position: u64) -> Result<()> {
         if !self.open.is_live() {
             let reason = "a range deletion is open at the end of the partition";
@@ -202,7 +220,7 @@ impl Inspection<'_> {
         }
         match position + 1 {
             end if end == self.end => Ok(()),
-            // All that was read is right, and so is perhaps what follows.
+            // All items that were read are right, and perhaps also the items that follow.
             end if end < self.end => {
                 Err(self.wrong_index(end, "it does not lead to what follows a partition"))
             }
@@ -210,9 +228,9 @@ impl Inspection<'_> {
         }
     }
 
-    /// What began at `position` and was read must not reach into the next partition.
+    /// Checks that the item that begins at `position` does not reach into the next partition.
     fn check_inside(&self, position: u64) -> Result<()> {
-        // The byte that ends the partition follows.
+        // At least the byte that ends the partition must follow.
         match self.source.stream.position() < self.end {
             true => Ok(()),
             false => {
@@ -224,7 +242,7 @@ impl Inspection<'_> {
 }
 
 impl Entry {
-    /// Whether it may lead to this key.
+    /// Returns whether the entry may lead to this key.
     fn is_of(&self, reader: &SSTableReader, key: &DecoratedKey) -> bool {
         if let Some(known) = &self.key {
             return known == key;
@@ -237,12 +255,12 @@ impl Entry {
         bytes.starts_with(prefix)
     }
 
-    /// The least and the greatest token.
+    /// Returns the least and the greatest token that the key can have.
     fn tokens(&self) -> (i64, i64) {
         if let Some(key) = &self.key {
             return (key.token.0, key.token.0);
         }
-        // Behind a byte that says that something follows stands the token.
+        // The token follows a byte that announces a component.
         let stored = self.prefix.as_deref().and_then(|prefix| prefix.get(1..)).unwrap_or_default();
         let filled = |rest: u8| {
             let mut bytes = [rest; 8];

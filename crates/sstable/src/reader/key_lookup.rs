@@ -1,4 +1,6 @@
-//! From a key, or a bound of a range, to a partition. Source: reference 16.
+//! Finds the partition of a key, or the first partition of a range.
+//!
+//! Format: docs/formats/partition-index.md.
 
 use espalier_mutation::{DecoratedKey, DeletionTime, KeyBound, KeyRange, murmur3};
 use espalier_runtime::{trace, trace_event};
@@ -24,20 +26,23 @@ use crate::{
     page_cache::{CachedFile, Caching},
 };
 
-/// A partition that is there.
+/// A partition that the index has found.
 pub(crate) struct FoundPartition {
-    /// In Data.db.
+    /// The position of the partition's head in Data.db.
     pub(crate) position: u64,
-    /// Known if there is a row index; otherwise it is in the partition's head.
+    /// The partition's deletion if it has a row index; live otherwise, for then the deletion is in
+    /// the partition's head.
     pub(crate) deletion: DeletionTime,
     pub(crate) index: Option<RowIndex>,
-    /// At the partition's head, if that was looked at: what was read for it need not be read again.
+    /// A stream at the partition's head if the look-up has read the head, so that it is not read
+    /// twice.
     pub(crate) data: Option<DataStream>,
 }
 
 impl SSTableReader {
-    /// The partition with exactly this key: filter, trie, real key. `known`: where in Data.db that key is known to stand, so
-    /// that it need not be read again.
+    /// Finds the partition with exactly this key, by the filter, the index and the key in Data.db.
+    /// `known` is a position in Data.db where the caller has seen this key, so that the look-up
+    /// does not read it again.
     pub(crate) async fn find_partition_at(
         &self,
         key: &DecoratedKey,
@@ -46,7 +51,7 @@ impl SSTableReader {
         self.find_partition_by(key, known, Caching::Shared).await
     }
 
-    /// The same with pages that are cached so.
+    /// Does [`Self::find_partition_at`] with the given use of the page cache.
     pub(crate) async fn find_partition_by(
         &self,
         key: &DecoratedKey,
@@ -161,7 +166,7 @@ impl SSTableReader {
         }
     }
 
-    /// The key that stands at a position of Data.db, and the data from there on.
+    /// Reads the key at a position of Data.db, and returns it with a stream at that position.
     async fn key_at(&self, position: u64, caching: Caching) -> Result<(DecoratedKey, DataStream)> {
         if position >= self.0.data.length() {
             let name = self.0.index.name();
@@ -178,7 +183,7 @@ impl SSTableReader {
         Ok((DecoratedKey::new(key), stream))
     }
 
-    /// Position in Data.db and key of a partition that the index leads to, for those who read many: around the cache.
+    /// Resolves an entry of the index to a position in Data.db and a key.
     pub(crate) async fn resolve(
         &self,
         trie: &TrieIndex,
@@ -197,7 +202,8 @@ impl SSTableReader {
         }
     }
 
-    /// Position in Data.db of the first partition of a range; `None` if no partition lies right of its start.
+    /// Finds the position in Data.db of the first partition of a range; `None` if no partition
+    /// begins at or behind the range's start.
     pub(crate) async fn first_position(
         &self,
         range: &KeyRange,
@@ -240,11 +246,12 @@ impl SSTableReader {
         let mut cursor = partitions.cursor();
         let mut candidate =
             cursor.seek_ceiling(&bytes).await.map_err(|error| self.partitions_error(error))?;
-        // Only a prefix was compared: the first one or two may lie before the bound.
+        // The trie compares prefixes only: the first one or two entries may lie before the bound.
         while let Some(found) = candidate {
             let (position, key) = self.resolve(trie, found, caching).await?;
             trie.keys.encode(&key, &mut bytes);
-            // A pointer that is off leads to a later partition, and those before it would be left out.
+            // A wrong pointer leads to a later partition, and the scan would omit the partitions
+            // before it.
             if !bytes.starts_with(cursor.prefix()) {
                 let name = self.0.index.name();
                 let reason = "a leaf leads to another key than its own";

@@ -1,13 +1,17 @@
 //! Reads an SSTable: one partition by key, or partitions in order.
 //!
-//! Guaranteed: what is not what the format says is an error, never a panic and never an allocation beyond what the files
-//! hold. Data.db is read behind its checksums, and so are the index files of sets that have Checksums.db. Where they have
-//! none, nothing they say is taken for granted: keys are compared with those of Data.db and with the trie's, a partition's
-//! deletion is read from Data.db, and a block of rows is entered only where the row before it shows that nothing was jumped
-//! over. (Two things are beyond that: a key that a broken trie or filter hides is not found; and the deletion that the row
-//! index calls open at a block's start is compared only when its end is read. [`verify`](crate::verify) compares all of it.)
+//! Bytes that do not follow the format cause an error, never a panic and never an allocation larger
+//! than the files. The reader compares the checksums of Data.db before it parses it, and those of
+//! the index files if the SSTable has Checksums.db. Without Checksums.db the reader trusts no
+//! index: it compares keys with those of Data.db and of the trie, reads a partition's deletion from
+//! Data.db, and enters a block of rows only if the row before the block shows that no row was
+//! jumped over.
 //!
-//! Memory for each reader: the filter and a few KiB. For each stream: two chunks and a row.
+//! Two faults remain undetected here. A key that a damaged trie or filter hides is not found, and
+//! the deletion that the row index reports as open at a block's start is compared only when the
+//! block's end is read. [`verify`](crate::verify) compares all of it.
+//!
+//! Memory for each reader: the filter and a few KiB. Memory for each stream: two chunks and a row.
 
 mod caveat;
 mod data_reader;

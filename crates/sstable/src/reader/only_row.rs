@@ -1,16 +1,17 @@
 //! The row of a partition of a compact table whose columns the file keeps in the static row.
 //!
-//! Other rows of such a partition can only come from clients that spoke Thrift; the table has no place for them, so that a file
-//! with some is refused ([`RowSource`](super::row_source::RowSource) says so).
+//! Only Thrift clients could write other rows into such a partition. The table has no place for
+//! them, so that the reader rejects a file with such rows (in
+//! [`RowSource`](super::row_source::RowSource)).
 
 use espalier_mutation::{PartitionHeader, Unfiltered};
 
-/// A row that comes before all others, if there is one.
+/// The row that precedes all others, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct OnlyRow(Option<Box<Unfiltered>>);
 
 impl OnlyRow {
-    /// Takes the static row out of a header, if it stands for the row.
+    /// Takes the static row out of a header, if it stands for the partition's row.
     pub(super) fn of(header: &mut PartitionHeader, is_static_compact: bool) -> Self {
         match is_static_compact {
             true => Self(header.static_row.take().map(|row| Box::new(Unfiltered::Row(row)))),

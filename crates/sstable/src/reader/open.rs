@@ -1,4 +1,4 @@
-//! Opening: every component is checked before it is believed.
+//! Opens SSTables. Every component is checked before it is used.
 
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
 
@@ -23,15 +23,21 @@ use crate::{
     versions::{IndexKind, TrieKeys, VersionFeatures},
 };
 
-/// A table of contents has a line for each of a few components.
+/// The longest TOC.txt, in bytes: it has one short line for each of a few components.
 const MAXIMUM_TOC_LENGTH: u64 = 1024 * 1024;
-/// Four bytes for each page of files of some terabytes.
+/// The longest Checksums.db, in bytes: four for each page of files of some TiB.
 const MAXIMUM_CHECKSUMS_LENGTH: u64 = 4 << 30;
-/// Samples have at most 2 GiB, and two keys follow.
+/// The longest Summary.db, in bytes: samples take at most 2 GiB, and two keys follow.
 const MAXIMUM_SUMMARY_LENGTH: u64 = (2 << 30) + (1 << 20);
 
 impl SSTableReader {
-    /// Opens an SSTable to be read as rows of `table`, or, without one, of the table that its own header describes.
+    /// Opens an SSTable. Rows are decoded as rows of `table`; without one, of the table that the
+    /// file's own header describes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a component is missing, damaged or unreadable, if components disagree,
+    /// or if the file's columns do not fit `table`.
     pub async fn open(
         file_system: &FileSystem,
         descriptor: Descriptor,
@@ -43,8 +49,13 @@ impl SSTableReader {
         Self::open_components(file_system, descriptor, components, table, cache).await
     }
 
-    /// Opens what is left of an SSTable without its table of contents, for people who look at files: the components are
-    /// those that are there, and a Data.db without any checksums is read without.
+    /// Opens what is left of an SSTable without its TOC.txt, for offline tools. The components are
+    /// those that exist, and a Data.db without checksums is read unchecked.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a needed component is missing, damaged or unreadable, or if the file's
+    /// columns do not fit `table`.
     pub async fn open_unlisted(
         file_system: &FileSystem,
         descriptor: Descriptor,
@@ -55,7 +66,13 @@ impl SSTableReader {
         Self::open_components(file_system, descriptor, components, table, cache).await
     }
 
-    /// Opens an SSTable whose filter is lost, for those people: every key is then looked for in the index.
+    /// Opens an SSTable whose filter is lost, for offline tools. Every look-up then reads the
+    /// index.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a needed component is missing, damaged or unreadable, or if the file's
+    /// columns do not fit `table`.
     pub async fn open_without_filter(
         file_system: &FileSystem,
         descriptor: Descriptor,
@@ -149,7 +166,7 @@ impl SSTableReader {
     }
 }
 
-/// What opening an index takes.
+/// The inputs that opening an index needs.
 struct IndexFiles<'a> {
     file_system: &'a FileSystem,
     descriptor: &'a Descriptor,
@@ -204,7 +221,8 @@ impl IndexFiles<'_> {
             .await
             {
                 Ok(bytes) => summary = Some(bytes),
-                // It is made anew from Index.db, as it is if it turns out to be wrong.
+                // The reader rebuilds the summary from Index.db, as it does if Summary.db turns out
+                // to be wrong.
                 Err(SSTableError::Io(error)) if error.is_not_found() => {}
                 Err(SSTableError::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
@@ -216,7 +234,7 @@ impl IndexFiles<'_> {
     }
 }
 
-/// Reads a component whole, if it is not longer than `limit`.
+/// Reads a whole component, which must not be longer than `limit` bytes.
 pub(crate) async fn read_component(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -237,7 +255,7 @@ pub(crate) async fn read_component(
     Ok(file.read_exact_at(0, length as usize).await?.into_bytes())
 }
 
-/// The components that TOC.txt lists, if it can be read, and those that are there.
+/// Returns the components that exist and, if TOC.txt can be read, those that it lists.
 pub(super) async fn components_known(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -276,7 +294,11 @@ async fn read_toc(
     Ok(components)
 }
 
-/// Reads and checks Statistics.db alone: what a tool wants that does not read rows.
+/// Reads and checks Statistics.db alone, for tools that read no rows.
+///
+/// # Errors
+///
+/// Returns an error if Statistics.db is missing, damaged or unreadable.
 pub async fn read_statistics(
     file_system: &FileSystem,
     descriptor: &Descriptor,

@@ -1,4 +1,4 @@
-//! One partition being read.
+//! A stream of one partition.
 
 use espalier_mutation::{ClusteringBound, PartitionHeader, Unfiltered, UnfilteredStream};
 
@@ -11,7 +11,8 @@ pub(super) enum Rows {
     Reverse(ReverseRows),
 }
 
-/// A partition of an SSTable. Owns what it needs, so that it may outlive the reader that made it.
+/// A stream of a partition. It owns its files and buffers, so that it may outlive the reader that
+/// opened it.
 #[derive(Debug)]
 pub struct PartitionStream {
     header: PartitionHeader,
@@ -32,7 +33,7 @@ impl PartitionStream {
 }
 
 impl PartitionStream {
-    /// The byte of Data.db, before compression, that comes next.
+    /// The next byte of Data.db, before compression.
     pub fn position(&self) -> u64 {
         match &self.rows {
             Rows::Forward(rows) => rows.position(),

@@ -1,7 +1,9 @@
-//! Rows as they lie in the file, for those who copy them: a place in the bytes instead of an object with values of its own.
+//! Raw rows: rows read in place, for a writer that copies them. A raw row refers to bytes of the
+//! window and owns no values.
 //!
-//! Plain is what most rows are: a liveness, perhaps a deletion, and simple cells; see [`RowView`]. Everything else, range
-//! tombstone markers above all, is for [`ScannedPartition`](super::ScannedPartition), which goes on where this stops.
+//! Most rows can be read raw: they have a liveness, perhaps a deletion, and simple cells; see
+//! [`RowView`]. All other items, above all range tombstone markers, need a
+//! [`ScannedPartition`](super::ScannedPartition), which continues where the raw rows stop.
 
 use std::cmp::Ordering;
 
@@ -17,18 +19,18 @@ use crate::{
     index::big::promoted_index::BlockPosition,
 };
 
-/// What comes next in a partition.
+/// The kind of the next item in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ahead {
-    /// A row that can be copied as it lies.
+    /// A raw row, which can be copied.
     Plain,
-    /// Something else.
+    /// Another kind of item.
     Other,
     /// The end of the partition.
     End,
 }
 
-/// A row where it lies.
+/// A raw row: a row read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainRow<'a> {
     row: ViewedRow<'a>,
@@ -40,24 +42,24 @@ impl<'a> PlainRow<'a> {
         Self { row: ViewedRow { view, bytes, layout }, bytes }
     }
 
-    /// Whether nothing is in it, because its cells were of columns that have been dropped.
+    /// Returns whether the row is empty, because its cells belong to dropped columns.
     pub fn is_empty(&self) -> bool {
         self.row.view.is_empty()
     }
 
-    /// All of it but its place.
+    /// The row's content without its clustering.
     #[inline]
     pub(crate) fn content(&self) -> &ViewedRow<'a> {
         &self.row
     }
 
-    /// Clustering values.
+    /// The clustering values.
     #[inline]
     pub(crate) fn clustering(&self) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone {
         values_in(self.bytes, &self.row.view.clustering)
     }
 
-    /// Makes `position` that of this row. Its values share the bytes of the row.
+    /// Sets `position` to the position of this row. Its values share the bytes of the row.
     #[inline]
     pub(crate) fn place(&self, position: &mut Option<BlockPosition>) {
         let spans = &self.row.view.clustering;
@@ -65,7 +67,7 @@ impl<'a> PlainRow<'a> {
         BlockPosition::set_row(position, values);
     }
 
-    /// In clustering order, with a row of the same table.
+    /// Compares the clustering with that of another row of the same table.
     #[inline]
     pub fn compare(&self, other: &PlainRow<'_>, comparator: &ClusteringComparator) -> Ordering {
         let pairs = self.clustering().zip(other.clustering()).enumerate();
@@ -74,12 +76,13 @@ impl<'a> PlainRow<'a> {
         orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
-    /// Whether a merge of both, at the same place, is this one as it is: every column of `other` has a later cell here, and
-    /// nothing here can be covered. It may be so even where this says that it is not.
+    /// Returns whether this row is the result of its merge with `other`, which has the same
+    /// clustering: every column of `other` has a later cell here, and no deletion covers anything
+    /// here. May return false although the merge would give this row.
     pub fn hides(&self, other: &PlainRow<'_>) -> bool {
         let (mine, theirs) = (self.row.view, other.row.view);
         let later = mine.liveness.timestamp;
-        // All cells here are as old as the liveness.
+        // All cells of this row have the timestamp of the liveness.
         mine.is_plain
             && !mine.liveness.is_none()
             && mine.deletion.is_live()
@@ -95,15 +98,15 @@ impl<'a> PlainRow<'a> {
     fn has_column(&self, other: &PlainRow<'_>, cell: &CellView) -> bool {
         let wanted = target_of(cell, other.row.layout);
         let is_wanted = |mine: &CellView| target_of(mine, self.row.layout) == wanted;
-        // Mostly both files have the same columns.
+        // Usually both files have the same columns.
         let cells = &self.row.view.cells;
         let guess = cells.get(cell.column);
         guess.is_some_and(is_wanted) || cells.iter().any(is_wanted)
     }
 
-    /// Whether there may be something in it that could be purged at second `now_s`, when deletions done before `gc_before_s`
-    /// are old enough: something has expired, or was deleted long ago. A deletion of the row counts whatever its age, for it may
-    /// cover what is beside it.
+    /// Returns whether the row may hold something that can be purged at second `now_s`, when
+    /// deletions before `gc_before_s` are old enough: an expired cell or liveness, or an old
+    /// tombstone. A row deletion counts at any age, since it may cover other data of the row.
     #[inline]
     pub fn has_garbage(&self, now_s: u32, gc_before_s: u32) -> bool {
         let RowView { liveness, deletion, cells, is_plain, .. } = self.row.view;

@@ -1,7 +1,8 @@
-//! Rows and markers of slices against clustering order.
+//! Reads the rows and markers of slices against clustering order.
 //!
-//! A block of the row index (or the whole partition, if it has none) is walked forward once, over heads only, to learn
-//! where its rows are; then they are decoded from the last to the first. Memory: 16 bytes for each row of a block.
+//! The reader walks a block of the row index (or the whole partition, if it has no index) forward
+//! once, over heads only, and records where its rows begin. Then it decodes them from the last to
+//! the first. Memory: 16 bytes for each row of a block.
 
 use std::sync::Arc;
 
@@ -21,10 +22,11 @@ use crate::{
     error::{Result, SSTableError},
 };
 
-/// Rows between which the walk over heads asks whether it should give way.
+/// Number of heads after which the walk offers to yield.
 const HEADS_AT_ONCE: usize = 64;
 
-/// Something of the block, by place or, since markers are few and needed on the way, itself.
+/// An item of the block: a row's position, or a marker itself, since markers are few and the walk
+/// needs them.
 #[derive(Debug)]
 enum Entry {
     Row(u64),
@@ -40,7 +42,7 @@ pub(super) struct ReverseRows {
     partition_start: u64,
     index: Option<RowIndex>,
     slices: Arc<ClusteringSlices>,
-    /// Slices that are not yet finished: the last of them is the current one.
+    /// The number of unfinished slices; the last of them is the current one.
     slices_left: usize,
     is_inside: bool,
     open: DeletionTime,
@@ -49,15 +51,15 @@ pub(super) struct ReverseRows {
     block: BlockState,
 }
 
-/// Which block `entries` are of.
+/// The block to which `entries` belong.
 #[derive(Debug)]
 enum BlockState {
-    /// None was read yet.
+    /// No block was read yet.
     Start,
-    /// One with others before it, perhaps: its offset, the deletion that is open at its start, and the position of its first
-    /// row or marker.
+    /// A block that may have others before it: its offset, the deletion that is open at its start,
+    /// and the position of its first row or marker.
     Block { offset: u64, open: DeletionTime, first: HeadPosition },
-    /// There is none before it.
+    /// The first block of the partition.
     First,
 }
 
@@ -66,7 +68,8 @@ impl ReverseRows {
         self.source.stream.position()
     }
 
-    /// From a source that stands behind the partition's head or, if there is an index, anywhere.
+    /// Starts from a source that stands behind the partition's head or, if there is a row index,
+    /// anywhere.
     pub(super) fn new(
         source: RowSource,
         slices: Arc<ClusteringSlices>,
@@ -87,7 +90,8 @@ impl ReverseRows {
         }
     }
 
-    /// See [`UnfilteredStream`](espalier_mutation::UnfilteredStream). Leaves the present block if the place is in another.
+    /// Skips to a position, and leaves the current block if the position lies in another; see
+    /// [`UnfilteredStream`](espalier_mutation::UnfilteredStream).
     pub(super) async fn skip_to(&mut self, to: &ClusteringBound) -> Result<()> {
         let comparator = self.source.comparator();
         let told = match &self.skip {
@@ -157,8 +161,8 @@ impl ReverseRows {
         }
     }
 
-    /// Leaves the slices that lie wholly behind the place to be skipped to, and forgets the place if there is nothing to
-    /// be left out of the slice that comes then.
+    /// Leaves the slices that lie wholly behind the target of the skip. Ends the skip if the next
+    /// slice does not need it.
     fn leave_skipped_slices(&mut self) -> Option<Unfiltered> {
         let (slices, mut skip) = (self.slices.clone(), self.skip.take()?);
         let (comparator, to) = (self.source.comparator(), skip.to.position());
@@ -180,7 +184,7 @@ impl ReverseRows {
         None
     }
 
-    /// Gives the entry back if it lies before the place to be skipped to, in clustering order.
+    /// Returns the entry if it lies before the target of the skip, in clustering order.
     async fn step_over(&mut self, entry: Entry) -> Result<Option<Entry>> {
         let Some(skip) = &self.skip else { return Ok(Some(entry)) };
         match &entry {
@@ -203,23 +207,25 @@ impl ReverseRows {
         }
     }
 
-    /// The place to be skipped to is reached, or the end. A marker tells what changed on the way.
+    /// Ends the skip at its target, or at the end of the partition. Returns a marker if the range
+    /// deletion in force changed on the way.
     fn arrive(&mut self) -> Option<Unfiltered> {
         let skip = self.skip.take()?;
         self.is_inside = true;
         (skip.told != self.open).then(|| marker_at(&skip.to, self.open, skip.told))
     }
 
-    /// Where the part of the slice ends that is to be read.
+    /// Returns the position where the part of the slice ends that is to be read.
     fn wanted_end<'a>(&'a self, slice: &'a ClusteringSlice) -> PositionRef<'a> {
         match &self.skip {
-            // It lies inside of the slice, or would have been forgotten.
+            // It lies inside of the slice, or the skip would have ended.
             Some(skip) => skip.to.position(),
             None => slice.end.position(),
         }
     }
 
-    /// What a row adds to the stream; if that is a marker at a slice's bound, the row is still to be visited.
+    /// Returns what a row adds to the stream. If that is a marker at a slice's bound, the row must
+    /// be visited again.
     async fn visit_row(
         &mut self,
         slice: &ClusteringSlice,
@@ -288,12 +294,14 @@ impl ReverseRows {
         (!open.is_live()).then(|| marker_at(&slice.start, DeletionTime::LIVE, open))
     }
 
-    /// Reads the heads of the block before the current one; of the one that holds the end of `slice` at first.
+    /// Reads the heads of the block before the current one; at first, of the block that holds the
+    /// end of `slice`.
     async fn load_block_before(&mut self, slice: &ClusteringSlice) -> Result<bool> {
         let mut state = std::mem::replace(&mut self.block, BlockState::First);
         let Some(index) = &self.index else {
             return match state {
-                // The source stands behind the head, and there is nothing else.
+                // The source stands behind the partition's head, and the whole partition is the
+                // block.
                 BlockState::Start => {
                     self.walk(None, DeletionTime::LIVE).await?;
                     self.open = DeletionTime::LIVE;
@@ -308,7 +316,7 @@ impl ReverseRows {
             BlockState::Block { offset, .. } if !self.is_inside || self.skip.is_some() => {
                 let block = self.block_of_end(index, slice).await?;
                 if block.is_some_and(|block| block.end < *offset) {
-                    // Blocks between two slices, and what is to be skipped, are left out.
+                    // This omits skipped blocks and the blocks between two slices.
                     state = BlockState::Start;
                     block
                 } else {
@@ -327,7 +335,7 @@ impl ReverseRows {
         Ok(true)
     }
 
-    /// The block that holds the end of `slice`, or its rows nearest to it.
+    /// Finds the block that holds the end of `slice`, or else the rows nearest to it.
     async fn block_of_end(
         &self,
         index: &RowIndex,
@@ -338,7 +346,7 @@ impl ReverseRows {
         index.last_block_below(self.source.comparator(), end).await
     }
 
-    /// The block before the one of `state`.
+    /// Finds the block before the one of `state`.
     async fn block_below(&self, index: &RowIndex, state: &BlockState) -> Result<Option<Block>> {
         let BlockState::Block { first, offset, .. } = state else { return Ok(None) };
         index.block_before(self.source.comparator(), first.position(), *offset).await
@@ -365,7 +373,7 @@ impl ReverseRows {
             return Err(self.index_corrupt("a deletion is open before the first row"));
         }
         let first = self.walk(Some(block), block.open_deletion).await?;
-        // From here on it is read backwards, and what lies behind is not wanted again.
+        // From here on the reader goes backward and does not want the bytes behind the block again.
         self.source.stream.expect(0);
         match above {
             BlockState::Block { open, .. } if *open != self.open => {
@@ -385,7 +393,7 @@ impl ReverseRows {
         Ok(())
     }
 
-    /// What stands behind the first block that was read must not be inside of the slice.
+    /// Checks that the item behind the first block that was read is not inside of the slice.
     async fn check_nothing_above(&mut self, slice: &ClusteringSlice) -> Result<()> {
         match self.source.head().await? {
             Some(head) if self.source.compare(&head, self.wanted_end(slice)).is_lt() => {
@@ -398,8 +406,9 @@ impl ReverseRows {
         }
     }
 
-    /// Walks over the heads from here to the end of `block`, or to the end of the partition. Leaves in `open` the deletion in force
-    /// behind the last entry. Gives the position of the first one, if there is a `block`.
+    /// Walks over the heads from here to the end of `block`, or to the end of the partition. Leaves
+    /// in `open` the deletion in force behind the last entry. Returns the position of the first
+    /// entry, if there is a `block`.
     async fn walk(
         &mut self,
         block: Option<Block>,

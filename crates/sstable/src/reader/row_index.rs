@@ -1,4 +1,4 @@
-//! The index of a wide partition's rows, whichever kind the version has.
+//! The row index of a wide partition, in either of its two formats.
 
 use espalier_mutation::{ClusteringComparator, DeletionTime, PositionRef};
 use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_ordered_clustering};
@@ -12,7 +12,7 @@ use crate::{
     page_cache::CachedFile,
 };
 
-/// A run of rows and markers. Offsets count bytes from the start of the partition.
+/// A block of consecutive rows and markers. Offsets count bytes from the start of the partition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     /// Its first byte.
@@ -21,12 +21,12 @@ pub(crate) struct Block {
     pub(crate) end: u64,
     /// The range deletion that is open at its start, or live.
     pub(crate) open_deletion: DeletionTime,
-    /// Whether the byte that ends the partition may be counted in.
+    /// Whether `end` may include the byte that ends the partition.
     is_end_vague: bool,
 }
 
 impl Block {
-    /// Whether it may end at `offset`, where a row or marker ends.
+    /// Returns whether the block may end at `offset`, where a row or marker ends.
     pub(crate) fn can_end_at(&self, offset: u64) -> bool {
         offset == self.end || (self.is_end_vague && offset.checked_add(1) == Some(self.end))
     }
@@ -51,11 +51,11 @@ impl From<promoted_index::Block> for Block {
 pub(crate) enum RowIndex {
     /// A trie in Rows.db.
     Trie(RowIndexReader<CachedFile>),
-    /// A part of an entry of Index.db.
+    /// A promoted index: a part of an entry of Index.db.
     Promoted(PromotedIndexReader<CachedFile>),
 }
 
-/// Blocks in order.
+/// Iterates over the blocks in order.
 pub(crate) enum RowBlocks<'index> {
     Trie { index: &'index RowIndex, blocks: ForwardBlocks<'index, CachedFile> },
     Promoted { index: &'index PromotedIndexReader<CachedFile>, next: u64 },
@@ -79,7 +79,7 @@ impl RowBlocks<'_> {
 }
 
 impl RowIndex {
-    /// The file that it is in.
+    /// The file that holds the index.
     pub(crate) fn file(&self) -> &CachedFile {
         match self {
             Self::Trie(index) => index.source(),
@@ -87,12 +87,12 @@ impl RowIndex {
         }
     }
 
-    /// Something is wrong with it.
+    /// Makes the error for a damaged index.
     pub(crate) fn corrupt(&self, reason: impl Into<String>) -> SSTableError {
         SSTableError::corrupt(self.name(), self.place(), reason)
     }
 
-    /// Where in the file it is.
+    /// The offset of the index in its file.
     pub(crate) fn place(&self) -> u64 {
         match self {
             Self::Trie(index) => index.entry().root,
@@ -108,7 +108,7 @@ impl RowIndex {
         }
     }
 
-    /// The positions of a block's first and last row or marker, where the index has them.
+    /// The positions of a block's first and last row or marker, if the index stores them.
     pub(crate) async fn ends_of_block(&self, number: u64) -> Result<Option<PromotedBlock>> {
         match self {
             Self::Trie(_) => Ok(None),
@@ -116,7 +116,7 @@ impl RowIndex {
         }
     }
 
-    /// All blocks in order.
+    /// Iterates over all blocks in order.
     pub(crate) async fn blocks(&self) -> Result<RowBlocks<'_>> {
         match self {
             Self::Trie(index) => {
@@ -127,8 +127,8 @@ impl RowIndex {
         }
     }
 
-    /// Start of the block in which `position` would be: rows before it are all below. Behind the last row that may be the
-    /// end of the partition, or the last block.
+    /// Finds the start of the block in which `position` would be: all rows before it are below.
+    /// Behind the last row the result may be the end of the partition or the last block.
     pub(crate) async fn floor_block(
         &self,
         comparator: &ClusteringComparator,
@@ -150,7 +150,7 @@ impl RowIndex {
         }
     }
 
-    /// Offset behind the last block that holds something below `position`.
+    /// Finds the offset behind the last block that holds something below `position`.
     pub(crate) async fn end_offset(
         &self,
         comparator: &ClusteringComparator,
@@ -166,7 +166,8 @@ impl RowIndex {
         }
     }
 
-    /// The block that holds the rows nearest below `position`; without one, the last.
+    /// Finds the block that holds the rows nearest below `position`; without a position, the last
+    /// block.
     pub(crate) async fn last_block_below(
         &self,
         comparator: &ClusteringComparator,
@@ -189,7 +190,8 @@ impl RowIndex {
         }
     }
 
-    /// The block before the one that begins at `offset` of the partition with a row or marker at `first`.
+    /// Finds the block before the one that begins at `offset` of the partition with a row or marker
+    /// at `first`.
     pub(crate) async fn block_before(
         &self,
         comparator: &ClusteringComparator,
@@ -231,9 +233,9 @@ impl RowIndex {
     }
 }
 
-/// Encodes a position to look up in the ordered form. Our writer ends no block at a position whose
-/// ordered form differs from Cassandra's, so separators agree with the comparator. Cassandra's
-/// files may have such separators, and Cassandra does not find the rows there either.
+/// Encodes a position in the ordered form, for the look-up. Espalier's writer ends no block at a
+/// position whose ordered form differs from Cassandra's, so separators agree with the comparator.
+/// Cassandra's files may have such separators, and Cassandra does not find the rows there either.
 fn encode_position(
     comparator: &ClusteringComparator,
     position: PositionRef<'_>,

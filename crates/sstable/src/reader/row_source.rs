@@ -1,4 +1,4 @@
-//! Heads, rows and markers of Data.db one after another.
+//! Reads heads, rows and markers of Data.db one after another.
 
 use std::cmp::Ordering;
 
@@ -23,7 +23,7 @@ use crate::{
     reader::plain::{Ahead, PlainRow},
 };
 
-/// A position in Data.db, at the start of a partition, row or marker.
+/// A position in Data.db at the start of a partition, row or marker.
 #[derive(Debug)]
 pub(crate) struct RowSource {
     pub(crate) stream: DataStream,
@@ -51,7 +51,7 @@ impl RowSource {
         self.stream.corrupt(reason)
     }
 
-    /// Key, deletion and static row, and steps over them. Gives their length, too.
+    /// Reads key, deletion and static row, and steps over them. Also returns their length in bytes.
     pub(crate) async fn read_header(&mut self) -> Result<(PartitionHeader, u64)> {
         let head = loop {
             match read_partition_head(&mut self.stream.input(), &self.decoder.layout) {
@@ -72,7 +72,8 @@ impl RowSource {
         Ok((PartitionHeader { key, deletion: head.deletion, static_row }, length))
     }
 
-    /// At the end of a partition: the key of the next one and the offset behind its head, if that is in memory and holds nothing else.
+    /// Returns the key of the next partition and the offset behind its head, from the end of the
+    /// current one. `None` if the head is not in memory, or holds anything but the key.
     pub(crate) fn next_head_at_hand(&self) -> Option<(Bytes, usize)> {
         let (window, start) = (self.stream.window(), self.stream.offset());
         if self.has_static_columns() || window.get(start) != Some(&END_OF_PARTITION) {
@@ -83,7 +84,7 @@ impl RowSource {
         deletion.is_live().then(|| (window.slice(from..to), end))
     }
 
-    /// Whether the byte that ends a partition comes next, and is in memory.
+    /// Returns whether the byte that ends a partition comes next and is in memory.
     pub(crate) fn is_end_at_hand(&self) -> bool {
         self.stream.window().get(self.stream.offset()) == Some(&END_OF_PARTITION)
     }
@@ -113,7 +114,7 @@ impl RowSource {
         }
     }
 
-    /// The head of the row or marker here; `None` at the end of the partition. Stays where it is.
+    /// Reads the head of the row or marker here; `None` at the end of the partition. Does not move.
     pub(crate) async fn head(&mut self) -> Result<Option<UnfilteredHead>> {
         loop {
             match read_head(&mut self.stream.input(), &self.decoder.layout) {
@@ -124,13 +125,13 @@ impl RowSource {
         }
     }
 
-    /// Looks at the row here, if it is one that can be copied as it lies: then the offset behind it is given, and `view` is of the
-    /// window.
+    /// Looks at the item here. For a raw row it returns the offset behind the row, and `view` then
+    /// refers to the window.
     #[inline]
     pub(crate) async fn look(&mut self, view: &mut RowView) -> Result<(Ahead, usize)> {
         match self.view(view) {
             Some(end) => Ok((Ahead::Plain, end)),
-            // In a box: there are few of them, and the future of all others stays small.
+            // Boxed, since it is rare and the future of all other steps stays small.
             None => Box::pin(self.look_closely(view)).await,
         }
     }
@@ -149,18 +150,19 @@ impl RowSource {
         view.read(self.stream.window(), self.stream.offset(), &self.decoder.layout)
     }
 
-    /// Looks at what is at an offset of the window, as far as it is in memory, if rows of this file may be even.
+    /// Looks at the item at an offset of the window, as far as it is in memory. The layout must
+    /// allow uniform rows.
     #[inline]
     pub(crate) fn look_even(&self, at: usize, row: &mut EvenRow) -> Option<EvenStep> {
         row.read(self.stream.window(), at, &self.decoder.layout)
     }
 
-    /// How rows of this file are read.
+    /// The layout by which rows of this file are decoded.
     pub(crate) fn layout(&self) -> &FileLayout {
         &self.decoder.layout
     }
 
-    /// What `view` tells of the row that was looked at.
+    /// Returns the row that `view` describes.
     pub(crate) fn plain<'a>(&'a self, view: &'a RowView) -> PlainRow<'a> {
         PlainRow::new(view, self.stream.window(), &self.decoder.layout)
     }
@@ -170,7 +172,8 @@ impl RowSource {
         head.compare(self.stream.window(), self.comparator(), other)
     }
 
-    /// The row or marker of `head`, which was read here, and steps over it. A row may be empty.
+    /// Reads the row or marker of `head`, which was read here, and steps over it. A row may be
+    /// empty.
     pub(crate) async fn take(&mut self, head: UnfilteredHead) -> Result<Unfiltered> {
         let head = self.with_body(head).await?;
         let (window, start) = (self.stream.window(), self.stream.offset());
@@ -187,7 +190,7 @@ impl RowSource {
         Ok(unfiltered)
     }
 
-    /// The marker of `head`; an error if it is a row.
+    /// Reads the marker of `head`; an error if it is a row.
     pub(crate) async fn take_marker(
         &mut self,
         head: UnfilteredHead,
@@ -203,14 +206,14 @@ impl RowSource {
         self.stream.skip((head.length as u64).saturating_add(head.body_length));
     }
 
-    /// The same head, with its body in the window.
+    /// Reads the body of `head` into the window, and returns the head with valid spans.
     async fn with_body(&mut self, head: UnfilteredHead) -> Result<UnfilteredHead> {
         let length = self.check_length(&head)?;
         if self.stream.available() >= length {
             return Ok(head);
         }
         self.stream.fill(length).await?;
-        // Spans mean the window, and that is another one now.
+        // Spans refer to the window, and `fill` has replaced it.
         match self.head().await? {
             Some(head) => Ok(head),
             None => Err(self.corrupt("a row that is not there any more")),

@@ -1,4 +1,4 @@
-//! Partitions in order.
+//! Scans the partitions of a key range in order.
 
 use std::sync::Arc;
 
@@ -25,17 +25,19 @@ use crate::{
     page_cache::Caching,
 };
 
-/// What is left of a partition is stepped over as long as it is not more than this; then the index says where the next
-/// one is.
+/// The scan steps over the rest of a partition that it leaves as long as that takes no more bytes
+/// than these. Behind that, it looks up the next partition in the index.
 const SKIP_BYTES: u64 = 256 * 1024;
-/// The same for short scans, for which that would be dozens of pages.
+/// This limit applies to short scans, for which [`SKIP_BYTES`] would be dozens of pages.
 const SHORT_SKIP_BYTES: u64 = 4 * 1024;
 
-/// Rows are drawn near while so much of them is in memory: more than those who copy them do between two looks, if they are not
-/// long, and little beside a chunk, in front of which it is copied.
+/// The scan reads ahead while at most so many bytes are in the window. That is more than a writer
+/// copies between two checks, if rows are not long, and little beside a chunk, in front of which
+/// these bytes are copied.
 const SHORT_BYTES: usize = 2048;
 
-/// A scan. Reads Data.db in large pieces, around the page cache; a short one by pages, through it, as look-ups do.
+/// A scan of partitions. It reads Data.db in large pieces, around the page cache; a short scan
+/// reads pages through the page cache, as look-ups do.
 #[derive(Debug)]
 pub struct Scan {
     reader: SSTableReader,
@@ -43,17 +45,17 @@ pub struct Scan {
     slices: Arc<ClusteringSlices>,
     caching: Caching,
     state: State,
-    /// Of the partitions that were entered, up to the current one.
+    /// The key of the partition that was entered last.
     last_key: Option<DecoratedKey>,
-    /// Where the current partition begins.
+    /// The position of the current partition in Data.db.
     partition_start: u64,
-    /// Whether rows can be taken as they lie: all of them and all of their columns are wanted.
+    /// Whether the scan returns all rows with all columns, so that raw rows can be copied.
     is_whole: bool,
-    /// The same, by the cheaper look at even rows, of the writer with this number.
+    /// Whether the writer with this number can copy uniform rows, by the cheaper check for them.
     is_even: Option<(u64, bool)>,
-    /// Whether nothing has gone wrong with that so far.
+    /// Whether reading ahead has not failed so far.
     may_draw_near: bool,
-    /// The row that was looked at, and the offset behind it.
+    /// The row that was looked at, and the offset behind it (0 if there is none).
     view: RowView,
     view_end: usize,
 }
@@ -64,14 +66,14 @@ pub struct Scan {
     reason = "one for each scan, and moved at every partition: a box would cost more"
 )]
 enum State {
-    /// At the start of a partition or at the end of the file.
+    /// The scan stands at the start of a partition or at the end of the file.
     Between(RowSource),
-    /// In a partition.
+    /// The scan stands in a partition.
     Inside(Box<(PartitionHeader, OnlyRow, ForwardRows)>),
     Finished,
 }
 
-/// The partition that a scan stands in.
+/// The partition in which a scan stands.
 #[derive(Debug)]
 pub struct ScannedPartition<'scan> {
     header: &'scan PartitionHeader,
@@ -82,7 +84,7 @@ pub struct ScannedPartition<'scan> {
     caching: Caching,
 }
 
-/// How much is stepped over before the index is asked.
+/// Returns how many bytes the scan steps over before it reads the index.
 fn skip_bytes(caching: Caching) -> u64 {
     match caching {
         Caching::Private => SKIP_BYTES,
@@ -132,7 +134,8 @@ impl Scan {
         })
     }
 
-    /// Says, before the first partition, that all of them will be read: so many bytes of Data.db, as they are stored, are read at once then.
+    /// Announces, before the first partition, that the caller will read all partitions. The scan
+    /// then reads `at_once_bytes` bytes of stored data at a time.
     pub fn expect_all(&mut self, at_once_bytes: usize) {
         if let State::Between(source) = &mut self.state {
             source.stream.expect_all(at_once_bytes);
@@ -144,8 +147,9 @@ impl Scan {
         &self.reader
     }
 
-    /// Goes to the next partition, if nothing has to be read for that: the current one was read up to its end, and what is behind it is
-    /// in memory and nothing unusual. If not, nothing happens, and [`Scan::next_partition`] can tell.
+    /// Goes to the next partition if that needs no read: the current one was read to its end, and
+    /// the next one's head is in memory and holds only a key. Otherwise it does nothing and returns
+    /// false, and [`Scan::next_partition`] goes on.
     #[inline]
     pub fn next_at_hand(&mut self) -> bool {
         let Self { state: State::Inside(current), range, partition_start, view_end, .. } = self
@@ -154,7 +158,7 @@ impl Scan {
         };
         let (header, _, rows) = &mut **current;
         let Some((key, end)) = rows.next_partition_at_hand() else { return false };
-        // The order of partitions is looked at where a wrong one is told.
+        // [`Scan::next_partition`] reports partitions that are out of order.
         if key <= header.key || range.ends_before(&key) {
             return false;
         }
@@ -166,9 +170,13 @@ impl Scan {
         true
     }
 
-    /// Goes to the next partition, whatever was read of the current one. `None` at the end of the range.
+    /// Goes to the next partition, no matter how much of the current one was read. Returns `None`
+    /// at the end of the range.
     ///
-    /// After an error the scan is finished.
+    /// # Errors
+    ///
+    /// Returns an error if the data or the index is damaged or cannot be read. After an error the
+    /// scan is finished.
     pub async fn next_partition(&mut self) -> Result<Option<ScannedPartition<'_>>> {
         match std::mem::replace(&mut self.state, State::Finished) {
             State::Finished => {}
@@ -184,8 +192,8 @@ impl Scan {
         Ok(self.partition())
     }
 
-    /// Goes on with the partition that begins at `position`, behind the current one, whatever was read of that. After an error
-    /// or the end there is nothing to go on with.
+    /// Continues with the partition that begins at `position`, behind the current one, no matter
+    /// how much of the current one was read. Does nothing after an error or the end.
     pub fn go_to(&mut self, position: u64) {
         self.view_end = 0;
         let mut source = match std::mem::replace(&mut self.state, State::Finished) {
@@ -201,7 +209,7 @@ impl Scan {
         self.state = State::Between(source);
     }
 
-    /// The byte of Data.db, before compression, that comes next: how far the scan is.
+    /// The next byte of Data.db, before compression: how far the scan is.
     pub fn position(&self) -> u64 {
         match &self.state {
             State::Between(source) => source.stream.position(),
@@ -218,12 +226,14 @@ impl Scan {
         }
     }
 
-    /// Whether a partition deletion covers all that is left of the current partition, as far as that can be told by what is in memory.
+    /// Returns whether a partition deletion covers the rest of the current partition, as far as the
+    /// cached bytes show.
     pub fn is_covered_by(&self, deletion: DeletionTime) -> bool {
         match &self.state {
             State::Inside(current) => {
                 let (header, only_row, rows) = &**current;
-                // Nothing of it is newer than the newest of the file, and nothing at all behind a head that is followed by the end.
+                // No data of the partition is newer than the newest data of the file. And a head
+                // that the end follows has no data.
                 deletion.deletes(self.reader.maximum_timestamp())
                     || (header.static_row.is_none() && only_row.is_none() && rows.is_at_end())
             }
@@ -233,7 +243,7 @@ impl Scan {
 
     /// The current partition, from where it was left.
     pub fn partition(&mut self) -> Option<ScannedPartition<'_>> {
-        // It may move, and what was looked at is then somewhere else.
+        // The stream may move on, and then the view is out of date.
         self.view_end = 0;
         match &mut self.state {
             State::Inside(current) => {
@@ -251,8 +261,13 @@ impl Scan {
         }
     }
 
-    /// Looks at what comes next in the current partition. Behind [`Ahead::Plain`] follow [`Scan::plain_row`] and
-    /// [`Scan::pass`], or [`Scan::partition`], which begins with the same row.
+    /// Looks at the next item of the current partition. After [`Ahead::Plain`] the caller may use
+    /// [`Scan::plain_row`] and [`Scan::pass`], or [`Scan::partition`], which begins with the same
+    /// row.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the data is damaged or cannot be read.
     #[inline]
     pub async fn look(&mut self) -> Result<Ahead> {
         let Self { state: State::Inside(current), view, is_whole: true, .. } = self else {
@@ -263,7 +278,7 @@ impl Scan {
         Ok(ahead)
     }
 
-    /// The row that was looked at; `None` if that was no plain one.
+    /// The row that was looked at; `None` if the item was no raw row.
     #[inline]
     pub fn plain_row(&self) -> Option<PlainRow<'_>> {
         match &self.state {
@@ -282,7 +297,7 @@ impl Scan {
         }
     }
 
-    /// Whether so little is in memory of what comes that [`Scan::draw_near`] is worth it.
+    /// Returns whether the window holds so little that [`Scan::draw_near`] is worth it.
     #[inline]
     pub fn is_short(&self) -> bool {
         match &self.state {
@@ -293,19 +308,20 @@ impl Scan {
         }
     }
 
-    /// Brings more of what comes into memory, so that those who copy rows without waiting have them whole. If that fails, it is told to
-    /// whoever needs what could not be read, and this is not done any more.
+    /// Reads more of Data.db into the window, so that a writer that copies rows without waiting
+    /// finds whole rows. If that fails, the scan does not try again, and the read that needs the
+    /// missing bytes returns the error.
     pub async fn draw_near(&mut self) {
-        // It is somewhere else then.
+        // The window moves, and the view is out of date.
         self.view_end = 0;
         if let State::Inside(current) = &mut self.state {
-            // In a box: it is seldom, and the future of all others stays small.
+            // Boxed, since it is rare and the future of all other steps stays small.
             self.may_draw_near = Box::pin(current.2.lengthen()).await.is_ok();
         }
     }
 
-    /// The rest of the partition for a writer that copies even rows, which is known by a number; `None` if it can do so with none of
-    /// them.
+    /// Returns a view of the rest of the partition for a writer that copies uniform rows; `None` if
+    /// that writer can copy none of them. `writer` is the writer's number.
     #[inline]
     pub(crate) fn even_rows(
         &mut self,
@@ -345,7 +361,7 @@ impl Scan {
         Ok(())
     }
 
-    /// The last partition of the file must be the one that Statistics.db names.
+    /// Checks that the last partition of the file is the one that Statistics.db names.
     fn check_end(&self) -> Result<()> {
         match &self.last_key {
             Some(last) if last != self.reader.last_key() => {
@@ -380,12 +396,12 @@ impl Scan {
 }
 
 impl ScannedPartition<'_> {
-    /// Its first byte in Data.db, before compression.
+    /// The first byte of the partition in Data.db, before compression.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The byte of Data.db, before compression, that comes next.
+    /// The next byte of Data.db, before compression.
     pub fn position(&self) -> u64 {
         self.rows.position()
     }

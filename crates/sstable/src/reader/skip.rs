@@ -1,12 +1,12 @@
-//! A place ahead, before which the reader of a stream needs nothing any more.
+//! A skip under way: the reader of a stream needs nothing before its target.
 
 use espalier_mutation::{ClusteringBound, DeletionTime};
 
-/// Where to go on. Lies until the stream has got there, or has left it behind.
+/// The target of a skip. It exists until the stream has reached the target or left it behind.
 #[derive(Debug)]
 pub(super) struct Skip {
     pub(super) to: ClusteringBound,
-    /// The range deletion that the markers given so far have left in force. Where another one is at `to`, a marker there
-    /// tells so.
+    /// The range deletion in force according to the markers returned so far. If another one is in
+    /// force at `to`, the stream returns a marker there.
     pub(super) told: DeletionTime,
 }

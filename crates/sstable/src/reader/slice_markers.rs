@@ -1,8 +1,9 @@
-//! Markers at the bounds of slices, where a range deletion reaches beyond them.
+//! Markers at the bounds of slices, for range deletions that reach beyond them.
 
 use espalier_mutation::{ClusteringBound, DeletionTime, RangeTombstoneMarker, Unfiltered};
 
-/// A marker at a slice's bound: `before` is in force in front of it, `after` behind, in clustering order.
+/// Makes a marker at a slice's bound: `before` is in force in front of it and `after` behind it, in
+/// clustering order.
 pub(super) fn marker_at(
     bound: &ClusteringBound,
     before: DeletionTime,

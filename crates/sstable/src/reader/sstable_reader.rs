@@ -1,4 +1,4 @@
-//! An opened SSTable.
+//! An opened SSTable and its look-ups.
 
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
 
@@ -35,7 +35,8 @@ use crate::{
     versions::VersionFeatures,
 };
 
-/// An opened SSTable of the calling shard. Clones are the same one; files close with the last.
+/// An SSTable that the calling shard has opened. Clones share it; its files close with the last
+/// clone.
 #[derive(Clone)]
 pub struct SSTableReader(pub(crate) Rc<Inner>);
 
@@ -45,21 +46,21 @@ pub(crate) struct Inner {
     pub(crate) features: &'static VersionFeatures,
     pub(crate) statistics: Statistics,
     pub(crate) filter: Option<BloomFilter>,
-    /// Of the page cache's.
+    /// Accounts for the filter's memory in the page cache.
     pub(crate) _filter_memory: Pinned,
     pub(crate) data: DataFile,
     pub(crate) index: Index,
     pub(crate) first_key: DecoratedKey,
     pub(crate) last_key: DecoratedKey,
     pub(crate) bytes_on_disk: u64,
-    /// How positions in Index.db are decoded and compared, likewise.
+    /// How positions in Index.db are decoded and compared for the table's current schema.
     pub(crate) positions: RefCell<Arc<PositionFormat>>,
-    /// How rows are decoded for the table as it is now.
+    /// How rows are decoded for the table's current schema.
     pub(crate) layout: RefCell<Arc<FileLayout>>,
 }
 
 impl SSTableReader {
-    /// Its name.
+    /// The descriptor that names the SSTable's files.
     pub fn descriptor(&self) -> &Descriptor {
         &self.0.descriptor
     }
@@ -69,17 +70,17 @@ impl SSTableReader {
         &self.0.components
     }
 
-    /// That nothing checks Data.db, which is read of people's files only.
+    /// A warning if nothing checks Data.db. Only offline tools open such an SSTable.
     pub fn caveat(&self) -> Option<Caveat> {
         Caveat::of(&self.0.data, None)
     }
 
-    /// What its version decides.
+    /// The features of its format version.
     pub fn features(&self) -> &'static VersionFeatures {
         self.0.features
     }
 
-    /// Statistics.db.
+    /// The content of Statistics.db.
     pub fn statistics(&self) -> &Statistics {
         &self.0.statistics
     }
@@ -94,14 +95,15 @@ impl SSTableReader {
         &self.0.last_key
     }
 
-    /// The greatest timestamp of anything inside, in µs; `i64::MAX` if there is none.
+    /// The greatest timestamp in the SSTable, in µs; `i64::MAX` if it holds no timestamp.
     pub fn maximum_timestamp(&self) -> i64 {
         self.0.statistics.stats.max_timestamp
     }
 
-    /// Number of partitions, as the statistics have it. No more than the file has room for, whatever they say.
+    /// The number of partitions according to the statistics, bounded by what the file has room for.
     pub fn partition_count(&self) -> u64 {
-        /// The length of a key, a flag instead of a deletion, and the end.
+        /// The length of a key (2 bytes), the flag of a live partition, and the end-of-partition
+        /// byte.
         const LEAST_PARTITION_BYTES: u64 = 4;
         let mut most = self.data_length() / LEAST_PARTITION_BYTES;
         if let Index::Trie(index) = &self.0.index {
@@ -110,12 +112,12 @@ impl SSTableReader {
         self.0.statistics.stats.partition_sizes.total().min(most)
     }
 
-    /// Bytes of Data.db before compression.
+    /// The length of Data.db before compression, in bytes.
     pub fn data_length(&self) -> u64 {
         self.0.data.length()
     }
 
-    /// Bytes of Data.db as it is stored.
+    /// The length of Data.db as it is stored, in bytes.
     pub fn stored_data_length(&self) -> u64 {
         self.0.data.stored_length()
     }
@@ -125,27 +127,33 @@ impl SSTableReader {
         self.0.data.compression()
     }
 
-    /// The filter, if there is one.
+    /// The Bloom filter, if the SSTable was opened with one.
     pub fn bloom_filter(&self) -> Option<&BloomFilter> {
         self.0.filter.as_ref()
     }
 
-    /// Bytes of all components that were opened.
+    /// The total length of the opened components, in bytes.
     pub fn bytes_on_disk(&self) -> u64 {
         self.0.bytes_on_disk
     }
 
-    /// Bytes that stay in memory as long as it is open.
+    /// Bytes of memory that the SSTable takes as long as it is open.
     pub fn memory_size(&self) -> usize {
         self.0.index.memory_size() + self.0.filter.as_ref().map_or(0, BloomFilter::memory_size)
     }
 
-    /// The table that rows are read as.
+    /// The table whose schema decodes the rows.
     pub fn table(&self) -> Arc<TableMetadata> {
         self.0.layout.borrow().table.clone()
     }
 
-    /// Reads rows as those of `table` from now on: after ALTER TABLE. Streams under way keep the old table.
+    /// Decodes rows as rows of `table` in later reads, as ALTER TABLE requires. Streams under way
+    /// keep the old schema.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the columns of the file do not fit `table`; the old schema then stays in
+    /// use.
     pub fn set_table(&self, table: Arc<TableMetadata>) -> Result<()> {
         let name = self.0.descriptor.name_in_errors(&Component::Statistics);
         let header = &self.0.statistics.header;
@@ -156,12 +164,13 @@ impl SSTableReader {
         Ok(())
     }
 
-    /// False if the partition is certainly not inside: outside of the key range, or the filter says so.
+    /// Returns false if the SSTable certainly lacks the partition: its key is outside of the key
+    /// range, or the filter excludes it.
     pub fn may_contain(&self, key: DecoratedKeyRef<'_>) -> bool {
         self.may_contain_hash(key, murmur3::hash(key.key))
     }
 
-    /// Why [`Self::may_contain`] is false, or what it relies on if it is true; for those who watch.
+    /// Explains the answer of [`Self::may_contain`], for traces.
     pub fn presence(&self, key: DecoratedKeyRef<'_>) -> Presence {
         match &self.0.filter {
             _ if !self.spans(key) => Presence::OutsideOfRange,
@@ -171,25 +180,25 @@ impl SSTableReader {
         }
     }
 
-    /// The same by the key's Murmur3 hash.
+    /// Answers [`Self::may_contain`] for a caller that has the key's Murmur3 hash already.
     pub fn may_contain_hash(&self, key: DecoratedKeyRef<'_>, hash: (u64, u64)) -> bool {
         self.spans(key) && self.passes_filter(hash)
     }
 
-    /// Whether the key lies in the key range.
+    /// Returns whether the key lies in the SSTable's key range.
     #[inline]
     pub fn spans(&self, key: DecoratedKeyRef<'_>) -> bool {
         key.compare(self.0.first_key.borrowed()).is_ge()
             && key.compare(self.0.last_key.borrowed()).is_le()
     }
 
-    /// False if the filter says that no key of this Murmur3 hash is inside.
+    /// Returns false if the filter excludes all keys that have this Murmur3 hash.
     #[inline]
     pub fn passes_filter(&self, hash: (u64, u64)) -> bool {
         self.0.filter.as_ref().is_none_or(|filter| filter.may_contain_hash(hash))
     }
 
-    /// Brings the memory that [`SSTableReader::passes_filter`] is about to look at.
+    /// Prefetches the memory that [`SSTableReader::passes_filter`] will read.
     #[inline]
     pub fn look_ahead_in_filter(&self, hash: (u64, u64)) {
         if let Some(filter) = &self.0.filter {
@@ -197,13 +206,18 @@ impl SSTableReader {
         }
     }
 
-    /// Whether a range of keys meets the key range.
+    /// Returns whether a range of keys intersects the SSTable's key range.
     pub fn may_contain_range(&self, range: &KeyRange) -> bool {
         range.starts_before(&self.0.last_key) && !range.ends_before(&self.0.first_key)
     }
 
-    /// The partition of that key, its slices in `direction`; `None` if it is not inside. Slices are in clustering order
-    /// for both directions. Deletions are given as stored: nothing is reconciled.
+    /// Opens a stream of the slices of one partition, in `direction`; `None` if the SSTable lacks
+    /// the partition. `slices` are in clustering order for both directions. The stream returns
+    /// deletions as they are stored: it reconciles nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index or the head of the partition is damaged or cannot be read.
     pub async fn read_partition(
         &self,
         key: &DecoratedKey,
@@ -214,7 +228,12 @@ impl SSTableReader {
         self.read_partition_by(key, slices, direction, columns, Caching::Shared).await
     }
 
-    /// The same around the cache: what is there is used, but nothing in it changes.
+    /// Opens the stream of [`Self::read_partition`] without changing the page cache: the stream
+    /// uses cached pages, but adds none and does not record their use.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index or the head of the partition is damaged or cannot be read.
     pub async fn read_partition_privately(
         &self,
         key: &DecoratedKey,
@@ -247,8 +266,9 @@ impl SSTableReader {
         };
         let is_index_checked = index.as_ref().is_some_and(|index| index.file().has_checksums());
         let mut header = if enters_by_index && is_index_checked && !source.has_static_columns() {
-            // The index knows the deletion, and there is nothing else in the partition's head. Where nothing checks the
-            // index, the head is read: a flipped bit there would delete a partition, or bring it back.
+            // The index has the deletion, and the partition's head holds nothing else. The head is
+            // read if the index has no checksums: a flipped bit in the index would delete a
+            // partition or resurrect it.
             PartitionHeader { key: key.clone(), deletion, static_row: None }
         } else {
             let (header, _) = source.read_header().await?;
@@ -267,7 +287,11 @@ impl SSTableReader {
         Ok(Some(PartitionStream::new(header, only_row, rows, self.maximum_timestamp())))
     }
 
-    /// The partitions of a range in order, of each its slices.
+    /// Scans the slices of the partitions of a range, in key order.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index is damaged or cannot be read where the range begins.
     pub async fn scan(
         &self,
         range: KeyRange,
@@ -279,6 +303,11 @@ impl SSTableReader {
 
     /// Scans all columns of the partitions of a range as rows of `table`, which may differ from
     /// [`Self::table`] only in dropped columns.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the columns of the file do not fit `table`, or if the index is damaged
+    /// or cannot be read where the range begins.
     pub async fn scan_as(
         &self,
         table: &Arc<TableMetadata>,
@@ -295,7 +324,12 @@ impl SSTableReader {
         Scan::new(self.clone(), range, slices, decoder, Caching::Private).await
     }
 
-    /// The same for who probably wants some rows only: pages come from the cache and go into it.
+    /// Scans a range of which the caller probably wants a few rows only: the scan takes pages from
+    /// the page cache and adds them to it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index is damaged or cannot be read where the range begins.
     pub async fn short_scan(
         &self,
         range: KeyRange,
@@ -310,16 +344,16 @@ impl SSTableReader {
     }
 }
 
-/// What is known of a partition in an SSTable before its index is asked.
+/// The answer of the key range and the filter about a partition, before the index is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// Its key lies before the first or behind the last.
+    /// The key lies before the first or behind the last key.
     OutsideOfRange,
-    /// The filter says that it is not inside.
+    /// The filter says that the SSTable lacks the partition.
     FilteredOut,
-    /// The filter says that it may be inside.
+    /// The filter says that the SSTable may have the partition.
     Maybe,
-    /// It may be inside: there is no filter.
+    /// The SSTable has no filter, so it may have the partition.
     NoFilter,
 }
 

@@ -1,10 +1,11 @@
-//! Data.db cut into stretches of whole rows, which can be decoded apart from each other on other threads.
+//! Cuts Data.db into batches of whole rows, which other threads can decode independently.
 //!
-//! Only heads and lengths are looked at, and markers, because whoever takes up a partition in its middle must know which
-//! range deletion is open there. Nothing is taken from an index but the first position. What cannot be cut is read once
-//! more row by row, which tells what is wrong with it as a scan would, after all stretches before it.
+//! The cut reads only heads, lengths and markers. It needs the markers because the decoder of a
+//! batch that begins inside a partition must know which range deletion is open there. From an index
+//! it takes only the first position. A part that cannot be cut is read again row by row, which
+//! finds the error that a scan would report; it is returned after all batches before it.
 //!
-//! Memory: one stretch, a chunk more, and what was read ahead; a row that is longer is held whole.
+//! Memory: one batch, one chunk more, and the bytes read ahead. A longer row is held whole.
 
 use std::sync::Arc;
 
@@ -27,42 +28,42 @@ use crate::{
     versions::DeletionTimeForm,
 };
 
-/// Whole heads of partitions, rows and markers, one after the other.
+/// A batch of consecutive, whole items: heads of partitions, rows and markers.
 #[derive(Clone, Debug)]
 pub struct Stretch {
     pub(crate) bytes: Bytes,
-    /// Of its first byte, in Data.db before compression.
+    /// Position of its first byte in Data.db, before compression.
     pub(crate) position: u64,
-    /// Key of the partition that was begun last before it.
+    /// Key of the last partition that begins before the batch.
     pub(crate) key: Option<Bytes>,
-    /// Whether it begins inside of that partition.
+    /// Whether the batch begins inside of that partition.
     pub(crate) is_inside: bool,
-    /// The range deletion that is open where it begins.
+    /// The range deletion that is open where the batch begins.
     pub(crate) open: DeletionTime,
 }
 
 impl Stretch {
-    /// Bytes before compression.
+    /// The length of the batch before compression, in bytes.
     pub fn length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The byte of Data.db, before compression, behind it.
+    /// The position behind the batch in Data.db, before compression.
     pub fn end(&self) -> u64 {
         self.position + self.bytes.len() as u64
     }
 }
 
-/// Cuts.
+/// Cuts a range of Data.db into batches.
 ///
-/// Invariant: `buffer` begins where the next stretch does, at `position`.
+/// Invariant: `buffer` begins where the next batch does, at `position`.
 #[derive(Debug)]
 pub struct Stretches {
     file: DataFile,
     ahead: ReadAhead,
     decoder: RowDecoder,
     end: KeyBound,
-    /// Of the last partition of the file, if it is known.
+    /// Key of the last partition of the file, if it is known.
     last_key: Option<Bytes>,
     buffer: BytesMut,
     position: u64,
@@ -75,13 +76,17 @@ pub struct Stretches {
 #[derive(Debug)]
 enum State {
     Cutting,
-    /// All is cut; this is told behind the last stretch.
+    /// Cutting has stopped; the error follows the last batch.
     Failed(SSTableError),
     Finished,
 }
 
 impl SSTableReader {
-    /// The partitions of a range as stretches.
+    /// Cuts the partitions of a range into row batches.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the index is damaged or cannot be read where the range begins.
     pub async fn stretches(&self, range: &KeyRange) -> Result<Stretches> {
         let start = match self.may_contain_range(range) {
             true => self.first_position(range, Caching::Private).await?,
@@ -94,7 +99,7 @@ impl SSTableReader {
 }
 
 impl Stretches {
-    /// From the partition at `start` on, if there is one, to `end`.
+    /// Cuts from the partition at `start`, if there is one, to `end`.
     pub(super) fn new(
         file: DataFile,
         layout: Arc<FileLayout>,
@@ -117,7 +122,11 @@ impl Stretches {
         }
     }
 
-    /// The next stretch, of about `length` bytes. An error comes after all rows before it.
+    /// Returns the next batch, of about `length` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the data is damaged or cannot be read, after all rows before the fault.
     pub async fn next(&mut self, length: usize) -> Result<Option<Stretch>> {
         match std::mem::replace(&mut self.state, State::Finished) {
             State::Cutting => {}
@@ -158,7 +167,7 @@ impl Stretches {
         Ok(Some(Stretch { bytes: bytes.freeze(), position, key, is_inside, open }))
     }
 
-    /// Behind the thing at `at` of the buffer; `None` at the end of the range.
+    /// Returns the offset behind the item at `at` of the buffer; `None` at the end of the range.
     fn advance(&mut self, at: usize) -> std::result::Result<Option<usize>, NoStep> {
         if !self.is_inside {
             if self.position + at as u64 >= self.file.length() {
@@ -182,14 +191,14 @@ impl Stretches {
         Ok(Some(end))
     }
 
-    /// The head of a partition, with its static row.
+    /// Steps over the head of a partition and its static row.
     fn enter(&mut self, at: usize) -> std::result::Result<Option<usize>, NoStep> {
         let layout = &self.decoder.layout;
         let mut cursor = Cursor::new(&self.buffer, at);
         let mut head = || {
             let length = cursor.u16()?;
             let key = cursor.span(usize::from(length))?;
-            // Live is a single byte, or there is no short form.
+            // A live deletion takes a single byte, if the form has a short one.
             let first = cursor.u8()?;
             let rest = match layout.deletion_time {
                 DeletionTimeForm::Unsigned if first & 0x80 != 0 => 0,
@@ -224,7 +233,7 @@ impl Stretches {
         Ok(Some(behind))
     }
 
-    /// Appends the next chunk; false if there is none.
+    /// Appends the next chunk to the buffer; false if there is none.
     async fn fill(&mut self) -> Result<bool> {
         let next = self.position + self.buffer.len() as u64;
         if next >= self.file.length() {
@@ -241,7 +250,7 @@ impl Stretches {
         }
     }
 
-    /// The last partition of the file must be the one that Statistics.db or the index names.
+    /// Checks that the last partition of the file is the one that Statistics.db or the index names.
     fn check_end(&self) -> State {
         match (&self.key, &self.last_key) {
             (Some(key), Some(last)) if key != last => {
@@ -252,7 +261,7 @@ impl Stretches {
         }
     }
 
-    /// What is wrong at `at` of the buffer.
+    /// Finds the error at `at` of the buffer, by reading the item as a scan does.
     async fn tell(&self, at: usize) -> SSTableError {
         let position = self.position + at as u64;
         let stream = DataStream::sequential(self.file.clone(), position);

@@ -1,6 +1,8 @@
-//! Partition keys as they stand in Partitions.db. Source: reference 14.2.
+//! Encodes partition keys in the form that Partitions.db stores. Format:
+//! docs/formats/partition-index.md.
 //!
-//! Nearly all keys are cut inside the token, which both forms encode alike: only keys of one token tell them apart.
+//! Nearly all keys are cut inside the token, which both forms encode alike. The forms differ only
+//! for keys that share a token.
 
 use espalier_mutation::{DecoratedKey, DecoratedKeyRef, split_composite};
 use espalier_types::{
@@ -14,7 +16,7 @@ use crate::versions::TrieKeys;
 #[derive(Clone, Debug)]
 pub(crate) struct TrieKeyEncoder {
     form: TrieKeys,
-    /// Of the key's columns.
+    /// The types of the partition key columns.
     types: Vec<CqlType>,
 }
 
@@ -27,12 +29,13 @@ impl TrieKeyEncoder {
         Self { form, types }
     }
 
-    /// Whether keys are in the trie as their bytes, and not by the types of their columns.
+    /// Returns whether the trie stores keys as raw bytes, and not encoded by the types of their
+    /// columns.
     pub(crate) fn are_bytes(&self) -> bool {
         matches!(self.form, TrieKeys::Bytes)
     }
 
-    /// Replaces what is in `out` by the key.
+    /// Replaces the content of `out` by the encoded key.
     pub(crate) fn encode(&self, key: &DecoratedKey, out: &mut Vec<u8>) {
         out.clear();
         match self.form {
@@ -45,7 +48,7 @@ impl TrieKeyEncoder {
         }
     }
 
-    /// The same without a key of its own; false if that cannot be.
+    /// Encodes a borrowed key. Returns false if the form needs an owned key.
     #[inline]
     pub(crate) fn encode_borrowed(&self, key: DecoratedKeyRef<'_>, out: &mut Vec<u8>) -> bool {
         out.clear();
@@ -66,7 +69,7 @@ impl TrieKeyEncoder {
             encode_component(single, false, Some(&key.key), out);
             return;
         }
-        // A key that is not made of its columns is in no such file.
+        // No such file holds a key that is not made of the table's key columns.
         let values = split_composite(&key.key, self.types.len()).unwrap_or_default();
         for (column_type, value) in self.types.iter().zip(&values) {
             encode_component(column_type, false, Some(value), out);
@@ -74,7 +77,8 @@ impl TrieKeyEncoder {
     }
 }
 
-/// `40` and the token with its sign bit inverted; a terminator behind it is before or behind all keys of the token.
+/// Encodes `40` and the token with its sign bit inverted. A terminator behind it sorts before or
+/// behind all keys of the token.
 pub(crate) fn encode_token(token: i64, out: &mut Vec<u8>) {
     out.push(NEXT_COMPONENT);
     out.extend_from_slice(&(token ^ i64::MIN).to_be_bytes());

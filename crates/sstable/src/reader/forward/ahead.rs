@@ -1,4 +1,4 @@
-//! What lies ahead, for those who copy rows as they lie.
+//! Looks ahead in a partition for a writer that copies raw rows.
 
 use espalier_mutation::DecoratedKey;
 
@@ -13,7 +13,8 @@ use crate::{
 };
 
 impl ForwardRows {
-    /// What comes next, for those who copy rows as they lie; see [`RowSource::look`]. The slices must be everything.
+    /// Looks at the next item for a writer that copies raw rows; see [`RowSource::look`]. The
+    /// slices must cover the whole partition.
     #[inline]
     pub(in crate::reader) async fn look(&mut self, view: &mut RowView) -> Result<(Ahead, usize)> {
         if !self.is_free() {
@@ -22,21 +23,21 @@ impl ForwardRows {
         self.source.look(view).await
     }
 
-    /// The row that was looked at.
+    /// Returns the row that [`Self::look`] saw last.
     #[inline]
     pub(in crate::reader) fn plain<'a>(&'a self, view: &'a RowView) -> PlainRow<'a> {
         self.source.plain(view)
     }
 
-    /// Steps over the row that was looked at, up to this offset.
+    /// Steps over the row that was looked at, up to this offset of the window.
     #[inline]
     pub(in crate::reader) fn pass(&mut self, end: usize) {
         let length = end.saturating_sub(self.source.stream.offset());
         self.source.stream.skip(length as u64);
     }
 
-    /// The key of a partition that begins behind this one, which must be at its end, and the offset behind its head: if that is in
-    /// memory, and there is nothing in it but the key.
+    /// Returns the key of the next partition and the offset behind its head, from the end of this
+    /// one. `None` if the head is not in memory, or holds anything but the key.
     pub(in crate::reader) fn next_partition_at_hand(&self) -> Option<(DecoratedKey, usize)> {
         if !self.is_free() {
             return None;
@@ -44,12 +45,12 @@ impl ForwardRows {
         self.source.next_head_at_hand().map(|(key, end)| (DecoratedKey::new(key), end))
     }
 
-    /// Whether the end of the partition comes next, and is in memory.
+    /// Returns whether the end of the partition comes next and is in memory.
     pub(in crate::reader) fn is_at_end(&self) -> bool {
         self.is_free() && self.source.is_end_at_hand()
     }
 
-    /// At the beginning of another partition.
+    /// Starts over at the beginning of another partition.
     pub(in crate::reader) fn restart(&mut self) {
         self.slice = 0;
         self.is_inside = false;
@@ -57,12 +58,13 @@ impl ForwardRows {
         self.is_index_sought = false;
     }
 
-    /// Whether what comes next can be looked at and copied without regard to anything else.
+    /// Returns whether the next item can be copied by itself: no range deletion is open and no skip
+    /// is under way.
     pub(in crate::reader) fn is_free(&self) -> bool {
         self.open.is_live() && self.skip.is_none() && !self.is_finished
     }
 
-    /// Brings more of what comes into memory.
+    /// Reads more of Data.db into the window.
     pub(in crate::reader) async fn lengthen(&mut self) -> Result<()> {
         self.source.stream.lengthen().await
     }

@@ -1,4 +1,4 @@
-//! From a key to a place in Data.db, by what is in memory of the index.
+//! Finds the place of a key in Data.db by the cached pages of the index.
 
 use espalier_mutation::{DecoratedKeyRef, DeletionTime};
 use espalier_trie::page::PrefixSearch;
@@ -12,31 +12,31 @@ use crate::{
     reader::{Index, SSTableReader, index::TrieIndex},
 };
 
-/// Where to begin to read.
+/// The place where reading begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// In the plain data.
+    /// The position in Data.db before compression.
     pub(super) position: u64,
-    /// Whether another partition may begin there: a trie keeps prefixes of keys only. Where it may not, an index that nothing
-    /// checks is wrong.
+    /// Whether another partition may begin at the place, since a trie stores only prefixes of keys.
+    /// If not, an index without checksums is wrong.
     pub(super) is_candidate: bool,
-    /// Known where the place is not the partition's head.
+    /// Set if the place is not the partition's head.
     pub(super) block: Option<PlaceInBlock>,
 }
 
-/// What the row index says of a place.
+/// What the row index says about a place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlaceInBlock {
-    /// Where in Rows.db the partition's entry is.
+    /// The position of the partition's entry in Rows.db.
     pub(super) entry: u64,
     pub(super) partition_deletion: DeletionTime,
-    /// The range deletion that is open there.
+    /// The range deletion that is open at the place.
     pub(super) open_deletion: DeletionTime,
 }
 
 impl SSTableReader {
-    /// Goes on from `step`, and leaves there how far it got. `Some(None)`: the partition is not inside. `None`: it cannot be
-    /// told here.
+    /// Continues from `step`, and updates it. Returns `Some(None)` if the SSTable lacks the
+    /// partition, and `None` if the cached pages give no answer.
     #[inline]
     pub(super) fn place_at_hand<V: AsRef<[u8]>>(
         &self,
@@ -74,7 +74,7 @@ impl SSTableReader {
                 let page = |number| page_of(pages, file.made_key(number));
                 match big.exact_at_hand(page, key)? {
                     None => Some(None),
-                    // Its blocks are for those who can wait.
+                    // [`SSTableReader::read_partition`] handles the blocks of such a partition.
                     Some(entry) if entry.promoted.is_some() => None,
                     Some(entry) => {
                         let position = entry.data_position;
@@ -130,7 +130,8 @@ fn in_row_index<V: AsRef<[u8]>>(
     scratch: &mut PointScratch,
 ) -> Option<Option<Place>> {
     let rows: &CachedFile = &trie.rows;
-    // What nothing checks is compared with the rows by those who can wait.
+    // Blocks of an index without checksums must be compared with the rows, which
+    // [`SSTableReader::read_partition`] does.
     if !rows.has_checksums() {
         return None;
     }

@@ -1,8 +1,9 @@
-//! Pages that several look-ups are about to take, asked for side by side.
+//! Prefetches the pages of several look-ups at once.
 //!
-//! A look-up waits for memory where it enters a page that the processor has not seen lately, and only the page says which one is next. So each
-//! of several keys takes one step, asks for what the next one needs, and lets the others go on. Nothing comes of it but that, and
-//! nothing counts as used: what is not in memory, or not as it should be, ends the walk.
+//! A look-up waits for memory where it enters a page that is not in the processor's cache, and only
+//! that page says which one is next. So the walk of each key takes one step in turn, and prefetches
+//! the memory of its next step. The walks have no other effect and count no page as used. A walk
+//! ends at a page that is not in memory or not well-formed.
 
 use espalier_trie::{
     memory::LOOK_AHEAD_KEYS,
@@ -17,20 +18,20 @@ use crate::{
     page_cache::{PagesAtHand, Slot},
 };
 
-/// What is likely to be looked at of a partition's beginning.
+/// Bytes at a partition's beginning that are probably read.
 const LIKELY_BYTES: usize = 128;
 
-/// Nobody waits for longer; a path of some million keys takes ten.
+/// The most steps of a walk. No look-up waits for more; a path among some million keys takes ten.
 const MOST_STEPS: usize = 64;
 
-/// What a walk does next.
+/// The next step of a walk.
 #[derive(Clone, Copy)]
 enum Step<'pages> {
-    /// Enters the page of the index that is in a slot of the cache.
+    /// Enter the page of the index that is in a slot of the cache.
     Enter(Slot),
-    /// Goes down in this one.
+    /// Descend in this page.
     Descend(&'pages [u8]),
-    /// Looks at a place in the plain data, whose chunk is in a slot.
+    /// Prefetch an offset of the chunk of Data.db that is in a slot.
     Data(Slot, usize),
 }
 
@@ -40,8 +41,9 @@ struct Walk<'key, 'pages> {
 }
 
 impl SSTableReader {
-    /// Asks for the memory that looking up these keys takes, of [`LOOK_AHEAD_KEYS`] at most; `paths` are the keys as
-    /// [`encode_decorated_key`](espalier_types::byte_comparable::encode_decorated_key) makes them.
+    /// Prefetches the memory that look-ups of these keys will read, for at most [`LOOK_AHEAD_KEYS`]
+    /// keys. `paths` are the keys in the form of
+    /// [`encode_decorated_key`](espalier_types::byte_comparable::encode_decorated_key).
     pub fn look_ahead<'key>(&self, paths: impl IntoIterator<Item = &'key [u8]>) {
         let Index::Trie(trie) = &self.0.index else { return };
         if !trie.keys.are_bytes() {
@@ -50,7 +52,7 @@ impl SSTableReader {
         let pages = self.0.data.pages_at_hand(&[]);
         let search = PrefixSearch::new(trie.partitions.footer().root, &[]);
         let root = trie.partitions.source().key(search.page_number());
-        // Nothing comes in or goes before this ends: what is in a slot stays there.
+        // The cache cannot change before this function ends, so that slots stay valid.
         let Some(root) = pages.slot(root) else { return };
         let mut walks: [Option<Walk<'key, '_>>; LOOK_AHEAD_KEYS] = Default::default();
         for (walk, path) in walks.iter_mut().zip(paths) {
@@ -76,7 +78,7 @@ impl SSTableReader {
 }
 
 impl<'pages> Walk<'_, 'pages> {
-    /// Takes a step; gives the next one, unless this was the last.
+    /// Takes a step. Returns the next one, or `None` after the last.
     #[inline]
     fn next(
         &mut self,

@@ -1,15 +1,19 @@
-//! One row by its full key, where everything that it takes is in memory: a plain function that waits for nothing, allocates
-//! nothing and parses no node, entry or cell into an object.
+//! Looks up one row by its full key, if all pages that this takes are in memory. The look-up is a
+//! plain function: it waits for nothing, allocates nothing and parses no node, entry or cell into
+//! an object.
 //!
-//! Whatever is not at hand or not common (static rows, collections, an index without checksums that says something unusual, bytes
-//! that are wrong) has no answer here and is for [`SSTableReader::read_partition`], which waits, and tells what is wrong.
+//! It has no answer if a page is not cached or the case is rare: static rows, collections, an index
+//! without checksums that needs checking, damaged bytes. [`SSTableReader::read_partition`] then
+//! waits for the pages and reports errors.
 //!
-//! What keeps it from an answer is often one page. [`PendingRow`] knows which, gets it, and holds it, so that the same
-//! function goes on from there: a row that lies on the disk costs a wait for each page that is missing, and no stream.
+//! Usually a single page is missing. [`PendingRow`] records which, reads it and holds it, so that
+//! the same function continues there: a row on disk costs one wait for each missing page, and no
+//! stream.
 //!
-//! Page touches: two to four of the partition index (or one page of Index.db in its flat form), some of Rows.db if the
-//! partition is wide, one of Data.db. One copy: the row, into the form that memtables have. Memory: [`PointScratch`], used
-//! again, bounded by [`window::MAXIMUM_JOINED_BYTES`] and a row.
+//! Page touches: two to four of the partition index (or one page of Index.db in its flat form),
+//! some of Rows.db if the partition is wide, and one of Data.db. One copy: the row, into the
+//! memtables' form. Memory: a reused [`PointScratch`], bounded by [`window::MAXIMUM_JOINED_BYTES`]
+//! and a row.
 
 mod index;
 mod look_ahead;
@@ -27,29 +31,29 @@ use crate::{
     page_cache::PagesAtHand,
 };
 
-/// What a look-up came to.
+/// The outcome of a look-up of cached pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowAtHand {
-    /// It cannot be told without waiting, or not here.
+    /// The look-up has no answer: a page is missing, or the case is not handled here.
     Unknown,
-    /// The SSTable has nothing of the partition.
+    /// The SSTable holds nothing of the partition.
     NoPartition,
-    /// It has the partition.
+    /// The SSTable holds the partition.
     Partition(PointRow),
 }
 
-/// What an SSTable says of a row, not yet reconciled with the deletions over it.
+/// A row of an SSTable, not yet reconciled with the deletions over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointRow {
-    /// Deletion of the partition.
+    /// The deletion of the partition.
     pub partition_deletion: DeletionTime,
     /// The range deletion in force at the row.
     pub range_deletion: DeletionTime,
-    /// Whether there is a row; then [`PointScratch::row`] has it.
+    /// Whether the SSTable has the row; [`PointScratch::row`] then returns it.
     pub has_row: bool,
 }
 
-/// Memory that look-ups use one after the other.
+/// Memory that consecutive look-ups reuse.
 #[derive(Debug, Default)]
 pub struct PointScratch {
     path: Vec<u8>,
@@ -60,7 +64,8 @@ pub struct PointScratch {
 }
 
 impl PointScratch {
-    /// The row of the last look-up that found one, as [`pack_row`](espalier_mutation::pack_row) makes it.
+    /// The row of the last look-up that found one, in the form of
+    /// [`pack_row`](espalier_mutation::pack_row).
     #[inline]
     pub fn row(&self) -> &[u8] {
         &self.row
@@ -68,9 +73,9 @@ impl PointScratch {
 }
 
 impl SSTableReader {
-    /// Looks a row up in what is in memory, and what `pending` holds. `hash` is the Murmur3 hash of the key, which lies in the
-    /// key range ([`SSTableReader::spans`]); `clustering` has a value for each clustering column. Where a page is missing,
-    /// `pending` knows which.
+    /// Looks up a row in cached pages and in those that `pending` holds. `hash` is the Murmur3 hash
+    /// of the key, which must lie in the key range ([`SSTableReader::spans`]); `clustering` has a
+    /// value for each clustering column. If a page is missing, `pending` records which.
     #[inline]
     pub fn row_at_hand<V: AsRef<[u8]>>(
         &self,

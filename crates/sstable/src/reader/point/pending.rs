@@ -1,10 +1,11 @@
-//! A look-up of one row that goes on page by page.
+//! A look-up of one row that can resume page by page.
 //!
-//! It remembers how far it got, so that pages behind it are neither looked at nor counted as used again, and it holds what it
-//! was given of the stage it is in. What goes wrong on the way, it does not tell: the path that waits comes
-//! upon the same, and says what and where.
+//! It records how far it got, so that it neither reads earlier pages again nor counts them as used
+//! again. It holds the pages that it was given for its current stage. It reports no errors: the
+//! path that waits meets the same fault, and reports the file and the position.
 //!
-//! Memory: the pages of one stage, no more than the caller's bound on [`PendingRow::fetch_page`].
+//! Memory: the pages of one stage, which the caller bounds by its calls of
+//! [`PendingRow::fetch_page`].
 
 use std::{
     pin::pin,
@@ -26,14 +27,14 @@ use crate::{
     reader::{Index, SSTableReader},
 };
 
-/// How often the number of chunks is doubled; what one read takes is bounded elsewhere too.
+/// The most doublings of the number of chunks for one read. Other limits bound one read too.
 const MOST_DOUBLED: usize = 8;
 
 /// How far a look-up got.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Begin,
-    /// At a node of Partitions.db, with so many bytes of the key left.
+    /// At a node of Partitions.db, with `rest` bytes of the key left.
     Partitions {
         node: u64,
         rest: usize,
@@ -45,7 +46,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// Whether pages that `self` lacked may be wanted in `next` once more.
+    /// Returns whether `next` may need the pages again that `self` missed.
     fn shares_pages_with(self, next: Step) -> bool {
         match (self, next) {
             (Step::RowIndex(entry), Step::RowIndex(other)) => entry == other,
@@ -55,27 +56,27 @@ impl Step {
     }
 }
 
-/// A look-up that may lack a page.
+/// A point look-up that records its missing page.
 #[derive(Debug, Default)]
 pub struct PendingRow {
     hash: Option<(u64, u64)>,
-    /// The SSTable that it stands in, and where.
+    /// The SSTable of the look-up, and the step that it reached there.
     at: Option<(SSTableReader, Step)>,
     lacking: Option<Lacking>,
     pages: SmallVec<[(PageKey, Bytes); 2]>,
-    /// In Data.db: up to where more is likely to be wanted.
+    /// The position in Data.db up to which the look-up probably reads.
     wanted_end: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Lacking {
     key: PageKey,
-    /// Whether the pages that it holds are for nothing any more.
+    /// Whether the pages that the look-up holds belong to an earlier stage.
     is_new_stage: bool,
 }
 
 impl PendingRow {
-    /// The Murmur3 hash of the key, which is always the same one.
+    /// Returns the Murmur3 hash of the key, which must be the same in each call.
     #[inline]
     pub fn hash_of(&mut self, key: DecoratedKeyRef<'_>) -> (u64, u64) {
         *self.hash.get_or_insert_with(|| murmur3::hash(key.key))
@@ -103,8 +104,13 @@ impl PendingRow {
         self.lacking = Some(Lacking { key, is_new_stage });
     }
 
-    /// Gets the page that the last look-up lacked, from the disk or another's read of it. False if it lacked none, or if
-    /// that is not for here. Key and clustering are those of the look-up.
+    /// Reads the page that the last look-up missed, from disk or by joining another task's read.
+    /// Returns false if no page was missing, or if this function does not handle it. Key and
+    /// clustering must be those of the look-up.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the page is damaged or cannot be read.
     pub async fn fetch_page<V: AsRef<[u8]>>(
         &mut self,
         key: DecoratedKeyRef<'_>,
@@ -150,8 +156,9 @@ impl SSTableReader {
         page.map(Some)
     }
 
-    /// Up to where a look-up that has got so many chunks wants the data: from the third on it doubles, as streams do. The row is a
-    /// long one.
+    /// Returns the position up to which to read for a look-up that has taken `chunks` chunks
+    /// already: its row is long. From the third chunk on the length doubles, as it does for
+    /// streams.
     fn end_of_run(&self, wanted: PageKey, chunks: usize) -> u64 {
         if chunks < 2 || !self.0.data.is_chunk(wanted) {
             return 0;
@@ -160,8 +167,8 @@ impl SSTableReader {
         wanted.page.saturating_add(count).saturating_mul(self.0.data.chunk_length())
     }
 
-    /// Up to where a look-up that enters Data.db at a place is likely to want it: to the end of its block, if the index has
-    /// that at hand.
+    /// Returns the position up to which a look-up that enters Data.db at `place` probably reads: to
+    /// the end of the block, if the pages of the row index are cached.
     fn wanted_end<V: AsRef<[u8]>>(
         &self,
         place: Place,
@@ -182,7 +189,7 @@ impl SSTableReader {
             let end = index.end_offset(&position).await.ok()?;
             index.entry().data_position.checked_add(end)
         });
-        // It waits for nothing.
+        // The future never waits.
         match end.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Some(end)) => end,
             _ => place.position,
@@ -190,7 +197,7 @@ impl SSTableReader {
     }
 }
 
-/// A file as far as it is in memory.
+/// A file as far as it is cached.
 struct AtHand<'a> {
     pages: &'a PagesAtHand<'a>,
     file: &'a CachedFile,
@@ -205,5 +212,5 @@ impl<'a> PageSource for AtHand<'a> {
     }
 }
 
-/// The page is not in memory.
+/// The error for a page that is not cached.
 struct NotAtHand;

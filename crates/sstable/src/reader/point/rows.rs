@@ -1,4 +1,4 @@
-//! From a place in Data.db to a row, over heads only.
+//! Walks from a place in Data.db to a row, over heads only.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,9 @@ use crate::data::{
     },
 };
 
-/// Rows and markers of a block that are stepped over; more are for those who give way in between.
+/// The most rows and markers of a block that a look-up steps over.
+/// [`SSTableReader::read_partition`](crate::SSTableReader::read_partition) handles longer blocks
+/// and yields on the way.
 const MAXIMUM_STEPS: usize = 1024;
 
 /// A walk towards a row.
@@ -77,7 +79,8 @@ impl Walk<'_> {
         None
     }
 
-    /// Reads the head and steps over it; `Some(None)` if it is another partition's.
+    /// Reads the partition's head and steps over it. Returns `Some(None)` if it belongs to another
+    /// partition.
     #[inline]
     fn enter_partition(&mut self, key: DecoratedKeyRef<'_>) -> Option<Option<DeletionTime>> {
         loop {
@@ -96,7 +99,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The position of what was stepped on against a row's.
+    /// Compares the position of the current item with that of the row.
     #[inline]
     fn compare<V: AsRef<[u8]>>(&self, weight: i8, clustering: &[Option<V>]) -> Ordering {
         let (comparator, bytes) = (self.layout.table.comparator(), self.window.bytes());
@@ -111,7 +114,7 @@ impl Walk<'_> {
         weight.cmp(&0)
     }
 
-    /// Packs the row; false if there is nothing in it.
+    /// Packs the row; returns false if the row is empty.
     #[inline]
     fn take_row(&mut self) -> Option<bool> {
         let bytes = self.window.bytes();
@@ -120,7 +123,7 @@ impl Walk<'_> {
             return Some(false);
         }
         let layout = self.layout;
-        // Columns of a file are in the order of their names, those of a packed row in the order of their ids.
+        // A file orders columns by name, a packed row by id.
         if !self.view.cells.is_sorted_by_key(|cell| target_of(cell, layout)) {
             self.view.cells.sort_unstable_by_key(|cell| target_of(cell, layout));
         }

@@ -1,13 +1,15 @@
-//! Bytes of Data.db from chunks in memory: those of one chunk where they lie, or of several put together.
+//! A window of Data.db over cached chunks: the bytes of one chunk in place, or those of several
+//! chunks joined.
 
 use espalier_trie::prefetch::prefetch_range;
 
 use crate::{data::file::DataFile, page_cache::PagesAtHand};
 
-/// No more is put together: what is longer is for those who can wait.
+/// The most bytes that are joined.
+/// [`SSTableReader::read_partition`](crate::SSTableReader::read_partition) handles longer rows.
 pub(super) const MAXIMUM_JOINED_BYTES: usize = 256 * 1024;
 
-/// What is likely to be looked at from where one enters a chunk.
+/// Bytes behind the entry into a chunk that are probably read.
 const LIKELY_BYTES: usize = 192;
 
 pub(super) struct Window<'a> {
@@ -16,14 +18,15 @@ pub(super) struct Window<'a> {
     chunk: &'a [u8],
     joined: &'a mut Vec<u8>,
     is_joined: bool,
-    /// Position of the first byte in the plain data.
+    /// Position of the window's first byte in Data.db before compression.
     start: u64,
-    /// Where in the bytes one stands.
+    /// The offset in the window where the walk stands.
     pub(super) at: usize,
 }
 
 impl<'a> Window<'a> {
-    /// At a position of the plain data; `None` if its chunk is not in memory.
+    /// Opens a window at a position of Data.db before compression; `None` if its chunk is not
+    /// cached.
     #[inline]
     pub(super) fn new(
         pages: &'a PagesAtHand<'a>,
@@ -45,7 +48,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Goes on at an offset of the bytes, which may lie behind them.
+    /// Moves to an offset of the window, which may lie behind it.
     #[inline]
     pub(super) fn go_to(&mut self, at: usize) -> Option<()> {
         if at < self.bytes().len() {
@@ -63,12 +66,13 @@ impl<'a> Window<'a> {
         self.is_joined = false;
         self.start = index * length;
         self.at = (position - self.start) as usize;
-        // Mostly the row is there, and is longer than a line.
+        // Usually the row is in this chunk, and is longer than a cache line.
         prefetch_range(self.chunk, self.at, (self.at + LIKELY_BYTES).min(self.chunk.len()));
         (self.at < self.chunk.len()).then_some(())
     }
 
-    /// Puts the next chunk behind what is left from here on; `None` if it is not in memory or that would be too much.
+    /// Appends the next chunk to the rest of the window; `None` if it is not cached or the window
+    /// would be too long.
     #[cold]
     pub(super) fn grow(&mut self) -> Option<()> {
         let end = self.start.checked_add(self.bytes().len() as u64)?;
