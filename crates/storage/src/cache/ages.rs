@@ -1,11 +1,12 @@
-//! How long ago entries were used, in steps, and which of them are the oldest.
+//! Eviction ages: how long ago entries were used, in steps, and which of them are the oldest.
 //!
-//! Time is counted in steps of insertions: a step is a part of what the cache holds, so that the order among entries is
-//! kept to within that part. Entries that were used again after they were added have an order of their own: a scan, whose
-//! rows are read once, makes room for itself among those that were not (rule 12). The idea of two orders is that of 2Q
-//! (T. Johnson and D. Shasha, VLDB 1994).
+//! Time is counted in insertions: a step is 1/32 of the number of cached entries, so the order
+//! among entries is exact to within a step. Entries that were used again after their insertion have
+//! an order of their own. So a scan, which reads each row once, evicts only rows that were not used
+//! again (rule 12). The two orders follow 2Q (T. Johnson and D. Shasha, VLDB 1994).
 //!
-//! Memory: a counter for each step between the oldest entry and now, at most [`LARGEST_STEPS`].
+//! Memory: a counter for each step between the oldest entry and the present, at most
+//! [`LARGEST_STEPS`].
 
 use std::collections::VecDeque;
 
@@ -13,13 +14,16 @@ use super::entry::Entry;
 
 /// A step is this part of all entries.
 const STEPS: u64 = 32;
-/// A step has at least so many insertions.
+/// The minimum length of a step, in insertions.
 const SMALLEST_STEP: u64 = 64;
-/// Older entries than that count as being of the oldest step.
+/// The maximum number of steps that are counted separately; older entries count as being of the
+/// oldest step.
 const LARGEST_STEPS: usize = 512;
-/// The hand looks for this part of the entries, the oldest: on average it passes so many before it finds one.
+/// The clock hand looks for the oldest 1/8 of the entries, so it passes eight on average before it
+/// finds one.
 const VICTIM_PART: u64 = 8;
-/// Entries that were used once have at least this part of the cache: so long has a new row to be used again.
+/// Entries that were used once keep at least this part of the cache, which is the time that a new
+/// row has to be used again.
 const ONCE_PART: u64 = 8;
 
 #[derive(Default)]
@@ -30,7 +34,7 @@ pub(super) struct Ages {
     again: Histogram,
 }
 
-/// How many entries were used last at each step.
+/// The number of entries by the step of their last use.
 #[derive(Default)]
 struct Histogram {
     /// The step of the first counter.
@@ -39,7 +43,7 @@ struct Histogram {
     total: u64,
 }
 
-/// Which entries may go: those that were used last at these steps or before.
+/// The entries that may be evicted: those last used at these steps or before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Victims {
     once: Option<u32>,
@@ -58,7 +62,7 @@ impl Ages {
         if entry.is_reused() { &mut self.again } else { &mut self.once }
     }
 
-    /// Counts a new entry, as used now.
+    /// Counts a new entry, used at the present step.
     pub(super) fn add(&mut self, entry: &Entry) {
         self.insertions += 1;
         if self.insertions >= (self.len() / STEPS).max(SMALLEST_STEP) {
@@ -70,13 +74,14 @@ impl Ages {
         self.of(entry).add(now);
     }
 
-    /// An entry is gone.
+    /// Removes an entry from the counts.
     pub(super) fn remove(&mut self, entry: &Entry) {
         let used_at = entry.used_at();
         self.of(entry).remove(used_at);
     }
 
-    /// An entry is used. `false`: it was already now.
+    /// Records a use of an entry. Returns `false` if the entry was already marked as used again at
+    /// the present step.
     #[inline]
     pub(super) fn touch(&mut self, entry: &Entry) -> bool {
         if entry.used_at() == self.now && entry.is_reused() {
@@ -89,7 +94,8 @@ impl Ages {
         true
     }
 
-    /// An entry counts as new, for its kind of use. `false`: it is of now.
+    /// Makes an entry as old as a new one and leaves its order (used once, or again) as it is.
+    /// Returns `false` if it has the present step already.
     pub(super) fn renew(&mut self, entry: &Entry) -> bool {
         if entry.used_at() == self.now {
             return false;
@@ -105,12 +111,13 @@ impl Ages {
         self.once.total + self.again.total
     }
 
-    /// The oldest entries of those that were used once, as long as they have more than their part; else of the others.
+    /// Returns the oldest entries that were used once, as long as these hold more than 1/8 of the
+    /// cache; else the oldest of the others.
     pub(super) fn victims(&self) -> Victims {
         let wanted = (self.len() / VICTIM_PART).max(1);
         let takes_once = self.once.total > self.len() / ONCE_PART;
         if takes_once {
-            // Of few, not the newest too.
+            // If there are few entries, the newest half stays.
             let wanted = wanted.min(self.once.total.div_ceil(2));
             Victims { once: self.once.reaching(wanted), again: None }
         } else {
@@ -155,7 +162,7 @@ impl Histogram {
         }
     }
 
-    /// The first step up to which there are `wanted` entries.
+    /// Returns the first step up to which there are `wanted` entries.
     fn reaching(&self, wanted: u64) -> Option<u32> {
         let mut sum = 0;
         for (index, count) in self.counts.iter().enumerate() {
@@ -206,7 +213,7 @@ mod tests {
             assert!(!hot.iter().any(|entry| victims.contain(entry)));
             scanned.iter().for_each(|entry| ages.remove(entry));
         }
-        // As soon as there are few others, the oldest of them go.
+        // Once few other entries are left, the oldest of the hot ones go.
         assert!(hot.iter().any(|entry| ages.victims().contain(entry)));
     }
 

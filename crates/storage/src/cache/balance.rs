@@ -1,35 +1,41 @@
-//! How much rows and pages have of the memory that they share (rule 13): it goes to those who ask for what they had to give away.
+//! The split of memory between rows and pages (rule 13): the border moves towards the side that
+//! evicts too early.
 //!
-//! Rows and pages are not alike: a row is found by its place, a page is shared by many rows, and each side knows best which of its own is
-//! used least. So each keeps its order, and what they compare is what went too early. Both remember what made room lately, as far back as about what
-//! they hold; what is read again from files before it is forgotten there counts for its side. Every second the border
-//! moves by a page for each such row or page that one side has more than the other, at most by a part of all. So in the end both miss
-//! the same, as they would in one order. (The idea is that of ARC, N. Megiddo and D. Modha, FAST 2003, for its two lists.)
+//! Rows and pages have separate eviction orders, because a row is found by its position and a page
+//! is shared by many rows. What the two sides compare is what each evicted too early. Both keep a
+//! ghost list of recent evictions, about as long as what they hold; an entry that is read from
+//! files again while it is in the ghost list counts for its side. Every second the border moves by
+//! one page for each such row or page by which one side exceeds the other, at most by 1/32 of the
+//! whole. In the end both sides miss equally often, as they would in one common order. The two
+//! lists follow ARC (N. Megiddo and D. Modha, FAST 2003).
 //!
-//! Memory: 2 bytes for each [`BYTES_OF_A_PLACE`] that rows may take, once so many have gone.
+//! Memory: 2 bytes for each [`BYTES_OF_A_PLACE`] bytes that rows may take, allocated as evictions
+//! fill the list.
 
 use espalier_runtime::{file::PAGE_BYTES, maybe_yield};
 
 use super::{Inner, RowCache};
 
-/// Rows that went are remembered by so many bytes of the cache: the memory of a small one.
+/// The ghost list has one slot for each 96 bytes of the cache, which is the memory of a small row.
 const BYTES_OF_A_PLACE: usize = 96;
-/// Places come in parts of 4 KiB when they are needed. In one piece, the first rows that go would each touch a huge page of it, of which
-/// each takes milliseconds where the host of a virtual machine has to bring it.
+/// Slots are allocated in parts of 4 KiB when they are needed. In one allocation, the first evicted
+/// rows would each touch a huge page, and each of these takes milliseconds where the host of a
+/// virtual machine has to provide it.
 const PLACES_OF_A_PART: usize = 2048;
-/// Rows keep this part of what they may have.
+/// Rows keep at least this part of their largest limit.
 const LEAST_PART: usize = 8;
-/// At most this part of it changes sides at a time.
+/// The largest part of the limit that changes sides in one step.
 const STEP_PART: usize = 32;
-/// Turns of the hand for one step: if readers keep so much that it does not get there, the next step goes on.
+/// The maximum number of turns of the clock hand in one step. If readers retain so much memory that
+/// the hand does not reach the new limit, the next step goes on.
 const MOST_TURNS: usize = 1 << 14;
 
-/// The rows that made room lately, by a hash of their keys.
+/// The ghost list: rows that were evicted lately, by a hash of their keys.
 #[derive(Default)]
 pub(super) struct Gone {
-    /// 16 bits of the hash; 0: nothing. In parts of [`PLACES_OF_A_PART`].
+    /// 16 bits of each hash, 0 for an empty slot, in parts of [`PLACES_OF_A_PART`].
     parts: Vec<Option<Box<[u16]>>>,
-    /// Those that were added again.
+    /// Rows that were inserted again while they were in the list.
     pub(super) returned: u64,
 }
 
@@ -39,22 +45,22 @@ impl Gone {
         Self { parts: vec![None; places.div_ceil(PLACES_OF_A_PART)], returned: 0 }
     }
 
-    /// Part, place in it, and what stands there.
+    /// Returns the part, the slot in it, and the tag that the slot holds for this key.
     fn place(&self, key: u64) -> (usize, usize, u16) {
         let place = (key >> 16) as usize;
-        // A power of two.
+        // The number of parts is a power of two.
         let part = (place / PLACES_OF_A_PART) & (self.parts.len() - 1);
         (part, place % PLACES_OF_A_PART, key as u16 | 1)
     }
 
-    /// A row makes room.
+    /// Records the eviction of a row.
     pub(super) fn note(&mut self, key: u64) {
         let (part, place, tag) = self.place(key);
         let part = &mut self.parts[part];
         part.get_or_insert_with(|| vec![0; PLACES_OF_A_PART].into_boxed_slice())[place] = tag;
     }
 
-    /// A row is added.
+    /// Counts an inserted row if it was evicted lately, and removes it from the list.
     pub(super) fn recall(&mut self, key: u64) {
         let (part, place, tag) = self.place(key);
         if let Some(part) = &mut self.parts[part]
@@ -66,11 +72,11 @@ impl Gone {
     }
 }
 
-/// Of the parts of a key. Only this process sees it.
+/// Hashes the two parts of a key. The hash is used only inside the process.
 pub(super) fn hash(prefix: &[u8], place: &[u8]) -> u64 {
     use std::hash::{BuildHasher, Hasher};
     let mut hasher = foldhash::fast::FixedState::with_seed(7).build_hasher();
-    // The same for the same key, however it is parted.
+    // The hash does not depend on where the key is split.
     for chunk in [prefix, place].concat().chunks(8) {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
@@ -80,7 +86,8 @@ pub(super) fn hash(prefix: &[u8], place: &[u8]) -> u64 {
 }
 
 impl RowCache {
-    /// Moves the border between rows and pages to where what went is asked for again. Every second.
+    /// Moves the border between rows and pages towards the side that evicts too early. Called every
+    /// second.
     pub(crate) async fn balance(&self) {
         if !self.0.borrow_mut().move_border() {
             return;
@@ -99,14 +106,15 @@ impl RowCache {
 }
 
 impl Inner {
-    /// `true`: rows have less than before.
+    /// Moves the border by one step. Returns `true` if rows got a lower limit.
     fn move_border(&mut self) -> bool {
         let pages = self.pages.returned();
         let (of_rows, of_pages) = (
             std::mem::take(&mut self.gone.returned),
             pages - std::mem::replace(&mut self.pages_returned, pages),
         );
-        // Filters are taken from both sides alike, and small ones from pages alone.
+        // Filters are taken from both sides in proportion, or from pages alone if they take less
+        // than 1/32 of the budget.
         let of_filters = self.pages.pinned_bytes() as f64 / self.budget_bytes.max(1) as f64;
         let most = match of_filters < 1.0 / STEP_PART as f64 {
             true => self.most_bytes,
@@ -135,11 +143,11 @@ mod tests {
         assert!(gone.returned <= 2, "{}", gone.returned);
         (0..200).for_each(|number| gone.recall(key(number)));
         assert!((150..=202).contains(&gone.returned), "{}", gone.returned);
-        // Each counts once.
+        // A row counts once.
         let before = gone.returned;
         (0..200).for_each(|number| gone.recall(key(number)));
         assert_eq!(gone.returned, before);
-        // Those that went long ago do not count.
+        // Rows that were evicted long ago do not count.
         (0..50_000).for_each(|number| gone.note(key(10_000 + number)));
         (10_000..11_000).for_each(|number| gone.recall(key(number)));
         assert!(gone.returned < before + 50, "{}", gone.returned);

@@ -1,7 +1,9 @@
-//! Rows of which nothing is left but tombstones that nobody needs any more: they are removed when a reader has met them (rule 17).
+//! Purging rows of which only tombstones are left that no reader needs: a row is removed after a
+//! reader has met it (rule 17).
 //!
-//! By the rule of compaction (`purge`): they are older than `gc_grace_seconds`, and no memtable holds anything of the partition that they
-//! could cover. What is in files they cover there as well, and the cache says that the range is known.
+//! The condition is that of compaction (`purge`): the tombstones are older than `gc_grace_seconds`,
+//! and no memtable holds data of the partition that they could cover. Older data in files is
+//! covered there too, and the cache knows the range to be continuous.
 
 use std::rc::Rc;
 
@@ -15,13 +17,13 @@ use crate::{
     table::TableView,
 };
 
-/// Rows that are removed without giving way: some ten microseconds.
+/// Rows that one fill removes without yielding: some ten microseconds.
 const REMOVED_AT_ONCE: usize = 64;
 
-/// Looks for rows that may go among those that a reader meets in one partition.
+/// Collects the purgeable rows that a reader meets in one partition.
 pub(super) struct DeadRows {
     limits: PurgeLimits,
-    /// What was found, in the order of the walk.
+    /// The positions of the rows found, in the order of the walk.
     places: Vec<Vec<u8>>,
 }
 
@@ -30,9 +32,9 @@ impl DeadRows {
         Self { limits: PurgeLimits::of(table), places: Vec::new() }
     }
 
-    /// A row is met.
+    /// Examines a row that the reader has met.
     pub(super) fn meet(&mut self, place: &[u8], row: &Row) {
-        // What most rows are asked.
+        // A cheap check that rules out most rows.
         let now_s = self.limits.now_s;
         let may_be_dead = !row.liveness.is_live(now_s)
             && (row.deletion.is_live()
@@ -47,7 +49,8 @@ impl DeadRows {
         }
     }
 
-    /// Whether nothing is left of a row, if deletions with timestamps below this cover nothing.
+    /// Returns whether nothing is left of a row if deletions with a timestamp of `uncovered_below`
+    /// or above must stay.
     fn is_dead(&self, mut row: Row, uncovered_below: i64) -> bool {
         let may_go = &mut |timestamp, second| {
             self.limits.are_old_enough(second) && timestamp < uncovered_below
@@ -56,7 +59,7 @@ impl DeadRows {
         row.is_empty()
     }
 
-    /// Removes what was met and may go.
+    /// Removes the rows that were met and may be purged.
     pub(super) fn remove(
         &mut self,
         access: &CacheAccess,
@@ -69,8 +72,9 @@ impl DeadRows {
             return Ok(());
         }
         let places = std::mem::take(&mut self.places);
-        // A counter that was deleted stays dead whatever is written later. Of what the memtable in a frozen one's place holds,
-        // this reader knows nothing: the next one does.
+        // A deleted counter stays dead whatever is written later. If the view's memtable is frozen,
+        // this reader does not see the memtable that replaced it, so it removes nothing; a later
+        // reader will.
         if !access.cache.is_valid(access.ticket) || table.is_counter() || view.memtable.is_frozen()
         {
             return Ok(());
@@ -91,8 +95,8 @@ impl DeadRows {
 }
 
 impl Inner {
-    /// A row that can be removed without a change of what is known: the ranges on both sides are, and are under the same
-    /// deletion.
+    /// Returns a row that can be removed without changing continuity: the ranges on both sides are
+    /// continuous and under the same deletion.
     fn removable_row(
         &self,
         table: &TableMetadata,

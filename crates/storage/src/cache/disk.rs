@@ -1,4 +1,4 @@
-//! Gaps of the cache, read from files, and filled.
+//! Reads the gaps of the cache from files, and fills them.
 
 use espalier_mutation::{
     ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, Direction, PartitionHeader, Row,
@@ -20,37 +20,39 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Rows that are added without a look at the clock: some ten microseconds if others are evicted for them.
+/// Rows that are added between two looks at the clock: some ten microseconds if others are evicted
+/// for them.
 const ROWS_WITHOUT_PAUSE: usize = 16;
-/// And bytes of them, so that large rows are looked at one by one.
+/// Bytes of rows that are added between two looks at the clock, so that large rows are counted one
+/// by one.
 const BYTES_WITHOUT_PAUSE: usize = 16 << 10;
 
-/// A range that is not known: from the place reached to `end`, where the cache has an entry (its deletion, its row) or the slice
-/// ends.
+/// A range that is not continuous: from the position reached to `end`, where either the cache has
+/// an entry (with a deletion and perhaps a row) or the slice ends.
 pub(super) struct Gap {
     pub(super) end: Vec<u8>,
     pub(super) entry: Option<(DeletionTime, Option<Row>)>,
 }
 
-/// How far reading a gap came.
+/// How far a fill of a gap came.
 enum Outcome {
-    /// To its end.
+    /// It reached the end of the gap; the entry there is still to be returned.
     Over(Gap),
-    /// To its end, with what is there.
+    /// It reached the end of the gap and has returned the row there.
     Given,
-    /// There is enough for now.
+    /// The buffer is full for now; the gap goes on.
     More(Gap),
 }
 
 /// The rest of a partition in the files, from the first gap on.
 pub(super) struct Disk {
-    /// `None`: no file has anything of it, or it is at its end.
+    /// `None` if no file has data of the partition, or the stream is at its end.
     stream: Option<MergedPartition<Source<'static>>>,
-    /// What comes next, and where; if it was looked at.
+    /// The next fragment and its position, if it was peeked at.
     head: Option<(Vec<u8>, Unfiltered)>,
-    /// The deletion in force where the stream stands.
+    /// The deletion in force at the stream's position.
     open: DeletionTime,
-    /// How far it was told to skip.
+    /// The path up to which the stream has skipped.
     skipped_to: Vec<u8>,
 }
 
@@ -68,7 +70,7 @@ impl Disk {
         Ok(Self { stream, head, open, skipped_to })
     }
 
-    /// Where the next fragment is.
+    /// Returns the position of the next fragment.
     async fn look(&mut self, command: &ReadCommand) -> Result<Option<&Vec<u8>>, StorageError> {
         if self.head.is_none()
             && let Some(stream) = &mut self.stream
@@ -81,7 +83,7 @@ impl Disk {
         Ok(self.head.as_ref().map(|(place, _)| place))
     }
 
-    /// Nothing before `position` is needed; `target` is its path.
+    /// Skips fragments before `position`, of which `target` is the path.
     pub(super) async fn skip_to(
         &mut self,
         position: &ClusteringBound,
@@ -99,7 +101,7 @@ impl Disk {
     }
 }
 
-/// The path of a fragment within its partition.
+/// Returns the path of a fragment within its partition.
 fn place_of(command: &ReadCommand, fragment: &Unfiltered) -> Vec<u8> {
     let mut place = Vec::new();
     let comparator = command.table.comparator();
@@ -111,7 +113,7 @@ fn place_of(command: &ReadCommand, fragment: &Unfiltered) -> Vec<u8> {
 }
 
 impl CachedPartition {
-    /// Opens a partition of which nothing is known. `None`: no file has it.
+    /// Opens a partition that has no entry in the cache. Returns `None` if no file has it.
     pub(super) async fn open_whole(&mut self) -> Result<Option<PartitionHeader>, StorageError> {
         let slices = ClusteringSlices::clone(&self.slices);
         let disk = Disk::open(&self.view, &self.command, &self.header.key, slices).await?;
@@ -134,7 +136,7 @@ impl CachedPartition {
         Ok(header)
     }
 
-    /// Reads on in the gap, into the buffer.
+    /// Reads the gap on into the buffer.
     pub(super) async fn read_gap(&mut self) -> Result<(), StorageError> {
         let (Some(gap), Some(mut range)) = (self.gap.take(), self.range.take()) else {
             return Ok(());
@@ -166,7 +168,8 @@ impl CachedPartition {
                     if !is_behind(direction, place, &range.at)
                         || is_row(&range.at) && are_adjacent(&range.at, place) =>
                 {
-                    // The deletion in force changes before the gap, or where it begins; a row there was given.
+                    // A marker before the gap or at its start changes the deletion in force; a row
+                    // there was returned already.
                     if let Some((_, Unfiltered::Marker(marker))) = disk.head.take() {
                         disk.open = marker.deletion_behind(direction);
                     }
@@ -187,7 +190,7 @@ impl CachedPartition {
                 Unfiltered::Row(row) => {
                     self.misses += 1;
                     self.filler().add_row(&range.at, &place, disk.open, &row).await;
-                    // Whether or not it was added: it waits here.
+                    // The row waits in the buffer whether or not it was added to the cache.
                     let bytes = row_bytes(&row);
                     self.filled_bytes += bytes;
                     (rows_since_pause, bytes_since_pause) =
@@ -236,7 +239,7 @@ impl CachedPartition {
     }
 }
 
-/// The path of the bound behind a place in the direction of the walk.
+/// Returns the path of the bound that follows a position in the direction of the walk.
 fn position_path(at: &[u8], direction: Direction) -> Vec<u8> {
     match direction {
         Direction::Forward => super::place::behind(at),

@@ -1,4 +1,4 @@
-//! What the cache knows at a place.
+//! Entries of the cache: the value at a position, and the continuity of the range before it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -8,36 +8,42 @@ use std::{
 use espalier_mutation::DeletionTime;
 use espalier_trie::prefetch::prefetch_range;
 
-/// Rows up to this length lie in the entry itself; longer ones on the heap.
+/// Rows up to this length are stored in the entry itself, longer ones on the heap.
 const INLINE_BYTES: usize = 22;
 
-/// What is likely to be looked at of a row on the heap.
+/// The part of a row on the heap that a look-up is likely to read, and that is prefetched.
 const LIKELY_BYTES: usize = 256;
 
 const DELETION_BYTES: usize = 12;
 
-/// The range from the entry before this one up to it is known: there is nothing in it but what is in the entries, and the
-/// entry's deletion covers it. For an entry that is of a partition, or between partitions: from the one before of these.
+/// The range from the previous entry up to this one is continuous: it holds nothing but these
+/// entries, and this entry's deletion covers it. For an entry of a partition or a fence, the range
+/// from the previous entry of that kind.
 const CONTINUOUS: u8 = 1;
-/// There is a row here.
+/// The entry holds a row.
 const ROW: u8 = 2;
 /// The bytes begin with a deletion.
 const DELETION: u8 = 4;
-/// It was used since it was added. A header that cannot go takes after what is behind it, a row that a flush adds after its header.
+/// The entry was used since it was added. A header that cannot be evicted takes the flag from the
+/// entry behind it; a row that a flush adds takes the flag from its header.
 const REUSED: u8 = 8;
-/// It is the partition's own: its deletion, and its static row if it has one.
+/// The entry is a partition's header: it holds the partition's deletion, and its static row if
+/// there is one.
 const HEADER: u8 = 16;
-/// It is all of a partition: the only row, or that there is none.
+/// The entry is a whole partition: its only row, or that it has none.
 const ONLY: u8 = 32;
-/// It is of no partition, but an end of a known range of them.
+/// The entry belongs to no partition: it marks an end of a continuous range of partitions.
 const FENCE: u8 = 64;
-/// What an entry is, and what is known before it; the rest is about its bytes and its age.
+/// The flags that say what an entry is and whether the range before it is continuous; the others
+/// concern its bytes and its age.
 const KIND: u8 = CONTINUOUS | ROW | HEADER | ONLY | FENCE;
 
-/// What is known at a place, and of the range before it. 32 bytes: a block of the trie.
+/// An entry: the value at a position, and the continuity of the range before it. 32 bytes, a block
+/// of the trie.
 ///
-/// The deletion is the partition's in a header; elsewhere that of range deletions over this place and, if the entry is continuous,
-/// over the range before it. Of a place between rows that is not continuous it says nothing.
+/// The deletion is the partition's in a header. In other entries it is that of the range deletions
+/// over this position and, if the entry is continuous, over the range before it. In a position
+/// between rows that is not continuous it means nothing.
 #[derive(Clone)]
 pub(super) struct Entry {
     used_at: Cell<u32>,
@@ -50,33 +56,35 @@ enum Data {
         length: u8,
         bytes: [u8; INLINE_BYTES],
     },
-    /// Counted for its owner; there is none before it is in a cache.
+    /// Counted for its owner; `None` until the entry is in a cache.
     Heap {
         owner: Option<Owner>,
         bytes: Box<[u8]>,
     },
 }
 
-/// A cache by a number of its thread. A shard has one cache, but a thread may have several shards, one after another or at once.
+/// A number that identifies a cache within its thread. A shard has one cache, but a thread may have
+/// several shards, one after another or at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner(NonZeroU32);
 
 thread_local! {
-    /// Bytes of the rows on the heap of each cache, by its number, those with them that only readers of older states still have.
+    /// Bytes of the rows on the heap of each cache, by its number, including rows that only readers
+    /// of older states retain.
     static HEAP_BYTES: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Owner {
-    /// A number that no other cache of this thread has.
+    /// Returns a number that no other cache of this thread has.
     pub(super) fn new() -> Self {
         HEAP_BYTES.with_borrow_mut(|all| {
             all.push(0);
-            // Beyond what can be: all of those share one.
+            // Unreachable in practice: more than `u32::MAX` caches share one number.
             Self(u32::try_from(all.len()).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX))
         })
     }
 
-    /// Bytes that its entries take besides their slots in the trie.
+    /// Returns the bytes that the owner's entries take besides their slots in the trie.
     pub(super) fn heap_bytes(self) -> usize {
         let bytes_of = |all: &RefCell<Vec<usize>>| all.borrow().get(self.index()).copied();
         HEAP_BYTES.try_with(bytes_of).ok().flatten().unwrap_or_default()
@@ -86,7 +94,7 @@ impl Owner {
         self.0.get() as usize - 1
     }
 
-    /// Where a thread ends, there is nothing to count any more.
+    /// Changes the count of bytes. Does nothing while the thread ends, because the counts are gone.
     fn change(self, change: impl FnOnce(usize) -> usize) {
         let _ended = HEAP_BYTES.try_with(|all| {
             if let Some(bytes) = all.borrow_mut().get_mut(self.index()) {
@@ -97,7 +105,7 @@ impl Owner {
 }
 
 impl Data {
-    /// Bytes on the heap, for their owner or for nobody so far.
+    /// Moves the count of the bytes on the heap to another owner, or to none.
     fn count_for(&mut self, new_owner: Option<Owner>) {
         if let Self::Heap { owner, bytes } = self {
             if let Some(old) = std::mem::replace(owner, new_owner) {
@@ -123,7 +131,7 @@ impl Clone for Data {
     }
 }
 
-/// Also what was replaced counts, as long as it is there.
+/// Replaced data counts until it is dropped.
 impl Drop for Data {
     fn drop(&mut self) {
         self.count_for(None);
@@ -152,45 +160,45 @@ impl Entry {
         Self { used_at: Cell::new(0), flags: Cell::new(flags), data }
     }
 
-    /// Asks the processor for a row's bytes that are not here.
+    /// Prefetches a row's bytes that are not in the entry into the processor's caches.
     pub(super) fn prefetch(&self) {
         if let Data::Heap { bytes, .. } = &self.data {
             prefetch_range(bytes, 0, bytes.len().min(LIKELY_BYTES));
         }
     }
 
-    /// A row: its bytes as a memtable stores them.
+    /// Creates a row's entry. `row` holds the row's bytes as a memtable stores them.
     pub(super) fn row(is_continuous: bool, deletion: DeletionTime, row: &[u8]) -> Self {
         Self::new(ROW | if is_continuous { CONTINUOUS } else { 0 }, deletion, row)
     }
 
-    /// A place between rows.
+    /// Creates the entry of a position between rows.
     pub(super) fn bound(is_continuous: bool, deletion: DeletionTime) -> Self {
         Self::new(if is_continuous { CONTINUOUS } else { 0 }, deletion, &[])
     }
 
-    /// A partition's own. `static_row` is empty if there is none.
+    /// Creates a partition's header. `static_row` is empty if there is none.
     pub(super) fn header(deletion: DeletionTime, static_row: &[u8]) -> Self {
         Self::new(HEADER, deletion, static_row)
     }
 
-    /// All of a partition that has no more than a row; `None`: it has none.
+    /// Creates the entry of a partition that has at most one row; `None` if it has none.
     pub(super) fn only(row: Option<&[u8]>) -> Self {
         let flags = ONLY | if row.is_some() { ROW } else { 0 };
         Self::new(flags, DeletionTime::LIVE, row.unwrap_or_default())
     }
 
-    /// An end of a known range of partitions.
+    /// Creates a fence: an end of a continuous range of partitions.
     pub(super) fn fence() -> Self {
         Self::new(FENCE, DeletionTime::LIVE, &[])
     }
 
-    /// The same entry with another deletion, and another row, or for a header another static row.
+    /// Returns a copy with another deletion, and another row, or static row in a header.
     pub(super) fn with(&self, deletion: DeletionTime, row: &[u8]) -> Self {
         Self::new(self.flags.get() & KIND, deletion, row).aged_as(self)
     }
 
-    /// The same entry with a row that it did not have.
+    /// Returns a copy with a row, of an entry that had none.
     pub(super) fn made_row(&self, row: &[u8]) -> Self {
         let made = self.with_row(row);
         made.set(ROW, true);
@@ -205,27 +213,27 @@ impl Entry {
         self.with(deletion, self.row_bytes())
     }
 
-    /// The same entry, whose bytes count for this cache as long as they are there.
+    /// Counts the entry's bytes for this owner until they are dropped.
     pub(super) fn owned_by(mut self, owner: Owner) -> Self {
         self.data.count_for(Some(owner));
         self
     }
 
-    /// The same entry as the end of a known range.
+    /// Returns a copy that ends a continuous range.
     pub(super) fn made_continuous(&self, deletion: DeletionTime) -> Self {
         let made = self.with_deletion(deletion);
         made.set(CONTINUOUS, true);
         made
     }
 
-    /// With the age of another one, in whose place it comes.
+    /// Takes over the age of another entry, which this one replaces.
     pub(super) fn aged_as(self, other: &Self) -> Self {
         self.used_at.set(other.used_at.get());
         self.set(REUSED, other.has(REUSED));
         self
     }
 
-    /// What `Ages` knows of it.
+    /// Returns a copy of the fields that `Ages` reads.
     pub(super) fn age(&self) -> Self {
         Self::bound(false, DeletionTime::LIVE).aged_as(self)
     }
@@ -243,23 +251,26 @@ impl Entry {
         self.has(CONTINUOUS)
     }
 
-    /// From now on the range before it is not known. Readers of older states may see it: they read more than they need.
+    /// Marks the range before the entry as not continuous. Readers of older states may see the
+    /// change too; they then read more than they need.
     pub(super) fn forget_range(&self) {
         self.set(CONTINUOUS, false);
     }
 
-    /// From now on the range of partitions before it is known. Who keeps an older state of a partition does not look at that.
+    /// Sets whether the range of partitions before the entry is continuous. A reader that retains
+    /// an older state of a partition does not look at that.
     pub(super) fn set_partitions_known(&self, is_known: bool) {
         debug_assert!(self.is_of_partitions());
         self.set(CONTINUOUS, is_known);
     }
 
-    /// Whether it stands in the line of partitions: for one of them, or between them.
+    /// Returns whether the entry is in the sequence of partitions: a partition's, or a fence
+    /// between partitions.
     pub(super) fn is_of_partitions(&self) -> bool {
         self.flags.get() & (HEADER | ONLY | FENCE) != 0
     }
 
-    /// Whether it stands for a partition.
+    /// Returns whether the entry stands for a partition.
     pub(super) fn is_partition(&self) -> bool {
         self.flags.get() & (HEADER | ONLY) != 0
     }
@@ -284,7 +295,7 @@ impl Entry {
         self.set(REUSED, true);
     }
 
-    /// When it was added or used last, as `Ages` counts.
+    /// Returns the step of the last use or of the insertion, as `Ages` counts.
     pub(super) fn used_at(&self) -> u32 {
         self.used_at.get()
     }
@@ -313,14 +324,14 @@ impl Entry {
         }
     }
 
-    /// The row, or the static row of a header; empty if there is none.
+    /// Returns the row, or the static row of a header; empty if there is none.
     #[inline]
     pub(super) fn row_bytes(&self) -> &[u8] {
         let bytes = self.bytes();
         if self.has(DELETION) { bytes.get(DELETION_BYTES..).unwrap_or_default() } else { bytes }
     }
 
-    /// Bytes that it takes besides its slot in the trie.
+    /// Returns the bytes that the entry takes besides its slot in the trie.
     pub(super) fn heap_bytes(&self) -> usize {
         match &self.data {
             Data::Heap { bytes, .. } => bytes.len(),

@@ -1,24 +1,28 @@
-//! Making room: a hand goes over the keys, in their order, and takes the oldest entries that it meets.
+//! Eviction: a clock hand goes over the keys in their order and evicts the oldest entries that it
+//! meets.
 //!
-//! What costs the core is bounded by what the hand passes at a time, however large a partition is. Rule 8: a row that goes
-//! leaves the range before the next entry unknown; nothing else changes.
+//! An eviction step passes a bounded number of entries, so its cost does not depend on the size of
+//! a partition. Rule 8: an evicted row leaves the range before the next entry not continuous;
+//! nothing else changes.
 
 use espalier_runtime::{maybe_yield, shard, spawn_local};
 use espalier_trie::cursor::Direction;
 
 use super::{Inner, RowCache, balance::hash, entry::Entry};
 
-/// Entries that the hand passes at a time: some microseconds.
+/// Entries that the hand passes in one step: some microseconds.
 const PASSED_AT_ONCE: usize = 48;
-/// Bytes of rows after which it stops earlier: large ones cost the allocator a call to the system each.
+/// Bytes of rows after which a step ends early, because each large row costs the allocator a system
+/// call.
 const FREED_BYTES_AT_ONCE: usize = 1 << 20;
-/// While readers of older states keep more than this part of the limit, nothing is evicted. An arbitrary choice.
+/// Nothing is evicted while readers of older states retain more than 1/4 of the limit (arbitrary).
 const KEPT_PART: usize = 4;
-/// Entries go when less than this part of the limit is free: an insertion splits nodes, too.
+/// Eviction begins when less than 1/64 of the limit is free, because an insertion also splits
+/// nodes.
 const ROOM_PART: usize = 64;
-/// Entries of a table that is forgotten that are removed at a time.
+/// Entries of a forgotten table that are removed in one step.
 const REMOVED_AT_ONCE: usize = 32;
-/// What was replaced while it was read is freed in such portions.
+/// Retired blocks that are freed in one step.
 const FREED_AT_ONCE: u32 = 256;
 
 impl RowCache {
@@ -28,7 +32,7 @@ impl RowCache {
         inner.next_number
     }
 
-    /// Removes what is under a number that nobody uses any more, in steps.
+    /// Removes the entries under a table number that is no longer in use, in steps.
     pub(super) fn remove_later(&self, number: u32) {
         let Ok(inner) = self.0.try_borrow() else { return };
         let is_empty = inner
@@ -54,7 +58,7 @@ impl RowCache {
         .detach();
     }
 
-    /// Removes some entries under a number; `false` if there is none left.
+    /// Removes some entries under a number. Returns `false` if none is left.
     fn remove_some(&self, number: u32) -> bool {
         let mut inner = self.0.borrow_mut();
         let mut keys = Vec::with_capacity(REMOVED_AT_ONCE);
@@ -80,25 +84,29 @@ impl RowCache {
 }
 
 impl Inner {
-    /// Whether so many bytes more are too many.
+    /// Returns whether `more` additional bytes would exceed the limit.
     pub(super) fn is_over(&self, more: usize) -> bool {
         self.used_bytes() + more > self.limit_bytes
     }
 
-    /// Whether an insertion may make others go: for what nobody has asked for there is no room then.
+    /// Returns whether an insertion may cause evictions. Data that no reader has asked for is then
+    /// not added.
     pub(super) fn is_short_of_room(&self) -> bool {
         self.is_over(self.limit_bytes / ROOM_PART * 2)
     }
 
-    /// Lets the hand go on if there is little room: an insertion calls this once, so that room grows faster than it is taken. Gives whether
-    /// anything is another than before: an entry is gone, or a header counts as newer. Without insertions and uses, that ends.
+    /// Moves the hand on if memory is short. An insertion calls this once; a step evicts more than
+    /// an insertion takes, so that room grows faster than it is used up. Returns whether anything
+    /// changed: an entry is gone, or a header counts as newer. Without insertions and uses,
+    /// repeated calls end with `false`.
     pub(super) fn make_room(&mut self) -> bool {
         self.settle();
         if !self.is_over(self.limit_bytes / ROOM_PART) {
             return false;
         }
         self.trie.free_retired(FREED_AT_ONCE);
-        // What goes while much is kept by readers gives no room before they leave: it would all go for nothing.
+        // While readers retain much, evictions free no memory until these readers end, and
+        // everything would be evicted in vain.
         if self.trie.is_empty() || self.kept_bytes() > self.limit_bytes / KEPT_PART {
             return false;
         }
@@ -107,7 +115,7 @@ impl Inner {
         let Self { trie, ages, hand, .. } = self;
         let mut entries = trie.entries(Direction::Forward);
         entries.seek(hand);
-        // A header goes when nothing of its partition follows it.
+        // A header is evicted if no entry of its partition follows it.
         let mut header: Option<(Vec<u8>, &Entry)> = None;
         let mut is_range_lost = false;
         let (mut passed, mut freed_bytes, mut is_changed) = (0, 0, false);
@@ -121,8 +129,10 @@ impl Inner {
                 if !key.starts_with(&header_key) {
                     keys.push(header_key);
                 } else if !victims.contain(entry) {
-                    // It cannot go yet. Flushes add rows below headers that nobody looks at: if these stayed the oldest, nothing else would
-                    // go. And none would if they were all that was used once: they take after their rows.
+                    // The header cannot go yet. Flushes add rows below headers that no reader looks
+                    // at: if such headers stayed the oldest entries, nothing else would be evicted.
+                    // If they were the only entries used once, nothing would be evicted either, so
+                    // they take the flag from their rows.
                     is_changed |= match entry.is_reused() {
                         true => ages.touch(header),
                         false => ages.renew(header),
@@ -168,7 +178,8 @@ impl Inner {
         is_gone
     }
 
-    /// Removes an entry, whatever follows it of its partition; the range of partitions behind it gets lost. `false`: it is still there.
+    /// Removes an entry, whatever entries of its partition follow it; the range of partitions
+    /// behind it is no longer continuous. Returns `false` if the entry could not be removed.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
         let Some(entry) = self.trie.get(key) else { return false };
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());
@@ -176,7 +187,8 @@ impl Inner {
         let (is_of_partitions, is_fence) = (entry.is_of_partitions(), entry.is_fence());
         let is_removed = match self.trie.has_readers() {
             false => self.trie.remove(key).unwrap_or(false),
-            // Nothing of what a snapshot shows may change: copies of the nodes on the way do. The last entry of all stays.
+            // A snapshot must not change, so the nodes on the path are copied. This way cannot
+            // remove the last entry of the trie.
             true => self.trie.transaction(&[]).remove(key).unwrap_or(false),
         };
         if !is_removed {
@@ -201,7 +213,8 @@ mod tests {
     use super::*;
     use crate::memtable::{MemtableBudget, path};
 
-    /// A header that was used once and cannot go before its row, which was used again, must not be all that the hand looks for.
+    /// A header that was used once and cannot go before its row, which was used again, must not be
+    /// all that the hand looks for.
     #[test]
     fn headers_take_after_their_rows() {
         let budget = MemtableBudget::new(1 << 20, 1 << 20);
@@ -217,7 +230,7 @@ mod tests {
             ages.touch(row);
         }
         assert_eq!(cache.metrics().partitions, 100);
-        // From any place on.
+        // The result must not depend on where the hand begins.
         cache.0.borrow_mut().hand = vec![0, 0, 0, 1, 90];
         cache.set_limit(0);
         let metrics = cache.metrics();

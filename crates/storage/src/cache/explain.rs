@@ -1,4 +1,4 @@
-//! What the cache knows of one partition, told to people.
+//! Reports to the operator what the cache holds of one partition.
 
 use espalier_mutation::{
     BoundKind, ClusteringBound, ClusteringComparator, DecoratedKey, DeletionTime,
@@ -14,54 +14,56 @@ use super::{
 };
 use crate::memtable::path;
 
-/// Ranges that are told one by one; an arbitrary choice: what fits on some screens.
+/// The maximum number of ranges that are listed one by one: a few screens full (arbitrary).
 const TOLD_RANGES: usize = 256;
-/// Entries looked at without giving way: some ten microseconds.
+/// Entries examined without yielding: some ten microseconds.
 const LOOKED_AT_ONCE: usize = 256;
 
-/// What the row cache of a shard knows of a partition.
+/// A report of what the row cache of a shard holds of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheExplanation {
-    /// The node has no row cache: every read asks the files.
+    /// The node has no row cache, so every read goes to the files.
     NodeIsOff,
-    /// The table's `caching` turns it off.
+    /// The table's `caching` option turns the cache off.
     TableIsOff,
-    /// Nothing: nobody has read it since the start, or since it was evicted or forgotten.
+    /// The cache has nothing of the partition: it was not read since the start, or it was evicted
+    /// or forgotten.
     Unknown,
-    /// Something.
+    /// The cache has the partition, or a part of it.
     Known(KnownPartition),
 }
 
-/// A partition of which something is known.
+/// A partition that is cached, at least in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownPartition {
     /// The partition's deletion in the files; live if it has none.
     pub deletion: DeletionTime,
-    /// Whether it has a static row in the files.
+    /// Whether the partition has a static row in the files.
     pub has_static_row: bool,
-    /// Rows held.
+    /// The number of rows held.
     pub rows: u64,
-    /// Bytes of these rows and the static one, without the entries.
+    /// Bytes of these rows and of the static row, without the entries.
     pub row_bytes: u64,
-    /// Ranges of which all rows are held, in clustering order. A read of what is between two of them asks the files.
+    /// The continuous ranges, in clustering order. A read between two of them goes to the files.
     pub ranges: Vec<KnownRange>,
-    /// How many more ranges there are.
+    /// The number of further ranges that are not listed.
     pub untold_ranges: u64,
 }
 
-/// A range in which nothing is missing.
+/// A continuous range: the cache holds all rows in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownRange {
-    /// Where it begins.
+    /// The start of the range.
     pub start: ClusteringBound,
-    /// Where it ends.
+    /// The end of the range.
     pub end: ClusteringBound,
-    /// Rows in it.
+    /// The number of rows in the range.
     pub rows: u64,
 }
 
 impl TableCache {
-    /// What is known of a partition. Long ones are walked in steps, so that what changes meanwhile is told as it was before or after.
+    /// Reports what the cache holds of a partition. A long partition is walked in steps, so a
+    /// change in the meantime is reported as before or as after.
     pub(crate) async fn explain(
         &self,
         table: &TableMetadata,
@@ -94,7 +96,7 @@ impl TableCache {
         CacheExplanation::Known(known)
     }
 
-    /// Of a partition that is one row all or nothing is known.
+    /// Explains a partition of one row, which is cached as a whole or not at all.
     fn explain_single_row(&self, path: &mut Vec<u8>) -> CacheExplanation {
         let inner = self.cache.0.borrow();
         path.push(path::FIRST_ROW);
@@ -107,7 +109,8 @@ impl TableCache {
         }
     }
 
-    /// Of a partition that has no entry: that no file has it, or nothing.
+    /// Explains a partition without an entry: either no file has it, or the cache has nothing of
+    /// it.
     fn explain_absent(&self, path: &[u8]) -> CacheExplanation {
         match self.cache.0.borrow().are_partitions_known(path) {
             true => complete(DeletionTime::LIVE, 0, 0),
@@ -116,7 +119,7 @@ impl TableCache {
     }
 }
 
-/// A partition of which all is known, without static row.
+/// Explains a partition that is wholly cached and has no static row.
 fn complete(deletion: DeletionTime, rows: u64, row_bytes: u64) -> CacheExplanation {
     let (start, end) = (ClusteringBound::bottom(), ClusteringBound::top());
     CacheExplanation::Known(KnownPartition {
@@ -143,7 +146,7 @@ impl Inner {
         })
     }
 
-    /// Walks on; `false` at the end.
+    /// Walks on. Returns `false` at the end.
     fn walk_some(&self, prefix: &[u8], walk: &mut RangeWalk) -> bool {
         let mut entries = self.trie.subtrie(prefix).entries(Direction::Forward);
         entries.seek(&walk.at);
@@ -158,7 +161,7 @@ impl Inner {
     }
 }
 
-/// Places from the first to the last entry between which all is known.
+/// The positions of the first and the last entry of a continuous range.
 #[derive(Default)]
 struct Places {
     start: Vec<u8>,
@@ -188,7 +191,7 @@ impl Places {
 
 #[derive(Default)]
 struct RangeWalk {
-    /// The last entry's place.
+    /// The position of the last entry.
     at: Vec<u8>,
     range: Option<Places>,
     rows: u64,
@@ -205,7 +208,8 @@ impl RangeWalk {
         }
         let rows = u64::from(entry.is_row());
         let range = self.range.get_or_insert_with(|| {
-            // Before the first entry there is none that would say where the partition begins.
+            // The partition's beginning has no entry of its own: a continuous first entry extends
+            // to it.
             let start = if entry.is_continuous() { FIRST } else { place };
             Places { start: start.to_vec(), ..Places::default() }
         });
@@ -221,7 +225,7 @@ impl RangeWalk {
     fn end_range(&mut self) {
         let Some(mut range) = self.range.take() else { return };
         range.end.clone_from(&self.at);
-        // The end of a range that is not known any more.
+        // The end of a range that is no longer continuous.
         if range.start == range.end && !is_row(&range.start) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Looking at single entries.
+//! Look-ups of single entries.
 
 use espalier_mutation::{
     DecoratedKey, DecoratedKeyRef, DeletionTime, PackError, PackedRow, PartitionHeader,
@@ -13,8 +13,9 @@ use crate::{
 };
 
 impl TableCache {
-    /// Calls `take` with a row, if it is known that there is one, or that there is no such partition, or for a partition of one row,
-    /// that there is none. `None`: it is not known, or takes more than a look.
+    /// Calls `take` with a cached row, or with an empty result if the partition is known to be
+    /// absent or, for a partition of one row, to have no row. Returns `None` if the cache does not
+    /// know, or if the answer takes more than a look-up.
     #[inline]
     pub(crate) fn look_up<V: AsRef<[u8]>, R>(
         &self,
@@ -67,8 +68,9 @@ impl TableCache {
         Some(take(lookup))
     }
 
-    /// Asks the processor for what looking up these rows takes, by their paths with the table's number; `met` is called with the
-    /// number of each that has an entry.
+    /// Prefetches into the processor's caches what looking up these rows takes. `rows` gives their
+    /// paths with the table's number in front; `met` is called with the index of each row that has
+    /// an entry.
     pub(crate) fn look_ahead<'path>(
         &self,
         rows: impl IntoIterator<Item = &'path [u8]>,
@@ -80,7 +82,8 @@ impl TableCache {
         });
     }
 
-    /// What is known of a partition as a whole; `Some(None)`: no file has it. `is_use`: it counts as used.
+    /// Returns what the cache knows of a partition's header: `None` if nothing, `Some(None)` if no
+    /// file has the partition. With `is_use` the entry counts as used.
     pub(super) fn header(
         &self,
         ticket: Ticket,
@@ -108,7 +111,8 @@ impl TableCache {
         Ok(Some(Some(PartitionHeader { key, deletion, static_row })))
     }
 
-    /// Makes a partition known as its header says; without one, as one that is not there.
+    /// Adds a partition with the deletion and the static row of `header`; `None` adds a partition
+    /// that no file has.
     pub(super) fn add_header(&self, prefix: &[u8], header: Option<&PartitionHeader>) {
         let mut bytes = Vec::new();
         if let Some(row) = header.and_then(|header| header.static_row.as_ref()) {
@@ -119,7 +123,7 @@ impl TableCache {
     }
 }
 
-/// The static row of a header.
+/// Returns the static row of a header.
 fn packed(header: &Entry, is_exact: bool) -> Result<Option<PackedRow<'_>>, PackError> {
     match header.row_bytes() {
         [] => Ok(None),
@@ -127,7 +131,7 @@ fn packed(header: &Entry, is_exact: bool) -> Result<Option<PackedRow<'_>>, PackE
     }
 }
 
-/// Tells the trace of the request what a look for a partition has found: it, that no file has it, or nothing.
+/// Traces what a look-up of a partition has found: a partition, that no file has it, or nothing.
 pub(super) fn trace_look<T>(found: &Option<Option<T>>) {
     match found {
         Some(Some(_)) => trace_event!("Partition found in row cache"),

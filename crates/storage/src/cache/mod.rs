@@ -1,27 +1,29 @@
-//! The row cache: what the files of a table hold, as far as it was read, by rows and by ranges of them.
+//! The row cache: it holds rows that reads have found in a table's SSTables, and the ranges in
+//! which it holds all rows.
 //!
-//! One trie for each shard and all its tables. A key is a table's number, then the path of a memtable (`memtable::path`);
-//! the content is an [`entry::Entry`]. docs/cache.md states the rules by number; comments here name them.
+//! One trie for each shard holds all tables. A key is the table's number, followed by the path that
+//! a memtable uses (`memtable::path`); the value is an [`entry::Entry`]. docs/cache.md states the
+//! rules by number; comments here cite them.
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `entry` | what is known at a place, and of the range before it |
-//! | `table` | a table's part: its number, its phase, who may add to it |
-//! | `lookup` | one row at once |
-//! | `walk` | what is known from one place on |
-//! | `partition`, `disk` | a partition as a stream: from memory, and from files where there are gaps, which it fills |
-//! | `partitions` | which partitions there are: known ranges of them |
-//! | `scan`, `scan_fill` | a range of partitions from memory, and what a scan of the files adds |
-//! | `dead` | rows that nobody needs any more |
-//! | `single_row` | the same for partitions that are one row |
-//! | `populate` | adding rows and ranges |
-//! | `update` | what a flush brings |
-//! | `explain` | what is known of a partition, for people |
-//! | `ages`, `evict` | which entries go when there is no room |
-//! | `balance` | what rows have beside pages |
+//! | `entry` | the value at a position, and the continuity of the range before it |
+//! | `table` | a table's part: its number, its epoch, and which reads may add to it |
+//! | `lookup` | looks up a single row |
+//! | `walk` | iterates over the entries of a partition from a position on |
+//! | `partition`, `disk` | stream a partition from memory, and its gaps from files, and fill them |
+//! | `partitions` | ranges of partitions that are continuous |
+//! | `scan`, `scan_fill` | scan partitions in memory, and add partitions that a scan reads |
+//! | `dead` | removes rows that hold only purgeable tombstones |
+//! | `single_row` | partitions that consist of one row |
+//! | `populate` | adds rows and ranges |
+//! | `update` | applies a flushed memtable |
+//! | `explain` | reports the cached part of a partition to the operator |
+//! | `ages`, `evict` | choose and evict entries when memory is short |
+//! | `balance` | moves memory between rows and pages |
 //!
-//! **Memory bound.** What is used, with what readers of older states keep, passes the limit by no more than what the last insertion
-//! took: nothing is added when it is reached.
+//! **Memory bound.** Used bytes, including the bytes that readers of older states retain, exceed
+//! the limit by at most the last insertion: an insertion is refused once the limit is reached.
 
 mod ages;
 mod balance;
@@ -60,48 +62,48 @@ use entry::{Entry, Owner};
 
 use crate::memtable::MemtableBudget;
 
-/// What a cache did so far, and holds. Names are those of ScyllaDB's metrics.
+/// Counters of a row cache, and what it holds. The names are those of ScyllaDB's metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowCacheMetrics {
-    /// Reads of a partition that were answered from memory.
+    /// Reads of a partition that were served from memory alone.
     pub reads_without_misses: u64,
-    /// Reads that had to ask the files for something.
+    /// Reads of a partition that had to read files.
     pub reads_with_misses: u64,
-    /// Rows given from memory.
+    /// Rows served from memory.
     pub row_hits: u64,
-    /// Rows given from files.
+    /// Rows served from files.
     pub row_misses: u64,
     /// Rows added by reads and flushes.
     pub row_insertions: u64,
     /// Partitions added.
     pub partition_insertions: u64,
-    /// Rows that made room.
+    /// Rows evicted to make room.
     pub row_evictions: u64,
-    /// Partitions of which the last entry made room.
+    /// Partitions that lost their last entry to make room.
     pub partition_evictions: u64,
-    /// Rows of flushed memtables that met the same row here.
+    /// Rows of flushed memtables that were merged into a cached row.
     pub row_merges: u64,
-    /// Rows that were removed since a deletion covers them, or all of their table was forgotten.
+    /// Rows removed because a deletion covers them or their table was forgotten.
     pub row_removals: u64,
-    /// What was to be added and found no room.
+    /// Insertions that were refused for lack of memory.
     pub refusals: u64,
     /// Bytes in use.
     pub used_bytes: u64,
-    /// Rows held, static ones not counted.
+    /// Rows held, without static rows.
     pub rows: u64,
     /// Partitions held.
     pub partitions: u64,
-    /// Bytes that may be in use now.
+    /// The limit of `used_bytes` at present.
     pub limit_bytes: u64,
 }
 
 impl RowCacheMetrics {
-    /// Reads of partitions.
+    /// Returns the number of partition reads.
     pub fn reads(&self) -> u64 {
         self.reads_without_misses + self.reads_with_misses
     }
 
-    /// The sum over shards.
+    /// Adds the counters of another shard.
     pub fn add(&mut self, other: &RowCacheMetrics) {
         self.reads_without_misses += other.reads_without_misses;
         self.reads_with_misses += other.reads_with_misses;
@@ -121,45 +123,46 @@ impl RowCacheMetrics {
     }
 }
 
-/// A shard's row cache. Clones are the same cache.
+/// A shard's row cache. Clones share the same cache.
 #[derive(Clone)]
 pub(crate) struct RowCache(Rc<RefCell<Inner>>);
 
 pub(super) struct Inner {
     trie: InMemoryTrie<Entry>,
-    /// For whom the rows on the heap are counted.
+    /// The owner that rows on the heap are counted for.
     owner: Owner,
-    /// Of rows on the heap that are not replaced.
+    /// Bytes of the rows on the heap that are part of the current state.
     live_heap_bytes: usize,
-    /// What rows may take now, and at most.
+    /// The limit of rows at present, and the largest limit that they may get.
     limit_bytes: usize,
     most_bytes: usize,
-    /// What made room lately.
+    /// The ghost list: rows that were evicted lately.
     gone: Gone,
-    /// Pages that were read again soon after they made room, when that was looked at last.
+    /// The page cache's count of pages that were read again soon after their eviction, at the last
+    /// look.
     pages_returned: u64,
     pages: PageCache,
-    /// Of rows and pages together.
+    /// The budget of rows and pages together.
     budget_bytes: usize,
-    /// What the page cache was told that rows take.
+    /// The number of bytes that was last reported to the page cache as used by rows.
     told_bytes: usize,
-    /// Makes chunks of memory ahead of need for all tries of the shard.
+    /// Allocates memory chunks ahead of need, for all tries of the shard.
     memtables: MemtableBudget,
     ages: Ages,
-    /// The key that the hand has reached.
+    /// The key that the clock hand has reached.
     hand: Vec<u8>,
     next_number: u32,
-    /// Whether any range of partitions was ever known.
+    /// Whether any range of partitions was ever continuous.
     has_partition_ranges: bool,
     metrics: RowCacheMetrics,
-    /// For merged rows.
+    /// A buffer for merged rows.
     merged: Vec<u8>,
 }
 
 impl RowCache {
-    /// An empty cache of at most `limit_bytes`; 0: nothing is cached.
+    /// Creates an empty cache of at most `limit_bytes`; 0 turns it off.
     ///
-    /// It takes its memory from the page cache's budget of `budget_bytes`.
+    /// The cache takes its memory from the page cache's budget of `budget_bytes`.
     pub(crate) fn new(
         limit_bytes: usize,
         pages: PageCache,
@@ -187,7 +190,7 @@ impl RowCache {
         })))
     }
 
-    /// What it did so far.
+    /// Returns the counters.
     pub(crate) fn metrics(&self) -> RowCacheMetrics {
         let inner = self.0.borrow();
         RowCacheMetrics {
@@ -197,14 +200,16 @@ impl RowCache {
         }
     }
 
-    /// Changes the limit; what is too much is evicted at once. 0 turns nothing off that is on already, it evicts all.
+    /// Changes the limit and evicts the excess at once. A limit of 0 evicts everything, but does
+    /// not turn off a cache that is on.
     pub(crate) fn set_limit(&self, limit_bytes: usize) {
         let mut inner = self.0.borrow_mut();
         inner.limit_bytes = limit_bytes.min(LARGEST_BYTES);
         inner.most_bytes = inner.limit_bytes;
-        // What nobody keeps any more must not look as if somebody did.
+        // Memory that no reader retains any more must not count as retained.
         inner.trie.free_retired(u32::MAX);
-        // Readers may keep what is evicted: it ends where the hand stands still, or has gone a whole round for nothing.
+        // Readers may retain evicted entries, so the loop ends when the hand stands still or has
+        // made a whole round without effect.
         let (mut is_whole, mut was_moved) = (inner.hand.is_empty(), false);
         while inner.is_over(0) && !inner.trie.is_empty() {
             let hand = inner.hand.clone();
@@ -221,23 +226,24 @@ impl RowCache {
         inner.trie.free_retired(u32::MAX);
     }
 
-    /// Whether nothing can be in it.
+    /// Returns whether the cache is off, so that it can hold nothing.
     pub(crate) fn is_off(&self) -> bool {
         self.0.borrow().most_bytes == 0
     }
 }
 
-/// What the pointers of a trie reach, less what an insertion needs.
+/// The memory that a trie's pointers can address, less what an insertion needs.
 const LARGEST_BYTES: usize = 7 << 29;
 
-/// Rows and pages settle what they take in portions of this part of the limit.
+/// The cache reports its used bytes to the page cache in portions of 1/256 of the limit.
 const SETTLED_PART: usize = 256;
 
-/// But of no more: so many bytes are some hundred pages that go at once, within a tenth of a millisecond.
+/// The upper bound of such a portion: 512 KiB are some hundred pages, which the page cache evicts
+/// at once, within a tenth of a millisecond.
 const MOST_SETTLED_BYTES: usize = 512 << 10;
 
 impl Inner {
-    /// Gives pages what rows do not take, and makes memory ready that will be needed.
+    /// Leaves to pages the memory that rows do not use, and refills the chunk pool.
     fn settle(&mut self) {
         let used = self.used_bytes();
         let portion = (self.limit_bytes / SETTLED_PART).min(MOST_SETTLED_BYTES);
@@ -248,12 +254,12 @@ impl Inner {
         }
     }
 
-    /// What readers of older states keep.
+    /// Returns the bytes that readers of older states retain.
     fn kept_bytes(&self) -> usize {
         self.trie.retired_bytes() + self.owner.heap_bytes().saturating_sub(self.live_heap_bytes)
     }
 
-    /// Of entries, nodes and rows, and what readers of older states keep.
+    /// Returns the bytes of entries, nodes and rows, including what readers of older states retain.
     fn used_bytes(&self) -> usize {
         self.trie.used_bytes() + self.trie.retired_bytes() + self.owner.heap_bytes()
     }

@@ -1,13 +1,14 @@
-//! A partition as the cache knows it, as a stream: what is known comes from memory, gaps are read from files, and what is read
-//! there is added.
+//! A stream of one partition through the cache: cached rows come from memory, gaps are read from
+//! files, and the rows read there are added to the cache.
 //!
-//! The stream gives from memory what it finds without giving way, some fragments at a time; if it has to come back it takes a
-//! snapshot, so that it shows one state of the partition from first to last (rule 9). Its files are those of the view with which it was
-//! opened. What it finds in a gap it adds to the cache as long as its ticket is valid (rule 4).
+//! The stream reads from memory without yielding, some fragments at a time. If it has to come back
+//! it takes a snapshot of the partition, so that it shows one state from first to last (rule 9).
+//! Its files are those of the view with which it was opened. It adds what it finds in a gap as long
+//! as its ticket is valid (rule 4).
 //!
-//! Memory: what waits to be given, at most [`LARGEST_FILL`] fragments and a deletion before the last one, passes [`LARGEST_FILL_BYTES`] of values
-//! and clusterings by no more than one row, whether or not it is added to the cache; and the row behind a gap, and what a merge of the files
-//! takes.
+//! Memory: the buffer holds at most [`LARGEST_FILL`] fragments, and a deletion before the last one.
+//! Its values and clusterings exceed [`LARGEST_FILL_BYTES`] by at most one row, whether or not the
+//! row is added to the cache. The row behind a gap and the merge of the files come on top.
 
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
@@ -36,24 +37,26 @@ use crate::{
 
 const SMALLEST_FILL: usize = 4;
 pub(super) const LARGEST_FILL: usize = 256;
-/// Rows are copied into the buffer; an arbitrary choice, as for memtables: some ten microseconds.
+/// Bytes copied into the buffer at a time, some ten microseconds (arbitrary, as for memtables).
 pub(super) const LARGEST_FILL_BYTES: usize = 128 << 10;
-/// An arbitrary choice: some ten microseconds.
+/// Retired blocks freed when a stream releases its snapshot, some ten microseconds (arbitrary).
 const FREED_AT_ONCE: u32 = 512;
 
-/// One partition of a table with clustering or static columns. See [`UnfilteredStream`].
+/// A stream of one partition of a table with clustering or static columns. See
+/// [`UnfilteredStream`].
 pub(crate) struct CachedPartition {
     pub(super) access: CacheAccess,
     pub(super) view: Rc<TableView>,
     pub(super) command: ReadCommand,
-    /// The partition's path, the table's number in front.
+    /// The partition's path, with the table's number in front.
     pub(super) prefix: Vec<u8>,
     pub(super) header: PartitionHeader,
     pub(super) slices: Arc<ClusteringSlices>,
     slices_done: usize,
     pub(super) range: Option<Range>,
     snapshot: Option<Snapshot<Entry>>,
-    /// The cache is not asked any more: it is ahead of the view, or knew nothing of the rest.
+    /// Whether the cache is not read any more, because it is ahead of the view or has nothing of
+    /// the rest.
     is_from_files: bool,
     pub(super) buffer: VecDeque<Unfiltered>,
     pub(super) next_fill: usize,
@@ -66,7 +69,8 @@ pub(crate) struct CachedPartition {
     dead_rows: DeadRows,
 }
 
-/// A slice under way: the paths of the place reached and of the far bound, and the deletion that was told last.
+/// The slice in progress: the paths of the position reached and of the far bound, and the deletion
+/// that was returned last.
 pub(super) struct Range {
     pub(super) at: Vec<u8>,
     pub(super) far: Vec<u8>,
@@ -74,7 +78,7 @@ pub(super) struct Range {
 }
 
 impl CachedPartition {
-    /// The slices of a partition; `None` if no file has anything of it.
+    /// Opens the slices of a partition. Returns `None` if no file has data of it.
     pub(crate) async fn open(
         access: &CacheAccess,
         view: &Rc<TableView>,
@@ -125,7 +129,7 @@ impl CachedPartition {
         Ok(Some(partition))
     }
 
-    /// The first look at what is known; if there is more to come, the state is kept.
+    /// Reads from the cache for the first time, and takes a snapshot if there is more to come.
     fn begin(&mut self) -> Result<(), StorageError> {
         if self.is_done() {
             return Ok(());
@@ -140,8 +144,8 @@ impl CachedPartition {
         Ok(())
     }
 
-    /// If nothing is known of all that is left, the state need not be kept: whoever keeps one makes every change of the cache copy
-    /// its path.
+    /// Releases the snapshot if the cache has nothing of the rest, because a snapshot makes every
+    /// change of the cache copy its path.
     fn leave_cache_for_last_gap(&mut self) {
         let is_last_slice = self.slices_done + 1 == self.slices.slices.len();
         let is_to_the_end = match (&self.gap, &self.range) {
@@ -158,7 +162,8 @@ impl CachedPartition {
         self.slices_done >= self.slices.slices.len()
     }
 
-    /// The bound at a place, or behind it in the direction of the walk, if it is a row's.
+    /// Returns the bound at a position or, at a row's position, the bound behind it in the
+    /// direction of the walk.
     pub(super) fn bound_at(&self, place: &[u8]) -> Result<ClusteringBound, StorageError> {
         let comparator = self.command.table.comparator();
         let is_forward = self.command.direction == Direction::Forward;
@@ -177,12 +182,12 @@ impl CachedPartition {
         Ok(bound)
     }
 
-    /// Reads what is known into the buffer, until there is enough, or a gap.
+    /// Reads cached rows into the buffer, until it is full or a gap begins.
     fn fill(&mut self) -> Result<(), StorageError> {
         if self.is_from_files {
             let range = self.range.take().unwrap_or_else(|| self.enter_slice());
             if range.at == range.far {
-                // Skipped to its end.
+                // The caller has skipped to the slice's end.
                 self.range = Some(range);
                 self.leave_slice();
                 return Ok(());
@@ -225,7 +230,7 @@ impl CachedPartition {
         self.next_fill = (wanted * 4).min(LARGEST_FILL);
         self.filled_bytes = 0;
         let before = self.buffer.len();
-        // Places between rows, which give nothing, count as well.
+        // Positions between rows, which return nothing, count as well.
         let mut steps = LARGEST_FILL;
         while !self.is_filled(wanted) && steps > 0 && self.gap.is_none() && !self.is_done() {
             let mut range = match self.range.take() {
@@ -258,17 +263,18 @@ impl CachedPartition {
         range
     }
 
-    /// The slice under way is at its end.
+    /// Ends the slice in progress.
     pub(super) fn leave_slice(&mut self) {
         if let Some(mut range) = self.range.take() {
             range.at.clone_from(&range.far);
-            // A slice that ends where the partition does has no bound that could not be told.
+            // The path of a slice's bound can always be turned back into a bound, so this does not
+            // fail.
             let _ = self.tell_deletion(&mut range, DeletionTime::LIVE);
         }
         self.slices_done += 1;
     }
 
-    /// Tells the deletion in force from the place reached on, if it is another one.
+    /// Returns a marker at the position reached if the deletion in force changes there.
     pub(super) fn tell_deletion(
         &mut self,
         range: &mut Range,
@@ -286,7 +292,8 @@ impl CachedPartition {
         Ok(())
     }
 
-    /// Goes on with what is known; `true` at the end of the slice, `false` at a gap or when there is enough.
+    /// Walks the cached entries on. Returns `true` at the end of the slice, `false` at a gap or
+    /// when the buffer is full.
     fn walk_slice<'a>(
         &mut self,
         partition: Subtrie<'a, Entry>,
@@ -321,7 +328,8 @@ impl CachedPartition {
                     return Ok(false);
                 }
             }
-            // One behind the slice has told its end.
+            // An entry behind the slice counts as used too, because it gives the continuity of the
+            // slice's end.
             step.entry.iter().for_each(|(_, entry)| use_entry(entry));
             let Some(entry) = entry else { return Ok(true) };
             let known = self.known(&end, entry)?;
@@ -333,7 +341,7 @@ impl CachedPartition {
         Ok(false)
     }
 
-    /// The deletion at an entry, and its row.
+    /// Returns the deletion at an entry, and its row.
     fn known(
         &mut self,
         place: &[u8],
@@ -348,7 +356,7 @@ impl CachedPartition {
         Ok((entry.deletion(), row))
     }
 
-    /// Gives what is at a place of the cache, which is then the place reached.
+    /// Returns the row at a cached position, which becomes the position reached.
     pub(super) fn give_known(
         &mut self,
         range: &mut Range,
@@ -356,7 +364,8 @@ impl CachedPartition {
         (deletion, row): (DeletionTime, Option<Row>),
     ) -> Result<(), StorageError> {
         if let Some(row) = row {
-            // One that is in force at the row alone, as far as is known here.
+            // As far as the cache knows, the deletion applies to the row alone, so the marker
+            // stands directly before the row.
             if range.open != deletion {
                 range.at = match self.command.direction {
                     Direction::Forward => super::place::before(&place),
@@ -380,7 +389,7 @@ impl CachedPartition {
     }
 }
 
-/// Whether `place` lies behind `other` on the way in `direction`.
+/// Returns whether `place` lies behind `other` in the given direction.
 pub(super) fn is_behind(direction: Direction, place: &[u8], other: &[u8]) -> bool {
     match direction {
         Direction::Forward => place > other,
@@ -427,7 +436,8 @@ impl UnfilteredStream for CachedPartition {
     }
 
     fn maximum_timestamp(&self) -> i64 {
-        // They come by descending greatest timestamp, and the cache has nothing that none of them has.
+        // SSTables are sorted by descending maximum timestamp, and the cache has no data that no
+        // SSTable has.
         self.view.sstables.first().map_or(i64::MAX, |newest| newest.maximum_timestamp())
     }
 
@@ -437,12 +447,13 @@ impl UnfilteredStream for CachedPartition {
         self.buffer.retain(|fragment| !fragment.is_row_before(position, comparator, direction));
         let mut target = Vec::new();
         path::put_bound(comparator, position, &mut target);
-        // Files skip when a gap is read: from the place reached, which does not go over the end of a slice.
+        // The files skip when the next gap is read, from the position reached, which stays within
+        // the slice.
         let Some(mut range) = self.range.take() else { return Ok(()) };
         if is_behind(direction, &target, &range.at) {
             let is_beyond = is_behind(direction, &target, &range.far);
             range.at = if is_beyond { range.far.clone() } else { target };
-            // What the gap was may be behind us: it is looked for again.
+            // The gap may end before the new position, so the next fill looks for it again.
             self.gap = None;
         }
         self.range = Some(range);

@@ -1,8 +1,11 @@
-//! Which partitions there are: ranges in which each partition that the files have has an entry (rule 15).
+//! Continuous ranges of partitions: ranges in which each partition that the files have has an entry
+//! (rule 15).
 //!
-//! The entries of partitions stand in a line, in ring order: headers, or the only rows of partitions that have no more. Each says
-//! whether the files have a partition between the entry before it and itself, as a row's entry says it of rows; the first one says
-//! it of all partitions before. Where a range ends at no partition, a fence stands in the line: at a token, or behind all.
+//! The entries of partitions form a sequence in ring order: headers, or the only rows of partitions
+//! that have no more. Each says whether the files have a partition between the entry before it and
+//! itself, as a row's entry says it of rows; the first one says it of all partitions before it.
+//! Where a range ends at no partition, a fence stands in the sequence: at a token, or behind all
+//! partitions.
 
 use std::{borrow::Cow, collections::VecDeque};
 
@@ -16,27 +19,28 @@ use crate::{
     memtable::path::{self, BEHIND, TOP},
 };
 
-/// What all paths of a table begin with.
+/// The length of the table's number, with which all paths of a table begin.
 pub(super) const NUMBER_BYTES: usize = 4;
 
-/// Partitions that are looked at without giving way: some ten microseconds.
+/// Partitions examined without yielding: some ten microseconds.
 const LOOKED_AT_ONCE: usize = 32;
 
-/// Bytes of rows that are copied without giving way.
+/// Bytes of rows that are copied without yielding.
 const COPIED_BYTES: usize = 128 << 10;
-/// Entries that are passed without giving way: fences, one for each token that somebody's range began or ended at.
+/// Entries passed without yielding. They are fences, one for each token at which a read's range
+/// began or ended.
 const PASSED_AT_ONCE: usize = 1024;
 
-/// A stretch of partitions of which all are known.
+/// A batch of consecutive partitions from a continuous range.
 pub(super) struct Stretch {
     pub(super) partitions: VecDeque<KnownPartition>,
     pub(super) end: StretchEnd,
-    /// Where it goes on, if it has nothing but fences so far.
+    /// The bound at which to go on, if only fences were passed so far.
     pub(super) passed: Option<KeyBound>,
 }
 
 impl Stretch {
-    /// One that has nothing yet.
+    /// Creates an empty batch, before the first read.
     pub(super) fn to_be_read() -> Self {
         Self { partitions: VecDeque::new(), end: StretchEnd::More, passed: None }
     }
@@ -45,33 +49,35 @@ impl Stretch {
 /// A partition that files have.
 pub(super) struct KnownPartition {
     pub(super) key: DecoratedKey,
-    /// All of it, where partitions are one row: that row, if there is one.
+    /// The whole partition, in a table whose partitions are one row: that row, if there is one.
+    /// `None` in other tables.
     pub(super) only_row: Option<Option<Row>>,
 }
 
-/// What is behind a stretch.
+/// How a batch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StretchEnd {
-    /// It may go on; this was enough for once.
+    /// The batch is full, and the range may go on.
     More,
-    /// Nothing, up to the end of the range that was asked for.
+    /// No more partitions follow, up to the end of the requested range.
     Range,
-    /// That is not known.
+    /// The range is not continuous from here on.
     Unknown,
 }
 
-/// What is known of a key's partition, or of the next one.
+/// A key's partition as the cache knows it.
 pub(super) enum Standing {
-    /// It has an entry.
+    /// The partition has an entry.
     Known,
-    /// No file had it so far.
+    /// No file had the partition so far.
     Absent,
-    /// It is not known; the next entry is at this bound, if there is one.
+    /// The cache does not know. The next entry is at this bound, if there is one.
     Unknown(Option<KeyBound>),
 }
 
 impl TableCache {
-    /// The partitions of a range from a bound on, as far as it is known which there are.
+    /// Returns a batch of the partitions of a range from a bound on, as far as the range is
+    /// continuous.
     pub(super) fn stretch(
         &self,
         ticket: Ticket,
@@ -95,7 +101,7 @@ impl TableCache {
         let mut left = PASSED_AT_ONCE;
         while let Some((key, entry)) = entries.next_entry() {
             if left == 0 {
-                // The last one passed was known, and so is all before it; of the next one nothing was looked at.
+                // All up to the last entry passed is continuous; the next entry was not examined.
                 if !partitions.is_empty() {
                     end = StretchEnd::More;
                 } else if let Some(fence) = path::token_bound(&at) {
@@ -105,12 +111,12 @@ impl TableCache {
             }
             left -= 1;
             if !entry.is_of_partitions() {
-                // Rows of a partition: on to the next one.
+                // The entry belongs to the rows of a partition; go on to the next partition.
                 at.push(BEHIND);
                 entries.seek(&at);
                 continue;
             }
-            // What is before the place where it begins does not matter.
+            // The continuity before the start of the range does not matter.
             if !entry.is_continuous() && key != start.as_slice() {
                 break;
             }
@@ -140,8 +146,8 @@ impl TableCache {
         Ok(Stretch { partitions, end, passed })
     }
 
-    /// The entry of the line at which a range begins, or behind which, if there is one. Without the number; empty at the table's
-    /// beginning.
+    /// Returns the entry at which a range begins, or directly behind which it begins, if there is
+    /// one. The path is without the table's number, and empty at the table's beginning.
     pub(super) fn reach(&self, number: u32, start: &KeyBound) -> Option<Vec<u8>> {
         let mut inner = self.cache.0.borrow_mut();
         let KeyBound::AfterKey(key) = start else { return inner.put_fence(number, start, false) };
@@ -151,8 +157,8 @@ impl TableCache {
         found.starts_with(&path[NUMBER_BYTES..]).then_some(found)
     }
 
-    /// Between two entries of the line the files have no partitions but those that have entries, as long as the access is valid. See
-    /// [`Inner::learn_some_partitions`].
+    /// Records that between two entries the files have no partitions except those with entries, as
+    /// long as the access is valid. See [`Inner::learn_some_partitions`].
     pub(super) async fn learn_partitions(access: &CacheAccess, low: &[u8], high: &[u8]) {
         let number = access.ticket.number;
         let mut low = Cow::Borrowed(low);
@@ -167,7 +173,7 @@ impl TableCache {
         }
     }
 
-    /// What is known of a partition, by its key.
+    /// Returns what the cache knows of a partition, by its key.
     pub(super) fn standing(&self, key: &DecoratedKey) -> Result<Standing, StorageError> {
         let mut path = Vec::with_capacity(32);
         self.put_partition(self.ticket().number, key.borrowed(), &mut path);
@@ -190,12 +196,13 @@ impl TableCache {
 }
 
 impl Inner {
-    /// Whether it is known of a path where no entry is that files have no partition there, nor up to its neighbours.
+    /// Returns whether the files are known to have no partition at a path without an entry, nor
+    /// between it and its neighbours.
     pub(super) fn are_partitions_known(&self, path: &[u8]) -> bool {
         self.has_partition_ranges && are_known(&self.trie, path)
     }
 
-    /// From now on it is not known which partitions are before the first entry at or behind a path.
+    /// Marks the range of partitions before the first entry at or behind a path as not continuous.
     pub(super) fn forget_partitions_before(&self, path: &[u8]) {
         if self.has_partition_ranges
             && let Some((_, entry)) = next_of_partitions(&self.trie, path)
@@ -204,8 +211,10 @@ impl Inner {
         }
     }
 
-    /// The same for what follows an entry of the line that is gone, at this path. A partition's rows may still be there: they are
-    /// passed by a seek, however many they are. A fence has none, and at one before a token that token's partitions begin with its path.
+    /// Marks the range of partitions behind a removed entry as not continuous; `path` is that
+    /// entry's. The partition's rows may still be there; a seek skips them, however many there are.
+    /// A fence has no rows, and the paths of a token's partitions begin with the path of the fence
+    /// before that token.
     pub(super) fn forget_partitions_behind(&self, path: &[u8], is_fence: bool) {
         match is_fence {
             true => self.forget_partitions_before(path),
@@ -213,9 +222,11 @@ impl Inner {
         }
     }
 
-    /// Between two entries of the line the files have no partitions but those that have entries. Paths are without the table's
-    /// number; `low` is empty for the beginning of the table. Does a part at a time, for many may have asked for keys that are in no
-    /// file: gives the entry reached, from which it goes on. `None`: all is done, or one of the two is not there (any more).
+    /// Records that between two entries the files have no partitions except those with entries.
+    /// Paths are without the table's number; `low` is empty for the beginning of the table. Works a
+    /// part at a time, because there may be many entries of keys that are in no file: returns the
+    /// entry reached, from which the caller goes on. `None` if all is done, or if one of the two
+    /// entries is not there (any more).
     fn learn_some_partitions(&mut self, number: u32, low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
         let number = number.to_be_bytes();
         let Self { trie, has_partition_ranges, .. } = self;
@@ -248,8 +259,8 @@ impl Inner {
         reached
     }
 
-    /// Puts a fence at a bound. `None`: bounds at keys have none, or there is no room; else its path, which is empty at the table's
-    /// beginning.
+    /// Adds a fence at a bound and returns its path, which is empty at the table's beginning.
+    /// Returns `None` for bounds at keys, which have no fence, or if there is no room.
     pub(super) fn put_fence(
         &mut self,
         number: u32,
@@ -272,8 +283,8 @@ impl Inner {
     }
 }
 
-/// The first entry of the line of partitions at or behind a path, which has the table's number in front, unlike the key that is
-/// given back.
+/// Returns the first entry of the sequence of partitions at or behind a path. The path has the
+/// table's number in front; the key returned has not.
 fn next_of_partitions<'a>(
     trie: &'a InMemoryTrie<Entry>,
     from: &[u8],
@@ -294,14 +305,14 @@ pub(super) fn are_known(trie: &InMemoryTrie<Entry>, path: &[u8]) -> bool {
     next_of_partitions(trie, path).is_some_and(|(_, entry)| entry.is_continuous())
 }
 
-/// Whether a range ends before it begins.
+/// Returns whether a range ends before it begins.
 pub(super) fn is_empty(range: &KeyRange) -> bool {
     let mut start = Vec::with_capacity(32);
     path::put_key_bound(&range.start, &mut start);
     start >= end_path(&range.end)
 }
 
-/// The path of a bound as the end of a range.
+/// Returns the path of a bound as the end of a range.
 fn end_path(bound: &KeyBound) -> Vec<u8> {
     let mut end = Vec::with_capacity(32);
     match bound {

@@ -1,23 +1,24 @@
-//! Places in a partition, as paths: a row's values end with 38, a bound's with 20 (before) or 60 (behind).
+//! Places: positions in a partition, encoded as paths. A row's values end with the byte 38, a
+//! bound's with 20 (before the row) or 60 (behind it).
 
 use crate::memtable::path::{BOTTOM, TOP};
 use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR};
 
-/// Before all rows, and behind them.
+/// The positions before and behind all rows.
 pub(super) const FIRST: &[u8] = &[BOTTOM];
 pub(super) const LAST: &[u8] = &[TOP];
 
-/// Whether the place is a row's, not one between rows.
+/// Returns whether the position is a row's, not one between rows.
 pub(super) fn is_row(place: &[u8]) -> bool {
     place.last() == Some(&TERMINATOR)
 }
 
-/// The place just behind a row's; other places as they are.
+/// Returns the position directly behind a row's; other positions are returned unchanged.
 pub(super) fn behind(place: &[u8]) -> Vec<u8> {
     with_end(place, GT_NEXT)
 }
 
-/// The place just before a row's; other places as they are.
+/// Returns the position directly before a row's; other positions are returned unchanged.
 pub(super) fn before(place: &[u8]) -> Vec<u8> {
     with_end(place, LT_NEXT)
 }
@@ -32,7 +33,8 @@ fn with_end(place: &[u8], end: u8) -> Vec<u8> {
     place
 }
 
-/// Whether there can be nothing between two places: a row's, and the one before or behind it.
+/// Returns whether nothing can lie between two positions: a row's, and the one directly before or
+/// behind it.
 pub(super) fn are_adjacent(low: &[u8], high: &[u8]) -> bool {
     let (Some((low_end, low)), Some((high_end, high))) = (low.split_last(), high.split_last())
     else {

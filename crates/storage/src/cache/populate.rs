@@ -1,7 +1,7 @@
-//! Adding what was read from files. All places are within a partition, of which `prefix` is the path.
+//! Adds what reads find in files. All positions are within the partition with the path `prefix`.
 //!
-//! Whatever is added here is true of the files of the present phase; callers look at their ticket first. An entry that is there
-//! already stays as it is (rule 5): it may be newer.
+//! Every addition must be true of the files of the present epoch; callers check their ticket first.
+//! A present entry is not replaced (rule 5), because it may be newer.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use super::{
     place::{FIRST, are_adjacent, before, behind, is_row},
 };
 
-/// Adds what a read meets in the files of one partition, on its way in one direction.
+/// Adds what a read finds in the files of one partition, on its way in one direction.
 pub(super) struct Filler<'a> {
     pub(super) access: &'a CacheAccess,
     pub(super) prefix: &'a [u8],
@@ -24,8 +24,9 @@ pub(super) struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    /// The next row: between `near` and it there is nothing. Gives its length in bytes, or of one that is too large at least how long
-    /// it is; 0 where nothing may be added.
+    /// Adds the next row, and that nothing lies between `near` and it. Returns its length in bytes,
+    /// a lower bound of the length if the row is too large to be added, or 0 if the read may not
+    /// add anything.
     pub(super) async fn add_row(
         &self,
         near: &[u8],
@@ -49,7 +50,7 @@ impl Filler<'_> {
         bytes.len()
     }
 
-    /// `false`: what is between `near` and the row is still to be told.
+    /// Adds a row. Returns `false` if the range between `near` and the row still has to be added.
     fn add_row_at_once(
         &self,
         near: &[u8],
@@ -66,8 +67,9 @@ impl Filler<'_> {
         false
     }
 
-    /// Nothing is between two places, given in the direction of the walk. Others may have put any number of places between: gives way,
-    /// and ends when the table's files have others.
+    /// Records that nothing lies between two positions, given in the direction of the walk. Other
+    /// reads may have added any number of positions in between, so this yields, and ends early if
+    /// the table's files change.
     pub(super) async fn add_range(&self, near: &[u8], far: &[u8], deletion: DeletionTime) {
         let (low, high) = self.direction.order(near, far);
         let mut low = Cow::Borrowed(low);
@@ -83,7 +85,8 @@ impl Filler<'_> {
     }
 }
 
-/// What a row takes in any case, as it is stored: so that a large one need not be packed to be refused.
+/// Returns a lower bound of a row's stored length, so that a large row is refused without being
+/// packed.
 pub(super) fn least_bytes(row: &Row) -> usize {
     let of_column = |data: &ColumnData| match data {
         ColumnData::Simple(cell) => cell.value.len(),
@@ -94,13 +97,13 @@ pub(super) fn least_bytes(row: &Row) -> usize {
     row.columns.iter().map(|(_, data)| of_column(data)).sum()
 }
 
-/// Entries of a range that are changed at a time.
+/// Entries of a range that are changed in one step.
 pub(super) const CHANGED_AT_ONCE: usize = 16;
-/// Rows beyond this part of the cache are not kept. An arbitrary choice.
+/// Rows above 1/16 of the cache are not kept (arbitrary).
 const LARGEST_ROW_PART: usize = 16;
 
 impl Inner {
-    /// Makes the partition known. `false`: there is no room.
+    /// Adds a partition's header, unless there is one. Returns `false` if there is no room.
     pub(super) fn add_header(
         &mut self,
         prefix: &[u8],
@@ -114,7 +117,8 @@ impl Inner {
         self.add(prefix, &[], Entry::header(deletion, static_row))
     }
 
-    /// Adds a row with nothing known of what is beside it. `false`: it is not in the cache.
+    /// Adds a row without any continuity around it. Returns `false` if the row is not in the cache
+    /// afterwards.
     pub(super) fn add_row(
         &mut self,
         prefix: &[u8],
@@ -123,22 +127,24 @@ impl Inner {
         row: &[u8],
     ) -> bool {
         self.make_room();
-        // It may have made room since the reader found it; what is under it would be found by nobody.
+        // The header may have been evicted since the reader found it; rows without a header are
+        // never found.
         if self.get(prefix, &[]).is_none() {
             return false;
         }
         if let Some(present) = self.get(prefix, place) {
             return present.is_row();
         }
-        // A known range without the row: it was deleted by what the cache knows and the files tell as well.
+        // The row is missing in a continuous range: a deletion that the cache and the files both
+        // have covers it.
         if self.successor(prefix, place).is_some_and(|(_, is_continuous, _)| is_continuous) {
             return false;
         }
         self.add(prefix, place, Entry::row(false, deletion, row))
     }
 
-    /// Adds a row, and that there is nothing between `low` and it, in the usual case: `low` is known, and nothing behind it.
-    /// `false`: nothing was done.
+    /// Adds a row, and that nothing lies between `low` and it, in the usual case: `low` has an
+    /// entry, and the range behind it is not continuous. Returns `false` if nothing was done.
     pub(super) fn add_next_row(
         &mut self,
         prefix: &[u8],
@@ -150,7 +156,7 @@ impl Inner {
         self.make_room();
         let mut entries = self.trie.subtrie(prefix).entries(WalkDirection::Forward);
         entries.seek(low);
-        // An entry is not there without the partition's own.
+        // No entry exists without its partition's header.
         let mut is_low_known = low == FIRST && self.get(prefix, &[]).is_some();
         loop {
             match entries.next_entry() {
@@ -165,9 +171,10 @@ impl Inner {
         is_low_known && self.add(prefix, place, Entry::row(true, deletion, row))
     }
 
-    /// Between two places there is nothing, under `deletion`; of the places themselves this says nothing. Both are in the cache
-    /// afterwards, unless there is no room. Does a part at a time: gives the place reached, from which it goes on, as long as this is true
-    /// of the files. `None`: all is done, or there is no room.
+    /// Records that nothing lies between two positions, under `deletion`; of the positions
+    /// themselves this says nothing. Both have entries afterwards if there is room. Works a part at
+    /// a time: returns the position reached, from which the caller goes on as long as the statement
+    /// is true of the files. Returns `None` if all is done, or if there is no room.
     fn add_some_of_range(
         &mut self,
         prefix: &[u8],
@@ -179,16 +186,17 @@ impl Inner {
             return None;
         }
         self.make_room();
-        // Below the partition's own all deletions are the same.
+        // All deletions older than the partition's have the same effect.
         let least = self.get(prefix, &[])?.deletion();
         let in_force = |of_range: DeletionTime| of_range.max(least);
-        // A row that is not there any more says nothing; the place beside it does.
+        // A row's position without an entry cannot begin the range; the position behind it does.
         let mut low = low.to_vec();
         if is_row(&low) && self.get(prefix, &low).is_none() {
             low = behind(&low);
         }
         let mut high = high.to_vec();
-        // Nor may a row take on the deletion of what is before it, if it is under another one.
+        // A row under another deletion must not take on that of the range before it, so the range
+        // ends before the row.
         if is_row(&high)
             && self
                 .get(prefix, &high)
@@ -199,7 +207,7 @@ impl Inner {
         if low >= high || !self.ensure_place(prefix, &low) || !self.ensure_place(prefix, &high) {
             return None;
         }
-        // Mostly `high` alone; places between that others have put there, too.
+        // Usually `high` is the only entry; other reads may have added positions in between.
         let mut at = low;
         for _ in 0..CHANGED_AT_ONCE {
             let (place, is_continuous, present) = self.successor(prefix, &at)?;
@@ -210,10 +218,11 @@ impl Inner {
                 !deletion.supersedes(&present)
                     || self.change(prefix, &place, |entry| entry.made_continuous(deletion))
             } else if !is_row(&place) {
-                // It may tell what was true of the range once.
+                // The entry's deletion may be outdated, because its range was not continuous.
                 self.change(prefix, &place, |entry| entry.made_continuous(deletion))
             } else if in_force(present).supersedes(&in_force(deletion)) {
-                // What deletes the row was purged from the files, or has come since they were read: it is not of what is before it.
+                // The row's deletion was purged from the files, or is newer than the read: it does
+                // not apply to the range before the row.
                 let before = before(&place);
                 at >= before || self.add(prefix, &before, Entry::bound(true, deletion))
             } else {
@@ -231,7 +240,7 @@ impl Inner {
         Some(at)
     }
 
-    /// Sees to it that there is an entry at a place between rows, or that none is needed.
+    /// Ensures that a position between rows has an entry, unless it needs none.
     pub(super) fn ensure_place(&mut self, prefix: &[u8], place: &[u8]) -> bool {
         if place == FIRST || self.get(prefix, place).is_some() {
             return true;
@@ -246,12 +255,13 @@ impl Inner {
         self.add(prefix, place, entry)
     }
 
-    /// The entry at a place.
+    /// Returns the entry at a position.
     pub(super) fn get(&self, prefix: &[u8], place: &[u8]) -> Option<&Entry> {
         self.trie.subtrie(prefix).get(place)
     }
 
-    /// The first entry behind a place: where it is, whether it is continuous, its deletion.
+    /// Returns the first entry behind a position: its position, whether it is continuous, and its
+    /// deletion.
     pub(super) fn successor(
         &self,
         prefix: &[u8],
@@ -267,13 +277,14 @@ impl Inner {
         }
     }
 
-    /// Whether the cache keeps no row of this length in bytes, wherever it comes from (rule 18). Static rows are rows here.
+    /// Returns whether a row of this length in bytes is too large for the cache, wherever it comes
+    /// from (rule 18). Static rows count as rows.
     pub(super) fn is_too_large(&self, row_bytes: usize) -> bool {
         row_bytes > self.limit_bytes / LARGEST_ROW_PART
     }
 
-    /// Puts a new entry where there is none. Nothing is evicted for it: callers make room before they look at what there is. Of a row
-    /// that is too large there will be no entry.
+    /// Adds an entry where there is none. Nothing is evicted for it: callers make room before they
+    /// look at the cached entries. A row that is too large gets no entry.
     pub(super) fn add(&mut self, prefix: &[u8], place: &[u8], entry: Entry) -> bool {
         if self.is_too_large(entry.row_bytes().len()) {
             return false;
@@ -305,7 +316,8 @@ impl Inner {
         true
     }
 
-    /// Replaces an entry that is there. `false`: there is no room, and it is as it was.
+    /// Replaces a present entry. Returns `false` if there is none or no room; the entry is then
+    /// unchanged.
     pub(super) fn change(
         &mut self,
         prefix: &[u8],

@@ -1,7 +1,8 @@
-//! A range of partitions from memory, as far as it is known which there are (rule 15), with what memtables have.
+//! Scans of partitions that are served from memory as far as the range of partitions is continuous
+//! (rule 15), merged with the memtables.
 //!
-//! There is no snapshot of the line of partitions: at each look what is known is known of the files of the view, as long as the ticket is
-//! valid. Each partition on its own shows one state.
+//! The sequence of partitions has no snapshot: each step reads the present state, which is true of
+//! the view's files as long as the ticket is valid. Each single partition shows one state.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -20,21 +21,21 @@ use crate::{
     table::TableView,
 };
 
-/// The row cache of a table, and what a read that begins now may add to it.
+/// The row cache of a table, with the ticket under which a read that begins may add to it.
 #[derive(Clone)]
 pub(crate) struct CacheAccess {
     pub(crate) cache: Rc<TableCache>,
     pub(crate) ticket: Ticket,
-    /// The read is part of a scan.
+    /// Set if the read is part of a scan.
     pub(crate) scan: Option<ScanAccess>,
 }
 
-/// How a scan of partitions treats the cache: what it finds does not count as used.
+/// How a scan of partitions treats the cache. Entries that a scan finds do not count as used.
 #[derive(Clone)]
 pub(crate) struct ScanAccess {
-    /// Whether it may add what it reads.
+    /// Whether the scan may add what it reads.
     pub(crate) adds: bool,
-    /// Whether a partition had to be asked for in the files.
+    /// Whether a partition had to be read from the files.
     pub(crate) has_missed: Rc<Cell<bool>>,
 }
 
@@ -44,49 +45,50 @@ impl CacheAccess {
         Self { scan, ..self.clone() }
     }
 
-    /// Whether a partition is known, or would be added.
+    /// Returns whether a partition has an entry, or would be added.
     pub(crate) fn knows_or_adds(&self, key: &DecoratedKey) -> bool {
         self.may_add()
             || (self.cache.is_valid(self.ticket)
                 && matches!(self.cache.standing(key), Ok(Standing::Known)))
     }
 
-    /// Whether what the read finds counts as used.
+    /// Returns whether the entries that the read finds count as used.
     pub(super) fn is_use(&self) -> bool {
         self.scan.is_none()
     }
 
-    /// Whether what is read may be added now.
+    /// Returns whether the read may add what it finds.
     pub(super) fn may_add(&self) -> bool {
         self.cache.is_valid(self.ticket) && self.scan.as_ref().is_none_or(|scan| scan.adds)
     }
 }
 
-/// A walk over the partitions of a range in memory.
+/// A scan of the partitions of a range in memory.
 pub(crate) struct KnownScan<'a> {
     access: CacheAccess,
     view: &'a Rc<TableView>,
     command: &'a ReadCommand,
     range: KeyRange,
-    /// How far it came.
+    /// The bound up to which the scan has come.
     at: KeyBound,
     stretch: Stretch,
-    /// The next key of the memtables, if it was looked for and is still to come.
+    /// The memtables' next key, if it was looked up and not returned yet.
     of_memtables: Option<Option<DecoratedKey>>,
 }
 
-/// What comes next.
+/// The result of a step of the scan.
 pub(crate) enum KnownStep {
     /// A partition.
     Partition(DecoratedKey, Opened<'static>),
     /// The range is at its end.
     End,
-    /// From here on the files have to be asked.
+    /// The partitions behind this bound have to be read from the files.
     Unknown(KeyBound),
 }
 
 impl<'a> KnownScan<'a> {
-    /// What is missing of a partition that is there is read from files, around the pages if `command` says so.
+    /// Creates a scan of `range`. Gaps within a partition are read from files, around the page
+    /// cache if `command` says so.
     pub(crate) fn new(
         access: &CacheAccess,
         view: &'a Rc<TableView>,
@@ -98,25 +100,26 @@ impl<'a> KnownScan<'a> {
         Self { access: access.clone(), view, command, range, at, stretch, of_memtables: None }
     }
 
-    /// The bound behind which the next partition is looked for.
+    /// Returns the bound behind which the scan looks for the next partition.
     pub(crate) fn at(&self) -> &KeyBound {
         &self.at
     }
 
-    /// Goes on at a bound that lies behind.
+    /// Moves the scan on to a later bound.
     pub(crate) fn skip_to(&mut self, bound: KeyBound) {
         self.at = bound;
         self.stretch = Stretch::to_be_read();
         self.of_memtables = None;
     }
 
-    /// The next partition of any source.
+    /// Returns the next partition of the cache or the memtables.
     pub(crate) async fn next(
         &mut self,
         dead: Option<&DeadAccess>,
     ) -> Result<KnownStep, StorageError> {
         let CacheAccess { cache, ticket, scan } = &self.access;
-        // One partition is less to ask for than all that follow.
+        // After a partition had to be read from the files on its own, the scan goes on in the
+        // files: to read all that follow one by one would cost more.
         let has_missed = scan.as_ref().is_some_and(|scan| scan.has_missed.get());
         while self.stretch.partitions.is_empty()
             && self.stretch.end == StretchEnd::More
@@ -160,7 +163,7 @@ impl<'a> KnownScan<'a> {
         };
         self.at = KeyBound::AfterKey(key.clone());
         let slices = &self.command.slices;
-        // In the moment when the memtables are opened.
+        // This is the moment at which the memtables are opened.
         let dead = dead.map(|dead| dead.at_opening(self.command, &key)).unwrap_or_default();
         let mut sources = memtable_sources(self.view, self.command, &key, slices)?;
         if let Some(known) = known {

@@ -1,6 +1,8 @@
-//! What a scan of the files adds: each partition that it reads, and that there are no others between them (rule 15).
+//! Adds to the cache what a scan of the files reads: each partition, and that no others lie between
+//! them (rule 15).
 //!
-//! Only of tables of which all would take a small part of the cache: others would push out what is read more often (rule 16).
+//! Only small tables are added, because others would evict entries that are read more often (rule
+//! 16).
 
 use std::{cell::Cell, rc::Rc};
 
@@ -23,26 +25,28 @@ use crate::{
     table::TableView,
 };
 
-/// A table whose files hold more than this part of what rows may take is not kept by scans. An arbitrary choice.
+/// Scans keep only tables whose files hold at most 1/16 of the memory that rows may take
+/// (arbitrary).
 const SCANNED_PART: usize = 16;
-/// But so much may be kept in any cache: the four pages that would be read for it.
+/// Scans may keep at least this many bytes in a cache of any size, which saves reading four pages.
 const LEAST_SCANNED_BYTES: usize = 16 << 10;
-/// What rows and partitions are taken to need besides their bytes in the files.
+/// Estimates of the memory that rows and partitions need besides their bytes in the files.
 const ROW_BYTES: u64 = 64;
 const PARTITION_BYTES: u64 = 128;
 
-/// Adds what a scan reads.
+/// Adds the partitions that a scan reads.
 pub(crate) struct ScanFill {
     access: CacheAccess,
     range: KeyRange,
-    /// The last entry of the line behind which all is known that was read; without the table's number.
+    /// The last entry of the sequence of partitions up to which everything read is continuous;
+    /// without the table's number.
     reached: Option<Vec<u8>>,
-    /// What may still be added.
+    /// Bytes that the scan may still add.
     left_bytes: Rc<Cell<usize>>,
 }
 
 impl TableCache {
-    /// Whether scans may add what they read of the files of a view.
+    /// Returns whether scans may add what they read of the files of a view.
     pub(crate) fn may_keep_scanned(&self, view: &TableView) -> bool {
         let bytes = view.sstables.iter().map(|sstable| {
             let reader = sstable.reader();
@@ -59,13 +63,14 @@ impl TableCache {
 }
 
 impl ScanFill {
-    /// For a scan of a range; `None` if it adds nothing.
+    /// Prepares a scan of a range. Returns `None` if the scan adds nothing.
     pub(crate) fn new(
         access: &CacheAccess,
         command: &ReadCommand,
         range: &KeyRange,
     ) -> Option<Self> {
-        // Whoever reads parts of partitions learns little, and rows come in ascending order from scans.
+        // A scan of parts of partitions would add little, and scans return rows in ascending order
+        // only.
         if !access.may_add() || command.direction == Direction::Reverse || !command.slices.is_all()
         {
             return None;
@@ -78,7 +83,8 @@ impl ScanFill {
         Some(Self { access: access.clone(), range: range.clone(), reached, left_bytes })
     }
 
-    /// The streams of all files of the next partition, as one that adds what it gives.
+    /// Merges the streams of all files of the next partition into one that adds the fragments it
+    /// returns.
     pub(crate) async fn fill<'scan>(
         &mut self,
         command: &ReadCommand,
@@ -95,7 +101,7 @@ impl ScanFill {
         cache.put_partition(self.access.ticket.number, key.borrowed(), &mut prefix);
         if cache.format().is_single_row {
             let row = only_row_of(scanned, table, command.direction).await?;
-            // It took time.
+            // The merge took time, so the ticket may be invalid meanwhile.
             if self.access.may_add() {
                 take(&self.left_bytes, cache.add_single_row(key.borrowed(), row.as_ref()));
                 prefix.push(path::FIRST_ROW);
@@ -128,7 +134,8 @@ impl ScanFill {
         Ok(vec![Source::Filled(Box::new(partition))])
     }
 
-    /// The files have nothing between the last partition and this entry of the line, if it is there.
+    /// Records that the files have nothing between the last partition and this entry, if the entry
+    /// is there.
     async fn link(&mut self, entry: &[u8]) {
         let entry = entry.get(super::partitions::NUMBER_BYTES..).unwrap_or_default();
         if let Some(reached) = &self.reached {
@@ -137,7 +144,7 @@ impl ScanFill {
         self.reached = Some(entry.to_vec());
     }
 
-    /// The files have nothing more in the range.
+    /// Records that the files have nothing more in the range.
     pub(crate) async fn end(&mut self) {
         let number = self.access.ticket.number;
         if let Some(reached) = self.reached.take().filter(|_| self.access.may_add()) {
@@ -154,13 +161,13 @@ fn take(left_bytes: &Cell<usize>, bytes: usize) {
     left_bytes.set(left_bytes.get().saturating_sub(bytes));
 }
 
-/// A partition of several scans, merged, that is added as far as it is read.
+/// A partition merged from the scans of several files, which is added as far as it is read.
 pub(crate) struct FilledPartition<'scan> {
     stream: MergedPartition<Source<'scan>>,
     access: CacheAccess,
     command: ReadCommand,
     prefix: Vec<u8>,
-    /// The place up to which all is known.
+    /// The position up to which all fragments were added.
     at: Vec<u8>,
     /// The deletion in force behind it.
     open: DeletionTime,
@@ -224,7 +231,8 @@ impl UnfilteredStream for FilledPartition<'_> {
     }
 
     async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), StorageError> {
-        // What is passed over is not learned; some of it may still be given.
+        // Fragments that are skipped are not added, though the stream may still return some of
+        // them.
         let mut target = Vec::new();
         path::put_bound(self.command.table.comparator(), position, &mut target);
         if target > self.at {

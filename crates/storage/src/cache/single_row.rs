@@ -1,5 +1,6 @@
-//! Partitions that are one row: no clustering columns, no static ones. The entry is at the row's place, one for each partition;
-//! one without a row says that there is none. A partition deletion is kept as the row's.
+//! Partitions that consist of one row, because the table has no clustering and no static columns.
+//! Each partition has one entry at the row's position; an entry without a row says that the
+//! partition has none. A partition deletion is kept as the row's.
 
 use std::sync::Arc;
 
@@ -22,7 +23,8 @@ use crate::{
     table::TableView,
 };
 
-/// The files' part of a partition, from memory, or from the files, and then it is added.
+/// Reads the files' part of a partition from memory or, on a miss, from the files, and then adds
+/// it.
 pub(crate) async fn read_single_row(
     access: &CacheAccess,
     view: &TableView,
@@ -73,7 +75,8 @@ async fn read_from_files(
     only_row_of(sources, &command.table, command.direction).await
 }
 
-/// What several files have of a partition of one row: a row, under the partition's deletion.
+/// Merges what several files have of a partition of one row into that row. A partition deletion
+/// becomes the row's.
 pub(super) async fn only_row_of(
     sources: Vec<Source<'_>>,
     table: &Arc<TableMetadata>,
@@ -96,7 +99,7 @@ pub(super) async fn only_row_of(
     Ok(found)
 }
 
-/// Adds a row that one file alone has, as it was found there without waiting.
+/// Adds a row that only one file has and that a cached look-up found there without I/O.
 pub(crate) fn add_row_at_hand<V: AsRef<[u8]>>(
     cache: &TableCache,
     table: &TableMetadata,
@@ -106,7 +109,7 @@ pub(crate) fn add_row_at_hand<V: AsRef<[u8]>>(
     scratch: &PointScratch,
 ) {
     let format = cache.format();
-    // Places that do not give values back need them as they were written.
+    // If the values cannot be restored from the path, an entry needs them as they were written.
     if !format.is_exact || table.has_static_columns() {
         return;
     }
@@ -136,7 +139,8 @@ pub(crate) fn add_row_at_hand<V: AsRef<[u8]>>(
 }
 
 impl TableCache {
-    /// The row of a partition of one, if it is known what it is.
+    /// Returns the row of a partition of one row: `None` if the cache does not know it,
+    /// `Some(None)` if it knows that there is none.
     fn single_row(
         &self,
         table: &TableMetadata,
@@ -157,7 +161,8 @@ impl TableCache {
         self.format().row_of(table, &[], entry.row_bytes()).map(|row| Some(Some(row)))
     }
 
-    /// Adds all of a partition of one row. Gives its length in bytes, or of one that is too large at least how long it is.
+    /// Adds a partition of one row. Returns its length in bytes, or a lower bound of the length if
+    /// the row is too large to be added.
     pub(super) fn add_single_row(&self, key: DecoratedKeyRef<'_>, row: Option<&Row>) -> usize {
         let mut buffer = self.path.borrow_mut();
         self.put_partition(self.ticket().number, key, &mut buffer);
@@ -175,7 +180,8 @@ impl TableCache {
 }
 
 impl Inner {
-    /// Adds what is known of a partition of one row. It stays as it is if it is there. `false`: there is no room.
+    /// Adds a partition of one row, unless it has an entry already. Returns `false` if there is no
+    /// room.
     pub(super) fn add_only_row(&mut self, prefix: &[u8], row: Option<&[u8]>) -> bool {
         let place = &[path::FIRST_ROW];
         if self.get(prefix, place).is_some() {

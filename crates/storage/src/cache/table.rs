@@ -1,10 +1,11 @@
 //! A table's part of the cache.
 //!
-//! **Number.** All keys of the table begin with it. To forget the table it gets another one: what is under the old one is no
-//! longer found, and is removed in steps (rule 10).
+//! **Number.** All keys of the table begin with its number. To forget the table, the cache gives it
+//! another number: entries under the old number are no longer found, and are removed in steps (rule
+//! 10).
 //!
-//! **Phase.** It changes when the table gets files with data that it did not have as files before. Who reads files adds to the cache
-//! only as long as the phase is the one in which it began (rule 4).
+//! **Epoch.** It changes when the table gets files with data that it did not have in files before.
+//! A read of files adds to the cache only as long as the epoch in which it began lasts (rule 4).
 
 use std::cell::{Cell, RefCell};
 
@@ -20,11 +21,12 @@ pub(crate) struct TableCache {
     phase: Cell<u32>,
     format: Cell<RowFormat>,
     is_enabled: Cell<bool>,
-    /// For paths.
+    /// A buffer for paths.
     pub(super) path: RefCell<Vec<u8>>,
 }
 
-/// What a read of files that began at some moment may add to. Cheap to copy.
+/// The number and the epoch of the table when a read of files began. The read may add to the cache
+/// as long as both are unchanged. Cheap to copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(super) number: u32,
@@ -44,7 +46,7 @@ impl TableCache {
         }
     }
 
-    /// Whether reads may use it.
+    /// Returns whether reads may use the cache.
     #[inline]
     pub(crate) fn is_enabled(&self) -> bool {
         self.is_enabled.get()
@@ -55,13 +57,13 @@ impl TableCache {
         self.format.get()
     }
 
-    /// What the paths of all its entries begin with.
+    /// Returns the number with which the paths of all its entries begin.
     #[inline]
     pub(crate) fn number(&self) -> u32 {
         self.number.get()
     }
 
-    /// To be taken in the same moment as the table's view.
+    /// Returns a ticket. The caller takes it at the same moment as the table's view.
     #[inline]
     pub(crate) fn ticket(&self) -> Ticket {
         Ticket { number: self.number.get(), phase: self.phase.get() }
@@ -72,20 +74,22 @@ impl TableCache {
         self.ticket() == ticket
     }
 
-    /// The table has files with data that is not in the cache: to be called in the same moment as they come into its view, before
-    /// [`Self::update`] or after [`Self::forget`].
+    /// Begins a new epoch because the table has files with data that is not in the cache. Called at
+    /// the moment when the files come into the table's view, before [`Self::update`] or after
+    /// [`Self::forget`].
     pub(crate) fn begin_phase(&self) {
         self.phase.set(self.phase.get().wrapping_add(1));
     }
 
-    /// Forgets all that is known of the table.
+    /// Forgets all entries of the table.
     pub(crate) fn forget(&self) {
         let old = self.number.replace(self.cache.new_number());
         self.cache.remove_later(old);
     }
 
-    /// Goes on with another version of the table. Keeps what it knows if rows are as they were and the table is cached before and after:
-    /// while it is not, nobody reads here, and what is kept would only take room.
+    /// Switches to another version of the table. Keeps the entries if rows are encoded as before
+    /// and caching is not switched on or off: while it is off, no read uses the entries, and they
+    /// would only take memory.
     pub(crate) fn alter(&self, table: &TableMetadata, has_same_rows: bool) {
         let is_enabled = is_enabled(table, &self.cache);
         let was_enabled = self.is_enabled.replace(is_enabled);
@@ -95,7 +99,7 @@ impl TableCache {
         self.format.set(RowFormat::of(table));
     }
 
-    /// Puts the path of a partition into `path`.
+    /// Writes the path of a partition into `path`.
     #[inline]
     pub(super) fn put_partition(&self, number: u32, key: DecoratedKeyRef<'_>, path: &mut Vec<u8>) {
         path.clear();
@@ -114,8 +118,9 @@ impl Drop for TableCache {
     }
 }
 
-/// `caching = {'enabled': 'false'}` turns it off, as in ScyllaDB. What Cassandra's `rows_per_partition` says is for a cache of
-/// another kind, and its default, NONE, cannot be told from a wish.
+/// Returns whether the table is cached. `caching = {'enabled': 'false'}` turns the cache off, as in
+/// ScyllaDB. Cassandra's `rows_per_partition` is ignored: it configures another kind of cache, and
+/// its default, NONE, is indistinguishable from an explicit NONE.
 fn is_enabled(table: &TableMetadata, cache: &RowCache) -> bool {
     let wanted = table.options.caching.get("enabled");
     wanted.is_none_or(|value| !value.eq_ignore_ascii_case("false")) && !cache.is_off()

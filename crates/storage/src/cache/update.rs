@@ -1,8 +1,11 @@
-//! What a flush brings: the rows and deletions of a memtable go into what is known, and into known ranges; the rest stays unknown,
-//! and is read from the new file when it is asked for (rule 6).
+//! Applies a flushed memtable to the cache. Its rows and deletions are merged into cached entries
+//! and added to continuous ranges. Elsewhere nothing becomes cached; a read finds the data in the
+//! new file (rule 6).
 //!
-//! Meanwhile the table has the new file and still the memtable, so that a reader sees its writes whether or not they have arrived here
-//! (rule 7). The work is done in steps of some microseconds, and gives way in between, as the flush does whose end it is. All of it may be done twice.
+//! Meanwhile the table has both the new file and the memtable, so a reader sees the writes whether
+//! or not they have arrived in the cache (rule 7). The work is done in steps of some microseconds,
+//! and yields between them as the rest of the flush does. It may be repeated from the start without
+//! harm.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -25,7 +28,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::maybe_yield;
 
-/// What changes all that is there.
+/// The table and the partition to which a memtable's changes are applied.
 struct Change<'a> {
     table: &'a TableMetadata,
     is_exact: bool,
@@ -33,7 +36,8 @@ struct Change<'a> {
 }
 
 impl TableCache {
-    /// Brings a flushed memtable in. The table has its file already, and a new phase has begun. After each step it gives way.
+    /// Applies a flushed memtable, after its file has come into the table's view and a new epoch
+    /// has begun. Yields after each step.
     pub(crate) async fn update(
         self: &Rc<Self>,
         memtable: &Rc<Memtable>,
@@ -52,7 +56,7 @@ impl TableCache {
                     bound = KeyBound::AfterKey(key);
                     continue;
                 }
-                // What only one of them has is passed by seeks.
+                // Partitions that only the memtable or only the cache has are skipped by seeks.
                 Standing::Unknown(Some(next)) => {
                     bound = next;
                     continue;
@@ -78,8 +82,9 @@ impl TableCache {
         Ok(())
     }
 
-    /// Adds a partition that no file had, as one that has nothing: its rows follow. Where there is no room for it, it is not known any
-    /// more which partitions there are; what others read is not pushed out for what nobody has asked for.
+    /// Adds a partition that no file had, empty: its rows follow. If there is no room, the range of
+    /// partitions around it is no longer continuous, because data that no reader has asked for does
+    /// not evict what others read.
     fn add_new(&self, key: &DecoratedKey) -> bool {
         let mut prefix = Vec::new();
         self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
@@ -90,7 +95,7 @@ impl TableCache {
                 false => inner.add(&prefix, &[], Entry::header(DeletionTime::LIVE, &[])),
             };
         if is_added && !self.format().is_single_row {
-            // Without it nothing is known of the rows.
+            // Without this entry no range of rows is continuous.
             inner.add(&prefix, LAST, Entry::bound(true, DeletionTime::LIVE));
         }
         if !is_added {
@@ -126,7 +131,7 @@ impl TableCache {
         self.update_header(change, stream.header());
         let deletion = stream.header().deletion;
         if !deletion.is_live() {
-            // The header says so already; this is for rows that are not worth keeping.
+            // The header records the deletion already; this removes the rows that it covers.
             self.delete(change, FIRST.to_vec(), LAST, deletion).await;
         }
         let (mut bytes, mut place) = (Vec::new(), Vec::new());
@@ -159,15 +164,16 @@ impl TableCache {
     fn merge_row(&self, change: &Change<'_>, place: &[u8], row: &[u8], active: DeletionTime) {
         let is_true = self.cache.0.borrow_mut().merge_row(change, place, row, active);
         if !is_true {
-            // It must not stay as it was.
+            // An outdated row cannot be removed, so the table is forgotten.
             self.forget();
         }
     }
 
-    /// A partition deletion, and the static row.
+    /// Applies a partition deletion and the static row.
     fn update_header(&self, change: &Change<'_>, header: &PartitionHeader) {
         let mut inner = self.cache.0.borrow_mut();
-        // Its rows will count as new: it must not be of those that may go and cannot, while they are there.
+        // The rows that follow will count as new. Meanwhile the header must not be among the oldest
+        // entries, because it cannot be evicted before its rows.
         inner.renew(change.prefix);
         let Some(present) = inner.get(change.prefix, &[]) else { return };
         let deletion = present.deletion().max(header.deletion);
@@ -184,8 +190,9 @@ impl TableCache {
                 }
             }
         };
-        // A header cannot go before its rows: where it may not hold its static row, all of the table does. Not for one that was there
-        // before the limit went down: each flush would forget the table again.
+        // A header cannot go before its rows, so if it may not hold its static row, the whole table
+        // is forgotten. A static row that has not grown is exempt: it was cached before the limit
+        // went down, and each flush would forget the table again.
         let is_changed = static_row.is_some_and(|static_row| {
             let has_grown = static_row.len() > present_length;
             !(has_grown && inner.is_too_large(static_row.len()))
@@ -193,12 +200,12 @@ impl TableCache {
         });
         drop(inner);
         if !is_changed {
-            // It must not stay as it was.
+            // The outdated header cannot stay, so the table is forgotten.
             self.forget();
         }
     }
 
-    /// A range deletion, in steps.
+    /// Applies a range deletion, in steps.
     async fn delete(&self, change: &Change<'_>, low: Vec<u8>, high: &[u8], deletion: DeletionTime) {
         let mut at = low;
         {
@@ -222,8 +229,8 @@ impl TableCache {
 }
 
 impl Inner {
-    /// A row of a memtable, under a deletion of it: into the one that is there, or into a known range. `false`: what is there is
-    /// not true any more.
+    /// Merges a row of a memtable, under the memtable's deletion `active`, into the cached row, or
+    /// adds it to a continuous range. Returns `false` if an outdated entry could not be removed.
     fn merge_row(
         &mut self,
         change: &Change<'_>,
@@ -231,7 +238,7 @@ impl Inner {
         row: &[u8],
         active: DeletionTime,
     ) -> bool {
-        // Whether somebody reads the partition again and again.
+        // Whether the partition is read repeatedly.
         let is_wanted = self.get(change.prefix, &[]).is_some_and(Entry::is_reused);
         if is_wanted || self.get(change.prefix, place).is_some() {
             self.make_room();
@@ -246,7 +253,8 @@ impl Inner {
                 let merged = self.merged(change, &old, row, active.max(present).max(partition));
                 self.metrics.row_merges += 1;
                 merged.is_some_and(|merged| {
-                    // One that has grown beyond what is left is read again.
+                    // A row that outgrows the free memory is removed, and read again from the
+                    // files.
                     let kept = if self.trie.has_readers() { 0 } else { old.len() };
                     let grown = merged.len().saturating_sub(kept);
                     !self.is_too_large(merged.len())
@@ -254,7 +262,7 @@ impl Inner {
                         && self.change(change.prefix, place, |entry| entry.with_row(&merged))
                 })
             }
-            // It was known that there is none.
+            // The entry says that the partition has no row.
             Some((false, ..)) => {
                 let is_changed = !self.is_too_large(row.len())
                     && self.change(change.prefix, place, |old| old.made_row(row));
@@ -264,8 +272,9 @@ impl Inner {
             None => match self.successor(change.prefix, place) {
                 Some((next, true, deletion)) => {
                     let entry = Entry::row(true, deletion, row);
-                    // It was written, and belongs to what somebody reads again: that is a use, and one more. Otherwise rows that were
-                    // read with earlier flushes, and will not be again, would leave it no room (rule 12).
+                    // A write to a partition that is read repeatedly counts as an insertion and a
+                    // use. Otherwise rows of earlier flushes, which were read since and will not be
+                    // read again, would leave it no room (rule 12).
                     if is_wanted {
                         entry.set_reused();
                     }
@@ -281,14 +290,15 @@ impl Inner {
         is_done || self.lose(change.prefix, place)
     }
 
-    /// An entry counts as new.
+    /// Makes an entry count as new.
     fn renew(&mut self, key: &[u8]) {
         if let Some(entry) = self.trie.get(key) {
             self.ages.renew(entry);
         }
     }
 
-    /// The reconciliation of two stored rows under a deletion, as it is stored. `None`: one of them cannot be read.
+    /// Reconciles two stored rows under a deletion, and returns the result in stored form. Returns
+    /// `None` if one of them cannot be decoded.
     fn merged(
         &mut self,
         change: &Change<'_>,
@@ -302,12 +312,14 @@ impl Inner {
         if replaces(change.table, old_packed, new_packed) {
             return Some([kept, new_packed].concat());
         }
-        // Both were packed here. The files have what they were packed from.
+        // An error costs only the cached row: the files have the rows from which both were packed
+        // here.
         merge_packed(change.table, old_packed, new_packed, active, &mut self.merged).ok()?;
         Some([kept, self.merged.as_slice()].concat())
     }
 
-    /// What stands at a place is not true any more. `false`: it cannot be removed, as the last entry of a trie that is read.
+    /// Removes an entry that is outdated. Returns `false` if it could not be removed, because it is
+    /// the last entry of a trie with readers.
     fn lose(&mut self, prefix: &[u8], place: &[u8]) -> bool {
         if let Some((next, ..)) = self.successor(prefix, place) {
             self.forget_range(prefix, &next);
@@ -321,7 +333,7 @@ impl Inner {
         }
     }
 
-    /// Sees to it that no known range goes over a place.
+    /// Ensures that no continuous range spans a position.
     fn split(&mut self, prefix: &[u8], place: &[u8]) {
         self.make_room();
         if let Some((next, true, _)) = self.successor(prefix, place)
@@ -331,7 +343,8 @@ impl Inner {
         }
     }
 
-    /// Deletes what is behind `low`, up to `high` with it. Returns the place reached, if that was not all.
+    /// Applies a deletion to the entries behind `low`, up to and including `high`. Returns the
+    /// position reached if entries are left, and an error if there is no room.
     fn delete_some(
         &mut self,
         change: &Change<'_>,
@@ -358,8 +371,8 @@ impl Inner {
         Ok(Some(at))
     }
 
-    /// Removes a row that a deletion covers, if the range before it is known and under the same deletion: then the entry behind it says
-    /// the same of both.
+    /// Removes a row that a deletion covers, if the range before it is continuous and under the
+    /// same deletion. The entry behind it then says the same of both ranges.
     fn drop_covered(&mut self, change: &Change<'_>, place: &[u8], deletion: DeletionTime) {
         let Some(entry) = self.get(change.prefix, place) else { return };
         if !entry.is_row() || !entry.is_continuous() || entry.deletion() != deletion {
@@ -373,7 +386,8 @@ impl Inner {
         if follows
             .is_some_and(|(_, is_continuous, next)| is_continuous && next.max(deletion) == deletion)
         {
-            // The one behind is under the deletion as well, or will be in the next step: until then the memtable says so.
+            // The entry behind it is under the deletion as well, or will be after the next step;
+            // until then the memtable supplies the deletion.
             self.remove(&[change.prefix, place].concat());
             self.metrics.row_removals += 1;
         }

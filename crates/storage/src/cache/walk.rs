@@ -1,4 +1,4 @@
-//! What is known of a partition from one place on, in either direction.
+//! Walks over the cached entries of a partition from one position on, in either direction.
 
 use espalier_mutation::{DeletionTime, Direction};
 use espalier_trie::{
@@ -9,24 +9,26 @@ use espalier_trie::{
 use super::entry::Entry;
 use crate::memtable::walk_direction;
 
-/// A walk over the entries of a partition behind some place.
+/// A walk over the entries of a partition behind some position.
 pub(super) struct Walk<'a> {
     entries: Entries<MemoryCursor<'a, Entry>>,
     direction: Direction,
-    /// Forward: not used. In reverse: whether the range below the place reached is known, and its deletion.
+    /// In reverse, whether the range below the position reached is continuous, and its deletion.
+    /// Not used forward.
     above: Option<(bool, DeletionTime)>,
 }
 
-/// The next entry, or that there is none.
+/// A step of a walk: the next entry, or none.
 pub(super) struct Step<'a> {
-    /// Where it is, and what; `None`: there is none.
+    /// The entry and its position; `None` if there is none.
     pub(super) entry: Option<(Vec<u8>, &'a Entry)>,
-    /// The deletion in the range up to it, from the place reached before, if that range is known.
+    /// The deletion in the range from the previous position up to the entry, if that range is
+    /// continuous.
     pub(super) range: Option<DeletionTime>,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk behind `at`. Also gives the entry at `at`, if there is one.
+    /// Creates a walk behind `at`, and returns the entry at `at` too, if there is one.
     pub(super) fn new(
         partition: Subtrie<'a, Entry>,
         direction: Direction,
@@ -36,7 +38,7 @@ impl<'a> Walk<'a> {
         upwards.seek(at);
         match direction {
             Direction::Forward => {
-                // Entries are given again from `at` on; `next` leaves out the one at it.
+                // The entries begin at `at`; `next` leaves that one out.
                 let here = partition.get(at);
                 (Self { entries: upwards, direction, above: None }, here)
             }
@@ -55,7 +57,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The next entry behind `at`, which is the place that the walk has reached.
+    /// Returns the next entry behind `at`, which is the position that the walk has reached.
     pub(super) fn next(&mut self, at: &[u8]) -> Step<'a> {
         let next = loop {
             match self.entries.next_entry() {
