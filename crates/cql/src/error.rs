@@ -124,7 +124,7 @@ impl Error {
     pub fn answer_too_large() -> Self {
         Self {
             code: ErrorCode::Overloaded,
-            message: "The result needs more memory than there is for it now; use paging".into(),
+            message: "The result needs more memory than is available; use paging".into(),
             detail: ErrorDetail::AnswerTooLarge,
         }
     }

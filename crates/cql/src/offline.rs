@@ -18,12 +18,14 @@ use crate::{
     term::{Evaluation, Preparation},
 };
 
-/// The schema that a script of CREATE and ALTER statements makes, such as the `schema.cql` in Cassandra's snapshots or what
-/// `DESCRIBE` prints. Keyspaces need not be created; names without one are in `keyspace`, or in that of the last USE.
-/// Statements that make neither keyspaces, tables nor types are passed over.
+/// Reads the schema that a script of CREATE and ALTER statements defines, such as the `schema.cql`
+/// in Cassandra's snapshots or the output of `DESCRIBE`.
+///
+/// Keyspaces need not be created. A name without a keyspace is in `keyspace`, or in the keyspace of
+/// the last USE. Statements on other objects than keyspaces, tables and types are skipped.
 ///
 /// # Errors
-/// Text that is no CQL; statements that a node would refuse.
+/// A statement is not CQL, or a node would refuse it.
 pub fn read_schema(script: &str, keyspace: &str) -> Result<Schema, ScriptError> {
     let mut schema = Schema::new(BTreeMap::new(), random::uuid_v4());
     let mut current = keyspace.to_string();
@@ -36,30 +38,30 @@ pub fn read_schema(script: &str, keyspace: &str) -> Result<Schema, ScriptError> 
     Ok(schema)
 }
 
-/// A statement of a script that cannot be used.
+/// A statement of a script that is not usable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct ScriptError {
     /// The line of the script, from 1.
     pub line: u64,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 
 impl ScriptError {
-    /// `statement` is a part of `script`.
+    /// Creates the error. `statement` must be a slice of `script`.
     fn of(script: &str, statement: &str, error: &Error) -> Self {
         let start = statement.as_ptr().addr().saturating_sub(script.as_ptr().addr());
         let before = script.as_bytes().get(..start).unwrap_or_default();
         let (place, reason) = error.split_place();
         let first = 1 + before.iter().filter(|&&byte| byte == b'\n').count() as u64;
         let line = first + place.map_or(0, |place| u64::from(place.line.saturating_sub(1)));
-        // It may quote some of the lines around the place.
+        // The message may quote some of the lines around the place.
         Self { line, reason: reason.replace(['\n', '\r'], " ") }
     }
 }
 
-/// What cqlsh prints in front of what it was asked for, if it is older or newer than the node, is no CQL.
+/// Skips the warnings that cqlsh prints before its output if its version differs from the node's.
 fn without_warnings(script: &str) -> &str {
     const WARNING: &str = "WARNING:";
     let mut rest = script.trim_start_matches('\u{feff}');
@@ -74,7 +76,8 @@ fn without_warnings(script: &str) -> &str {
     }
 }
 
-/// The schema that a statement of a script makes of another; none if it changes nothing. `current` is the keyspace in use.
+/// Applies a statement of a script to a schema. Returns `None` if the schema stays unchanged.
+/// `current` is the keyspace in use.
 fn after_statement(schema: &Schema, text: &str, current: &mut String) -> Result<Option<Schema>> {
     let parsed = grammar::parse(text)?;
     let name = match &parsed.statement {
@@ -82,7 +85,7 @@ fn after_statement(schema: &Schema, text: &str, current: &mut String) -> Result<
             *current = statement.keyspace.as_str().to_string();
             return Ok(None);
         }
-        // One that was only named so far is taken for this one.
+        // The keyspace may exist already, because an earlier name mentioned it.
         Statement::CreateKeyspace(statement) => {
             let name = statement.name.as_str();
             if schema.keyspace(name).is_some() {
@@ -124,34 +127,36 @@ fn with_keyspace(schema: Schema, name: &QualifiedName<'_>, current: &str) -> Sch
     Schema::new(keyspaces, schema.version)
 }
 
-/// What a WHERE clause on key columns names.
+/// The partitions and rows that a WHERE clause on key columns selects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selected {
-    /// Which partitions.
+    /// The selected partitions.
     pub partitions: SelectedPartitions,
-    /// Which rows of each.
+    /// The selected rows of each partition.
     pub slices: ClusteringSlices,
 }
 
-/// The partitions that a WHERE clause names.
+/// The partitions that a WHERE clause selects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SelectedPartitions {
-    /// These.
+    /// The partitions with these keys.
     Keys(Vec<DecoratedKey>),
-    /// Those in a range of tokens, or all.
+    /// All partitions in a range of tokens, which may be the whole ring.
     Range(KeyRange),
-    /// None can be meant.
+    /// No partition: the conditions contradict each other.
     Nothing,
 }
 
-/// What a WHERE clause (`id = 1 AND at >= '2024-01-01'`, without the word WHERE) names. Errors name no place in it: it is short.
+/// Plans a WHERE clause without the word WHERE (`id = 1 AND at >= '2024-01-01'`). Error messages
+/// give no place in the clause, because it is short.
 ///
 /// # Errors
-/// Text that is no CQL; unknown columns; conditions that no key answers.
+/// The clause is not CQL, names an unknown column, or has a condition that the key does not answer.
 pub fn plan_where(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected> {
     plan_conditions(table, clause).map_err(|error| {
         let (_, message) = error.split_place();
-        // Where nobody knows what the table is called, its name says nothing.
+        // A tool that does not know the table's keyspace does not know its name either, so the
+        // message omits it.
         let place = format!(" in table {}.{}", table.keyspace, table.name);
         let message = match table.keyspace.as_str() {
             "" => message.replace(&place, ""),
@@ -164,7 +169,9 @@ pub fn plan_where(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected> 
 fn plan_conditions(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected> {
     let (conditions, bind_markers) = grammar::parse_where(clause)?;
     if !bind_markers.is_empty() {
-        return Err(Error::invalid("there is nothing to bind a '?' to"));
+        return Err(Error::invalid(
+            "the conditions have a bind marker, but there are no values to bind",
+        ));
     }
     let schema = Schema::new(BTreeMap::new(), random::uuid_v4());
     let mut preparation = Preparation::new(
@@ -178,8 +185,8 @@ fn plan_conditions(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected>
     let planned = restrictions::plan(&mut preparation, table, &conditions, purpose)?;
     if !planned.filters.is_empty() {
         return Err(Error::invalid(
-            "only conditions that the key answers can be looked up: '=' and IN on clustering columns from the first \
-             on, and a range on the next; or all of the partition key, or a range of its token",
+            "the conditions must restrict the key only: all of the partition key or a range of its token, and of the \
+             clustering columns the first ones by '=' or IN and the next one by a range",
         ));
     }
     let evaluation = Evaluation { values: &[], now_us: time::now_micros() };
@@ -244,7 +251,7 @@ mod tests {
         let error = read_schema(&format!("{warning}CREATE TABLE k.t (id int);"), "k").unwrap_err();
         assert_eq!(error.line, 4);
         assert_eq!(read_schema("WARNING: and nothing else", "k").unwrap().tables().count(), 0);
-        // Elsewhere it is what the line says.
+        // After the first statement the warning is a syntax error, like any other text.
         let error = read_schema(&format!("CREATE TYPE k.a (b int);{warning}"), "k").unwrap_err();
         assert_eq!(error.line, 2, "{error}");
     }
@@ -312,7 +319,7 @@ mod tests {
         let told = |name| crate::describe_table(&schema, schema.table("k", name).unwrap());
         assert!(told("t").contains("    tags set<text>\n"), "{}", told("t"));
         assert!(!told("t").contains("unused"), "{}", told("t"));
-        // Types that several tables use are in the snapshot of each.
+        // Each snapshot contains the types of its tables, so a type may come twice.
         let again = read_schema(&(told("t") + &told("s")), "k").unwrap();
         for name in ["t", "s"] {
             assert_eq!(again.table("k", name), schema.table("k", name));

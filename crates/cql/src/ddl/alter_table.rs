@@ -120,7 +120,7 @@ fn add(
                     dropped.kind.name()
                 )));
             }
-            // A user type is remembered as what its values are, a tuple.
+            // The list of dropped columns stores a user type as the tuple of its fields.
             let as_stored = |column_type: &CqlType| column_type.freeze().without_user_types();
             if as_stored(&dropped.column_type) != as_stored(&column_type)
                 || dropped.column_type.is_multi_cell() != column_type.is_multi_cell()
@@ -146,7 +146,7 @@ fn add(
     Ok(builder.build())
 }
 
-/// Counters and other columns do not mix.
+/// Refuses a counter column beside other columns, and the reverse.
 fn check_counter(table: &TableMetadata, name: &str, column_type: &CqlType) -> Result<()> {
     let (column, kind) = match (column_type.is_counter(), holds_counters(table)) {
         (true, false) => ("a counter", "non counter"),

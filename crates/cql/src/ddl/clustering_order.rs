@@ -1,7 +1,7 @@
 //! `CLUSTERING ORDER BY`: which clustering columns are descending.
 //!
-//! The directive names the first clustering columns in their order. Columns that it leaves out at
-//! the end are ascending. Texts and order of the checks are Cassandra's.
+//! The directive names the first clustering columns in their order. Columns that it omits at the
+//! end are ascending. The texts and the order of the checks are Cassandra's.
 
 use hashbrown::HashSet;
 
@@ -14,7 +14,7 @@ use crate::{
 /// whether it is descending.
 ///
 /// # Errors
-/// Columns that are named twice, that are no clustering columns, or that are out of order.
+/// A column is named twice, is no clustering column, or is out of order.
 pub fn descending_columns(
     text: &str,
     table: &str,

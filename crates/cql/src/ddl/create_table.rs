@@ -203,7 +203,7 @@ pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
     };
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.tables.remove(name);
-    // The files of such a table stay where they are.
+    // The table's files stay in its directory.
     keyspace.unreadable.tables.remove(name);
     let change = changed(ChangeKind::Dropped, ChangeTarget::Table, keyspace_name, name);
     Ok(Some((context.with_keyspace(keyspace_name, Some(keyspace)), change)))

@@ -23,7 +23,7 @@ pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
     let keyspace = changeable(context, owner)?;
     let name = format!("{keyspace}.{}", statement.name.name);
     let missing = match &statement.kind {
-        // The quote behind it is Cassandra's.
+        // The second quote is in Cassandra's text too.
         ObjectKind::Index => format!("Index '{name}' doesn't exist'"),
         ObjectKind::MaterializedView => format!("Materialized view '{name}' doesn't exist"),
         ObjectKind::Trigger { table } => {
@@ -65,7 +65,7 @@ fn refuse_or_ignore(
     Err(Error::invalid_at(context.text, name.position(), missing))
 }
 
-/// The keyspace that the statement means. It need not exist.
+/// Returns the keyspace of the name. The keyspace need not exist.
 fn changeable<'n>(context: &'n Context<'_>, name: &'n QualifiedName<'_>) -> Result<&'n str> {
     let keyspace = context.keyspace_name(name)?;
     if SYSTEM_KEYSPACES.contains(&keyspace) && !DISTRIBUTED.contains(&keyspace) {
@@ -92,7 +92,7 @@ fn check_argument(
     check_nested(&resolved).map_err(refuse)
 }
 
-/// The types of the arguments in parentheses, if the statement has them.
+/// Returns the argument types in parentheses, or an empty string if the statement has none.
 fn list(arguments: Option<&[TypeName<'_>]>) -> String {
     let Some(arguments) = arguments else { return String::new() };
     let names: Vec<String> = arguments.iter().map(ToString::to_string).collect();

@@ -1,4 +1,5 @@
-//! Keyspaces. Replication is kept and shown; there is one node, so it decides nothing here.
+//! CREATE, ALTER and DROP KEYSPACE. Replication is stored and shown, but has no effect: there is
+//! one node.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +92,7 @@ fn set_properties(keyspace: &mut KeyspaceMetadata, properties: &[Property<'_>]) 
                     "Invalid value for property 'replication'. It should be a map.",
                 ));
             }
-            // ScyllaDB's schemas have it; there are no tablets here.
+            // Schemas of ScyllaDB have this option. This node has no tablets.
             ("tablets", _) => {}
             (unknown, _) => {
                 return Err(Error::new(
@@ -131,7 +132,7 @@ fn check_replication(keyspace: &str, replication: &mut BTreeMap<String, String>)
                 "Unrecognized strategy option {{{name}}} passed to SimpleStrategy for keyspace {keyspace}"
             )));
         }
-        // As Cassandra's default_keyspace_rf.
+        // Cassandra's default_keyspace_rf.
         replication.entry("replication_factor".into()).or_insert_with(|| "1".into());
     }
     replication.insert("class".into(), format!("org.apache.cassandra.locator.{simple}"));

@@ -1,7 +1,8 @@
-//! CREATE, ALTER and DROP of keyspaces, tables and types: from the schema as it is to the schema as it shall be.
+//! Schema statements: CREATE, ALTER and DROP of keyspaces, tables and types.
 //!
-//! Each statement is a pure function of text and schema ([`apply`]); storage calls it where schema changes are serialised,
-//! writes the difference to the schema tables and shows the new schema to all shards.
+//! Each statement is a pure function from its text and the old schema to the new schema
+//! ([`apply`]). Storage calls it where schema changes are serialised, writes the difference to the
+//! schema tables and publishes the new schema to all shards.
 
 mod alter_table;
 mod clustering_order;
@@ -43,7 +44,7 @@ pub const SYSTEM_KEYSPACES: [&str; 7] = [
     "system_virtual_schema",
 ];
 
-/// The new schema and what changed; `None` if `IF [NOT] EXISTS` left all as it was.
+/// The new schema and the change, or `None` if `IF [NOT] EXISTS` left the schema unchanged.
 type Outcome = Result<Option<(Schema, SchemaChange)>>;
 
 /// Executes a schema statement.
@@ -72,7 +73,8 @@ pub async fn execute(
     })
 }
 
-/// What a schema statement makes of a schema. `memtables` are the node's kinds of memtables, if there is a node.
+/// Applies a schema statement to a schema. `memtables` are the node's memtable configurations;
+/// `None` without a node.
 pub fn apply(
     text: &str,
     keyspace: Option<&str>,
@@ -102,7 +104,7 @@ pub fn apply(
     }))
 }
 
-/// What all schema statements look at.
+/// The input that all schema statements share.
 struct Context<'a> {
     text: &'a str,
     keyspace: Option<&'a str>,
@@ -118,7 +120,7 @@ impl Context<'_> {
         })
     }
 
-    /// The keyspace of a name, if it may be changed.
+    /// Returns the keyspace of a name, if users may change it.
     fn changeable_keyspace(&self, name: &QualifiedName<'_>) -> Result<&Arc<KeyspaceMetadata>> {
         let keyspace = self.keyspace_name(name)?;
         check_changeable(keyspace)?;
@@ -131,7 +133,7 @@ impl Context<'_> {
         })
     }
 
-    /// The schema with a keyspace replaced or, for `None`, removed.
+    /// Returns the schema with a keyspace replaced or, for `None`, removed.
     fn with_keyspace(&self, name: &str, keyspace: Option<KeyspaceMetadata>) -> Schema {
         let mut keyspaces: BTreeMap<String, Arc<KeyspaceMetadata>> = self.schema.keyspaces.clone();
         match keyspace {
@@ -141,7 +143,7 @@ impl Context<'_> {
         Schema::new(keyspaces, random::uuid_v4())
     }
 
-    /// The schema with a table put into its keyspace.
+    /// Returns the schema with a table added to its keyspace or replaced there.
     fn with_table(&self, keyspace: &KeyspaceMetadata, table: TableMetadata) -> Schema {
         let mut keyspace = keyspace.clone();
         keyspace.tables.insert(table.name.clone(), Arc::new(table));
@@ -149,8 +151,8 @@ impl Context<'_> {
     }
 }
 
-/// The error of a statement that would create or use a table or type whose name belongs to one that
-/// the node could not read when it started.
+/// Creates the error of a statement that would create or use a table or type with the name of one
+/// that the node could not read at its start.
 fn unreadable(kind: &str, keyspace: &str, name: &str, reason: &str) -> Error {
     Error::invalid(format!(
         "{kind} '{keyspace}.{name}' exists, but this node cannot read it ({reason}); DROP {} removes its definition",
@@ -168,8 +170,8 @@ fn check_changeable(keyspace: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a table name that no directory can have. The directory's name is the table's name and
-/// id.
+/// Refuses a table name that is no valid directory name. The directory's name is the table's name
+/// and id.
 fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
     let refuse = |reason| Error::configuration(format!("{keyspace}.{name}: Table name {reason}"));
     if !is_word(name) {
@@ -180,7 +182,7 @@ fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
     check_length(name, 222).map_err(refuse)
 }
 
-/// Refuses a keyspace name that no directory can have.
+/// Refuses a keyspace name that is no valid directory name.
 fn check_keyspace_name(name: &str) -> Result<()> {
     let refuse = |reason| Error::invalid(format!("Keyspace name {reason}"));
     if !is_word(name) {
@@ -191,11 +193,11 @@ fn check_keyspace_name(name: &str) -> Result<()> {
     check_length(name, 48).map_err(refuse)
 }
 
-/// Limit of the names of columns, user types and fields, in bytes: rows of the schema tables and
-/// the native protocol have 16 bits for their length.
+/// Maximum length of the names of columns, user types and fields, in bytes: rows of the schema
+/// tables and the native protocol store the length in 16 bits.
 const MAX_NAME_BYTES: usize = 1 << 15;
 
-/// Refuses a name that neither the schema tables nor drivers have room for.
+/// Refuses a name that is too long for the schema tables and for drivers.
 fn check_name_length(text: &str, name: &Name<'_>) -> Result<()> {
     if name.as_str().len() <= MAX_NAME_BYTES {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Which values options of tables can have. What is of no use on one node is checked too, so that schemas that are tried here can be taken to
-//! Cassandra.
+//! Checks of the values of table options. Options that have no effect on one node are checked too,
+//! so that a schema that this node accepts can be moved to Cassandra.
 
 use std::collections::BTreeMap;
 
-/// Cassandra's two, which change nothing here, and ScyllaDB's `enabled`.
+/// Checks Cassandra's two sub-options, which have no effect here, and ScyllaDB's `enabled`.
 pub(super) fn check_caching(caching: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in caching {
         let is = |words: &[&str]| words.iter().any(|word| value.eq_ignore_ascii_case(word));
@@ -36,7 +36,8 @@ pub(super) fn check_read_repair(text: &str) -> Result<(), String> {
     if is_valid { Ok(()) } else { Err("only NONE and BLOCKING are allowed".into()) }
 }
 
-/// When something is tried once more elsewhere. Cassandra takes neither blanks but beside the comma, nor signs, nor exponents.
+/// Checks `speculative_retry`. As in Cassandra, blanks may stand only around the comma, and signs
+/// and exponents are refused.
 pub(super) fn check_retry_policy(text: &str) -> Result<(), String> {
     let lower = text.to_ascii_lowercase();
     if ["none", "never", "always"].contains(&lower.as_str()) {
@@ -49,7 +50,7 @@ pub(super) fn check_retry_policy(text: &str) -> Result<(), String> {
     let (one, other) = inside.split_once(',').ok_or_else(|| ALLOWED.to_owned())?;
     let (one, other) = (one.trim_end_matches(is_blank), other.trim_start_matches(is_blank));
     match Threshold::parse(one)? == Threshold::parse(other)? {
-        true => Err("of MIN() and MAX() one argument must be a percentile, the other milliseconds, as in MIN(99p,50ms)".into()),
+        true => Err("one argument of MIN() and MAX() must be a percentile, the other milliseconds, as in MIN(99p,50ms)".into()),
         false => Ok(()),
     }
 }
@@ -57,12 +58,12 @@ pub(super) fn check_retry_policy(text: &str) -> Result<(), String> {
 const ALLOWED: &str = "allowed are NEVER, ALWAYS, a percentile like 99p or 99.9PERCENTILE, milliseconds like 50ms, and MIN or MAX of both \
                        like MIN(99p,50ms)";
 
-/// What the comma may have beside it.
+/// Whether Cassandra allows the character beside the comma.
 fn is_blank(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\x0B' | '\x0C' | '\r')
 }
 
-/// How long is waited.
+/// The unit of the time after which a read is retried.
 #[derive(PartialEq)]
 enum Threshold {
     Percentile,
@@ -70,7 +71,7 @@ enum Threshold {
 }
 
 impl Threshold {
-    /// Of a text in small letters.
+    /// Parses a threshold in lower case.
     fn parse(text: &str) -> Result<Self, String> {
         let end = text.find(|character: char| !character.is_ascii_digit() && character != '.');
         let (number, unit) = text.split_at(end.unwrap_or(text.len()));
@@ -116,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Each with a part of what is said of it.
+    /// Each refused text is paired with a part of its error.
     #[test]
     fn what_cassandra_refuses_is_refused() {
         let all = [
@@ -151,7 +152,7 @@ mod tests {
         let of_kinds = ["MIN(99p,95p)", "MAX(1ms,2ms)"];
         let all = all.map(|text| (text, "like 99p"));
         let of_percentiles = of_percentiles.map(|text| (text, "less than 100"));
-        let of_kinds = of_kinds.map(|text| (text, "one argument must be a percentile"));
+        let of_kinds = of_kinds.map(|text| (text, "must be a percentile, the other"));
         for (text, reason) in all.into_iter().chain(of_percentiles).chain(of_kinds) {
             let error = check_retry_policy(text).expect_err(text);
             assert!(error.contains(reason), "{text}: {error}");

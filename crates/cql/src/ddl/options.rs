@@ -1,4 +1,4 @@
-//! `WITH` of tables: properties become [`TableOptions`], each checked.
+//! `WITH` of tables: checks each property and sets it in [`TableOptions`].
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::{
     grammar::ast::{Property, PropertyValue},
 };
 
-/// What files can be compressed with.
+/// The algorithms that files can be compressed with.
 const COMPRESSORS: [&str; 5] =
     ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "NoopCompressor"];
 
-/// Changes `options` by the properties. `id` is for the caller: it is skipped here. `memtables` are the kinds that there are,
-/// if that is known.
+/// Sets the properties in `options`. It skips `id`, which the caller handles. `memtables` are the
+/// memtable configurations that exist, if they are known.
 pub fn set_options(
     options: &mut TableOptions,
     properties: &[Property<'_>],
@@ -26,7 +26,7 @@ pub fn set_options(
     for property in properties {
         set_option(options, property.name.as_str(), &property.value)?;
     }
-    // Of all together: either may come first.
+    // Checked after all properties are set, because either interval may come first.
     let (min_interval, max_interval) = (options.min_index_interval, options.max_index_interval);
     if min_interval == 0 {
         return Err(Error::configuration(
@@ -38,7 +38,8 @@ pub fn set_options(
             "max_index_interval must be greater than or equal to min_index_interval ({min_interval}) (got {max_interval})"
         )));
     }
-    // One that has gone from the settings since does not keep other options from being changed.
+    // Checked only if the statement sets it: a configuration that was removed from the settings
+    // must not prevent changes of other options.
     if properties.iter().any(|property| property.name.as_str() == "memtable")
         && memtables.is_some_and(|there_are| there_are.get(&options.memtable).is_none())
     {
@@ -51,7 +52,7 @@ pub fn set_options(
     match compression.map(|compression| compression.class) {
         Some(class) if !COMPRESSORS.contains(&class.as_str()) => {
             Err(Error::configuration(format!(
-                "Could not create Compression for type {class}; there are {}",
+                "Could not create Compression for type {class}; available are {}",
                 COMPRESSORS.join(", ")
             )))
         }
@@ -59,8 +60,8 @@ pub fn set_options(
     }
 }
 
-/// Sets the defaults that depend on other options of a new table: bloom filters of a levelled table
-/// have a false-positive chance of 0.1.
+/// Sets the defaults that depend on other options of a new table: the bloom filters of a table with
+/// levelled compaction have a false-positive chance of 0.1.
 pub fn set_default_options(options: &mut TableOptions, properties: &[Property<'_>]) {
     let is_leveled = properties.iter().any(|property| match &property.value {
         PropertyValue::Map(entries) if property.name.as_str() == "compaction" => entries
@@ -89,7 +90,7 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         "allow_auto_snapshot" => options.allow_auto_snapshot = parse_boolean(name, value)?,
         "bloom_filter_fp_chance" => {
             let chance = parse_double(name, value)?;
-            // The smallest chance that the table of hash counts reaches.
+            // The lower bound is the smallest chance in the table of hash counts.
             if !(chance > 6.71e-5 && chance <= 1.0) {
                 return Err(Error::configuration(format!(
                     "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got {chance:?})"
@@ -163,7 +164,8 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
                     Ok((key, bytes.to_vec()))
                 })
                 .collect::<Result<_>>()?;
-            // Files are written as it says, so it may not say just anything.
+            // The option selects the format of the table's files, so only known formats are
+            // accepted.
             if let Some(version) = options.extensions.get(SSTABLE_FORMAT) {
                 check_version(&String::from_utf8_lossy(version))?;
             }
@@ -191,7 +193,7 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
             options.speculative_retry = checked_text(name, value, check_retry_policy)?;
         }
         "id" => {}
-        // Options of older versions that 5.0 still takes and ignores.
+        // Options of older versions that Cassandra 5.0 still accepts and ignores.
         "dclocal_read_repair_chance" | "read_repair_chance" => {}
         unknown => {
             return Err(Error::new(
@@ -233,7 +235,7 @@ fn check_compression(compression: &BTreeMap<String, String>) -> Result<()> {
         }
         return Ok(());
     }
-    // Schemas of Cassandra 2 name the class by its old name.
+    // Schemas of Cassandra 2 use the old name of `class`.
     let class = compression.get("class").or_else(|| compression.get("sstable_compression"));
     match class {
         None if compression.is_empty() => Ok(()),
@@ -281,7 +283,7 @@ fn map(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, String>
     }
 }
 
-/// A number that is not negative, and that the schema's tables have room for: they have it as an int.
+/// Parses a non-negative integer that fits an int, the type of the schema tables.
 fn parse_int(name: &str, value: &PropertyValue<'_>) -> Result<u32> {
     let text = text(name, value)?;
     let number: i32 = text.parse().map_err(|_| {
@@ -295,7 +297,7 @@ fn parse_int(name: &str, value: &PropertyValue<'_>) -> Result<u32> {
     })
 }
 
-/// Parses a number as Java does: it ignores blanks around the number and a `d` or `f` behind it.
+/// Parses a number as Java does: blanks around it and a `d` or `f` after it are ignored.
 fn parse_double(name: &str, value: &PropertyValue<'_>) -> Result<f64> {
     let text = text(name, value)?;
     let number = text.trim();

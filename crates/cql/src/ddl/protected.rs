@@ -8,7 +8,7 @@ use crate::{
 
 const PROTECTED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
 
-/// Refuses statements that alter the tables of a protected keyspace, in Cassandra's words. The
+/// Refuses statements that alter the tables of a protected keyspace, with Cassandra's text. The
 /// other system keyspaces have a different error.
 pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<()> {
     let refused = match statement {

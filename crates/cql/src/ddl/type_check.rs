@@ -1,8 +1,8 @@
-//! Which types columns, fields and keys may have. Texts are Cassandra's, with a remedy where there
-//! is one.
+//! Checks of the types that columns, fields and keys may have. The texts are Cassandra's, with a
+//! remedy where there is one.
 //!
-//! All readers of type names can read a type that this module accepts: the limits of
-//! [`espalier_types::type_name`] hold for the type with all user types in it.
+//! Each reader of type names can read a type that this module accepts: the limits of
+//! [`espalier_types::type_name`] hold for the type with all user types inside it.
 
 use espalier_mutation::schema::{KeyspaceMetadata, TableMetadata};
 use espalier_types::{
@@ -15,7 +15,7 @@ use crate::{Error, Result, grammar::MAXIMUM_NESTING};
 // DESCRIBE prints two levels of text for each level of a frozen type, and its output must parse.
 const _: () = assert!(2 * MAX_TYPE_DEPTH <= MAXIMUM_NESTING as usize);
 
-/// The reason against a type, without its place in the statement.
+/// The result of a check; the error is the reason without its place in the statement.
 pub type Refusal = std::result::Result<(), String>;
 
 fn text_of(error: TypeLimitError) -> String {

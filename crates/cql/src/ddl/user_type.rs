@@ -51,7 +51,7 @@ pub fn create(context: &Context<'_>, statement: &CreateType<'_>) -> Outcome {
     Ok(Some((context.with_keyspace(&keyspace_name, Some(keyspace)), change)))
 }
 
-/// The type of a field that a statement declares.
+/// Resolves the type of a field that a statement declares.
 fn resolve_field(
     context: &Context<'_>,
     keyspace: &KeyspaceMetadata,
@@ -139,7 +139,7 @@ fn add_field(
     if refers_to(&field_type, &keyspace.name, &old.name) {
         return refuse("it would create a circular reference".into());
     }
-    // Partition keys compare as bytes, and one more field changes the bytes of a value.
+    // Partition keys compare by their bytes, and an additional field changes the bytes of a value.
     let keyed: Vec<String> = keyspace
         .tables
         .values()
@@ -196,8 +196,8 @@ fn rename_fields(
     Ok(altered)
 }
 
-/// Refuses to change a type in a keyspace with tables or types that the node cannot read: they may
-/// use it.
+/// Refuses to change a type in a keyspace with tables or types that the node cannot read, because
+/// they may use it.
 fn check_unreadable(keyspace: &KeyspaceMetadata, action: &str, name: &str) -> Result<()> {
     let unreadable = &keyspace.unreadable;
     let mut names = unreadable.tables.keys().chain(unreadable.types.keys());
@@ -274,7 +274,7 @@ fn refers_to(column_type: &CqlType, keyspace: &str, name: &str) -> bool {
     }
 }
 
-/// Puts a changed type everywhere it is used.
+/// Replaces a type wherever the keyspace uses it.
 fn replace_type(keyspace: &KeyspaceMetadata, definition: UserType) -> KeyspaceMetadata {
     let (owner, name) = (keyspace.name.clone(), definition.name.clone());
     let definition = Arc::new(definition);
@@ -334,7 +334,7 @@ fn replace(column_type: &CqlType, definition: &Arc<UserType>) -> CqlType {
         CqlType::UserDefined { definition: old, frozen }
             if old.name == definition.name && old.keyspace == definition.keyspace =>
         {
-            // Inside a frozen value everything is frozen.
+            // Inside a frozen value every type is frozen.
             let definition =
                 if *frozen { Arc::new(frozen_definition(definition)) } else { definition.clone() };
             CqlType::UserDefined { definition, frozen: *frozen }

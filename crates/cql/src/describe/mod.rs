@@ -1,4 +1,4 @@
-//! DESCRIBE, answered from the schema at hand. cqlsh has asked the server since Cassandra 4.0.
+//! DESCRIBE, answered from the shard's schema. cqlsh sends it to the server since Cassandra 4.0.
 
 pub(crate) mod text;
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// The name of a cluster that nobody has named.
+/// The name of a cluster without a configured name.
 const DEFAULT_CLUSTER: &str = "Test Cluster";
 
 /// One described object.
@@ -28,7 +28,7 @@ struct Element {
     statement: String,
 }
 
-/// Executes a DESCRIBE, page by page. `cluster` is what `system.local` calls the cluster.
+/// Executes a DESCRIBE and returns one page. `cluster` is the cluster's name in `system.local`.
 pub fn execute(
     schema: &Arc<Schema>,
     cluster: Option<String>,
@@ -80,7 +80,7 @@ pub fn execute(
     Ok(rows(columns, values, paging_state))
 }
 
-/// A page begins at an offset that holds for one version of the schema only.
+/// Decodes the offset at which the page begins. It is valid for one version of the schema only.
 fn page_offset(schema: &Schema, options: &QueryOptions<'_>) -> Result<usize> {
     let Some(state) = options.paging_state else { return Ok(0) };
     match state.split_at_checked(16) {
@@ -129,7 +129,7 @@ struct Describer<'a> {
 }
 
 impl Describer<'_> {
-    /// The elements, and whether their statements are asked for.
+    /// Returns the elements, and whether the result shows their statements.
     fn elements(&self) -> Result<(Vec<Element>, bool)> {
         let listed = |elements| Ok((elements, false));
         let described = |elements| Ok((elements, true));
@@ -245,7 +245,7 @@ impl Describer<'_> {
         )
     }
 
-    /// The session's keyspace, or all of them.
+    /// Collects elements from the session's keyspace or, without one, from all keyspaces.
     fn in_keyspaces(
         &self,
         add: impl Fn(&KeyspaceMetadata, &mut Vec<Element>),
@@ -293,7 +293,7 @@ fn type_element(definition: &Arc<UserType>) -> Element {
     }
 }
 
-/// The types that a table uses, each once and after those it uses itself.
+/// Returns the types that a table uses, each once and after the types that it uses itself.
 pub(crate) fn types_of(table: &TableMetadata) -> Vec<&Arc<UserType>> {
     let mut found = Vec::new();
     table.columns().iter().for_each(|column| collect_types(&column.column_type, &mut found));
@@ -322,7 +322,8 @@ fn collect_types<'a>(column_type: &'a CqlType, found: &mut Vec<&'a Arc<UserType>
     }
 }
 
-/// Types so that each comes after those it uses: the output can be executed from top to bottom.
+/// Returns the types of a keyspace, each after the types that it uses: the output can be executed
+/// from top to bottom.
 fn in_order_of_use(keyspace: &KeyspaceMetadata) -> Vec<&Arc<UserType>> {
     let mut ordered: Vec<&Arc<UserType>> = Vec::with_capacity(keyspace.types.len());
     let mut left: Vec<&Arc<UserType>> = keyspace.types.values().collect();

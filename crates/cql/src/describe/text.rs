@@ -1,4 +1,5 @@
-//! Schema objects as the statements that make them, in the words and order of Cassandra 5.0's DESCRIBE.
+//! Schema objects as the statements that create them, in the words and order of Cassandra 5.0's
+//! DESCRIBE.
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
@@ -10,7 +11,7 @@ use espalier_types::{CqlType, UserType};
 
 use espalier_types::type_name::quote_if_needed as quote_identifier;
 
-/// `CREATE KEYSPACE`; a comment for a virtual one, which no statement makes.
+/// Returns `CREATE KEYSPACE`, or a comment for a virtual keyspace, which no statement creates.
 pub fn keyspace(keyspace: &KeyspaceMetadata) -> String {
     if is_virtual(&keyspace.name) {
         let name = quote_identifier(&keyspace.name);
@@ -34,7 +35,7 @@ pub fn keyspace(keyspace: &KeyspaceMetadata) -> String {
     )
 }
 
-/// The class before the other options, as Cassandra prints replication.
+/// Returns the options with the class first, as Cassandra prints replication.
 fn class_first(options: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
     let mut entries: Vec<(&str, &str)> =
         options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
@@ -56,7 +57,7 @@ fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// `CREATE TYPE`.
+/// Returns `CREATE TYPE`.
 pub fn user_type(definition: &UserType) -> String {
     let fields: Vec<String> = definition
         .fields
@@ -68,13 +69,14 @@ pub fn user_type(definition: &UserType) -> String {
     format!(
         "CREATE TYPE {}.{} (\n{}\n);",
         quote_identifier(&definition.keyspace),
-        // With quotes where it is also the name of a native type.
+        // `cql_name` adds quotes if it is also the name of a native type.
         CqlType::UserDefined { definition: Arc::new(definition.clone()), frozen: false }.cql_name(),
         fields.join(",\n")
     )
 }
 
-/// `CREATE TABLE`; with internals also its id and the columns that were dropped. A comment for a virtual one.
+/// Returns `CREATE TABLE`, or a comment for a virtual table. With internals the text includes the
+/// table's id and its dropped columns.
 pub fn table(table: &TableMetadata, with_internals: bool) -> String {
     let (name, is_virtual) = (qualified(table), is_virtual(&table.keyspace));
     let mut text = match is_virtual {
@@ -99,7 +101,7 @@ pub fn table(table: &TableMetadata, with_internals: bool) -> String {
         })
         .collect();
     if with_internals {
-        // A dropped column is made first and dropped below, so that its drop time is kept.
+        // A dropped column is created first and dropped below, so that its drop time is kept.
         for column in
             table.dropped_columns.values().filter(|column| table.column(&column.name).is_none())
         {

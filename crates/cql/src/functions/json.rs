@@ -127,7 +127,7 @@ impl Document {
         let Json::Object(found) =
             literal::parse_json(utf8).map_err(|error| wrong(error.to_string()))?
         else {
-            return Err(wrong("it is no object".to_string()));
+            return Err(wrong("it is not an object".to_string()));
         };
         let mut members: Vec<(String, Json)> = Vec::with_capacity(found.len());
         for (name, value) in found {

@@ -1,4 +1,4 @@
-//! DELETE.
+//! Planning of DELETE.
 
 use std::sync::Arc;
 

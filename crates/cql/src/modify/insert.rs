@@ -1,4 +1,4 @@
-//! INSERT.
+//! Planning of INSERT.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub fn plan_insert(
             kind => operations.push((kind, Operation::Set(column.clone(), term))),
         }
     }
-    // Cells in order of column ids let a row be built without sorting.
+    // Cells in order of column ids let the write build a row without sorting.
     operations.sort_by_key(|(_, operation)| match operation {
         Operation::Set(column, _) | Operation::Replace(column, _) => column.id,
         _ => espalier_mutation::schema::ColumnId(u32::MAX),

@@ -1,6 +1,7 @@
-//! `INSERT INTO t JSON '{...}'`: the document gives every column of the table a value, null or (`DEFAULT UNSET`) none.
+//! `INSERT INTO t JSON '{...}'`: the document gives each column of the table a value, null or
+//! (`DEFAULT UNSET`) none.
 //!
-//! A document that is a literal is read when the statement is prepared, one that is bound at each execution.
+//! A literal document is parsed when the statement is prepared, a bound document at each execution.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::{
     term::{Bound, Preparation, Term, prepare_term},
 };
 
-/// The columns that the document says something of, with their values.
+/// Returns the columns that the document sets, with their values.
 pub(super) fn given_by_document<'t>(
     preparation: &mut Preparation<'_>,
     table: &'t TableMetadata,

@@ -1,7 +1,8 @@
-//! Paths of list cells: timeuuids that keep the order of appends, and reverse that of prepends.
+//! Paths of list cells: timeuuids that keep the order of appends and reverse the order of prepends.
 //!
-//! Each shard counts ticks of 100 ns that never repeat, so two appends in one statement keep their order. A prepend takes
-//! a time mirrored at the start of 2010, so that later prepends sort before earlier ones (Cassandra's files do the same).
+//! Each shard counts ticks of 100 ns that never repeat, so two appends in one statement keep their
+//! order. A prepend uses a time mirrored at the start of 2010, so that later prepends sort before
+//! earlier ones (Cassandra's files do the same).
 
 use std::cell::Cell;
 
@@ -11,8 +12,9 @@ use espalier_types::timeuuid;
 /// 2010-01-01 in units of 100 ns since 1582-10-15.
 const MIRROR_TICKS: u64 = 122_192_928_000_000_000 + 12_623_040_000_000_000;
 const UNIX_EPOCH_TICKS: u64 = 122_192_928_000_000_000;
-/// Clock sequence and node of list paths, an arbitrary choice. The node's last 16 bits say which shard counted the ticks:
-/// two shards may append to one list at the same time, and count the same.
+/// Clock sequence and node of list paths, an arbitrary choice. The last 16 bits of the node hold
+/// the number of the shard that counted the ticks, because two shards may append to one list at the
+/// same time with the same ticks.
 const CLOCK_SEQUENCE_AND_NODE: u64 = 0x8000_4553_5041_0000;
 
 thread_local! {
@@ -33,12 +35,12 @@ fn next_ticks(now_us: i64) -> u64 {
     })
 }
 
-/// The path of the next appended element.
+/// Returns the path of the next appended element.
 pub fn append(now_us: i64) -> Bytes {
     Bytes::copy_from_slice(&timeuuid::from_ticks(next_ticks(now_us), clock_sequence_and_node()))
 }
 
-/// The path of the next prepended element: it sorts before all former ones.
+/// Returns the path of the next prepended element, which sorts before all earlier ones.
 pub fn prepend(now_us: i64) -> Bytes {
     let mirrored = (2 * MIRROR_TICKS).saturating_sub(next_ticks(now_us));
     Bytes::copy_from_slice(&timeuuid::from_ticks(mirrored, clock_sequence_and_node()))

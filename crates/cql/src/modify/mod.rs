@@ -35,21 +35,21 @@ use crate::{
 pub struct PlannedModification {
     /// The table.
     pub table: Arc<TableMetadata>,
-    /// Which statement it was.
+    /// The kind of the statement.
     pub kind: ModificationKind,
-    /// Which partitions and rows.
+    /// The partitions and rows that it changes.
     pub restrictions: Restrictions,
-    /// What happens to columns; empty in a DELETE of whole rows.
+    /// The changes of columns; empty in a DELETE of whole rows.
     pub operations: Vec<(ColumnKind, Operation)>,
     /// `USING TIMESTAMP`.
     pub timestamp: Option<Term>,
     /// `USING TTL`.
     pub time_to_live: Option<Term>,
-    /// How to execute it as the write of one row, if it is one.
+    /// The plan of the write of one row, if the statement is one.
     pub point: Option<PointWrite>,
 }
 
-/// Which statement a modification was.
+/// The kinds of modification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ModificationKind {
@@ -61,29 +61,30 @@ pub enum ModificationKind {
 /// The clocks of an execution.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
-    /// Write timestamp in µs for what has none of its own.
+    /// Write timestamp in µs, unless the statement has its own.
     pub timestamp_us: i64,
-    /// Second for local deletion and expiry times.
+    /// The clock for local deletion and expiry times, in seconds since 1970.
     pub now_s: u32,
 }
 
-/// Gives the row as it is, for the few operations that need to know it (lists by index or value).
+/// Returns a row as it is stored, for the few operations that depend on it (lists by index or
+/// value).
 pub type CurrentRows<'a> =
     &'a dyn Fn(&espalier_mutation::DecoratedKey, Option<&Clustering>) -> Option<Row>;
 
 impl PlannedModification {
-    /// Whether executing needs the rows as they are.
+    /// Whether the execution needs the stored rows.
     pub fn needs_read(&self) -> bool {
         self.operations.iter().any(|(_, operation)| operation.needs_read())
     }
 
-    /// Whether only static columns change.
+    /// Whether the statement changes static columns only.
     pub fn is_static_only(&self) -> bool {
         !self.operations.is_empty()
             && self.operations.iter().all(|(kind, _)| *kind == ColumnKind::Static)
     }
 
-    /// The timestamp of the writes in µs.
+    /// Returns the timestamp of the writes in µs.
     #[inline]
     pub fn timestamp_us(&self, evaluation: &Evaluation<'_>, clocks: Clocks) -> Result<i64> {
         match &self.timestamp {
@@ -92,7 +93,7 @@ impl PlannedModification {
         }
     }
 
-    /// The times of what one execution writes.
+    /// Returns the times of the cells that one execution writes.
     #[inline]
     fn times(&self, evaluation: &Evaluation<'_>, clocks: Clocks) -> Result<WriteTimes> {
         let timestamp = self.timestamp_us(evaluation, clocks)?;
@@ -100,7 +101,7 @@ impl PlannedModification {
         Ok(WriteTimes { timestamp, ttl, expiry, now_s: clocks.now_s })
     }
 
-    /// The partition updates of one execution.
+    /// Returns the partition updates of one execution.
     pub fn updates(
         &self,
         evaluation: &Evaluation<'_>,
@@ -133,7 +134,7 @@ impl PlannedModification {
         Ok(updates)
     }
 
-    /// Why a virtual table is not modified, in Cassandra's words.
+    /// Returns the error for a modification of a virtual table, with Cassandra's text.
     #[cold]
     fn refusal(&self) -> Error {
         let TableMetadata { keyspace, name, .. } = &*self.table;
@@ -222,7 +223,7 @@ impl PlannedModification {
         Ok(())
     }
 
-    /// (ttl in seconds or 0, second of expiry).
+    /// Returns (ttl in seconds or 0, second of expiry).
     #[inline]
     fn expiry(&self, evaluation: &Evaluation<'_>, now_s: u32) -> Result<(u32, u32)> {
         let default = self.table.options.default_time_to_live;
@@ -254,12 +255,13 @@ impl PlannedModification {
         if ttl == 0 || self.kind == ModificationKind::Delete {
             return Ok((0, NO_DELETION_TIME));
         }
-        // The largest expiry that version `da` of the files can hold (February 2106).
+        // The latest expiry that version `da` of the files can hold (February 2106).
         Ok((ttl, now_s.saturating_add(ttl).min(NO_DELETION_TIME - 2)))
     }
 }
 
-/// Files have 16 bits for the length of a clustering value, as Cassandra's do.
+/// Refuses clustering values that are too long: files store their length in 16 bits, as Cassandra's
+/// do.
 fn check_clustering_lengths(slices: &[ClusteringSlice]) -> Result<()> {
     let values = slices.iter().flat_map(|slice| slice.start.values.iter().chain(&slice.end.values));
     match values.flatten().map(|value| value.len()).max() {
@@ -271,7 +273,7 @@ fn check_clustering_lengths(slices: &[ClusteringSlice]) -> Result<()> {
     }
 }
 
-/// A timestamp term; unset means `default_us`.
+/// Evaluates a timestamp in µs; unset means `default_us`.
 pub fn evaluate_timestamp(
     term: &Term,
     evaluation: &Evaluation<'_>,
@@ -290,7 +292,8 @@ pub fn evaluate_timestamp(
     }
 }
 
-/// The clustering of the one row that a slice selects. As a partition key it has at most 65,535 bytes, in sum.
+/// Returns the clustering of the one row that a slice selects. Like a partition key it has at most
+/// 65,535 bytes in total.
 fn clustering_of(slice: &ClusteringSlice) -> Result<Clustering> {
     let values = &slice.start.values;
     check_key_length(values.iter().flatten().map(|value| value.len()).sum())?;

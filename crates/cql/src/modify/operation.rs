@@ -1,4 +1,4 @@
-//! What a statement does to one column.
+//! Operations: the change that a statement makes to one column.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -14,67 +14,68 @@ use crate::{
     term::{Bound, Evaluation, Term},
 };
 
-/// What happens to a column. Collections and UDTs named here are multi-cell; frozen ones are plain values.
+/// The change of a column. Collections and UDTs in these variants are multi-cell; frozen ones are
+/// plain values.
 #[derive(Clone, Debug)]
 pub enum Operation {
     /// A plain value; null deletes it.
     Set(ColumnDefinition, Term),
-    /// A whole collection or UDT. A deletion, whose timestamp is one less than the statement's,
-    /// removes the former value, also if the new one is null or empty. Elements with the
-    /// statement's own timestamp stay.
+    /// A whole collection or UDT. A deletion with the statement's timestamp less one removes the
+    /// former value, also if the new one is null or empty. Elements with the statement's own
+    /// timestamp stay.
     Replace(ColumnDefinition, Term),
-    /// Elements are added: list append, set or map union.
+    /// Adds elements: list append, set or map union.
     Add(ColumnDefinition, Term),
-    /// List elements are put in front.
+    /// Prepends elements to a list.
     Prepend(ColumnDefinition, Term),
-    /// Elements of a set or keys of a map are removed, or elements of a list by value.
+    /// Removes elements of a set, keys of a map, or elements of a list by value.
     Remove(ColumnDefinition, Term),
     /// `m[key] = value`, `l[index] = value`; null deletes.
     SetElement(ColumnDefinition, Term, Term),
     /// `u.field = value`; null deletes.
     SetField(ColumnDefinition, u16, Term),
-    /// The whole column is deleted, with the statement's own timestamp.
+    /// Deletes the whole column, with the statement's own timestamp.
     Delete(ColumnDefinition),
     /// `DELETE m[key]`, `s[element]`, `l[index]`.
     DeleteElement(ColumnDefinition, Term),
-    /// A counter changes by a term, or by its negation.
+    /// Changes a counter by a term, or by its negation if the flag is set.
     Count(ColumnDefinition, Term, bool),
 }
 
-/// The times that a statement gives to what it writes.
+/// The times of the cells that a statement writes.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteTimes {
     /// Write timestamp in µs.
     pub timestamp: i64,
-    /// Seconds, or 0.
+    /// Time to live in seconds, or 0.
     pub ttl: u32,
-    /// Second of expiry; [`espalier_mutation::NO_DELETION_TIME`] if there is no ttl.
+    /// Second of expiry; [`espalier_mutation::NO_DELETION_TIME`] without a ttl.
     pub expiry: u32,
     /// Local deletion time of tombstones.
     pub now_s: u32,
 }
 
 impl WriteTimes {
-    /// Of a row that is inserted.
+    /// Returns the liveness of an inserted row.
     #[inline]
     pub fn liveness(&self) -> Liveness {
         Liveness { timestamp: self.timestamp, ttl: self.ttl, local_expiration: self.expiry }
     }
 
-    /// Of what is deleted.
+    /// Returns the deletion time of a deletion.
     #[inline]
     pub fn deletion(&self) -> DeletionTime {
         DeletionTime::new(self.timestamp, self.now_s)
     }
 
-    /// A cell with a value.
+    /// Returns a cell with a value.
     #[inline]
     pub fn cell<'v>(&self, value: &'v [u8]) -> CellRef<'v> {
         let (timestamp, ttl) = (self.timestamp, self.ttl);
         CellRef { timestamp, ttl, local_deletion_time: self.expiry, value }
     }
 
-    /// A cell that deletes.
+    /// Returns a cell tombstone.
     #[inline]
     pub fn tombstone(&self) -> CellRef<'static> {
         let (timestamp, local_deletion_time) = (self.timestamp, self.now_s);
@@ -82,14 +83,14 @@ impl WriteTimes {
     }
 }
 
-/// What cells are made with.
+/// The input of [`Operation::apply`].
 #[derive(Clone, Copy, Debug)]
 pub struct WriteContext<'a> {
     /// The table.
     pub table: &'a TableMetadata,
     /// Bound values and clock.
     pub evaluation: &'a Evaluation<'a>,
-    /// When.
+    /// The times of the cells.
     pub times: WriteTimes,
 }
 
@@ -107,14 +108,15 @@ impl WriteContext<'_> {
         value.map_or_else(|| self.tombstone(), |value| self.cell(value))
     }
 
-    /// Deletes what was written before this statement, but not what it writes itself.
+    /// Returns a deletion of everything that was written before this statement; the statement's own
+    /// cells stay visible.
     fn deletion_before(&self) -> DeletionTime {
         DeletionTime::new(self.times.timestamp.saturating_sub(1), self.times.now_s)
     }
 }
 
 impl Operation {
-    /// Whether the row as it is must be known.
+    /// Whether the operation depends on the stored row.
     pub fn needs_read(&self) -> bool {
         let is_list =
             |column: &ColumnDefinition| matches!(column.column_type, CqlType::List { .. });
@@ -126,7 +128,7 @@ impl Operation {
         }
     }
 
-    /// Writes the change into `row`. `present` is the row as it is, where [`Self::needs_read`] says so.
+    /// Writes the change into `row`. `present` is the stored row, required if [`Self::needs_read`].
     pub fn apply(
         &self,
         context: &WriteContext<'_>,
@@ -289,8 +291,8 @@ fn put(
     }
 }
 
-/// Inserts many cells in any order. The result is that of [`put`] for each of them, but the time is
-/// O(n log n).
+/// Inserts many cells in any order. The result equals that of [`put`] for each of them, but the
+/// time is O(n log n).
 fn put_all(
     table: &TableMetadata,
     column: &ColumnDefinition,
@@ -313,9 +315,9 @@ fn put_all(
     });
 }
 
-/// The row as an operation of a statement sees it: the stored row and the writes of the statement's
-/// earlier operations in `pending`. A row that is not stored yet keeps its tombstones, which count
-/// as elements of a list, as in Cassandra.
+/// Returns the row as an operation of a statement sees it: the stored row and, from `pending`, the
+/// writes of the statement's earlier operations. A row that is not stored yet keeps its tombstones,
+/// which count as elements of a list, as in Cassandra.
 pub(super) fn with_pending(
     table: &TableMetadata,
     stored: Option<Row>,
@@ -397,7 +399,7 @@ fn list_cells<'r>(column: &ColumnDefinition, present: Option<&'r Row>) -> &'r [(
     }
 }
 
-/// The path of `c[key]`; for lists that of the cell at the index.
+/// Returns the path of `c[key]`; for a list, that of the cell at the index.
 fn element_path(
     column: &ColumnDefinition,
     key: Bound,

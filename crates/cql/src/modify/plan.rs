@@ -1,4 +1,4 @@
-//! What all three statements share when they are planned.
+//! Planning steps that INSERT, UPDATE and DELETE share.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::{
 /// Plans an INSERT, UPDATE or DELETE on `table`.
 ///
 /// # Errors
-///
-/// What does not fit the table, with the code that Cassandra gives; and Unauthorized for the tables of the schema, where Cassandra takes it.
+/// The statement does not fit the table (with Cassandra's code), or it writes to a schema table
+/// (Unauthorized, where Cassandra gives it).
 pub fn plan_modification(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,
@@ -42,7 +42,7 @@ pub fn plan_modification(
     Ok(plan)
 }
 
-/// `USING TIMESTAMP` and `USING TTL`, checked against what the table allows.
+/// Plans `USING TIMESTAMP` and `USING TTL`, and checks that the table allows them.
 pub(super) fn plan_using(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,

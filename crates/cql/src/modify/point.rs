@@ -1,7 +1,8 @@
 //! The fast path of writes: one row by its full primary key, plain columns set or deleted.
 //!
-//! No update is built: values go from where the request has them into the commit log's record and the memtable. What this
-//! path does not know, or would refuse, is left to the general one, which knows the errors.
+//! It builds no update: values go straight from the request into the record of the commit log and
+//! the memtable. Statements that it does not support or would refuse go to the general path, which
+//! reports the errors.
 
 use espalier_mutation::{
     CellRef, DeletionTime, Liveness, RowRef,
@@ -17,28 +18,28 @@ use crate::{
     term::{BorrowedBound, Evaluation, Term},
 };
 
-/// How a modification is executed as the write of one row.
+/// The plan of a modification that writes one row.
 #[derive(Clone, Debug)]
 pub struct PointWrite {
     key: PointKey,
-    /// In ascending order of the ids, each once; without a term: deleted.
+    /// Ascending by id, each id once. `None` deletes the cell.
     cells: Box<[(ColumnId, Option<Term>)]>,
     is_insert: bool,
     deletes_row: bool,
 }
 
-/// What became of a write of one row.
+/// The outcome of a write of one row.
 pub enum PointOutcome {
-    /// It is for the general path.
+    /// The general path must execute the statement.
     General,
-    /// Something must be waited for.
+    /// The write would have to wait.
     MustWait,
-    /// It was applied, or failed for a reason that the general path would find too.
+    /// The write was applied, or failed for a reason that the general path would find too.
     Done(Result<CommitTicket, StorageError>),
 }
 
 impl PointWrite {
-    /// The plan, if the modification is such a write.
+    /// Plans the write, or returns `None` if the modification is not of this kind.
     pub fn plan(plan: &PlannedModification) -> Option<PointWrite> {
         let key = plan.restrictions.point(&plan.table)?;
         let borrowable = |term: &Option<Term>| term.as_ref().is_none_or(Term::is_borrowable);
@@ -51,7 +52,7 @@ impl PointWrite {
         let is_delete = plan.kind == ModificationKind::Delete;
         let deletes_row = is_delete && plan.operations.is_empty();
         if deletes_row && plan.table.clustering_columns().is_empty() {
-            return None; // of the partition
+            return None; // It deletes the partition.
         }
         let cells = plan.operations.iter().map(|(kind, operation)| match (kind, operation) {
             (ColumnKind::Regular, Operation::Set(column, term)) if term.is_borrowable() => {
@@ -73,12 +74,13 @@ impl PointWrite {
 }
 
 impl PlannedModification {
-    /// The key of the only row that it writes.
+    /// Returns the key of the only row that the statement writes, if it is a point write.
     pub fn point_key(&self) -> Option<&PointKey> {
         self.point.as_ref().map(|point| &point.key)
     }
 
-    /// Executes it as the write of one row. `values` are checked against their markers; `buffer` is for the key.
+    /// Executes the write without waiting. The caller has checked `values` against their markers;
+    /// `buffer` is scratch space for the key.
     #[inline]
     pub fn write_point(
         &self,

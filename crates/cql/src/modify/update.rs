@@ -1,4 +1,4 @@
-//! UPDATE.
+//! Planning of UPDATE.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ pub fn plan_update(
     if !matches!(statement.condition, Condition::None) {
         return Err(Error::unsupported("A lightweight transaction (UPDATE ... IF)"));
     }
-    // Bind markers are resolved in any order; USING stands first in the text but does not depend on it.
+    // The order in which bind markers are resolved does not matter: USING comes before SET in the
+    // text, but does not depend on it.
     let (timestamp, time_to_live) = plan_using(preparation, table, &statement.using)?;
     let mut operations = Vec::with_capacity(statement.assignments.len());
     for assignment in &statement.assignments {
@@ -48,7 +49,8 @@ pub fn plan_update(
     Ok(plan)
 }
 
-/// Regular columns need a whole row; static columns alone need none.
+/// Checks that the WHERE clause names whole rows if regular columns change; static columns alone
+/// need none.
 fn check_clustering(plan: &PlannedModification) -> Result<()> {
     let table = &plan.table;
     if plan.is_static_only() && !table.clustering_columns().is_empty() {
@@ -126,7 +128,7 @@ fn plan_assignment(
                     prepare_term(preparation, value, &receiver)?,
                 ));
             }
-            // Keys of a map are removed by a set of them.
+            // The keys to remove from a map are given as a set.
             let receiver = match column_type {
                 CqlType::Map { key, .. } => preparation
                     .receiver(&column.name, &CqlType::Set { element: key.clone(), frozen: false }),

@@ -120,7 +120,7 @@ impl QueryProcessor {
             self.inner.local.borrow_mut().insert(prepared.clone());
             return Some(prepared);
         }
-        trace_event!("Preparing the statement anew: the schema has changed");
+        trace_event!("Preparing the statement again: the schema has changed");
         let mut replanned =
             planner::plan(&prepared.text, prepared.keyspace.as_deref(), &schema).ok()?;
         replanned.result_changed =

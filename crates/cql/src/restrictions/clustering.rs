@@ -1,4 +1,4 @@
-//! Which rows of a partition: restrictions of clustering columns become slices.
+//! Restrictions of clustering columns, and the slices that they select.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -19,16 +19,16 @@ pub enum ClusteringRestriction {
     Values(Alternatives),
     /// `(c, d) = (v, w)`, `(c, d) IN (...)`: each a tuple of `columns` parts.
     Tuples {
-        /// How many columns.
+        /// The number of columns.
         columns: usize,
         /// The tuples.
         alternatives: Alternatives,
     },
-    /// `c > v AND c <= w`, `(c, d) > (v, w)`. The last restriction.
+    /// `c > v AND c <= w`, `(c, d) > (v, w)`. It is always the last restriction.
     Range {
-        /// Values and whether they are included.
+        /// Lower bound.
         lower: Option<RangeBound>,
-        /// The same.
+        /// Upper bound.
         upper: Option<RangeBound>,
     },
 }
@@ -36,18 +36,18 @@ pub enum ClusteringRestriction {
 /// One side of a range: the value of one column, or a tuple of the values of several.
 #[derive(Clone, Debug)]
 pub struct RangeBound {
-    /// How many columns.
+    /// The number of columns.
     pub columns: usize,
     /// The value of the one column, or a tuple of values.
     pub term: Term,
-    /// Whether `term` is a tuple (`(c) > (v)` is one also for one column).
+    /// Whether `term` is a tuple (`(c) > (v)` has one, too).
     pub is_tuple: bool,
-    /// `>=` or `<=`.
+    /// Whether the bound is part of the range (`>=` or `<=`).
     pub inclusive: bool,
 }
 
 impl ClusteringRestriction {
-    /// How many columns it gives values to; `None` for a range.
+    /// Returns the number of columns that it gives values to, or `None` for a range.
     pub fn equal_column_count(&self) -> Option<usize> {
         match self {
             Self::Values(_) => Some(1),
@@ -59,7 +59,7 @@ impl ClusteringRestriction {
 
 type Prefix = Vec<Option<Bytes>>;
 
-/// The slices that the restrictions leave, in clustering order.
+/// Returns the slices that the restrictions select, in clustering order.
 pub fn slices(
     table: &TableMetadata,
     restrictions: &[ClusteringRestriction],
@@ -150,10 +150,10 @@ impl RangeBound {
     }
 }
 
-/// Slices for `lower < (c_at, ...) < upper` below a prefix.
+/// Returns the slices for `lower < (c_at, ...) < upper` below a prefix.
 ///
-/// A comparison of tuples is taken apart: `(a, b) > (1, 2)` is `a = 1 AND b > 2` or `a > 1`. Each part is a slice whose
-/// bounds differ in one column, so that ascending and descending columns may be mixed.
+/// A comparison of tuples is split: `(a, b) > (1, 2)` is `a = 1 AND b > 2` or `a > 1`. The bounds
+/// of each slice differ in one column only, so ascending and descending columns may be mixed.
 fn range_slices(
     table: &TableMetadata,
     at: usize,
@@ -203,7 +203,8 @@ fn parts(
         let bounded: Prefix = prefix.iter().chain(&values[..=last]).cloned().collect();
         let reversed = columns.get(at + last).is_some_and(|column| column.reversed);
         let inclusive = inclusive && last + 1 == values.len();
-        // In a descending column greater values come first: a lower bound is where the slice ends.
+        // In a descending column greater values come first, so a lower bound is the end of the
+        // slice.
         let slice = if is_lower != reversed {
             let kind =
                 if inclusive { BoundKind::InclusiveStart } else { BoundKind::ExclusiveStart };
@@ -223,7 +224,7 @@ fn parts(
     result
 }
 
-/// The type of a tuple of the columns from `at`.
+/// Returns the type of a tuple of `count` columns from `at`.
 pub fn tuple_type(table: &TableMetadata, at: usize, count: usize) -> CqlType {
     let columns = table.clustering_columns();
     CqlType::Tuple(

@@ -1,4 +1,4 @@
-//! Conditions that rows are tested against one by one.
+//! Filters: conditions that are tested on each row.
 
 use std::cmp::Ordering;
 
@@ -17,13 +17,13 @@ use crate::{
 /// A condition on one value of a row.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// Which value.
+    /// The value that is tested.
     pub target: FilterTarget,
-    /// What must hold.
+    /// The condition that it must satisfy.
     pub operator: FilterOperator,
 }
 
-/// What a condition looks at.
+/// The value that a condition tests.
 #[derive(Clone, Debug)]
 pub enum FilterTarget {
     /// A column.
@@ -32,12 +32,12 @@ pub enum FilterTarget {
     Element(ColumnDefinition, Term),
 }
 
-/// What must hold.
+/// The conditions.
 #[derive(Clone, Debug)]
 pub enum FilterOperator {
     /// A comparison.
     Compare(ComparisonOperator, Term),
-    /// Equal to one of these.
+    /// Equal to one of these values.
     In(Alternatives),
     /// A collection has the element (the value, in a map).
     Contains(Term),
@@ -46,7 +46,7 @@ pub enum FilterOperator {
 }
 
 impl Filter {
-    /// Whether the row satisfies it. Null satisfies nothing.
+    /// Whether the row satisfies the condition. Null satisfies no condition.
     pub fn accepts(&self, row: &CurrentRow<'_>, evaluation: &Evaluation<'_>) -> Result<bool> {
         let (column, value_type, value) = match &self.target {
             FilterTarget::Column(column) => (column, column.column_type.clone(), row.value(column)),
@@ -103,7 +103,8 @@ fn malformed(error: impl std::fmt::Display) -> Error {
     Error::new(crate::ErrorCode::ServerError, format!("a stored collection is malformed: {error}"))
 }
 
-/// The element of a collection in frozen form at a key (map), an index (list, vector) or itself (set).
+/// Returns an element of a frozen collection with its type: by key (map), by index (list, vector),
+/// or the element itself (set).
 pub fn element(
     column_type: &CqlType,
     value: &Bytes,

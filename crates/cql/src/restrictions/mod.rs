@@ -1,7 +1,8 @@
-//! What `WHERE` says, planned: which partitions, which slices of them, and what is left for filtering.
+//! Planned `WHERE` clauses: partitions, slices of them, and filters for the remaining conditions.
 //!
-//! Planning is done once ([`plan`]); at execution [`Restrictions::partitions`] and [`Restrictions::slices`] turn bound values
-//! into keys and slices. The number of both is bounded: a product of INs beyond [`MAXIMUM_CARTESIAN_PRODUCT`] is refused.
+//! Planning is done once ([`plan`]). At execution [`Restrictions::partitions`] and
+//! [`Restrictions::slices`] turn bound values into keys and slices. The number of both is bounded:
+//! a product of INs beyond [`MAXIMUM_CARTESIAN_PRODUCT`] is refused.
 
 mod clustering;
 mod filter;
@@ -23,13 +24,13 @@ use crate::{
     term::{Evaluation, Term},
 };
 
-/// The most keys, and the most clustering prefixes, that a statement with INs may name.
+/// Maximum number of keys, and of clustering prefixes, that a statement with INs may name.
 pub const MAXIMUM_CARTESIAN_PRODUCT: usize = 65_535;
 
-/// Values of `=` (one) or `IN`.
+/// The values of `=` (one) or `IN`.
 #[derive(Clone, Debug)]
 pub enum Alternatives {
-    /// One term each.
+    /// One term for each value.
     Terms(Vec<Term>),
     /// `IN ?`: a list that is bound as a whole.
     List(Term),
@@ -38,16 +39,16 @@ pub enum Alternatives {
 /// A planned `WHERE`.
 #[derive(Clone, Debug)]
 pub struct Restrictions {
-    /// Which partitions.
+    /// The partitions.
     pub partition: PartitionRestriction,
-    /// Restrictions of a prefix of the clustering columns.
+    /// The restrictions of a prefix of the clustering columns.
     pub clustering: Vec<ClusteringRestriction>,
-    /// What rows must satisfy beside.
+    /// The conditions that keys and slices do not cover.
     pub filters: Vec<Filter>,
 }
 
 impl Restrictions {
-    /// The slices of each partition.
+    /// Returns the slices of each partition.
     pub fn slices(
         &self,
         table: &TableMetadata,
@@ -56,14 +57,14 @@ impl Restrictions {
         clustering::slices(table, &self.clustering, evaluation)
     }
 
-    /// Whether a single row of each partition is named: every clustering column by `=` or `IN`.
+    /// Whether the restrictions name single rows: each clustering column by `=` or `IN`.
     pub fn names_whole_rows(&self, table: &TableMetadata) -> bool {
         let restricted: usize =
             self.clustering.iter().filter_map(ClusteringRestriction::equal_column_count).sum();
         restricted == table.clustering_columns().len()
     }
 
-    /// Whether a row passes the filters.
+    /// Whether a row satisfies all filters.
     pub fn accepts(&self, row: &CurrentRow<'_>, evaluation: &Evaluation<'_>) -> Result<bool> {
         for filter in &self.filters {
             if !filter.accepts(row, evaluation)? {

@@ -1,4 +1,4 @@
-//! Which partitions: keys by `=` and `IN`, a token range, or all.
+//! Restrictions of the partition key: keys by `=` and `IN`, a token range, or all partitions.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -12,7 +12,7 @@ use crate::{
     term::{Evaluation, Term},
 };
 
-/// Which partitions a statement is about.
+/// The partitions that a statement reads or writes.
 #[derive(Clone, Debug)]
 pub enum PartitionRestriction {
     /// Every partition key column by `=` or `IN`.
@@ -21,12 +21,12 @@ pub enum PartitionRestriction {
     KeysOfTokens {
         /// The values of each partition key column.
         keys: Vec<Alternatives>,
-        /// Bounds of the tokens: the statement excludes keys outside.
+        /// Keys with tokens outside these bounds are excluded.
         tokens: TokenBounds,
     },
     /// `token(...)` relations alone.
     Token(TokenBounds),
-    /// No restriction that helps.
+    /// No restriction that the partition key can use.
     All,
 }
 
@@ -44,21 +44,22 @@ pub struct TokenBounds {
 pub struct TokenBound {
     /// A bigint.
     pub term: Term,
-    /// `>=` or `<=`.
+    /// Whether the bound is part of the range (`>=` or `<=`).
     pub inclusive: bool,
 }
 
 /// The partitions of one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Partitions {
-    /// These, in the order of their values, each once. (Token order is that of scans.)
+    /// These keys, each once, in the order of their values (not in token order, which scans use).
     Keys(Vec<DecoratedKey>),
-    /// Those in a range; `None`: the range is empty.
+    /// All partitions in a range; `None` if the range is empty.
     Range(Option<KeyRange>),
 }
 
 impl PartitionRestriction {
-    /// The values of each partition key column, where all of them are restricted by `=` or `IN`.
+    /// Returns the values of each partition key column, if all of them are restricted by `=` or
+    /// `IN`.
     pub fn keys(&self) -> Option<&[Alternatives]> {
         match self {
             Self::Keys(keys) | Self::KeysOfTokens { keys, .. } => Some(keys),
@@ -66,7 +67,7 @@ impl PartitionRestriction {
         }
     }
 
-    /// Evaluates.
+    /// Evaluates the restriction with the bound values.
     pub fn partitions(
         &self,
         table: &TableMetadata,
@@ -86,7 +87,7 @@ impl PartitionRestriction {
 }
 
 impl Alternatives {
-    /// The values; null is refused, a list bound as null too.
+    /// Evaluates the values. Null is refused, also as the bound list.
     pub fn evaluate(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<Vec<Bytes>> {
         let null =
             || Error::invalid(format!("Invalid null value in condition for column {column}"));
@@ -133,7 +134,8 @@ fn keys(
             let mut values = alternatives.evaluate(&column.name, evaluation)?;
             if values.len() > 1 {
                 values.sort_by(|left, right| column.column_type.compare(left, right));
-                // As in Cassandra, the statement looks up only the first of equal values.
+                // As in Cassandra, the statement looks up equal values once, with the bytes of the
+                // first.
                 values.dedup_by(|later, first| column.column_type.compare(later, first).is_eq());
             }
             Ok(values)
@@ -178,7 +180,7 @@ fn single_key(value: &Bytes) -> Result<DecoratedKey> {
     Ok(DecoratedKey::new(value.clone()))
 }
 
-/// The key of the components of a partition key of several columns, or of the only one.
+/// Returns the key of these components; a single component is the key itself.
 pub fn composite_key(components: &[Bytes]) -> Result<DecoratedKey> {
     for component in components {
         check_key_length(component.len())?;
@@ -188,7 +190,7 @@ pub fn composite_key(components: &[Bytes]) -> Result<DecoratedKey> {
     Ok(DecoratedKey::new(key))
 }
 
-/// Refuses keys that are longer than their length on disk can say.
+/// Refuses keys that are longer than their 16-bit length on disk allows.
 #[inline]
 pub fn check_key_length(length: usize) -> Result<()> {
     if length > usize::from(u16::MAX) {
@@ -211,8 +213,8 @@ impl TokenBound {
 }
 
 impl TokenBounds {
-    /// The range of keys with tokens inside; `None` if it is empty. An upper bound of the minimum
-    /// token means the end of the ring, as drivers and tools that walk the ring expect.
+    /// Returns the range of keys with tokens inside, or `None` if it is empty. The minimum token as
+    /// upper bound means the end of the ring, as drivers and tools that walk the ring expect.
     fn key_range(&self, evaluation: &Evaluation<'_>) -> Result<Option<KeyRange>> {
         let start = match &self.lower {
             None => KeyBound::Unbounded,

@@ -1,8 +1,8 @@
-//! One row by its full primary key, each column by `=` and a marker or a constant: what most statements of most applications
-//! name. Its values are borrowed from where they lie.
+//! The restriction to one row by its full primary key, with each column by `=` and a marker or a
+//! constant. Most statements of most applications have it. Its values are borrowed, not copied.
 //!
-//! Whatever is not in order (a null, an unset value, a length beyond the limits) makes no key here: the general path has the
-//! rules for it, and the errors.
+//! A value that is not valid (a null, an unset value, a length beyond the limits) yields no key
+//! here: the general path has the rules for it, and the errors.
 
 use espalier_mutation::{DecoratedKeyRef, put_composite_component, schema::TableMetadata};
 use smallvec::SmallVec;
@@ -25,7 +25,7 @@ pub struct PointKey {
 }
 
 impl Restrictions {
-    /// The key, if the restrictions are one and nothing else.
+    /// Returns the key if the restrictions consist of a full primary key and nothing else.
     pub fn point(&self, table: &TableMetadata) -> Option<PointKey> {
         let single = |alternatives: &Alternatives| match alternatives {
             Alternatives::Terms(terms) => match terms.as_slice() {
@@ -49,17 +49,17 @@ impl Restrictions {
 }
 
 impl PointKey {
-    /// The term of a partition key column.
+    /// Returns the term of a partition key column.
     pub fn partition_term(&self, position: usize) -> Option<&Term> {
         self.partition.get(position)
     }
 
-    /// The term of a clustering column.
+    /// Returns the term of a clustering column.
     pub fn clustering_term(&self, position: usize) -> Option<&Term> {
         self.clustering.get(position)
     }
 
-    /// The partition key. `buffer` is for a key of several columns.
+    /// Returns the partition key. `buffer` receives a key of several columns.
     #[inline]
     pub fn partition<'v>(
         &'v self,
@@ -82,7 +82,7 @@ impl PointKey {
         Some(DecoratedKeyRef::new(key))
     }
 
-    /// The clustering, if its length is one that may be written.
+    /// Returns the clustering, if its length is within the limit.
     #[inline]
     pub fn clustering<'v>(&'v self, values: &'v [Value]) -> Option<PointClustering<'v>> {
         let mut clustering = PointClustering::new();

@@ -200,7 +200,7 @@ impl Execution<'_> {
         {
             let is_it = |target: &ReadTarget| matches!(target, ReadTarget::Partition(key) if *key == position.key);
             let at = targets.iter().position(is_it).ok_or_else(|| {
-                let message = "Invalid value for the paging state: it is of another query";
+                let message = "Invalid value for the paging state: it belongs to another query";
                 Error::new(crate::ErrorCode::ProtocolError, message)
             })?;
             targets.drain(..at);

@@ -145,7 +145,9 @@ fn encode(
     content.clear();
     let Some(row) = &lookup.row else { return Ok(false) };
     let deletion = lookup.deletion();
-    let malformed = |error| Error::new(ErrorCode::ServerError, format!("a row in memory: {error}"));
+    let malformed = |error| {
+        Error::new(ErrorCode::ServerError, format!("a row in memory is malformed: {error}"))
+    };
     let mut is_live = row.liveness.is_live(now_s) && !deletion.deletes(row.liveness.timestamp);
     // Cells in memory may be older than the drop of their column. They do not keep a row alive.
     let is_known = |id| select.table.column_by_id(id).is_some();

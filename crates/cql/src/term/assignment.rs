@@ -1,4 +1,4 @@
-//! Which values go into a column of which type.
+//! The rules of assignment: which values can be stored in a column of which type.
 
 use espalier_types::CqlType;
 
@@ -7,16 +7,17 @@ use crate::grammar::ast::{Expression, ExpressionKind, Literal};
 /// How well a value fits a type. An exact fit decides between overloaded functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Assignable {
-    /// Not at all.
+    /// The value cannot have the type.
     No,
-    /// It can be converted or parsed as one.
+    /// The value can be converted to the type or parsed as one.
     Weakly,
-    /// It is one.
+    /// The value has the type.
     Exactly,
 }
 
-/// Whether values of type `from` can be stored in `to` as they are: the same type but for frozenness, or one whose bytes
-/// mean the same there. A blob takes the result of any function. As Cassandra 5.0 has it.
+/// Returns how well values of type `from` fit `to` without conversion. They fit if the types are
+/// equal except for frozenness, or if the bytes have the same meaning in `to`. A blob accepts the
+/// result of any function. The rules are those of Cassandra 5.0.
 pub fn is_assignable(from: &CqlType, to: &CqlType) -> Assignable {
     use CqlType as T;
     if from.freeze() == to.freeze() {
@@ -35,7 +36,7 @@ pub fn is_assignable(from: &CqlType, to: &CqlType) -> Assignable {
     }
 }
 
-/// Whether a literal, as written, may stand for a value of type `to`.
+/// Returns how well a literal, as written, fits type `to`.
 pub fn literal_fits(literal: &Literal<'_>, to: &CqlType) -> Assignable {
     use CqlType as T;
     if let T::Custom(_) = to {
@@ -80,7 +81,7 @@ pub fn literal_fits(literal: &Literal<'_>, to: &CqlType) -> Assignable {
     }
 }
 
-/// The type that an expression has by itself, where nothing tells what is expected.
+/// Returns the type that an expression has by itself, without a receiver.
 pub fn natural_type(expression: &Expression<'_>) -> Option<CqlType> {
     match &expression.kind {
         ExpressionKind::Literal(literal) => Some(match literal {

@@ -1,4 +1,4 @@
-//! Terms whose value lies somewhere already: in the plan or among the bound values.
+//! Borrowing of values of terms, from the plan or from the bound values.
 
 use super::{Term, evaluate::check_value};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     options::{Value, Values},
 };
 
-/// What such a term evaluates to, see [`super::Bound`].
+/// The borrowed form of [`super::Bound`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BorrowedBound<'v> {
     /// A value.
@@ -18,12 +18,13 @@ pub enum BorrowedBound<'v> {
 }
 
 impl Term {
-    /// Whether [`Self::borrow`] gives its value, if enough values are bound.
+    /// Whether [`Self::borrow`] returns the value, if enough values are bound.
     pub fn is_borrowable(&self) -> bool {
         matches!(self, Self::Constant(_) | Self::Bind(_))
     }
 
-    /// What [`Self::evaluate`] gives, without a copy. `None`: it has to be evaluated.
+    /// Returns the result of [`Self::evaluate`] without a copy, or `None` if the term must be
+    /// evaluated.
     #[inline]
     pub fn borrow<'v>(&'v self, values: &'v [Value]) -> Option<BorrowedBound<'v>> {
         match self {

@@ -1,15 +1,15 @@
-//! Types by the names of their Java classes: `'org.apache.cassandra.db.marshal.Int32Type'`.
+//! Types written as the names of their Java classes: `'org.apache.cassandra.db.marshal.Int32Type'`.
 
 use espalier_mutation::schema::Schema;
 use espalier_types::CqlType;
 
 use crate::{Error, ErrorCode, Result};
 
-/// The type that a Java class names, if the schema tables can store it: the user types in it are
-/// those of the keyspace, and all its classes are known.
+/// Returns the type that a Java class names. The schema tables must be able to store it: the user
+/// types inside it are those of the keyspace, and all its classes are known.
 ///
 /// # Errors
-/// 0x2000, as Cassandra's.
+/// Code 0x2000 with Cassandra's text.
 pub fn custom_type(schema: &Schema, keyspace: &str, class: &str) -> Result<CqlType> {
     resolve(schema, keyspace, class).map_err(|reason| {
         let message = format!("Error setting type {class}: {reason}");

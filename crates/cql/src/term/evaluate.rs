@@ -1,4 +1,4 @@
-//! Terms become bytes.
+//! Evaluation of terms to serialised values.
 
 use bytes::Bytes;
 use espalier_types::{CqlType, ValueError, collection};
@@ -12,19 +12,19 @@ use crate::{
     options::{Value, Values},
 };
 
-/// What a term evaluates to.
+/// The result of an evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// A value.
     Value(Bytes),
     /// Null.
     Null,
-    /// Not set; only a bind marker can be.
+    /// Not set, which only a bind marker can be.
     Unset,
 }
 
 impl Bound {
-    /// The value, `None` for null; unset is an error that names what was not set.
+    /// Returns the value, or `None` for null. An unset value is an error that names `what`.
     pub fn required(self, what: &str) -> Result<Option<Bytes>> {
         match self {
             Self::Value(value) => Ok(Some(value)),
@@ -34,17 +34,17 @@ impl Bound {
     }
 }
 
-/// What terms are evaluated with.
+/// The inputs of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Evaluation<'a> {
     /// Bound values by index of their marker, checked against the markers' types.
     pub values: &'a [Value],
-    /// The statement's clock in µs: `now()` and its like.
+    /// The statement's clock in µs since 1970, for `now()` and similar functions.
     pub now_us: i64,
 }
 
 impl Term {
-    /// Evaluates.
+    /// Evaluates the term.
     pub fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
         match self {
             Self::Constant(Some(value)) => Ok(Bound::Value(value.clone())),
@@ -113,8 +113,8 @@ pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result
     Ok(bytes)
 }
 
-/// Puts the bound values in the order of the markers, checks each against its marker's type and
-/// gives it its canonical form.
+/// Returns the bound values in the order of the markers, each checked against its marker's type and
+/// in canonical form.
 pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
     let mut bound = Vec::with_capacity(markers.len());
     match values {
@@ -129,7 +129,7 @@ pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Val
             bound.extend(values.iter().cloned());
         }
         Values::Named(values) => {
-            // Of values with the same name the first counts.
+            // The first of several values with the same name counts.
             let by_name: HashMap<&str, &Value> =
                 values.iter().rev().map(|(name, value)| (*name, value)).collect();
             bound.extend(markers.iter().map(|marker| {
@@ -159,7 +159,7 @@ fn invalid_bound_value(marker: &ColumnSpec, error: &ValueError) -> Error {
     }
 }
 
-/// Whether a bound value is one of its marker's type.
+/// Checks that a bound value is valid for its marker's type.
 #[inline]
 pub(super) fn check_value(marker: &ColumnSpec, value: &Value) -> Result<(), ValueError> {
     match (value, &marker.column_type) {
@@ -168,7 +168,7 @@ pub(super) fn check_value(marker: &ColumnSpec, value: &Value) -> Result<(), Valu
     }
 }
 
-/// The name that a marker has for clients: its own, or that of what it stands for.
+/// Returns the name of a marker for clients: its own, or that of its receiver.
 pub fn marker_name(markers: &BindMarkers<'_>, index: u32, receiver: &str) -> String {
     markers.name(index).map_or_else(|| receiver.to_string(), |name| name.as_str().to_string())
 }

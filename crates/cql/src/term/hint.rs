@@ -1,7 +1,8 @@
-//! `(type) term`: the term must be one of that type, and the type one that the receiver takes.
+//! Type hints, `(type) term`: the term must have that type, and the receiver must accept the type.
 //!
-//! What has no bytes yet, a literal or a marker, then becomes a value of the receiver's type as in Cassandra, not of the hinted
-//! one: the four bytes of an `int` are not how a `varint` is written. Only the result of a call is stored as it is.
+//! As in Cassandra, a hinted literal or marker becomes a value of the receiver's type, not of the
+//! hinted type: the four bytes of an `int` are no encoding of a `varint`. Only the result of a call
+//! is stored in the type of the hint.
 
 use espalier_types::CqlType;
 
@@ -16,7 +17,7 @@ use crate::{
     metadata::ColumnSpec,
 };
 
-/// The term of `expression`, which is `inner` hinted to be a `type_name`.
+/// Prepares `expression`, which is `inner` with the hint `type_name`.
 pub(super) fn prepare_hinted(
     preparation: &mut Preparation<'_>,
     expression: &Expression<'_>,
@@ -71,7 +72,8 @@ fn without_parentheses<'e, 'a>(mut expression: &'e Expression<'a>) -> &'e Expres
     expression
 }
 
-/// Whether the types are the same but for `ascii` where `to` has `text`: then elements have the same bytes and order.
+/// Whether the types are equal except for `ascii` where `to` has `text`: the elements then have the
+/// same bytes and order.
 fn is_ascii_for_text(from: &CqlType, to: &CqlType) -> bool {
     use CqlType as T;
     match (from, to) {

@@ -1,7 +1,8 @@
-//! Terms: what stands for a value in a statement, typed when the statement is prepared and evaluated when it runs.
+//! Terms: expressions without a row, typed when the statement is prepared and evaluated when it
+//! runs.
 //!
-//! A constant is parsed once, at preparation. A bind marker is an index into the bound values, whose bytes are checked
-//! against the marker's type before anything else sees them.
+//! A constant is parsed once, at preparation. A bind marker is an index into the bound values. The
+//! bytes of a bound value are checked against the marker's type before any other code reads them.
 
 mod assignment;
 mod borrow;
@@ -25,11 +26,11 @@ use crate::functions::{ResolvedFunction, json::JsonColumn};
 pub enum Term {
     /// A constant; `None` is null.
     Constant(Option<Bytes>),
-    /// Bind marker by index.
+    /// A bind marker by its index.
     Bind(u16),
-    /// A literal that holds terms which are not constant.
+    /// A literal that contains terms which are not constant.
     Composite(CompositeTerm),
-    /// A function of terms.
+    /// A function applied to terms.
     Call(Box<ResolvedFunction>, Vec<Term>),
     /// A column's value in the document of INSERT JSON.
     JsonColumn(Box<JsonColumn>),
@@ -40,12 +41,13 @@ pub enum Term {
 pub struct CompositeTerm {
     /// The literal's type.
     pub column_type: CqlType,
-    /// Elements in the order written; for maps key, value, key, value; for UDTs every field in order of declaration.
+    /// The elements in the order written; for maps key, value, key, value; for UDTs every field in
+    /// order of declaration.
     pub parts: Vec<Term>,
 }
 
 impl Term {
-    /// Whether it is the same at every execution.
+    /// Whether the term is the same at every execution.
     pub fn is_constant(&self) -> bool {
         matches!(self, Self::Constant(_))
     }

@@ -1,4 +1,4 @@
-//! From the syntax tree to typed terms.
+//! Preparation of terms: turns syntax trees into typed [`Term`]s.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
     metadata::ColumnSpec,
 };
 
-/// What preparing a statement needs to know, and the markers that it collects.
+/// The state of a statement's preparation: its context, and the markers collected so far.
 pub struct Preparation<'a> {
     /// The statement's text, for errors.
     pub text: &'a str,
@@ -30,21 +30,21 @@ pub struct Preparation<'a> {
     pub schema: &'a Schema,
     /// The keyspace in which unqualified types and functions are looked up.
     pub keyspace: Arc<str>,
-    /// The table, as clients are told for markers.
+    /// The table's name in the metadata of markers.
     pub table: Arc<str>,
-    /// Names of the markers.
+    /// The names of the markers.
     pub markers: &'a BindMarkers<'a>,
-    /// What each marker stands for, as far as it is known.
+    /// The receiver of each marker, once it is known.
     pub bound: Vec<Option<ColumnSpec>>,
-    /// The name of markers without a name of their own, whatever they stand for.
+    /// The name that every marker without a name of its own has, regardless of its receiver.
     pub marker_name: Option<&'static str>,
-    /// Partition key columns by position, and the markers that were bound to them, in the order of
-    /// binding.
+    /// Pairs of a partition key column (by position) and a marker that was bound to it, in the
+    /// order of binding.
     pub key_markers: Vec<(usize, u16)>,
 }
 
 impl<'a> Preparation<'a> {
-    /// Without any marker resolved yet.
+    /// Creates a preparation with no marker resolved.
     pub fn new(
         text: &'a str,
         schema: &'a Schema,
@@ -64,12 +64,12 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// 0x2200 with the place.
+    /// Creates an error 0x2200 with the place in the text.
     pub fn invalid(&self, position: Position, message: impl AsRef<str>) -> Error {
         Error::invalid_at(self.text, position, message)
     }
 
-    /// The table's column of that name.
+    /// Returns the table's column of that name.
     pub fn column<'t>(
         &self,
         table: &'t TableMetadata,
@@ -82,7 +82,8 @@ impl<'a> Preparation<'a> {
         })
     }
 
-    /// What a value for `name` of type `column_type` is called in messages and marker metadata.
+    /// Returns the receiver for values of `name` with type `column_type`, for messages and marker
+    /// metadata.
     pub fn receiver(&self, name: &str, column_type: &CqlType) -> ColumnSpec {
         ColumnSpec {
             keyspace: self.keyspace.clone(),
@@ -92,7 +93,7 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// A marker that stands for `receiver`.
+    /// Binds a marker to `receiver` and returns its term.
     pub fn bind(&mut self, marker: BindMarker, receiver: &ColumnSpec) -> Result<Term> {
         let mut spec = receiver.clone();
         let name = self.marker_name.unwrap_or(&receiver.name);
@@ -120,8 +121,8 @@ impl<'a> Preparation<'a> {
         }
     }
 
-    /// For each partition key column of `table` the last marker that is bound to it; empty if a
-    /// column has no marker.
+    /// Returns, for each partition key column of `table`, the last marker that is bound to it;
+    /// empty if a column has no marker.
     pub fn key_indices(&self, table: &TableMetadata) -> Vec<u16> {
         let last = |position| {
             let mut markers = self.key_markers.iter().rev();
@@ -133,7 +134,7 @@ impl<'a> Preparation<'a> {
             .unwrap_or_default()
     }
 
-    /// Whether all markers stand for something of `table`.
+    /// Whether all markers are bound to columns of `table`.
     pub fn is_bound_to_one_table(&self, table: &TableMetadata) -> bool {
         self.bound
             .iter()
@@ -141,7 +142,7 @@ impl<'a> Preparation<'a> {
             .all(|spec| *spec.keyspace == *table.keyspace && *spec.table == *table.name)
     }
 
-    /// The metadata of all markers; every one has been resolved.
+    /// Returns the metadata of all markers. It is an error if one has no receiver.
     pub fn into_markers(self) -> Result<Vec<ColumnSpec>> {
         self.bound
             .into_iter()
@@ -154,13 +155,13 @@ impl<'a> Preparation<'a> {
             .collect()
     }
 
-    /// A type as written, with user-defined types looked up.
+    /// Resolves a type as written, including user-defined types.
     pub fn resolve_type(&self, name: &TypeName<'_>) -> Result<CqlType> {
         resolve_type(self.text, self.schema, &self.keyspace, name)
     }
 }
 
-/// A type as written, with user-defined types looked up in `schema`.
+/// Resolves a type as written, with user-defined types from `schema`.
 pub fn resolve_type(
     text: &str,
     schema: &Schema,
@@ -217,7 +218,7 @@ pub fn resolve_type(
                 Some(definition) => {
                     CqlType::UserDefined { definition: definition.clone(), frozen: false }
                 }
-                // As DESCRIBE prints the type of a column without values.
+                // DESCRIBE prints this name for the type of a column without values.
                 None if type_name.name.as_str() == "empty" => CqlType::Empty,
                 None => {
                     let message = format!("Unknown type {owner}.{}", type_name.name);
@@ -229,7 +230,7 @@ pub fn resolve_type(
     })
 }
 
-/// A term for a value of `receiver`'s type.
+/// Prepares a term for a value of `receiver`'s type.
 pub fn prepare_term(
     preparation: &mut Preparation<'_>,
     expression: &Expression<'_>,
@@ -339,7 +340,7 @@ pub fn prepare_term(
     }
 }
 
-/// A term for a tuple as written, with a receiver for each of its parts.
+/// Prepares a tuple as written, with a receiver for each part.
 pub fn prepare_parts(
     preparation: &mut Preparation<'_>,
     parts: &[Expression<'_>],
@@ -376,7 +377,7 @@ fn composite<'e>(
     finish(terms, column_type)
 }
 
-/// A constant if all parts are.
+/// Returns a constant if all parts are constant, otherwise a composite.
 fn finish(parts: Vec<Term>, column_type: &CqlType) -> Result<Term> {
     if !parts.iter().all(Term::is_constant) {
         return Ok(Term::Composite(CompositeTerm { column_type: column_type.clone(), parts }));
@@ -416,7 +417,7 @@ fn user_defined(
     finish(parts, &receiver.column_type)
 }
 
-/// A literal parsed as a value of the receiver's type.
+/// Parses a literal as a value of the receiver's type.
 pub(super) fn constant(
     preparation: &Preparation<'_>,
     value: &Literal<'_>,

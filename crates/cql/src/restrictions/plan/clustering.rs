@@ -1,4 +1,4 @@
-//! Which slices of a partition.
+//! Planning of restrictions of clustering columns.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -68,7 +68,8 @@ pub(super) fn plan_clustering<'e>(
             .filter(|(_, start, count)| (*start..start + count).contains(&at))
             .collect();
         if let Some((relation, start, count)) = mixed.first() {
-            // A bound of the first column alone may stand beside a bound of several: `c > 1 AND (c, d) < (3, 'a')`.
+            // A bound of the first column may be combined with a bound of several: `c > 1 AND (c,
+            // d) < (3, 'a')`.
             let alone = (*start..start + count).all(|index| {
                 by_column.get(&(base + index)).is_none_or(|single| {
                     index == *start && single.equal.is_none() && mixed.len() == 1
@@ -229,7 +230,7 @@ fn plan_tuples(
     Ok((ClusteringRestriction::Range { lower, upper }, widest))
 }
 
-/// One side of a range of a single column.
+/// Plans one side of a range of a single column.
 fn range_bound(
     preparation: &mut Preparation<'_>,
     column: &ColumnDefinition,
@@ -265,7 +266,7 @@ fn tuple_term(
         );
         return Err(preparation.invalid(value.position, message));
     }
-    // Each part is a value of a column, and markers have the column's name.
+    // Each part is the value of a column, and a marker in it has the column's name.
     let receivers = columns
         .iter()
         .map(|column| preparation.receiver(&column.name, &column.column_type))

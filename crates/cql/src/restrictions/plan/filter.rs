@@ -1,4 +1,4 @@
-//! What is left for filtering.
+//! Planning of filters, for relations that the primary key does not serve.
 
 use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
 use espalier_types::CqlType;

@@ -1,4 +1,4 @@
-//! From relations to [`Restrictions`].
+//! Planning of `WHERE`: turns relations into [`Restrictions`].
 
 mod clustering;
 mod filter;
@@ -25,7 +25,8 @@ use crate::{
     term::{Preparation, prepare_term},
 };
 
-/// What the restrictions are for; it decides what may be left for filtering.
+/// The kind of statement that the restrictions belong to, which decides whether filters are
+/// allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// SELECT, with or without ALLOW FILTERING.
@@ -33,7 +34,7 @@ pub enum Purpose {
         /// ALLOW FILTERING.
         allow_filtering: bool,
     },
-    /// UPDATE or DELETE: full partition key, a prefix of the clustering, nothing else.
+    /// UPDATE or DELETE: the full partition key and a prefix of the clustering, without filters.
     Modify,
 }
 
@@ -41,7 +42,7 @@ const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve dat
     unpredictable performance. If you want to execute this query despite the performance unpredictability, use \
     ALLOW FILTERING";
 
-/// Relations of one column that the key may serve.
+/// Relations of one column that the primary key may serve.
 #[derive(Default)]
 struct ColumnRelations<'e> {
     equal: Option<&'e Relation<'e>>,
@@ -177,7 +178,7 @@ fn check_operator(
     }
 }
 
-/// Keeps a relation that the primary key may serve; false if it can only be a filter.
+/// Stores a relation that the primary key may serve; returns false if it can only be a filter.
 fn sort_in<'e>(
     preparation: &Preparation<'_>,
     by_column: &mut BTreeMap<usize, ColumnRelations<'e>>,

@@ -1,4 +1,4 @@
-//! Which partitions.
+//! Planning of restrictions of the partition key.
 
 use std::collections::BTreeMap;
 
@@ -114,7 +114,7 @@ fn key_names(table: &TableMetadata) -> String {
     names.join(", ")
 }
 
-/// The bounds that `token(...)` relations set together; each bound may be set once.
+/// Returns the bounds that all `token(...)` relations set together. Each bound may be set once.
 fn plan_tokens(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,

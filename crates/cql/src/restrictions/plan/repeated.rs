@@ -1,4 +1,4 @@
-//! Checks which relations may restrict one column together.
+//! Checks whether several relations may restrict one column together.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ enum Restricted {
     Contains,
 }
 
-/// Refuses a relation that conflicts with an earlier one of the same column, in Cassandra's words:
-/// an equality excludes all others, a range has one bound on each side, and CONTAINS and CONTAINS
-/// KEY go together only with each other.
+/// Refuses a relation that conflicts with an earlier one of the same column, with Cassandra's text.
+/// An equality excludes all other relations, a range has one bound on each side, and CONTAINS and
+/// CONTAINS KEY can be combined only with each other.
 pub(super) fn check_repeated(
     preparation: &Preparation<'_>,
     table: &TableMetadata,
